@@ -1,0 +1,161 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Algorithm is how a [Limit] counts.
+type Algorithm uint8
+
+const (
+	// SlidingLog remembers every admitted request and is exact: no interval of
+	// the window's length, wherever it starts, holds more than Requests
+	// admitted units. It is the zero value. Memory grows with the requests
+	// remembered, so Requests is at most [MaxLogRequests].
+	SlidingLog Algorithm = iota
+
+	// SlidingCounter keeps two numbers per key: the counts of the current and
+	// of the previous window, windows being aligned to the Unix epoch. With e
+	// elapsed of the current window W it admits n more when
+	//
+	//	floor(previous * ((W-e)/W)) + current + n <= Requests
+	//
+	// It is an estimate: it supposes that the previous window's requests were
+	// spread evenly. A client that sends all of them at the end of one window
+	// and goes on in the next can be admitted up to 2*Requests times within
+	// one real window (with Requests = 1: two requests microseconds apart).
+	// Prefer it when limits are large, when memory per key must be constant,
+	// and when such a burst does no harm; prefer SlidingLog for logins, quotas
+	// that are billed, and small limits.
+	SlidingCounter
+)
+
+// String returns "log" or "counter".
+func (a Algorithm) String() string {
+	switch a {
+	case SlidingLog:
+		return "log"
+	case SlidingCounter:
+		return "counter"
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// The range of what a Limit may hold.
+const (
+	MinWindow          = time.Millisecond
+	MaxWindow          = 366 * 24 * time.Hour
+	MaxLogRequests     = 1_000_000 // for SlidingLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter
+	MaxNameLength      = 64        // bytes, for the names of limits, rules and limiters
+)
+
+// Limit allows Requests units per Window. A unit is a request of cost 1.
+//
+// The zero Algorithm is [SlidingLog]. An empty Name means the window as
+// [time.Duration.String] writes it, "1m0s". Window is a whole number of
+// microseconds from [MinWindow] to [MaxWindow].
+type Limit struct {
+	Name      string
+	Requests  int64
+	Window    time.Duration
+	Algorithm Algorithm
+}
+
+// Per returns a limit of n requests in any window of the given length.
+func Per(n int64, window time.Duration) Limit { return Limit{Requests: n, Window: window} }
+
+// PerSecond returns a limit of n requests in any second.
+func PerSecond(n int64) Limit { return Per(n, time.Second) }
+
+// PerMinute returns a limit of n requests in any minute.
+func PerMinute(n int64) Limit { return Per(n, time.Minute) }
+
+// PerHour returns a limit of n requests in any hour.
+func PerHour(n int64) Limit { return Per(n, time.Hour) }
+
+// PerDay returns a limit of n requests in any 24 hours.
+func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
+
+// Using returns the limit with another algorithm.
+func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
+
+// Named returns the limit with another name. The name stands in headers and is
+// part of the identity of the count: renaming a limit starts it afresh.
+func (l Limit) Named(name string) Limit { l.Name = name; return l }
+
+// String returns the limit in words, for logs: `"1m0s": 100 per 1m0s (log)`.
+func (l Limit) String() string {
+	return fmt.Sprintf("%q: %d per %v (%v)", l.Name, l.Requests, l.Window, l.Algorithm)
+}
+
+// checkLimits returns a copy of limits with every name filled in, or an error
+// that says what was given, what is allowed and what to write instead.
+func checkLimits(limits []Limit) ([]Limit, error) {
+	if len(limits) == 0 {
+		return nil, fmt.Errorf("sash: no limits: give at least one, such as core.PerMinute(100)")
+	}
+	checked := make([]Limit, len(limits))
+	for i, l := range limits {
+		if l.Name == "" {
+			l.Name = l.Window.String()
+		}
+		if err := l.check(); err != nil {
+			return nil, err
+		}
+		for _, other := range checked[:i] {
+			if other.Name == l.Name {
+				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.code())
+			}
+		}
+		checked[i] = l
+	}
+	return checked, nil
+}
+
+func (l Limit) check() error {
+	if err := checkName("limit", l.Name); err != nil {
+		return err
+	}
+	if l.Window < MinWindow || l.Window > MaxWindow {
+		return fmt.Errorf("sash: limit %q has a window of %v: a window is from %v to %v (366 days)", l.Name, l.Window, MinWindow, MaxWindow)
+	}
+	if l.Window%time.Microsecond != 0 {
+		return fmt.Errorf("sash: limit %q has a window of %v: a window is a whole number of microseconds; use %v", l.Name, l.Window, l.Window.Truncate(time.Microsecond))
+	}
+	if l.Requests <= 0 {
+		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; to refuse everybody, do not mount the handler", l.Name, l.Requests)
+	}
+	switch l.Algorithm {
+	case SlidingLog:
+		if l.Requests > MaxLogRequests {
+			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingLog holds at most %d; use %v.Using(core.SlidingCounter), which holds up to %d", l.Name, l.Requests, MaxLogRequests, l.code(), int64(MaxCounterRequests))
+		}
+	case SlidingCounter:
+		if l.Requests > MaxCounterRequests {
+			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingCounter holds at most %d (2^40)", l.Name, l.Requests, int64(MaxCounterRequests))
+		}
+	default:
+		return fmt.Errorf("sash: limit %q has algorithm %d: use core.SlidingLog or core.SlidingCounter", l.Name, uint8(l.Algorithm))
+	}
+	return nil
+}
+
+// code is how the limit is written at the use site, for error messages.
+func (l Limit) code() string {
+	return fmt.Sprintf("core.Per(%d, %d) /* %v */", l.Requests, int64(l.Window), l.Window)
+}
+
+// checkName allows what can stand unescaped in a quoted string of a structured
+// field (RFC 9651): printable ASCII without the quote and the backslash.
+func checkName(what, name string) error {
+	if len(name) > MaxNameLength {
+		return fmt.Errorf("sash: the %s name %.20q... has %d bytes: at most %d are allowed", what, name, len(name), MaxNameLength)
+	}
+	if i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }); i >= 0 {
+		return fmt.Errorf("sash: the %s name %q cannot stand in a header because of byte %d: use printable ASCII without quotes and backslashes", what, name, i)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config says what a [Limiter] enforces and where it counts.
+type Config struct {
+	// Name is part of the identity of every count: two limiters of the same
+	// name on the same data share their counts, which is how replicas share,
+	// and two that must not share need different names. It may be empty.
+	Name string
+
+	// Store is where counts are kept. Required.
+	Store Store
+
+	// Limits are enforced together: a request is admitted by all of them and
+	// then counted by all, or refused and counted by none. At least one.
+	Limits []Limit
+
+	// OnStoreError decides while the store cannot be asked. Default FailOpen.
+	OnStoreError FailurePolicy
+
+	// Timeout is the most that a decision may wait for a store, the fallback
+	// included. Default 100 ms.
+	Timeout time.Duration
+
+	// Observer hears of every decision. Default none.
+	Observer Observer
+}
+
+// Limiter decides requests. It is immutable and safe for concurrent use.
+type Limiter struct {
+	config   Config // as given, with defaults filled in
+	rule     string
+	limits   []Limit
+	counts   Counts
+	fallback Counts // nil unless the policy is a Fallback
+	waits    bool          // whether either store may have to be waited for
+	first    time.Duration // the most that the first store may take
+}
+
+// New returns a limiter for c. It does not talk to the store, so a program
+// starts while its store is down.
+func New(c Config) (*Limiter, error) {
+	if err := checkName("limiter", c.Name); err != nil {
+		return nil, err
+	}
+	if c.Store == nil {
+		return nil, errors.New("sash: Config.Store is nil: give a store, such as memstore.New() or redisstore.New(client)")
+	}
+	if c.Timeout < 0 {
+		return nil, fmt.Errorf("sash: Config.Timeout is %v: it must be positive, or 0 for the default of %v", c.Timeout, DefaultTimeout)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.OnStoreError == nil {
+		c.OnStoreError = FailOpen
+	}
+	return build(c, "", c.Limits)
+}
+
+// Must returns l, or panics with err: for limiters made while a program starts.
+func Must(l *Limiter, err error) *Limiter {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// Rule returns a limiter with limits of its own under the same name, store and
+// policy. Its counts are its own too: a rule of another name never shares
+// them, one of the same name always does. Called on a rule it returns a
+// sibling, not a part of that rule.
+func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
+	if name == "" {
+		return nil, errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
+	}
+	if err := checkName("rule", name); err != nil {
+		return nil, err
+	}
+	return build(l.config, name, limits)
+}
+
+// WithPolicy returns the same limiter, on the same counts, with another policy
+// for store errors; nil means [FailOpen]. It panics if policy is a [Fallback]
+// that [New] would have refused.
+func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
+	c := l.config
+	if policy == nil {
+		policy = FailOpen
+	}
+	c.OnStoreError = policy
+	return Must(build(c, l.rule, l.limits))
+}
+
+func build(c Config, rule string, limits []Limit) (*Limiter, error) {
+	limits, err := checkLimits(limits)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{config: c, rule: rule, limits: limits, first: c.Timeout}
+	if l.counts, err = c.Store.Bind(Rule{Name: c.Name, Rule: rule, Limits: slices.Clone(limits)}); err != nil {
+		return nil, err
+	}
+	if p, ok := c.OnStoreError.(fallbackPolicy); ok {
+		if p.store == nil {
+			return nil, errors.New("sash: the store of core.Fallback is nil: give one, such as memstore.New()")
+		}
+		if p.share < 1 {
+			return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
+		}
+		shares := slices.Clone(limits)
+		for i := range shares {
+			shares[i].Requests = max(1, shares[i].Requests/int64(p.share))
+		}
+		if l.fallback, err = p.store.Bind(Rule{Name: c.Name, Rule: rule, Limits: shares}); err != nil {
+			return nil, err
+		}
+		if !immediate(l.fallback) {
+			l.waits = true
+			l.first /= 2 // leave the second store a chance within the timeout
+		}
+	}
+	if !immediate(l.counts) {
+		l.waits = true
+	}
+	return l, nil
+}
+
+func immediate(c Counts) bool { _, ok := c.(Immediate); return ok }
+
+// Name returns Config.Name.
+func (l *Limiter) Name() string { return l.config.Name }
+
+// RuleName returns the name given to [Limiter.Rule], or "" for a limiter of [New].
+func (l *Limiter) RuleName() string { return l.rule }
+
+// Limits returns a copy of the limits, every name filled in.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
+
+// Allow decides a request of cost 1 by the client named key, and counts it if
+// it is admitted.
+func (l *Limiter) Allow(ctx context.Context, key string) Decision {
+	return l.Decide(ctx, Request{Key: key, Cost: 1})
+}
+
+// AllowN is Allow for a request that costs n units, all or nothing. n = 0 is
+// always allowed and counts nothing: it reads the numbers. n < 0 is refused
+// with [ErrInvalid].
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64) Decision {
+	return l.Decide(ctx, Request{Key: key, Cost: n})
+}
+
+// Peek answers what Allow would answer now, and counts nothing. For what is
+// left without a request, use AllowN with n = 0.
+func (l *Limiter) Peek(ctx context.Context, key string) Decision {
+	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
+}
+
+// Request is what [Limiter.Decide] decides. Unlike Allow, its zero Cost is 0.
+type Request struct {
+	Key   string // the client; any bytes, not empty
+	Cost  int64
+	Peek  bool   // answer as if, but count nothing
+	Label string // handed to the observer; not part of any count
+}
+
+// Decide is the general form of Allow, AllowN and Peek.
+func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
+	d := l.decide(ctx, r)
+	if l.config.Observer != nil {
+		l.config.Observer.Observe(ctx, Event{Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d})
+	}
+	return d
+}
+
+func (l *Limiter) decide(ctx context.Context, r Request) Decision {
+	if r.Key == "" {
+		return Decision{Err: errEmptyKey}
+	}
+	if r.Cost < 0 {
+		return Decision{Err: errNegativeCost}
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{Err: err}
+	}
+	whole, first := ctx, ctx
+	if l.waits {
+		var cancel context.CancelFunc
+		whole, cancel = context.WithTimeout(ctx, l.config.Timeout)
+		defer cancel()
+		first = whole
+		if l.first < l.config.Timeout {
+			first, cancel = context.WithTimeout(whole, l.first)
+			defer cancel()
+		}
+	}
+	d, err := l.counts.Take(first, r.Key, r.Cost, !r.Peek)
+	if err == nil {
+		return d
+	}
+	return l.onStoreError(ctx, whole, r, err)
+}
+
+// onStoreError applies the policy to err. ctx is the caller's; bounded ends
+// with the limiter's timeout too.
+func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err error) Decision {
+	if ended := ctx.Err(); ended != nil {
+		return Decision{Err: ended} // the caller left: that says nothing about the store
+	}
+	err = asStoreError(err)
+	if l.fallback == nil {
+		return Decision{Allowed: l.config.OnStoreError == FailurePolicy(FailOpen), Err: err}
+	}
+	d, second := l.fallback.Take(bounded, r.Key, r.Cost, !r.Peek)
+	if second != nil {
+		if ended := ctx.Err(); ended != nil {
+			return Decision{Err: ended}
+		}
+		return Decision{Err: asStoreError(errors.Join(err, second))}
+	}
+	d.Err = err
+	return d
+}
+
+// Reset forgets what is counted for key under the limits of this rule, in the
+// store and in the fallback. Its error matches [ErrStore] or [ErrInvalid]; when
+// it is not nil, some counts may remain.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	if key == "" {
+		return errEmptyKey
+	}
+	bounded, cancel := context.WithTimeout(ctx, l.config.Timeout)
+	defer cancel()
+	err := l.counts.Reset(bounded, key)
+	if l.fallback != nil {
+		err = errors.Join(err, l.fallback.Reset(bounded, key))
+	}
+	if err != nil && ctx.Err() == nil {
+		err = asStoreError(err)
+	}
+	return err
+}
+
+var (
+	errEmptyKey     = fmt.Errorf("%w: the key is empty: every client needs a name", ErrInvalid)
+	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
+)
+
+// asStoreError makes every error of a store match ErrStore. An error that does
+// already is passed on as it is, so that a flood allocates nothing.
+func asStoreError(err error) error {
+	if errors.Is(err, ErrStore) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStore, err)
+}

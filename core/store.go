@@ -1,0 +1,69 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Store is where counts are kept. The stores of this module are memstore and
+// redisstore; storetest checks any other.
+//
+// A Store is safe for concurrent use.
+type Store interface {
+	// Bind prepares to count by rule and returns what does it. It is called
+	// while a program starts and must not talk to a server: a program starts
+	// while its store is down.
+	//
+	// Two rules of the same Name, the same Rule and, limit by limit, the same
+	// Name, Algorithm and Window share their counts, in this process and in
+	// every other on the same data. Requests is not part of a count's
+	// identity: a limit that is raised or lowered keeps its history.
+	Bind(rule Rule) (Counts, error)
+}
+
+// Rule is what a store is asked to count by: limits that are enforced together
+// under one name. It comes checked from [New] and [Limiter.Rule]: there is at
+// least one limit, every limit is valid and has a name, and no two names are
+// the same.
+type Rule struct {
+	Name   string // Config.Name; may be empty
+	Rule   string // the name given to Limiter.Rule; empty for the limiter itself
+	Limits []Limit
+}
+
+// Counts decides requests by one rule. It is safe for concurrent use.
+type Counts interface {
+	// Take decides a request of the given cost by the client named key, and
+	// counts it if charge is true and every limit of the rule admits it.
+	//
+	//   - All limits are checked at one instant of the store's clock, then
+	//     all are charged or none. No other request comes between.
+	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus
+	//     cost are at most Requests. Stamps never run backwards: a request is
+	//     counted at the newest of now and what is already counted.
+	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE
+	//     doubles in the order written there.
+	//   - A cost of 0 is admitted and counts nothing. A cost above Requests
+	//     is refused and its RetryAfter is Never.
+	//   - A refused request leaves no trace.
+	//   - With charge false nothing is written; the answer is the one that
+	//     charge true would have got.
+	//
+	// key is not empty, cost is not negative; key may hold any bytes. The
+	// Decision's fields are filled as their comments say; Err is ignored. An
+	// error means that nothing can be said about the request.
+	//
+	// Take returns soon after ctx ends. A store that answers from memory may
+	// ignore ctx; see [Immediate].
+	Take(ctx context.Context, key string, cost int64, charge bool) (Decision, error)
+
+	// Reset forgets what is counted for key under the limits of the rule.
+	Reset(ctx context.Context, key string) error
+}
+
+// Immediate is implemented by Counts that never wait for anything but a lock.
+// The limiter then spends no timer on bounding their calls.
+type Immediate interface{ Immediate() }
+
+// DefaultTimeout is the Config.Timeout that 0 stands for.
+const DefaultTimeout = 100 * time.Millisecond

@@ -1,0 +1,3 @@
+module github.com/sashlimit/sash
+
+go 1.26
