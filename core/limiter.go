@@ -39,7 +39,7 @@ type Limiter struct {
 	rule     string
 	limits   []Limit
 	counts   Counts
-	fallback Counts // nil unless the policy is a Fallback
+	fallback Counts        // nil unless the policy is a Fallback
 	waits    bool          // whether either store may have to be waited for
 	first    time.Duration // the most that the first store may take
 }

@@ -1,0 +1,88 @@
+package window
+
+import "math"
+
+// Counter is the counts of one fixed window and of the one before it. Windows
+// are aligned to the Unix epoch: window i is [i*W, (i+1)*W). The zero value
+// counts nothing.
+type Counter struct{ Index, Prev, Cur int64 }
+
+// Start is when the counter's window began.
+func (c Counter) Start(w int64) int64 { return c.Index * w }
+
+// At is the counter as it stands at time t, which is not before its Start.
+func (c Counter) At(t, w int64) Counter {
+	switch i := t / w; i - c.Index {
+	case 0:
+		return c
+	case 1:
+		return Counter{Index: i, Prev: c.Cur}
+	default:
+		return Counter{Index: i}
+	}
+}
+
+// Over says whether nothing is left of the counter at time t.
+func (c Counter) Over(t, w int64) bool {
+	c = c.At(max(t, c.Start(w)), w)
+	return c.Prev == 0 && c.Cur == 0
+}
+
+// weighted is the part of prev that still counts when e of a window W has
+// passed. Redis computes the same expression in the same order; it never
+// increases with e, because each IEEE operation in it is monotone.
+func weighted(prev, e, w int64) int64 {
+	return int64(math.Floor(float64(prev) * (float64(w-e) / float64(w))))
+}
+
+// Counted is the estimate of the units in the window that ends at t. The
+// counter must be At(t).
+func (c Counter) Counted(t, w int64) int64 {
+	return weighted(c.Prev, t-c.Start(w), w) + c.Cur
+}
+
+// Decide is the counter's verdict on a request of the given cost at now, which
+// is evaluated and counted at stamp: the newest of now and the Start of every
+// counter of the decision. The counter must be At(stamp).
+func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
+	counted := c.Counted(stamp, l.W)
+	v := Verdict{Admitted: cost == 0 || counted+cost <= l.N}
+	if v.Admitted {
+		counted += cost
+	}
+	v.Remaining = max(0, l.N-counted)
+	if counted > 0 {
+		v.ResetAfter = c.Start(l.W) + l.W - now
+	}
+	switch {
+	case v.Admitted:
+	case cost > l.N:
+		v.RetryAfter = Never
+	case c.Cur+cost <= l.N:
+		// What the previous window weighs must fall; when the window is over,
+		// Cur takes its place at full weight, and that fits.
+		v.RetryAfter = c.Start(l.W) + falls(c.Prev, l.N-c.Cur-cost, l.W) - now
+	default:
+		// Nothing helps within this window; in the next one Cur must fall.
+		v.RetryAfter = c.Start(l.W) + l.W + falls(c.Cur, l.N-cost, l.W) - now
+	}
+	return v
+}
+
+// falls is the least e at which weighted(prev, e, w) is at most room, where
+// 0 <= room. It solves the equation and then corrects the solution to what the
+// doubles really say.
+func falls(prev, room, w int64) int64 {
+	if prev <= room {
+		return 0
+	}
+	e := w - int64(float64(w)*(float64(room+1)/float64(prev)))
+	e = min(max(e, 0), w)
+	for e > 0 && weighted(prev, e-1, w) <= room {
+		e--
+	}
+	for weighted(prev, e, w) > room {
+		e++
+	}
+	return e
+}

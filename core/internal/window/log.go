@@ -1,0 +1,222 @@
+package window
+
+import "slices"
+
+// LogFacts is what a decision needs to know of a log of admitted requests. An
+// entry counts until it is a window old.
+type LogFacts struct {
+	Units  int64 // counted
+	Oldest int64 // stamp of the oldest unit; of no meaning when Units is 0
+	Leaver int64 // stamp of the unit that must leave before the request fits; see Excess
+}
+
+// Excess is how many of the oldest units must leave before cost more fit: the
+// Leaver is the Excess-th oldest unit. It is positive when the request is
+// refused for now, and of no meaning for a cost above the limit.
+func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
+
+// Decide is the log's verdict on a request of the given cost at now, which
+// would be counted at stamp: the newest of now and what is counted already.
+// Expiry, and so the waiting times, are reckoned from now.
+func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
+	v := Verdict{Admitted: cost == 0 || l.Excess(f.Units, cost) <= 0}
+	counted := f.Units
+	if v.Admitted {
+		counted += cost
+	}
+	v.Remaining = max(0, l.N-counted)
+	switch {
+	case f.Units > 0:
+		v.ResetAfter = f.Oldest + l.W - now
+	case counted > 0:
+		v.ResetAfter = stamp + l.W - now
+	}
+	switch {
+	case v.Admitted:
+	case cost > l.N:
+		v.RetryAfter = Never
+	default:
+		v.RetryAfter = f.Leaver + l.W - now
+	}
+	return v
+}
+
+// Log is a ring of admitted requests, oldest first. The zero value is empty.
+//
+// While every cost is 1, an entry is its stamp. The first other cost turns the
+// ring into pairs of a stamp and the running total of units up to and with
+// that entry, so that the k-th oldest unit is found by bisection. Stamps never
+// decrease.
+//
+// Entries are dropped when another is pushed, and not by a request that is
+// refused: then every later stamp is at least a window after what was dropped,
+// even if the clock steps back in between.
+type Log struct {
+	Ring []int64
+	Head uint32 // entry index of the oldest
+	Len  uint32 // entries
+	Base int64  // running total before the oldest entry; 0 while entries are single stamps
+}
+
+func (l *Log) paired() bool { return l.Base > 0 }
+
+// room is how many entries the ring can hold.
+func (l *Log) room() uint32 {
+	if l.paired() {
+		return uint32(len(l.Ring) / 2)
+	}
+	return uint32(len(l.Ring))
+}
+
+// at is where the i-th oldest entry stands.
+func (l *Log) at(i uint32) uint32 {
+	if i += l.Head; i >= l.room() {
+		i -= l.room()
+	}
+	return i
+}
+
+func (l *Log) stamp(i uint32) int64 {
+	if l.paired() {
+		return l.Ring[2*l.at(i)]
+	}
+	return l.Ring[l.at(i)]
+}
+
+// total is how many units the i+1 oldest entries hold together.
+func (l *Log) total(i uint32) int64 {
+	if l.paired() {
+		return l.Ring[2*l.at(i)+1] - l.Base
+	}
+	return int64(i) + 1
+}
+
+// Newest is the newest stamp, or 0 when nothing is counted.
+func (l *Log) Newest() int64 {
+	if l.Len == 0 {
+		return 0
+	}
+	return l.stamp(l.Len - 1)
+}
+
+// expired is how many entries are at cutoff or before.
+func (l *Log) expired(cutoff int64) uint32 {
+	switch {
+	case l.Len == 0 || l.stamp(0) > cutoff:
+		return 0
+	case l.Len == 1 || l.stamp(1) > cutoff:
+		return 1
+	}
+	return search(2, l.Len, func(i uint32) bool { return l.stamp(i) > cutoff })
+}
+
+// Expire drops what is counted at cutoff or before: now - W for a window W.
+// Only a clock that never steps back may drop without a push.
+func (l *Log) Expire(cutoff int64) {
+	drop := l.expired(cutoff)
+	switch {
+	case drop == 0:
+		return
+	case drop == l.Len:
+		l.Head, l.Len, l.Base = 0, 0, 0
+		return
+	}
+	if l.paired() {
+		l.Base += l.total(drop - 1)
+	}
+	l.Head = l.at(drop)
+	l.Len -= drop
+}
+
+// Facts tells what a decision on cost at now needs to know.
+func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
+	first := l.expired(now - limit.W)
+	if first == l.Len {
+		return LogFacts{}
+	}
+	var gone int64
+	if first > 0 {
+		gone = l.total(first - 1)
+	}
+	f := LogFacts{Units: l.total(l.Len-1) - gone, Oldest: l.stamp(first)}
+	if k := limit.Excess(f.Units, cost); k > 0 && cost <= limit.N {
+		// Every entry holds at least a unit, so the k-th unit is at most k entries in.
+		last := first + uint32(min(k, int64(l.Len-first))) - 1
+		f.Leaver = l.stamp(search(first, last, func(i uint32) bool { return l.total(i)-gone >= k }))
+	}
+	return f
+}
+
+// search is the first i in [lo, hi) for which f holds, or hi.
+func search(lo, hi uint32, f func(uint32) bool) uint32 {
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; f(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// Grown is how many words the ring must have for Push(_, cost). It is
+// len(Ring) when the ring has room already.
+func (l *Log) Grown(cost int64) int {
+	room, words := l.room(), 1
+	if l.paired() {
+		words = 2
+	} else if cost != 1 {
+		words, room = 2, room/2
+	}
+	if l.Len < room {
+		return len(l.Ring)
+	}
+	return words * int(l.Len+l.Len/4+1)
+}
+
+// Push counts cost units at stamp, which is not before Newest. The ring grows
+// as Grown says. Expire first.
+func (l *Log) Push(stamp, cost int64) {
+	if words := l.Grown(cost); words > len(l.Ring) || cost != 1 && !l.paired() {
+		l.move(words, l.paired() || cost != 1)
+	}
+	l.Len++
+	if i := l.at(l.Len - 1); !l.paired() {
+		l.Ring[i] = stamp
+	} else {
+		before := l.Base
+		if l.Len > 1 {
+			before += l.total(l.Len - 2)
+		}
+		l.Ring[2*i], l.Ring[2*i+1] = stamp, before+cost
+	}
+}
+
+// Shrink gives memory back when more than three quarters of a ring are empty.
+func (l *Log) Shrink() {
+	const small = 8 // words that are not worth an allocation
+	if len(l.Ring) > small && l.Len < l.room()/4 {
+		words := int(l.Len + l.Len/4 + 1)
+		if l.paired() {
+			words *= 2
+		}
+		l.move(words, l.paired())
+	}
+}
+
+// move copies the entries into a new ring of at least the given words.
+func (l *Log) move(words int, paired bool) {
+	ring := slices.Grow([]int64(nil), words)
+	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
+	for i := range l.Len {
+		if paired {
+			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)+1
+		} else {
+			ring[i] = l.stamp(i)
+		}
+	}
+	l.Ring, l.Head, l.Base = ring, 0, 0
+	if paired {
+		l.Base = 1
+	}
+}

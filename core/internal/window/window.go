@@ -1,0 +1,42 @@
+// Package window is the arithmetic of the two sliding windows, free of clocks,
+// locks and stores. It decides in memory, turns what Redis reports into
+// decisions, and is the oracle that every store is tested against.
+//
+// Times are microseconds since the Unix epoch, lengths are microseconds, and
+// costs are units. The range of limits (a window of at most 366 days, at most
+// 2^40 units) and of times (before the year 2255, where microseconds reach
+// 2^53) keeps every intermediate value exact in an int64 and in a double.
+package window
+
+import "math"
+
+// Never is the RetryAfter of a cost that exceeds the limit.
+const Never = math.MaxInt64
+
+// Limit is N units in any window of W microseconds.
+type Limit struct{ N, W int64 }
+
+// Verdict is what one limit says to one request.
+type Verdict struct {
+	Admitted   bool
+	Remaining  int64 // units left after the request, at least 0
+	ResetAfter int64 // microseconds, 0 when nothing is counted
+	RetryAfter int64 // microseconds, 0 when admitted, Never
+}
+
+// Binds says whether a limit with verdict v, listed after one with verdict w,
+// is the binding one of the two: a refusal before an admission, of refusals
+// the longest RetryAfter, of admissions the least Remaining and then the
+// longest ResetAfter. In a tie the first listed stays.
+func (v Verdict) Binds(w Verdict) bool {
+	switch {
+	case v.Admitted != w.Admitted:
+		return w.Admitted
+	case !v.Admitted:
+		return v.RetryAfter > w.RetryAfter
+	case v.Remaining != w.Remaining:
+		return v.Remaining < w.Remaining
+	default:
+		return v.ResetAfter > w.ResetAfter
+	}
+}

@@ -1,0 +1,396 @@
+// Package storetest is the conformance suite of [core.Store]: what the stores
+// of this module pass, and what a store that somebody else writes can be held
+// against.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) core.Store { return mystore.New() })
+//	}
+//
+// The suite asks the store through a [core.Limiter] and reads its clock from
+// [core.Decision.At], so it needs no control over time: every answer is
+// compared with what the arithmetic says of that instant.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Run runs the suite as subtests of t, in parallel. factory is called once for
+// each and returns a store; it may return the same one every time, since each
+// subtest counts under names of its own. It takes a few seconds.
+func Run(t *testing.T, factory func(t *testing.T) core.Store) {
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"Histories", (*suite).histories},
+		{"Concurrency", (*suite).concurrency},
+		{"AllOrNothing", (*suite).allOrNothing},
+		{"Costs", (*suite).costs},
+		{"Peek", (*suite).peek},
+		{"Reset", (*suite).reset},
+		{"Identity", (*suite).identity},
+		{"ChangedLimit", (*suite).changedLimit},
+		{"Keys", (*suite).keys},
+		{"RetryAfter", (*suite).retryAfter},
+		{"Extremes", (*suite).extremes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(&suite{T: t, store: factory(t), name: fmt.Sprintf("%s %x", c.name, rand.Uint64())})
+		})
+	}
+}
+
+// suite is one subtest: a store, and a name that keeps its counts apart from
+// those of other subtests and earlier runs.
+type suite struct {
+	*testing.T
+	store core.Store
+	name  string
+}
+
+var ctx = context.Background()
+
+// limiter gives the store much more time than it needs: how long a store may
+// take is not what this suite is about.
+func (s *suite) limiter(limits ...core.Limit) *core.Limiter {
+	s.Helper()
+	l, err := core.New(core.Config{Name: s.name, Store: s.store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return l
+}
+
+func (s *suite) rule(l *core.Limiter, name string, limits ...core.Limit) *core.Limiter {
+	s.Helper()
+	r, err := l.Rule(name, limits...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r
+}
+
+// take asks for n units and fails unless the answer is as wanted.
+func (s *suite) take(what string, l *core.Limiter, key string, n int64, allowed bool, remaining int64) core.Decision {
+	s.Helper()
+	d := l.AllowN(ctx, key, n)
+	if d.Err != nil {
+		s.Fatalf("%s: %v", what, d.Err)
+	}
+	if d.Allowed != allowed || d.Remaining != remaining {
+		s.Fatalf("%s: allowed %v with %d remaining, want %v with %d; decision %+v", what, d.Allowed, d.Remaining, allowed, remaining, d)
+	}
+	return d
+}
+
+// histories compares random histories, answer by answer, with the model.
+func (s *suite) histories() {
+	ms := time.Millisecond
+	for i, limits := range [][]core.Limit{
+		{core.Per(1, ms)},
+		{core.Per(5, 10*ms)},
+		{core.Per(40, 33333*time.Microsecond)},
+		{core.Per(5, 10*ms).Using(core.SlidingCounter)},
+		{core.Per(40, 33333*time.Microsecond).Using(core.SlidingCounter)},
+		{core.Per(3, 5*ms), core.Per(10, 40*ms)},
+		{core.Per(3, 5*ms).Using(core.SlidingCounter), core.Per(10, 40*ms).Using(core.SlidingCounter)},
+		{core.Per(3, 5*ms), core.Per(8, 20*ms).Using(core.SlidingCounter), core.Per(50, time.Hour), core.Per(20, 60*ms), core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)},
+	} {
+		s.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}
+			limits := limits
+			l := s.limiter(limits...)
+			var m model
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			for step := range 400 {
+				if i%2 == 1 && step%50 == 49 { // raise or lower a limit on live counts
+					limits = append([]core.Limit(nil), limits...)
+					limits[0].Requests = 1 + rng.Int64N(12)
+					l = s.limiter(limits...)
+				}
+				n := int64(1)
+				if i%3 > 0 {
+					n = rng.Int64N(5)
+				}
+				peek := rng.IntN(6) == 0
+				got := l.Decide(ctx, core.Request{Key: "client", Cost: n, Peek: peek})
+				if got.Err != nil {
+					t.Fatal(got.Err)
+				}
+				if want := m.decide(limits, got.At, n, !peek); got != want {
+					t.Fatalf("step %d, cost %d, peek %v:\n got %+v\nwant %+v", step, n, peek, got, want)
+				}
+				if rng.IntN(4) == 0 {
+					time.Sleep(time.Duration(rng.Int64N(int64(3 * ms))))
+				}
+			}
+		})
+	}
+}
+
+// concurrency hammers a few keys from many goroutines and checks every window.
+func (s *suite) concurrency() {
+	const goroutines, keys = 16, 3
+	limit := core.Per(20, 30*time.Millisecond)
+	l := s.limiter(limit)
+	outcomes := make([][]Outcome, keys)
+	var mu sync.Mutex
+	var failed atomic.Pointer[core.Decision]
+	var group sync.WaitGroup
+	deadline := time.Now().Add(400 * time.Millisecond)
+	for g := range goroutines {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 9))
+			own := make([][]Outcome, keys)
+			for time.Now().Before(deadline) {
+				k, n := rng.IntN(keys), 1+rng.Int64N(2)
+				d := l.AllowN(ctx, fmt.Sprint("client ", k), n)
+				if d.Err != nil {
+					failed.Store(&d)
+					return
+				}
+				own[k] = append(own[k], Outcome{d.At, d.Allowed, n})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for k := range own {
+				outcomes[k] = append(outcomes[k], own[k]...)
+			}
+		})
+	}
+	group.Wait()
+	if d := failed.Load(); d != nil {
+		s.Fatal(d.Err)
+	}
+	for k, o := range outcomes {
+		if err := CheckLog(limit, o); err != nil {
+			s.Errorf("client %d: %v", k, err)
+		}
+	}
+}
+
+func (s *suite) allOrNothing() {
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		for _, b := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+			wide, narrow := core.PerDay(100).Using(a).Named("wide"), core.PerDay(3).Using(b).Named("narrow")
+			key := fmt.Sprint(a, b)
+			both := s.limiter(wide, narrow)
+			for left := int64(2); left >= 0; left-- {
+				if d := s.take("admitted by both", both, key, 1, true, left); d.Limit.Name != "narrow" {
+					s.Fatalf("%s binds, want narrow", d.Limit.Name)
+				}
+			}
+			for range 5 {
+				d := s.take("refused by one", both, key, 1, false, 0)
+				if d.Limit.Name != "narrow" || d.RetryAfter <= 0 {
+					s.Fatalf("refused by %s for %v, want narrow", d.Limit.Name, d.RetryAfter)
+				}
+			}
+			// The wide limit alone has counted the three and no more.
+			s.take("the other limit", s.limiter(wide), key, 0, true, 97)
+		}
+	}
+}
+
+func (s *suite) costs() {
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		l, key := s.limiter(core.PerDay(10).Using(a)), a.String()
+		if d := s.take("nothing yet", l, key, 0, true, 10); d.ResetAfter != 0 {
+			s.Fatalf("ResetAfter of nothing is %v", d.ResetAfter)
+		}
+		if d := s.take("above the limit", l, key, 11, false, 10); d.RetryAfter != core.Never {
+			s.Fatalf("RetryAfter is %v, want Never", d.RetryAfter)
+		}
+		s.take("six", l, key, 6, true, 4)
+		if d := s.take("five more", l, key, 5, false, 4); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
+			s.Fatalf("RetryAfter is %v", d.RetryAfter)
+		}
+		s.take("four more", l, key, 4, true, 0)
+		s.take("free of charge", l, key, 0, true, 0)
+		s.take("one more", l, key, 1, false, 0)
+		if d := l.AllowN(ctx, key, 1<<62); d.Allowed || d.RetryAfter != core.Never {
+			s.Fatalf("a huge cost: %+v", d)
+		}
+	}
+}
+
+func (s *suite) peek() {
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		l, key := s.limiter(core.PerDay(2).Using(a)), a.String()
+		for left := int64(1); left >= 0; left-- {
+			for range 3 {
+				if d := l.Peek(ctx, key); d.Err != nil || !d.Allowed || d.Remaining != left {
+					s.Fatalf("peek: %+v, want what Allow would answer: %d remaining", d, left)
+				}
+			}
+			s.take("allow", l, key, 1, true, left)
+		}
+		if d := l.Peek(ctx, key); d.Err != nil || d.Allowed || d.RetryAfter <= 0 {
+			s.Fatalf("peek at the limit: %+v", d)
+		}
+	}
+}
+
+func (s *suite) reset() {
+	l := s.limiter(core.PerDay(2), core.PerHour(1).Using(core.SlidingCounter))
+	other := s.rule(l, "other", core.PerDay(2))
+	s.take("first", l, "a", 1, true, 0)
+	s.take("second", l, "a", 1, false, 0)
+	s.take("another client", l, "b", 1, true, 0)
+	s.take("another rule", other, "a", 2, true, 0)
+	if err := l.Reset(ctx, "a"); err != nil {
+		s.Fatal(err)
+	}
+	if err := l.Reset(ctx, "nobody"); err != nil {
+		s.Fatal(err)
+	}
+	s.take("after the reset", l, "a", 1, true, 0)
+	s.take("another client keeps its count", l, "b", 1, false, 0)
+	s.take("another rule keeps its count", other, "a", 1, false, 0)
+}
+
+// identity checks what shares a count and what must not.
+func (s *suite) identity() {
+	day := core.PerDay(5)
+	base := s.limiter(day)
+	s.take("the first", base, "k", 3, true, 2)
+	s.take("the same again", s.limiter(day), "k", 0, true, 2)
+	s.take("the same by its default name", s.limiter(day.Named("24h0m0s")), "k", 0, true, 2)
+	login := s.rule(base, "login", day)
+	s.take("a rule", login, "k", 1, true, 4)
+	s.take("the same rule", s.rule(s.limiter(core.PerHour(9)), "login", day), "k", 0, true, 4)
+
+	apart := []*core.Limiter{
+		s.rule(base, "logout", day),
+		s.limiter(day.Named("daily")),
+		s.limiter(day.Using(core.SlidingCounter)),
+		s.limiter(core.Per(5, 23*time.Hour).Named("24h0m0s")),
+		(&suite{T: s.T, store: s.store, name: s.name + "/login"}).limiter(day),
+		(&suite{T: s.T, store: s.store, name: s.name + "/"}).limiter(day),
+	}
+	for i, l := range apart {
+		s.take(fmt.Sprintf("limiter %d is another", i), l, "k", 0, true, 5)
+		s.take(fmt.Sprintf("limiter %d takes", i), l, "k", 1, true, 4)
+	}
+	s.take("the first is untouched", base, "k", 0, true, 2)
+}
+
+// changedLimit raises and lowers a limit on live counts.
+func (s *suite) changedLimit() {
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		limit := func(n int64) *core.Limiter { return s.limiter(core.PerDay(n).Using(a)) }
+		key := a.String()
+		s.take("eight of ten", limit(10), key, 8, true, 2)
+		if d := s.take("lowered below the count", limit(3), key, 1, false, 0); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
+			s.Fatalf("RetryAfter is %v", d.RetryAfter)
+		}
+		s.take("nothing is free", limit(3), key, 0, true, 0)
+		s.take("raised", limit(12), key, 4, true, 0)
+		s.take("back", limit(10), key, 1, false, 0)
+	}
+}
+
+// keys checks that hostile keys are clients of their own.
+func (s *suite) keys() {
+	long := strings.Repeat("k", 10_000)
+	keys := []string{
+		"a", "A", " a", "a ", "a b", "a:b", "a/b", "a|b", "a%2Fb", "a%252Fb", "%", "%%", "{", "}", "{}", "}{", "{a}", "{a", "a}b", "{}a", "*", "?", "[a]", "#", "##", "\\", "\"", "'",
+		"\x00", "\x00\x00", "a\x00", "\n", "\r\n", "a\r\nb", "\t", "\x7f", "\xff", "\xff\xfe", "\xc3\x28", "\u00e9", "e\u0301", "日本", "🙂", "0", "-1", "1e3", "nil", "false",
+		"ip:198.51.100.7", "ip:2001:db8::/64", long, long + "x", long + "y", "x" + long, strings.Repeat("\x00", 10_000), strings.Repeat("}", 500), strings.Repeat("%", 64), strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 1<<20),
+	}
+	l := s.limiter(core.PerDay(100), core.PerHour(100).Using(core.SlidingCounter))
+	for i, key := range keys {
+		s.take(fmt.Sprintf("key %d, %.20q, first", i, key), l, key, int64(i+1), true, int64(99-i))
+	}
+	for i, key := range keys {
+		s.take(fmt.Sprintf("key %d, %.20q, second", i, key), l, key, 0, true, int64(99-i))
+	}
+	for i, key := range keys {
+		if err := l.Reset(ctx, key); err != nil {
+			s.Fatal(err)
+		}
+		s.take(fmt.Sprintf("key %d, %.20q, after its reset", i, key), l, key, 0, true, 100)
+	}
+}
+
+// retryAfter knocks until it is let in, and checks that this is when it was
+// told to come.
+func (s *suite) retryAfter() {
+	window := 60 * time.Millisecond
+	for _, limits := range [][]core.Limit{
+		{core.Per(4, window)},
+		{core.Per(4, window).Using(core.SlidingCounter)},
+		{core.Per(4, window), core.Per(6, 2*window).Using(core.SlidingCounter)},
+	} {
+		l := s.limiter(limits...)
+		for round := range 3 {
+			key := fmt.Sprint(limits, round)
+			n := int64(1 + round)
+			var told time.Time
+			for admitted := 0; admitted < 8; {
+				d := l.AllowN(ctx, key, n)
+				switch {
+				case d.Err != nil:
+					s.Fatal(d.Err)
+				case d.Allowed:
+					if d.At.Before(told) {
+						s.Fatalf("%s: let in at %v, told to come at %v", key, d.At, told)
+					}
+					told = time.Time{}
+					admitted++
+				case !told.IsZero() && !d.At.Before(told):
+					s.Fatalf("%s: refused at %v, told to come at %v", key, d.At, told)
+				case !told.IsZero() && !d.At.Add(d.RetryAfter).Equal(told):
+					s.Fatalf("%s: told to come at %v, then at %v", key, told, d.At.Add(d.RetryAfter))
+				default:
+					told = d.At.Add(d.RetryAfter)
+					time.Sleep(d.RetryAfter / 2)
+				}
+			}
+		}
+	}
+}
+
+// extremes uses the shortest and longest windows and the largest limits.
+func (s *suite) extremes() {
+	for _, limit := range []core.Limit{
+		core.Per(core.MaxLogRequests, core.MaxWindow),
+		core.Per(1, core.MaxWindow),
+		core.Per(core.MaxCounterRequests, core.MaxWindow).Using(core.SlidingCounter),
+		core.Per(1, core.MaxWindow).Using(core.SlidingCounter),
+	} {
+		l, key := s.limiter(limit), fmt.Sprint(limit)
+		n := limit.Requests
+		d := s.take("all at once", l, key, n, true, 0)
+		if d.ResetAfter <= 0 || d.ResetAfter > limit.Window {
+			s.Fatalf("%v: ResetAfter %v", limit, d.ResetAfter)
+		}
+		d = s.take("one more", l, key, 1, false, 0)
+		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
+			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+		}
+		d = s.take("all again", l, key, n, false, 0)
+		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
+			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+		}
+		if d = s.take("more than all", l, key, n+1, false, 0); d.RetryAfter != core.Never {
+			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+		}
+	}
+	many := s.limiter(core.Per(core.MaxLogRequests, time.Hour))
+	for i := range int64(3000) {
+		s.take("one of many", many, "k", 1+i%2, true, core.MaxLogRequests-i-1-(i+1)/2)
+	}
+}

@@ -1,0 +1,163 @@
+package headers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Classic is the format that most clients know, about the limit that binds:
+//
+//	X-RateLimit-Limit: 100      requests per window
+//	X-RateLimit-Remaining: 42   units left
+//	X-RateLimit-Reset: 17       seconds until quota comes back, rounded up
+//
+// Go writes the names as X-Ratelimit-Limit and so on; names of fields are not
+// case-sensitive.
+var Classic = ClassicFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset"}
+
+// ClassicFormat is the type of [Classic]; its methods return variants. The zero
+// value has no names and is refused by Prepare.
+type ClassicFormat struct {
+	limit, remaining, reset string
+	window                  string // empty: none
+	unix                    bool
+}
+
+// UnixReset returns the format with Reset as a Unix time in whole seconds,
+// rounded up, by the store's clock, as GitHub writes it.
+func (f ClassicFormat) UnixReset() ClassicFormat { f.unix = true; return f }
+
+// WithWindow returns the format with a fourth field, X-RateLimit-Window: the
+// window of the limit that binds, in seconds. It is left out for a window that
+// is not a whole number of seconds.
+func (f ClassicFormat) WithWindow() ClassicFormat { f.window = "X-Ratelimit-Window"; return f }
+
+// WithNames returns the format with other names for its fields. An empty
+// window leaves that field out; the other names are required.
+func (f ClassicFormat) WithNames(limit, remaining, reset, window string) ClassicFormat {
+	f.limit, f.remaining, f.reset, f.window = http.CanonicalHeaderKey(limit), http.CanonicalHeaderKey(remaining), http.CanonicalHeaderKey(reset), http.CanonicalHeaderKey(window)
+	return f
+}
+
+// Names implements [Format].
+func (f ClassicFormat) Names() []string {
+	names := []string{f.limit, f.remaining, f.reset}
+	if f.window != "" {
+		names = append(names, f.window)
+	}
+	return names
+}
+
+// classicValues is what one response needs, in one allocation of 64 bytes. The
+// text holds Remaining and Reset, each up to 8 digits; longer ones move to an
+// allocation of their own.
+type classicValues struct {
+	values [3]string
+	text   [16]byte
+}
+
+// Prepare implements [Format]. Its error names a field that is no HTTP token,
+// or that stands twice.
+func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
+	if err := checkNames(f.Names()); err != nil {
+		return nil, err
+	}
+	// The digits of Limit depend on Requests alone. Those of a fallback's
+	// share are not among them.
+	digits := make(map[int64]string, len(limits))
+	for _, l := range limits {
+		digits[l.Requests] = strconv.FormatInt(l.Requests, 10)
+	}
+	return func(h http.Header, d core.Decision) {
+		limit, ok := digits[d.Limit.Requests]
+		if !ok {
+			limit = strconv.FormatInt(d.Limit.Requests, 10)
+		}
+		v := new(classicValues)
+		text := strconv.AppendInt(v.text[:0], d.Remaining, 10)
+		split := len(text)
+		text = strconv.AppendInt(text, f.resetOf(d), 10)
+		s := str(text)
+		v.values = [3]string{limit, s[:split], s[split:]}
+		h[f.limit] = v.values[0:1:1]
+		h[f.remaining] = v.values[1:2:2]
+		h[f.reset] = v.values[2:3:3]
+		if f.window == "" {
+			return
+		}
+		if seconds, ok := wholeSeconds(d.Limit.Window); ok {
+			h[f.window] = []string{strconv.FormatInt(seconds, 10)}
+		} else {
+			delete(h, f.window)
+		}
+	}, nil
+}
+
+func (f ClassicFormat) resetOf(d core.Decision) int64 {
+	if !f.unix {
+		return ceilSeconds(d.ResetAfter)
+	}
+	t := d.At.Add(d.ResetAfter)
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// maxReset is the longest reset in seconds that is no Unix time: no quota
+// takes longer to come back, and no clock is that close to 1970.
+const maxReset = int64(core.MaxWindow / time.Second)
+
+// Read implements [Format]. It reads a Reset of either kind, since the guard
+// that wrote it may have chosen the other.
+func (f ClassicFormat) Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool) {
+	value, ok := first(h, f.remaining)
+	if !ok {
+		return 0, 0, false
+	}
+	remaining, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || remaining < 0 {
+		return 0, 0, false
+	}
+	value, _ = first(h, f.reset)
+	seconds, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || seconds < 0 {
+		return 0, 0, false
+	}
+	if seconds > maxReset {
+		seconds = min(max(0, seconds-at.Unix()), maxReset)
+	}
+	return remaining, time.Duration(seconds) * time.Second, true
+}
+
+func checkNames(names []string) error {
+	for i, name := range names {
+		if name == "" {
+			return errors.New("sash: a header field has no name: start from headers.Classic, and give WithNames a name for limit, remaining and reset")
+		}
+		if at := strings.IndexFunc(name, notToken); at >= 0 {
+			return fmt.Errorf("sash: %q cannot be the name of a header field because of byte %d: use letters, digits and hyphens, such as X-RateLimit-Limit", name, at)
+		}
+		for _, other := range names[:i] {
+			if other == name {
+				return fmt.Errorf("sash: two header fields are named %q: give each its own name", name)
+			}
+		}
+	}
+	return nil
+}
+
+// notToken reports what RFC 9110 does not allow in the name of a field.
+func notToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}

@@ -1,0 +1,85 @@
+// Package headers writes what a limiter decided into HTTP header fields: the
+// X-RateLimit fields that everybody knows ([Classic]), the RateLimit fields of
+// the IETF draft ([IETF]), and the value of Retry-After. It formats and reads
+// back, and decides nothing.
+//
+//	nethttp.WithHeaders(headers.Classic, headers.IETF)
+//	nethttp.WithHeaders(headers.Expose(headers.Classic.UnixReset().WithWindow()))
+//
+// Everything here is safe for concurrent use.
+package headers
+
+import (
+	"net/http"
+	"time"
+	"unsafe"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Format is a set of header fields that tell a client about its limit. The
+// formats of this package are [Classic], [IETF] and what [Expose] returns; you
+// may write others.
+type Format interface {
+	// Prepare returns the function that sets the fields in h for a decision
+	// by a limiter of these limits. It is called once per guard, so whatever
+	// the limits alone decide is computed here. An error says what is wrong
+	// with the format, and is an error of the guard's construction.
+	//
+	// The function is called for decisions whose Limit is known, admitted or
+	// refused, before the response is written and by many goroutines at once.
+	// Every value slice that it puts into h belongs to that response and to
+	// that field alone: handlers may change it and append to it.
+	Prepare(limits []core.Limit) (write func(h http.Header, d core.Decision), err error)
+
+	// Names returns the names of the fields that write sets, as
+	// [http.CanonicalHeaderKey] writes them. Two formats of the same names
+	// are one for a guard that looks for what another guard wrote.
+	Names() []string
+
+	// Read tells what the fields in h say, whichever guard of this format
+	// wrote them: how many units are left, and how long until quota comes
+	// back, in whole seconds, reckoned from at. It is false if the fields are
+	// not there or not understood.
+	//
+	// A guard inside another uses it to leave the tighter one's fields.
+	Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool)
+}
+
+// RetryAfter returns the value of the Retry-After field for a refusal: whole
+// seconds, rounded up so that the client does not come too early, at least 1.
+// It is false if there is nothing to wait for: the request was allowed, or its
+// cost exceeds the limit ([core.Never]).
+func RetryAfter(d core.Decision) (seconds int64, ok bool) {
+	if d.Allowed || d.RetryAfter == core.Never {
+		return 0, false
+	}
+	return max(1, ceilSeconds(d.RetryAfter)), true
+}
+
+// ceilSeconds rounds up without the overflow that adding a second first has.
+func ceilSeconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// wholeSeconds returns the window in seconds, or false if no whole number of
+// seconds says it truthfully: 1.5 s is neither 1 nor 2.
+func wholeSeconds(window time.Duration) (int64, bool) {
+	return int64(window / time.Second), window >= time.Second && window%time.Second == 0
+}
+
+// str returns b as a string without a copy. Nobody may write to b afterwards.
+// It lets a response's values and their text be one allocation.
+func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// first returns the first value of a field, given by its canonical name.
+func first(h http.Header, name string) (string, bool) {
+	if values := h[name]; len(values) > 0 {
+		return values[0], true
+	}
+	return "", false
+}

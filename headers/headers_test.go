@@ -1,0 +1,267 @@
+package headers_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+)
+
+var (
+	burst = core.PerMinute(100).Named("burst")
+	daily = core.PerDay(1000).Named("daily")
+	both  = []core.Limit{burst, daily}
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func prepare(t testing.TB, f headers.Format, limits []core.Limit) func(http.Header, core.Decision) {
+	t.Helper()
+	write, err := f.Prepare(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write
+}
+
+// flat writes a header as one line, sorted by name.
+func flat(h http.Header) string {
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		fields = append(fields, name+": "+strings.Join(h[name], " + "))
+	}
+	return strings.Join(fields, " | ")
+}
+
+func TestFormats(t *testing.T) {
+	long := core.Limit{Name: strings.Repeat("n", core.MaxNameLength), Requests: core.MaxCounterRequests, Window: core.MaxWindow, Algorithm: core.SlidingCounter}
+	admitted := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: 16*time.Second + 1, At: noon}
+	refused := core.Decision{Limit: daily, ResetAfter: 9 * time.Second, RetryAfter: 29*time.Second + time.Microsecond, At: noon}
+	never := core.Decision{Limit: burst, Remaining: 7, ResetAfter: time.Second, RetryAfter: core.Never, At: noon}
+	largest := core.Decision{Allowed: true, Limit: long, Remaining: math.MaxInt64, ResetAfter: core.MaxWindow, At: noon}
+	unix := headers.Classic.UnixReset()
+	renamed := headers.Classic.WithNames("x-quota-limit", "X-Quota-Remaining", "X-Quota-Reset", "X-Quota-Window")
+
+	for _, c := range []struct {
+		name   string
+		format headers.Format
+		limits []core.Limit
+		d      core.Decision
+		want   string
+	}{
+		{"classic", headers.Classic, both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
+		{"classic refused", headers.Classic, both, refused, "X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9"},
+		{"classic, nothing counted", headers.Classic, both, core.Decision{Allowed: true, Limit: burst, Remaining: 100}, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 100 | X-Ratelimit-Reset: 0"},
+		{"classic largest", headers.Classic, []core.Limit{long}, largest, "X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | X-Ratelimit-Reset: 31622400"},
+		{"classic, a store that says never", headers.Classic, both, core.Decision{Limit: burst, ResetAfter: core.Never}, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9223372037"},
+		{"classic, share of a fallback", headers.Classic, both, core.Decision{Allowed: true, Limit: core.PerMinute(25).Named("burst"), Remaining: 3}, "X-Ratelimit-Limit: 25 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 0"},
+		{"unix rounds up", unix, both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 1772366417"},
+		{"unix, whole second", unix, both, refused, "X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1772366409"},
+		{"unix largest", unix, []core.Limit{long}, largest, "X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | X-Ratelimit-Reset: 1803988800"},
+		{"window", headers.Classic.WithWindow(), both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17 | X-Ratelimit-Window: 60"},
+		{"window of 1.5 s", headers.Classic.WithWindow(), nil, core.Decision{Allowed: true, Limit: core.Per(3, 1500*time.Millisecond)}, "X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 0"},
+		{"window of 1 ms", headers.Classic.WithWindow(), nil, core.Decision{Allowed: true, Limit: core.Per(3, time.Millisecond), ResetAfter: time.Microsecond}, "X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1"},
+		{"renamed", renamed, both, admitted, "X-Quota-Limit: 100 | X-Quota-Remaining: 42 | X-Quota-Reset: 17 | X-Quota-Window: 60"},
+		{"ietf", headers.IETF, both, admitted, `Ratelimit: "burst";r=42;t=17 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
+		{"ietf refused: t is Retry-After", headers.IETF, both, refused, `Ratelimit: "daily";r=0;t=30 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
+		{"ietf refused below a second", headers.IETF, []core.Limit{burst}, core.Decision{Limit: burst, RetryAfter: time.Microsecond}, `Ratelimit: "burst";r=0;t=1 | Ratelimit-Policy: "burst";q=100;w=60`},
+		{"ietf never", headers.IETF, []core.Limit{burst}, never, `Ratelimit: "burst";r=7 | Ratelimit-Policy: "burst";q=100;w=60`},
+		{"ietf, windows without a true w", headers.IETF, []core.Limit{core.Per(1, time.Millisecond).Named("a"), core.Per(2, 1500*time.Millisecond).Named("b"), core.PerSecond(3).Named("c")}, core.Decision{Allowed: true, Limit: burst}, `Ratelimit: "burst";r=0;t=0 | Ratelimit-Policy: "a";q=1, "b";q=2, "c";q=3;w=1`},
+		{"ietf largest", headers.IETF, []core.Limit{long}, largest, fmt.Sprintf(`Ratelimit: "%s";r=9223372036854775807;t=31622400 | Ratelimit-Policy: "%[1]s";q=1099511627776;w=31622400`, long.Name)},
+		{"exposed", headers.Expose(headers.Classic), both, admitted, "Access-Control-Expose-Headers: X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After | X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := http.Header{}
+			prepare(t, c.format, c.limits)(h, c.d)
+			if got := flat(h); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			for name := range h {
+				if name != http.CanonicalHeaderKey(name) {
+					t.Errorf("%q is not canonical: Get would not find it", name)
+				}
+				if name != "Access-Control-Expose-Headers" && !slices.Contains(c.format.Names(), name) {
+					t.Errorf("%q is written but not in Names", name)
+				}
+			}
+			remaining, reset, ok := c.format.Read(h, noon)
+			wantReset := min(c.d.ResetAfter, core.MaxWindow)
+			if strings.Contains(c.want, "Ratelimit: ") && !c.d.Allowed {
+				wantReset = c.d.RetryAfter
+				if c.d.RetryAfter == core.Never {
+					wantReset = 0
+				}
+			}
+			if !ok || remaining != c.d.Remaining || reset < wantReset || reset >= wantReset+time.Second {
+				t.Errorf("Read = %d, %v, %v; written were %d, %v", remaining, reset, ok, c.d.Remaining, wantReset)
+			}
+		})
+	}
+}
+
+// A guard reads what another guard wrote, whose variant of the format it does
+// not know.
+func TestReadOtherVariants(t *testing.T) {
+	d := core.Decision{Allowed: true, Limit: burst, Remaining: 5, ResetAfter: 30 * time.Second, At: noon}
+	h := http.Header{}
+	prepare(t, headers.Classic.UnixReset().WithWindow(), both)(h, d)
+	if remaining, reset, ok := headers.Classic.Read(h, noon.Add(-time.Second)); remaining != 5 || reset != 31*time.Second || !ok {
+		t.Errorf("Unix reset read as %d, %v, %v", remaining, reset, ok)
+	}
+	if _, reset, ok := headers.Classic.Read(h, noon.Add(time.Hour)); reset != 0 || !ok {
+		t.Errorf("Unix reset in the past read as %v, %v", reset, ok)
+	}
+}
+
+func TestReadForeignFields(t *testing.T) {
+	classic := func(remaining, reset string) http.Header {
+		return http.Header{"X-Ratelimit-Remaining": {remaining}, "X-Ratelimit-Reset": {reset}}
+	}
+	for _, h := range []http.Header{
+		nil,
+		{"X-Ratelimit-Remaining": nil},
+		{"X-Ratelimit-Remaining": {"5"}},
+		classic("", "1"), classic("-1", "1"), classic("5", "-1"), classic("x", "1"), classic("5", "Sun, 06 Nov 1994 08:49:37 GMT"), classic("9223372036854775808", "1"),
+	} {
+		if remaining, reset, ok := headers.Classic.Read(h, noon); ok {
+			t.Errorf("Classic.Read(%v) = %d, %v, true", h, remaining, reset)
+		}
+	}
+	for _, state := range []string{"", `"a"`, `"a";t=3`, `"a";r=-1`, `"a";r=x`, `"a";r`, `;;;`, `limit=1, remaining=2`} {
+		if remaining, reset, ok := headers.IETF.Read(http.Header{"Ratelimit": {state}}, noon); ok {
+			t.Errorf("IETF.Read(%q) = %d, %v, true", state, remaining, reset)
+		}
+	}
+	// A name may look like parameters, and a t be absurd.
+	if remaining, reset, ok := headers.IETF.Read(http.Header{"Ratelimit": {`"x;r=1;t=2";r=7;t=9223372036854775807`}}, noon); remaining != 7 || reset != core.MaxWindow || !ok {
+		t.Errorf("IETF.Read = %d, %v, %v", remaining, reset, ok)
+	}
+	if _, reset, ok := headers.Classic.Read(classic("5", "9223372036854775807"), noon); reset != core.MaxWindow || !ok {
+		t.Errorf("Classic.Read of an absurd reset = %v, %v", reset, ok)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		d    core.Decision
+		want int64
+		ok   bool
+	}{
+		{core.Decision{Allowed: true}, 0, false},
+		{core.Decision{Allowed: true, RetryAfter: time.Second}, 0, false},
+		{core.Decision{RetryAfter: core.Never}, 0, false},
+		{core.Decision{RetryAfter: 0}, 1, true},
+		{core.Decision{RetryAfter: time.Nanosecond}, 1, true},
+		{core.Decision{RetryAfter: time.Second}, 1, true},
+		{core.Decision{RetryAfter: time.Second + time.Nanosecond}, 2, true},
+		{core.Decision{RetryAfter: core.MaxWindow}, 31622400, true},
+		{core.Decision{RetryAfter: core.Never - 1}, 9223372037, true},
+	} {
+		if got, ok := headers.RetryAfter(c.d); got != c.want || ok != c.ok {
+			t.Errorf("RetryAfter(%v) = %d, %v; want %d, %v", c.d.RetryAfter, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestBadFormats(t *testing.T) {
+	for _, c := range []struct {
+		format headers.Format
+		want   string
+	}{
+		{headers.ClassicFormat{}, "headers.Classic"},
+		{headers.Classic.WithNames("", "b", "c", ""), "WithNames"},
+		{headers.Classic.WithNames("a b", "b", "c", ""), `"a b"`},
+		{headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", ""), "byte 1"},
+		{headers.Classic.WithNames("ä", "b", "c", ""), "letters"},
+		{headers.Classic.WithNames("a", "b", "A", ""), `"A"`},
+		{headers.Classic.WithNames("a", "b", "c", "C:"), `"C:"`},
+		{headers.Expose(nil), "Expose(nil)"},
+		{headers.Expose(headers.ClassicFormat{}), "headers.Classic"},
+	} {
+		if _, err := c.format.Prepare(both); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v does not say %q", c.format, err, c.want)
+		}
+	}
+}
+
+// What a handler does to its header values stays in its response.
+func TestValuesAreOneResponsesOwn(t *testing.T) {
+	for _, f := range []headers.Format{headers.Classic.WithWindow(), headers.IETF, headers.Expose(headers.Classic)} {
+		write := prepare(t, f, both)
+		d := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: time.Second, At: noon}
+		h := http.Header{}
+		write(h, d)
+		want := flat(h)
+		for name := range h {
+			h.Add(name, "added")
+			h[name][0] = "changed"
+		}
+		for name, values := range h {
+			if !slices.Equal(values, []string{"changed", "added"}) {
+				t.Errorf("%s: %q: a value ran into another field", name, values)
+			}
+		}
+		next := http.Header{}
+		write(next, d)
+		if got := flat(next); got != want {
+			t.Errorf("the next response has %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestExposeKeepsWhatIsThere(t *testing.T) {
+	shared := append(make([]string, 0, 4), "X-Request-Id") // as a CORS middleware may keep it
+	write := prepare(t, headers.Expose(headers.Classic), both)
+	h := http.Header{"Access-Control-Expose-Headers": shared}
+	write(h, core.Decision{Allowed: true, Limit: burst})
+	write(h, core.Decision{Allowed: true, Limit: daily}) // nested
+	want := []string{"X-Request-Id", "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After"}
+	if got := h.Values("Access-Control-Expose-Headers"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if shared[:2][1] != "" {
+		t.Errorf("wrote into the spare capacity of a slice that others share: %q", shared[:2])
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	d := core.Decision{Allowed: true, Limit: burst, Remaining: 12345678, ResetAfter: core.MaxWindow, At: noon}
+	large := core.Decision{Allowed: true, Limit: burst, Remaining: math.MaxInt64, ResetAfter: core.MaxWindow, At: noon}
+	for _, c := range []struct {
+		name   string
+		format headers.Format
+		d      core.Decision
+		want   float64
+	}{
+		{"classic", headers.Classic, d, 1},
+		{"classic, large numbers", headers.Classic, large, 2},
+		{"ietf", headers.IETF, d, 1},
+	} {
+		write := prepare(t, c.format, both)
+		h := http.Header{}
+		write(h, c.d)
+		if got := testing.AllocsPerRun(100, func() { write(h, c.d) }); got != c.want {
+			t.Errorf("%s: %v allocations, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	d := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: 17 * time.Second, At: noon}
+	for name, f := range map[string]headers.Format{"classic": headers.Classic, "ietf": headers.IETF} {
+		b.Run(name, func(b *testing.B) {
+			write := prepare(b, f, both)
+			h := http.Header{}
+			b.ReportAllocs()
+			for b.Loop() {
+				write(h, d)
+			}
+		})
+	}
+}

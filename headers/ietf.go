@@ -1,0 +1,97 @@
+package headers
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// IETF is the format of draft-ietf-httpapi-ratelimit-headers, versions 08 to 11:
+//
+//	RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
+//	RateLimit: "burst";r=50;t=30
+//
+// RateLimit-Policy lists every limit: q is its requests, w its window in
+// seconds. A window that is not a whole number of seconds has no w, since none
+// would be true. RateLimit tells about the limit that binds: r is what is left, t
+// the seconds until quota comes back, rounded up; on a refusal t equals
+// Retry-After, and is left out if the request can never pass.
+//
+// Under a fallback with [core.Share], q remains the configured limit while r
+// is what is left of this replica's share.
+const IETF ietfFormat = 0
+
+// ietfFormat is a constant's type, so that nobody can reassign IETF.
+type ietfFormat uint8
+
+const (
+	ietfState  = "Ratelimit"
+	ietfPolicy = "Ratelimit-Policy"
+)
+
+// Names implements Format.
+func (ietfFormat) Names() []string { return []string{ietfState, ietfPolicy} }
+
+// ietfValues is what one response needs, in one allocation of 80 bytes. A
+// state that is longer than its text moves to an allocation of its own.
+type ietfValues struct {
+	values [2]string
+	text   [48]byte
+}
+
+// Prepare implements Format. Names of limits are taken as core.New has checked
+// them: they need no escapes in a structured field.
+func (ietfFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
+	var p []byte
+	for i, l := range limits {
+		if i > 0 {
+			p = append(p, ", "...)
+		}
+		p = appendQuoted(p, l.Name)
+		p = strconv.AppendInt(append(p, ";q="...), l.Requests, 10)
+		if seconds, ok := wholeSeconds(l.Window); ok {
+			p = strconv.AppendInt(append(p, ";w="...), seconds, 10)
+		}
+	}
+	policy := string(p)
+	return func(h http.Header, d core.Decision) {
+		v := new(ietfValues)
+		text := appendQuoted(v.text[:0], d.Limit.Name)
+		text = strconv.AppendInt(append(text, ";r="...), d.Remaining, 10)
+		if d.Allowed {
+			text = strconv.AppendInt(append(text, ";t="...), ceilSeconds(d.ResetAfter), 10)
+		} else if seconds, ok := RetryAfter(d); ok {
+			text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
+		}
+		v.values = [2]string{str(text), policy}
+		h[ietfState] = v.values[0:1:1]
+		h[ietfPolicy] = v.values[1:2:2]
+	}, nil
+}
+
+func appendQuoted(b []byte, name string) []byte {
+	return append(append(append(b, '"'), name...), '"')
+}
+
+// Read implements Format. It understands what this format writes, not every
+// structured field.
+func (ietfFormat) Read(h http.Header, _ time.Time) (remaining int64, reset time.Duration, ok bool) {
+	state, _ := first(h, ietfState)
+	for parameter := range strings.SplitSeq(state[strings.LastIndexByte(state, '"')+1:], ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 {
+			continue
+		}
+		switch name {
+		case "r":
+			remaining, ok = n, true
+		case "t":
+			reset = time.Duration(min(n, maxReset)) * time.Second
+		}
+	}
+	return remaining, reset, ok
+}

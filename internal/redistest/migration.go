@@ -1,0 +1,85 @@
+package redistest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Migration is a slot on its way from one master to another. Until it is
+// finished the old owner answers for the keys that it still has and sends
+// clients on (ASK) for all others; a command whose keys are on both sides gets
+// TRYAGAIN.
+type Migration struct {
+	c        *Cluster
+	slot     int
+	from, to *Server
+}
+
+// MigrateSlot moves a slot with its keys, and returns once all nodes know.
+func (c *Cluster) MigrateSlot(tb testing.TB, slot int, from, to *Server) {
+	tb.Helper()
+	c.BeginMigration(tb, slot, from, to).Finish(tb)
+}
+
+// BeginMigration opens a slot for migration and moves no key yet.
+func (c *Cluster) BeginMigration(tb testing.TB, slot int, from, to *Server) *Migration {
+	tb.Helper()
+	m := &Migration{c, slot, from, to}
+	m.do(tb, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id)
+	m.do(tb, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+	return m
+}
+
+// MoveKeys moves keys of the slot; those that do not exist are passed over.
+func (m *Migration) MoveKeys(tb testing.TB, keys ...string) {
+	tb.Helper()
+	const timeout = 900 // ms, less than the client's
+	args := []any{"MIGRATE", host, m.to.port, "", 0, timeout, "KEYS"}
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	m.do(tb, m.from, args...)
+}
+
+// Finish moves the keys that are left, gives the slot to its new owner, and
+// returns once all nodes know.
+func (m *Migration) Finish(tb testing.TB) {
+	tb.Helper()
+	admin := m.from.admin()
+	defer admin.Close()
+	for {
+		keys, err := admin.ClusterGetKeysInSlot(ctx, m.slot, 100).Result()
+		if err != nil {
+			tb.Fatalf("redistest: keys of slot %d: %v", m.slot, err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		m.MoveKeys(tb, keys...)
+	}
+	// The new owner first: the old one would send clients to a node that sends
+	// them back.
+	m.do(tb, m.to, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
+	m.do(tb, m.from, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
+	WaitFor(tb, fmt.Sprintf("all nodes to know the new owner of slot %d", m.slot), func() error {
+		views, err := m.c.views()
+		if err != nil {
+			return err
+		}
+		for _, v := range views {
+			if !v.nodes[m.to].owns(m.slot) {
+				return fmt.Errorf("%s does not", v.server.Addr())
+			}
+		}
+		return nil
+	})
+}
+
+func (m *Migration) do(tb testing.TB, s *Server, args ...any) {
+	tb.Helper()
+	admin := s.admin()
+	defer admin.Close()
+	if err := admin.Do(ctx, args...).Err(); err != nil {
+		tb.Fatalf("redistest: migrating slot %d, %v at %s: %v", m.slot, args[:3], s.Addr(), err)
+	}
+}

@@ -1,0 +1,62 @@
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestServersDieWithTheTestBinary(t *testing.T) {
+	t.Parallel()
+	const variable = "REDISTEST_ORPHAN"
+	if how := os.Getenv(variable); how != "" { // this is the binary that is to be killed
+		s := Start(t)
+		if how == "paused" {
+			s.Pause()
+		}
+		fmt.Println(s.Addr())
+		time.Sleep(time.Minute)
+		return
+	}
+
+	for _, how := range []string{"running", "paused"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		// Nobody will tidy up after it.
+		cmd.Env = append(os.Environ(), variable+"="+how, "TMPDIR="+t.TempDir())
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		addr, err := bufio.NewReader(out).ReadString('\n')
+		addr = strings.TrimSpace(addr)
+		if _, _, splitErr := net.SplitHostPort(addr); err != nil || splitErr != nil {
+			t.Errorf("no address but %q: %v", addr, err)
+		} else if c, err := net.Dial("tcp", addr); err != nil {
+			t.Error(err)
+		} else {
+			c.Close()
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		WaitFor(t, "the orphan to die", func() error {
+			c, err := net.Dial("tcp", addr)
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				return nil
+			}
+			if err == nil {
+				c.Close()
+			}
+			return fmt.Errorf("%s listens: %v", addr, err)
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package keyfuncs
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// First names the client by the first of the functions that can name it:
+//
+//	keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+//
+// It goes on to the next function only on [ErrNoKey], or on an empty key.
+// Any other error ends it and is returned: a client whose name cannot be
+// found out just now is not a client without a name. If no function names the
+// client, the error matches ErrNoKey and is that of the last function.
+//
+// Whoever can leave out the first name can choose to be counted under the
+// second, so let each function after the first be at least as hard to forge.
+//
+// First panics if no function is given or one is nil.
+func First(funcs ...Func) Func {
+	funcs = mustFuncs("First", funcs)
+	return func(r *http.Request) (string, error) {
+		var key string
+		var err error
+		for _, f := range funcs {
+			key, err = named(f, r)
+			if err == nil || !errors.Is(err, ErrNoKey) {
+				break
+			}
+		}
+		return key, err
+	}
+}
+
+// Join names the client by all of the functions together, to count a user on
+// each address for example, or a tenant and a user:
+//
+//	keyfuncs.Join(keyfuncs.UserID(user), keyfuncs.RemoteIP)
+//
+// The key is join: and the parts with a | between them,
+// join:user:42|ip:198.51.100.7; see [JoinString]. Two different lists of parts
+// never give the same key, whatever bytes they hold, and no other function of
+// this package gives such a key.
+//
+// The error is that of the first function that fails; it matches [ErrNoKey]
+// also if a function gives an empty key. Join panics if no function is given
+// or one is nil.
+func Join(funcs ...Func) Func {
+	funcs = mustFuncs("Join", funcs)
+	return func(r *http.Request) (string, error) {
+		var buf [4]string
+		parts := buf[:0]
+		for _, f := range funcs {
+			part, err := named(f, r)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, part)
+		}
+		return JoinString(parts...), nil
+	}
+}
+
+// JoinString returns the key that [Join] makes of the keys of its functions,
+// for a Reset: join: and the parts with a | between them, and with a backslash
+// before each | and each backslash inside a part.
+func JoinString(parts ...string) string {
+	// Without the prefix, a header's value with a | in it could pass for a
+	// joined key where First has both.
+	const prefix = "join:"
+	size := len(prefix) + len(parts)
+	for _, part := range parts {
+		size += len(part)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteString(prefix)
+	for i, part := range parts {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for {
+			special := strings.IndexAny(part, `|\`)
+			if special < 0 {
+				break
+			}
+			b.WriteString(part[:special])
+			b.WriteByte('\\')
+			b.WriteByte(part[special])
+			part = part[special+1:]
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// named calls f and never returns an empty key without an error, or a key with
+// one.
+func named(f Func, r *http.Request) (string, error) {
+	key, err := f(r)
+	if err != nil {
+		return "", err
+	}
+	if key == "" {
+		return "", ErrNoKey
+	}
+	return key, nil
+}
+
+// mustFuncs returns a copy, which the caller's later changes do not reach.
+func mustFuncs(caller string, funcs []Func) []Func {
+	if len(funcs) == 0 {
+		panic("keyfuncs: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
+	}
+	for i, f := range funcs {
+		if f == nil {
+			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil; leave it out or give one, such as keyfuncs.RemoteIP", caller, i+1, len(funcs)))
+		}
+	}
+	return slices.Clone(funcs)
+}

@@ -1,0 +1,34 @@
+// Package keyfuncs holds functions that name the client of an HTTP request.
+// Requests of one name share one count, so the name decides who is limited:
+// one that a client can choose limits nobody, and one that many clients share
+// lets each of them use up the others' quota.
+//
+// # Choosing
+//
+// Without a proxy in front, [RemoteIP] is right for clients that have not
+// logged in. Behind a reverse proxy, a load balancer or a CDN use [IP] and say
+// which proxies are yours: X-Forwarded-For is whatever the client likes, up to
+// what your own proxies have appended to it. Clients that have logged in or
+// hold a key are better named by [UserID] or [APIKey], which do not mix up
+// the people behind one address. [Header] is for what a gateway in front has
+// verified. [First] takes the first name that a request has, and [Join] several
+// of them together:
+//
+//	keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+//
+// # Keys
+//
+// Keys say what they are, and are part of the API: they are what Reset takes.
+//
+//	RemoteIP, IP   ip:198.51.100.7   ip:2001:db8:1:2::/64   ip:fe80::1%eth0   ip:unix
+//	APIKey         apikey:0b2c109e25ac7d47cc0c56f999832031   (see APIKeyString)
+//	UserID         user:42
+//	Header         header:x-tenant:acme
+//	Join           join:user:42|ip:198.51.100.7              (see JoinString)
+//
+// # Errors
+//
+// A request without such a name is an error that matches [ErrNoKey], never an
+// empty key. The functions that make a [Func] panic on what cannot work, as
+// net/http does on a nil handler; the Func itself never does.
+package keyfuncs

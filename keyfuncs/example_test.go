@@ -1,0 +1,176 @@
+package keyfuncs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+func ExampleRemoteIP() {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Forwarded-For", "192.0.2.1") // forged, and not read
+
+	r.RemoteAddr = "198.51.100.7:52241"
+	fmt.Println(keyfuncs.RemoteIP(r))
+	r.RemoteAddr = "[2001:db8:1:2:3:4:5:6]:52241"
+	fmt.Println(keyfuncs.RemoteIP(r))
+	// Output:
+	// ip:198.51.100.7 <nil>
+	// ip:2001:db8:1:2::/64 <nil>
+}
+
+// Behind load balancers on a network of one's own.
+func ExampleIP() {
+	key := keyfuncs.IP(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8")))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711" // the load balancer
+	r.Header.Set("X-Forwarded-For", "192.0.2.1, 198.51.100.7, 10.0.0.9")
+	fmt.Println(key(r)) // 192.0.2.1 is what the client claimed
+
+	r.RemoteAddr = "203.0.113.5:4711" // not the load balancer
+	fmt.Println(key(r))
+	// Output:
+	// ip:198.51.100.7 <nil>
+	// ip:203.0.113.5 <nil>
+}
+
+// Behind a CDN and a load balancer, with no way to the server but through
+// both.
+func ExampleTrustHops() {
+	key := keyfuncs.IP(keyfuncs.TrustHops(2))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711"                                           // the load balancer, the first hop
+	r.Header.Set("X-Forwarded-For", "192.0.2.1, 198.51.100.7, 203.0.113.90") // the CDN is the last entry
+	fmt.Println(key(r))
+	// Output: ip:198.51.100.7 <nil>
+}
+
+func ExampleFromForwarded() {
+	key := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...), keyfuncs.FromForwarded())
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711"
+	r.Header.Set("Forwarded", `for="192.0.2.1, for="[2001:db8:cafe::17]:4711";proto=https`)
+	fmt.Println(key(r)) // the quote that the client left open stays on its side
+	// Output: ip:2001:db8:cafe::/64 <nil>
+}
+
+func ExampleFromHeader() {
+	cdn := netip.MustParsePrefix("203.0.113.0/24") // as published by the CDN
+	key := keyfuncs.IP(keyfuncs.TrustProxies(cdn), keyfuncs.FromHeader("CF-Connecting-IP"))
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "203.0.113.90:4711"
+	r.Header.Set("CF-Connecting-IP", "198.51.100.7")
+	fmt.Println(key(r))
+	// Output: ip:198.51.100.7 <nil>
+}
+
+func ExampleOnUntrusted() {
+	key := keyfuncs.IP(
+		keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8")),
+		keyfuncs.OnUntrusted(func(r *http.Request, reason keyfuncs.Reason) {
+			fmt.Println("not believed:", reason) // better: count it
+			slog.Debug("header not believed", "reason", reason, "peer", r.RemoteAddr)
+		}),
+	)
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "10.0.0.1:4711"
+	r.Header.Set("X-Forwarded-For", "192.0.2.1, unknown")
+	fmt.Println(key(r))
+	// Output:
+	// not believed: malformed
+	// ip:10.0.0.1 <nil>
+}
+
+func ExampleTrustUnixSocket() {
+	key := keyfuncs.IP(keyfuncs.TrustUnixSocket())
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "@" // what net/http says on a unix socket
+	r.Header.Set("X-Forwarded-For", "192.0.2.1, 198.51.100.7")
+	fmt.Println(key(r))
+	// Output: ip:198.51.100.7 <nil>
+}
+
+func ExampleHeader() {
+	key := keyfuncs.Header("X-Tenant") // set by the gateway, which strips the client's
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Tenant", "acme")
+	fmt.Println(key(r))
+	// Output: header:x-tenant:acme <nil>
+}
+
+func ExampleAPIKey() {
+	issued := map[string]bool{"demo-key-1": true}
+	key := keyfuncs.APIKey("X-API-Key", func(_ context.Context, key string) (bool, error) {
+		return issued[key], nil
+	})
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-API-Key", "demo-key-1")
+	fmt.Println(key(r))
+
+	r.Header.Set("X-API-Key", "invented")
+	_, err := key(r)
+	fmt.Println(errors.Is(err, keyfuncs.ErrNoKey))
+	// Output:
+	// apikey:0b2c109e25ac7d47cc0c56f999832031 <nil>
+	// true
+}
+
+func ExampleAPIKeyString() {
+	fmt.Println(keyfuncs.APIKeyString("demo-key-1"))
+	// Output: apikey:0b2c109e25ac7d47cc0c56f999832031
+}
+
+func ExampleUserID() {
+	type userKey struct{} // how the authentication in front stores it
+	key := keyfuncs.UserID(func(ctx context.Context) (string, bool) {
+		id, ok := ctx.Value(userKey{}).(string)
+		return id, ok
+	})
+
+	r := httptest.NewRequest("GET", "/", nil)
+	fmt.Println(key(r.WithContext(context.WithValue(r.Context(), userKey{}, "42"))))
+	// Output: user:42 <nil>
+}
+
+// Clients with a key are counted by it, all others by their address.
+func ExampleFirst() {
+	known := func(_ context.Context, key string) (bool, error) { return key == "demo-key-1", nil }
+	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "198.51.100.7:52241"
+	fmt.Println(key(r))
+	r.Header.Set("Authorization", "Bearer demo-key-1")
+	fmt.Println(key(r))
+	// Output:
+	// ip:198.51.100.7 <nil>
+	// apikey:0b2c109e25ac7d47cc0c56f999832031 <nil>
+}
+
+// Each tenant's clients are counted on their own.
+func ExampleJoin() {
+	key := keyfuncs.Join(keyfuncs.Header("X-Tenant"), keyfuncs.RemoteIP)
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "198.51.100.7:52241"
+	r.Header.Set("X-Tenant", "acme")
+	fmt.Println(key(r))
+	fmt.Println(keyfuncs.JoinString("header:x-tenant:acme", "ip:198.51.100.7")) // for Reset
+	// Output:
+	// join:header:x-tenant:acme|ip:198.51.100.7 <nil>
+	// join:header:x-tenant:acme|ip:198.51.100.7
+}

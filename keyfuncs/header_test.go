@@ -1,0 +1,44 @@
+package keyfuncs_test
+
+import (
+	"testing"
+
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+func TestHeader(t *testing.T) {
+	f := keyfuncs.Header("X-TENANT-id")
+	for _, test := range []struct {
+		headers []string
+		want    string // empty: ErrNoKey
+	}{
+		{[]string{"X-Tenant-Id: acme"}, "header:x-tenant-id:acme"},
+		{[]string{"x-tenant-id: ACME"}, "header:x-tenant-id:ACME"},
+		{[]string{"X-Tenant-Id: \t a b: c,d \t"}, "header:x-tenant-id:a b: c,d"},
+		{[]string{"X-Tenant-Id: {\x00\xff}"}, "header:x-tenant-id:{\x00\xff}"},
+		{[]string{"X-Tenant-Id: \u00a0"}, "header:x-tenant-id:\u00a0"}, // HTTP knows no other blanks
+		{nil, ""},
+		{[]string{"X-Tenant: acme"}, ""},
+		{[]string{"X-Tenant-Id: "}, ""},
+		{[]string{"X-Tenant-Id:  \t "}, ""},
+		{[]string{"X-Tenant-Id: acme", "X-Tenant-Id: other"}, ""},
+		{[]string{"X-Tenant-Id: acme", "X-Tenant-Id: acme"}, ""},
+		{[]string{"X-Tenant-Id: ", "X-Tenant-Id: acme"}, ""},
+	} {
+		r := request("198.51.100.7:1", test.headers...)
+		if test.want == "" {
+			wantNoKey(t, f, r)
+		} else if got := mustKey(t, f, r); got != test.want {
+			t.Errorf("%q: %q, want %q", test.headers, got, test.want)
+		}
+	}
+	wantAllocs(t, 1, f, request("", "X-Tenant-Id: acme"))
+}
+
+func TestHeaderPanicsOnMisuse(t *testing.T) {
+	for _, name := range []string{"", " ", "X Tenant", "X-Tenant:", "X-Tenant\n", "ſ", "a/b", `"a"`} {
+		mustPanic(t, func() { keyfuncs.Header(name) }, "Header", "X-Tenant-Id")
+	}
+	mustPanic(t, func() { keyfuncs.Header("Host") }, "Request.Host")
+	keyfuncs.Header("!#$%&'*+-.^_`|~09azAZ")
+}

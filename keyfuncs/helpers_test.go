@@ -1,0 +1,91 @@
+package keyfuncs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// request is a request from peer with the header lines "Name: value" as
+// given.
+func request(peer string, headerLines ...string) *http.Request {
+	r := &http.Request{Method: "GET", RemoteAddr: peer, Header: http.Header{}}
+	for _, line := range headerLines {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			panic("no colon in " + line)
+		}
+		r.Header.Add(name, strings.TrimPrefix(value, " "))
+	}
+	return r
+}
+
+func prefixes(list ...string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range list {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// mustKey fails unless f names r.
+func mustKey(t testing.TB, f keyfuncs.Func, r *http.Request) string {
+	t.Helper()
+	key, err := f(r)
+	if err != nil {
+		t.Fatalf("error %v, want a key", err)
+	}
+	if key == "" {
+		t.Fatal("an empty key without an error")
+	}
+	return key
+}
+
+// wantNoKey fails unless f says that r has no such name.
+func wantNoKey(t testing.TB, f keyfuncs.Func, r *http.Request) error {
+	t.Helper()
+	key, err := f(r)
+	if key != "" || !errors.Is(err, keyfuncs.ErrNoKey) {
+		t.Fatalf("key %q, error %v; want no key and ErrNoKey", key, err)
+	}
+	return err
+}
+
+// mustPanic returns the text of the panic of f, which must have all the words.
+func mustPanic(t *testing.T, f func(), words ...string) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		text := fmt.Sprint(recover())
+		if text == "<nil>" {
+			t.Error("no panic")
+			return
+		}
+		for _, word := range append(words, "keyfuncs: ") {
+			if !strings.Contains(text, word) {
+				t.Errorf("the panic does not mention %q: %s", word, text)
+			}
+		}
+	}()
+	f()
+}
+
+// wantAllocs fails unless f names r with exactly so many allocations.
+func wantAllocs(t *testing.T, want float64, f keyfuncs.Func, r *http.Request) {
+	t.Helper()
+	mustKey(t, f, r)
+	if got := testing.AllocsPerRun(100, func() { _, _ = f(r) }); got != want {
+		t.Errorf("%v allocations, want %v", got, want)
+	}
+}
+
+// known is the verifier that the tests use.
+func known(_ context.Context, key string) (bool, error) {
+	return key == "demo-key-1" || key == "demo-key-2", nil
+}

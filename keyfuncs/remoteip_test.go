@@ -1,0 +1,84 @@
+package keyfuncs_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+var peers = []struct{ peer, want string }{
+	{"198.51.100.7:4711", "ip:198.51.100.7"},
+	{"198.51.100.7", "ip:198.51.100.7"},
+	{"198.51.100.7:0", "ip:198.51.100.7"},
+	{"[2001:db8:1:2:3:4:5:6]:4711", "ip:2001:db8:1:2::/64"},
+	{"[2001:db8:1:2:ffff::1]", "ip:2001:db8:1:2::/64"},
+	{"2001:db8:1:2::1", "ip:2001:db8:1:2::/64"},
+	{"2001:DB8:1:3::1", "ip:2001:db8:1:3::/64"},
+	{"[2001:db8::1]:1", "ip:2001:db8::/64"},
+	{"[::ffff:198.51.100.7]:4711", "ip:198.51.100.7"},
+	{"::ffff:c633:6407", "ip:198.51.100.7"},
+	{"[fe80::1%eth0]:4711", "ip:fe80::1%eth0"},
+	{"[fe80::2%eth0]:4711", "ip:fe80::2%eth0"},
+	{"fe80::1%eth1", "ip:fe80::1%eth1"},
+	{"[fe80::1]:4711", "ip:fe80::/64"},
+	{"[::1]:4711", "ip:::/64"},
+}
+
+var notPeers = []string{
+	"", "@", "@abstract", "/run/app.sock", "unknown", "pipe", "localhost:80",
+	":80", "[]:80", "[", "]", "[]", ":", "::1]", "[::1", "[198.51.100.7]:80",
+	"198.51.100.7:", "198.51.100.7:http", "198.51.100.7:65536", "198.51.100.7:000080", "198.51.100.7:-1",
+	"198.51.100.07:80", "198.51.100", "198.51.100.7.1", "0x7f.1", "2130706433", " 198.51.100.7",
+	"[2001:db8::1]443", "[2001:db8::1]:", "2001:db8:1:2:3:4:5:6:443", "fe80::1%",
+	"fe80::1%" + strings.Repeat("z", 200),
+}
+
+func TestRemoteIP(t *testing.T) {
+	for _, test := range peers {
+		if got := mustKey(t, keyfuncs.RemoteIP, request(test.peer)); got != test.want {
+			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
+		}
+	}
+}
+
+func TestRemoteIPNeedsAnAddress(t *testing.T) {
+	for _, peer := range notPeers {
+		err := wantNoKey(t, keyfuncs.RemoteIP, request(peer))
+		if !strings.Contains(err.Error(), "TrustUnixSocket") {
+			t.Errorf("%q: the error does not say what to do: %v", peer, err)
+		}
+	}
+}
+
+func TestRemoteIPReadsNoHeader(t *testing.T) {
+	r := request("198.51.100.7:4711", "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "X-Real-IP: 1.1.1.1",
+		"True-Client-IP: 1.1.1.1", "CF-Connecting-IP: 1.1.1.1", "X-Client-IP: 1.1.1.1")
+	if got := mustKey(t, keyfuncs.RemoteIP, r); got != "ip:198.51.100.7" {
+		t.Error(got)
+	}
+}
+
+// Without options, IP is RemoteIP, and with IPv6Prefix alone it differs only
+// in that.
+func TestIPWithoutOptions(t *testing.T) {
+	ip := keyfuncs.IP()
+	for _, test := range peers {
+		r := request(test.peer, "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1")
+		if got := mustKey(t, ip, r); got != test.want {
+			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
+		}
+	}
+	for _, peer := range notPeers {
+		_, want := keyfuncs.RemoteIP(request(peer))
+		if err := wantNoKey(t, ip, request(peer)); err.Error() != want.Error() {
+			t.Errorf("%q: %v, RemoteIP says %v", peer, err, want)
+		}
+	}
+}
+
+func TestRemoteIPAllocations(t *testing.T) {
+	for _, peer := range []string{"198.51.100.7:4711", "[2001:db8:1:2:3:4:5:6]:4711", "[::ffff:198.51.100.7]:4711"} {
+		wantAllocs(t, 1, keyfuncs.RemoteIP, request(peer))
+	}
+}

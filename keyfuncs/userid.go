@@ -1,0 +1,30 @@
+package keyfuncs
+
+import (
+	"context"
+	"net/http"
+)
+
+// UserID names the client by the user that the authentication in front has put
+// into the request's context. The key is user:42. The function id gets that
+// context and returns the user's identifier, so that any authentication
+// library fits; it must be safe for concurrent use.
+//
+// The limiter has to run behind the authentication: before it, no request has
+// a user. For requests without one, put [First] around it.
+//
+// The error matches [ErrNoKey] if id returns false or an empty identifier.
+// UserID panics if id is nil.
+func UserID(id func(context.Context) (string, bool)) Func {
+	if id == nil {
+		panic("keyfuncs: UserID: nil function; give a func(context.Context) (string, bool) that returns the user's identifier")
+	}
+	var nobody error = noKeyError("the request's context holds no user")
+	return func(r *http.Request) (string, error) {
+		user, ok := id(r.Context())
+		if !ok || user == "" {
+			return "", nobody
+		}
+		return "user:" + user, nil
+	}
+}

@@ -1,0 +1,90 @@
+package nethttp_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// sink is a ResponseWriter that costs nothing.
+type sink struct{ header http.Header }
+
+func (s sink) Header() http.Header         { return s.header }
+func (s sink) Write(b []byte) (int, error) { return len(b), nil }
+func (s sink) WriteHeader(int)             {}
+
+func inMemory(limit core.Limit) http.Handler {
+	l := core.Must(core.New(core.Config{Name: "test", Store: memstore.New(), Limits: []core.Limit{limit}}))
+	return nethttp.Middleware(l, keyfuncs.RemoteIP)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+}
+
+// One allocation for the key and one for the three fields.
+func TestAllocations(t *testing.T) {
+	h := inMemory(core.PerHour(100_000))
+	w := sink{http.Header{}}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	h.ServeHTTP(w, r)
+	if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got > 2 {
+		t.Errorf("%v allocations for an admitted request; at most 2", got)
+	}
+	if w.header.Get("X-RateLimit-Limit") != "100000" {
+		t.Errorf("%v", w.header)
+	}
+}
+
+// With a real store: the limit holds, and what the client reads is true.
+func TestInMemory(t *testing.T) {
+	h := nethttp.Middleware(core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(3)}})), keyfuncs.RemoteIP)(page)
+	for i, want := range []string{"2", "1", "0", "0", "0"} {
+		w := get(t, h, "/")
+		if status := map[bool]int{true: 200, false: 429}[i < 3]; w.Code != status || w.Header().Get("X-RateLimit-Remaining") != want {
+			t.Errorf("request %d: %d %v", i, w.Code, w.Header())
+		}
+		if i >= 3 && w.Header().Get("Retry-After") != "3600" {
+			t.Errorf("request %d: %v", i, w.Header())
+		}
+	}
+}
+
+func BenchmarkMiddleware(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		limit core.Limit
+		keys  int
+	}{
+		{"allowed/1key", core.PerHour(1 << 40).Using(core.SlidingCounter), 1},
+		{"allowed/100000keys", core.PerHour(1 << 40).Using(core.SlidingCounter), 100_000},
+		{"allowed/log", core.Per(1_000_000, time.Millisecond), 1},
+		{"refused/1key", core.PerDay(1), 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := inMemory(c.limit)
+			peers := make([]string, c.keys)
+			for i := range peers {
+				peers[i] = "10." + strconv.Itoa(i>>16) + "." + strconv.Itoa(i>>8&255) + "." + strconv.Itoa(i&255) + ":80"
+			}
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			w := sink{http.Header{}}
+			i := 0
+			serve := func() {
+				r.RemoteAddr = peers[i%len(peers)]
+				i++
+				h.ServeHTTP(w, r)
+			}
+			for range 2 * len(peers) { // every key is there
+				serve()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				serve()
+			}
+		})
+	}
+}

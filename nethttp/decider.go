@@ -1,0 +1,135 @@
+package nethttp
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// Decider is a [Guard] without a key function: what adapters for other
+// frameworks build on, whose keys and route patterns come from the
+// framework's own context. It is immutable and safe for concurrent use.
+type Decider struct {
+	limiter *core.Limiter
+	config
+	write []func(http.Header, core.Decision) // one per format
+}
+
+// NewDecider returns a Decider for limiter. An error says which argument is
+// wrong and what to give instead.
+func NewDecider(limiter *core.Limiter, opts ...Option) (*Decider, error) {
+	if limiter == nil {
+		return nil, errors.New("sash: the limiter is nil: give one made by core.New")
+	}
+	c := config{formats: []headers.Format{headers.Classic}, refuse: Refuse}
+	for _, o := range opts {
+		if o == nil {
+			return nil, errors.New("sash: an option is nil: leave it out")
+		}
+		if err := o(&c); err != nil {
+			return nil, err
+		}
+	}
+	d := &Decider{limiter: limiter, config: c}
+	written := map[string]bool{}
+	for _, f := range c.formats {
+		write, err := f.Prepare(limiter.Limits())
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range f.Names() {
+			if written[name] {
+				return nil, errors.New("sash: two formats of WithHeaders write the field " + name + ": give one of them, or other names with headers.Classic.WithNames")
+			}
+			written[name] = true
+		}
+		d.write = append(d.write, write)
+	}
+	for _, f := range c.formats {
+		register(f)
+	}
+	return d, nil
+}
+
+// Decide does all that a guard does but write the refusal: it skips or finds
+// the key, asks the limiter, and sets the limit fields and, on a refusal,
+// Retry-After and Cache-Control in w's header. label is the route's pattern for
+// the observer, never the path itself; empty where the router has not matched.
+// key is called at most once, and not for skipped requests, which are
+// allowed.
+//
+// If the decision is not allowed, the request must not reach its handler, and
+// the caller writes the refusal: with Refuse, or natively with the status of
+// [Status]. The decision's Err then is nil or one that core.Decision
+// describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey,
+// or wraps the key function's own error. It is for logs, not for clients.
+func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) core.Decision {
+	if g.skips(r) {
+		return core.Decision{Allowed: true}
+	}
+	d := g.decide(r, label, key)
+	h := w.Header()
+	if d.Limit.Requests > 0 {
+		g.setLimitFields(h, d)
+	}
+	if !d.Allowed {
+		values := []string{"no-store", ""}
+		h["Cache-Control"] = values[0:1:1]
+		if seconds, ok := retryAfter(d); ok {
+			values[1] = strconv.FormatInt(seconds, 10)
+			h["Retry-After"] = values[1:2:2]
+		}
+	}
+	return d
+}
+
+func (g *Decider) decide(r *http.Request, label string, key func() (string, error)) core.Decision {
+	ctx := r.Context()
+	name, err := key()
+	switch {
+	case err == nil && name == "":
+		return core.Decision{Err: keyfuncs.ErrNoKey}
+	case errors.Is(err, keyfuncs.ErrNoKey):
+		return core.Decision{Err: err}
+	case err != nil && ctx.Err() != nil: // the client left while the key function waited
+		return core.Decision{Err: ctx.Err()}
+	case err != nil:
+		return core.Decision{Err: &keyError{err}}
+	}
+	cost := 1
+	if g.cost != nil {
+		cost = g.cost(r)
+	}
+	return g.limiter.Decide(ctx, core.Request{Key: name, Cost: int64(cost), Label: label})
+}
+
+// Refuse writes the response to a request that Decide refused: with the
+// function of [WithRefusal], else with the function [Refuse].
+func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
+	g.refuse(w, r, d)
+}
+
+func (g *Decider) skips(r *http.Request) bool {
+	if len(g.paths) > 0 && r.URL.RawPath == "" && slices.Contains(g.paths, r.URL.Path) {
+		return true
+	}
+	for _, skip := range g.skip {
+		if skip(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyError marks an error of a key function, which may match anything else.
+type keyError struct{ err error }
+
+func (e *keyError) Error() string { return "sash: the key function failed: " + e.err.Error() }
+func (e *keyError) Unwrap() error { return e.err }
+
+func isKeyError(err error) bool { _, ok := errors.AsType[*keyError](err); return ok }

@@ -1,0 +1,110 @@
+package nethttp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
+
+func show(h http.Handler, path string, fields ...string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	fmt.Println(path, w.Code)
+	for _, name := range fields {
+		fmt.Printf("  %s: %q\n", name, w.Header().Get(name))
+	}
+}
+
+func ExampleMiddleware() {
+	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
+	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, nethttp.SkipPaths("/health"))(hello)
+
+	show(handler, "/", "X-RateLimit-Limit", "X-RateLimit-Remaining")
+	show(handler, "/health", "X-RateLimit-Limit")
+	show(handler, "/")
+	show(handler, "/", "Retry-After", "Content-Type")
+	// Output:
+	// / 200
+	//   X-RateLimit-Limit: "2"
+	//   X-RateLimit-Remaining: "1"
+	// /health 200
+	//   X-RateLimit-Limit: ""
+	// / 200
+	// / 429
+	//   Retry-After: "3600"
+	//   Content-Type: "application/problem+json"
+}
+
+// A limit for everything and a tighter one for one route inside it: both hold,
+// and the client reads about the tighter.
+func ExampleMiddleware_nested() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100).Named("hourly")}}))
+	search := core.Must(api.Rule("search", core.PerMinute(10).Named("search")))
+	ietf := nethttp.WithHeaders(headers.IETF)
+
+	mux := http.NewServeMux()
+	mux.Handle("/search", nethttp.Middleware(search, keyfuncs.RemoteIP, ietf)(hello))
+	mux.Handle("/", hello)
+	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, ietf)(mux)
+
+	show(handler, "/", "RateLimit")
+	show(handler, "/search", "RateLimit", "RateLimit-Policy")
+	// Output:
+	// / 200
+	//   RateLimit: "\"hourly\";r=99;t=3600"
+	// /search 200
+	//   RateLimit: "\"search\";r=9;t=60"
+	//   RateLimit-Policy: "\"search\";q=10;w=60"
+}
+
+// Check serves frameworks that are built on net/http and have no adapter.
+func ExampleGuard_Check() {
+	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	guard, err := nethttp.New(limiter, keyfuncs.RemoteIP)
+	if err != nil {
+		panic(err)
+	}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !guard.Check(w, r) {
+			return // the refusal is written
+		}
+		fmt.Fprintln(w, "hello")
+	})
+	show(handler, "/")
+	show(handler, "/")
+	// Output:
+	// / 200
+	// / 429
+}
+
+// A refusal in the API's own form, which logs why a decision was impossible.
+func ExampleWithRefusal() {
+	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	refuse := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		if d.Err != nil {
+			slog.ErrorContext(r.Context(), "not limited", "error", d.Err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(nethttp.Status(d))
+		_ = json.NewEncoder(w).Encode(map[string]any{"ok": false})
+	}
+	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, nethttp.WithRefusal(refuse))(hello)
+	show(handler, "/", "Content-Type")
+	show(handler, "/", "Content-Type", "Retry-After")
+	// Output:
+	// / 200
+	//   Content-Type: "text/plain; charset=utf-8"
+	// / 429
+	//   Content-Type: "application/json"
+	//   Retry-After: "3600"
+}

@@ -1,0 +1,81 @@
+package nethttp_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// fakeStore answers every request the same, or by answer, and counts its calls.
+type fakeStore struct {
+	decision core.Decision
+	err      error
+	answer   func(ctx context.Context, limits []core.Limit, key string, cost int64) (core.Decision, error)
+	calls    atomic.Int64
+}
+
+type fakeCounts struct {
+	*fakeStore
+	limits []core.Limit
+}
+
+func (s *fakeStore) Bind(rule core.Rule) (core.Counts, error) { return fakeCounts{s, rule.Limits}, nil }
+
+func (c fakeCounts) Take(ctx context.Context, key string, cost int64, _ bool) (core.Decision, error) {
+	c.calls.Add(1)
+	if c.answer != nil {
+		return c.answer(ctx, c.limits, key, cost)
+	}
+	return c.decision, c.err
+}
+
+func (fakeCounts) Reset(context.Context, string) error { return nil }
+func (fakeCounts) Immediate()                          {}
+
+var (
+	minute = core.PerMinute(100)
+	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func init() { minute.Name = "1m0s" }
+
+func admits(remaining int64, reset time.Duration) *fakeStore {
+	return &fakeStore{decision: core.Decision{Allowed: true, Limit: minute, Remaining: remaining, ResetAfter: reset, At: at}}
+}
+
+func refuses(retry time.Duration) *fakeStore {
+	return &fakeStore{decision: core.Decision{Limit: minute, ResetAfter: retry, RetryAfter: retry, At: at}}
+}
+
+func limiter(s core.Store, policy core.FailurePolicy) *core.Limiter {
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: []core.Limit{minute}, OnStoreError: policy}))
+}
+
+func alice(*http.Request) (string, error) { return "user:alice", nil }
+
+// page is a handler that says that it was reached.
+var page = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page")) })
+
+func guarded(s core.Store, opts ...nethttp.Option) http.Handler {
+	return nethttp.Middleware(limiter(s, core.FailOpen), alice, opts...)(page)
+}
+
+func get(t *testing.T, h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	return serve(h, httptest.NewRequest(http.MethodGet, target, nil), header...)
+}
+
+func serve(h http.Handler, r *http.Request, header ...string) *httptest.ResponseRecorder {
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}

@@ -1,0 +1,372 @@
+package nethttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// flat writes a header as one line, sorted by name.
+func flat(h http.Header) string {
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		fields = append(fields, name+": "+strings.Join(h[name], " + "))
+	}
+	return strings.Join(fields, " | ")
+}
+
+func TestAnswers(t *testing.T) {
+	down := &fakeStore{err: errors.New("dial tcp: secret-host refused")}
+	fallen := refuses(30 * time.Second)
+	const fields = "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: "
+	for _, c := range []struct {
+		name   string
+		store  core.Store
+		policy core.FailurePolicy
+		key    keyfuncs.Func
+		opts   []nethttp.Option
+		ctx    func(context.Context) context.Context
+
+		status int
+		header string // without Content-Length and Content-Type
+		body   string // a part of it; "-" for none
+	}{
+		{name: "admitted", store: admits(42, 16*time.Second+1), status: 200, header: fields + "42 | X-Ratelimit-Reset: 17", body: "page"},
+		{name: "refused", store: refuses(29500 * time.Millisecond), status: 429, header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30", body: `"retry_after":30`},
+		{name: "refused for less than a second", store: refuses(time.Microsecond), status: 429, header: "Cache-Control: no-store | Retry-After: 1 | " + fields + "0 | X-Ratelimit-Reset: 1", body: `"retry_after":1,`},
+		{name: "never", store: &fakeStore{decision: core.Decision{Limit: minute, Remaining: 7, RetryAfter: core.Never}}, status: 429, header: "Cache-Control: no-store | " + fields + "7 | X-Ratelimit-Reset: 0", body: "quota-exceeded"},
+		{name: "no headers", store: refuses(time.Second), opts: []nethttp.Option{nethttp.WithHeaders()}, status: 429, header: "Cache-Control: no-store | Retry-After: 1", body: "quota-exceeded"},
+		{name: "both formats", store: refuses(9 * time.Second), opts: []nethttp.Option{nethttp.WithHeaders(headers.Classic, headers.IETF)}, status: 429, header: `Cache-Control: no-store | Ratelimit: "1m0s";r=0;t=9 | Ratelimit-Policy: "1m0s";q=100;w=60 | Retry-After: 9 | ` + fields + "0 | X-Ratelimit-Reset: 9", body: "quota-exceeded"},
+
+		{name: "fail open", store: down, policy: core.FailOpen, status: 200, body: "page"},
+		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
+		{name: "fail closed, a full store", store: &fakeStore{err: core.ErrStoreFull}, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: `"retry_after":5`},
+		{name: "a deadline of the store's", store: &fakeStore{err: context.DeadlineExceeded}, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
+		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second)), status: 200, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
+		{name: "fallback refuses", store: down, policy: core.Fallback(fallen), status: 429, header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30", body: "quota-exceeded"},
+		{name: "fallback down too", store: down, policy: core.Fallback(down), status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
+
+		{name: "request ended before", store: admits(1, 0), ctx: ended, status: 503, header: "Cache-Control: no-store", body: "-"},
+		{name: "request past its deadline", store: admits(1, 0), ctx: late, status: 503, header: "Cache-Control: no-store", body: "-"},
+		{name: "request ended while the key was looked up", store: admits(1, 0), ctx: ended, key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, header: "Cache-Control: no-store", body: "-"},
+
+		{name: "no key", store: admits(1, 0), key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)), status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
+		{name: "empty key", store: admits(1, 0), key: func(*http.Request) (string, error) { return "", nil }, status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
+		{name: "key function fails", store: admits(1, 0), key: failing(errors.New("secret-host is down")), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "key function's own deadline", store: admits(1, 0), key: failing(context.DeadlineExceeded), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "key function fails like a store", store: admits(1, 0), key: failing(core.ErrStore), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "negative cost", store: admits(1, 0), opts: []nethttp.Option{nethttp.WithCost(func(*http.Request) int { return -1 })}, status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.key == nil {
+				c.key = alice
+			}
+			reached := false
+			h := nethttp.Middleware(limiter(c.store, c.policy), c.key, c.opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				reached = true
+				_, _ = io.WriteString(w, "page")
+			}))
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			if c.ctx != nil {
+				r = r.WithContext(c.ctx(r.Context()))
+			}
+			w := serve(h, r)
+			if w.Code != c.status || reached != (c.status == 200) {
+				t.Errorf("status %d, handler reached: %v; want %d", w.Code, reached, c.status)
+			}
+			body := w.Body.String()
+			if c.body == "-" && body != "" || c.body != "-" && !strings.Contains(body, c.body) {
+				t.Errorf("body %q; want %q", body, c.body)
+			}
+			for _, secret := range []string{"secret", "alice", "context", "dial"} {
+				if strings.Contains(body, secret) {
+					t.Errorf("the body tells %q: %s", secret, body)
+				}
+			}
+			h2 := w.Header()
+			if length := h2.Get("Content-Length"); !reached && body != "" && length != fmt.Sprint(len(body)) {
+				t.Errorf("Content-Length %q of a body of %d bytes", length, len(body))
+			}
+			h2.Del("Content-Length")
+			h2.Del("Content-Type")
+			if got := flat(h2); got != c.header {
+				t.Errorf("header\n got %s\nwant %s", got, c.header)
+			}
+		})
+	}
+}
+
+func failing(err error) keyfuncs.Func {
+	return func(*http.Request) (string, error) { return "", err }
+}
+
+func ended(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
+func late(ctx context.Context) context.Context {
+	ctx, cancel := context.WithDeadline(ctx, at)
+	cancel()
+	return ctx
+}
+
+// The request ends while the store is asked: no refusal by policy, no outage.
+func TestRequestEndsInTheStore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &fakeStore{answer: func(context.Context, []core.Limit, string, int64) (core.Decision, error) {
+		cancel()
+		return core.Decision{}, context.Canceled
+	}}
+	w := serve(guarded(s), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+	if w.Code != 503 || w.Body.Len() != 0 || w.Header().Get("Retry-After") != "" {
+		t.Errorf("%d %q %v; want 503 without a body", w.Code, w.Body, w.Header())
+	}
+}
+
+func TestHead(t *testing.T) {
+	h := guarded(refuses(30 * time.Second))
+	want := get(t, h, "/")
+	w := serve(h, httptest.NewRequest(http.MethodHead, "/", nil))
+	if w.Code != 429 || w.Body.Len() != 0 || flat(w.Header()) != flat(want.Header()) {
+		t.Errorf("HEAD: %d %q\n%s\nGET has\n%s", w.Code, w.Body, flat(w.Header()), flat(want.Header()))
+	}
+}
+
+func TestSkipPaths(t *testing.T) {
+	for target, skipped := range map[string]bool{
+		"/health":                 true,
+		"/health?full=1":          true,
+		"/ready":                  true,
+		"/caf%C3%A9":              true, // as clients send it: escaped in the usual way
+		"/café":                   false,
+		"http://elsewhere/health": true,
+		"/":                       false,
+		"/healthz":                false,
+		"/health/":                false,
+		"/Health":                 false,
+		"//health":                false,
+		"/api/../health":          false,
+		"/api/..%2fhealth":        false,
+		"/%68ealth":               false,
+		"/health%2f":              false,
+		"/health;a=b":             false,
+	} {
+		s := admits(1, 0)
+		h := guarded(s, nethttp.SkipPaths("/health"), nethttp.SkipPaths("/ready", "/café"))
+		w := serve(h, request(t, target))
+		if got := s.calls.Load() == 0; got != skipped || w.Body.String() != "page" {
+			t.Errorf("%s: skipped %v, want %v; body %q", target, got, skipped, w.Body)
+		}
+		if got := flat(w.Header()); skipped && strings.Contains(got, "X-Ratelimit") {
+			t.Errorf("%s: a skipped request has fields: %s", target, got)
+		}
+	}
+}
+
+// request parses a target as a server does.
+func request(t *testing.T, target string) *http.Request {
+	t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.URL = u
+	return r
+}
+
+func TestSkip(t *testing.T) {
+	s := refuses(time.Second)
+	asked := 0
+	key := func(*http.Request) (string, error) { asked++; return "k", nil }
+	preflight := func(r *http.Request) bool { return r.Method == http.MethodOptions }
+	internal := func(r *http.Request) bool { return r.Header.Get("X-Internal") != "" }
+	h := nethttp.Middleware(limiter(s, nil), key, nethttp.Skip(preflight), nethttp.Skip(internal))(page)
+	for _, r := range []*http.Request{httptest.NewRequest(http.MethodOptions, "/", nil), httptest.NewRequest(http.MethodGet, "/", nil)} {
+		r.Header.Set("X-Internal", "1")
+		if w := serve(h, r); w.Code != 200 || len(w.Header()) != 1 { // Content-Type, from the recorder
+			t.Errorf("%s: %d %v", r.Method, w.Code, w.Header())
+		}
+	}
+	if asked != 0 || s.calls.Load() != 0 {
+		t.Errorf("skipped requests asked for %d keys and the store %d times", asked, s.calls.Load())
+	}
+	if w := get(t, h, "/"); w.Code != 429 {
+		t.Errorf("an ordinary request got %d", w.Code)
+	}
+}
+
+func TestWhatTheStoreIsAsked(t *testing.T) {
+	var key string
+	var cost int64
+	s := &fakeStore{answer: func(_ context.Context, _ []core.Limit, k string, n int64) (core.Decision, error) {
+		key, cost = k, n
+		return core.Decision{Allowed: true, Limit: minute}, nil
+	}}
+	var event core.Event
+	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { event = e })}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /items/{id}", nethttp.Middleware(l, alice)(page))
+	mux.Handle("GET /dear", nethttp.Middleware(l, alice, nethttp.WithCost(func(*http.Request) int { return math.MaxInt }))(page))
+
+	get(t, mux, "/items/1")
+	if key != "user:alice" || cost != 1 || event.Label != "GET /items/{id}" {
+		t.Errorf("key %q, cost %d, label %q", key, cost, event.Label)
+	}
+	get(t, mux, "/dear")
+	if cost != math.MaxInt {
+		t.Errorf("cost %d", cost)
+	}
+	// Outside the mux no pattern is known yet.
+	get(t, nethttp.Middleware(l, alice)(mux), "/nowhere")
+	if event.Label != "" {
+		t.Errorf("label %q", event.Label)
+	}
+}
+
+// Adapters take their key and label from the framework, and may write the
+// refusal themselves.
+func TestDecider(t *testing.T) {
+	var label string
+	s := refuses(30 * time.Second)
+	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { label = e.Label })}))
+	g, err := nethttp.NewDecider(l, nethttp.SkipPaths("/health"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/items/1", nil)
+	w := httptest.NewRecorder()
+	d := g.Decide(w, r, "/items/:id", func() (string, error) { return "k", nil })
+	if d.Allowed || d.RetryAfter != 30*time.Second || label != "/items/:id" || nethttp.Status(d) != 429 {
+		t.Errorf("%+v, label %q", d, label)
+	}
+	if w.Header().Get("Retry-After") != "30" || w.Header().Get("X-RateLimit-Limit") != "100" || w.Body.Len() != 0 {
+		t.Errorf("Decide left %v and body %q", w.Header(), w.Body)
+	}
+	g.Refuse(w, r, d)
+	if w.Code != 429 || !strings.Contains(w.Body.String(), "quota-exceeded") {
+		t.Errorf("Refuse wrote %d %s", w.Code, w.Body)
+	}
+	cause := errors.New("cause")
+	d = g.Decide(httptest.NewRecorder(), r, "", func() (string, error) { return "", cause })
+	if d.Allowed || !errors.Is(d.Err, cause) || nethttp.Status(d) != 500 {
+		t.Errorf("%+v", d)
+	}
+	d = g.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil), "", func() (string, error) { panic("not for skipped requests") })
+	if !d.Allowed || nethttp.Status(d) != 200 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestWithRefusal(t *testing.T) {
+	var got core.Decision
+	custom := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		got = d
+		w.Header().Set("X-Custom", "1")
+		nethttp.Refuse(w, r, d)
+	})
+	w := get(t, guarded(refuses(30*time.Second), custom), "/")
+	if w.Code != 429 || w.Header().Get("X-Custom") != "1" || w.Header().Get("Retry-After") != "30" || got.RetryAfter != 30*time.Second {
+		t.Errorf("%d %v, decision %+v", w.Code, w.Header(), got)
+	}
+	cause := errors.New("cause")
+	w = serve(nethttp.Middleware(limiter(admits(1, 0), nil), failing(cause), custom)(page), httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != 500 || !errors.Is(got.Err, cause) {
+		t.Errorf("%d, decision %+v", w.Code, got)
+	}
+}
+
+func TestConstructionErrors(t *testing.T) {
+	l := limiter(admits(1, 0), nil)
+	for _, c := range []struct {
+		limiter *core.Limiter
+		key     keyfuncs.Func
+		opt     nethttp.Option
+		want    string
+	}{
+		{nil, alice, nethttp.SkipPaths(), "core.New"},
+		{l, nil, nethttp.SkipPaths(), "keyfuncs.RemoteIP"},
+		{l, alice, nil, "option"},
+		{l, alice, nethttp.SkipPaths("/ok", "health"), `"health"`},
+		{l, alice, nethttp.SkipPaths(""), "slash"},
+		{l, alice, nethttp.Skip(nil), "Skip(nil)"},
+		{l, alice, nethttp.WithCost(nil), "WithCost(nil)"},
+		{l, alice, nethttp.WithRefusal(nil), "nethttp.Refuse"},
+		{l, alice, nethttp.WithHeaders(nil), "headers.Classic"},
+		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
+		{l, alice, nethttp.WithHeaders(headers.Classic, headers.Classic.UnixReset()), "X-Ratelimit-Limit"},
+		{l, alice, nethttp.WithHeaders(headers.Classic.WithNames("bad name", "b", "c", "")), "bad name"},
+		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "Expose(nil)"},
+	} {
+		if _, err := nethttp.New(c.limiter, c.key, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v does not say %q", err, c.want)
+		}
+		if !panics(func() { nethttp.Middleware(c.limiter, c.key, c.opt) }) {
+			t.Errorf("Middleware does not panic where New says %q", c.want)
+		}
+	}
+	if !panics(func() { nethttp.Middleware(l, alice)(nil) }) {
+		t.Error("a nil handler is taken")
+	}
+}
+
+func panics(f func()) (yes bool) {
+	defer func() { yes = recover() != nil }()
+	f()
+	return false
+}
+
+// Options keep what they were given, whatever the caller does with its slice.
+func TestOptionsCopy(t *testing.T) {
+	paths, formats := []string{"/health"}, []headers.Format{headers.Classic}
+	skip, with := nethttp.SkipPaths(paths...), nethttp.WithHeaders(formats...)
+	paths[0], formats[0] = "/", headers.IETF
+	s := admits(1, 0)
+	w := get(t, guarded(s, skip, with), "/")
+	if s.calls.Load() != 1 || w.Header().Get("X-RateLimit-Limit") == "" {
+		t.Errorf("%d calls, %v", s.calls.Load(), w.Header())
+	}
+}
+
+// What a handler does to its header stays in its response.
+func TestHeadersAreNotShared(t *testing.T) {
+	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice, nethttp.WithHeaders(headers.Classic, headers.IETF))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	w := httptest.NewRecorder()
+	g.Check(w, r)
+	want := flat(w.Header())
+	for name := range w.Header() {
+		w.Header().Add(name, "added")
+		w.Header()[name][0] = "changed"
+	}
+	for name, values := range w.Header() {
+		if !slices.Equal(values, []string{"changed", "added"}) {
+			t.Errorf("%s: %q: a value ran into another field", name, values)
+		}
+	}
+	w = httptest.NewRecorder()
+	g.Check(w, r)
+	if got := flat(w.Header()); got != want {
+		t.Errorf("the next response has\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,81 @@
+package nethttp
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+)
+
+// known holds every format that a guard of this process writes, once per set of
+// names. A guard inside another has to find and remove what the outer one
+// wrote, in whatever format, and all that it sees of it is the response's
+// header.
+var known struct {
+	sync.Mutex // held to add
+	formats    atomic.Pointer[[]knownFormat]
+}
+
+type knownFormat struct {
+	headers.Format
+	names []string
+}
+
+func init() { known.formats.Store(new([]knownFormat)) }
+
+func register(f headers.Format) {
+	known.Lock()
+	defer known.Unlock()
+	formats := *known.formats.Load()
+	names := slices.Clone(f.Names())
+	if slices.ContainsFunc(formats, func(k knownFormat) bool { return slices.Equal(k.names, names) }) {
+		return
+	}
+	formats = append(slices.Clip(formats), knownFormat{f, names})
+	known.formats.Store(&formats)
+}
+
+// setLimitFields writes the fields of d, and removes those of an outer guard, unless
+// the outer limit is the tighter one.
+func (g *Decider) setLimitFields(h http.Header, d core.Decision) {
+	if len(g.write) == 0 && d.Allowed {
+		return
+	}
+	formats := *known.formats.Load()
+	for _, f := range formats {
+		remaining, reset, ok := f.Read(h, d.At)
+		if !ok {
+			continue
+		}
+		if d.Allowed && !tighter(d, remaining, reset) {
+			return
+		}
+		removeLimitFields(h, formats)
+		break
+	}
+	for _, write := range g.write {
+		write(h, d)
+	}
+}
+
+// tighter is the rule by which core.Decision names the limit that binds. reset
+// is rounded up to seconds, which does not matter to the comparison: the
+// outer limit is first in a tie.
+func tighter(d core.Decision, remaining int64, reset time.Duration) bool {
+	if d.Remaining != remaining {
+		return d.Remaining < remaining
+	}
+	return d.ResetAfter > reset
+}
+
+func removeLimitFields(h http.Header, formats []knownFormat) {
+	for _, f := range formats {
+		for _, name := range f.names {
+			delete(h, name)
+		}
+	}
+}

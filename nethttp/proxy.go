@@ -1,0 +1,29 @@
+package nethttp
+
+import (
+	"net/http"
+	"strings"
+)
+
+// DropUpstreamLimits removes the limit fields of an upstream server's response,
+// so that a reverse proxy behind a guard does not repeat them beside the
+// guard's own:
+//
+//	proxy.ModifyResponse = nethttp.DropUpstreamLimits // of httputil.ReverseProxy
+//
+// It removes RateLimit, all fields that begin with X-RateLimit- or RateLimit-,
+// and those of every format that a guard of this process writes. Retry-After
+// stays: it belongs to the upstream's status. It never returns an error.
+//
+// A ReverseProxy clears the response's header, the guard's fields included, after
+// each interim response of the upstream. The usual one is 100 Continue; delete
+// Expect from the outgoing request's header in Rewrite, and it does not come.
+func DropUpstreamLimits(res *http.Response) error {
+	removeLimitFields(res.Header, *known.formats.Load())
+	for name := range res.Header {
+		if name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Ratelimit-") {
+			delete(res.Header, name)
+		}
+	}
+	return nil
+}

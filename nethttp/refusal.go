@@ -1,0 +1,183 @@
+package nethttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// reason is why a request is refused, in words that are the same for everybody.
+type reason struct {
+	status                     int
+	typ, title, detail, errStr string
+}
+
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+var (
+	overLimit = &reason{http.StatusTooManyRequests, problemTypes + "quota-exceeded", "Too Many Requests",
+		"The limit on requests is reached.", "rate_limit_exceeded"}
+	overAnyLimit = &reason{http.StatusTooManyRequests, problemTypes + "quota-exceeded", "Too Many Requests",
+		"This request costs more than the limit ever allows.", "rate_limit_exceeded"}
+	noStore = &reason{http.StatusServiceUnavailable, problemTypes + "temporary-reduced-capacity", "Service Unavailable",
+		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable"}
+	noKey = &reason{http.StatusBadRequest, "about:blank", "Bad Request",
+		"The request does not say whose it is.", "client_unidentified"}
+	failed = &reason{http.StatusInternalServerError, "about:blank", "Internal Server Error",
+		"The limit on requests could not be checked.", "internal_error"}
+	ended = &reason{status: http.StatusServiceUnavailable} // nobody listens any more
+)
+
+func reasonOf(d core.Decision) *reason {
+	switch {
+	case d.Err == nil, d.Limit.Requests > 0: // the latter decided by a fallback
+		if d.RetryAfter == core.Never {
+			return overAnyLimit
+		}
+		return overLimit
+	case isKeyError(d.Err): // first, since it may wrap anything
+		return failed
+	case errors.Is(d.Err, keyfuncs.ErrNoKey):
+		return noKey
+	case errors.Is(d.Err, core.ErrStore): // before the contexts: the store may have had a deadline
+		return noStore
+	case errors.Is(d.Err, context.Canceled), errors.Is(d.Err, context.DeadlineExceeded):
+		return ended
+	}
+	return failed
+}
+
+// Status returns the HTTP status for a decision of [Decider.Decide]: 200 if it
+// is allowed, else 429, 503, 400 or 500 as the package comment lists them.
+func Status(d core.Decision) int {
+	if d.Allowed {
+		return http.StatusOK
+	}
+	return reasonOf(d).status
+}
+
+// storeRetryAfter is how many seconds a client is told to wait for a store
+// that cannot be asked, if the limiter does not know better.
+const storeRetryAfter = 5
+
+func retryAfter(d core.Decision) (seconds int64, ok bool) {
+	switch reasonOf(d) {
+	case overLimit:
+		return headers.RetryAfter(d)
+	case noStore:
+		if d.RetryAfter > 0 {
+			return headers.RetryAfter(d)
+		}
+		return storeRetryAfter, true
+	}
+	return 0, false
+}
+
+// Refuse writes the default response to a request that was refused: the status
+// of [Status] and a problem in JSON, HTML or plain text, whichever the client
+// asks for. A function given to [WithRefusal] may end by calling it. The
+// header fields of the limit are set already, by [Decider.Decide].
+//
+// The members of the problem are type, title, status, detail, error (a short
+// constant: rate_limit_exceeded, rate_limiter_unavailable, client_unidentified
+// or internal_error), retry_after (whole seconds; left out if coming back is of
+// no use) and, with 429, violated-policies (the name of the limit that refused).
+func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
+	why := reasonOf(d)
+	if why == ended {
+		w.WriteHeader(why.status)
+		return
+	}
+	contentType, body := render(negotiate(r.Header["Accept"]), why, d)
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(why.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // an error means that the client left
+	}
+}
+
+// problem is RFC 9457's object with the members that this package adds.
+type problem struct {
+	Type       string   `json:"type"`
+	Title      string   `json:"title"`
+	Status     int      `json:"status"`
+	Detail     string   `json:"detail"`
+	Error      string   `json:"error"`
+	RetryAfter int64    `json:"retry_after,omitempty"`
+	Violated   []string `json:"violated-policies,omitempty"`
+}
+
+func render(form mediaType, why *reason, d core.Decision) (contentType string, body []byte) {
+	detail := why.detail
+	seconds, _ := retryAfter(d)
+	switch {
+	case seconds == 1:
+		detail += " Try again in 1 second."
+	case seconds > 1:
+		detail += " Try again in " + strconv.FormatInt(seconds, 10) + " seconds."
+	}
+	switch form {
+	case textHTML:
+		return "text/html; charset=utf-8", []byte("<!DOCTYPE html>\n<html lang=\"en\"><head><title>" + why.title + "</title></head><body><h1>" + why.title + "</h1><p>" + detail + "</p></body></html>\n")
+	case textPlain:
+		return "text/plain; charset=utf-8", []byte(detail + "\n")
+	}
+	p := problem{why.typ, why.title, why.status, detail, why.errStr, seconds, nil}
+	if d.Limit.Name != "" {
+		p.Violated = []string{d.Limit.Name}
+	}
+	body, _ = json.Marshal(p) // strings and numbers cannot fail
+	return "application/problem+json", body
+}
+
+type mediaType uint8
+
+const (
+	problemJSON mediaType = iota
+	textHTML
+	textPlain
+)
+
+// negotiate answers in JSON unless the client asks for HTML or plain text and
+// for no JSON at all; of those two, in the one named first. Weights do not
+// count, except that q=0 means not that one.
+func negotiate(accept []string) mediaType {
+	answer := problemJSON
+	for _, line := range accept {
+		for element := range strings.SplitSeq(line, ",") {
+			media, parameters, _ := strings.Cut(element, ";")
+			media = strings.ToLower(strings.TrimSpace(media))
+			switch {
+			case unacceptable(parameters):
+			case media == "application/*", media == "application/json", strings.HasSuffix(media, "+json"):
+				return problemJSON
+			case answer != problemJSON:
+			case media == "text/html":
+				answer = textHTML
+			case media == "text/plain", media == "text/*":
+				answer = textPlain
+			}
+		}
+	}
+	return answer
+}
+
+// unacceptable reports a weight of q=0 in the parameters of a media range.
+func unacceptable(parameters string) bool {
+	for p := range strings.SplitSeq(parameters, ";") {
+		name, value, found := strings.Cut(strings.TrimSpace(p), "=")
+		if found && strings.EqualFold(name, "q") {
+			return strings.Trim(value, "0.") == ""
+		}
+	}
+	return false
+}
