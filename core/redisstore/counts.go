@@ -1,0 +1,199 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// counts is a rule bound to its store.
+type counts struct {
+	store    *Store
+	rule     core.Rule
+	args     []any    // of the script, for all limits
+	suffixes []string // of the keys, a limit each
+}
+
+var _ core.Counts = (*counts)(nil)
+
+// keys appends the keys of a client, a limit each.
+func (c *counts) keys(dst []any, client string) []any {
+	var few [192]byte
+	key := append(few[:0], c.store.prefix...)
+	key = append(key, ':')
+	key = appendTag(key, c.rule.Name, c.rule.Rule, client)
+	for _, suffix := range c.suffixes {
+		dst = append(dst, string(append(key, suffix...)))
+	}
+	return dst
+}
+
+// Take implements [core.Counts].
+func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+	args := make([]any, 0, 5+len(c.suffixes)+len(c.args))
+	args = append(args, "evalsha", decideScript.sha, strconv.Itoa(len(c.suffixes)))
+	args = c.keys(args, key)
+	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
+	args = append(args, strconv.FormatInt(min(cost, core.MaxCounterRequests+1), 10), flag(charge))
+	args = append(args, c.args...)
+	reply, err := c.store.client.eval(ctx, args, decideScript.source)
+	if err != nil {
+		return core.Decision{}, err
+	}
+	d, err := c.read(reply, cost, charge)
+	if err != nil {
+		return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
+	}
+	return d, nil
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// Reset implements [core.Counts].
+func (c *counts) Reset(ctx context.Context, key string) error {
+	return c.store.client.del(ctx, c.keys([]any{"del"}, key))
+}
+
+var (
+	errReply    = errors.New("sash: the reply of the script cannot be read")
+	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
+)
+
+// read turns what the script saw into what it decided. The arithmetic is the
+// same as in memory; see decide.lua for the reply.
+func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, error) {
+	if reply == "" {
+		return core.Decision{}, errReply
+	}
+	admitted, rest := reply[0] == '1', reply[1:]
+	var ok [4]bool
+	var seconds, micros, ahead int64
+	seconds, rest, ok[0] = number(rest)
+	micros, rest, ok[1] = number(skip(rest))
+	ahead, rest, ok[2] = number(skip(rest))
+	if !ok[0] || !ok[1] || !ok[2] || rest == "" {
+		return core.Decision{}, errReply
+	}
+	rest = skip(rest)
+	now := seconds*1_000_000 + micros
+	stamp := now + ahead
+
+	var binding int
+	var verdict window.Verdict
+	for i, l := range c.rule.Limits {
+		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+		var v window.Verdict
+		if l.Algorithm == core.SlidingLog {
+			var f window.LogFacts
+			if f.Units, rest, ok[0] = number(rest); !ok[0] {
+				return core.Decision{}, errReply
+			}
+			f.Oldest, rest, ok[0] = entry(rest, now)
+			f.Leaver, rest, ok[1] = entry(rest, now)
+			if !ok[0] || !ok[1] {
+				return core.Decision{}, errReply
+			}
+			v = f.Decide(limit, now, stamp, cost)
+		} else {
+			var counter window.Counter
+			if counter, rest, ok[0] = readCounter(rest); !ok[0] {
+				return core.Decision{}, errReply
+			}
+			v = counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
+		}
+		if i == 0 || v.Binds(verdict) {
+			binding, verdict = i, v
+		}
+	}
+	if rest != "" {
+		return core.Decision{}, errReply
+	}
+	if verdict.Admitted != admitted {
+		return core.Decision{}, errDisagree
+	}
+	when := now
+	if admitted && charge && cost > 0 {
+		when = stamp
+	}
+	return core.Decision{
+		Allowed:    admitted,
+		Limit:      c.rule.Limits[binding],
+		Remaining:  verdict.Remaining,
+		ResetAfter: duration(verdict.ResetAfter),
+		RetryAfter: duration(verdict.RetryAfter),
+		At:         time.UnixMicro(when),
+	}, nil
+}
+
+func skip(s string) string { return strings.TrimPrefix(s, " ") }
+
+// number reads the digits that s begins with: at most 18, so that it fits.
+func number(s string) (n int64, rest string, ok bool) {
+	i := 0
+	for i < len(s) && i < 18 && s[i] >= '0' && s[i] <= '9' {
+		n = 10*n + int64(s[i]-'0')
+		i++
+	}
+	return n, s[i:], i > 0
+}
+
+// entry reads the stamp of a framed entry of a log, or 0 for none. The stamp
+// is the time nearest to now that has its last 48 bits.
+func entry(s string, now int64) (stamp int64, rest string, ok bool) {
+	if s == "" {
+		return 0, "", false
+	}
+	size := 0
+	switch s[0] {
+	case '-':
+		return 0, s[1:], true
+	case 'S':
+		size = 9
+	case 'L':
+		size = 12
+	}
+	if size == 0 || len(s) < 1+size {
+		return 0, "", false
+	}
+	for i := range 6 {
+		stamp = stamp<<8 | int64(s[1+i])
+	}
+	age := (now - stamp) << 16 >> 16 // the sign of 48 bits
+	return now - age, s[1+size:], true
+}
+
+// readCounter reads three numbers of 13 digits, or '-' for nothing counted.
+func readCounter(s string) (c window.Counter, rest string, ok bool) {
+	if strings.HasPrefix(s, "-") {
+		return c, s[1:], true
+	}
+	if len(s) < 39 {
+		return c, "", false
+	}
+	for i, n := range []*int64{&c.Index, &c.Prev, &c.Cur} {
+		var after string
+		if *n, after, ok = number(s[13*i : 13*i+13]); !ok || after != "" {
+			return c, "", false
+		}
+	}
+	return c, s[39:], true
+}
+
+// duration turns microseconds into a duration, keeping Never.
+func duration(micros int64) time.Duration {
+	if micros == window.Never {
+		return core.Never
+	}
+	return time.Duration(micros) * time.Microsecond
+}

@@ -1,0 +1,29 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+func TestConformanceSingle(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
+
+func TestConformanceCluster(t *testing.T) {
+	rdb := redistest.StartCluster(t, 3, 0).Client(t)
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
+
+func TestConformanceMiniredis(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
