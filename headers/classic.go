@@ -54,12 +54,13 @@ func (f ClassicFormat) Names() []string {
 	return names
 }
 
-// classicValues is what one response needs, in one allocation of 64 bytes. The
-// text holds Remaining and Reset, each up to 8 digits; longer ones move to an
+// classicValues is what one response needs, in one allocation of 80 bytes. The
+// text is Remaining and Reset: 13 and 10 digits at most with the largest limit
+// and a Unix time. Longer ones, of a store that is no good, move to an
 // allocation of their own.
 type classicValues struct {
 	values [3]string
-	text   [16]byte
+	text   [32]byte
 }
 
 // Prepare implements [Format]. Its error names a field that is no HTTP token,

@@ -42,7 +42,8 @@ type Format interface {
 	// back, in whole seconds, reckoned from at. It is false if the fields are
 	// not there or not understood.
 	//
-	// A guard inside another uses it to leave the tighter one's fields.
+	// Every guard of the process calls it on every response, to find what a
+	// guard around it wrote and leave the fields of the tighter one.
 	Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool)
 }
 

@@ -79,7 +79,10 @@ func appendQuoted(b []byte, name string) []byte {
 // Read implements Format. It understands what this format writes, not every
 // structured field.
 func (ietfFormat) Read(h http.Header, _ time.Time) (remaining int64, reset time.Duration, ok bool) {
-	state, _ := first(h, ietfState)
+	state, found := first(h, ietfState)
+	if !found { // as on most responses
+		return 0, 0, false
+	}
 	for parameter := range strings.SplitSeq(state[strings.LastIndexByte(state, '"')+1:], ";") {
 		name, value, _ := strings.Cut(parameter, "=")
 		n, err := strconv.ParseInt(value, 10, 64)

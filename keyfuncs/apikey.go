@@ -18,23 +18,22 @@ const apiKeyBytes = 16
 // scheme in any case). If header is Authorization itself, only a Bearer token
 // is taken, without its scheme, and any other scheme is no API key.
 //
-// verify says whether the key is one that was issued. Without that question
-// a client who invents a new key for every request would never be limited, so
+// verify says whether the key is one that was issued. Without that question a
+// client who invents a new key for every request would never be limited, so
 // there is no way to leave it out. It is asked on each request, by many
-// goroutines at once and with the request's context: look in memory, or
-// cache.
+// goroutines at once and with the request's context: look in memory, or cache.
 //
 // The key is apikey: and the first 128 bits of the SHA-256 of the API key in
 // hex, apikey:0b2c109e25ac7d47cc0c56f999832031; [APIKeyString] computes the
-// same. The API key itself is in no key and no error. Hashing hides it as
-// well as it is hard to guess.
+// same. The API key itself is in no key and no error. Hashing hides it as well
+// as it is hard to guess.
 //
 // The error matches [ErrNoKey] if there is no API key, if it came in more than
 // one line of the header, or if verify returned false: an unverified key names
-// nobody, and [First] goes on, to [RemoteIP] for example, so that guessing
-// keys is limited too. If verify fails, the error is another one, which wraps that of verify
-// for [errors.Is] and [errors.As]. Its text does not repeat verify's, which may
-// quote the key.
+// nobody, and [First] goes on, to [RemoteIP] for example, so that guessing keys
+// is limited too. If verify fails, the error is another one, which wraps that
+// of verify for [errors.Is] and [errors.As]. Its text does not repeat verify's,
+// which may quote the key.
 //
 // APIKey panics if the name cannot be that of a header, or if verify is nil.
 func APIKey(header string, verify func(ctx context.Context, key string) (bool, error)) Func {

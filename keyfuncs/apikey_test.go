@@ -62,6 +62,19 @@ func TestAPIKey(t *testing.T) {
 	}
 }
 
+func TestAPIKeySaysWhatIsWrong(t *testing.T) {
+	f := keyfuncs.APIKey("X-API-Key", known)
+	for want, headers := range map[string][]string{
+		"X-Api-Key is missing":     nil,
+		"X-Api-Key came more than": {"X-API-Key: demo-key-1", "X-API-Key: demo-key-2"},
+		"the API key is not known": {"X-API-Key: invented"},
+	} {
+		if err := wantNoKey(t, f, request("", headers...)); !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", headers, err)
+		}
+	}
+}
+
 // verify is asked with what the client sent and the request's context, and not
 // at all where there is nothing to ask about.
 func TestAPIKeyAsksVerify(t *testing.T) {

@@ -39,8 +39,8 @@ func single(lines []string) (netip.Addr, Reason) {
 }
 
 // walk goes from the end of the list past the trusted proxies to the client.
-// Each element was appended by the hop after it, so it may be looked at only
-// if all hops after it are trusted.
+// Each element was appended by the hop after it, so it may be looked at only if
+// all hops after it are trusted.
 func (c *ipConfig) walk(l list) (netip.Addr, Reason) {
 	var addr netip.Addr
 	for hop := 1; ; hop++ {

@@ -12,10 +12,10 @@ import (
 //
 //	keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
 //
-// It goes on to the next function only on [ErrNoKey], or on an empty key.
-// Any other error ends it and is returned: a client whose name cannot be
-// found out just now is not a client without a name. If no function names the
-// client, the error matches ErrNoKey and is that of the last function.
+// It goes on to the next function only on [ErrNoKey], or on an empty key. Any
+// other error ends it and is returned: a client whose name cannot be found out
+// just now is not a client without a name. If no function names the client, the
+// error matches ErrNoKey and is that of the last function.
 //
 // Whoever can leave out the first name can choose to be counted under the
 // second, so let each function after the first be at least as hard to forge.
@@ -47,8 +47,8 @@ func First(funcs ...Func) Func {
 // this package gives such a key.
 //
 // The error is that of the first function that fails; it matches [ErrNoKey]
-// also if a function gives an empty key. Join panics if no function is given
-// or one is nil.
+// also if a function gives an empty key. Join panics if no function is given or
+// one is nil.
 func Join(funcs ...Func) Func {
 	funcs = mustFuncs("Join", funcs)
 	return func(r *http.Request) (string, error) {

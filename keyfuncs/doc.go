@@ -1,7 +1,7 @@
 // Package keyfuncs holds functions that name the client of an HTTP request.
-// Requests of one name share one count, so the name decides who is limited:
-// one that a client can choose limits nobody, and one that many clients share
-// lets each of them use up the others' quota.
+// Requests of one name share one count, so the name decides who is limited: one
+// that a client can choose limits nobody, and one that many clients share lets
+// each of them use up the others' quota.
 //
 // # Choosing
 //
@@ -9,8 +9,8 @@
 // logged in. Behind a reverse proxy, a load balancer or a CDN use [IP] and say
 // which proxies are yours: X-Forwarded-For is whatever the client likes, up to
 // what your own proxies have appended to it. Clients that have logged in or
-// hold a key are better named by [UserID] or [APIKey], which do not mix up
-// the people behind one address. [Header] is for what a gateway in front has
+// hold a key are better named by [UserID] or [APIKey], which do not mix up the
+// people behind one address. [Header] is for what a gateway in front has
 // verified. [First] takes the first name that a request has, and [Join] several
 // of them together:
 //

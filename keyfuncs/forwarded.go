@@ -7,13 +7,13 @@ import (
 
 // lastElement returns where the last element of a line of Forwarded starts.
 //
-// It looks from the end, so that what it finds depends on that element and
-// not on what stands before. Read from the start, a quote that a client left
-// open would swallow what the proxies appended. A quote seen from the end closes a
+// It looks from the end, so that what it finds depends on that element and not
+// on what stands before. Read from the start, a quote that a client left open
+// would swallow what the proxies appended. A quote seen from the end closes a
 // string, which goes back to the next quote without an odd number of
-// backslashes before it; a well-formed element has both, so it is left
-// only at its own comma. Where the quotes do not match, the element
-// starts with the line, and parseForwarded will refuse it.
+// backslashes before it; a well-formed element has both, so it is left only at
+// its own comma. Where the quotes do not match, the element starts with the
+// line, and parseForwarded will refuse it.
 func lastElement(line string) int {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -24,7 +24,7 @@ func lastElement(line string) int {
 			}
 		case '"':
 			backslashes := 0
-			for quoted && i > 0 && line[i-1] == '\\' {
+			for i > 0 && line[i-1] == '\\' {
 				backslashes++
 				i--
 			}

@@ -51,6 +51,8 @@ func TestIPFromForwarded(t *testing.T) {
 		{name: "empty other value", headers: forwarded("for=198.51.100.7;by="), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "a bare address", headers: forwarded("198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "a bare word behind", headers: forwarded("for=198.51.100.7;secure"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "bad name", headers: forwarded("x y=1;for=198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "empty name", headers: forwarded("=1;for=198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "blank before the equals sign", headers: forwarded("for =198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "blank behind the equals sign", headers: forwarded("for= 198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "two pairs without a semicolon", headers: forwarded("for=198.51.100.7 proto=https"), want: proxyKey, reason: keyfuncs.HeaderMalformed},

@@ -11,9 +11,9 @@ import (
 // it came, without the blanks around it.
 //
 // A client who can choose the value chooses its count, and can take a fresh one
-// for each request: use Header only for what a gateway in front sets or
-// has verified, and strips from what clients send. The value goes into the
-// store as it is; for a secret use [APIKey].
+// for each request: use Header only for what a gateway in front sets or has
+// verified, and strips from what clients send. The value goes into the store as
+// it is; for a secret use [APIKey].
 //
 // The error matches [ErrNoKey] if the header is missing or blank, and also if
 // it came in more than one line: which of them would count is then a guess, and

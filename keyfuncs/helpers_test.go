@@ -12,8 +12,7 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// request is a request from peer with the header lines "Name: value" as
-// given.
+// request is a request from peer with the header lines "Name: value" as given.
 func request(peer string, headerLines ...string) *http.Request {
 	r := &http.Request{Method: "GET", RemoteAddr: peer, Header: http.Header{}}
 	for _, line := range headerLines {

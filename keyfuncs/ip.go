@@ -10,22 +10,21 @@ import (
 )
 
 // IP returns a function that names the client by its IP address where requests
-// come through reverse proxies or load balancers: the proxies that the
-// options name are believed about whom they pass on, and nobody else is. The
-// keys are those of [RemoteIP], and without options it does the same.
+// come through reverse proxies or load balancers: the proxies that the options
+// name are believed about whom they pass on, and nobody else is. The keys are
+// those of [RemoteIP], and without options it does the same.
 //
 // # Whom to believe
 //
 // X-Forwarded-For is a list to which each proxy appends the address that it was
-// called from. Whatever the client sent stands before that, so the first
-// entry is whatever the client likes, and code that takes it can be
-// evaded by anyone with curl. IP reads the list from its end: the peer
-// of the connection is believed if it is a trusted proxy, then the last entry is
-// what that proxy saw; if this is a trusted proxy in turn, the entry before it is
-// what that one saw, and so on. The first address that is not a trusted proxy is
-// the client, and nothing before it is looked at. If all are trusted
-// proxies, the client is the first of the list. Several header lines are
-// one list.
+// called from. Whatever the client sent stands before that, so the first entry
+// is whatever the client likes, and code that takes it can be evaded by anyone
+// with curl. IP reads the list from its end: the peer of the connection is
+// believed if it is a trusted proxy, then the last entry is what that proxy
+// saw; if this is a trusted proxy in turn, the entry before it is what that one
+// saw, and so on. The first address that is not a trusted proxy is the client,
+// and nothing before it is looked at. If all are trusted proxies, the client is
+// the first of the list. Several header lines are one list.
 //
 // [TrustProxies] is the option to start with. [TrustHops] counts proxies that
 // cannot be listed, [FromForwarded] and [FromHeader] read other headers, and
@@ -38,27 +37,27 @@ import (
 // # When the header cannot be believed
 //
 // If a trusted proxy sent no header, or the entry that counts is not an IP
-// address (unknown, an obfuscated name, garbage, nothing), the walk ends
-// there and does not go on to what the client may have written. The client
-// is then named by the peer: all such requests together share the count of their
-// proxy. [OnUntrusted] hears of each, since it means that the proxies are not
-// set up as the options say.
+// address (unknown, an obfuscated name, garbage, nothing), the walk ends there
+// and does not go on to what the client may have written. The client is then
+// named by the peer: all such requests together share the count of their proxy.
+// [OnUntrusted] hears of each, since it means that the proxies are not set up
+// as the options say.
 //
 // # Addresses
 //
 // Entries may have a port (192.0.2.1:52241, [2001:db8::1]:443). IPv4-mapped
-// IPv6 is IPv4. IPv6 is named by its /64, or see [IPv6Prefix]. Zones in
-// headers are ignored, being of another host.
+// IPv6 is IPv4. IPv6 is named by its /64, or see [IPv6Prefix]. Zones in headers
+// are ignored, being of another host.
 //
 // # Errors and cost
 //
 // The function returns an error that matches [ErrNoKey] if the peer has no IP
-// address, and no other error. It is safe for concurrent use, takes
-// time linear in the length of the header and, ordinarily, allocates the key and
-// nothing else.
+// address, and no other error. It is safe for concurrent use, takes time linear
+// in the length of the header and, ordinarily, allocates the key and nothing
+// else.
 //
-// IP panics if an option is wrong or contradicts another one; the text
-// says what to write instead. The function that it returns never panics.
+// IP panics if an option is wrong or contradicts another one; the text says
+// what to write instead. The function that it returns never panics.
 func IP(options ...IPOption) Func {
 	c := ipConfig{bits: defaultIPv6Prefix}
 	for i, option := range options {
@@ -75,14 +74,14 @@ func IP(options ...IPOption) Func {
 type IPOption func(*ipConfig)
 
 // TrustProxies has the proxies in these networks believed, and only them. Of
-// the addresses that they report, those in the same networks are proxies too, and
-// the first that is not is the client. Prefixes may be given in
-// IPv4-mapped form; given several times, they add up. [PrivateRanges]
-// helps those whose proxies are all on their own network.
+// the addresses that they report, those in the same networks are proxies too,
+// and the first that is not is the client. Prefixes may be given in IPv4-mapped
+// form; given several times, they add up. [PrivateRanges] helps those whose
+// proxies are all on their own network.
 //
 // List nothing that clients come from: a client whose address is in the list is
-// taken for a proxy, and chooses its name. IP panics if there is no prefix,
-// if one is not valid, and if they hold more than an eighth of all IPv4 or of all
+// taken for a proxy, and chooses its name. IP panics if there is no prefix, if
+// one is not valid, and if they hold more than an eighth of all IPv4 or of all
 // public IPv6 addresses together, above all 0.0.0.0/0 and ::/0.
 func TrustProxies(prefixes ...netip.Prefix) IPOption {
 	prefixes = slices.Clone(prefixes)
@@ -97,19 +96,19 @@ func TrustProxies(prefixes ...netip.Prefix) IPOption {
 
 // TrustHops has the last n proxies believed, whatever their addresses: the peer
 // is the first hop and wrote the last entry, and the client is the n-th entry
-// from the end. TrustHops(1) is for one proxy or load balancer in front of this server,
-// TrustHops(2) for a load balancer behind a CDN. If the header has fewer
-// entries than that, it cannot be believed.
+// from the end. TrustHops(1) is for one proxy or load balancer in front of this
+// server, TrustHops(2) for a load balancer behind a CDN. If the header has
+// fewer entries than that, it cannot be believed.
 //
 // Use it only if nobody can reach the server, nor any of the n proxies but the
-// outermost, except through the one in front of it: who comes in by a
-// side door is believed like a proxy. If n is too large, clients choose
-// their names; if it is too small, all of them share the name of a proxy.
+// outermost, except through the one in front of it: who comes in by a side door
+// is believed like a proxy. If n is too large, clients choose their names; if
+// it is too small, all of them share the name of a proxy.
 //
-// With [TrustProxies] both hold: each hop must be in the listed networks, and no
-// more than n are passed. The client is the first address that is not listed or the n-th entry,
-// whichever comes first; fewer entries are fine then. That is
-// the choice where clients and proxies are in the same networks.
+// With [TrustProxies] both hold: each hop must be in the listed networks, and
+// no more than n are passed. The client is the first address that is not listed
+// or the n-th entry, whichever comes first; fewer entries are fine then. That
+// is the choice where clients and proxies are in the same networks.
 //
 // IP panics if n is less than 1.
 func TrustHops(n int) IPOption {
@@ -128,8 +127,8 @@ func TrustHops(n int) IPOption {
 // client wrote.
 //
 // An element without for, and one whose for is unknown or an obfuscated name
-// (_hidden), cannot be believed. Quoted strings are understood, and read from the
-// end like everything else: a quote that a client opens and does not close
+// (_hidden), cannot be believed. Quoted strings are understood, and read from
+// the end like everything else: a quote that a client opens and does not close
 // stays in the client's part of the header.
 //
 // It needs [TrustProxies], [TrustHops] or [TrustUnixSocket].
@@ -138,17 +137,17 @@ func FromForwarded() IPOption {
 }
 
 // FromHeader has the client's address read from a header that holds only that
-// one, such as CF-Connecting-IP, True-Client-IP, Fly-Client-IP or X-Real-IP, and
-// all other headers ignored. It is believed only from a peer that
+// one, such as CF-Connecting-IP, True-Client-IP, Fly-Client-IP or X-Real-IP,
+// and all other headers ignored. It is believed only from a peer that
 // [TrustProxies] lists (or on a trusted unix socket), so list the networks of
-// whoever sets it, and make sure that it replaces what the client sends: a proxy
-// that knows nothing of the header passes a forged one on.
+// whoever sets it, and make sure that it replaces what the client sends: a
+// proxy that knows nothing of the header passes a forged one on.
 //
 // A header that comes twice or holds a list cannot be believed.
 //
 // IP panics if the name cannot be that of a header, if it is X-Forwarded-For or
-// Forwarded, which are lists and have options of their own, and together
-// with [TrustHops] or [FromForwarded].
+// Forwarded, which are lists and have options of their own, and together with
+// [TrustHops] or [FromForwarded].
 func FromHeader(name string) IPOption {
 	return func(c *ipConfig) {
 		c.once("FromHeader", c.header != "")
@@ -162,10 +161,11 @@ func FromHeader(name string) IPOption {
 	}
 }
 
-// IPv6Prefix has IPv6 clients counted by networks of so many bits instead of 64:
-// 56 or 48 where clients are known to hold as much and to use it, 128 for single
-// addresses, which is right only on a network where nobody has more than one.
-// The key shows it, ip:2001:db8:1::/48, so another value starts new counts.
+// IPv6Prefix has IPv6 clients counted by networks of so many bits instead of
+// 64: 56 or 48 where clients are known to hold as much and to use it, 128 for
+// single addresses, which is right only on a network where nobody has more than
+// one. The key shows it, ip:2001:db8:1::/48, so another value starts new
+// counts.
 //
 // IP panics if bits is less than 1 or more than 128.
 func IPv6Prefix(bits int) IPOption {
@@ -197,14 +197,14 @@ const (
 )
 
 // OnUntrusted has observe called for each request whose header could not be
-// believed although the peer is trusted, so that the client was named by
-// the peer. Count these and alert on them: either a proxy is not set up as the
+// believed although the peer is trusted, so that the client was named by the
+// peer. Count these and alert on them: either a proxy is not set up as the
 // options say, or someone gets around it. A peer that is not trusted is a
 // client, whatever headers it sends, and is not reported.
 //
-// observe is called before the function returns, by many goroutines at
-// once. It must not change the request; its headers are the client's text, so
-// quote them in a log. IP panics if observe is nil.
+// observe is called before the function returns, by many goroutines at once. It
+// must not change the request; its headers are the client's text, so quote them
+// in a log. IP panics if observe is nil.
 func OnUntrusted(observe func(r *http.Request, reason Reason)) IPOption {
 	return func(c *ipConfig) {
 		c.once("OnUntrusted", c.onUntrusted != nil)
@@ -216,15 +216,15 @@ func OnUntrusted(observe func(r *http.Request, reason Reason)) IPOption {
 }
 
 // TrustUnixSocket has requests that come over a unix socket accepted, and
-// whoever sends them believed as a trusted proxy, as only local
-// processes can connect: the last entry of X-Forwarded-For is the client, or
-// what the other options make of the header. It needs no [TrustProxies], and
-// with it the listed proxies behind the socket are passed too. With [TrustHops]
-// the process at the socket is the first hop.
+// whoever sends them believed as a trusted proxy, as only local processes can
+// connect: the last entry of X-Forwarded-For is the client, or what the other
+// options make of the header. It needs no [TrustProxies], and with it the
+// listed proxies behind the socket are passed too. With [TrustHops] the process
+// at the socket is the first hop.
 //
 // Whoever may open the socket can write any name: see to the permissions of its
-// file; an abstract socket has none. If the header cannot be believed, the key is
-// ip:unix, one for all.
+// file; an abstract socket has none. If the header cannot be believed, the key
+// is ip:unix, one for all.
 //
 // Without this option there is no name for a request over a unix socket. TCP
 // peers are not trusted by it.

@@ -2,8 +2,8 @@ package keyfuncs
 
 import "net/http"
 
-// Func names the client of a request: all requests of one name share one
-// count. It returns a key that is not empty, or an error:
+// Func names the client of a request: all requests of one name share one count.
+// It returns a key that is not empty, or an error:
 //
 //   - an error that matches [ErrNoKey] if the request carries no such name.
 //     [First] then asks the next function; at the end of the line the request

@@ -56,9 +56,9 @@ func ipKey(addr netip.Addr, bits int) string {
 // maxNode is longer than any address with zone and port.
 const maxNode = 100
 
-// parseNode reads an address with or without a port: 192.0.2.1,
-// 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:80. IPv4-mapped IPv6
-// comes out as IPv4; a zone is kept.
+// parseNode reads an address with or without a port: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1]:80. IPv4-mapped IPv6 comes out as
+// IPv4; a zone is kept.
 func parseNode(s string) (netip.Addr, bool) {
 	host, port, hasPort := splitPort(s)
 	if hasPort && !isPort(port) {

@@ -59,8 +59,8 @@ func TestRemoteIPReadsNoHeader(t *testing.T) {
 	}
 }
 
-// Without options, IP is RemoteIP, and with IPv6Prefix alone it differs only
-// in that.
+// Without options, IP is RemoteIP, and with IPv6Prefix alone it differs only in
+// that.
 func TestIPWithoutOptions(t *testing.T) {
 	ip := keyfuncs.IP()
 	for _, test := range peers {

@@ -90,8 +90,8 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 
 // mostTrusted is the largest part of all addresses that can be meant as
 // proxies: all networks of the largest clouds together are less. It is measured
-// over all prefixes, so that two halves are not let through as smaller
-// than the whole.
+// over all prefixes, so that two halves are not let through as smaller than the
+// whole.
 const mostTrusted = 1.0 / 8
 
 // mustNotTrustEveryone refuses sets that hold the clients as well.

@@ -7,11 +7,11 @@ import (
 
 // UserID names the client by the user that the authentication in front has put
 // into the request's context. The key is user:42. The function id gets that
-// context and returns the user's identifier, so that any authentication
-// library fits; it must be safe for concurrent use.
+// context and returns the user's identifier, so that any authentication library
+// fits; it must be safe for concurrent use.
 //
-// The limiter has to run behind the authentication: before it, no request has
-// a user. For requests without one, put [First] around it.
+// The limiter has to run behind the authentication: before it, no request has a
+// user. For requests without one, put [First] around it.
 //
 // The error matches [ErrNoKey] if id returns false or an empty identifier.
 // UserID panics if id is nil.

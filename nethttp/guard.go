@@ -30,8 +30,8 @@
 // Each is a decision of its own, and together they leave the fields of one:
 // those of a refusal, else of the limit with less remaining, then of the one
 // that takes longer to come back, then of the outer. This holds whatever
-// formats they write. A guard with WithHeaders() leaves an outer guard's
-// fields alone, except on its own refusals.
+// formats they write. A guard that has no numbers, or WithHeaders(), leaves an
+// outer guard's fields alone; the latter removes them when it refuses.
 package nethttp
 
 import (

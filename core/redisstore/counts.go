@@ -16,6 +16,7 @@ import (
 type counts struct {
 	store    *Store
 	rule     core.Rule
+	script   script
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
 }
@@ -37,12 +38,12 @@ func (c *counts) keys(dst []any, client string) []any {
 // Take implements [core.Counts].
 func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
 	args := make([]any, 0, 5+len(c.suffixes)+len(c.args))
-	args = append(args, "evalsha", decideScript.sha, strconv.Itoa(len(c.suffixes)))
+	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
 	args = c.keys(args, key)
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	args = append(args, strconv.FormatInt(min(cost, core.MaxCounterRequests+1), 10), flag(charge))
 	args = append(args, c.args...)
-	reply, err := c.store.client.eval(ctx, args, decideScript.source)
+	reply, err := c.store.client.eval(ctx, args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}

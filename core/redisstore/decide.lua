@@ -33,7 +33,7 @@ local reading, broken -- the key at hand; one that holds what is not ours
 
 -- stamp, total and cost of an entry
 local function decode(entry)
-  if #entry ~= 9 and #entry ~= 12 then
+  if not entry or #entry ~= 9 and #entry ~= 12 then
     broken = reading
     return now, 0, 1
   end
@@ -147,6 +147,7 @@ for i = 1, #KEYS do
           local before = last - 1
           if before > first and not leaves(before) then first = before end
           leaver = at(key, search(first + 1, last, leaves))
+          decode(leaver) -- for its form
         end
       end
     end

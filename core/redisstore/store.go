@@ -113,7 +113,7 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	c := &counts{store: s, rule: rule}
+	c := &counts{store: s, rule: rule, script: decideScript}
 	for _, l := range rule.Limits {
 		algorithm := "l"
 		if l.Algorithm == core.SlidingCounter {

@@ -16,11 +16,11 @@ type Outcome struct {
 	Cost    int64
 }
 
-// CheckLog holds all decisions that were made on one client, in any order and
-// from any number of processes, against the promise of a SlidingLog: no window
-// holds more than the limit, and nobody was refused while there was room. It
+// CheckLogs holds all decisions that were made on one client, in any order and
+// from any number of processes, against the promise of SlidingLogs: no window
+// holds more than a limit, and nobody was refused while all had room. It
 // returns nil or the first violation. It may reorder outcomes.
-func CheckLog(limit core.Limit, outcomes []Outcome) error {
+func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) })
 	var at []time.Time   // of admissions
 	totals := []int64{0} // totals[i] is the cost of the first i admissions
@@ -32,19 +32,22 @@ func CheckLog(limit core.Limit, outcomes []Outcome) error {
 	}
 	// used is what (t-W, t] holds. It grows only at an admission, so it is
 	// enough to look at windows that end at one.
-	used := func(t time.Time) int64 {
-		from := sort.Search(len(at), func(i int) bool { return at[i].After(t.Add(-limit.Window)) })
+	used := func(t time.Time, window time.Duration) int64 {
+		from := sort.Search(len(at), func(i int) bool { return at[i].After(t.Add(-window)) })
 		to := sort.Search(len(at), func(i int) bool { return at[i].After(t) })
 		return totals[to] - totals[from]
 	}
-	for _, t := range at {
-		if n := used(t); n > limit.Requests {
-			return fmt.Errorf("%d units admitted in the %v that end at %v: the limit is %d", n, limit.Window, t.Format(time.StampMicro), limit.Requests)
-		}
-	}
 	for _, o := range outcomes {
-		if n := used(o.At); !o.Allowed && n+o.Cost <= limit.Requests {
-			return fmt.Errorf("a cost of %d was refused at %v with %d of %d used", o.Cost, o.At.Format(time.StampMicro), n, limit.Requests)
+		room := true
+		for _, l := range limits {
+			n := used(o.At, l.Window)
+			if o.Allowed && n > l.Requests {
+				return fmt.Errorf("%d units admitted in the %v that end at %v: the limit is %d", n, l.Window, o.At.Format(time.StampMicro), l.Requests)
+			}
+			room = room && n+o.Cost <= l.Requests
+		}
+		if !o.Allowed && room {
+			return fmt.Errorf("a cost of %d was refused at %v while there was room", o.Cost, o.At.Format(time.StampMicro))
 		}
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
 )
 
 // Run runs the suite as subtests of t, in parallel. factory is called once for
@@ -112,7 +113,7 @@ func (s *suite) histories() {
 			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}
 			limits := limits
 			l := s.limiter(limits...)
-			var m model
+			var client model.Client
 			rng := rand.New(rand.NewPCG(uint64(i), 5))
 			for step := range 400 {
 				if i%2 == 1 && step%50 == 49 { // raise or lower a limit on live counts
@@ -129,7 +130,7 @@ func (s *suite) histories() {
 				if got.Err != nil {
 					t.Fatal(got.Err)
 				}
-				if want := m.decide(limits, got.At, n, !peek); got != want {
+				if want := client.Decide(limits, got.At, n, !peek); got != want {
 					t.Fatalf("step %d, cost %d, peek %v:\n got %+v\nwant %+v", step, n, peek, got, want)
 				}
 				if rng.IntN(4) == 0 {
@@ -175,7 +176,7 @@ func (s *suite) concurrency() {
 		s.Fatal(d.Err)
 	}
 	for k, o := range outcomes {
-		if err := CheckLog(limit, o); err != nil {
+		if err := CheckLogs(o, limit); err != nil {
 			s.Errorf("client %d: %v", k, err)
 		}
 	}

@@ -1,0 +1,357 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+var ctx = context.Background()
+
+// clocked is the shipped script with one change: the time comes from the last
+// two arguments instead of the server.
+var clocked = func() script {
+	const time = "call('TIME')"
+	if strings.Count(decideSource, time) != 1 {
+		panic("decide.lua must read the time once")
+	}
+	return newScript(strings.Replace(decideSource, time, "{ARGV[#ARGV - 1], ARGV[#ARGV]}", 1))
+}()
+
+// takeAt decides when the server's clock shows now.
+func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
+	t.Helper()
+	at := *c
+	at.script = clocked
+	at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
+	d, err := at.Take(ctx, key, cost, charge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts {
+	t.Helper()
+	l, err := core.New(core.Config{Name: "test", Store: New(rdb), Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(rdb).Bind(core.Rule{Name: "test", Limits: l.Limits()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*counts)
+}
+
+// servers runs a test on a real server and on miniredis.
+func servers(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
+	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client(t)) })
+	t.Run("miniredis", func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+		t.Cleanup(func() { rdb.Close() })
+		test(t, rdb)
+	})
+}
+
+func randomLimits(rng *rand.Rand) []core.Limit {
+	limits := make([]core.Limit, 1+rng.IntN(3))
+	for i := range limits {
+		w := time.Duration(1000+rng.Int64N(100_000)) * time.Microsecond
+		switch rng.IntN(6) {
+		case 0:
+			w = core.MinWindow
+		case 1:
+			w = core.MaxWindow - time.Duration(rng.IntN(1000))*time.Microsecond
+		}
+		limits[i] = core.Per(1+rng.Int64N(12), w).Named(fmt.Sprint(i))
+		if rng.IntN(2) == 0 {
+			limits[i] = limits[i].Using(core.SlidingCounter)
+			if rng.IntN(5) == 0 {
+				limits[i].Requests = core.MaxCounterRequests - rng.Int64N(10)
+			}
+		}
+	}
+	return limits
+}
+
+// TestScriptAgainstModel runs random histories of mixed limits through the
+// script and the model, on a clock that jumps and steps back, with limits
+// raised and lowered on the way, and compares every answer. A request that is
+// refused, free or a peek must leave Redis as it was; every key must have a
+// TTL that outlives its state by little.
+func TestScriptAgainstModel(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for seed := range uint64(120) {
+			rng := rand.New(rand.NewPCG(seed, 11))
+			limits := randomLimits(rng)
+			window := limits[rng.IntN(len(limits))].Window.Microseconds()
+			client, key := model.Client{}, fmt.Sprint("client ", seed)
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			highest, charged := now, now
+			for step := range 60 {
+				switch rng.IntN(15) {
+				case 0:
+					// not beyond half the range of a stamp, some 4 years
+					now = max(now-rng.Int64N(2*window), highest-2*window)
+				case 1:
+					now += rng.Int64N(3 * window)
+				case 2:
+					l := &limits[rng.IntN(len(limits))]
+					l.Requests = 1 + rng.Int64N(12)
+				case 3:
+				default:
+					now += rng.Int64N(window / 4)
+				}
+				if now > charged+2*core.MaxWindow.Microseconds() {
+					rdb.FlushAll(ctx) // as the TTL would have: nothing is older than 9/8 of a window
+				}
+				highest = max(highest, now)
+				c := bind(t, rdb, limits...)
+				cost := rng.Int64N(4)
+				if rng.IntN(20) == 0 {
+					cost = 1 << 61
+				}
+				charge := rng.IntN(4) > 0
+				before := dump(t, rdb, c, key)
+				got := c.takeAt(t, key, cost, charge, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
+					t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v", seed, step, limits, cost, charge, got, want)
+				}
+				if !charge || cost == 0 || !got.Allowed {
+					if after := dump(t, rdb, c, key); after != before {
+						t.Fatalf("seed %d step %d: cost %d, charge %v, allowed %v changed Redis:\n%q\n%q", seed, step, cost, charge, got.Allowed, before, after)
+					}
+					continue
+				}
+				charged = highest
+				for i, k := range c.keys(nil, key) {
+					ttl := rdb.PTTL(ctx, k.(string)).Val()
+					w := limits[i].Window
+					least, most := w, w+w/8+2*time.Second
+					if limits[i].Algorithm == core.SlidingCounter {
+						most = 2*w + 2*time.Second
+					}
+					ahead := time.Duration(highest-now) * time.Microsecond
+					if ttl < least-time.Second || ttl > most+ahead {
+						t.Fatalf("seed %d step %d: %v has a TTL of %v, want %v to %v", seed, step, limits[i], ttl, least, most+ahead)
+					}
+				}
+			}
+			rdb.FlushAll(ctx)
+		}
+	})
+}
+
+// dump is all that Redis holds for a client.
+func dump(t *testing.T, rdb *redis.Client, c *counts, key string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, k := range c.keys(nil, key) {
+		k := k.(string)
+		switch kind := rdb.Type(ctx, k).Val(); kind {
+		case "list":
+			fmt.Fprintf(&b, "%q ", rdb.LRange(ctx, k, 0, -1).Val())
+		case "string":
+			fmt.Fprintf(&b, "%q ", rdb.Get(ctx, k).Val())
+		default:
+			fmt.Fprintf(&b, "%s ", kind)
+		}
+	}
+	return b.String()
+}
+
+//go:embed testdata/reference.lua
+var referenceSource string
+
+// TestScriptAgainstSortedSet compares the list with the sorted set, call by
+// call, on the same server.
+func TestScriptAgainstSortedSet(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	reference := redis.NewScript(referenceSource)
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		limit := core.Per(1+rng.Int64N(20), time.Duration(1000+rng.Int64N(5000))*time.Microsecond)
+		window := limit.Window.Microseconds()
+		now := int64(1_790_000_000_000_000)
+		client := fmt.Sprint("client ", seed)
+		for step := range 100 {
+			now += rng.Int64N(window/6) - window/100
+			if rng.IntN(15) == 0 {
+				limit.Requests = 1 + rng.Int64N(20)
+			}
+			cost, charge := rng.Int64N(limit.Requests+2), rng.IntN(5) > 0
+			if seed%2 == 0 {
+				cost = min(cost, 1)
+			}
+			got := bind(t, rdb, limit).takeAt(t, client, cost, charge, now)
+			reply, err := reference.Run(ctx, rdb, []string{client, client + " sequence"}, cost, flag(charge), window, limit.Requests, now).Slice()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := core.Decision{Allowed: reply[0] == int64(1), Limit: limit.Named(limit.Window.String()), At: time.UnixMicro(now)}
+			micros := func(i int) time.Duration {
+				n, err := strconv.ParseInt(reply[i].(string), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return time.Duration(n) * time.Microsecond
+			}
+			want.Remaining = int64(micros(1) / time.Microsecond)
+			want.ResetAfter, want.RetryAfter = micros(2), micros(3)
+			if want.RetryAfter < 0 {
+				want.RetryAfter = core.Never
+			}
+			if want.Allowed && charge && cost > 0 {
+				want.At = time.UnixMicro(micros(4).Microseconds())
+			}
+			if got != want {
+				t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v", seed, step, limit, cost, charge, got, want)
+			}
+		}
+	}
+}
+
+// TestScriptLargeLog expires most of a large log at once, and asks it for
+// costs that make it look deep.
+func TestScriptLargeLog(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	limits := []core.Limit{core.Per(100_000, time.Second).Named("log")}
+	c := bind(t, rdb, limits...)
+	var client model.Client
+	rng := rand.New(rand.NewPCG(1, 13))
+	now := int64(1_790_000_000_000_000)
+	check := func(cost int64, charge bool) {
+		t.Helper()
+		got := c.takeAt(t, "k", cost, charge, now)
+		if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
+			t.Fatalf("at %d, cost %d:\n got %+v\nwant %+v", now, cost, got, want)
+		}
+	}
+	for range 20_000 {
+		now += rng.Int64N(50)
+		check(1+rng.Int64N(3), true)
+	}
+	for range 200 {
+		check(100_000-rng.Int64N(50_000), false)
+	}
+	now += 1_000_000 - 100_000 // of half a second of history a tenth of a second is left
+	for range 100 {
+		check(100_000-rng.Int64N(20_000), false)
+	}
+	check(5, true)
+	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n > 10_000 {
+		t.Errorf("%d entries are left", n)
+	}
+	for range 100 {
+		now += rng.Int64N(2000)
+		check(rng.Int64N(3), true)
+	}
+	now += 10_000_000
+	check(1, true)
+	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n != 1 {
+		t.Errorf("%d entries after all have expired, want 1", n)
+	}
+}
+
+// TestScriptTotalsWrap: the running total of a long life passes 2^24.
+func TestScriptTotalsWrap(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{core.Per(1_000_000, time.Second).Named("log")}
+		c := bind(t, rdb, limits...)
+		var client model.Client
+		now := int64(1_790_000_000_000_000)
+		for i := range int64(120) {
+			now += 250_000
+			for _, cost := range []int64{190_001 + i, 1_000_000} {
+				got := c.takeAt(t, "k", cost, true, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+					t.Fatalf("step %d:\n got %+v\nwant %+v", i, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestScriptForeignValues: whatever stands at a key of ours is reported once,
+// replaced, and never admits without limit. A peek reports and leaves it.
+func TestScriptForeignValues(t *testing.T) {
+	values := map[string]func(rdb *redis.Client, key string){
+		"a text":            func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "hello", 0) },
+		"an empty text":     func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "", 0) },
+		"a number":          func(rdb *redis.Client, key string) { rdb.Set(ctx, key, 12, 0) },
+		"39 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 39), 0) },
+		"39 of everything":  func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("1 e-", 9)+"123", 0) },
+		"a hash":            func(rdb *redis.Client, key string) { rdb.HSet(ctx, key, "a", "b") },
+		"a set":             func(rdb *redis.Client, key string) { rdb.SAdd(ctx, key, "a") },
+		"a sorted set":      func(rdb *redis.Client, key string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "a"}) },
+		"a list of numbers": func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, 1, 2, 3) },
+		"a list of texts":   func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, "a", "", strings.Repeat("b", 13)) },
+	}
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for name, put := range values {
+			for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+				rdb.FlushAll(ctx)
+				c := bind(t, rdb, core.PerMinute(2).Using(a), core.PerHour(2))
+				key := c.keys(nil, "k")[0].(string)
+				put(rdb, key)
+				before := dump(t, rdb, c, "k")
+				if _, err := c.Take(ctx, "k", 1, false); err == nil || !strings.Contains(err.Error(), "SASHFOREIGN") {
+					t.Errorf("%s at a %v: a peek says %v", name, a, err)
+				}
+				if after := dump(t, rdb, c, "k"); after != before {
+					t.Errorf("%s at a %v: a peek changed it to %s", name, a, after)
+				}
+				if _, err := c.Take(ctx, "k", 1, true); err == nil || !strings.Contains(err.Error(), "SASHFOREIGN") {
+					t.Errorf("%s at a %v: %v", name, a, err)
+				}
+				for i, want := range []bool{true, true, false} {
+					if d, err := c.Take(ctx, "k", 1, true); err != nil || d.Allowed != want {
+						t.Errorf("%s at a %v: then request %d: %v, %v", name, a, i, d.Allowed, err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestScriptForeignEntryInside: an entry deep in a list is found when it is met.
+func TestScriptForeignEntryInside(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		c := bind(t, rdb, core.Per(10, time.Hour))
+		key := c.keys(nil, "k")[0].(string)
+		for range 8 {
+			c.takeAt(t, "k", 1, true, 1_790_000_000_000_000)
+		}
+		rdb.LSet(ctx, key, 3, "garbage")
+		rdb.LSet(ctx, key, 4, "garbage")
+		at := *c
+		at.script = clocked
+		for cost := range int64(10) {
+			at.args = append(append([]any(nil), c.args...), "1790000000", "5")
+			_, err := at.Take(ctx, "k", cost+1, true)
+			if err != nil && strings.Contains(err.Error(), "SASHFOREIGN") {
+				if n := rdb.Exists(ctx, key).Val(); n != 0 {
+					t.Fatal("reported and not replaced")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Fatal("never reported")
+	})
+}

@@ -1,0 +1,47 @@
+-- The log kept in a sorted set, one member for each unit: the plain form that
+-- the shipped script is compared with. Test only.
+--
+-- KEYS     the set; a sequence that makes members unique
+-- ARGV     cost; '1' to count; window in microseconds; requests; now in microseconds
+-- Returns  admitted, remaining, reset after, retry after ('-1': never), the stamp;
+--          all but the first as strings
+
+local cost, window, requests, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local function text(number) return string.format('%.0f', number) end
+
+local stamp = now
+local newest = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+if newest[2] and tonumber(newest[2]) > stamp then stamp = tonumber(newest[2]) end
+
+local cutoff = text(now - window)
+local live = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. cutoff, '+inf', 'WITHSCORES')
+local units = #live / 2
+local function age(unit) return tonumber(live[2 * unit]) + window - now end
+
+local admitted, retry = 1, 0
+if cost > requests then
+  admitted, retry = 0, -1
+elseif cost > 0 and units + cost > requests then
+  admitted, retry = 0, age(units + cost - requests)
+end
+
+local reset = 0
+if units > 0 then
+  reset = age(1)
+elseif admitted == 1 and cost > 0 then
+  reset = stamp + window - now
+end
+
+if admitted == 1 and cost > 0 then
+  units = units + cost
+  if ARGV[2] == '1' then
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', cutoff)
+    for _ = 1, cost do
+      redis.call('ZADD', KEYS[1], text(stamp), text(redis.call('INCR', KEYS[2])))
+    end
+  end
+end
+
+local remaining = requests - units
+if remaining < 0 then remaining = 0 end
+return { admitted, text(remaining), text(reset), text(retry), text(stamp) }

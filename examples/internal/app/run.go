@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// Run is the main function of an example. It serves the routes until SIGINT or
+// SIGTERM, then lets running requests finish. It exits with 1 on an error.
+func Run(routes func(*App) http.Handler) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	if err := run(ctx, os.Args[1:], os.Stderr, routes); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App) http.Handler) error {
+	flags := flag.NewFlagSet("example", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the error is printed by Run
+	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
+	redis := flags.String("redis", "", "count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
+	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		flags.SetOutput(stderr)
+		flags.Usage()
+		return nil
+	case err != nil:
+		return err
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: there are only flags, see -h", flags.Arg(0))
+	}
+	ip, err := clientIP(*trust)
+	if err != nil {
+		return fmt.Errorf("-trust: %w", err)
+	}
+	store, closeStore, err := openStore(*redis)
+	if err != nil {
+		return fmt.Errorf("-redis: %w", err)
+	}
+	defer closeStore()
+	log := slog.New(slog.NewJSONHandler(stderr, nil))
+	return serve(ctx, *addr, Handler(routes(New(store, ip, log)), log), log)
+}
+
+// openStore does not talk to Redis: the server starts while Redis is down.
+func openStore(url string) (core.Store, func(), error) {
+	if url == "" {
+		return memstore.New(), func() {}, nil
+	}
+	store, err := redisstore.Open(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close() }, nil
+}
+
+func clientIP(trust string) (ip keyfuncs.Func, err error) {
+	if trust == "" {
+		return keyfuncs.RemoteIP, nil
+	}
+	var prefixes []netip.Prefix
+	for s := range strings.SplitSeq(trust, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			return nil, err
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	defer func() { // keyfuncs panics on prefixes that are too wide
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("%v", problem)
+		}
+	}()
+	return keyfuncs.IP(keyfuncs.TrustProxies(prefixes...)), nil
+}
+
+// serve serves until ctx ends.
+func serve(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	log.Info("listening", "addr", listener.Addr().String())
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("shutting down")
+	grace, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return server.Shutdown(grace)
+}

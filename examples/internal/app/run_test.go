@@ -1,0 +1,141 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// server runs an example on a free port until the test ends.
+type server struct {
+	url  string
+	stop context.CancelFunc
+	done chan error
+}
+
+func serving(t *testing.T, routes func(*App) http.Handler, args ...string) *server {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	s := &server{stop: stop, done: make(chan error, 1)}
+	go func() {
+		s.done <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), in, routes)
+		in.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	var first struct{ Msg, Addr string }
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &first) != nil || first.Msg != "listening" {
+		t.Fatalf("the first line is %q", lines.Text())
+	}
+	go func() { // the rest, so that nobody waits to write
+		for lines.Scan() {
+		}
+	}()
+	s.url = "http://" + first.Addr
+	t.Cleanup(stop)
+	return s
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// A running request is finished before the server ends.
+func TestGracefulShutdown(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	s := serving(t, func(*App) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(begun)
+			<-finish
+			JSON(`{"status":"ok"}`)(w, r)
+		})
+	})
+	go func() {
+		<-begun
+		s.stop()
+		for { // until the listener is closed
+			res, err := http.Head(s.url)
+			if err != nil {
+				break
+			}
+			res.Body.Close()
+		}
+		close(finish)
+	}()
+	if res, body := get(t, s.url); res.StatusCode != 200 || body != `{"status":"ok"}` {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	if err := <-s.done; err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+// Redis being down is no error at start, and requests follow the policy.
+func TestRedisDownAtStart(t *testing.T) {
+	s := serving(t, func(a *App) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !a.Data.Allow(r.Context(), "k").Allowed || a.Login.Allow(r.Context(), "k").Allowed {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		})
+	}, "-redis", "redis://127.0.0.1:1/0")
+	if res, _ := get(t, s.url); res.StatusCode != 200 {
+		t.Errorf("%d: the policies are not fail-open, and fail-closed for the login", res.StatusCode)
+	}
+}
+
+func TestTrust(t *testing.T) {
+	s := serving(t, func(a *App) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("X-Forwarded-For", "203.0.113.9")
+			key, err := a.IP(r)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, key)
+		})
+	}, "-trust", "10.0.0.0/8, 127.0.0.0/8")
+	if _, body := get(t, s.url); body != "ip:203.0.113.9" {
+		t.Errorf("the client is %q", body)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-redis", "localhost:6379"}, "-redis"},
+		{[]string{"-redis", "http://127.0.0.1:6379"}, "-redis"},
+		{[]string{"-trust", "10.0.0.0"}, "-trust"},
+		{[]string{"-trust", "10.0.0.0/8,"}, "-trust"},
+		{[]string{"-trust", "0.0.0.0/0"}, "-trust"},
+		{[]string{"-addr", "127.0.0.1:none"}, "none"},
+		{[]string{"-nothing"}, "nothing"},
+		{[]string{"serve"}, `"serve"`},
+	} {
+		err := run(t.Context(), c.args, io.Discard, func(*App) http.Handler { return http.NotFoundHandler() })
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v does not name %s", c.args, err, c.want)
+		}
+	}
+	var help bytes.Buffer
+	if err := run(t.Context(), []string{"-h"}, &help, nil); err != nil || !strings.Contains(help.String(), "-redis URL") {
+		t.Errorf("-h: %v, %q", err, &help)
+	}
+}
