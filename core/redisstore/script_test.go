@@ -116,7 +116,9 @@ func TestScriptAgainstModel(t *testing.T) {
 					now += rng.Int64N(window / 4)
 				}
 				if now > charged+2*core.MaxWindow.Microseconds() {
-					rdb.FlushAll(ctx) // as the TTL would have: nothing is older than 9/8 of a window
+					// As the TTL would have.
+					rdb.FlushAll(ctx)
+					client = model.Client{}
 				}
 				highest = max(highest, now)
 				c := bind(t, rdb, limits...)
