@@ -116,11 +116,12 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 }
 
 func (l Limit) check() error {
+	// The window first: below a millisecond, the name made of it is not ASCII.
+	if l.Window < MinWindow || l.Window > MaxWindow {
+		return fmt.Errorf("sash: limit %.66q has a window of %v: a window is from %v to %v (366 days)", l.Name, l.Window, MinWindow, MaxWindow)
+	}
 	if err := checkName("limit", l.Name); err != nil {
 		return err
-	}
-	if l.Window < MinWindow || l.Window > MaxWindow {
-		return fmt.Errorf("sash: limit %q has a window of %v: a window is from %v to %v (366 days)", l.Name, l.Window, MinWindow, MaxWindow)
 	}
 	if l.Window%time.Microsecond != 0 {
 		return fmt.Errorf("sash: limit %q has a window of %v: a window is a whole number of microseconds; use %v", l.Name, l.Window, l.Window.Truncate(time.Microsecond))
@@ -145,7 +146,11 @@ func (l Limit) check() error {
 
 // code is how the limit is written at the use site, for error messages.
 func (l Limit) code() string {
-	return fmt.Sprintf("core.Per(%d, %d) /* %v */", l.Requests, int64(l.Window), l.Window)
+	code := fmt.Sprintf("core.Per(%d, %d /* %v */)", l.Requests, int64(l.Window), l.Window)
+	if l.Algorithm == SlidingCounter {
+		code += ".Using(core.SlidingCounter)"
+	}
+	return code
 }
 
 // checkName allows what can stand unescaped in a quoted string of a structured

@@ -203,6 +203,7 @@ func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 	}
 	d, err := l.counts.Take(first, r.Key, r.Cost, !r.Peek)
 	if err == nil {
+		d.Err = nil
 		return d
 	}
 	return l.onStoreError(ctx, whole, r, err)
@@ -230,22 +231,28 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 }
 
 // Reset forgets what is counted for key under the limits of this rule, in the
-// store and in the fallback. Its error matches [ErrStore] or [ErrInvalid]; when
-// it is not nil, some counts may remain.
+// store and in the fallback. Its error matches [ErrStore] or [ErrInvalid], or
+// is that of the caller's own context when that had ended; when it is not nil,
+// some counts may remain.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if key == "" {
 		return errEmptyKey
 	}
-	bounded, cancel := context.WithTimeout(ctx, l.config.Timeout)
+	whole, cancel := context.WithTimeout(ctx, l.config.Timeout)
 	defer cancel()
-	err := l.counts.Reset(bounded, key)
+	first, cancel := context.WithTimeout(whole, l.first)
+	defer cancel()
+	err := l.counts.Reset(first, key)
 	if l.fallback != nil {
-		err = errors.Join(err, l.fallback.Reset(bounded, key))
+		err = errors.Join(err, l.fallback.Reset(whole, key))
 	}
-	if err != nil && ctx.Err() == nil {
-		err = asStoreError(err)
+	if err == nil {
+		return nil
 	}
-	return err
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return asStoreError(err)
 }
 
 var (

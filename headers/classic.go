@@ -94,8 +94,6 @@ func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Deci
 		}
 		if seconds, ok := wholeSeconds(d.Limit.Window); ok {
 			h[f.window] = []string{strconv.FormatInt(seconds, 10)}
-		} else {
-			delete(h, f.window)
 		}
 	}, nil
 }

@@ -23,10 +23,14 @@ type Decider struct {
 // NewDecider returns a Decider for limiter. An error says which argument is
 // wrong and what to give instead.
 func NewDecider(limiter *core.Limiter, opts ...Option) (*Decider, error) {
+	return newDecider(nil, limiter, opts)
+}
+
+func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, error) {
 	if limiter == nil {
 		return nil, errors.New("sash: the limiter is nil: give one made by core.New")
 	}
-	c := config{formats: []headers.Format{headers.Classic}, refuse: Refuse}
+	c := config{formats: []headers.Format{headers.Classic}, refuse: Refuse, settings: settings}
 	for _, o := range opts {
 		if o == nil {
 			return nil, errors.New("sash: an option is nil: leave it out")

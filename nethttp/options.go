@@ -20,6 +20,8 @@ type config struct {
 	cost    func(*http.Request) int // nil: 1
 	refuse  func(http.ResponseWriter, *http.Request, core.Decision)
 	formats []headers.Format
+
+	settings any // of an adapter: what its own options change
 }
 
 // SkipPaths excludes the paths from the limit: their requests touch no store

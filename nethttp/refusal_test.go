@@ -59,7 +59,7 @@ func TestNegotiation(t *testing.T) {
 		{json, []string{""}},
 		{json, []string{"*/*"}},
 		{json, []string{"application/json"}},
-		{json, []string{"application/*"}},
+		{json, []string{"text/html, application/*"}},
 		{json, []string{"text/plain", "application/json"}},
 		{json, []string{"application/json, text/plain, */*"}},
 		{json, []string{"text/html, application/vnd.api+json;q=0.5"}},

@@ -165,7 +165,16 @@ func (c *counts) charge(sh *shard, h hash, at []found, now, stamp, cost int64) n
 	return need{}
 }
 
-func ringBytes(l *window.Log) int64 { return int64(len(l.Ring)) * 8 }
+func ringBytes(l *window.Log) int64 { return ringSize(len(l.Ring)) }
+
+// ringSize is what a ring of so many words takes. The allocator puts a single
+// word into a block of two, with somebody else's, which stays while either does.
+func ringSize(words int) int64 {
+	if words == 1 {
+		return 16
+	}
+	return int64(words) * 8
+}
 
 // ringGrowth bounds what Push(_, cost) will take from the heap: the allocator
 // rounds up, by less than a quarter.

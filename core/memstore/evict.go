@@ -164,7 +164,11 @@ func (sh *shard) listVictims(s *Store, now int64) (freed bool) {
 func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	own.mu.Lock()
 	ok := true
-	for ok && (own.free() < lacks.slots || s.used.Load()+lacks.bytes > s.max) {
+	for ok {
+		// What giving up has made superfluous, a chunk or a longer index, is not lacking.
+		if _, _, total := own.price(lacks.slots, lacks.bytes); s.used.Load()+total <= s.max {
+			break
+		}
 		ok, _ = own.giveUp(s, keep, now)
 	}
 	own.mu.Unlock()

@@ -122,18 +122,24 @@ func (sh *shard) find(h hash, ident uint32) int {
 	return -1
 }
 
+// price is what so many more slots and so many bytes of rings take: chunks, an
+// index of that length, and bytes altogether.
+func (sh *shard) price(slots int, bytes int64) (chunks, index int, total int64) {
+	chunks = max(0, (slots-sh.free()+chunkSlots-1)/chunkSlots)
+	index = len(sh.index)
+	for (sh.n+slots)*4 > index*3 {
+		index = max(2*index, 16)
+	}
+	return chunks, index, bytes + int64(chunks)*chunkBytes + int64(index-len(sh.index))*4
+}
+
 // grow makes sure that so many slots can be inserted and so many bytes of
 // rings be allocated, or says what is lacking.
 func (sh *shard) grow(s *Store, slots int, bytes int64) need {
 	if slots == 0 && bytes == 0 {
 		return need{}
 	}
-	chunks := max(0, (slots-sh.free()+chunkSlots-1)/chunkSlots)
-	index := len(sh.index)
-	for (sh.n+slots)*4 > index*3 {
-		index = max(2*index, 16)
-	}
-	total := bytes + int64(chunks)*chunkBytes + int64(index-len(sh.index))*4
+	chunks, index, total := sh.price(slots, bytes)
 	if sh.n+slots > maxSlots || !s.reserve(total) {
 		return need{slots, bytes, total}
 	}
@@ -175,7 +181,7 @@ func (sh *shard) remove(s *Store, i int) {
 	gone := sh.slot(i)
 	p, _ := sh.place(gone.hash, gone.ident)
 	sh.unindex(p)
-	freed := int64(len(*sh.ring(i))) * 8
+	freed := ringSize(len(*sh.ring(i)))
 	sh.n--
 	if last := sh.n; i != last {
 		moved := sh.slot(last)

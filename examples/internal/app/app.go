@@ -23,8 +23,8 @@ type App struct {
 }
 
 // New returns an App that counts in store and tells clients apart by ip. log
-// hears of every decision that the store could not make.
-func New(store core.Store, ip keyfuncs.Func, log *slog.Logger) *App {
+// hears of every decision that the store could not make, observers of all.
+func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer) *App {
 	api := core.Must(core.New(core.Config{
 		Name:   "demo",
 		Store:  store,
@@ -32,6 +32,9 @@ func New(store core.Store, ip keyfuncs.Func, log *slog.Logger) *App {
 		Observer: core.ObserverFunc(func(ctx context.Context, e core.Event) {
 			if e.Decision.Err != nil {
 				log.WarnContext(ctx, "not counted", "rule", e.Rule, "allowed", e.Decision.Allowed, "error", e.Decision.Err)
+			}
+			for _, o := range observers {
+				o.Observe(ctx, e)
 			}
 		}),
 	}))

@@ -19,6 +19,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/examples/internal/decisionlog"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -33,12 +34,13 @@ func Run(routes func(*App) http.Handler) {
 	}
 }
 
-func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App) http.Handler) error {
+func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App) http.Handler) (err error) {
 	flags := flag.NewFlagSet("example", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is printed by Run
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
 	redis := flags.String("redis", "", "count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
+	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -59,7 +61,16 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	}
 	defer closeStore()
 	log := slog.New(slog.NewJSONHandler(stderr, nil))
-	return serve(ctx, *addr, Handler(routes(New(store, ip, log)), log), log)
+	var observers []core.Observer
+	if *decisions != "" {
+		file, err := decisionlog.Create(*decisions)
+		if err != nil {
+			return fmt.Errorf("-decisions: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		observers = append(observers, file)
+	}
+	return serve(ctx, *addr, Handler(routes(New(store, ip, log, observers...)), log), log)
 }
 
 // openStore does not talk to Redis: the server starts while Redis is down.

@@ -1,0 +1,52 @@
+# make demo    run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
+# make test    run all tests; they start their own redis-server processes
+# make lint    gofmt, go vet, staticcheck, go mod tidy
+# make bench   run every benchmark
+# make fuzz    run every fuzz target for FUZZTIME each
+# make traffic drive four example servers on one Redis with wrk, and check every decision
+
+ADDR     ?= 127.0.0.1:8080
+FUZZTIME ?= 30s
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The race detector needs a C compiler; without one the tests run without it.
+RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
+
+.PHONY: demo test lint bench fuzz traffic redis
+
+demo:
+	@go build -o .build/demo ./examples/nethttp
+	@echo "Listening on http://$(ADDR), counting $(if $(REDIS_URL),in $(REDIS_URL),in memory). Try in another terminal:"
+	@echo
+	@echo "  curl -i http://$(ADDR)/api/data"
+	@echo "  for i in 1 2 3 4 5 6; do curl -si -X POST http://$(ADDR)/api/upload -H 'X-API-Key: demo-key-1' | grep -iE '^HTTP|ratelimit|retry'; done"
+	@echo "  curl -i http://$(ADDR)/health"
+	@echo
+	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
+
+test: redis
+	go test $(RACE) -shuffle=on -timeout 10m ./...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go mod tidy -diff
+
+bench: redis
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz:
+	@set -e; for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "== $$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+traffic: redis
+	./examples/traffic.sh
+
+redis:
+	@./.ci/install redis-server redis-server

@@ -1,0 +1,123 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+var ctx = context.Background()
+
+var errDown = errors.New("connection refused")
+
+// call is one call that reached a fake store.
+type call struct {
+	ctx    context.Context
+	rule   core.Rule
+	key    string
+	cost   int64
+	charge bool
+	at     time.Time
+	reset  bool
+}
+
+// fake is a store that answers what it is told and remembers what it was asked.
+type fake struct {
+	bindErr error
+	answer  func(ctx context.Context) (core.Decision, error)
+	calls   []call
+	bound   []core.Rule
+}
+
+func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
+	if f.bindErr != nil {
+		return nil, f.bindErr
+	}
+	f.bound = append(f.bound, rule)
+	return fakeCounts{f, rule}, nil
+}
+
+type fakeCounts struct {
+	*fake
+	rule core.Rule
+}
+
+func (c fakeCounts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+	c.calls = append(c.calls, call{ctx, c.rule, key, cost, charge, time.Now(), false})
+	return c.answer(ctx)
+}
+
+func (c fakeCounts) Reset(ctx context.Context, key string) error {
+	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now(), reset: true})
+	_, err := c.answer(ctx)
+	return err
+}
+
+func fails(err error) func(context.Context) (core.Decision, error) {
+	return func(context.Context) (core.Decision, error) { return core.Decision{}, err }
+}
+
+func answers(d core.Decision) func(context.Context) (core.Decision, error) {
+	return func(context.Context) (core.Decision, error) { return d, nil }
+}
+
+// waits answers with d after some time, or with the context's error when that
+// ends before.
+func waits(after time.Duration, d core.Decision) func(context.Context) (core.Decision, error) {
+	return func(ctx context.Context) (core.Decision, error) {
+		t := time.NewTimer(after)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return d, nil
+		case <-ctx.Done():
+			return core.Decision{}, ctx.Err()
+		}
+	}
+}
+
+// hangs answers only when its context ends.
+func hangs(ctx context.Context) (core.Decision, error) {
+	<-ctx.Done()
+	return core.Decision{}, ctx.Err()
+}
+
+// clock is a clock that stands still until it is told to go on.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func limiter(t testing.TB, c core.Config) *core.Limiter {
+	t.Helper()
+	if c.Store == nil {
+		c.Store = memstore.New(memstore.WithClock(newClock().Now))
+	}
+	if c.Limits == nil {
+		c.Limits = []core.Limit{core.PerMinute(3)}
+	}
+	l, err := core.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

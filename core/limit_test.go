@@ -1,0 +1,168 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// TestConfigErrors holds every error to its promise: it says what was given,
+// what is allowed, and what to write instead.
+func TestConfigErrors(t *testing.T) {
+	store := memstore.New()
+	errBind := errors.New("this store takes no limits")
+	limits := func(l ...core.Limit) core.Config { return core.Config{Store: store, Limits: l} }
+	one := []core.Limit{core.PerMinute(100)}
+	long := strings.Repeat("n", core.MaxNameLength+1)
+
+	for _, c := range []struct {
+		name   string
+		config core.Config
+		says   []string
+	}{
+		{"no store", core.Config{Limits: one}, []string{"Config.Store is nil", "memstore.New()", "redisstore.New("}},
+		{"no limits", limits(), []string{"no limits", "core.PerMinute(100)"}},
+		{"no limits, not nil", core.Config{Store: store, Limits: []core.Limit{}}, []string{"no limits"}},
+		{"zero limit", limits(core.Limit{}), []string{"window of 0s", "from 1ms to 8784h0m0s"}},
+		{"no requests", limits(core.PerMinute(0)), []string{`"1m0s" allows 0 requests`, "at least 1"}},
+		{"negative requests", limits(core.PerMinute(-7)), []string{"allows -7 requests", "at least 1"}},
+		{"negative requests, counter", limits(core.PerMinute(-7).Using(core.SlidingCounter)), []string{"allows -7 requests", "at least 1"}},
+		{"no window", limits(core.Per(1, 0)), []string{"window of 0s", "from 1ms to 8784h0m0s (366 days)"}},
+		{"negative window", limits(core.Per(1, -time.Minute)), []string{"window of -1m0s", "from 1ms"}},
+		{"window of 1 ns", limits(core.Per(1, 1)), []string{"window of 1ns", "from 1ms"}},
+		{"window of 500 us", limits(core.Per(1, 500*time.Microsecond)), []string{"window of 500µs", "from 1ms"}},
+		{"window below 1 ms by 1 us", limits(core.Per(1, time.Millisecond-time.Microsecond)), []string{"window of 999µs", "from 1ms"}},
+		{"window below 1 ms by 1 ns", limits(core.Per(1, time.Millisecond-1)), []string{"window of 999.999µs", "from 1ms"}},
+		{"window below 1 ms, named", limits(core.Per(1, 500*time.Microsecond).Named("burst")), []string{`limit "burst"`, "window of 500µs", "from 1ms"}},
+		{"window above 366 days by 1 us", limits(core.Per(1, core.MaxWindow+time.Microsecond)), []string{"window of 8784h0m0.000001s", "to 8784h0m0s (366 days)"}},
+		{"window with nanoseconds", limits(core.Per(1, time.Second+1500*time.Nanosecond)), []string{"window of 1.0000015s", "whole number of microseconds", "use 1.000001s"}},
+		{"unknown algorithm", limits(core.PerMinute(1).Using(9)), []string{`"1m0s"`, "algorithm 9", "core.SlidingLog", "core.SlidingCounter"}},
+		{"log too large", limits(core.PerHour(core.MaxLogRequests + 1)), []string{"allows 1000001 requests", "at most 1000000", "Using(core.SlidingCounter)", "1099511627776"}},
+		{"log much too large", limits(core.PerHour(1 << 62)), []string{"at most 1000000", "1099511627776"}},
+		{"counter too large", limits(core.PerHour(core.MaxCounterRequests + 1).Using(core.SlidingCounter)), []string{"allows 1099511627777 requests", "at most 1099511627776 (2^40)"}},
+		{"two of one window", limits(core.PerMinute(1), core.PerHour(3), core.PerMinute(2)), []string{`two limits are named "1m0s"`, "must differ", `core.Per(2, 60000000000 /* 1m0s */).Named("`}},
+		{"two of one given name", limits(core.PerMinute(1).Named("x"), core.PerHour(2).Named("x")), []string{`two limits are named "x"`, ".Named("}},
+		{"a name that is another's default", limits(core.PerMinute(1), core.PerHour(2).Named("1m0s")), []string{`two limits are named "1m0s"`}},
+		{"one window, two algorithms", limits(core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter)), []string{`two limits are named "1m0s"`, `core.Per(1, 60000000000 /* 1m0s */).Using(core.SlidingCounter).Named("`}},
+		{"the second is wrong", limits(core.PerMinute(1), core.PerHour(0)), []string{`"1h0m0s" allows 0 requests`}},
+		{"limit name with a quote", limits(core.PerMinute(1).Named(`a"b`)), []string{`limit name "a\"b"`, "header", "byte 1", "printable ASCII"}},
+		{"limit name with a backslash", limits(core.PerMinute(1).Named(`ab\`)), []string{"limit name", "header", "byte 2"}},
+		{"limit name with a newline", limits(core.PerMinute(1).Named("a\nb")), []string{`"a\nb"`, "header", "byte 1"}},
+		{"limit name with a NUL", limits(core.PerMinute(1).Named("\x00")), []string{"header", "byte 0"}},
+		{"limit name with a DEL", limits(core.PerMinute(1).Named("\x7f")), []string{"header"}},
+		{"limit name in German", limits(core.PerMinute(1).Named("täglich")), []string{`"täglich"`, "header", "byte 1", "ASCII"}},
+		{"limit name of invalid UTF-8", limits(core.PerMinute(1).Named("a\xff")), []string{`"a\xff"`, "header", "byte 1"}},
+		{"limit name too long", limits(core.PerMinute(1).Named(long)), []string{"limit name", "65 bytes", "at most 64"}},
+		{"limit name much too long", limits(core.PerMinute(1).Named(strings.Repeat("é", 1<<20))), []string{"limit name", "2097152 bytes", "at most 64"}},
+		{"limiter name with a newline", core.Config{Name: "a\r\nb", Store: store, Limits: one}, []string{"limiter name", "header", "byte 1"}},
+		{"limiter name too long", core.Config{Name: long, Store: store, Limits: one}, []string{"limiter name", "65 bytes", "at most 64"}},
+		{"negative timeout", core.Config{Store: store, Limits: one, Timeout: -1}, []string{"Config.Timeout is -1ns", "positive", "default of 100ms"}},
+		{"fallback on nothing", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(nil)}, []string{"core.Fallback is nil", "memstore.New()"}},
+		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store, core.Share(0))}, []string{"core.Share(0)", "replicas", "at least 1"}},
+		{"share of -2", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store, core.Share(-2))}, []string{"core.Share(-2)", "at least 1"}},
+		{"the store's own", core.Config{Store: &fake{bindErr: errBind}, Limits: one}, []string{errBind.Error()}},
+		{"the fallback's own", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(&fake{bindErr: errBind})}, []string{errBind.Error()}},
+	} {
+		l, err := core.New(c.config)
+		if err == nil || l != nil {
+			t.Errorf("%s: New returned %v and the error %v", c.name, l, err)
+			continue
+		}
+		if len(err.Error()) > 500 {
+			t.Errorf("%s: the error has %d bytes", c.name, len(err.Error()))
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s: the error %q does not say %q", c.name, err, s)
+			}
+		}
+	}
+}
+
+func TestRuleErrors(t *testing.T) {
+	l := limiter(t, core.Config{})
+	for _, c := range []struct {
+		name   string
+		limits []core.Limit
+		says   string
+	}{
+		{"", []core.Limit{core.PerMinute(1)}, "a rule needs a name"},
+		{"a\"", []core.Limit{core.PerMinute(1)}, "rule name"},
+		{strings.Repeat("r", 65), []core.Limit{core.PerMinute(1)}, "65 bytes"},
+		{"login", nil, "no limits"},
+		{"login", []core.Limit{core.PerMinute(0)}, "allows 0 requests"},
+		{"login", []core.Limit{core.PerMinute(1), core.PerMinute(2)}, "two limits are named"},
+	} {
+		r, err := l.Rule(c.name, c.limits...)
+		if err == nil || r != nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("Rule(%q, %v): %v and the error %v, want %q", c.name, c.limits, r, err, c.says)
+		}
+	}
+}
+
+// TestLargestAndSmallest: what stands just inside every bound is taken.
+func TestLargestAndSmallest(t *testing.T) {
+	name := strings.Repeat("n", core.MaxNameLength)
+	l := limiter(t, core.Config{Name: name, Timeout: 1, Limits: []core.Limit{
+		core.Per(1, core.MinWindow),
+		core.Per(core.MaxLogRequests, core.MaxWindow),
+		core.Per(core.MaxCounterRequests, core.MaxWindow).Using(core.SlidingCounter).Named(" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"),
+		core.Per(1, core.MinWindow+time.Microsecond).Named(name),
+	}})
+	if d := l.Allow(ctx, "k"); !d.Allowed || d.Err != nil {
+		t.Errorf("%+v", d)
+	}
+	if r := core.Must(l.Rule(name, core.PerSecond(1))); r.RuleName() != name {
+		t.Errorf("the rule is called %q", r.RuleName())
+	}
+}
+
+func TestLimits(t *testing.T) {
+	given := []core.Limit{core.PerSecond(1), core.PerMinute(2), core.PerHour(3), core.PerDay(4), core.Per(5, 90*time.Second).Using(core.SlidingCounter).Named("five")}
+	want := []core.Limit{
+		{"1s", 1, time.Second, core.SlidingLog},
+		{"1m0s", 2, time.Minute, core.SlidingLog},
+		{"1h0m0s", 3, time.Hour, core.SlidingLog},
+		{"24h0m0s", 4, 24 * time.Hour, core.SlidingLog},
+		{"five", 5, 90 * time.Second, core.SlidingCounter},
+	}
+	store := &fake{answer: answers(core.Decision{})}
+	l := limiter(t, core.Config{Name: "api", Store: store, Limits: given})
+	if !slices.Equal(l.Limits(), want) {
+		t.Errorf("limits %v, want %v", l.Limits(), want)
+	}
+	if given[0].Name != "" {
+		t.Error("New wrote into the caller's limits")
+	}
+	given[0].Requests = 99
+	l.Limits()[1].Requests = 99
+	store.bound[0].Limits[2].Requests = 99
+	if !slices.Equal(l.Limits(), want) {
+		t.Error("the limiter shares its limits with a caller or a store")
+	}
+	if r := store.bound[0]; r.Name != "api" || r.Rule != "" || len(r.Limits) != 5 || r.Limits[0].Name != "1s" {
+		t.Errorf("the store was bound to %+v", r)
+	}
+	if l.Name() != "api" || l.RuleName() != "" {
+		t.Errorf("called %q, %q", l.Name(), l.RuleName())
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{core.SlidingLog.String(), "log"},
+		{core.SlidingCounter.String(), "counter"},
+		{core.Algorithm(9).String(), "Algorithm(9)"},
+		{fmt.Sprint(core.PerMinute(100).Named("burst")), `"burst": 100 per 1m0s (log)`},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+}

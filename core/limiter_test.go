@@ -1,0 +1,352 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// everyPolicy is one of each kind; the fallback, too, must not be asked.
+func everyPolicy(second core.Store) map[string]core.FailurePolicy {
+	return map[string]core.FailurePolicy{"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second)}
+}
+
+// TestInvalid: what nobody could count is refused whatever the policy, and no
+// store hears of it.
+func TestInvalid(t *testing.T) {
+	store, second := &fake{answer: fails(errDown)}, &fake{answer: fails(errDown)}
+	for name, policy := range everyPolicy(second) {
+		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
+		for what, d := range map[string]core.Decision{
+			"Allow, empty key":     l.Allow(ctx, ""),
+			"AllowN 0, empty key":  l.AllowN(ctx, "", 0),
+			"Peek, empty key":      l.Peek(ctx, ""),
+			"negative cost":        l.AllowN(ctx, "k", -1),
+			"lowest cost":          l.AllowN(ctx, "k", math.MinInt64),
+			"peek, negative cost":  l.Decide(ctx, core.Request{Key: "k", Cost: -1, Peek: true}),
+			"empty, negative cost": l.AllowN(ctx, "", -1),
+		} {
+			if d.Allowed || !errors.Is(d.Err, core.ErrInvalid) || errors.Is(d.Err, core.ErrStore) {
+				t.Errorf("%s, %s: %+v", name, what, d)
+			}
+			if d.Err = nil; d != (core.Decision{}) {
+				t.Errorf("%s, %s: numbers that nobody counted: %+v", name, what, d)
+			}
+		}
+		if err := l.Reset(ctx, ""); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrStore) {
+			t.Errorf("%s, Reset of an empty key: %v", name, err)
+		}
+	}
+	if n := len(store.calls) + len(second.calls); n > 0 {
+		t.Errorf("%d calls reached a store", n)
+	}
+}
+
+// TestContextEnded: a caller who left is refused whatever the policy, with his
+// own error, and no store hears of it.
+func TestContextEnded(t *testing.T) {
+	store, second := &fake{answer: answers(core.Decision{Allowed: true})}, &fake{answer: answers(core.Decision{Allowed: true})}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	late, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
+	defer cancel()
+	for name, policy := range everyPolicy(second) {
+		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
+		for ended, want := range map[context.Context]error{cancelled: context.Canceled, late: context.DeadlineExceeded} {
+			for _, d := range []core.Decision{l.Allow(ended, "k"), l.AllowN(ended, "k", 0), l.Peek(ended, "k")} {
+				if d != (core.Decision{Err: want}) {
+					t.Errorf("%s: %+v, want only the error %v", name, d, want)
+				}
+			}
+		}
+	}
+	if n := len(store.calls) + len(second.calls); n > 0 {
+		t.Errorf("%d calls reached a store", n)
+	}
+}
+
+// TestContextEndsMeanwhile: the caller leaves while the store is asked. The
+// store's error then says nothing about the store, so no policy decides; an
+// answer that came is an answer.
+func TestContextEndsMeanwhile(t *testing.T) {
+	second := &fake{answer: answers(core.Decision{Allowed: true})}
+	for name, policy := range everyPolicy(second) {
+		own, cancel := context.WithCancel(ctx)
+		store := &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return core.Decision{}, errDown }}
+		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		counted := core.Decision{Allowed: true, Remaining: 2}
+		own, cancel = context.WithCancel(ctx)
+		store = &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return counted, nil }}
+		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != counted {
+			t.Errorf("%s: %+v, want what was counted", name, d)
+		}
+	}
+	if len(second.calls) > 0 {
+		t.Error("the fallback was asked for a caller who had left")
+	}
+
+	// He leaves while the fallback is asked.
+	own, cancel := context.WithCancel(ctx)
+	second.answer = func(context.Context) (core.Decision, error) { cancel(); return core.Decision{}, errDown }
+	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(second)})
+	if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
+		t.Errorf("during the fallback: %+v", d)
+	}
+}
+
+// TestDecideAsks: what a store is asked for each of the calls.
+func TestDecideAsks(t *testing.T) {
+	// A store's Err is ignored: it has returned its error beside the decision.
+	want := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
+	sloppy := want
+	sloppy.Err = errDown
+	store := &fake{answer: answers(sloppy)}
+	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.FailClosed})
+	rule := core.Must(l.Rule("login", core.PerHour(1)))
+	for i, c := range []struct {
+		got    core.Decision
+		rule   string
+		cost   int64
+		charge bool
+	}{
+		{l.Allow(ctx, "k"), "", 1, true},
+		{l.AllowN(ctx, "k", 5), "", 5, true},
+		{l.AllowN(ctx, "k", 0), "", 0, true},
+		{l.AllowN(ctx, "k", math.MaxInt64), "", math.MaxInt64, true},
+		{l.Peek(ctx, "k"), "", 1, false},
+		{l.Decide(ctx, core.Request{Key: "k", Cost: 4, Peek: true, Label: "GET /"}), "", 4, false},
+		{l.Decide(ctx, core.Request{Key: "k"}), "", 0, true},
+		{rule.Allow(ctx, "k"), "login", 1, true},
+	} {
+		if c.got != want {
+			t.Errorf("call %d: %+v, want the store's answer %+v", i, c.got, want)
+		}
+		if got := store.calls[i]; got.key != "k" || got.cost != c.cost || got.charge != c.charge || got.rule.Rule != c.rule || got.rule.Name != "api" {
+			t.Errorf("call %d: asked %+v", i, got)
+		}
+	}
+}
+
+func TestRuleIsASibling(t *testing.T) {
+	l := limiter(t, core.Config{Name: "api"})
+	login := core.Must(l.Rule("login", core.PerHour(2)))
+	again := core.Must(login.Rule("login", core.PerHour(2)))
+	other := core.Must(login.Rule("other", core.PerHour(2)))
+	for _, d := range []struct {
+		what string
+		got  core.Decision
+		left int64
+	}{
+		{"the limiter", l.Allow(ctx, "k"), 2},
+		{"the rule", login.Allow(ctx, "k"), 1},
+		{"the rule by its name from a rule", again.Allow(ctx, "k"), 0},
+		{"another rule", other.Allow(ctx, "k"), 1},
+		{"the limiter again", l.Allow(ctx, "k"), 1},
+	} {
+		if !d.got.Allowed || d.got.Remaining != d.left {
+			t.Errorf("%s: %+v, want %d remaining", d.what, d.got, d.left)
+		}
+	}
+	if d := login.Allow(ctx, "k"); d.Allowed || d.RetryAfter != time.Hour {
+		t.Errorf("the rule shares with its namesake: %+v", d)
+	}
+	if again.RuleName() != "login" || again.Name() != "api" {
+		t.Errorf("called %q of %q", again.RuleName(), again.Name())
+	}
+}
+
+// TestReset: both stores forget, and whoever cannot says so.
+func TestReset(t *testing.T) {
+	first, second := memstore.New(), memstore.New()
+	l := limiter(t, core.Config{Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second)})
+	fallback := limiter(t, core.Config{Store: second, Limits: []core.Limit{core.PerHour(1)}})
+	for _, l := range []*core.Limiter{l, fallback} {
+		l.Allow(ctx, "k")
+		l.Allow(ctx, "other")
+		if l.Allow(ctx, "k").Allowed {
+			t.Fatal("the limit does not hold")
+		}
+	}
+	if err := l.Reset(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range []*core.Limiter{l, fallback} {
+		if !l.Peek(ctx, "k").Allowed {
+			t.Errorf("store %d has not forgotten", i)
+		}
+		if l.Peek(ctx, "other").Allowed {
+			t.Errorf("store %d has forgotten somebody else", i)
+		}
+	}
+}
+
+func TestResetErrors(t *testing.T) {
+	errSecond := errors.New("second down")
+	ok := answers(core.Decision{})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, c := range []struct {
+		name          string
+		ctx           context.Context
+		first, second func(context.Context) (core.Decision, error)
+		is, not       []error
+	}{
+		{"both well", ctx, ok, ok, nil, []error{core.ErrStore}},
+		{"the first fails", ctx, fails(errDown), ok, []error{core.ErrStore, errDown}, []error{core.ErrInvalid}},
+		{"the second fails", ctx, ok, fails(errSecond), []error{core.ErrStore, errSecond}, []error{core.ErrInvalid}},
+		{"both fail", ctx, fails(errDown), fails(errSecond), []error{core.ErrStore, errDown, errSecond}, nil},
+		{"the caller left", ended, fails(errDown), ok, []error{context.Canceled}, []error{core.ErrStore, core.ErrInvalid}},
+	} {
+		first, second := &fake{answer: c.first}, &fake{answer: c.second}
+		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second)}).Reset(c.ctx, "k")
+		if (err != nil) != (c.is != nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		for _, e := range c.is {
+			if !errors.Is(err, e) {
+				t.Errorf("%s: %v is not %v", c.name, err, e)
+			}
+		}
+		for _, e := range c.not {
+			if errors.Is(err, e) {
+				t.Errorf("%s: %v is %v", c.name, err, e)
+			}
+		}
+		if c.ctx == ctx && (len(first.calls) != 1 || len(second.calls) != 1 || second.calls[0].key != "k") {
+			t.Errorf("%s: %d and %d calls, want one each", c.name, len(first.calls), len(second.calls))
+		}
+	}
+}
+
+// TestObserver: it hears of every decision, with all that is known.
+func TestObserver(t *testing.T) {
+	type mark struct{}
+	own := context.WithValue(ctx, mark{}, "mine")
+	ended, cancel := context.WithCancel(own)
+	cancel()
+	var events []core.Event
+	observer := core.ObserverFunc(func(ctx context.Context, e core.Event) {
+		if ctx.Value(mark{}) != "mine" {
+			t.Error("not the request's context")
+		}
+		events = append(events, e)
+	})
+	store := &fake{answer: answers(core.Decision{Allowed: true, Remaining: 2})}
+	l := limiter(t, core.Config{Name: "api", Store: store, Observer: observer})
+	login := core.Must(l.Rule("login", core.PerHour(1))).WithPolicy(core.FailClosed)
+
+	decisions := []core.Decision{
+		l.Allow(own, "k"),
+		l.AllowN(own, "k", 3),
+		l.Peek(own, "k"),
+		login.Decide(own, core.Request{Key: "k", Cost: 2, Label: "POST /login"}),
+		l.Allow(own, ""),
+		l.AllowN(own, "k", -1),
+		l.Allow(ended, "k"),
+	}
+	store.answer = fails(errDown)
+	decisions = append(decisions, l.Allow(own, "k"), login.Allow(own, "k"))
+
+	want := []core.Event{
+		{Name: "api", Key: "k", Cost: 1},
+		{Name: "api", Key: "k", Cost: 3},
+		{Name: "api", Key: "k", Cost: 1, Peek: true},
+		{Name: "api", Rule: "login", Label: "POST /login", Key: "k", Cost: 2},
+		{Name: "api", Cost: 1},
+		{Name: "api", Key: "k", Cost: -1},
+		{Name: "api", Key: "k", Cost: 1},
+		{Name: "api", Key: "k", Cost: 1},
+		{Name: "api", Rule: "login", Key: "k", Cost: 1},
+	}
+	if len(events) != len(want) {
+		t.Fatalf("%d events for %d decisions", len(events), len(want))
+	}
+	for i := range want {
+		want[i].Decision = decisions[i]
+		if events[i] != want[i] {
+			t.Errorf("event %d: %+v, want %+v", i, events[i], want[i])
+		}
+	}
+	for i, is := range []error{4: core.ErrInvalid, 5: core.ErrInvalid, 6: context.Canceled, 7: core.ErrStore, 8: core.ErrStore} {
+		if !errors.Is(events[i].Decision.Err, is) {
+			t.Errorf("event %d: error %v, want %v", i, events[i].Decision.Err, is)
+		}
+	}
+}
+
+func TestMust(t *testing.T) {
+	l := limiter(t, core.Config{})
+	if core.Must(l, nil) != l {
+		t.Error("Must returned something else")
+	}
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, errDown) {
+			t.Errorf("Must panicked with %v, want the error itself", err)
+		}
+	}()
+	core.Must(nil, errDown)
+	t.Error("Must did not panic")
+}
+
+func TestErrors(t *testing.T) {
+	if !errors.Is(core.ErrStoreFull, core.ErrStore) {
+		t.Error("a full store is not a store that could not be asked")
+	}
+	if errors.Is(core.ErrStore, core.ErrStoreFull) {
+		t.Error("a store that could not be asked is not always full")
+	}
+	if !errors.Is(fmt.Errorf("shard 7: %w", core.ErrStoreFull), core.ErrStore) {
+		t.Error("wrapped")
+	}
+	for _, err := range []error{core.ErrStore, core.ErrStoreFull} {
+		if errors.Is(err, core.ErrInvalid) || errors.Is(core.ErrInvalid, err) {
+			t.Errorf("%v and ErrInvalid are one", err)
+		}
+	}
+	for _, err := range []error{core.ErrStore, core.ErrStoreFull, core.ErrInvalid} {
+		if !strings.HasPrefix(err.Error(), "sash: ") {
+			t.Errorf("%q does not say whose it is", err)
+		}
+	}
+}
+
+// TestErrIffNotCounted: Err is nil iff the store counted the decision.
+func TestErrIffNotCounted(t *testing.T) {
+	c := newClock()
+	l := limiter(t, core.Config{Store: memstore.New(memstore.WithClock(c.Now)), OnStoreError: core.FailClosed})
+	for i := range 5 {
+		d := l.Allow(ctx, "k")
+		if d.Err != nil || d.Allowed != (i < 3) || !d.At.Equal(c.Now()) {
+			t.Errorf("request %d: %+v", i, d)
+		}
+		if d.Allowed != (d.RetryAfter == 0) || d.Limit != l.Limits()[0] {
+			t.Errorf("request %d: %+v", i, d)
+		}
+	}
+	if d := l.AllowN(ctx, "k", 4); d.Err != nil || d.Allowed || d.RetryAfter != core.Never {
+		t.Errorf("cost above the limit: %+v", d)
+	}
+}
+
+// TestDecisionIsComparable pins that a Decision is a plain value of exactly
+// these fields; adapters copy and compare it.
+func TestDecisionIsComparable(t *testing.T) {
+	typ := reflect.TypeFor[core.Decision]()
+	var fields []string
+	for i := range typ.NumField() {
+		fields = append(fields, typ.Field(i).Name)
+	}
+	if got := strings.Join(fields, " "); !typ.Comparable() || got != "Allowed Limit Remaining ResetAfter RetryAfter At Err" {
+		t.Errorf("Decision has the fields %s", got)
+	}
+}

@@ -1,0 +1,301 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// audit counts the bytes of every table anew and looks whether the tables hold
+// together. Nobody may use the store meanwhile.
+func (s *Store) audit() error {
+	total := int64(len(s.shards)) * shardBytes
+	for number := range s.shards {
+		sh := &s.shards[number]
+		total += int64(len(sh.chunks))*chunkBytes + int64(len(sh.index))*4
+		if sh.n > len(sh.chunks)*chunkSlots || sh.n*4 > len(sh.index)*3 || len(sh.index)&(len(sh.index)-1) != 0 {
+			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
+		}
+		named := 0
+		for _, e := range sh.index {
+			if e != 0 {
+				named++
+			}
+		}
+		if named != sh.n {
+			return fmt.Errorf("shard %d: the index names %d slots of %d", number, named, sh.n)
+		}
+		for i := range len(sh.chunks) * chunkSlots {
+			at, ring := sh.slot(i), *sh.ring(i)
+			if i >= sh.n {
+				if *at != (slot{}) || ring != nil {
+					return fmt.Errorf("shard %d: the unused slot %d holds %+v and a ring of %d", number, i, *at, len(ring))
+				}
+				continue
+			}
+			if len(ring) != cap(ring) {
+				return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, len(ring), cap(ring))
+			}
+			total += ringSize(cap(ring))
+			if got := sh.find(at.hash, at.ident); got != i {
+				return fmt.Errorf("shard %d: slot %d is found at %d", number, i, got)
+			}
+			if len(s.shards) > 1 && s.shard(at.hash) != sh {
+				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
+			}
+			if !at.isLog && ring != nil {
+				return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
+			}
+			if l := sh.log(i); at.isLog && l.Len > 0 && l.Newest() != at.newest() {
+				return fmt.Errorf("shard %d: the newest stamp of slot %d is %d, kept as %d", number, i, l.Newest(), at.newest())
+			}
+		}
+	}
+	if used := s.used.Load(); used != total {
+		return fmt.Errorf("Bytes says %d, the tables hold %d", used, total)
+	}
+	if total > s.max {
+		return fmt.Errorf("%d bytes: the bound is %d", total, s.max)
+	}
+	return nil
+}
+
+// TestSizes: what the accounting supposes of the allocator.
+func TestSizes(t *testing.T) {
+	for _, size := range []int{chunkSlots * 64, chunkSlots * 24} {
+		if got := cap(append([]byte(nil), make([]byte, size)...)); got != size {
+			t.Errorf("the allocator makes %d of %d bytes", got, size)
+		}
+	}
+	for words := 1; words < 300_000; words += 1 + words/50 {
+		l := window.Log{Ring: make([]int64, words), Len: uint32(words)}
+		grown := ringGrowth(&l, 1)
+		before := ringBytes(&l)
+		l.Push(1, 1)
+		if got := ringBytes(&l) - before; got > grown {
+			t.Errorf("a ring of %d words grew by %d bytes, foreseen were %d", words, got, grown)
+		}
+	}
+}
+
+// TestTable holds a shard's table against a Go map: over random insertions and
+// removals, among hashes that meet in the index, in the tag, and in the hash.
+func TestTable(t *testing.T) {
+	type entry struct {
+		hash  hash
+		ident uint32
+	}
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s := New()
+		sh := &s.shards[0]
+		model := map[entry]int64{}
+		var entries []entry
+		few := rng.Uint64N(1000) + 3
+		for step := range 8_000 {
+			e := entry{hash{rng.Uint64N(few) << 30 >> rng.UintN(31), rng.Uint64N(4)}, rng.Uint32N(3)}
+			if rng.IntN(3) == 0 { // one that wraps round the end of the index
+				e.hash[0] = ^uint64(0) - rng.Uint64N(4)
+			}
+			slot := sh.find(e.hash, e.ident)
+			if id, ok := model[e]; ok != (slot >= 0) || ok && sh.slot(slot).state[0] != id {
+				t.Fatalf("step %d: %v is found at %d, in the map: %v", step, e, slot, ok)
+			}
+			growing := step/2000%2 == 0
+			switch {
+			case slot < 0 && (growing || rng.IntN(3) == 0):
+				if lacks := sh.grow(s, 1, 0); !lacks.none() {
+					t.Fatalf("step %d: lacks %+v", step, lacks)
+				}
+				l := limit{Limit: core.PerHour(1).Using(core.SlidingCounter), window: window.Limit{N: 1, W: 1}, ident: e.ident}
+				i := sh.insert(e.hash, &l)
+				sh.slot(i).state[0] = int64(step)
+				model[e] = int64(step)
+				entries = append(entries, e)
+			case slot < 0 && len(entries) > 0: // remove any
+				k := rng.IntN(len(entries))
+				e = entries[k]
+				slot = sh.find(e.hash, e.ident)
+				entries[k] = entries[len(entries)-1]
+				entries = entries[:len(entries)-1]
+				sh.remove(s, slot)
+				delete(model, e)
+				if sh.find(e.hash, e.ident) >= 0 {
+					t.Fatalf("step %d: %v is found after its removal", step, e)
+				}
+			}
+			if sh.n != len(model) {
+				t.Fatalf("step %d: %d slots, %d in the map", step, sh.n, len(model))
+			}
+			if step%400 == 0 {
+				if err := s.auditTable(sh); err != nil {
+					t.Fatalf("step %d: %v", step, err)
+				}
+				for e, id := range model {
+					if i := sh.find(e.hash, e.ident); i < 0 || sh.slot(i).state[0] != id {
+						t.Fatalf("step %d: %v is lost", step, e)
+					}
+				}
+			}
+		}
+		for len(entries) > 0 {
+			e := entries[len(entries)-1]
+			entries = entries[:len(entries)-1]
+			sh.remove(s, sh.find(e.hash, e.ident))
+		}
+		if sh.n != 0 || len(sh.chunks) > 1 || len(sh.index) > 2*chunkSlots {
+			t.Errorf("an empty shard keeps %d chunks and an index of %d", len(sh.chunks), len(sh.index))
+		}
+	}
+}
+
+// auditTable audits a shard whose hashes were made up.
+func (s *Store) auditTable(sh *shard) error {
+	alone := &Store{max: s.max, shards: make([]shard, 1)}
+	own := &alone.shards[0]
+	own.index, own.n, own.chunks = sh.index, sh.n, sh.chunks
+	alone.used.Store(s.used.Load() - int64(len(s.shards)-1)*shardBytes)
+	return alone.audit()
+}
+
+// TestAccounting counts all bytes anew while random rules, costs, resets,
+// changed limits and jumps of the clock go on in stores that are mostly full.
+func TestAccounting(t *testing.T) {
+	for seed, size := range []int64{MinMaxBytes, 256 << 10, 1 << 20, 2 << 20} {
+		rng := rand.New(rand.NewPCG(uint64(seed), 2))
+		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		s := New(WithMaxBytes(size), WithClock(func() time.Time { return now }))
+		var limiters []*core.Limiter
+		for i, limits := range [][]core.Limit{
+			{core.PerMinute(1)},
+			{core.PerMinute(100)},
+			{core.PerMinute(1000).Named("m")},
+			{core.PerMinute(50).Named("m")}, // on the counts of the one before
+			{core.PerMinute(3).Using(core.SlidingCounter)},
+			{core.PerSecond(5), core.PerMinute(10).Using(core.SlidingCounter), core.PerHour(40)},
+			{core.PerSecond(1), core.PerMinute(2), core.PerHour(3), core.PerDay(4), core.Per(5, 48*time.Hour)},
+			{core.PerDay(100_000)},
+		} {
+			l, err := core.New(core.Config{Name: fmt.Sprint(i - i/3%2), Store: s, Limits: limits, OnStoreError: core.FailClosed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiters = append(limiters, l)
+		}
+		clients, full, admitted := 20+int(size/200), 0, 0
+		for step := range 25_000 {
+			l := limiters[rng.IntN(len(limiters))]
+			key := fmt.Sprint(rng.IntN(1 + rng.IntN(clients)))
+			switch rng.IntN(40) {
+			case 0:
+				if err := l.Reset(context.Background(), key); err != nil {
+					t.Fatal(err)
+				}
+			case 1:
+				now = now.Add(time.Duration(rng.Int64N(int64(time.Second))))
+			case 2:
+				l.Peek(context.Background(), key)
+			case 3:
+				if rng.IntN(100) == 0 {
+					now = now.Add(time.Duration(rng.Int64N(int64(30 * time.Hour))))
+				}
+			default:
+				n := int64(1)
+				if rng.IntN(3) == 0 {
+					n = rng.Int64N(4)
+				}
+				d := l.AllowN(context.Background(), key, n)
+				if d.Err != nil {
+					full++
+				} else if d.Allowed {
+					admitted++
+				}
+			}
+			if s.Bytes() > size {
+				t.Fatalf("step %d: %d bytes: the bound is %d", step, s.Bytes(), size)
+			}
+			if step%250 == 0 {
+				if err := s.audit(); err != nil {
+					t.Fatalf("%d bytes, step %d: %v", size, step, err)
+				}
+			}
+		}
+		if admitted < 1000 {
+			t.Errorf("%d bytes: only %d requests were admitted (%d times full)", size, admitted, full)
+		}
+	}
+}
+
+// TestHonest compares what the store says with what the heap says.
+func TestHonest(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limit    core.Limit
+		requests int
+	}{
+		{"counters", core.PerDay(100).Using(core.SlidingCounter), 1},
+		{"logs of one", core.PerDay(100), 1},
+		{"logs of ten", core.PerDay(100), 10},
+		{"logs of three hundred", core.PerDay(1000), 300},
+	} {
+		before := heapAlloc()
+		s := New()
+		l, err := core.New(core.Config{Store: s, Limits: []core.Limit{c.limit}, OnStoreError: core.FailClosed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 40_000 / c.requests {
+			for range c.requests {
+				if d := l.Allow(context.Background(), fmt.Sprint(k)); !d.Allowed {
+					t.Fatal(d)
+				}
+			}
+		}
+		heap := heapAlloc() - before
+		if slack := s.Bytes()/50 + 64<<10; heap > s.Bytes()+slack {
+			t.Errorf("%s: the heap grew by %d, Bytes says %d", c.name, heap, s.Bytes())
+		} else if heap < s.Bytes()*3/4 {
+			t.Errorf("%s: the heap grew by %d only, Bytes says %d", c.name, heap, s.Bytes())
+		}
+		runtime.KeepAlive(s)
+	}
+}
+
+func heapAlloc() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestFullToTheByte: a newcomer for whom there is a slot, but not the few bytes
+// by which the index must grow, takes the place of another.
+func TestFullToTheByte(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for keys := range 100 {
+		s := New(WithMaxBytes(MinMaxBytes), WithClock(func() time.Time { return now }))
+		l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerHour(100).Using(core.SlidingCounter)}, OnStoreError: core.FailClosed}))
+		for k := range keys {
+			l.Allow(context.Background(), fmt.Sprint(k))
+		}
+		if s.max = s.Bytes(); keys == 0 {
+			if d := l.Allow(context.Background(), "newcomer"); d.Err == nil {
+				t.Error("a store without any room took somebody in")
+			}
+			continue
+		}
+		if d := l.Allow(context.Background(), "newcomer"); d.Err != nil {
+			t.Errorf("beside %d keys that may go: %v", keys, d.Err)
+		}
+		if err := s.audit(); err != nil {
+			t.Errorf("beside %d keys: %v", keys, err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+func benchLimiter(b *testing.B, rdb redis.UniversalClient, limits ...core.Limit) *core.Limiter {
+	b.Helper()
+	return core.Must(core.New(core.Config{Store: redisstore.New(rdb), Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+}
+
+// BenchmarkAllow decides for 1,000 clients through a stock client. server-us
+// is the time that the server spends in the script, by its own account.
+func BenchmarkAllow(b *testing.B) {
+	log, counter := core.PerHour(1_000_000), core.PerHour(1_000_000).Using(core.SlidingCounter)
+	for _, bench := range []struct {
+		name   string
+		limits []core.Limit
+	}{
+		{"log", []core.Limit{log}},
+		{"log/refused", []core.Limit{core.PerHour(1)}},
+		{"log/expiring", []core.Limit{core.Per(1_000_000, 200*time.Millisecond)}},
+		{"counter", []core.Limit{counter}},
+		{"counter/refused", []core.Limit{core.PerHour(1).Using(core.SlidingCounter)}},
+		{"3 logs", []core.Limit{log, log.Named("b"), log.Named("c")}},
+		{"3 counters", []core.Limit{counter, counter.Named("b"), counter.Named("c")}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			rdb := redistest.Start(b).Client(b)
+			l := benchLimiter(b, rdb, bench.limits...)
+			keys := make([]string, 1000)
+			for i := range keys {
+				keys[i] = fmt.Sprint("ip:198.51.100.", i)
+				l.Allow(ctx, keys[i])
+			}
+			rdb.ConfigResetStat(ctx)
+			b.SetParallelism(32)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					if d := l.Allow(ctx, keys[i*7%len(keys)]); d.Err != nil {
+						b.Error(d.Err)
+						return
+					}
+				}
+			})
+			b.StopTimer()
+			var calls int
+			var micros float64
+			for _, line := range strings.Split(rdb.Info(ctx, "commandstats").Val(), "\r\n") {
+				if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:"); ok {
+					var total int
+					if _, err := fmt.Sscanf(rest, "calls=%d,usec=%d,usec_per_call=%f,", &calls, &total, &micros); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(micros, "server-us/op")
+		})
+	}
+}
+
+// BenchmarkBytes reports what a client takes in Redis, key and all.
+func BenchmarkBytes(b *testing.B) {
+	for _, bench := range []struct {
+		name     string
+		limit    core.Limit
+		requests int
+	}{
+		{"counter", core.PerHour(1_000_000).Using(core.SlidingCounter), 10},
+		{"log of 1", core.PerHour(1_000_000), 1},
+		{"log of 100", core.PerHour(1_000_000), 100},
+		{"log of 10000", core.PerHour(1_000_000), 10_000},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			rdb := redistest.Start(b).Client(b)
+			l := benchLimiter(b, rdb, bench.limit)
+			for b.Loop() {
+				rdb.FlushAll(ctx)
+				for range bench.requests {
+					if d := l.Allow(ctx, "ip:198.51.100.7"); d.Err != nil {
+						b.Fatal(d.Err)
+					}
+				}
+			}
+			key := rdb.Keys(ctx, "*").Val()[0]
+			bytes := float64(rdb.MemoryUsage(ctx, key, 0).Val())
+			b.ReportMetric(bytes, "B/key")
+			b.ReportMetric(bytes/float64(bench.requests), "B/request")
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+func TestKeys(t *testing.T) {
+	for _, test := range []struct {
+		prefix, name, rule, client string
+		limit                      core.Limit
+		want                       string
+	}{
+		{"sash", "api", "", "ip:198.51.100.7", core.PerMinute(1), "sash:{api//ip:198.51.100.7}:l1m0s"},
+		{"sash", "api", "login", "user:42", core.PerHour(1).Using(core.SlidingCounter).Named("hourly"), "sash:{api/login/user:42}:c1h0m0s:hourly"},
+		{"app:limits", "", "", "a/b", core.Per(1, 1500*time.Millisecond), "app:limits:{//a/b}:l1.5s"},
+		{"sash", "a/b", "c{}", "#{ }\n%é", core.PerDay(1), "sash:{a%2Fb/c%7B%7D/%23%7B%20%7D%0A%25%C3%A9}:l24h0m0s"},
+		{"sash", "", "", strings.Repeat("k", 64), core.PerSecond(1), "sash:{//" + strings.Repeat("k", 64) + "}:l1s"},
+		{"sash", "", "", strings.Repeat("k", 65), core.PerSecond(1), "sash:{//#85zcJYR1jJnPgcH0HSVy9U4XBmr__J0Yeur-X3y-ISI}:l1s"},
+	} {
+		l := test.limit
+		if l.Name == "" {
+			l.Name = l.Window.String()
+		}
+		s := New(nil, WithPrefix(test.prefix))
+		c := counts{store: s, rule: core.Rule{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
+		if got := c.keys(nil, test.client)[0]; got != test.want {
+			t.Errorf("%q %q %q:\n got %s\nwant %s", test.name, test.rule, test.client, got, test.want)
+		}
+	}
+}
+
+// FuzzTag: different clients have different tags, and nothing that they hold
+// can end the tag early, start another, or make it long.
+func FuzzTag(f *testing.F) {
+	f.Add("api", "login", "ip:198.51.100.7", "api", "login", "ip:198.51.100.8")
+	f.Add("a", "b/c", "d", "a/b", "c", "d")
+	f.Add("", "", "#", "", "", "%23")
+	f.Add("", "", "}", "", "", "%7D")
+	f.Add("", "", "", "", "", "#47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")
+	f.Add("a", "", "\x00\xff{}", "a", "", strings.Repeat("x", 10_000))
+	f.Fuzz(func(t *testing.T, name, rule, client, name2, rule2, client2 string) {
+		tag := string(appendTag(nil, name, rule, client))
+		tag2 := string(appendTag(nil, name2, rule2, client2))
+		if same := name == name2 && rule == rule2 && client == client2; same != (tag == tag2) {
+			t.Fatalf("%q %q %q and %q %q %q: %s and %s", name, rule, client, name2, rule2, client2, tag, tag2)
+		}
+		if tag[0] != '{' || strings.IndexByte(tag, '}') != len(tag)-1 || strings.LastIndexByte(tag, '{') != 0 {
+			t.Fatalf("%q: the braces of %s are not its ends", client, tag)
+		}
+		for i := range len(tag) {
+			if tag[i] <= ' ' || tag[i] > '~' {
+				t.Fatalf("%q: %q is not printable", client, tag)
+			}
+		}
+		if most := 3*len(name) + 3*len(rule) + 64 + 4; len(tag) > most {
+			t.Fatalf("%q: the tag has %d bytes", client, len(tag))
+		}
+	})
+}
+
+// FuzzReply: no reply, whoever writes it, makes reading it panic.
+func FuzzReply(f *testing.F) {
+	f.Add("11790000000 5 0 -", int64(1))
+	f.Add("11790000000 593790 0 0--", int64(1))
+	f.Add("01790000000 593790 0 1S\x60\xc5\xf9\x89\x00\x21\x00\x00\x01S\x60\xc5\xf9\x89\x00\x21\x00\x00\x01", int64(1))
+	f.Add("11790000000 5 0 000000049868100000000000000000000000001", int64(3))
+	f.Fuzz(func(t *testing.T, reply string, cost int64) {
+		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+			c := counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1).Using(a)}}}
+			if d, err := c.read(reply, max(cost, 0), true); err == nil && d.Allowed != (reply[0] == '1') {
+				t.Fatalf("%q: %+v", reply, d)
+			}
+		}
+	})
+}

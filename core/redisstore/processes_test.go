@@ -1,0 +1,167 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/gob"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// The test binary is also the process that hammers: TestMain runs hammer
+// instead of the tests when it is told where Redis is.
+const hammerAt = "SASH_TEST_HAMMER_AT"
+
+func TestMain(m *testing.M) {
+	if addrs := os.Getenv(hammerAt); addrs != "" {
+		if err := hammer(strings.Split(addrs, ",")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	redis.SetLogger(quiet{}) // go-redis logs every failed dial; some tests fail thousands
+	os.Exit(m.Run())
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+const (
+	processes  = 8
+	hammerTime = 3 * time.Second
+)
+
+// hammered are the keys and what they are limited to: a single log, and two
+// that bind by turns.
+var hammered = map[string][]core.Limit{
+	"one limit":  {core.Per(50, 100*time.Millisecond)},
+	"two limits": {core.Per(40, 50*time.Millisecond), core.Per(100, 400*time.Millisecond)},
+	"long":       {core.Per(500, time.Second)},
+}
+
+// hammer decides as fast as it can and writes every outcome to its output.
+func hammer(addrs []string) error {
+	var rdb redis.UniversalClient
+	if len(addrs) == 1 {
+		rdb = redis.NewClient(&redis.Options{Addr: addrs[0]})
+	} else {
+		rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	}
+	defer rdb.Close()
+	store := redisstore.New(rdb)
+	outcomes := map[string][]storetest.Outcome{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	failures := make(chan error, 100)
+	end := time.Now().Add(hammerTime)
+	for key, limits := range hammered {
+		l, err := core.New(core.Config{Name: key, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second})
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			group.Go(func() {
+				var own []storetest.Outcome
+				for time.Now().Before(end) {
+					cost := int64(1)
+					if rand.IntN(10) == 0 {
+						cost = 1 + rand.Int64N(5)
+					}
+					d := l.AllowN(ctx, key, cost)
+					if d.Err != nil {
+						failures <- d.Err
+						return
+					}
+					own = append(own, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: cost})
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[key] = append(outcomes[key], own...)
+			})
+		}
+	}
+	group.Wait()
+	select {
+	case err := <-failures:
+		return err
+	default:
+		return gob.NewEncoder(os.Stdout).Encode(outcomes)
+	}
+}
+
+// exactAcrossProcesses checks every window of every key, over all processes.
+func exactAcrossProcesses(t *testing.T, addrs ...string) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]storetest.Outcome{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range processes {
+		group.Go(func() {
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), hammerAt+"="+strings.Join(addrs, ","))
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+				return
+			}
+			var outcomes map[string][]storetest.Outcome
+			decoded := gob.NewDecoder(out).Decode(&outcomes)
+			if err := cmd.Wait(); err != nil || decoded != nil {
+				t.Errorf("process: %v, %v, %s", err, decoded, stderr.String())
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for key, o := range outcomes {
+				all[key] = append(all[key], o...)
+			}
+		})
+	}
+	group.Wait()
+	for key, limits := range hammered {
+		admitted := int64(0)
+		for _, o := range all[key] {
+			if o.Allowed {
+				admitted += o.Cost
+			}
+		}
+		t.Logf("%s: %d decisions, %d units admitted", key, len(all[key]), admitted)
+		if len(all[key]) < 1000 || admitted == 0 {
+			t.Errorf("%s: too few to prove anything", key)
+		}
+		if err := storetest.CheckLogs(all[key], limits...); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestExactAcrossProcessesSingle(t *testing.T) {
+	exactAcrossProcesses(t, redistest.Start(t).Addr())
+}
+
+func TestExactAcrossProcessesCluster(t *testing.T) {
+	exactAcrossProcesses(t, redistest.StartCluster(t, 3, 0).Addrs()...)
+}
