@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"math"
 	"time"
 )
@@ -61,6 +62,12 @@ const (
 	// none of those that it holds. It is an ErrStore too.
 	ErrStoreFull constError = "sash: the store is full"
 
+	// ErrTimeout: the store did not answer within Config.Timeout. It is the
+	// cause ([context.Cause]) of the end of the context that a store is given,
+	// which tells a slow store from a caller who left. It is a
+	// [context.DeadlineExceeded] too.
+	ErrTimeout constError = "sash: no answer within the timeout"
+
 	// ErrInvalid: an empty key or a negative cost.
 	ErrInvalid constError = "sash: invalid request"
 )
@@ -70,7 +77,13 @@ type constError string
 
 func (e constError) Error() string { return string(e) }
 
-// Is makes a full store a store that could not be asked.
+// Is says what else an error is.
 func (e constError) Is(target error) bool {
-	return e == ErrStoreFull && target == error(ErrStore)
+	switch e {
+	case ErrStoreFull:
+		return target == error(ErrStore)
+	case ErrTimeout:
+		return target == context.DeadlineExceeded
+	}
+	return false
 }

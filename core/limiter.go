@@ -33,13 +33,13 @@ type Config struct {
 	Observer Observer
 }
 
-// Limiter decides requests. It is immutable and safe for concurrent use.
+// Limiter decides requests. It is safe for concurrent use.
 type Limiter struct {
 	config   Config // as given, with defaults filled in
 	rule     string
 	limits   []Limit
 	counts   Counts
-	fallback Counts        // nil unless the policy is a Fallback
+	fallback *fallback     // nil unless the policy is a Fallback
 	waits    bool          // whether either store may have to be waited for
 	first    time.Duration // the most that the first store may take
 }
@@ -119,10 +119,14 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 		for i := range shares {
 			shares[i].Requests = max(1, shares[i].Requests/int64(p.share))
 		}
-		if l.fallback, err = p.store.Bind(Rule{Name: c.Name, Rule: rule, Limits: shares}); err != nil {
+		l.fallback = new(fallback)
+		for _, limit := range limits {
+			l.fallback.window = max(l.fallback.window, limit.Window)
+		}
+		if l.fallback.counts, err = p.store.Bind(Rule{Name: c.Name, Rule: rule, Limits: shares}); err != nil {
 			return nil, err
 		}
-		if !immediate(l.fallback) {
+		if !immediate(l.fallback.counts) {
 			l.waits = true
 			l.first /= 2 // leave the second store a chance within the timeout
 		}
@@ -193,15 +197,22 @@ func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 	whole, first := ctx, ctx
 	if l.waits {
 		var cancel context.CancelFunc
-		whole, cancel = context.WithTimeout(ctx, l.config.Timeout)
+		whole, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 		first = whole
 		if l.first < l.config.Timeout {
-			first, cancel = context.WithTimeout(whole, l.first)
+			first, cancel = context.WithTimeoutCause(whole, l.first, ErrTimeout)
 			defer cancel()
 		}
 	}
-	d, err := l.counts.Take(first, r.Key, r.Cost, !r.Peek)
+	take := func() (Decision, error) { return l.counts.Take(first, r.Key, r.Cost, !r.Peek) }
+	var d Decision
+	var err error
+	if l.fallback != nil && l.fallback.recovering() {
+		d, err = l.fallback.also(whole, r, take)
+	} else {
+		d, err = take()
+	}
 	if err == nil {
 		d.Err = nil
 		return d
@@ -219,7 +230,8 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 	if l.fallback == nil {
 		return Decision{Allowed: l.config.OnStoreError == FailurePolicy(FailOpen), Err: err}
 	}
-	d, second := l.fallback.Take(bounded, r.Key, r.Cost, !r.Peek)
+	l.fallback.noteFailure()
+	d, second := l.fallback.counts.Take(bounded, r.Key, r.Cost, !r.Peek)
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}
@@ -238,13 +250,13 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if key == "" {
 		return errEmptyKey
 	}
-	whole, cancel := context.WithTimeout(ctx, l.config.Timeout)
+	whole, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 	defer cancel()
-	first, cancel := context.WithTimeout(whole, l.first)
+	first, cancel := context.WithTimeoutCause(whole, l.first, ErrTimeout)
 	defer cancel()
 	err := l.counts.Reset(first, key)
 	if l.fallback != nil {
-		err = errors.Join(err, l.fallback.Reset(whole, key))
+		err = errors.Join(err, l.fallback.counts.Reset(whole, key))
 	}
 	if err == nil {
 		return nil

@@ -1,6 +1,12 @@
 package core
 
-import "context"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
 
 // Observer hears of every decision: metrics and logs hang on it.
 //
@@ -27,3 +33,37 @@ type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
+
+// LogErrors returns an [Observer] that writes decisions with an Err to log, as
+// warnings, and at most one in each interval: an outage is one line now and
+// then, with how many more there were, and no flood. Malformed requests and
+// callers that left are no outage and are not written.
+func LogErrors(log *slog.Logger, interval time.Duration) Observer {
+	return &errorLog{log: log, interval: interval}
+}
+
+type errorLog struct {
+	log      *slog.Logger
+	interval time.Duration
+
+	mu     sync.Mutex
+	last   time.Time
+	silent int // errors since last that were not written
+}
+
+func (o *errorLog) Observe(ctx context.Context, e Event) {
+	if e.Decision.Err == nil || !errors.Is(e.Decision.Err, ErrStore) {
+		return
+	}
+	o.mu.Lock()
+	now := time.Now()
+	if !o.last.IsZero() && now.Sub(o.last) < o.interval {
+		o.silent++
+		o.mu.Unlock()
+		return
+	}
+	silent := o.silent
+	o.last, o.silent = now, 0
+	o.mu.Unlock()
+	o.log.WarnContext(ctx, "rate limit not counted", "limiter", e.Name, "rule", e.Rule, "allowed", e.Decision.Allowed, "error", e.Decision.Err, "more", silent)
+}

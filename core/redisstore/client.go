@@ -2,21 +2,29 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // client sends commands through the user's client so that the caller waits no
-// longer than its context and a script is sent at most once. A stock client
-// would do neither: it does not heed deadlines, and it retries three times.
+// longer than its context, a script is sent at most once, and nobody waits for
+// a server that has been failing. A stock client would do none of it: it does
+// not heed deadlines, and it retries three times.
 type client struct {
-	rdb     redis.UniversalClient
-	cluster *redis.ClusterClient // rdb, if it is one
+	rdb      redis.UniversalClient
+	breakers breakers
+
+	// Of a cluster: whether its map of slots has been loaded. Before, asking
+	// for a key's master may wait for the network.
+	cluster *redis.ClusterClient
+	mapped  atomic.Bool
 
 	// Of a single server: the same client with read and write timeouts of 2^i
 	// milliseconds, made when first needed. They share one pool.
@@ -44,13 +52,15 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // eval runs a script by its hash, and by its source if the server does not
-// know it: then it has not run, so that is no repetition.
-func (c *client) eval(ctx context.Context, args []any, source string) (string, error) {
-	reply, err := c.do(ctx, args)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		args = append([]any{"eval", source}, args[2:]...)
-		reply, err = c.do(ctx, args)
-	}
+// know it: then it has not run, so that is no repetition. key is one of its keys.
+func (c *client) eval(ctx context.Context, key string, args []any, source string) (string, error) {
+	reply, err := guarded(ctx, c.breaker(ctx, key), func(ctx context.Context) (any, error) {
+		reply, err := c.send(ctx, key, args)
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			reply, err = c.send(ctx, key, append([]any{"eval", source}, args[2:]...))
+		}
+		return reply, err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -61,9 +71,23 @@ func (c *client) eval(ctx context.Context, args []any, source string) (string, e
 	return text, nil
 }
 
-func (c *client) del(ctx context.Context, args []any) error {
-	_, err := c.do(ctx, args)
+// del deletes keys of one slot. It is tried whatever the breaker says: it is
+// rare, and an operator's.
+func (c *client) del(ctx context.Context, key string, args []any) error {
+	_, err := c.send(ctx, key, args)
 	return err
+}
+
+// breaker is that of the server that holds key, as far as is known.
+func (c *client) breaker(ctx context.Context, key string) *breaker {
+	if c.cluster == nil || !c.mapped.Load() {
+		return c.breakers.get("")
+	}
+	master, err := c.cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return c.breakers.get("")
+	}
+	return c.breakers.get(master.Options().Addr)
 }
 
 type result struct {
@@ -71,32 +95,57 @@ type result struct {
 	err   error
 }
 
-// do sends a command and waits for its reply or the end of ctx. A caller that
-// leaves early leaves a goroutine behind, which ends with the client's own
+// send sends a command and waits for its reply or the end of ctx. A caller
+// that leaves early leaves a goroutine behind, which ends with the client's own
 // timeouts.
-func (c *client) do(ctx context.Context, args []any) (any, error) {
+func (c *client) send(ctx context.Context, key string, args []any) (any, error) {
 	select {
 	case c.calls <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("sash: %d calls to Redis are under way: %w", maxCalls, context.Cause(ctx))
+		return nil, ended(ctx)
 	}
 	done := make(chan result, 1)
 	go func() {
 		defer func() { <-c.calls }()
 		cmd := once{redis.NewCmd(ctx, args...)}
 		err := c.within(ctx).Process(ctx, cmd)
-		if err != nil && c.cluster != nil && !isReply(err) {
-			// The node may have been replaced, which go-redis learns only from
-			// replies of nodes that live.
-			c.cluster.ReloadState(context.WithoutCancel(ctx))
+		if c.cluster != nil {
+			c.learn(ctx, key, err)
 		}
 		done <- result{cmd.Val(), err}
 	}()
 	select {
 	case r := <-done:
+		if r.err != nil && ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
 		return r.reply, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("sash: no reply from Redis in time: %w", context.Cause(ctx))
+		return nil, ended(ctx)
+	}
+}
+
+// ended is the error of a call whose context ended: on account of the server
+// if it was the limiter's timeout, else on account of the caller.
+func ended(ctx context.Context) error {
+	err := fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx))
+	if errors.Is(err, core.ErrTimeout) {
+		return err
+	}
+	return errCaller{err}
+}
+
+// learn keeps the cluster's map of slots fresh after a call that ended with err.
+func (c *client) learn(ctx context.Context, key string, err error) {
+	if err != nil && !isReply(err) {
+		// The master may have been replaced, which go-redis learns by itself
+		// only from nodes that answer.
+		c.cluster.ReloadState(context.WithoutCancel(ctx))
+	}
+	if !c.mapped.Load() {
+		if _, err := c.cluster.MasterForKey(ctx, key); err == nil {
+			c.mapped.Store(true)
+		}
 	}
 }
 
@@ -122,10 +171,4 @@ func (c *client) within(ctx context.Context) processor {
 	timed := c.single.WithTimeout(time.Millisecond << i)
 	c.timed[i].CompareAndSwap(nil, timed)
 	return timed
-}
-
-// isReply says whether err is what a server answered.
-func isReply(err error) bool {
-	_, ok := err.(redis.Error)
-	return ok && !strings.HasPrefix(err.Error(), "redis: ")
 }

@@ -37,13 +37,29 @@ func (c *counts) keys(dst []any, client string) []any {
 
 // Take implements [core.Counts].
 func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+	if cost == 0 {
+		return c.ask(ctx, key, cost, charge)
+	}
+	if d, ok := c.store.denials.find(c, key, cost); ok {
+		return d, nil
+	}
+	sent := time.Now()
+	d, err := c.ask(ctx, key, cost, charge)
+	if err == nil {
+		c.store.denials.note(c, key, cost, sent, d)
+	}
+	return d, err
+}
+
+// ask has the script decide.
+func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
 	args := make([]any, 0, 5+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
 	args = c.keys(args, key)
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	args = append(args, strconv.FormatInt(min(cost, core.MaxCounterRequests+1), 10), flag(charge))
 	args = append(args, c.args...)
-	reply, err := c.store.client.eval(ctx, args, c.script.source)
+	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
@@ -61,9 +77,13 @@ func flag(b bool) string {
 	return "0"
 }
 
-// Reset implements [core.Counts].
+// Reset implements [core.Counts]. This process believes it at once, others
+// within a second.
 func (c *counts) Reset(ctx context.Context, key string) error {
-	return c.store.client.del(ctx, c.keys([]any{"del"}, key))
+	args := c.keys([]any{"del"}, key)
+	err := c.store.client.del(ctx, args[1].(string), args)
+	c.store.denials.forget(key)
+	return err
 }
 
 var (

@@ -36,7 +36,7 @@ func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now i
 	at := *c
 	at.script = clocked
 	at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-	d, err := at.Take(ctx, key, cost, charge)
+	d, err := at.ask(ctx, key, cost, charge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestScriptForeignEntryInside(t *testing.T) {
 		at.script = clocked
 		for cost := range int64(10) {
 			at.args = append(append([]any(nil), c.args...), "1790000000", "5")
-			_, err := at.Take(ctx, "k", cost+1, true)
+			_, err := at.ask(ctx, "k", cost+1, true)
 			if err != nil && strings.Contains(err.Error(), "SASHFOREIGN") {
 				if n := rdb.Exists(ctx, key).Val(); n != 0 {
 					t.Fatal("reported and not replaced")

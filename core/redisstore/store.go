@@ -21,10 +21,11 @@ const DefaultPrefix = "sash"
 
 // Store is a [core.Store] in Redis. It is safe for concurrent use.
 type Store struct {
-	client client
-	prefix string
-	owned  redis.UniversalClient // closed by Close; nil if the client is the user's
-	err    error                 // of a constructor; Bind returns it
+	client  client
+	denials *denials
+	prefix  string
+	owned   redis.UniversalClient // closed by Close; nil if the client is the user's
+	err     error                 // of a constructor; Bind returns it
 }
 
 var _ core.Store = (*Store)(nil)
@@ -54,7 +55,7 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix}
+	s := &Store{prefix: DefaultPrefix, denials: newDenials()}
 	for _, o := range options {
 		o(s)
 	}

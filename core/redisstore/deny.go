@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// denials remembers refusals for as long as they are certain to last, and at
+// most for a second at a time: a flood on a client that is refused anyway costs
+// Redis one command a second from this process.
+//
+// A refusal with nothing remaining holds, number for number, until the oldest
+// counted unit leaves; nothing but a reset can shorten that. It is reckoned
+// from before the question was sent, so it never lasts a moment too long.
+// After a second one request asks again, while the others are still refused:
+// so a reset by another process is seen within a second.
+type denials struct {
+	seed   [2]maphash.Seed
+	shards [denialShards]denialShard
+}
+
+const (
+	denialShards   = 64
+	denialsInShard = 512 // some 10 MB in all when full
+	denialCheck    = time.Second
+)
+
+type denialShard struct {
+	mu    sync.Mutex
+	of    map[denied]denial
+	reset time.Time // what was asked before is not believed any more
+}
+
+// denied is who was refused what: the client by its hash.
+type denied struct {
+	client [2]uint64
+	counts *counts
+	cost   int64
+}
+
+type denial struct {
+	decision core.Decision
+	received time.Time // when the decision came, by this process's clock
+	until    time.Time // when it may end
+	check    time.Time // when to ask again
+}
+
+func newDenials() *denials {
+	d := &denials{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	for i := range d.shards {
+		d.shards[i].of = map[denied]denial{}
+	}
+	return d
+}
+
+func (d *denials) of(c *counts, client string, cost int64) (denied, *denialShard) {
+	who := denied{[2]uint64{maphash.String(d.seed[0], client), maphash.String(d.seed[1], client)}, c, cost}
+	return who, &d.shards[who.client[0]%denialShards]
+}
+
+// find returns the refusal that stands, as of now.
+func (d *denials) find(c *counts, client string, cost int64) (core.Decision, bool) {
+	who, shard := d.of(c, client, cost)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e, ok := shard.of[who]
+	if !ok {
+		return core.Decision{}, false
+	}
+	now := time.Now()
+	if !now.Before(e.until) {
+		delete(shard.of, who)
+		return core.Decision{}, false
+	}
+	if !now.Before(e.check) {
+		e.check = now.Add(denialCheck)
+		shard.of[who] = e
+		return core.Decision{}, false // this one asks
+	}
+	// By the store's clock it is at least this much later than then.
+	later := now.Sub(e.received).Truncate(time.Microsecond)
+	answer := e.decision
+	answer.At = answer.At.Add(later)
+	answer.ResetAfter -= later
+	if answer.RetryAfter != core.Never {
+		answer.RetryAfter -= later
+	}
+	return answer, true
+}
+
+// note remembers what was answered to a question sent at the given time.
+func (d *denials) note(c *counts, client string, cost int64, sent time.Time, answer core.Decision) {
+	certain := answer.ResetAfter
+	if answer.Limit.Algorithm == core.SlidingCounter {
+		certain = answer.RetryAfter
+	}
+	// What a larger cost is told of a counter changes before it passes.
+	worth := !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm == core.SlidingLog)
+	who, shard := d.of(c, client, cost)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if !worth || !sent.After(shard.reset) {
+		delete(shard.of, who)
+		return
+	}
+	if _, known := shard.of[who]; !known && len(shard.of) >= denialsInShard {
+		for other := range shard.of { // any: it costs that client one command
+			delete(shard.of, other)
+			break
+		}
+	}
+	shard.of[who] = denial{
+		decision: answer,
+		received: time.Now(),
+		until:    sent.Add(min(certain, answer.RetryAfter)),
+		check:    sent.Add(denialCheck),
+	}
+}
+
+// forget drops what is remembered of a client under any rule, and does not
+// believe answers that are on their way.
+func (d *denials) forget(client string) {
+	_, shard := d.of(nil, client, 0)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	clear(shard.of)
+	shard.reset = time.Now()
+}
