@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 
@@ -23,29 +22,56 @@ type victim struct {
 	slot int32
 	tag  uint32  // of the slot's hash, to notice that another has moved there
 	used float32 // part of the limit, below 1; 1 at the limit
-	from int64   // may go from this time on
+	from int64   // at the limit: may go from this time on; else 0
 }
 
 func compare(v, w victim) int {
 	return cmp.Or(cmp.Compare(v.used, w.used), cmp.Compare(v.from, w.from))
 }
 
-// victims is a heap of candidates, who goes first on top.
+// victims is a heap of candidates, who goes first on top. Whoever goes before
+// last is listed, or was not due when the list was made.
 type victims struct {
 	list []victim
-	all  bool // every key that might go when it was made is listed
+	last victim
 }
 
-func (v *victims) Len() int           { return len(v.list) }
-func (v *victims) Less(i, j int) bool { return compare(v.list[i], v.list[j]) < 0 }
-func (v *victims) Swap(i, j int)      { v.list[i], v.list[j] = v.list[j], v.list[i] }
-func (v *victims) Push(x any)         { v.list = append(v.list, x.(victim)) }
+func (v *victims) push(x victim) {
+	v.list = append(v.list, x)
+	for i := len(v.list) - 1; i > 0; {
+		up := (i - 1) / 2
+		if compare(v.list[up], v.list[i]) <= 0 {
+			break
+		}
+		v.list[up], v.list[i] = v.list[i], v.list[up]
+		i = up
+	}
+}
 
-func (v *victims) Pop() any {
+// replace puts x in the place of the top.
+func (v *victims) replace(x victim) {
+	v.list[0] = x
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(v.list); child++ {
+			if compare(v.list[child], v.list[least]) < 0 {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		v.list[i], v.list[least] = v.list[least], v.list[i]
+		i = least
+	}
+}
+
+func (v *victims) pop() {
 	last := len(v.list) - 1
 	x := v.list[last]
-	v.list = v.list[:last]
-	return x
+	if v.list = v.list[:last]; last > 0 {
+		v.replace(x)
+	}
 }
 
 func (sh *shard) tag(i int) uint32 { return uint32(sh.slot(i).hash[1] >> 32) }
@@ -53,7 +79,7 @@ func (sh *shard) tag(i int) uint32 { return uint32(sh.slot(i).hash[1] >> 32) }
 // appraise tells what giving up slot i would lose.
 func (sh *shard) appraise(i int, now int64) victim {
 	s := sh.slot(i)
-	v := victim{slot: int32(i), tag: sh.tag(i), from: now}
+	v := victim{slot: int32(i), tag: sh.tag(i)}
 	limit := window.Limit{N: s.limit, W: s.window}
 	decide := func(cost int64) window.Verdict {
 		if s.isLog {
@@ -72,19 +98,24 @@ func (sh *shard) appraise(i int, now int64) victim {
 	return v
 }
 
-// noteNew lists a slot that came after the list was made; it is appraised in
-// its turn.
-func (sh *shard) noteNew(i int) {
-	if v := &sh.victims; len(v.list) > 0 && len(v.list) < cap(v.list) {
-		heap.Push(v, victim{slot: int32(i), tag: sh.tag(i)})
+// note lists a slot that came, or moved to where it is, after the list was
+// made; it is appraised in its turn. When the list is full, the shard looks
+// anew when it has to.
+func (sh *shard) note(i int) {
+	switch v := &sh.victims; len(v.list) {
+	case 0:
+	case cap(v.list):
+		*v = victims{}
+	default:
+		v.push(victim{slot: int32(i), tag: sh.tag(i)})
 	}
 }
 
-// giveUp gives up one key other than keep. If none may go, it says from when
-// on one may.
-func (sh *shard) giveUp(s *Store, keep hash, now int64) (ok bool, from int64) {
+// giveUp gives up one key other than keep, one that has used at most so much of
+// its limit. If none may go, it says from when on one may, as far as is known.
+func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) (ok bool, from int64) {
 	for looked := false; ; looked = true {
-		if i, from := sh.nextVictim(keep, now); i >= 0 {
+		if i, from := sh.nextVictim(keep, now, most); i >= 0 {
 			sh.remove(s, i)
 			return true, 0
 		} else if from > now {
@@ -102,31 +133,48 @@ func (sh *shard) giveUp(s *Store, keep hash, now int64) (ok bool, from int64) {
 	}
 }
 
-// nextVictim takes off the list whoever has used least and may go. Without
-// one it returns -1, and from when on there is one if that is known.
-func (sh *shard) nextVictim(keep hash, now int64) (slot int, from int64) {
+// nextVictim tells whoever has used least and may go. Without one it returns
+// -1, and from when on there is one if that is known.
+func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from int64) {
 	v := &sh.victims
-	for len(v.list) > 0 {
+	var kept [8]victim // put back at the end
+	n := 0
+	for slot = -1; slot < 0 && len(v.list) > 0; {
 		top := v.list[0]
+		if top.used > most {
+			from = math.MaxInt64
+			break
+		}
 		if top.from > now {
-			return -1, top.from
+			from = top.from
+			break
 		}
 		i := int(top.slot)
-		if i < sh.n && sh.tag(i) == top.tag && sh.slot(i).hash != keep {
-			is := sh.appraise(i, now)
-			if is.used < 1 && is.used <= top.used {
-				heap.Pop(v)
-				return i, 0
-			}
-			if is.used < 1 || v.all {
-				v.list[0] = is // it has used more since: others may go before it
-				heap.Fix(v, 0)
-				continue
-			}
+		if i >= sh.n || sh.tag(i) != top.tag {
+			v.pop()
+			continue
 		}
-		heap.Pop(v)
+		if sh.slot(i).hash == keep {
+			if v.pop(); n < len(kept) {
+				kept[n] = top
+				n++
+			}
+			continue
+		}
+		switch is := sh.appraise(i, now); {
+		case is.used < 1 && is.used <= top.used:
+			v.pop()
+			slot = i
+		case compare(is, v.last) <= 0:
+			v.replace(is) // it has used more since: others may go before it
+		default:
+			v.pop() // others may, who are not listed
+		}
 	}
-	return -1, 0
+	for _, k := range kept[:n] {
+		v.push(k)
+	}
+	return slot, from
 }
 
 // listVictims looks through the shard. It frees what has expired, and says
@@ -143,25 +191,40 @@ func (sh *shard) listVictims(s *Store, now int64) (freed bool) {
 	}
 	want := max(sh.n/16, 8)
 	list := make([]victim, 0, 2*want)
+	cut := false // list[:want] are the first of those seen
 	for i := range sh.n {
-		v := sh.appraise(i, now)
 		if len(list) == cap(list) {
 			slices.SortFunc(list, compare)
-			list = list[:want]
+			list, cut = list[:want], true
 		}
-		if len(list) < want || compare(v, list[want-1]) < 0 {
+		if v := sh.appraise(i, now); !cut || compare(v, list[want-1]) < 0 {
 			list = append(list, v)
 		}
 	}
-	slices.SortFunc(list, compare)
+	slices.SortFunc(list, compare) // sorted is a heap
 	list = list[:min(len(list), want)]
-	sh.victims = victims{list: list, all: len(list) == sh.n || list[len(list)-1].used == 1}
-	return false // sorted is a heap
+	sh.victims = victims{list: list, last: list[len(list)-1]}
+	if len(list) == sh.n {
+		sh.victims.last.used = 2 // all are listed
+	}
+	return false
 }
 
-// makeRoom gives keys up until what is lacking may be had: in the key's own
-// shard if possible, else elsewhere. It holds one lock at a time.
+// makeRoom gives keys up until what is lacking may be had. It holds one lock at
+// a time.
 func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
+	// A long ring that grows takes the place of many. Its own shard may not have
+	// so many who have used little, so look in all, at those first.
+	if lacks.bytes > chunkBytes && s.stuck.Load() <= now {
+		for _, most := range [...]float32{1. / 256, 1. / 64, 1. / 16, 1. / 4} {
+			for i := range s.shards {
+				if ok, _ := s.shards[i].squeeze(s, keep, lacks, now, most); ok {
+					return true
+				}
+			}
+		}
+	}
+
 	own.mu.Lock()
 	ok := true
 	for ok {
@@ -169,7 +232,7 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 		if _, _, total := own.price(lacks.slots, lacks.bytes); s.used.Load()+total <= s.max {
 			break
 		}
-		ok, _ = own.giveUp(s, keep, now)
+		ok, _ = own.giveUp(s, keep, now, 1)
 	}
 	own.mu.Unlock()
 	if ok {
@@ -180,16 +243,7 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	}
 	stuck := int64(math.MaxInt64)
 	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		sh.release(s, chunkSlots)
-		ok, from := true, int64(0)
-		for ok && s.used.Load()+lacks.total > s.max {
-			if ok, from = sh.giveUp(s, keep, now); ok {
-				sh.release(s, chunkSlots)
-			}
-		}
-		sh.mu.Unlock()
+		ok, from := s.shards[i].squeeze(s, keep, lacks, now, 1)
 		if ok {
 			return true
 		}
@@ -197,4 +251,18 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	}
 	s.stuck.Store(stuck)
 	return false
+}
+
+// squeeze gives keys up until the store has what is lacking.
+func (sh *shard) squeeze(s *Store, keep hash, lacks need, now int64, most float32) (ok bool, from int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.release(s, chunkSlots)
+	for s.used.Load()+lacks.total > s.max {
+		if ok, from = sh.giveUp(s, keep, now, most); !ok {
+			return false, from
+		}
+		sh.release(s, chunkSlots)
+	}
+	return true, 0
 }

@@ -172,7 +172,7 @@ func (sh *shard) insert(h hash, l *limit) int {
 	sh.n++
 	*sh.slot(i) = slot{hash: h, limit: l.Requests, window: l.window.W, ident: l.ident, isLog: l.Algorithm == core.SlidingLog}
 	sh.point(h, l.ident, i)
-	sh.noteNew(i)
+	sh.note(i)
 	return i
 }
 
@@ -192,6 +192,9 @@ func (sh *shard) remove(s *Store, i int) {
 	}
 	*sh.ring(sh.n) = nil
 	*sh.slot(sh.n) = slot{}
+	if i < sh.n {
+		sh.note(i)
+	}
 	s.reserve(-freed)
 	// A chunk goes when half of the one before it is free, too: a key that
 	// comes and goes does not make a chunk come and go.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
@@ -68,12 +69,12 @@ func (s *Store) audit() error {
 
 // TestSizes: what the accounting supposes of the allocator.
 func TestSizes(t *testing.T) {
-	for _, size := range []int{chunkSlots * 64, chunkSlots * 24} {
+	for _, size := range []int{int(unsafe.Sizeof([chunkSlots]slot{})), int(unsafe.Sizeof([chunkSlots][]int64{}))} {
 		if got := cap(append([]byte(nil), make([]byte, size)...)); got != size {
 			t.Errorf("the allocator makes %d of %d bytes", got, size)
 		}
 	}
-	for words := 1; words < 300_000; words += 1 + words/50 {
+	for words := 1; words < 100_000; words += 1 + words/50 {
 		l := window.Log{Ring: make([]int64, words), Len: uint32(words)}
 		grown := ringGrowth(&l, 1)
 		before := ringBytes(&l)

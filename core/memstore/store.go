@@ -30,9 +30,9 @@ const (
 )
 
 // Store is an in-process [core.Store]. It is safe for concurrent use. A client
-// under one limit takes about 100 bytes, and with a SlidingLog 8 to 10 more per
-// admitted request in the window, however long its key is: keys are kept as
-// 128-bit hashes under random seeds.
+// under one limit takes about 105 bytes, and with a SlidingLog 8 to 10 more per
+// admitted request in the window, at least 16, however long its key is: keys
+// are kept as 128-bit hashes under random seeds.
 type Store struct {
 	max   int64
 	clock func() time.Time
@@ -82,7 +82,8 @@ func WithMaxBytes(n int64) Option {
 }
 
 // WithClock replaces the monotonic clock, for tests. The clock is called with
-// a lock held and must be safe for concurrent use.
+// a lock held and must be safe for concurrent use. A step back delays quota; what
+// had expired before it may be forgotten.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) {
 		if now == nil {
@@ -158,12 +159,19 @@ func (s *Store) shard(h hash) *shard {
 
 // reserve takes n bytes of what is free; a negative n gives them back.
 func (s *Store) reserve(n int64) bool {
-	if n == 0 {
+	if n <= 0 {
+		if n < 0 {
+			s.used.Add(n)
+		}
 		return true
 	}
-	if used := s.used.Add(n); n > 0 && used > s.max {
-		s.used.Add(-n)
-		return false
+	for {
+		used := s.used.Load()
+		if used+n > s.max {
+			return false
+		}
+		if s.used.CompareAndSwap(used, used+n) {
+			return true
+		}
 	}
-	return true
 }

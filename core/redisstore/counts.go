@@ -53,11 +53,15 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 
 // ask has the script decide.
 func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	args := make([]any, 0, 5+len(c.suffixes)+len(c.args))
+	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
 	args = c.keys(args, key)
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
-	args = append(args, strconv.FormatInt(min(cost, core.MaxCounterRequests+1), 10), flag(charge))
+	n := min(cost, core.MaxCounterRequests+1)
+	if !charge {
+		n = -n
+	}
+	args = append(args, strconv.FormatInt(n, 10))
 	args = append(args, c.args...)
 	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
 	if err != nil {
@@ -68,13 +72,6 @@ func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (
 		return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
 	}
 	return d, nil
-}
-
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }
 
 // Reset implements [core.Counts]. This process believes it at once, others
@@ -91,68 +88,79 @@ var (
 	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
 )
 
+// ErrForeign is in the error of a decision that found, at a key of the store, a
+// value that is not the store's. The value has been deleted, unless the request
+// was a peek; the next request is counted again.
+var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
+
 // read turns what the script saw into what it decided. The arithmetic is the
 // same as in memory; see decide.lua for the reply.
 func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, error) {
-	if reply == "" {
-		return core.Decision{}, errReply
-	}
-	admitted, rest := reply[0] == '1', reply[1:]
-	var ok [4]bool
+	var ok [3]bool
 	var seconds, micros, ahead int64
-	seconds, rest, ok[0] = number(rest)
-	micros, rest, ok[1] = number(skip(rest))
-	ahead, rest, ok[2] = number(skip(rest))
-	if !ok[0] || !ok[1] || !ok[2] || rest == "" {
+	seconds, reply, ok[0] = number(reply)
+	micros, reply, ok[1] = number(skip(reply))
+	reply = skip(reply)
+	if !ok[0] || !ok[1] || reply == "" {
 		return core.Decision{}, errReply
 	}
-	rest = skip(rest)
+	verdict := reply[0]
+	reply = reply[1:]
+	switch verdict {
+	case 'F':
+		return core.Decision{}, ErrForeign
+	case 'E':
+		return core.Decision{}, errors.New(strings.TrimSuffix(reply, "\n"))
+	}
+	ahead, reply, ok[0] = number(reply)
+	if !ok[0] || reply == "" {
+		return core.Decision{}, errReply
+	}
+	reply = skip(reply)
 	now := seconds*1_000_000 + micros
 	stamp := now + ahead
 
 	var binding int
-	var verdict window.Verdict
+	var judged window.Verdict
 	for i, l := range c.rule.Limits {
 		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
 		var v window.Verdict
 		if l.Algorithm == core.SlidingLog {
 			var f window.LogFacts
-			if f.Units, rest, ok[0] = number(rest); !ok[0] {
-				return core.Decision{}, errReply
-			}
-			f.Oldest, rest, ok[0] = entry(rest, now)
-			f.Leaver, rest, ok[1] = entry(rest, now)
-			if !ok[0] || !ok[1] {
+			f.Units, reply, ok[0] = number(reply)
+			f.Oldest, reply, ok[1] = entry(reply, now)
+			f.Leaver, reply, ok[2] = entry(reply, now)
+			if !ok[0] || !ok[1] || !ok[2] {
 				return core.Decision{}, errReply
 			}
 			v = f.Decide(limit, now, stamp, cost)
 		} else {
 			var counter window.Counter
-			if counter, rest, ok[0] = readCounter(rest); !ok[0] {
+			if counter, reply, ok[0] = readCounter(reply); !ok[0] {
 				return core.Decision{}, errReply
 			}
 			v = counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
 		}
-		if i == 0 || v.Binds(verdict) {
-			binding, verdict = i, v
+		if i == 0 || v.Binds(judged) {
+			binding, judged = i, v
 		}
 	}
-	if rest != "" {
+	if reply != "" {
 		return core.Decision{}, errReply
 	}
-	if verdict.Admitted != admitted {
+	if judged.Admitted != (verdict == '1') {
 		return core.Decision{}, errDisagree
 	}
 	when := now
-	if admitted && charge && cost > 0 {
+	if judged.Admitted && charge && cost > 0 {
 		when = stamp
 	}
 	return core.Decision{
-		Allowed:    admitted,
+		Allowed:    judged.Admitted,
 		Limit:      c.rule.Limits[binding],
-		Remaining:  verdict.Remaining,
-		ResetAfter: duration(verdict.ResetAfter),
-		RetryAfter: duration(verdict.RetryAfter),
+		Remaining:  judged.Remaining,
+		ResetAfter: duration(judged.ResetAfter),
+		RetryAfter: duration(judged.RetryAfter),
 		At:         time.UnixMicro(when),
 	}, nil
 }
@@ -194,21 +202,27 @@ func entry(s string, now int64) (stamp int64, rest string, ok bool) {
 	return now - age, s[1+size:], true
 }
 
-// readCounter reads three numbers of 13 digits, or '-' for nothing counted.
+// readCounter reads two numbers of 13 digits, one of up to 13, and a space; or
+// just the space, for nothing counted.
 func readCounter(s string) (c window.Counter, rest string, ok bool) {
-	if strings.HasPrefix(s, "-") {
-		return c, s[1:], true
+	value, rest, ok := strings.Cut(s, " ")
+	if !ok || value == "" {
+		return c, rest, ok
 	}
-	if len(s) < 39 {
+	if len(value) < 27 || len(value) > 39 {
 		return c, "", false
 	}
 	for i, n := range []*int64{&c.Index, &c.Prev, &c.Cur} {
+		digits := value[13*i:]
+		if i < 2 {
+			digits = digits[:13]
+		}
 		var after string
-		if *n, after, ok = number(s[13*i : 13*i+13]); !ok || after != "" {
+		if *n, after, ok = number(digits); !ok || after != "" {
 			return c, "", false
 		}
 	}
-	return c, s[39:], true
+	return c, rest, true
 }
 
 // duration turns microseconds into a duration, keeping Never.

@@ -4,12 +4,14 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/sashlimit/sash/core"
 )
 
 //go:embed decide.lua
-var decideSource string
-
-var decideScript = newScript(decideSource)
+var decideTemplate string
 
 // script is a Lua script and the name that Redis knows it by.
 type script struct{ source, sha string }
@@ -17,4 +19,41 @@ type script struct{ source, sha string }
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))
 	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// maxLimits is how many limits a rule may have: their variables must fit into
+// the 200 that a Lua function has.
+const maxLimits = 16
+
+// decideSource is decide.lua for limits of these algorithms, in this order: the
+// blocks that begin with @log or @counter and end with @end, repeated for each
+// limit of that algorithm. Blocks that follow one another are taken together,
+// so that the limits keep their order.
+func decideSource(limits []core.Limit) string {
+	var out strings.Builder
+	blocks := map[string]string{} // of the group at hand, by algorithm
+	flush := func() {
+		for i, l := range limits {
+			out.WriteString(strings.ReplaceAll(blocks["@"+l.Algorithm.String()], "@", strconv.Itoa(i+1)))
+		}
+		clear(blocks)
+	}
+	in := ""
+	for line := range strings.Lines(decideTemplate) {
+		switch word := strings.TrimSpace(line); {
+		case strings.HasPrefix(word, "--"):
+		case word == "@log" || word == "@counter":
+			in = word
+		case word == "@end":
+			in = ""
+		case in != "":
+			blocks[in] += line
+		default:
+			if len(blocks) > 0 {
+				flush()
+			}
+			out.WriteString(strings.ReplaceAll(line, "@limits", strconv.Itoa(len(limits))))
+		}
+	}
+	return out.String()
 }

@@ -114,13 +114,12 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	c := &counts{store: s, rule: rule, script: decideScript}
+	if len(rule.Limits) > maxLimits {
+		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; spread them over several rules", len(rule.Limits), maxLimits)
+	}
+	c := &counts{store: s, rule: rule, script: newScript(decideSource(rule.Limits))}
 	for _, l := range rule.Limits {
-		algorithm := "l"
-		if l.Algorithm == core.SlidingCounter {
-			algorithm = "c"
-		}
-		c.args = append(c.args, algorithm, strconv.FormatInt(l.Window.Microseconds(), 10), strconv.FormatInt(l.Requests, 10))
+		c.args = append(c.args, strconv.FormatInt(l.Window.Microseconds(), 10), strconv.FormatInt(l.Requests, 10))
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
 	return c, nil

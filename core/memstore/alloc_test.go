@@ -1,0 +1,120 @@
+package memstore_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// steady returns a limiter and a clock whose every look admits each of so many
+// clients again and again, by limits over windows of four rounds.
+func steady(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
+	c := newClock()
+	s := memstore.New(memstore.WithClock(c.Tick))
+	window := max(time.Millisecond, time.Duration(4*clients)*time.Microsecond)
+	var ls []core.Limit
+	for i := range limits {
+		ls = append(ls, core.Per(5000, window+time.Duration(i)*time.Millisecond).Using(a))
+	}
+	l := limiter(t, s, ls...)
+	keys := make([]string, clients)
+	for i := range keys {
+		keys[i] = key("client ", i)
+	}
+	for range max(6, 5000/clients) {
+		for _, k := range keys {
+			if d := l.Allow(ctx, k); !d.Allowed {
+				t.Fatal(d)
+			}
+		}
+	}
+	return l, keys
+}
+
+// exhausted returns a limiter and clients whom it refuses.
+func exhausted(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
+	c := newClock()
+	s := memstore.New(memstore.WithClock(c.Now))
+	var ls []core.Limit
+	for i := range limits {
+		ls = append(ls, core.Per(1, time.Hour+time.Duration(i)*time.Millisecond).Using(a))
+	}
+	l := limiter(t, s, ls...)
+	keys := make([]string, clients)
+	for i := range keys {
+		keys[i] = key("client ", i)
+		l.Allow(ctx, keys[i])
+	}
+	return l, keys
+}
+
+// mallocs is how many objects so many calls of f allocate together:
+// testing.AllocsPerRun would round an allocation now and then down to none.
+func mallocs(calls int, f func()) uint64 {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+// TestNoAllocations: a decision on a client who is known allocates nothing,
+// nor does one that turns a newcomer away.
+func TestNoAllocations(t *testing.T) {
+	const calls, noise = 2000, 10 // the runtime's own
+	for _, a := range algorithms {
+		for _, c := range []struct{ limits, clients int }{{1, 1}, {3, 1}, {1, 100_000}, {3, 10_000}} {
+			for _, admitted := range []bool{true, false} {
+				make := exhausted
+				if admitted {
+					make = steady
+				}
+				l, keys := make(t, a, c.limits, c.clients)
+				name := fmt.Sprintf("%v, %d limits, %d clients, admitted %v", a, c.limits, c.clients, admitted)
+				i := 0
+				if n := mallocs(calls, func() {
+					if d := l.Allow(ctx, keys[i%len(keys)]); d.Allowed != admitted || d.Err != nil {
+						t.Fatalf("%s: %+v", name, d)
+					}
+					i++
+				}); n > noise {
+					t.Errorf("%s: %d allocations in %d calls", name, n, calls)
+				}
+				if n := mallocs(calls, func() {
+					l.Peek(ctx, keys[i%len(keys)])
+					l.AllowN(ctx, keys[i%len(keys)], 0)
+					l.Peek(ctx, "a stranger")
+					i++
+				}); n > noise+calls/50 { // rings that have grown too long are made shorter
+					t.Errorf("%s: %d allocations to look %d times", name, n, calls)
+				}
+			}
+		}
+		c := newClock()
+		l := limiter(t, memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now)), core.PerDay(1).Using(a))
+		exhaust(l, c, large)
+		newcomers := make([]string, 2*calls)
+		for i := range newcomers {
+			newcomers[i] = key("newcomer ", i)
+		}
+		i, full := 0, 0
+		// A few find a slot that is left in their shard, and get a ring.
+		if n := mallocs(calls, func() {
+			if d := l.Allow(ctx, newcomers[i]); errors.Is(d.Err, core.ErrStoreFull) {
+				full++
+			}
+			i++
+		}); n > noise+uint64(2*(calls-full)) || full < calls*9/10 {
+			t.Errorf("%v: %d allocations to turn %d newcomers away", a, n, full)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package memstore_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// BenchmarkAllow is one decision: its parts are named algorithm, answer and
+// number of clients.
+func BenchmarkAllow(b *testing.B) {
+	for _, a := range algorithms {
+		for _, answer := range []string{"admitted", "refused"} {
+			for _, clients := range []int{1, 100_000} {
+				l, keys := benchmark(b, a, answer, clients)
+				name := fmt.Sprintf("%v/%s/%d", a, answer, clients)
+				b.Run(name, func(b *testing.B) {
+					b.ReportAllocs()
+					for i := 0; b.Loop(); i++ {
+						l.Allow(ctx, keys[i%len(keys)])
+					}
+				})
+				b.Run(name+"/parallel", func(b *testing.B) {
+					b.ReportAllocs()
+					var goroutine atomic.Int64
+					b.RunParallel(func(pb *testing.PB) {
+						for i := int(goroutine.Add(1)) * 31; pb.Next(); i++ {
+							l.Allow(ctx, keys[i%len(keys)])
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// benchmark returns a limiter on the clock of the machine. Admitted, a log
+// holds some hundred requests, or a few where clients are many.
+func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*core.Limiter, []string) {
+	keys := make([]string, clients)
+	for i := range keys {
+		keys[i] = key("ip:198.51.100.", i)
+	}
+	limit := core.PerHour(1).Using(a)
+	if answer == "admitted" {
+		limit = core.Per(core.MaxLogRequests, time.Duration(clients)*core.MinWindow/50+core.MinWindow).Using(a)
+	}
+	limit.Window = limit.Window.Truncate(time.Microsecond)
+	l := limiter(b, memstore.New(), limit)
+	for range 4 {
+		for _, k := range keys {
+			l.Allow(ctx, k)
+		}
+	}
+	return l, keys
+}
+
+// BenchmarkThreeLimits is a decision of three limits together.
+func BenchmarkThreeLimits(b *testing.B) {
+	l, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{
+		core.Per(1_000_000, time.Millisecond), core.PerHour(1 << 40).Using(core.SlidingCounter), core.PerDay(1 << 40).Using(core.SlidingCounter),
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Allow(ctx, "ip:198.51.100.7")
+	}
+}
+
+// BenchmarkFlood is a client never seen before, in a store that is full: of
+// clients who may go, and of clients at their limit.
+func BenchmarkFlood(b *testing.B) {
+	for _, a := range algorithms {
+		for _, n := range []int64{100, 1} {
+			name := fmt.Sprintf("%v/takes a place", a)
+			if n == 1 {
+				name = fmt.Sprintf("%v/turned away", a)
+			}
+			b.Run(name, func(b *testing.B) {
+				c := newClock()
+				s := memstore.New(memstore.WithClock(c.Now))
+				l := limiter(b, s, core.PerDay(n).Using(a))
+				for i := range 2 * fits(memstore.DefaultMaxBytes) {
+					l.Allow(ctx, key("first ", i))
+					c.Add(time.Microsecond)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					l.Allow(ctx, key("newcomer ", i))
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkMixedFlood is a client never seen before, who may go again, in a
+// store that has just become full of clients at their limit.
+func BenchmarkMixedFlood(b *testing.B) {
+	for _, a := range algorithms {
+		b.Run(a.String(), func(b *testing.B) {
+			c := newClock()
+			s := memstore.New(memstore.WithClock(c.Now))
+			l := limiter(b, s, core.PerDay(1).Using(a))
+			for i := 0; l.Allow(ctx, key("first ", i)).Allowed; i++ {
+				c.Add(time.Microsecond)
+			}
+			newcomers := core.Must(l.Rule("newcomers", core.PerDay(100).Using(a)))
+			refused := 0
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if !newcomers.Allow(ctx, key("newcomer ", i)).Allowed {
+					refused++
+				}
+			}
+			b.ReportMetric(float64(refused)/float64(b.N), "refused/op")
+		})
+	}
+}
+
+// BenchmarkMemory reports what a live client takes, by the store's own account
+// and by the heap's.
+func BenchmarkMemory(b *testing.B) {
+	const clients = 1_000_000
+	for _, c := range []struct {
+		algorithm core.Algorithm
+		requests  int
+	}{{core.SlidingCounter, 1}, {core.SlidingLog, 1}, {core.SlidingLog, 10}} {
+		b.Run(fmt.Sprintf("%v/%d", c.algorithm, c.requests), func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				s := memstore.New(memstore.WithMaxBytes(1 << 30))
+				empty := s.Bytes()
+				l := limiter(b, s, core.PerDay(100).Using(c.algorithm))
+				for range c.requests {
+					for i := range clients {
+						l.Allow(ctx, key("ip:198.51.100.", i))
+					}
+				}
+				b.ReportMetric(float64(s.Bytes()-empty)/clients, "B/client")
+				b.ReportMetric(float64(heap()-before)/clients, "heap-B/client")
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}

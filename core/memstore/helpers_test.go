@@ -1,0 +1,65 @@
+package memstore_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+var ctx = context.Background()
+
+// noon is a whole number of days after the epoch, so of most windows.
+var noon = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// clock stands still until it is told to go on.
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.Set(noon)
+	return c
+}
+
+func (c *clock) Now() time.Time      { return time.UnixMicro(c.micros.Load()) }
+func (c *clock) Set(t time.Time)     { c.micros.Store(t.UnixMicro()) }
+func (c *clock) Add(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// Tick goes on by a microsecond with every look.
+func (c *clock) Tick() time.Time { return time.UnixMicro(c.micros.Add(1)) }
+
+func limiter(t testing.TB, s core.Store, limits ...core.Limit) *core.Limiter {
+	t.Helper()
+	l, err := core.New(core.Config{Store: s, Limits: limits, OnStoreError: core.FailClosed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// key names a client without fmt, which would be half of a flood's time.
+func key(kind string, i int) string { return kind + strconv.Itoa(i) }
+
+// heap is what is live.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// bounded fails when the store holds more than it may.
+func bounded(t testing.TB, s *memstore.Store, most int64) {
+	t.Helper()
+	if n := s.Bytes(); n > most {
+		t.Fatalf("the store holds %d bytes: the bound is %d", n, most)
+	}
+}
+
+var algorithms = []core.Algorithm{core.SlidingLog, core.SlidingCounter}

@@ -1,0 +1,140 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestAtMostOneCharge: a thousand replies are lost after the script has run,
+// through clients that by default would send it again. What is charged is what
+// was delivered, and no decision's script was delivered twice.
+func TestAtMostOneCharge(t *testing.T) {
+	t.Run("Client", func(t *testing.T) {
+		t.Parallel()
+		noLeaks(t)
+		server := redistest.Start(t)
+		p := startProxy(t, server.Addr())
+		rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
+		t.Cleanup(func() { rdb.Close() })
+		atMostOneCharge(t, rdb, server, p)
+	})
+	t.Run("FailoverClient", func(t *testing.T) {
+		t.Parallel()
+		noLeaks(t)
+		sentinel := redistest.StartSentinel(t, 1, 1)
+		p := startProxy(t, sentinel.Master().Addr())
+		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: sentinel.MasterName, SentinelAddrs: sentinel.SentinelAddrs(), Dialer: dial(p),
+		})
+		t.Cleanup(func() { rdb.Close() })
+		atMostOneCharge(t, rdb, sentinel.Master(), p)
+	})
+	t.Run("ClusterClient", func(t *testing.T) {
+		t.Parallel()
+		noLeaks(t)
+		cluster := redistest.StartCluster(t, 3, 0)
+		var proxies []*proxy
+		for _, s := range cluster.Servers {
+			proxies = append(proxies, startProxy(t, s.Addr()))
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial(proxies...)})
+		t.Cleanup(func() { rdb.Close() })
+		atMostOneCharge(t, rdb, cluster.Servers[0], proxies...)
+	})
+}
+
+func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, server *redistest.Server, proxies ...*proxy) {
+	store := redisstore.New(rdb)
+	var addrs []string
+	for _, p := range proxies {
+		addrs = append(addrs, p.target)
+	}
+	redisstore.HoldBreakersClosed(store, addrs...)
+	count := func() (scripts, lost int) {
+		for _, p := range proxies {
+			scripts += int(p.scripts.Load())
+			lost += int(p.lost.Load())
+		}
+		return scripts, lost
+	}
+	patiently := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: patient})
+	hastily := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+
+	// A key for each worker, on all masters of a cluster; each server knows the script.
+	const workers = 20
+	key := func(i int) string { return fmt.Sprint("client ", i) }
+	for i := range workers {
+		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
+		redistest.WaitFor(t, "a second decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
+	}
+	before, _ := count()
+
+	decisions := 0
+	for _, mode := range []struct {
+		lose   int32
+		by     *core.Limiter
+		enough int
+	}{
+		{cuts, patiently, 900},
+		{silences, hastily, 100}, // each holds a connection for as long as the client's own timeout
+	} {
+		_, earlier := count()
+		for _, p := range proxies {
+			p.mode.Store(mode.lose)
+		}
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for i := range workers {
+			group.Go(func() {
+				for {
+					if _, lost := count(); lost-earlier >= mode.enough {
+						return
+					}
+					d := mode.by.Allow(ctx, key(i))
+					mu.Lock()
+					decisions++
+					if d.Allowed || !errors.Is(d.Err, core.ErrStore) {
+						t.Errorf("a decision whose reply was lost: %+v", d)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		for _, p := range proxies {
+			p.mode.Store(passes)
+		}
+	}
+	redistest.WaitFor(t, "calls that nobody waits for any more to end", func() error {
+		if n := redisstore.Calls(store); n > 0 {
+			return fmt.Errorf("%d are under way", n)
+		}
+		return nil
+	})
+	scripts, lost := count()
+	scripts -= before
+	if scripts > decisions || lost < 1000 {
+		t.Errorf("%d scripts for %d decisions, %d replies lost", scripts, decisions, lost)
+	}
+	charged := 0
+	for i := range workers {
+		n, err := rdb.LLen(ctx, redisstore.Keys(store, patiently, key(i))[0]).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		charged += int(n)
+	}
+	if charged != scripts {
+		t.Errorf("%d charges, %d scripts delivered", charged, scripts)
+	}
+	t.Logf("%d decisions, %d scripts delivered, %d replies lost, %d charges", decisions, scripts, lost, charged)
+}

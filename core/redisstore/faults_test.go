@@ -1,0 +1,443 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// scene is a server, a stock client of it through a proxy, and one store on it
+// with a limiter for each policy.
+type scene struct {
+	*testing.T
+	server                 *redistest.Server
+	admin                  *redis.Client
+	proxy                  *proxy
+	unreachable            atomic.Bool // dials fail
+	rdb                    *redis.Client
+	store                  *redisstore.Store
+	open, closed, fallback *core.Limiter
+}
+
+// fault is something that goes wrong with a server. begin makes it so and
+// returns what ends it.
+type fault struct {
+	name    string
+	args    []string // of redis-server
+	prepare string   // a command for it, before the client connects
+	options func(*redis.Options)
+	begin   func(s *scene) (end func())
+	says    string        // in the error of some decision
+	timeout time.Duration // of the limiters, where the server says nothing
+	opens   bool          // the breaker
+	either  bool          // it may open, when the machine is slow
+	kills   bool          // the data are lost
+	scripts bool          // they run, and only the replies are lost
+}
+
+// run runs commands of the administrator.
+func (s *scene) run(commands ...string) {
+	s.Helper()
+	for _, c := range commands {
+		var args []any
+		for _, a := range strings.Fields(c) {
+			args = append(args, strings.Trim(a, `"`))
+		}
+		if err := s.admin.Do(ctx, args...).Err(); err != nil {
+			s.Fatalf("%s: %v", c, err)
+		}
+	}
+}
+
+// config sets an option for the time of the fault.
+func config(option, during, after string) func(*scene) func() {
+	return func(s *scene) func() {
+		s.run("CONFIG SET " + option + " " + during)
+		return func() { s.run("CONFIG SET " + option + " " + after) }
+	}
+}
+
+func losing(mode int32) func(*scene) func() {
+	return func(s *scene) func() {
+		s.proxy.mode.Store(mode)
+		return func() { s.proxy.mode.Store(passes) }
+	}
+}
+
+const short = 30 * time.Millisecond
+
+var debug = []string{"--enable-debug-command", "yes"}
+
+var faults = []fault{
+	{
+		name: "connection refused", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
+		begin: func(s *scene) func() {
+			s.proxy.listener.Close()
+			s.server.Kill()
+			return s.server.Restart
+		},
+		options: func(o *redis.Options) { o.Dialer = nil }, // straight to the server
+	},
+	{
+		name: "host unreachable", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
+		begin: func(s *scene) func() {
+			s.unreachable.Store(true)
+			s.server.Kill()
+			return func() { s.server.Restart(); s.unreachable.Store(false) }
+		},
+	},
+	{
+		name: "silent server", says: "no answer within the timeout", opens: true, timeout: short,
+		begin: func(s *scene) func() { s.server.Pause(); return s.server.Resume },
+	},
+	{
+		name: "silent server, a pool of 1", says: "no answer within the timeout", opens: true, timeout: short,
+		begin:   func(s *scene) func() { s.server.Pause(); return s.server.Resume },
+		options: func(o *redis.Options) { o.PoolSize = 1 },
+	},
+	{
+		name: "CLIENT PAUSE", says: "no answer within the timeout", opens: true, timeout: short,
+		begin: func(s *scene) func() {
+			s.run("CLIENT PAUSE 600000 WRITE")
+			return func() { s.run("CLIENT UNPAUSE") }
+		},
+	},
+	{
+		name: "black hole", says: "no answer within the timeout", opens: true, timeout: short,
+		begin: func(s *scene) func() {
+			s.proxy.mode.Store(swallows)
+			return func() { // what it swallowed is gone: those connections are of no use any more
+				s.proxy.mode.Store(passes)
+				s.proxy.mu.Lock()
+				defer s.proxy.mu.Unlock()
+				for c := range s.proxy.conns {
+					c.Close()
+				}
+			}
+		},
+	},
+	{name: "reply lost after the script ran", says: "EOF", opens: true, scripts: true, begin: losing(cuts)},
+	{name: "reply late after the script ran", says: "no answer within the timeout", opens: true, scripts: true, timeout: short, begin: losing(silences)},
+	{
+		name: "READONLY", says: "READONLY", opens: true, kills: true,
+		begin: func(s *scene) func() {
+			s.run("REPLICAOF 127.0.0.1 1")
+			return func() { s.run("REPLICAOF NO ONE") }
+		},
+	},
+	{
+		name: "MASTERDOWN", says: "MASTERDOWN", opens: true,
+		args: []string{"--replica-serve-stale-data", "no"},
+		begin: func(s *scene) func() {
+			s.run("REPLICAOF 127.0.0.1 1")
+			return func() { s.run("REPLICAOF NO ONE") }
+		},
+	},
+	{
+		name: "LOADING", says: "LOADING", opens: true, args: debug,
+		begin: func(s *scene) func() {
+			s.run("DEBUG POPULATE 20000 other", "CONFIG SET loading-process-events-interval-bytes 1024", "CONFIG SET key-load-delay 1000")
+			loader := admin(s, s.server.Addr())
+			loaded := make(chan error, 1)
+			go func() { loaded <- loader.Do(ctx, "DEBUG", "RELOAD").Err() }()
+			redistest.WaitFor(s, "the server to load", func() error {
+				if err := s.admin.Get(ctx, "other:1").Err(); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
+					return fmt.Errorf("got %v", err)
+				}
+				return nil
+			})
+			return func() {
+				s.run("CONFIG SET key-load-delay 0")
+				<-loaded
+			}
+		},
+	},
+	{
+		name: "CLUSTERDOWN", says: "CLUSTERDOWN", opens: true,
+		args: []string{"--cluster-enabled", "yes"}, prepare: "CLUSTER ADDSLOTSRANGE 0 16383",
+		begin: func(s *scene) func() {
+			s.run("CLUSTER DELSLOTSRANGE 0 16383")
+			return func() { s.run("CLUSTER ADDSLOTSRANGE 0 16383") }
+		},
+	},
+	{
+		name: "MISCONF", says: "MISCONF", opens: true,
+		begin: func(s *scene) func() {
+			// Where the dump should go there is a directory.
+			if err := os.Mkdir(filepath.Join(s.admin.ConfigGet(ctx, "dir").Val()["dir"], "dump.rdb"), 0o700); err != nil {
+				s.Fatal(err)
+			}
+			if err := s.admin.Do(ctx, "CONFIG", "SET", "save", "3600 1").Err(); err != nil {
+				s.Fatal(err)
+			}
+			s.run("BGSAVE")
+			redistest.WaitFor(s, "the dump to fail", func() error {
+				if info := s.admin.Info(ctx, "persistence").Val(); !strings.Contains(info, "rdb_last_bgsave_status:err") {
+					return errors.New(info)
+				}
+				return nil
+			})
+			return func() { s.run("CONFIG SET stop-writes-on-bgsave-error no") }
+		},
+	},
+	{name: "NOREPLICAS", says: "NOREPLICAS", opens: true, begin: config("min-replicas-to-write", "1", "0")},
+	{
+		name: "BUSY", says: "BUSY", either: true,
+		begin: func(s *scene) func() {
+			s.run("CONFIG SET busy-reply-threshold 20")
+			busy := admin(s, s.server.Addr())
+			ended := make(chan error, 1)
+			go func() { ended <- busy.Do(ctx, "EVAL", "while true do end", 0).Err() }()
+			redistest.WaitFor(s, "the server to be busy", func() error {
+				if err := s.admin.Ping(ctx).Err(); err == nil || !strings.HasPrefix(err.Error(), "BUSY") {
+					return fmt.Errorf("got %v", err)
+				}
+				return nil
+			})
+			return func() {
+				s.run("SCRIPT KILL")
+				<-ended
+			}
+		},
+	},
+	{name: "OOM", says: "OOM", begin: config("maxmemory", "1", "0"), args: []string{"--maxmemory-policy", "noeviction"}},
+	{
+		name: "NOPERM", says: "NOPERM",
+		begin: func(s *scene) func() {
+			s.run("ACL SETUSER default -@scripting")
+			return func() { s.run("ACL SETUSER default +@all") }
+		},
+	},
+	{
+		// Redis hangs up on strangers who send more than ten arguments.
+		name: "NOAUTH", says: "unauthenticated", either: true,
+		begin: func(s *scene) func() {
+			s.run("CONFIG SET requirepass secret")
+			s.kick()
+			return func() { s.run("CONFIG SET requirepass \"\"") }
+		},
+	},
+	{
+		name: "WRONGPASS", says: "WRONGPASS",
+		options: func(o *redis.Options) { o.Username, o.Password = "api", "right" },
+		prepare: "ACL SETUSER api on >right ~* &* +@all",
+		begin: func(s *scene) func() {
+			s.run("ACL SETUSER api resetpass >other")
+			s.kick()
+			return func() { s.run("ACL SETUSER api resetpass >right") }
+		},
+	},
+	{
+		name: "too many clients", either: true, // it hangs up: what the client sees of that varies
+		begin: func(s *scene) func() {
+			s.run("CONFIG SET maxclients 2")
+			s.kick()
+			other := admin(s, s.server.Addr())
+			other.Ping(ctx)
+			return func() { s.run("CONFIG SET maxclients 1000") }
+		},
+	},
+	{
+		name: "pool exhausted", says: "no answer within the timeout", opens: true, timeout: short,
+		options: func(o *redis.Options) { o.PoolSize = 1 },
+		begin: func(s *scene) func() {
+			freed := make(chan error, 1)
+			go func() { freed <- s.rdb.BLPop(ctx, 0, "never").Err() }()
+			redistest.WaitFor(s, "the connection to be taken", func() error {
+				if info := s.admin.Info(ctx, "clients").Val(); !strings.Contains(info, "blocked_clients:1") {
+					return errors.New(info)
+				}
+				return nil
+			})
+			return func() {
+				s.run("RPUSH never value")
+				<-freed
+			}
+		},
+	},
+}
+
+// kick closes the connections of all but the administrator.
+func (s *scene) kick() {
+	s.run("CLIENT KILL TYPE normal SKIPME yes")
+}
+
+func newScene(t *testing.T, f fault) *scene {
+	s := &scene{T: t, server: redistest.Start(t, f.args...)}
+	s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), DisableIdentity: true, PoolSize: 1})
+	t.Cleanup(func() { s.admin.Close() })
+	if f.prepare != "" {
+		s.run(f.prepare)
+	}
+	s.proxy = startProxy(t, s.server.Addr())
+	through := dial(s.proxy)
+	o := &redis.Options{
+		Addr: s.server.Addr(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if s.unreachable.Load() {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
+			}
+			return through(ctx, network, addr)
+		},
+	}
+	if f.options != nil {
+		f.options(o)
+	}
+	s.rdb = redis.NewClient(o)
+	t.Cleanup(func() { s.rdb.Close() })
+	s.store = redisstore.New(s.rdb)
+	if f.timeout == 0 {
+		f.timeout = patient
+	}
+	limits := []core.Limit{core.PerHour(100_000), core.PerHour(100_000).Using(core.SlidingCounter).Named("counter")}
+	s.open = limiter(t, core.Config{Store: s.store, Limits: limits, Timeout: f.timeout})
+	s.closed = s.open.WithPolicy(core.FailClosed)
+	s.fallback = s.open.WithPolicy(core.Fallback(memstore.New(), core.Share(1000)))
+	s.counted("a first decision")
+	return s
+}
+
+// counted waits until decisions of all policies are counted in Redis again.
+func (s *scene) counted(what string) {
+	s.Helper()
+	for _, l := range []*core.Limiter{s.open, s.closed, s.fallback} {
+		redistest.WaitFor(s, what, func() error { return l.AllowN(ctx, "warm up", 0).Err })
+	}
+}
+
+// TestFaults: whatever is wrong with Redis, a decision gets the policy, the
+// script is sent at most once for each, servers that cannot decide are left in
+// peace, nothing is left behind, and all heals by itself.
+func TestFaults(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			noLeaks(t)
+			s := newScene(t, f)
+			before := s.proxy.scripts.Load()
+			end := f.begin(s)
+			// Ended once, also if the test fails.
+			end = sync.OnceFunc(end)
+			t.Cleanup(end)
+
+			const callers, each = 200, 3
+			var said, refusedAtOnce, onTheirOwn atomic.Int64
+			var other atomic.Value // the text of one of the others
+			var group sync.WaitGroup
+			for i := range callers {
+				key := fmt.Sprint("client ", i%50)
+				group.Go(func() {
+					for range each {
+						for _, c := range []struct {
+							name    string
+							l       *core.Limiter
+							allowed bool
+							counts  bool
+						}{{"open", s.open, true, false}, {"closed", s.closed, false, false}, {"fallback", s.fallback, true, true}} {
+							d := c.l.Allow(ctx, key)
+							if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || (d.Limit.Requests == 100) != c.counts {
+								t.Errorf("%s: %+v", c.name, d)
+							}
+							switch text := fmt.Sprint(d.Err); {
+							case errors.Is(d.Err, redisstore.ErrOpen):
+								refusedAtOnce.Add(1)
+							case strings.Contains(text, f.says):
+								said.Add(1)
+							default:
+								onTheirOwn.Add(1)
+								other.Store(text)
+							}
+						}
+					}
+				})
+			}
+			group.Wait()
+			if said.Load() == 0 {
+				t.Errorf("no error says %q, but %v", f.says, other.Load())
+			}
+			if f.opens {
+				// One at a time tries the server; nothing closes the breaker.
+				for range 20 {
+					if d := s.closed.Allow(ctx, "late"); !errors.Is(d.Err, redisstore.ErrOpen) {
+						t.Errorf("the breaker let through: %v", d.Err)
+					}
+				}
+				if state := redisstore.BreakerState(s.store, ""); state == "closed" {
+					t.Error("the breaker is closed")
+				}
+			} else if !f.either {
+				if state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store, ""); state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
+					t.Errorf("the breaker is %s after %d failures, %d were refused at once", state, n, refusedAtOnce.Load())
+				}
+			}
+
+			end()
+			s.counted("a counted decision after the fault")
+			if d := s.open.Allow(ctx, "new"); d.Err != nil || !d.Allowed {
+				t.Errorf("after the fault: %+v", d)
+			}
+			redistest.WaitFor(t, "calls and connections to settle", func() error {
+				if n := redisstore.Calls(s.store); n > 0 {
+					return fmt.Errorf("%d calls are under way", n)
+				}
+				n, err := connections(s.admin)
+				if err != nil || n > s.rdb.Options().PoolSize+2 {
+					return fmt.Errorf("%d connections, %v", n, err)
+				}
+				return nil
+			})
+
+			decisions := callers*each*3 + 20
+			scripts := int(s.proxy.scripts.Load() - before)
+			t.Logf("%d decisions: %d said %q, %d did not wait, %d others; %d scripts delivered in all", decisions, said.Load(), f.says, refusedAtOnce.Load(), onTheirOwn.Load(), scripts)
+			if scripts > decisions+1000 { // with those of WaitFor
+				t.Errorf("%d scripts for %d decisions", scripts, decisions)
+			}
+			if f.opens && refusedAtOnce.Load() == 0 {
+				t.Error("everybody waited")
+			}
+			s.consistent(f)
+		})
+	}
+}
+
+// consistent checks that the two limits of a rule have counted the same: what
+// was written was written whole.
+func (s *scene) consistent(f fault) {
+	for i := range 50 {
+		keys := redisstore.Keys(s.store, s.open, fmt.Sprint("client ", i))
+		log, err := s.admin.LLen(ctx, keys[0]).Result()
+		if err != nil {
+			s.Fatal(err)
+		}
+		value := s.admin.Get(ctx, keys[1]).Val()
+		var index, previous, current int64
+		if value != "" {
+			if _, err := fmt.Sscanf(value, "%13d%13d%13d", &index, &previous, &current); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if previous+current != log {
+			s.Errorf("the log has %d, the counter %q", log, value)
+		}
+		if log > 0 && !f.scripts && !f.kills && f.timeout == 0 {
+			s.Errorf("%d were charged of which no decision knows", log)
+		}
+	}
+}
