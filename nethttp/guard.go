@@ -32,6 +32,13 @@
 // that takes longer to come back, then of the outer. This holds whatever
 // formats they write. A guard that has no numbers, or WithHeaders(), leaves an
 // outer guard's fields alone; the latter removes them when it refuses.
+//
+// # CORS
+//
+// A preflight is a request like any other. Put a CORS middleware outside: then
+// preflights do not come here, and browsers let scripts read a refusal, which
+// they hide if it has no CORS fields. To name the limit fields for scripts, see
+// [headers.Expose].
 package nethttp
 
 import (

@@ -23,16 +23,14 @@ type App struct {
 }
 
 // New returns an App that counts in store and tells clients apart by ip. log
-// hears of every decision that the store could not make, observers of all.
+// hears of decisions that the store could not make, observers of all.
 func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer) *App {
+	observers = append(observers, core.LogErrors(log, time.Second))
 	api := core.Must(core.New(core.Config{
 		Name:   "demo",
 		Store:  store,
 		Limits: []core.Limit{core.PerMinute(100)},
 		Observer: core.ObserverFunc(func(ctx context.Context, e core.Event) {
-			if e.Decision.Err != nil {
-				log.WarnContext(ctx, "not counted", "rule", e.Rule, "allowed", e.Decision.Allowed, "error", e.Decision.Err)
-			}
 			for _, o := range observers {
 				o.Observe(ctx, e)
 			}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -70,7 +71,7 @@ func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) 
 func requests(t *testing.T, routes func(*app.App) http.Handler) {
 	const json, get, post = "application/json", "GET, HEAD, OPTIONS", "POST, OPTIONS"
 	const missing, method = `{"error":"not found"}`, `{"error":"method not allowed"}`
-	send := start(t, memstore.New(), io.Discard, routes)
+	send := start(t, stopped(), io.Discard, routes)
 	for _, c := range []struct {
 		method, target string
 		status         int
@@ -126,11 +127,26 @@ func requests(t *testing.T, routes func(*app.App) http.Handler) {
 		if got.status != c.status || got.body != c.body || got.header.Get("Content-Type") != wantType || got.header.Get("X-RateLimit-Limit") != c.limit || got.header.Get("Allow") != c.allow {
 			t.Errorf("%s %s: %d %q %v\nwant %d %q, limit %q, Allow %q", c.method, c.target, got.status, got.body, got.header, c.status, c.body, c.limit, c.allow)
 		}
+		wantReset := ""
+		switch {
+		case c.target == "/login" && c.limit != "":
+			wantReset = "900"
+		case c.limit != "":
+			wantReset = "60"
+		}
+		if reset := got.header.Get("X-RateLimit-Reset"); reset != wantReset {
+			t.Errorf("%s %s: a reset of %q, want %q", c.method, c.target, reset, wantReset)
+		}
 	}
 }
 
+// stopped is a store whose clock stands still.
+func stopped() core.Store {
+	return memstore.New(memstore.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) }))
+}
+
 func limits(t *testing.T, routes func(*app.App) http.Handler) {
-	send := start(t, memstore.New(), io.Discard, routes)
+	send := start(t, stopped(), io.Discard, routes)
 	admitted := func(method, target string, header ...string) int {
 		n := 0
 		for send(method, target, header...).status == 200 {
@@ -140,7 +156,6 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 		}
 		return n
 	}
-	// A minute or more: nothing comes back while the test runs.
 	for _, c := range []struct {
 		method, target string
 		header         []string
@@ -161,9 +176,14 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 			t.Errorf("%s %s %q: %d admitted, want %d", c.method, c.target, c.header, got, c.want)
 		}
 	}
-	got := send("POST", "/login")
-	if got.status != 429 || got.header.Get("Content-Type") != "application/problem+json" || got.header.Get("Retry-After") == "" || got.header.Get("X-RateLimit-Remaining") != "0" || !strings.Contains(got.body, "quota-exceeded") {
-		t.Errorf("POST /login: %d %v %s", got.status, got.header, got.body)
+	for target, seconds := range map[string]string{"/login": "900", "/api/upload": "60"} {
+		got := send("POST", target)
+		header := got.header.Get("X-RateLimit-Limit") + " " + got.header.Get("X-RateLimit-Remaining") + " " + got.header.Get("X-RateLimit-Reset") + " " + got.header.Get("Retry-After") + " " + got.header.Get("Cache-Control") + " " + got.header.Get("Content-Type")
+		wantHeader := "5 0 " + seconds + " " + seconds + " no-store application/problem+json"
+		wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"detail":"The limit on requests is reached. Try again in ` + seconds + ` seconds.","error":"rate_limit_exceeded","retry_after":` + seconds + `,"violated-policies":["` + map[string]string{"900": "15m0s", "60": "1m0s"}[seconds] + `"]}`
+		if got.status != 429 || header != wantHeader || got.body != wantBody {
+			t.Errorf("POST %s: %d %s\n%s\nwant 429 %s\n%s", target, got.status, header, got.body, wantHeader, wantBody)
+		}
 	}
 	for _, target := range []string{"/health", "/ready", "/api/status"} {
 		if got := send("GET", target); got.status != 200 {

@@ -1,0 +1,152 @@
+package sashchi_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/sashlimit/sash/chi"
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+func steps(steps []adaptertest.Step) (all []func(http.Handler) http.Handler) {
+	for _, s := range steps {
+		if s.Spy == nil {
+			all = append(all, sashchi.Middleware(s.Limiter, s.Key, s.Options...))
+			continue
+		}
+		all = append(all, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s.Spy()
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
+	return all
+}
+
+func build(t adaptertest.Tree) http.Handler {
+	root := chi.NewRouter()
+	root.Use(steps(t.Use)...)
+	group := func(r chi.Router) {
+		r.Use(steps(t.Group)...)
+		for _, route := range t.Routes {
+			r.With(steps(route.Steps)...).Method(route.Method, route.Pattern, route.Handler)
+		}
+	}
+	if t.Prefix == "" {
+		root.Group(group)
+	} else {
+		root.Route(t.Prefix, group)
+	}
+	return root
+}
+
+func TestBehaviour(t *testing.T) {
+	adaptertest.Run(t, adaptertest.Framework{
+		Build: build,
+		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
+			sashchi.Middleware(l, key, opts...)
+		},
+		RootLabel:  "",
+		GroupLabel: "/api/*",
+		RouteLabel: "/api/items/{id}",
+	})
+}
+
+func everybody(*http.Request) (string, error) { return "user:everybody", nil }
+
+func get(h http.Handler, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	return w
+}
+
+func ok(http.ResponseWriter, *http.Request) {}
+
+// What a guard counts where no route matches: in a router's Use everything that
+// reaches the router, in With and Group the routes alone.
+func TestUnmatched(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mount func(r chi.Router, limit func(http.Handler) http.Handler)
+		want  map[string]bool // target: counted
+	}{
+		{"root", func(r chi.Router, limit func(http.Handler) http.Handler) {
+			r.Use(limit)
+			r.Post("/api/items", ok)
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/": true}},
+		{"Route", func(r chi.Router, limit func(http.Handler) http.Handler) {
+			r.Route("/api", func(r chi.Router) { r.Use(limit); r.Post("/items", ok) })
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/api": true, "/": false}},
+		{"Mount", func(r chi.Router, limit func(http.Handler) http.Handler) {
+			sub := chi.NewRouter()
+			sub.Use(limit)
+			sub.Post("/items", ok)
+			r.Mount("/api", sub)
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/": false}},
+		{"Group", func(r chi.Router, limit func(http.Handler) http.Handler) {
+			r.Group(func(r chi.Router) { r.Use(limit); r.Post("/api/items", ok) })
+		}, map[string]bool{"/api/items": false, "/api/nowhere": false, "/": false}},
+		{"With", func(r chi.Router, limit func(http.Handler) http.Handler) {
+			r.With(limit).Post("/api/items", ok)
+		}, map[string]bool{"/api/items": false, "/api/nowhere": false, "/": false}},
+	} {
+		r := chi.NewRouter()
+		c.mount(r, sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		for target, counted := range c.want {
+			w := get(r, target)
+			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
+				t.Errorf("%s: GET %s: %d, counted %v, want %v", c.name, target, w.Code, got, counted)
+			}
+		}
+	}
+}
+
+// In a mounted router, two deep, the path is still the request's.
+func TestSkipPathsInMount(t *testing.T) {
+	inner := chi.NewRouter()
+	inner.Use(sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody, nethttp.SkipPaths("/a/b/health", "/ready")))
+	inner.Get("/health", ok)
+	inner.Get("/ready", ok)
+	outer := chi.NewRouter()
+	outer.Mount("/b", inner)
+	root := chi.NewRouter()
+	root.Mount("/a", outer)
+	for target, skipped := range map[string]bool{"/a/b/health": true, "/a/b/ready": false} {
+		w := get(root, target)
+		if got := w.Header().Get("X-RateLimit-Limit") == ""; w.Code != 200 || got != skipped {
+			t.Errorf("%s: %d, skipped %v", target, w.Code, got)
+		}
+	}
+}
+
+// Outside a chi router it is an ordinary middleware.
+func TestWithoutRouter(t *testing.T) {
+	limit := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)
+	h := limit(http.HandlerFunc(ok))
+	if first, second := get(h, "/"), get(h, "/"); first.Code != 200 || second.Code != 429 {
+		t.Errorf("%d, then %d", first.Code, second.Code)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a nil handler is taken")
+		}
+	}()
+	limit(nil)
+}
+
+func TestResponseWriterIsHandedOn(t *testing.T) {
+	w := httptest.NewRecorder()
+	h := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)(http.HandlerFunc(func(got http.ResponseWriter, r *http.Request) {
+		if got != http.ResponseWriter(w) {
+			t.Errorf("the handler got a %T", got)
+		}
+	}))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+}

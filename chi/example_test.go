@@ -1,0 +1,73 @@
+package sashchi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/sashlimit/sash/chi"
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }
+
+// show prints what a client sees of its limit.
+func show(h http.Handler, method, path string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	limit, left := w.Header().Get("X-RateLimit-Limit"), w.Header().Get("X-RateLimit-Remaining")
+	if limit == "" {
+		fmt.Println(method, path, w.Code)
+		return
+	}
+	fmt.Println(method, path, w.Code, "with", left, "of", limit, "left")
+}
+
+func ExampleMiddleware() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
+
+	r := chi.NewRouter()
+	r.Use(sashchi.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
+	r.Get("/", hello)
+	r.Get("/health", hello)
+
+	show(r, "GET", "/")
+	show(r, "GET", "/health")
+	show(r, "GET", "/")
+	show(r, "GET", "/")
+	// Output:
+	// GET / 200 with 1 of 2 left
+	// GET /health 200
+	// GET / 200 with 0 of 2 left
+	// GET / 429 with 0 of 2 left
+}
+
+// A limit for a group of routes, and a tighter one for a route inside it. Both
+// hold, and the client reads about the tighter.
+func ExampleMiddleware_group() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}}))
+	search := core.Must(api.Rule("search", core.PerMinute(10)))
+
+	r := chi.NewRouter()
+	r.Get("/health", hello) // not limited
+	r.Route("/api", func(r chi.Router) {
+		r.Use(sashchi.Middleware(api, keyfuncs.RemoteIP))
+		r.Get("/items/{id}", hello) // one count, whatever the id
+		r.With(sashchi.Middleware(search, keyfuncs.RemoteIP)).Get("/search", hello)
+	})
+
+	show(r, "GET", "/api/items/1")
+	show(r, "GET", "/api/items/2")
+	show(r, "GET", "/api/search")
+	show(r, "GET", "/health")
+	// Output:
+	// GET /api/items/1 200 with 99 of 100 left
+	// GET /api/items/2 200 with 98 of 100 left
+	// GET /api/search 200 with 9 of 10 left
+	// GET /health 200
+}

@@ -1,0 +1,192 @@
+// Package docs_test compiles what the pages of this folder show.
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// imports are the packages that a snippet may use without importing them, by
+// the name that it uses.
+var imports = map[string]string{
+	"core":       "github.com/sashlimit/sash/core",
+	"memstore":   "github.com/sashlimit/sash/core/memstore",
+	"redisstore": "github.com/sashlimit/sash/core/redisstore",
+	"headers":    "github.com/sashlimit/sash/headers",
+	"keyfuncs":   "github.com/sashlimit/sash/keyfuncs",
+	"nethttp":    "github.com/sashlimit/sash/nethttp",
+	"sashchi":    "github.com/sashlimit/sash/chi",
+	"sashgin":    "github.com/sashlimit/sash/gin",
+	"sashecho":   "github.com/sashlimit/sash/echo",
+	"chi":        "github.com/go-chi/chi/v5",
+	"gin":        "github.com/gin-gonic/gin",
+	"echo":       "github.com/labstack/echo/v4",
+	"middleware": "github.com/labstack/echo/v4/middleware",
+	"redis":      "github.com/redis/go-redis/v9",
+	"context":    "context",
+	"http":       "net/http",
+	"httputil":   "net/http/httputil",
+	"json":       "encoding/json",
+	"log":        "log",
+	"netip":      "net/netip",
+	"slog":       "log/slog",
+	"strings":    "strings",
+	"time":       "time",
+}
+
+// given is what the snippets of every page may use, and of each page.
+var given = map[string]string{
+	"": `var api, search, login *core.Limiter
+var known func(ctx context.Context, key string) (bool, error)
+`,
+	"nethttp.md": `var mux *http.ServeMux
+var proxy *httputil.ReverseProxy
+var hello, searchHandler, loginHandler http.HandlerFunc
+var corsHandler func(http.Handler) http.Handler
+`,
+	"chi.md": `var r chi.Router
+var hello, searchHandler, loginHandler http.HandlerFunc
+var corsHandler func(http.Handler) http.Handler
+`,
+	"gin.md": `var r *gin.Engine
+var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
+`,
+	"echo.md": `var e *echo.Echo
+var hello, searchHandler, loginHandler echo.HandlerFunc
+var auth echo.MiddlewareFunc
+`,
+	"migration.md": `var r chi.Router
+var mux *http.ServeMux
+var rdb *redis.Client
+var engine *gin.Engine
+var e *echo.Echo
+var handler http.Handler
+var loginHandler http.HandlerFunc
+var byUser func(*http.Request) (string, error)
+`,
+}
+
+var (
+	blocks   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	fences   = regexp.MustCompile("(?m)^```(.*)$")
+	declared = regexp.MustCompile(`(?m)^(\w+)(?:, err)? :=`)
+	uses     = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+)
+
+// source makes a file of a snippet: a whole file is one already, and anything
+// else is what stands in a function.
+func source(page, snippet string) string {
+	if strings.HasPrefix(snippet, "package ") || strings.Contains(snippet, "\npackage ") {
+		return snippet
+	}
+	body := given[""] + given[page] + "func _() {\n" + snippet
+	for _, name := range declared.FindAllStringSubmatch(snippet, -1) {
+		body += "_ = " + name[1] + "\n" // what a page declares to be used elsewhere
+	}
+	body += "}\n"
+	var b strings.Builder
+	b.WriteString("package snippet\n\nimport (\n")
+	seen := map[string]bool{}
+	for _, use := range uses.FindAllStringSubmatch(body, -1) {
+		path, ok := imports[use[1]]
+		if ok && !seen[use[1]] {
+			seen[use[1]] = true
+			fmt.Fprintf(&b, "\t%s %q\n", use[1], path)
+		}
+	}
+	return b.String() + ")\n\n" + body
+}
+
+// Every block of Go compiles and passes vet, but those fenced as "go before",
+// which show other libraries. The snippets are the packages of a module beside
+// this one, so nothing is written here.
+func TestSnippets(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(err, pages)
+	}
+	dir := t.TempDir()
+	writeModule(t, dir)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, fence := range fences.FindAllStringSubmatch(string(text), -1) {
+			if info := fence[1]; i%2 == 0 && info != "go" && info != "go before" && info != "sh" && info != "http" {
+				t.Errorf("%s: a block is fenced as %q: use go, go before, sh or http", page, info)
+			}
+		}
+		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+			snippet := filepath.Join(dir, strings.TrimSuffix(page, ".md")+strconv.Itoa(i+1))
+			if err := os.Mkdir(snippet, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(snippet, "snippet.go"), source(page, block[1]))
+		}
+	}
+	vet := exec.Command("go", "vet", "./...")
+	vet.Dir = dir
+	if out, err := vet.CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}
+
+// writeModule makes dir a module that sees this one as it is here, and the same
+// versions of everything else.
+func writeModule(t *testing.T, dir string) {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "go.mod" {
+			const module = "github.com/sashlimit/sash"
+			_, rest, _ := strings.Cut(string(text), "\n") // after the module line
+			text = []byte("module snippets\n" + rest + "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n")
+		}
+		write(t, filepath.Join(dir, name), string(text))
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var links = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+
+// Links to files of this repository lead somewhere.
+func TestLinks(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range links.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.FromSlash(link[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package sashecho limits the requests of an [echo] server.
+//
+//	e := echo.New()
+//	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
+//	e.POST("/login", loginHandler, sashecho.Middleware(login, keyfuncs.RemoteIP))
+//
+// Everything is decided by package nethttp, whose options all work here and
+// whose package comment says what a client sees. This package adds key functions,
+// refusals and a skipper that take an echo.Context, and the label for the
+// observer: the route's pattern, c.Path(), which is empty in Pre and where no
+// route matches.
+//
+// # Which path SkipPaths compares
+//
+// The request's, whole: echo does not change the path in groups. A guard in
+// e.Group("/admin") skips "/admin/health", not "/health". Middleware that
+// rewrites the path, and http.StripPrefix around the server, do change it, and a
+// guard behind them compares what is left.
+//
+// # What is counted
+//
+// A guard in Pre or Use counts every request, also those that end as 404 or 405.
+// One in a group counts the requests of the group's routes and, since echo
+// registers routes of its own for that, those under the group's prefix for which
+// there is no route; one that is given to a route counts that route alone.
+//
+// echo's own c.RealIP() believes everybody's X-Forwarded-For unless the server
+// has an IPExtractor; the key functions of package keyfuncs do not use it.
+package sashecho
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// Middleware returns a middleware for Pre, Use, groups and routes that asks
+// limiter about each request, under the name that key gives to its client; see
+// package keyfuncs. A refused request reaches neither the handler nor later
+// middleware.
+//
+// It panics on wrong arguments: while the program starts, never at request time.
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...nethttp.Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+	}
+	return MiddlewareBy(limiter, func(c echo.Context) (string, error) { return key(c.Request()) }, opts...)
+}
+
+// MiddlewareBy is [Middleware] with a key function that reads echo's context:
+// what an earlier middleware has stored in it, or a parameter of the route. As
+// in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
+// refuses the request with 400, and any other error with 500.
+func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error), opts ...nethttp.Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("sash: the key function is nil: give a func(echo.Context) (string, error)")
+	}
+	own := settings{skip: func(echo.Context) bool { return false }}
+	decider, err := nethttp.NewDeciderFor(&own, limiter, opts...)
+	if err != nil {
+		panic(err)
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if own.skip(c) {
+				return next(c)
+			}
+			d := decider.Decide(c.Response(), c.Request(), c.Path(), func() (string, error) { return key(c) })
+			switch {
+			case d.Allowed:
+				return next(c)
+			case own.refuse != nil:
+				if err := own.refuse(c, d); err != nil || c.Response().Committed {
+					return err
+				}
+			}
+			decider.Refuse(c.Response(), c.Request(), d)
+			return nil
+		}
+	}
+}
+
+// settings are what the options of this package change.
+type settings struct {
+	refuse func(echo.Context, core.Decision) error
+	skip   func(echo.Context) bool
+}
+
+// WithRefusal sets what answers a refused request, in echo's own way, instead of
+// nethttp.Refuse; it goes before nethttp.WithRefusal. It writes the response, or
+// returns an error for the server's HTTPErrorHandler, such as
+// echo.NewHTTPError(nethttp.Status(d)); if it does neither, the refusal is
+// written as without it. The limit fields, Retry-After and Cache-Control are set.
+// d.Err may quote the client's input: log it, do not send it.
+func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Option {
+	return nethttp.AdapterOption(func(own *settings) error {
+		if refuse == nil {
+			return errors.New("sash: sashecho.WithRefusal(nil): give a func(echo.Context, core.Decision) error, or leave the option out for nethttp.Refuse")
+		}
+		own.refuse = refuse
+		return nil
+	})
+}
+
+// WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
+// for example, returns true: they touch no store and get no fields. Several of
+// them, and nethttp's Skip and SkipPaths, add up.
+func WithSkipper(skip func(echo.Context) bool) nethttp.Option {
+	return nethttp.AdapterOption(func(own *settings) error {
+		if skip == nil {
+			return errors.New("sash: sashecho.WithSkipper(nil): give a func(echo.Context) bool, or leave the option out")
+		}
+		before := own.skip
+		own.skip = func(c echo.Context) bool { return before(c) || skip(c) }
+		return nil
+	})
+}

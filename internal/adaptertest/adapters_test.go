@@ -1,0 +1,75 @@
+package adaptertest
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sashlimit/sash"
+
+// Whoever uses one framework compiles no other, and no store but his own.
+func TestDependencies(t *testing.T) {
+	roots := map[string]string{"chi": "github.com/go-chi/", "gin": "github.com/gin-gonic/", "echo": "github.com/labstack/"}
+	for name, own := range roots {
+		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/"+name).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		found := false
+		for _, p := range strings.Fields(string(out)) {
+			found = found || strings.HasPrefix(p, own)
+			for _, other := range append([]string{"redis", "memstore", "redisstore", "echo/v4/middleware"}, roots["chi"], roots["gin"], roots["echo"]) {
+				if other != own && strings.Contains(p, other) {
+					t.Errorf("%s compiles %s", name, p)
+				}
+			}
+			if name == "chi" && !strings.HasPrefix(p, own) && !strings.HasPrefix(p, module+"/") {
+				t.Errorf("chi compiles %s", p)
+			}
+		}
+		if !found {
+			t.Errorf("%s does not compile its own framework: is the list right?", name)
+		}
+	}
+}
+
+// An adapter has fewer than 80 lines of code: what decides is in nethttp.
+func TestSize(t *testing.T) {
+	for _, name := range []string{"chi", "gin", "echo"} {
+		files, err := filepath.Glob("../../" + name + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatal(err, files)
+		}
+		lines := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A line is one of code if a token begins on it.
+			set := token.NewFileSet()
+			var s scanner.Scanner
+			s.Init(set.AddFile(file, -1, len(source)), source, nil, 0)
+			code := map[int]bool{}
+			for {
+				at, what, _ := s.Scan()
+				if what == token.EOF {
+					break
+				}
+				code[set.Position(at).Line] = true
+			}
+			lines += len(code)
+		}
+		if lines < 20 || lines >= 80 {
+			t.Errorf("%s has %d lines of code", name, lines)
+		}
+	}
+}
