@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
 )
 
 const (
@@ -101,13 +103,12 @@ func isReply(err error) bool {
 // the server is back, it tries with a real decision, one at a time, which the
 // caller does not wait for: the policy answers at once, as it does for the
 // others, and the outcome is for those who come later.
-func guarded(ctx context.Context, b *breaker, call func(context.Context) (any, error)) (any, error) {
-	trying := b.State() == gobreaker.StateHalfOpen
+func guarded(ctx context.Context, b *breaker, call func(context.Context) (string, error)) (string, error) {
 	done, err := b.Allow()
 	if err != nil {
-		return nil, errOpen
+		return "", errOpen
 	}
-	if !trying {
+	if b.State() != gobreaker.StateHalfOpen {
 		reply, err := call(ctx)
 		done(err)
 		return reply, err
@@ -117,14 +118,10 @@ func guarded(ctx context.Context, b *breaker, call func(context.Context) (any, e
 		timeout = time.Until(deadline)
 	}
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, core.ErrTimeout)
 		defer cancel()
 		_, err := call(ctx)
-		var callers errCaller
-		if errors.As(err, &callers) { // here the context is ours
-			err = callers.error
-		}
 		done(err)
 	}()
-	return nil, errOpen
+	return "", errOpen
 }

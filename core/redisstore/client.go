@@ -51,16 +51,26 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// eval runs a script by its hash, and by its source if the server does not
-// know it: then it has not run, so that is no repetition. key is one of its keys.
+// eval runs a script through the breaker of the server that holds key, which is
+// one of its keys.
 func (c *client) eval(ctx context.Context, key string, args []any, source string) (string, error) {
-	reply, err := guarded(ctx, c.breaker(ctx, key), func(ctx context.Context) (any, error) {
-		reply, err := c.send(ctx, key, args)
-		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = c.send(ctx, key, append([]any{"eval", source}, args[2:]...))
-		}
-		return reply, err
+	return guarded(ctx, c.breaker(ctx, key), func(ctx context.Context) (string, error) {
+		return c.evalNow(ctx, key, args, source)
 	})
+}
+
+// evalNow runs a script by its hash, and by its source if the server does not
+// know it: then it has not run, so that is no repetition.
+func (c *client) evalNow(ctx context.Context, key string, args []any, source string) (string, error) {
+	reply, err := c.send(ctx, key, args)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		args = append([]any{"eval", source}, args[2:]...)
+		reply, err = c.send(ctx, key, args)
+	}
+	// While a slot moves, some keys are here and some there; nothing has run.
+	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
+		reply, err = c.send(ctx, key, args)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +131,24 @@ func (c *client) send(ctx context.Context, key string, args []any) (any, error) 
 		}
 		return r.reply, r.err
 	case <-ctx.Done():
-		return nil, ended(ctx)
+		err := ended(ctx)
+		if c.cluster != nil && !isCallers(err) {
+			c.cluster.ReloadState(context.WithoutCancel(ctx)) // see learn; the call itself may go on for seconds
+		}
+		return nil, err
+	}
+}
+
+// rest waits, and says whether ctx lasts for longer than that.
+func rest(ctx context.Context, pause time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 2*pause {
+		return false
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
@@ -17,6 +19,7 @@ type counts struct {
 	store    *Store
 	rule     core.Rule
 	script   script
+	batches  *batches // nil where each request must be sent by itself
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
 }
@@ -51,27 +54,39 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 	return d, err
 }
 
-// ask has the script decide.
+// ask has the script decide. On a single server that answers, it decides
+// together what waits together.
 func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+	if c.batches != nil && c.batches.breaker.State() == gobreaker.StateClosed {
+		return c.batches.decide(ctx, c, key, cost, charge)
+	}
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
 	args = c.keys(args, key)
+	args = c.arguments(args, cost, charge)
+	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
+	if err != nil {
+		return core.Decision{}, err
+	}
+	now, rest, err := readTime(reply)
+	if err != nil {
+		return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
+	}
+	d, _, err := c.read(rest, now, cost, charge)
+	if err != nil {
+		err = fmt.Errorf("%w: %q", err, reply)
+	}
+	return d, err
+}
+
+// arguments appends the script's arguments for one request.
+func (c *counts) arguments(dst []any, cost int64, charge bool) []any {
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(cost, core.MaxCounterRequests+1)
 	if !charge {
 		n = -n
 	}
-	args = append(args, strconv.FormatInt(n, 10))
-	args = append(args, c.args...)
-	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
-	if err != nil {
-		return core.Decision{}, err
-	}
-	d, err := c.read(reply, cost, charge)
-	if err != nil {
-		return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
-	}
-	return d, nil
+	return append(append(dst, strconv.FormatInt(n, 10)), c.args...)
 }
 
 // Reset implements [core.Counts]. This process believes it at once, others
@@ -93,31 +108,40 @@ var (
 // was a peek; the next request is counted again.
 var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
 
-// read turns what the script saw into what it decided. The arithmetic is the
-// same as in memory; see decide.lua for the reply.
-func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, error) {
-	var ok [3]bool
-	var seconds, micros, ahead int64
-	seconds, reply, ok[0] = number(reply)
-	micros, reply, ok[1] = number(skip(reply))
-	reply = skip(reply)
-	if !ok[0] || !ok[1] || reply == "" {
-		return core.Decision{}, errReply
+// readTime reads the server's time, with which a reply begins.
+func readTime(reply string) (now int64, rest string, err error) {
+	seconds, rest, ok := number(reply)
+	micros, rest, ok2 := number(skip(rest))
+	if !ok || !ok2 {
+		return 0, "", errReply
+	}
+	return seconds*1_000_000 + micros, skip(rest), nil
+}
+
+// read turns what the script saw of one request into what it decided, and
+// returns the rest of the reply; see decide.lua. The arithmetic is the same as
+// in memory. Only after errReply is it not known where the rest begins.
+func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, rest string, err error) {
+	if reply == "" {
+		return d, "", errReply
 	}
 	verdict := reply[0]
-	reply = reply[1:]
-	switch verdict {
-	case 'F':
-		return core.Decision{}, ErrForeign
-	case 'E':
-		return core.Decision{}, errors.New(strings.TrimSuffix(reply, "\n"))
+	if verdict == 'F' || verdict == 'E' {
+		text, rest, ok := strings.Cut(reply[1:], "\n")
+		switch {
+		case !ok:
+			return d, "", errReply
+		case verdict == 'F':
+			return d, rest, fmt.Errorf("%w: %s", ErrForeign, text)
+		}
+		return d, rest, errors.New(text)
 	}
-	ahead, reply, ok[0] = number(reply)
-	if !ok[0] || reply == "" {
-		return core.Decision{}, errReply
+	var ok [3]bool
+	ahead, reply, found := number(reply[1:])
+	if !found || reply == "" {
+		return d, "", errReply
 	}
 	reply = skip(reply)
-	now := seconds*1_000_000 + micros
 	stamp := now + ahead
 
 	var binding int
@@ -131,13 +155,13 @@ func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, err
 			f.Oldest, reply, ok[1] = entry(reply, now)
 			f.Leaver, reply, ok[2] = entry(reply, now)
 			if !ok[0] || !ok[1] || !ok[2] {
-				return core.Decision{}, errReply
+				return d, "", errReply
 			}
 			v = f.Decide(limit, now, stamp, cost)
 		} else {
 			var counter window.Counter
 			if counter, reply, ok[0] = readCounter(reply); !ok[0] {
-				return core.Decision{}, errReply
+				return d, "", errReply
 			}
 			v = counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
 		}
@@ -145,11 +169,8 @@ func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, err
 			binding, judged = i, v
 		}
 	}
-	if reply != "" {
-		return core.Decision{}, errReply
-	}
 	if judged.Admitted != (verdict == '1') {
-		return core.Decision{}, errDisagree
+		return d, reply, errDisagree
 	}
 	when := now
 	if judged.Admitted && charge && cost > 0 {
@@ -162,7 +183,7 @@ func (c *counts) read(reply string, cost int64, charge bool) (core.Decision, err
 		ResetAfter: duration(judged.ResetAfter),
 		RetryAfter: duration(judged.RetryAfter),
 		At:         time.UnixMicro(when),
-	}, nil
+	}, reply, nil
 }
 
 func skip(s string) string { return strings.TrimPrefix(s, " ") }

@@ -9,7 +9,7 @@
 -- ARGV     for each request its cost, negative to answer without counting, and
 --          then for each limit its window in microseconds and its requests
 -- Returns  TIME as 'seconds microseconds', and for each request
---            either 'F', the key that held what is not ours, and a space
+--            either 'F', the key that held what is not ours, and a newline
 --            or     'E', an error of Redis, and a newline
 --            or     '1' or '0' (admitted by all), how far the newest count is
 --                   ahead of TIME, a space, and for each limit what it was
@@ -254,7 +254,7 @@ for key = 1, #KEYS, @limits do
       call('DEL', broken)
       written = true
     end
-    replies = replies .. 'F' .. broken .. ' '
+    replies = replies .. 'F' .. broken .. '\n'
   elseif failed then
     replies = replies .. 'E' .. string.gsub(failed, '\n', ' ') .. '\n'
   else

@@ -70,10 +70,11 @@ func suffix(l core.Limit) string {
 	return s
 }
 
-// checkPrefix refuses braces: the first pair in a key decides its slot.
+// checkPrefix refuses braces, since the first pair in a key decides its slot,
+// and newlines, which end a key in the script's reply.
 func checkPrefix(prefix string) error {
-	if prefix == "" || len(prefix) > 128 || strings.ContainsAny(prefix, "{}") {
-		return fmt.Errorf("sash: redisstore.WithPrefix(%q): give 1 to 128 bytes without braces, such as \"sash\"", prefix)
+	if prefix == "" || len(prefix) > 128 || strings.ContainsAny(prefix, "{}\n") {
+		return fmt.Errorf("sash: redisstore.WithPrefix(%q): give 1 to 128 bytes without braces and newlines, such as \"sash\"", prefix)
 	}
 	return nil
 }

@@ -71,8 +71,19 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply string, cost int64) {
 		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
 			c := counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1).Using(a)}}}
-			if d, err := c.read(reply, max(cost, 0), true); err == nil && d.Allowed != (reply[0] == '1') {
-				t.Fatalf("%q: %+v", reply, d)
+			now, rest, err := readTime(reply)
+			if err != nil {
+				return
+			}
+			for rest != "" {
+				d, after, err := c.read(rest, now, max(cost, 0), true)
+				if err == nil && d.Allowed != (rest[0] == '1') {
+					t.Fatalf("%q: %+v", rest, d)
+				}
+				if len(after) >= len(rest) {
+					t.Fatalf("%q: read nothing", rest)
+				}
+				rest = after
 			}
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,6 +25,8 @@ type Store struct {
 	client  client
 	denials *denials
 	prefix  string
+	mu      sync.Mutex
+	batches map[string]*batches   // by script; on a single server
 	owned   redis.UniversalClient // closed by Close; nil if the client is the user's
 	err     error                 // of a constructor; Bind returns it
 }
@@ -122,5 +125,25 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 		c.args = append(c.args, strconv.FormatInt(l.Window.Microseconds(), 10), strconv.FormatInt(l.Requests, 10))
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
+	c.batches = s.batchesFor(c.script)
 	return c, nil
+}
+
+// batchesFor is where requests wait that are decided by the same script, or nil
+// unless all keys are on one server: on a cluster a script has keys of one slot.
+func (s *Store) batchesFor(script script) *batches {
+	if s.client.single == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.batches == nil {
+		s.batches = map[string]*batches{}
+	}
+	b := s.batches[script.sha]
+	if b == nil {
+		b = &batches{client: &s.client, breaker: s.client.breakers.get(""), script: script}
+		s.batches[script.sha] = b
+	}
+	return b
 }

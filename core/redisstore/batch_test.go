@@ -1,0 +1,160 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// together makes requests while the server is paused, so that all but the
+// first few wait for each other, and returns what each was answered.
+func together(t *testing.T, server *redistest.Server, requests []func() core.Decision) []core.Decision {
+	t.Helper()
+	server.Pause()
+	answers := make([]core.Decision, len(requests))
+	var started, finished sync.WaitGroup
+	for i, request := range requests {
+		started.Add(1)
+		finished.Go(func() {
+			started.Done()
+			answers[i] = request()
+		})
+	}
+	started.Wait()
+	server.Resume()
+	finished.Wait()
+	return answers
+}
+
+// TestBatchKeepsRequestsApart: in one batch a foreign value, a caller who has
+// left, different rules, costs and a peek touch nobody but themselves.
+func TestBatchKeepsRequestsApart(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	store := redisstore.New(rdb)
+	limiter := func(name string, n int64) *core.Limiter {
+		return core.Must(core.New(core.Config{Name: name, Store: store, Limits: []core.Limit{core.PerHour(n)}, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	}
+	a, b := limiter("a", 100), limiter("b", 50)
+	if d := a.Allow(ctx, "warm up"); d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	rdb.Set(ctx, "sash:{a//foreign}:l1h0m0s", "text", 0)
+	left, leave := context.WithCancel(ctx)
+	defer leave()
+	var requests []func() core.Decision
+	add := func(request func() core.Decision) { requests = append(requests, request) }
+	for i := range 40 {
+		key := fmt.Sprint("client ", i)
+		add(func() core.Decision { return a.Allow(ctx, key) })
+		add(func() core.Decision { return b.AllowN(ctx, key, 7) })
+		switch i {
+		case 20:
+			add(func() core.Decision { return a.Allow(ctx, "foreign") })
+		case 21:
+			add(func() core.Decision { leave(); return a.Allow(left, "left") })
+		case 22:
+			add(func() core.Decision { return a.AllowN(ctx, "too much", 101) })
+		case 23:
+			add(func() core.Decision { return a.Peek(ctx, "peek") })
+		}
+	}
+	rdb.ConfigResetStat(ctx)
+	var foreign, gone int
+	for _, d := range together(t, server, requests) {
+		switch {
+		case errors.Is(d.Err, redisstore.ErrForeign):
+			foreign++
+		case errors.Is(d.Err, context.Canceled):
+			gone++
+		case d.Err != nil:
+			t.Errorf("%+v", d)
+		case d.RetryAfter == core.Never:
+			if d.Limit.Requests != 100 || d.Remaining != 100 {
+				t.Errorf("too much: %+v", d)
+			}
+		case !d.Allowed || d.Limit.Requests == 100 && d.Remaining != 99 || d.Limit.Requests == 50 && d.Remaining != 43:
+			t.Errorf("%+v", d)
+		}
+	}
+	if foreign != 1 || gone != 1 {
+		t.Errorf("%d foreign values and %d callers who left, want one each", foreign, gone)
+	}
+	if n := calls(t, rdb, "evalsha"); n > len(requests)/2 {
+		t.Errorf("%d requests that waited together took %d scripts", len(requests), n)
+	}
+	for key, want := range map[string]int64{"foreign": 100, "left": 100, "too much": 100, "peek": 100, "client 7": 99} {
+		if d := a.AllowN(ctx, key, 0); d.Err != nil || d.Remaining != want {
+			t.Errorf("%s afterwards: %+v, want %d remaining", key, d, want)
+		}
+	}
+}
+
+// TestBatchOneClient: requests of one client in one batch are decided one after
+// the other.
+func TestBatchOneClient(t *testing.T) {
+	server := redistest.Start(t)
+	l := core.Must(core.New(core.Config{Store: redisstore.New(server.Client(t)), Limits: []core.Limit{core.PerHour(10), core.PerDay(1000).Using(core.SlidingCounter)}, Timeout: 20 * time.Second}))
+	if d := l.AllowN(ctx, "k", 0); d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	requests := make([]func() core.Decision, 60)
+	for i := range requests {
+		requests[i] = func() core.Decision { return l.Allow(ctx, "k") }
+	}
+	remaining := map[int64]int{}
+	refused := 0
+	for _, d := range together(t, server, requests) {
+		if d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		if !d.Allowed {
+			refused++
+			continue
+		}
+		remaining[d.Remaining]++
+	}
+	if refused != 50 || len(remaining) != 10 {
+		t.Errorf("%d refused, admitted with %v remaining; want 50, and each of 9 to 0", refused, remaining)
+	}
+}
+
+// TestBatchCrossSlot: where a server takes no keys of several slots, requests
+// go one by one, and none is lost.
+func TestBatchCrossSlot(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0)
+	server := cluster.Servers[0]
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l := core.Must(core.New(core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	var requests []func() core.Decision
+	for i := 0; len(requests) < 30; i++ {
+		if key := fmt.Sprint("client ", i); cluster.MasterOf("sash:{//client%20"+fmt.Sprint(i)+"}:l1h0m0s") == server {
+			if len(requests) == 0 {
+				if d := l.AllowN(ctx, key, 0); d.Err != nil {
+					t.Fatal(d.Err)
+				}
+			}
+			requests = append(requests, func() core.Decision { return l.Allow(ctx, key) })
+		}
+	}
+	for range 2 {
+		for _, d := range together(t, server, requests) {
+			if d.Err != nil || !d.Allowed {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+	if d := requests[0](); d.Remaining != 7 {
+		t.Errorf("charged more or less than once each: %+v", d)
+	}
+}
