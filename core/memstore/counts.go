@@ -21,12 +21,8 @@ var (
 
 type limit struct {
 	core.Limit
-	window window.Limit
-	ident  uint32
-}
-
-func newLimit(l core.Limit, ident uint32) limit {
-	return limit{l, window.Limit{N: l.Requests, W: l.Window.Microseconds()}, ident}
+	window       window.Limit
+	ident, bound uint32
 }
 
 // Immediate implements [core.Immediate].
@@ -81,8 +77,8 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (core.Dec
 		f := found{slot: sh.find(h, l.ident)}
 		if f.slot >= 0 {
 			s := sh.slot(f.slot)
-			if s.limit != l.Requests {
-				s.limit = l.Requests
+			if s.bound != l.bound {
+				s.bound = l.bound
 				sh.victims = victims{} // who may go has changed
 				c.store.stuck.Store(0)
 			}

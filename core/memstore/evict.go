@@ -80,14 +80,14 @@ func (sh *shard) tag(i int) uint32 { return uint32(sh.slot(i).hash[1] >> 32) }
 func (sh *shard) appraise(i int, now int64) victim {
 	s := sh.slot(i)
 	v := victim{slot: int32(i), tag: sh.tag(i)}
-	limit := window.Limit{N: s.limit, W: s.window}
+	limit := sh.bounds.of(s)
 	decide := func(cost int64) window.Verdict {
-		if s.isLog {
+		if limit.isLog {
 			l := sh.log(i)
-			return l.Facts(limit, now, cost).Decide(limit, now, now, cost)
+			return l.Facts(limit.Limit, now, cost).Decide(limit.Limit, now, now, cost)
 		}
-		stamp := max(now, s.counter().Start(s.window))
-		return s.counter().At(stamp, s.window).Decide(limit, now, stamp, cost)
+		stamp := max(now, s.counter().Start(limit.W))
+		return s.counter().At(stamp, limit.W).Decide(limit.Limit, now, stamp, cost)
 	}
 	if next := decide(1); !next.Admitted {
 		v.used, v.from = 1, now+next.RetryAfter
@@ -181,7 +181,7 @@ func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from 
 // whether there was any; else it lists who goes next.
 func (sh *shard) listVictims(s *Store, now int64) (freed bool) {
 	for i := sh.n - 1; i >= 0; i-- {
-		if sh.slot(i).over(now) {
+		if sh.over(sh.slot(i), now) {
 			sh.remove(s, i)
 			freed = true
 		}

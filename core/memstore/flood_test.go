@@ -22,7 +22,7 @@ const (
 )
 
 // fits is more than how many clients under one limit a store of that size holds.
-func fits(size int) int { return size / 100 }
+func fits(size int) int { return size / 80 }
 
 // TestFloodOfFreshKeys sends ten times as many clients as fit, each with one
 // request. Neither the store's own count nor the heap may pass the bound, no

@@ -1,10 +1,11 @@
 package memstore
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
-	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
@@ -20,6 +21,7 @@ type shard struct {
 	hand   int // where sweep looks next
 
 	victims victims // who goes next when the store is full; see evict.go
+	bounds  *bounds // of the store
 
 	_ [64]byte // keeps a neighbour's lock out of the cache line
 }
@@ -27,12 +29,37 @@ type shard struct {
 // slot is one client under one limit. Without pointers: the garbage collector
 // does not look into slots.
 type slot struct {
-	hash   hash
-	limit  int64    // Requests when last decided, to tell who is at the limit
-	window int64    // microseconds
-	state  [3]int64 // of a counter: index, previous, current; of a log: head and length, base, newest stamp
-	ident  uint32
-	isLog  bool
+	hash  hash
+	state [3]int64 // of a counter: index, previous, current; of a log: head and length, base, newest stamp
+	ident uint32   // whose count it is
+	bound uint32   // what it was last held against, a number in bounds
+}
+
+// bound is what a slot is held against. Limits of one ident differ in N alone.
+type bound struct {
+	window.Limit
+	isLog bool
+}
+
+// bounds numbers the bounds that a store has met. It grows while rules are
+// bound, and is read without a lock.
+type bounds struct{ list atomic.Pointer[[]bound] }
+
+func (b *bounds) of(s *slot) bound { return (*b.list.Load())[s.bound] }
+
+// number returns the number of one, which it adds if it is new. Not for
+// concurrent use.
+func (b *bounds) number(one bound) uint32 {
+	var list []bound
+	if old := b.list.Load(); old != nil {
+		list = *old
+	}
+	if i := slices.Index(list, one); i >= 0 {
+		return uint32(i)
+	}
+	list = append(slices.Clone(list), one)
+	b.list.Store(&list)
+	return uint32(len(list) - 1)
 }
 
 const (
@@ -84,11 +111,12 @@ func (sh *shard) setLog(i int, l window.Log, newest int64) {
 
 // over says whether nothing is left of a slot, so that it can be forgotten
 // without anybody noticing.
-func (s *slot) over(now int64) bool {
-	if s.isLog {
-		return s.newest() <= now-s.window
+func (sh *shard) over(s *slot, now int64) bool {
+	b := sh.bounds.of(s)
+	if b.isLog {
+		return s.newest() <= now-b.W
 	}
-	return s.counter().Over(now, s.window)
+	return s.counter().Over(now, b.W)
 }
 
 func home(h hash, ident uint32) uint64 { return h[0] ^ uint64(ident)*0x9e3779b97f4a7c15>>32 }
@@ -170,7 +198,7 @@ func (sh *shard) point(h hash, ident uint32, i int) {
 func (sh *shard) insert(h hash, l *limit) int {
 	i := sh.n
 	sh.n++
-	*sh.slot(i) = slot{hash: h, limit: l.Requests, window: l.window.W, ident: l.ident, isLog: l.Algorithm == core.SlidingLog}
+	*sh.slot(i) = slot{hash: h, ident: l.ident, bound: l.bound}
 	sh.point(h, l.ident, i)
 	sh.note(i)
 	return i
@@ -241,13 +269,13 @@ func (sh *shard) sweep(s *Store, now int64) {
 	if sh.hand >= sh.n {
 		sh.hand = 0
 	}
-	if at := sh.slot(sh.hand); at.over(now) {
+	if at := sh.slot(sh.hand); sh.over(at, now) {
 		sh.remove(s, sh.hand) // and look next at what has moved here
 		return
-	} else if at.isLog && len(*sh.ring(sh.hand)) > 8 {
+	} else if len(*sh.ring(sh.hand)) > 8 {
 		l := sh.log(sh.hand)
 		before := ringBytes(&l)
-		l.Expire(now - at.window)
+		l.Expire(now - sh.bounds.of(at).W)
 		l.Shrink()
 		s.reserve(ringBytes(&l) - before)
 		sh.setLog(sh.hand, l, at.newest())

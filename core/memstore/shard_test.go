@@ -50,10 +50,10 @@ func (s *Store) audit() error {
 			if len(s.shards) > 1 && s.shard(at.hash) != sh {
 				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
 			}
-			if !at.isLog && ring != nil {
+			if !sh.bounds.of(at).isLog && ring != nil {
 				return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
 			}
-			if l := sh.log(i); at.isLog && l.Len > 0 && l.Newest() != at.newest() {
+			if l := sh.log(i); sh.bounds.of(at).isLog && l.Len > 0 && l.Newest() != at.newest() {
 				return fmt.Errorf("shard %d: the newest stamp of slot %d is %d, kept as %d", number, i, l.Newest(), at.newest())
 			}
 		}
@@ -95,6 +95,8 @@ func TestTable(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := New()
+		one := window.Limit{N: 1, W: 1}
+		number := s.bounds.number(bound{Limit: one})
 		sh := &s.shards[0]
 		model := map[entry]int64{}
 		var entries []entry
@@ -114,7 +116,7 @@ func TestTable(t *testing.T) {
 				if lacks := sh.grow(s, 1, 0); !lacks.none() {
 					t.Fatalf("step %d: lacks %+v", step, lacks)
 				}
-				l := limit{Limit: core.PerHour(1).Using(core.SlidingCounter), window: window.Limit{N: 1, W: 1}, ident: e.ident}
+				l := limit{Limit: core.PerHour(1).Using(core.SlidingCounter), window: one, ident: e.ident, bound: number}
 				i := sh.insert(e.hash, &l)
 				sh.slot(i).state[0] = int64(step)
 				model[e] = int64(step)
@@ -160,7 +162,7 @@ func TestTable(t *testing.T) {
 func (s *Store) auditTable(sh *shard) error {
 	alone := &Store{max: s.max, shards: make([]shard, 1)}
 	own := &alone.shards[0]
-	own.index, own.n, own.chunks = sh.index, sh.n, sh.chunks
+	own.index, own.n, own.chunks, own.bounds = sh.index, sh.n, sh.chunks, sh.bounds
 	alone.used.Store(s.used.Load() - int64(len(s.shards)-1)*shardBytes)
 	return alone.audit()
 }

@@ -171,7 +171,7 @@ func (l *Log) Grown(cost int64) int {
 	if l.Len < room {
 		return len(l.Ring)
 	}
-	return words * int(l.Len+l.Len/4+1)
+	return words * int(l.Len+max(2, l.Len/8))
 }
 
 // Push counts cost units at stamp, which is not before Newest. The ring grows
@@ -196,7 +196,7 @@ func (l *Log) Push(stamp, cost int64) {
 func (l *Log) Shrink() {
 	const small = 8 // words that are not worth an allocation
 	if len(l.Ring) > small && l.Len < l.room()/4 {
-		words := int(l.Len + l.Len/4 + 1)
+		words := int(l.Len + max(2, l.Len/8))
 		if l.paired() {
 			words *= 2
 		}
