@@ -23,8 +23,9 @@ type client struct {
 
 	// Of a cluster: whether its map of slots has been loaded. Before, asking
 	// for a key's master may wait for the network.
-	cluster *redis.ClusterClient
-	mapped  atomic.Bool
+	cluster   *redis.ClusterClient
+	mapped    atomic.Bool
+	pipelines pipelines
 
 	// Of a single server: the same client with read and write timeouts of 2^i
 	// milliseconds, made when first needed. They share one pool.

@@ -54,29 +54,49 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 	return d, err
 }
 
-// ask has the script decide. On a single server that answers, it decides
-// together what waits together.
+// ask has the script decide, together with what waits for the same server, if
+// that answers.
 func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	if c.batches != nil && c.batches.breaker.State() == gobreaker.StateClosed {
-		return c.batches.decide(ctx, c, key, cost, charge)
+	if c.batches != nil {
+		if c.batches.breaker.State() == gobreaker.StateClosed {
+			return c.batches.decide(ctx, c, key, cost, charge)
+		}
+	} else if p := c.store.client.pipeline(ctx, c.keys(nil, key)[0].(string)); p != nil && p.breaker.State() == gobreaker.StateClosed {
+		return p.decide(ctx, c, key, cost, charge)
 	}
-	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
-	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
-	args = c.keys(args, key)
-	args = c.arguments(args, cost, charge)
+	return c.askAlone(ctx, key, cost, charge)
+}
+
+// askAlone has the script decide one request.
+func (c *counts) askAlone(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+	args := c.command(key, cost, charge)
 	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
+	return c.readAlone(reply, cost, charge)
+}
+
+// command is the script's call for one request.
+func (c *counts) command(key string, cost int64, charge bool) []any {
+	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
+	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
+	return c.arguments(c.keys(args, key), cost, charge)
+}
+
+// readAlone reads the script's reply to one request.
+func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision, error) {
 	now, rest, err := readTime(reply)
-	if err != nil {
-		return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
+	if err == nil {
+		var d core.Decision
+		if d, rest, err = c.read(rest, now, cost, charge); err == nil && rest == "" {
+			return d, nil
+		}
 	}
-	d, _, err := c.read(rest, now, cost, charge)
-	if err != nil {
-		err = fmt.Errorf("%w: %q", err, reply)
+	if err == nil {
+		err = errReply
 	}
-	return d, err
+	return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
 }
 
 // arguments appends the script's arguments for one request.

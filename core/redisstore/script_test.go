@@ -37,10 +37,9 @@ func clocked(t *testing.T, limits []core.Limit) script {
 func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
 	t.Helper()
 	at := *c
-	at.batches = nil
 	at.script = clocked(t, c.rule.Limits)
 	at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-	d, err := at.ask(ctx, key, cost, charge)
+	d, err := at.askAlone(ctx, key, cost, charge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,11 +343,10 @@ func TestScriptForeignEntryInside(t *testing.T) {
 		rdb.LSet(ctx, key, 3, "garbage")
 		rdb.LSet(ctx, key, 4, "garbage")
 		at := *c
-		at.batches = nil
 		at.script = clocked(t, c.rule.Limits)
 		for cost := range int64(10) {
 			at.args = append(append([]any(nil), c.args...), "1790000000", "5")
-			_, err := at.ask(ctx, "k", cost+1, true)
+			_, err := at.askAlone(ctx, "k", cost+1, true)
 			if errors.Is(err, ErrForeign) {
 				if n := rdb.Exists(ctx, key).Val(); n != 0 {
 					t.Fatal("reported and not replaced")

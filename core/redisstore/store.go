@@ -142,7 +142,7 @@ func (s *Store) batchesFor(script script) *batches {
 	}
 	b := s.batches[script.sha]
 	if b == nil {
-		b = &batches{client: &s.client, breaker: s.client.breakers.get(""), script: script}
+		b = newBatches(&s.client, script)
 		s.batches[script.sha] = b
 	}
 	return b
