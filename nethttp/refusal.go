@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -94,38 +95,39 @@ func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		w.WriteHeader(why.status)
 		return
 	}
-	v := new(response)
-	contentType, body := v.render(negotiate(r.Header["Accept"]), why, d)
-	v.values = [2]string{contentType, strconv.Itoa(len(body))}
+	body := bodies.Get().(*[]byte)
+	contentType := render(body, negotiate(r.Header["Accept"]), why, d)
+	values := []string{contentType, strconv.Itoa(len(*body))}
 	h := w.Header()
-	h["Content-Type"] = v.values[0:1:1]
-	h["Content-Length"] = v.values[1:2:2]
+	h["Content-Type"] = values[0:1:1]
+	h["Content-Length"] = values[1:2:2]
 	w.WriteHeader(why.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // an error means that the client left
+		_, _ = w.Write(*body) // an error means that the client left
 	}
+	bodies.Put(body)
 }
 
-// response is what a refusal needs, in one allocation: under a flood, refusing
-// is most of what a server does. A longer body moves to one of its own.
-type response struct {
-	values [2]string
-	text   [472]byte
-}
+// bodies are buffers for bodies, which a ResponseWriter may not keep: under a
+// flood, refusing is most of what a server does.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// render writes a problem of RFC 9457 with the members that this package adds,
-// or the same in words. Nothing in it needs an escape: the texts are constants,
+// render makes body a problem of RFC 9457 with the members that this package
+// adds, or the same in words. Nothing in it needs an escape: the texts are constants,
 // and core.New has checked the names of limits.
-func (v *response) render(form mediaType, why *reason, d core.Decision) (contentType string, body []byte) {
-	b := v.text[:0]
+func render(body *[]byte, form mediaType, why *reason, d core.Decision) (contentType string) {
+	b := (*body)[:0]
+	defer func() { *body = b }()
 	seconds, _ := retryAfter(d)
 	switch form {
 	case textHTML:
 		b = append(append(append(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><title>"...), why.title...), "</title></head><body><h1>"...)
 		b = appendDetail(append(append(b, why.title...), "</h1><p>"...), why, seconds)
-		return "text/html; charset=utf-8", append(b, "</p></body></html>\n"...)
+		b = append(b, "</p></body></html>\n"...)
+		return "text/html; charset=utf-8"
 	case textPlain:
-		return "text/plain; charset=utf-8", append(appendDetail(b, why, seconds), '\n')
+		b = append(appendDetail(b, why, seconds), '\n')
+		return "text/plain; charset=utf-8"
 	}
 	b = append(append(b, `{"type":"`...), why.typ...)
 	b = append(append(b, `","title":"`...), why.title...)
@@ -138,7 +140,8 @@ func (v *response) render(form mediaType, why *reason, d core.Decision) (content
 	if d.Limit.Name != "" {
 		b = append(append(append(b, `,"violated-policies":["`...), d.Limit.Name...), `"]`...)
 	}
-	return "application/problem+json", append(b, '}')
+	b = append(b, '}')
+	return "application/problem+json"
 }
 
 func appendDetail(b []byte, why *reason, seconds int64) []byte {
