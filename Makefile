@@ -1,19 +1,22 @@
-# make demo    run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
-# make test    run all tests; they start their own redis-server processes
-# make lint    gofmt, go vet, staticcheck, go mod tidy
-# make bench   run every benchmark
-# make fuzz    run every fuzz target for FUZZTIME each
-# make traffic drive four example servers on one Redis with wrk, and check every decision
+# make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
+# make test        run all tests; they start their own redis-server processes
+# make lint        gofmt, go vet, staticcheck, go mod tidy
+# make bench       measure sash side by side with other libraries: one table
+# make benchmarks  run every benchmark of sash alone
+# make fuzz        run every fuzz target for FUZZTIME each
+# make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
+# make traffic     drive four example servers on one Redis with wrk, and check every decision
 
-ADDR     ?= 127.0.0.1:8080
-FUZZTIME ?= 30s
+ADDR      ?= 127.0.0.1:8080
+FUZZTIME  ?= 30s
+CHAOSTIME ?= 5m
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: demo test lint bench fuzz traffic redis
+.PHONY: demo test lint bench benchmarks fuzz chaos traffic redis
 
 demo:
 	@go build -o .build/demo ./examples/nethttp
@@ -28,6 +31,7 @@ demo:
 test: redis
 	go test $(RACE) -shuffle=on -timeout 10m ./...
 	cd headers/sfvtest && go test ./...
+	cd bench && go test ./...
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
@@ -35,8 +39,12 @@ lint:
 	go run $(STATICCHECK) ./...
 	go mod tidy -diff
 	cd headers/sfvtest && go vet ./... && go mod tidy -diff
+	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 
 bench: redis
+	cd bench && go run ./cmd/compare
+
+benchmarks: redis
 	go test -run '^$$' -bench . -benchmem ./...
 
 fuzz:
@@ -46,6 +54,9 @@ fuzz:
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+chaos: redis
+	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
 
 traffic: redis
 	./examples/traffic.sh

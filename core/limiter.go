@@ -232,6 +232,7 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 	}
 	l.fallback.noteFailure()
 	d, second := l.fallback.counts.Take(bounded, r.Key, r.Cost, !r.Peek)
+	l.fallback.noteFailure() // again: what it has just counted is newer than the failure
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}

@@ -3,7 +3,8 @@
 --
 -- This is a template: what stands between "@log" or "@counter" and "@end" is
 -- repeated for each limit of that algorithm, with its number for "@". So every
--- combination of algorithms has a script of its own, which needs no tables.
+-- combination of algorithms has a script of its own, which needs no tables. "@ahead"
+-- is nothing, or how far ahead of TIME what is counted is stamped: for a lease.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     for each request its cost, negative to answer without counting, and
@@ -66,9 +67,13 @@ local function deep(key, window)
   end
 
   -- the oldest entry that has not expired, where two have and the newest has
-  -- not: its number, total before it, cost and text
+  -- not: its number, total before it, cost and text. Mostly few have: the search
+  -- begins at the old end.
   local function oldest()
-    local i = search(2, call('LLEN', key) - 1, function(i) return look(i) < window end)
+    local last, low, high = call('LLEN', key) - 1, 2, 2
+    while high < last and look(high) >= window do low, high = high + 1, 2 * high end
+    if high > last then high = last end
+    local i = search(low, high, function(i) return look(i) < window end)
     return i, select(2, look(i))
   end
 
@@ -92,7 +97,7 @@ local arg = 1
 for key = 1, #KEYS, @limits do
   local cost, charge = ARGV[arg] + 0, true
   if cost <= 0 then cost, charge = -cost, false end
-  local stamp, admitted, facts = now, true, ''
+  local stamp, admitted, facts = now@ahead, true, ''
   broken = nil
 
   -- What is there.
@@ -142,7 +147,11 @@ for key = 1, #KEYS, @limits do
       broken, value@ = key@, nil
     else
       index@ = tonumber(string.sub(value@, 1, 13))
-      if index@ * window@ > stamp then stamp = index@ * window@ end
+      if index@ * window@ - now >= 140737488355328 then -- years ahead: no clock was ever there
+        broken, value@, index@ = key@, nil, -1
+      elseif index@ * window@ > stamp then
+        stamp = index@ * window@
+      end
     end
   end
   @end

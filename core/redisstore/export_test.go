@@ -10,10 +10,7 @@ import (
 
 var ErrOpen = errOpen
 
-const (
-	DenialCheck = denialCheck
-	MaxDenials  = denialShards * denialsInShard
-)
+const DenialCheck = denialCheck
 
 // BreakerState is the state of the breaker of the server at addr: "" for the
 // only one.
@@ -53,13 +50,5 @@ func Keys(s *Store, l *core.Limiter, client string) []string {
 	return keys
 }
 
-// Denials is how many refusals the store remembers.
-func Denials(s *Store) (n int) {
-	for i := range s.denials.shards {
-		shard := &s.denials.shards[i]
-		shard.mu.Lock()
-		n += len(shard.of)
-		shard.mu.Unlock()
-	}
-	return n
-}
+// CheckInfo is what Check makes of a reply to INFO.
+func CheckInfo(addr, info string) []error { return checkInfo(addr, info) }

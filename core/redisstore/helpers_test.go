@@ -91,7 +91,8 @@ type proxy struct {
 	listener net.Listener
 	mode     atomic.Int32
 	scripts  atomic.Int64 // delivered to the server
-	lost     atomic.Int64 // replies to scripts that the client did not get
+	keys     atomic.Int64 // of those scripts: one for each request and limit
+	lost     atomic.Int64 // times that replies to scripts did not reach the client
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // nil once closed
@@ -184,6 +185,7 @@ func (p *proxy) serve(client net.Conn) {
 	go func() {
 		defer p.drop(client, server)
 		answer := make([]byte, 64<<10)
+		silent := false
 		for {
 			n, err := server.Read(answer)
 			if err != nil {
@@ -192,12 +194,12 @@ func (p *proxy) serve(client net.Conn) {
 			mode := p.mode.Load()
 			if owed.Swap(false) && (mode == cuts || mode == silences) {
 				p.lost.Add(1)
+				silent = true
 				if mode == cuts {
-					return
+					p.drop(client) // the server may finish what it has
 				}
-				continue
 			}
-			if mode == swallows {
+			if silent || mode == swallows {
 				continue
 			}
 			if _, err := client.Write(answer[:n]); err != nil {
@@ -205,10 +207,10 @@ func (p *proxy) serve(client net.Conn) {
 			}
 		}
 	}()
-	defer p.drop(client, server)
+	defer server.(*net.TCPConn).CloseWrite()
 	requests := bufio.NewReader(client)
 	for {
-		raw, name, err := readCommand(requests)
+		raw, name, keys, err := readCommand(requests)
 		if err != nil {
 			return
 		}
@@ -218,6 +220,7 @@ func (p *proxy) serve(client net.Conn) {
 		if name == "evalsha" || name == "eval" {
 			owed.Store(true)
 			p.scripts.Add(1)
+			p.keys.Add(int64(keys))
 		}
 		if _, err := server.Write(raw); err != nil {
 			return
@@ -225,8 +228,9 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// readCommand reads an array of bulk strings.
-func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
+// readCommand reads an array of bulk strings. Of a script it tells how many keys
+// it is given.
+func readCommand(r *bufio.Reader) (raw []byte, name string, keys int, err error) {
 	number := func(mark byte) (int, error) {
 		line, err := r.ReadSlice('\n')
 		raw = append(raw, line...)
@@ -237,21 +241,24 @@ func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
 	}
 	n, err := number('*')
 	if err != nil {
-		return nil, "", err
+		return nil, "", 0, err
 	}
 	for i := range n {
 		size, err := number('$')
 		if err != nil {
-			return nil, "", err
+			return nil, "", 0, err
 		}
 		from := len(raw)
 		raw = append(raw, make([]byte, size+2)...)
 		if _, err := io.ReadFull(r, raw[from:]); err != nil {
-			return nil, "", err
+			return nil, "", 0, err
 		}
-		if i == 0 {
-			name = strings.ToLower(string(raw[from : from+size]))
+		switch text := string(raw[from : from+size]); i {
+		case 0:
+			name = strings.ToLower(text)
+		case 2:
+			keys, _ = strconv.Atoi(text)
 		}
 	}
-	return raw, name, nil
+	return raw, name, keys, nil
 }

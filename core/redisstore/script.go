@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -29,7 +30,14 @@ const maxLimits = 16
 // blocks that begin with @log or @counter and end with @end, repeated for each
 // limit of that algorithm. Blocks that follow one another are taken together,
 // so that the limits keep their order.
-func decideSource(limits []core.Limit) string {
+func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
+
+// leaseSource is decideSource for requests that are counted ahead of time.
+func leaseSource(limits []core.Limit, ahead time.Duration) string {
+	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@ahead", "")
+	if ahead > 0 {
+		markers = strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@ahead", " + "+strconv.FormatInt(ahead.Microseconds(), 10))
+	}
 	var out strings.Builder
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
@@ -52,7 +60,7 @@ func decideSource(limits []core.Limit) string {
 			if len(blocks) > 0 {
 				flush()
 			}
-			out.WriteString(strings.ReplaceAll(line, "@limits", strconv.Itoa(len(limits))))
+			out.WriteString(markers.Replace(line))
 		}
 	}
 	return out.String()

@@ -24,6 +24,7 @@ const DefaultPrefix = "sash"
 type Store struct {
 	client  client
 	denials *denials
+	leases  *leases // nil without WithLease
 	prefix  string
 	mu      sync.Mutex
 	batches map[string]*batches   // by script; on a single server
@@ -126,6 +127,9 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
 	c.batches = s.batchesFor(c.script)
+	if s.leases != nil {
+		return s.leases.bind(c), nil
+	}
 	return c, nil
 }
 

@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	RunWorker()
+	os.Exit(m.Run())
+}
+
+// What each contestant writes by default.
+var fields = map[string][]string{
+	"sash counter": {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"sash log":     {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"httprate":     {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"ulule":        {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"throttled":    {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"go-limiter":   {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	"tollbooth":    {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
+}
+
+// Each contestant really limits, by client, and writes its headers.
+func TestLibraries(t *testing.T) {
+	for _, l := range append(libraries(), echoLibraries()...) {
+		var through served
+		h, err := l.wrap(load{requests: 3}, &through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ client, status int }{{1, 200}, {1, 200}, {1, 200}, {1, 429}, {2, 200}, {1, 429}} {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = address(c.client)
+			w := httptest.NewRecorder()
+			before := through
+			h.ServeHTTP(w, r)
+			if w.Code != c.status || (through > before) != (c.status == 200) {
+				t.Errorf("%s: client %d got %d, want %d; reached the handler: %v", l.name, c.client, w.Code, c.status, through > before)
+			}
+			for _, field := range fields[l.name] {
+				if w.Header().Get(field) == "" {
+					t.Errorf("%s: no %s in %v", l.name, field, w.Header())
+				}
+			}
+		}
+		if fields[l.name] == nil && l.name != "echo RateLimiter" {
+			t.Errorf("%s: what does it write?", l.name)
+		}
+	}
+}
+
+func TestDeciders(t *testing.T) {
+	for _, d := range deciders() {
+		allow, err := d.make(load{requests: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, true, true, false, false} {
+			if got := allow(); got != want {
+				t.Errorf("%s: request %d: %v", d.name, i, got)
+			}
+		}
+	}
+}
+
+func TestRemotes(t *testing.T) {
+	server := redistest.Start(t)
+	cluster := redistest.StartCluster(t, 3, 0)
+	limited := 0
+	for _, env := range []Env{{Redis: server.Addr()}, {Redis: server.Addr(), Cluster: cluster.Addrs()}} {
+		for _, remote := range remotes(3) {
+			if remote.name == plainCounter || remote.name == plainLog || remote.name == returnOne {
+				continue // they decide nothing
+			}
+			var rdb redis.UniversalClient = server.Client(t)
+			if env.Cluster != nil {
+				rdb = cluster.Client(t)
+			}
+			decide, err := remote.open(rdb, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limited++
+			for i, want := range []error{nil, nil, nil, errRefused, errRefused} {
+				if got := decide(7); !errors.Is(got, want) {
+					t.Errorf("%s: request %d: %v, want %v", remote.name, i, got, want)
+				}
+			}
+			if err := decide(8); err != nil {
+				t.Errorf("%s: another client: %v", remote.name, err)
+			}
+		}
+	}
+	if limited != 10 {
+		t.Errorf("%d contestants", limited)
+	}
+}
+
+// A batch that did not go as it should is an error, not a time.
+func TestScenesAreChecked(t *testing.T) {
+	for _, s := range []scene{
+		{keys: 1, refused: false, load: load{requests: 5}},
+		{keys: 1, refused: true, load: load{requests: 5}},
+	} {
+		work, err := s.open(libraries()[0])(Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Two requests came before, and three pass.
+		if err := work(10); err == nil {
+			t.Errorf("refused %v: nobody saw that it is not so", s.refused)
+		}
+	}
+}
+
+func ExampleRow_Met() {
+	r := Row{Name: "a", Values: []float64{10}, Ratios: []float64{1, 3, 2}, Allocs: new(2.0)}
+	r.Goal = Goal{Ratio: new(2.5), Allocs: new(2.0)}
+	fmt.Println(r.Met())
+	r.LowerIsBetter = true
+	fmt.Println(r.Met())
+	// Output:
+	// [>= 2.50 MISSED allocs <= 2 met] false
+	// [<= 2.50 met allocs <= 2 met] true
+}

@@ -1,0 +1,418 @@
+package bench
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	redisrate "github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+)
+
+const (
+	pipelined     = 16 // scripts that the harness sends at once
+	turnPipelines = 16 // pipelines in an actor's turn
+)
+
+// actor is a script under load: the calls that the harness sends for it.
+type actor struct {
+	name string
+	goal Goal
+
+	// commands, one for each client, are sent in turn. A nil slice leaves
+	// it to command.
+	commands [][]byte
+	command  func(i int) []byte
+	next     int
+
+	good     func(any) error // checks a reply; may be nil
+	before   func() error    // before each round, not timed; may be nil
+	finished func() error    // checks what was counted; may be nil
+}
+
+// pipeline returns the next calls.
+func (a *actor) pipeline() []byte {
+	var b []byte
+	for range pipelined {
+		if a.commands != nil {
+			b = append(b, a.commands[a.next%len(a.commands)]...)
+		} else {
+			b = append(b, a.command(a.next)...)
+		}
+		a.next++
+	}
+	return b
+}
+
+// lab is a server under the harness's control.
+type lab struct {
+	wire     *wire
+	rdb      *redis.Client // for questions that are not measured
+	recorder recorder
+	recorded *redis.Client // whose commands the recorder hears
+	names    int
+}
+
+func newLab(addr string) (*lab, error) {
+	w, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{wire: w, rdb: redis.NewClient(&redis.Options{Addr: addr})}
+	l.recorded = redis.NewClient(&redis.Options{Addr: addr, Dialer: l.recorder.dial})
+	return l, nil
+}
+
+func (l *lab) close() {
+	l.wire.close()
+	_ = l.rdb.Close()
+	_ = l.recorded.Close()
+}
+
+// record has decide decide twice about each client and returns the script that
+// it sent the second time, when the server knows it. State stays behind.
+func (l *lab) record(clients int, decide func(client string) error) (scripts [][]string, err error) {
+	for i := range clients {
+		for range 2 {
+			if _, err := l.recorder.scripts(); err != nil {
+				return nil, err
+			}
+			if err := decide(client(i)); err != nil {
+				return nil, err
+			}
+		}
+		sent, err := l.recorder.scripts()
+		if err != nil {
+			return nil, err
+		}
+		if len(sent) != 1 {
+			return nil, fmt.Errorf("a decision sent %d scripts; the harness takes it for one", len(sent))
+		}
+		scripts = append(scripts, sent[0])
+	}
+	return scripts, nil
+}
+
+func client(i int) string { return "ip:198.51." + strconv.Itoa(i/250) + "." + strconv.Itoa(i%250) }
+
+// sashCalls are the scripts of a limiter of sash, as it sends them.
+type sashCalls struct {
+	*lab
+	limits   []core.Limit
+	scripts  [][]string
+	encoded  [][]byte
+	observer *core.Limiter // of the same counts, through another client
+}
+
+func (l *lab) sash(clients int, limits ...core.Limit) (*sashCalls, error) {
+	l.names++
+	name := "bench" + strconv.Itoa(l.names)
+	limiter := func(rdb *redis.Client) (*core.Limiter, error) {
+		return core.New(core.Config{Name: name, Store: redisstore.New(rdb), Limits: limits, OnStoreError: core.FailClosed, Timeout: 10 * time.Second})
+	}
+	recorded, err := limiter(l.recorded)
+	if err != nil {
+		return nil, err
+	}
+	c := &sashCalls{lab: l, limits: limits}
+	c.scripts, err = l.record(clients, func(client string) error {
+		return admitted(recorded.Allow(context.Background(), client))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range c.scripts {
+		c.encoded = append(c.encoded, encode(s...))
+	}
+	if c.observer, err = limiter(l.rdb); err != nil {
+		return nil, err
+	}
+	return c, c.empty()
+}
+
+func admitted(d core.Decision) error {
+	if d.Err != nil {
+		return d.Err
+	}
+	if !d.Allowed {
+		return errRefused
+	}
+	return nil
+}
+
+// empty forgets what was counted.
+func (c *sashCalls) empty() error {
+	var b []byte
+	for _, s := range c.scripts {
+		keys, err := keysOf(s)
+		if err != nil {
+			return err
+		}
+		b = append(b, encode(append([]string{"DEL"}, keys...)...)...)
+	}
+	return c.wire.pipeline(b, len(c.scripts), nil)
+}
+
+// fill lets every client come so often: the first really, and the others get a
+// copy of its keys.
+func (c *sashCalls) fill(requests int) error {
+	for sent := 0; sent < requests; {
+		n := min(512, requests-sent)
+		var b []byte
+		for range n {
+			b = append(b, c.encoded[0]...)
+		}
+		if err := c.wire.pipeline(b, n, nil); err != nil {
+			return err
+		}
+		sent += n
+	}
+	from, err := keysOf(c.scripts[0])
+	if err != nil {
+		return err
+	}
+	for _, s := range c.scripts[1:] {
+		to, err := keysOf(s)
+		if err != nil {
+			return err
+		}
+		for i := range to {
+			if copied, err := c.wire.do("COPY", from[i], to[i], "REPLACE"); err != nil || copied != int64(1) {
+				return fmt.Errorf("COPY of %q: %v, %w", from[i], copied, err)
+			}
+		}
+	}
+	return nil
+}
+
+// counted asks the library what it has counted for all clients together.
+func (c *sashCalls) counted() (units int64, allRefused, allAdmitted bool, err error) {
+	allRefused, allAdmitted = true, true
+	for i := range c.scripts {
+		d := c.observer.Peek(context.Background(), client(i))
+		if d.Err != nil {
+			return 0, false, false, d.Err
+		}
+		units += d.Limit.Requests - d.Remaining
+		if d.Allowed {
+			allRefused = false
+			units-- // Peek answers what would remain after the request
+		} else {
+			allAdmitted = false
+		}
+	}
+	return units, allRefused, allAdmitted, nil
+}
+
+// fresh is admitted traffic of which nothing expires: of prefilled counts,
+// which begin anew when they would reach the limit.
+func (l *lab) fresh(name string, clients, prefilled int, goal Goal, limits ...core.Limit) (*actor, error) {
+	c, err := l.sash(clients, limits...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fill(prefilled); err != nil {
+		return nil, err
+	}
+	a := &actor{name: name, goal: goal, commands: c.encoded}
+	since := 0 // of a.next, when the counts were prefilled
+	room := slices.MinFunc(limits, func(a, b core.Limit) int { return int(a.Requests - b.Requests) }).Requests - int64(prefilled)
+	a.before = func() error {
+		if int64((a.next-since+turnPipelines*pipelined)/clients+1) < room {
+			return nil
+		}
+		since = a.next
+		return errors.Join(c.empty(), c.fill(prefilled))
+	}
+	a.finished = func() error {
+		units, _, allAdmitted, err := c.counted()
+		if err != nil {
+			return err
+		}
+		if want := int64(prefilled*clients + a.next - since); units != want || !allAdmitted {
+			return fmt.Errorf("%d units are counted, not %d", units, want)
+		}
+		return nil
+	}
+	return a, nil
+}
+
+// refused is traffic of clients that have used up their limit.
+func (l *lab) refused(name string, clients int, goal Goal, limit core.Limit) (*actor, error) {
+	c, err := l.sash(clients, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fill(int(limit.Requests)); err != nil {
+		return nil, err
+	}
+	a := &actor{name: name, goal: goal, commands: c.encoded}
+	a.finished = func() error {
+		units, allRefused, _, err := c.counted()
+		if err != nil {
+			return err
+		}
+		if want := limit.Requests * int64(clients); units != want || !allRefused {
+			return fmt.Errorf("%d units are counted, not %d, or some client is admitted", units, want)
+		}
+		return nil
+	}
+	return a, nil
+}
+
+// redisRate is the script of redis_rate, as it sends it.
+func (l *lab) redisRate() (*actor, error) {
+	limiter := redisrate.NewLimiter(l.recorded)
+	limit := redisrate.Limit{Rate: unlimited, Burst: unlimited, Period: time.Hour}
+	scripts, err := l.record(1000, func(client string) error {
+		_, err := limiter.Allow(context.Background(), client, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := &actor{name: "redis_rate GCRA", good: firstIsOne}
+	for _, s := range scripts {
+		a.commands = append(a.commands, encode(s...))
+	}
+	return a, nil
+}
+
+// firstIsOne wants an array that begins with 1: admitted.
+func firstIsOne(reply any) error {
+	if all, ok := reply.([]any); !ok || len(all) == 0 || all[0] != int64(1) {
+		return fmt.Errorf("%v: %w", reply, errRefused)
+	}
+	return nil
+}
+
+//go:embed sortedset.lua
+var sortedSetSource string
+
+// load makes a script known to the server.
+func (l *lab) load(source string) (sha string, err error) {
+	reply, err := l.wire.do("SCRIPT", "LOAD", source)
+	if err != nil {
+		return "", err
+	}
+	sha, _ = reply.(string)
+	return sha, nil
+}
+
+// sortedSet is a log in a sorted set, of so many prefilled entries.
+func (l *lab) sortedSet(clients, prefilled, requests int) (*actor, error) {
+	sha, err := l.load(sortedSetSource)
+	if err != nil {
+		return nil, err
+	}
+	l.names++
+	a := &actor{name: fmt.Sprintf("sorted set, %d entries", prefilled), good: firstIsOne}
+	for i := range clients {
+		key := fmt.Sprintf("set%d:{%s}", l.names, client(i))
+		a.commands = append(a.commands, encode("EVALSHA", sha, "2", key, key+":n", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(requests)))
+	}
+	return a, l.run(a, prefilled*clients)
+}
+
+// run sends a number of an actor's calls, untimed.
+func (l *lab) run(a *actor, calls int) error {
+	for range calls / pipelined {
+		if err := l.wire.pipeline(a.pipeline(), pipelined, a.good); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// referencePath is where the reference script lies, seen from this module.
+const referencePath = "../core/redisstore/testdata/reference.lua"
+
+// reference is the plain script that the shipped one is checked against. It
+// reads the whole log for each decision, so it begins anew now and then.
+func (l *lab) reference(clients, prefilled int) (*actor, error) {
+	source, err := os.ReadFile(referencePath)
+	if err != nil {
+		return nil, fmt.Errorf("run this in the directory bench: %w", err)
+	}
+	sha, err := l.load(string(source))
+	if err != nil {
+		return nil, err
+	}
+	key := func(i int) string { return "reference:{" + client(i%clients) + "}" }
+	a := &actor{name: fmt.Sprintf("reference.lua, %d entries", prefilled), good: firstIsOne}
+	a.command = func(i int) []byte {
+		return encode("EVALSHA", sha, "2", key(i), key(i)+":n", "1", "1", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(unlimited), strconv.FormatInt(time.Now().UnixMicro(), 10))
+	}
+	since := 0 // of a.next, when the logs were empty
+	a.before = func() error {
+		if since > 0 && a.next-since < 3*prefilled*clients/2 {
+			return nil
+		}
+		var b []byte
+		for i := range clients {
+			b = append(b, encode("DEL", key(i))...)
+		}
+		since = a.next
+		return errors.Join(l.wire.pipeline(b, clients, nil), l.run(a, prefilled*clients))
+	}
+	return a, l.run(a, pipelined)
+}
+
+// one is the script that does nothing.
+func (l *lab) one() (*actor, error) {
+	sha, err := l.load("return 1")
+	return &actor{name: "return 1", commands: [][]byte{encode("EVALSHA", sha, "0")}}, err
+}
+
+// race lets actors take turns and returns the server's microseconds per
+// decision, for each actor one of each round.
+func (l *lab) race(actors []*actor, rounds int) ([][]float64, error) {
+	micros := make([][]float64, len(actors))
+	for range rounds {
+		for i, a := range actors {
+			m, err := l.turn(a)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", a.name, err)
+			}
+			micros[i] = append(micros[i], m)
+		}
+	}
+	return micros, nil
+}
+
+// turn sends an actor's share and returns the server's microseconds per call.
+func (l *lab) turn(a *actor) (float64, error) {
+	if a.before != nil {
+		if err := a.before(); err != nil {
+			return 0, err
+		}
+	}
+	const calls = turnPipelines * pipelined
+	micros, err := l.cost(calls, func() error { return l.run(a, calls) })
+	return float64(micros) / calls, err
+}
+
+// cost returns the server's microseconds in the scripts that f runs, which must
+// be so many.
+func (l *lab) cost(calls int64, f func() error) (micros int64, err error) {
+	ran, before, err := l.wire.scriptStats()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	later, after, err := l.wire.scriptStats()
+	if err == nil && later-ran != calls {
+		err = fmt.Errorf("the server ran %d scripts, not %d", later-ran, calls)
+	}
+	return after - before, err
+}

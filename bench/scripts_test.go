@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"bufio"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+func openLab(tb testing.TB) *lab {
+	l, err := newLab(redistest.Start(tb).Addr())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(l.close)
+	return l
+}
+
+// What is replayed has the effect that the library's own call has: finished
+// checks that by asking the library.
+func TestActors(t *testing.T) {
+	l := openLab(t)
+	counter := core.PerHour(unlimited).Using(core.SlidingCounter)
+	makes := []func() (*actor, error){
+		l.redisRate,
+		l.one,
+		func() (*actor, error) { return l.fresh("log", 1000, 1, Goal{}, core.PerHour(10)) },
+		func() (*actor, error) { return l.fresh("3 logs", 1000, 5, Goal{}, three(core.PerHour(100))...) },
+		func() (*actor, error) { return l.fresh("counter", 1000, 1, Goal{}, counter) },
+		func() (*actor, error) { return l.fresh("3 counters", 1000, 1, Goal{}, three(counter)...) },
+		func() (*actor, error) { return l.refused("refused log", 100, Goal{}, core.PerHour(10)) },
+		func() (*actor, error) {
+			return l.refused("refused counter", 100, Goal{}, core.PerHour(10).Using(core.SlidingCounter))
+		},
+		func() (*actor, error) { return l.sortedSet(100, 10, unlimited) },
+		func() (*actor, error) { return l.reference(100, 10) },
+	}
+	var actors []*actor
+	for _, make := range makes {
+		a, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		actors = append(actors, a)
+	}
+	const rounds = 10 // more than a limit of 10 lasts without beginning anew
+	micros, err := l.race(actors, 4*rounds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range actors {
+		if m := median(micros[i]); !(m > 0) {
+			t.Errorf("%s takes %v us", a.name, m)
+		}
+		if a.finished != nil {
+			if err := a.finished(); err != nil {
+				t.Errorf("%s: %v", a.name, err)
+			}
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	rows, err := steady{"log", 96, 20, 0, []core.Limit{core.PerHour(1000)}}.measure(openLab(t), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := rows[1]; len(log.Values) != 3 || !(median(log.Values) > 1) || !strings.Contains(log.Note, "expire per request") {
+		t.Errorf("%+v", log)
+	}
+	t.Log(rows[1].Note)
+}
+
+// An actor that does not do what it says is found out.
+func TestActorsAreChecked(t *testing.T) {
+	l := openLab(t)
+	a, err := l.fresh("log", 10, 1, Goal{}, core.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.run(a, 10*pipelined); err != nil { // 16 requests each
+		t.Fatal(err)
+	}
+	if err := a.finished(); err == nil {
+		t.Error("16 of 10 requests, and nobody noticed")
+	}
+	a.command, a.commands = func(int) []byte { return encode("EVALSHA", "nothing", "0") }, nil
+	if err := l.run(a, pipelined); err == nil || !strings.Contains(err.Error(), "NOSCRIPT") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSortedSet(t *testing.T) {
+	l := openLab(t)
+	set, err := l.sortedSet(1, 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 1, 1, 0, 0} {
+		err := l.wire.pipeline(set.commands[0], 1, func(reply any) error {
+			if got := reply.([]any)[0]; got != want {
+				t.Errorf("request %d: %v, want %d", i, got, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRESP(t *testing.T) {
+	for _, c := range []struct {
+		wire string
+		want any
+	}{
+		{"+OK\r\n", "OK"},
+		{":-7\r\n", int64(-7)},
+		{"$3\r\na\rb\r\n", "a\rb"},
+		{"$-1\r\n", nil},
+		{"-ERR no\r\n", replyError("ERR no")},
+		{string(encode("a", "")), []any{"a", ""}},
+		{"*2\r\n*1\r\n:1\r\n$0\r\n\r\n", []any{[]any{int64(1)}, ""}},
+	} {
+		got, err := decode(bufio.NewReader(strings.NewReader(c.wire)))
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q: %v, %v", c.wire, got, err)
+		}
+	}
+	for _, wire := range []string{"", "x\r\n", "\n", "$5\r\nab", "?1\r\n", ":x\r\n"} {
+		if got, err := decode(bufio.NewReader(strings.NewReader(wire))); err == nil {
+			t.Errorf("%q: %v", wire, got)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	redisrate "github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/throttled/throttled/v2"
+	throttledredis "github.com/throttled/throttled/v2/store/goredisstore.v9"
+	ulule "github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// remote decides through a client with nothing set but its address, about 1,000
+// names in turn.
+type remote struct {
+	name string
+	open func(redis.UniversalClient, Env) (decide func(i int) error, err error)
+}
+
+const remoteClients = 1000
+
+// remotes enforce so many requests an hour.
+func remotes(requests int) []remote {
+	ctx := context.Background()
+	names := make([]string, remoteClients)
+	for i := range names {
+		names[i] = client(i)
+	}
+	sash := func(limit core.Limit) func(redis.UniversalClient, Env) (func(int) error, error) {
+		return func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
+			limiter, err := core.New(core.Config{
+				Name: "bench", Store: redisstore.New(rdb), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed,
+				Timeout: time.Second, // a stall of a busy machine is no result
+			})
+			if err != nil {
+				return nil, err
+			}
+			return func(i int) error { return admitted(limiter.Allow(ctx, names[i%remoteClients])) }, nil
+		}
+	}
+	plain := func(limit core.Limit) func(redis.UniversalClient, Env) (func(int) error, error) {
+		return func(rdb redis.UniversalClient, env Env) (func(int) error, error) {
+			calls, err := plainCalls(env.Redis, remoteClients, limit)
+			return func(i int) error { return rdb.Do(ctx, calls[i%remoteClients]...).Err() }, err
+		}
+	}
+	log := core.PerHour(min(int64(requests), core.MaxLogRequests))
+	counter := core.PerHour(int64(requests)).Using(core.SlidingCounter)
+	return []remote{
+		{"sash counter", sash(counter)},
+		{"sash log", sash(log)},
+		{"redis_rate", func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
+			limiter, limit := redisrate.NewLimiter(rdb), redisrate.Limit{Rate: requests, Burst: requests, Period: time.Hour}
+			return func(i int) error {
+				result, err := limiter.Allow(ctx, names[i%remoteClients], limit)
+				if err == nil && result.Allowed == 0 {
+					err = errRefused
+				}
+				return err
+			}, nil
+		}},
+		{"ulule", func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
+			store, err := ululeredis.NewStore(rdb)
+			if err != nil {
+				return nil, err
+			}
+			limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: int64(requests)})
+			return func(i int) error {
+				result, err := limiter.Get(ctx, names[i%remoteClients])
+				if err == nil && result.Reached {
+					err = errRefused
+				}
+				return err
+			}, nil
+		}},
+		{"throttled", func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
+			store, err := throttledredis.NewCtx(rdb, "throttled:")
+			if err != nil {
+				return nil, err
+			}
+			limiter, err := throttled.NewGCRARateLimiterCtx(store, load{requests: requests}.gcra())
+			if err != nil {
+				return nil, err
+			}
+			limiter.SetMaxCASAttemptsLimit(1000) // with few keys its attempts collide
+			return func(i int) error {
+				limited, _, err := limiter.RateLimitCtx(ctx, names[i%remoteClients], 1)
+				if err == nil && limited {
+					err = errRefused
+				}
+				return err
+			}, nil
+		}},
+		{plainCounter, plain(counter)},
+		{plainLog, plain(log)},
+		{returnOne, func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
+			one := redis.NewScript("return 1")
+			return func(i int) error { return one.Run(ctx, rdb, []string{names[i%remoteClients]}).Err() }, nil
+		}},
+	}
+}
+
+// Scripts as go-redis sends them, without a library: those of sash, and one that
+// does nothing.
+const (
+	returnOne    = "return 1, plain EVALSHA"
+	plainCounter = "counter script, plain EVALSHA"
+	plainLog     = "log script, plain EVALSHA"
+)
+
+// contestant decides with so many goroutines at once.
+func (r remote) contestant(goroutines int, goal Goal) Contestant {
+	return Contestant{Name: r.name, Goal: goal, Open: func(env Env) (Work, error) {
+		var rdb redis.UniversalClient
+		if len(env.Cluster) > 0 {
+			rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: env.Cluster})
+		} else {
+			rdb = redis.NewClient(&redis.Options{Addr: env.Redis})
+		}
+		decide, err := r.open(rdb, env)
+		if err != nil {
+			return nil, err
+		}
+		var next atomic.Int64
+		work := func(n int) error {
+			end := next.Load() + int64(n)
+			errs := make(chan error, goroutines)
+			var wg sync.WaitGroup
+			for range min(goroutines, n) {
+				wg.Go(func() {
+					for i := next.Add(1); i <= end; i = next.Add(1) {
+						if err := decide(int(i)); err != nil {
+							errs <- err
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			next.Store(end)
+			close(errs)
+			return <-errs
+		}
+		return work, work(2 * remoteClients) // every key is there
+	}}
+}
+
+// Names of the races.
+const (
+	crowd     = "Redis, 64 goroutines"
+	lone      = "Redis, a lone caller: "
+	onCluster = "Redis Cluster of 3 masters, 64 goroutines"
+)
+
+func throughputRaces() []Race {
+	goals := map[string]map[string]float64{
+		crowd:     {"sash counter": 4.5, "sash log": 3.5},
+		onCluster: {"sash counter": 2.2, "sash log": 2.2},
+	}
+	var races []Race
+	for _, name := range []string{crowd, onCluster} {
+		r := Race{Name: name, Baseline: []string{"redis_rate"}}
+		for _, remote := range remotes(unlimited) {
+			switch remote.name {
+			case plainCounter, plainLog:
+				continue // on a cluster they would need to be recorded at each node
+			}
+			goal := Goal{}
+			if ratio, ok := goals[name][remote.name]; ok {
+				goal.Ratio = new(ratio)
+			}
+			r.Contestants = append(r.Contestants, remote.contestant(64, goal))
+		}
+		races = append(races, r)
+	}
+	for _, pair := range [][2]string{{"sash counter", plainCounter}, {"sash log", plainLog}} {
+		name, baseline := pair[0], pair[1]
+		r := Race{Name: lone + name, Baseline: []string{baseline}}
+		for _, remote := range remotes(unlimited) {
+			switch remote.name {
+			case name:
+				r.Contestants = append(r.Contestants, remote.contestant(1, Goal{Ratio: new(1 / 1.05)}))
+			case baseline, "redis_rate":
+				r.Contestants = append(r.Contestants, remote.contestant(1, Goal{}))
+			}
+		}
+		races = append(races, r)
+	}
+	return races
+}
+
+func runThroughput(c Config) ([]Row, error) {
+	c.Slice *= 2 // 64 goroutines take a while to start and to end
+	var rows []Row
+	for _, race := range throughputRaces() {
+		c.progress("%s", race.Name)
+		err := withRedis(race, func(env Env) error {
+			more, err := race.run(c, env)
+			rows = append(rows, more...)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", race.Name, err)
+		}
+	}
+	return rows, nil
+}
+
+// withRedis runs f with the servers that a race needs, empty ones.
+func withRedis(r Race, f func(Env) error) error {
+	if r.Name == onCluster {
+		return withServers(threeMasters, func(c *redistest.Cluster) error { return f(Env{Cluster: c.Addrs()}) })
+	}
+	return withServers(single, func(s *redistest.Server) error { return f(Env{Redis: s.Addr()}) })
+}

@@ -1,0 +1,228 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestHalfOpen: a server that stays silent is tried with one real decision at a
+// time, which nobody waits for; once it answers, the next one closes the breaker.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
+	t.Cleanup(func() { rdb.Close() })
+	store := redisstore.New(rdb)
+	const timeout = 200 * time.Millisecond
+	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: timeout})
+	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
+	p.mode.Store(silences)
+	redistest.WaitFor(t, "the breaker to open", func() error {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+			return err
+		}
+		return nil
+	})
+	before, start := p.scripts.Load(), time.Now()
+	var waited, decisions atomic.Int64
+	stop := load(20, func(int) {
+		decisions.Add(1)
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+			waited.Add(1)
+		}
+		time.Sleep(time.Millisecond)
+	})
+	t.Cleanup(stop)
+	time.Sleep(time.Second)
+	stop()
+	scripts := p.scripts.Load() - before
+	// Each takes the timeout and leaves the server in peace for a while. One may
+	// have been on its way at the start, and one has just begun.
+	if most := 2 + int64(time.Since(start)/timeout); scripts > most || scripts == 0 {
+		t.Errorf("%d scripts in %v, want some and at most %d", scripts, time.Since(start), most)
+	}
+	if waited.Load() > 0 {
+		t.Errorf("%d of %d decisions waited", waited.Load(), decisions.Load())
+	}
+	p.mode.Store(passes)
+	healed := time.Now()
+	redistest.WaitFor(t, "the breaker to close", func() error { return l.Allow(ctx, "k").Err })
+	t.Logf("%d decisions, %d of them sent; healed after %v", decisions.Load(), scripts, time.Since(healed))
+}
+
+// TestNoBreakerEvent: what is not the server's fault does not speak against it.
+func TestNoBreakerEvent(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store){
+		"callers leave": func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store) {
+			server.Pause()
+			defer server.Resume()
+			var group sync.WaitGroup
+			for i := range 50 {
+				group.Go(func() {
+					own, cancel := context.WithCancel(ctx)
+					want := context.Canceled
+					if i%2 == 0 {
+						own, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
+						want = context.DeadlineExceeded
+					} else {
+						time.AfterFunc(10*time.Millisecond, cancel)
+					}
+					defer cancel()
+					if d := l.Allow(own, "k"); d.Allowed || d.Err != want {
+						t.Errorf("%+v, want %v", d, want)
+					}
+				})
+			}
+			group.Wait()
+		},
+		"callers had left": func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store) {
+			own, cancel := context.WithCancel(ctx)
+			cancel()
+			n := calls(t, rdb, "evalsha")
+			for range 50 {
+				if d := l.Allow(own, "k"); d.Allowed || d.Err != context.Canceled {
+					t.Errorf("%+v", d)
+				}
+			}
+			if after := calls(t, rdb, "evalsha"); after != n {
+				t.Errorf("%d scripts were sent", after-n)
+			}
+		},
+		"NOSCRIPT": func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store) {
+			for range 50 {
+				rdb.ScriptFlush(ctx)
+				if d := l.Allow(ctx, "k"); d.Err != nil || !d.Allowed {
+					t.Errorf("%+v", d)
+				}
+			}
+		},
+		"foreign values": func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store) {
+			for i := range 50 {
+				client := fmt.Sprint("client ", i)
+				key := redisstore.Keys(store, l, client)[0]
+				if i%2 == 0 {
+					rdb.Set(ctx, key, "a text", 0)
+				} else {
+					rdb.LPush(ctx, key, "an entry")
+				}
+				if d := l.Allow(ctx, client); !d.Allowed || !errors.Is(d.Err, core.ErrStore) || !strings.Contains(d.Err.Error(), key) {
+					t.Errorf("%+v", d)
+				}
+				if d := l.Allow(ctx, client); !d.Allowed || d.Err != nil {
+					t.Errorf("replaced: %+v", d)
+				}
+			}
+		},
+		"a closed client": func(t *testing.T, server *redistest.Server, rdb *redis.Client, l *core.Limiter, store *redisstore.Store) {
+			rdb.Close()
+			for range 50 {
+				if d := l.Allow(ctx, "k"); !d.Allowed || !errors.Is(d.Err, redis.ErrClosed) {
+					t.Errorf("%+v", d)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noLeaks(t)
+			server := redistest.Start(t)
+			rdb := server.Client(t)
+			store := redisstore.New(rdb)
+			l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, Timeout: patient})
+			if d := l.Allow(ctx, "first"); d.Err != nil {
+				t.Fatal(d.Err)
+			}
+			test(t, server, rdb, l, store)
+			if state, n := redisstore.BreakerState(store, ""), redisstore.BreakerFailures(store, ""); state != "closed" || n != 0 {
+				t.Errorf("the breaker is %s after %d failures", state, n)
+			}
+		})
+	}
+}
+
+// TestNoFlapping: PING works all the time, and no decision is counted.
+func TestNoFlapping(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	root := admin(t, server.Addr())
+	rdb := server.Client(t)
+	store := redisstore.New(rdb)
+	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: patient})
+	if d := l.Allow(ctx, "k"); d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	root.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
+	redistest.WaitFor(t, "the breaker to open", func() error {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	})
+	for start := time.Now(); time.Since(start) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+			t.Fatalf("the breaker let a decision through: %v", err)
+		}
+		if err := rdb.Ping(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root.Do(ctx, "REPLICAOF", "NO", "ONE")
+	redistest.WaitFor(t, "the breaker to close", func() error { return l.Allow(ctx, "k").Err })
+}
+
+// TestClose: decisions that are under way when the client is closed, and those
+// that come after, get the policy.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	store, err := redisstore.Open(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: patient})
+	var counted atomic.Int64
+	stop := load(20, func(int) {
+		switch d := l.Allow(ctx, "k"); {
+		case d.Err == nil && d.Allowed:
+			counted.Add(1)
+		case d.Allowed || !errors.Is(d.Err, core.ErrStore):
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Cleanup(stop)
+	redistest.WaitFor(t, "some decisions", func() error {
+		if counted.Load() < 100 {
+			return errors.New("too few")
+		}
+		return nil
+	})
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	if d := l.Allow(ctx, "k"); d.Allowed || !errors.Is(d.Err, redis.ErrClosed) {
+		t.Errorf("after Close: %+v", d)
+	}
+	stop()
+	if err := l.Reset(ctx, "k"); !errors.Is(err, core.ErrStore) {
+		t.Errorf("Reset after Close: %v", err)
+	}
+	if err := store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("closing again: %v", err)
+	}
+}

@@ -1,0 +1,399 @@
+package redisstore_test
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+var (
+	chaosFor  = flag.Duration("chaos", 0, "how long TestChaos goes on; 0: a few faults once")
+	chaosSeed = flag.Uint64("chaos.seed", 0, "of the order of faults in TestChaos; 0: a new one")
+)
+
+const (
+	chaosTimeout  = core.DefaultTimeout
+	chaosLimit    = 40
+	chaosWindow   = time.Second
+	chaosKeys     = 4
+	chaosReplicas = 4 // of which this process is one, in memory
+)
+
+// stage is what chaos is made on: a Redis of some kind and a client of it.
+type stage struct {
+	*testing.T
+	rdb     redis.UniversalClient
+	server  *redistest.Server // of a single one
+	admin   *redis.Client
+	proxy   *proxy
+	cluster *redistest.Cluster
+	sent    *redistest.Sentinel
+}
+
+// upset is a fault of the long form. begin makes it and returns what ends it;
+// one that heals by a failover ends by itself.
+type upset struct {
+	client, name string
+	quick        bool // is in the short form
+	loses        bool // data may be lost
+	failover     bool
+	begin        func(s *stage) (end func())
+}
+
+var upsets = []upset{
+	{client: "Client", name: "none", begin: func(s *stage) func() { return func() {} }},
+	{client: "Client", name: "refused (SIGKILL)", loses: true, quick: true, begin: func(s *stage) func() { s.server.Kill(); return s.server.Restart }},
+	{client: "Client", name: "silent (SIGSTOP)", quick: true, begin: func(s *stage) func() { s.server.Pause(); return s.server.Resume }},
+	{client: "Client", name: "CLIENT PAUSE", begin: func(s *stage) func() {
+		s.admin.Do(ctx, "CLIENT", "PAUSE", 600000, "WRITE")
+		return func() { s.admin.Do(ctx, "CLIENT", "UNPAUSE") }
+	}},
+	{client: "Client", name: "replies lost", begin: func(s *stage) func() { s.proxy.mode.Store(cuts); return func() { s.proxy.mode.Store(passes) } }},
+	{client: "Client", name: "replies late", begin: func(s *stage) func() { s.proxy.mode.Store(silences); return func() { s.proxy.mode.Store(passes) } }},
+	{client: "Client", name: "READONLY", loses: true, begin: func(s *stage) func() {
+		s.admin.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
+		return func() { s.admin.Do(ctx, "REPLICAOF", "NO", "ONE") }
+	}},
+	{client: "Client", name: "OOM", begin: func(s *stage) func() {
+		s.admin.Do(ctx, "CONFIG", "SET", "maxmemory", 1)
+		return func() { s.admin.Do(ctx, "CONFIG", "SET", "maxmemory", 0) }
+	}},
+	{client: "Client", name: "NOSCRIPT", begin: func(s *stage) func() {
+		var stopped atomic.Bool
+		var group sync.WaitGroup
+		group.Go(func() {
+			for !stopped.Load() {
+				s.admin.ScriptFlush(ctx)
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+		return func() { stopped.Store(true); group.Wait() }
+	}},
+	{client: "Client", name: "BUSY script", begin: func(s *stage) func() {
+		s.admin.Do(ctx, "CONFIG", "SET", "busy-reply-threshold", 200)
+		busy := redis.NewClient(&redis.Options{Addr: s.server.Addr(), ReadTimeout: time.Minute, MaxRetries: -1})
+		ended := make(chan error, 1)
+		go func() { ended <- busy.Do(ctx, "EVAL", "while true do end", 0).Err() }()
+		return func() {
+			redistest.WaitFor(s, "the script to end", func() error {
+				s.admin.ScriptKill(ctx)
+				select {
+				case <-ended:
+					return busy.Close()
+				default:
+					return errors.New("it goes on")
+				}
+			})
+		}
+	}},
+	{client: "Client, pool of 1", name: "none", begin: func(s *stage) func() { return func() {} }},
+	{client: "Client, pool of 1", name: "silent (SIGSTOP)", begin: func(s *stage) func() { s.server.Pause(); return s.server.Resume }},
+	{client: "Client, pool of 1", name: "refused (SIGKILL)", loses: true, begin: func(s *stage) func() { s.server.Kill(); return s.server.Restart }},
+	{client: "ClusterClient", name: "none", begin: func(s *stage) func() { return func() {} }},
+	{client: "ClusterClient", name: "slots migrate", begin: func(s *stage) func() {
+		for slot := range 30 {
+			s.cluster.MigrateSlot(s, slot, s.cluster.Servers[0], s.cluster.Servers[1])
+		}
+		return func() {}
+	}},
+	{client: "ClusterClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() { s.cluster.Servers[0].Kill(); return func() { s.cluster.WaitOK(s) } }},
+	{client: "ClusterClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() { s.cluster.Servers[0].Pause(); return func() { s.cluster.WaitOK(s) } }},
+	{client: "FailoverClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() { s.sent.Master().Kill(); return func() { s.sent.WaitOK(s) } }},
+	{client: "FailoverClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() { s.sent.Master().Pause(); return func() { s.sent.WaitOK(s) } }},
+}
+
+func newStage(t *testing.T, client string) *stage {
+	s := &stage{T: t}
+	switch client {
+	case "ClusterClient":
+		s.cluster = redistest.StartCluster(t, 3, 3)
+		for _, server := range s.cluster.Servers {
+			if err := admin(t, server.Addr()).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.rdb = s.cluster.Client(t)
+	case "FailoverClient":
+		s.sent = redistest.StartSentinel(t, 2, 3)
+		s.rdb = s.sent.Client(t)
+	default:
+		s.server = redistest.Start(t)
+		s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: 1})
+		t.Cleanup(func() { s.admin.Close() })
+		s.proxy = startProxy(t, s.server.Addr())
+		o := &redis.Options{Addr: s.proxy.addr()}
+		if strings.Contains(client, "pool of 1") {
+			o.PoolSize = 1
+		}
+		rdb := redis.NewClient(o)
+		t.Cleanup(func() { rdb.Close() })
+		s.rdb = rdb
+	}
+	return s
+}
+
+// answer is one decision of the load.
+type answer struct {
+	began, ended time.Time
+	core.Decision
+}
+
+func (a answer) took() time.Duration { return a.ended.Sub(a.began) }
+
+// report is a line of the table.
+type report struct {
+	upset
+	rounds            int
+	took, open        []time.Duration // during the fault; of those that the breaker answered
+	late, byPolicy    int
+	wrongIn, wrongOut int
+	recovered         []time.Duration
+}
+
+// play makes one fault under load and adds what was seen to r.
+func (r *report) play(t *testing.T, seed uint64) {
+	noLeaks(t)
+	s := newStage(t, r.client)
+	store := redisstore.New(s.rdb)
+	policies := []core.FailurePolicy{core.FailOpen, core.FailClosed, core.Fallback(memstore.New(), core.Share(chaosReplicas))}
+	var limiters []*core.Limiter
+	for i, policy := range policies {
+		limiters = append(limiters, limiter(t, core.Config{
+			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{core.Per(chaosLimit, chaosWindow)}, OnStoreError: policy, Timeout: chaosTimeout,
+		}))
+	}
+	probe := limiter(t, core.Config{Name: "probe", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: chaosTimeout})
+	healed := func() error {
+		for i := range 12 {
+			if err := probe.Allow(ctx, fmt.Sprint(i)).Err; err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	redistest.WaitFor(t, "first decisions", healed)
+
+	var mu sync.Mutex
+	answers := map[[2]int][]answer{} // by policy and key
+	var stopped atomic.Bool
+	var group sync.WaitGroup
+	for worker := range 200 {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(worker)))
+			own := map[[2]int][]answer{}
+			for !stopped.Load() {
+				who := [2]int{rng.IntN(len(limiters)), rng.IntN(chaosKeys)}
+				a := answer{began: time.Now()}
+				a.Decision = limiters[who[0]].Allow(ctx, fmt.Sprint(who[1]))
+				a.ended = time.Now()
+				own[who] = append(own[who], a)
+				time.Sleep(time.Duration(20+rng.IntN(80)) * time.Millisecond)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for who, a := range own {
+				answers[who] = append(answers[who], a...)
+			}
+		})
+	}
+	stop := sync.OnceFunc(func() { stopped.Store(true); group.Wait() })
+	t.Cleanup(stop)
+	time.Sleep(500 * time.Millisecond)
+	began := time.Now()
+	end := r.begin(s)
+	if !r.failover {
+		time.Sleep(1500 * time.Millisecond)
+	}
+	ending := time.Now()
+	end()
+	ended := time.Now()
+	if r.failover {
+		ending = ended
+	}
+	redistest.WaitFor(t, "decisions to be counted again", healed)
+	recovered := time.Now()
+	r.recovered = append(r.recovered, recovered.Sub(ended))
+	time.Sleep(chaosWindow + 500*time.Millisecond)
+	stop()
+
+	r.rounds++
+	opened := recovered // when the breaker answered for the first time
+	for _, all := range answers {
+		for _, a := range all {
+			if errors.Is(a.Err, redisstore.ErrOpen) && a.ended.Before(opened) {
+				opened = a.ended
+			}
+		}
+	}
+	for who, all := range answers {
+		slices.SortFunc(all, func(a, b answer) int { return a.At.Compare(b.At) })
+		for _, a := range all {
+			if a.ended.After(began) && a.began.Before(recovered) {
+				r.took = append(r.took, a.took())
+				if a.took() > chaosTimeout+5*time.Millisecond {
+					r.late++
+				}
+				if errors.Is(a.Err, redisstore.ErrOpen) && a.began.After(opened) {
+					r.open = append(r.open, a.took())
+				}
+			}
+		}
+		r.judge(who[0], all, began, ending)
+	}
+}
+
+// judge holds the decisions on one client against the promise.
+func (r *report) judge(policy int, all []answer, began, ending time.Time) {
+	// A decision without Redis may have been charged all the same, when it was
+	// made or, if the server was silent, after that.
+	type span struct{ from, to time.Time }
+	var uncertain []span
+	var counted, fallback []time.Time
+	for _, a := range all {
+		switch {
+		case a.Err != nil:
+			r.byPolicy++
+			to := a.ended
+			if to.Before(ending) {
+				to = ending
+			}
+			uncertain = append(uncertain, span{a.began, to.Add(500 * time.Millisecond)})
+			switch policy {
+			case 0:
+				if !a.Allowed {
+					r.wrongOut++
+				}
+			case 1:
+				if a.Allowed {
+					r.wrongIn++
+				}
+			case 2:
+				if a.Allowed {
+					fallback = append(fallback, a.At)
+				}
+			}
+		case a.Allowed:
+			counted = append(counted, a.At)
+		case a.Limit.Requests < chaosLimit:
+			// The fallback refused while Redis was being asked, which may have counted it.
+			uncertain = append(uncertain, span{a.began, a.ended})
+		}
+	}
+	excess := func(at []time.Time, limit int) (n int) {
+		first := 0
+		for i, t := range at {
+			for !at[first].After(t.Add(-chaosWindow)) {
+				first++
+			}
+			if i-first+1 > limit {
+				n++
+			}
+		}
+		return n
+	}
+	if policy == 2 {
+		// With times of two clocks: the bound of both together.
+		both := append(slices.Clone(counted), fallback...)
+		slices.SortFunc(both, time.Time.Compare)
+		r.wrongIn += excess(both, chaosLimit+chaosLimit/chaosReplicas)
+	} else {
+		r.wrongIn += excess(counted, chaosLimit)
+	}
+	r.wrongIn += excess(fallback, chaosLimit/chaosReplicas)
+	for _, a := range all {
+		if a.Err != nil || a.Allowed {
+			continue
+		}
+		from := a.At.Add(-chaosWindow)
+		units := 0
+		for _, t := range counted {
+			if t.After(from) && !t.After(a.At) {
+				units++
+			}
+		}
+		for _, u := range uncertain {
+			if u.to.After(from) && !u.from.After(a.At) {
+				units++
+			}
+		}
+		limit := chaosLimit
+		if policy == 2 && a.Limit.Requests < chaosLimit {
+			// The fallback refuses for a window after an outage: as documented.
+			limit = chaosLimit / chaosReplicas
+		}
+		if units < limit {
+			r.wrongOut++
+		}
+	}
+}
+
+// quantile sorts and returns the value that a part of all does not exceed.
+func quantile(d []time.Duration, part float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return d[min(len(d)-1, int(part*float64(len(d))))]
+}
+
+// TestChaos makes faults in random order under the load of 200 goroutines, on
+// Redis and clients of all kinds, and prints what came of it. The long form:
+//
+//	go test -count=1 -timeout 30m -v -run '^TestChaos$' ./core/redisstore -args -chaos 5m
+//
+// Times are printed and not judged. What is judged: that all heals, and that
+// where no data were lost nobody was wrongly admitted or refused.
+func TestChaos(t *testing.T) {
+	seed := cmp.Or(*chaosSeed, rand.Uint64())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	reports := make([]*report, 0, len(upsets))
+	for _, u := range upsets {
+		if u.quick || *chaosFor > 0 {
+			reports = append(reports, &report{upset: u})
+		}
+	}
+	for start, round := time.Now(), uint64(0); round == 0 || time.Since(start) < *chaosFor; round++ {
+		for _, i := range rng.Perm(len(reports)) {
+			r := reports[i]
+			t.Run(fmt.Sprintf("%d %s, %s", round, r.client, r.name), func(t *testing.T) { r.play(t, seed+round) })
+		}
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.Debug|tabwriter.AlignRight)
+	fmt.Fprintln(w, "client\tfault\trequests\tby policy\twithin budget\tp50\tp99\tp99.9\tmax\tp99.9, breaker open\twrongly admitted\twrongly refused\tcounted again after\t")
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+	for _, r := range reports {
+		if r.rounds == 0 {
+			continue
+		}
+		open := "-"
+		if len(r.open) > 0 {
+			open = ms(quantile(r.open, 0.999))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f %%\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t\n", r.client, r.name, len(r.took), r.byPolicy,
+			100-100*float64(r.late)/float64(max(1, len(r.took))), ms(quantile(r.took, 0.5)), ms(quantile(r.took, 0.99)), ms(quantile(r.took, 0.999)), ms(quantile(r.took, 1)),
+			open, r.wrongIn, r.wrongOut, ms(quantile(r.recovered, 1)))
+		if !r.loses && r.wrongIn+r.wrongOut > 0 {
+			t.Errorf("%s, %s: %d wrongly admitted, %d wrongly refused", r.client, r.name, r.wrongIn, r.wrongOut)
+		}
+	}
+	w.Flush()
+	t.Logf("timeout %v, 200 goroutines, %d rounds, seed %d\n%s", chaosTimeout, reports[0].rounds, seed, &table)
+}

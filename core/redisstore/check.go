@@ -1,0 +1,212 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+)
+
+const (
+	checkTimeout = 10 * time.Second // of all of Check
+	leastVersion = 5                // of Redis: before it, a script that has read the time may not write
+)
+
+// Check asks Redis whether it is fit for counting, for programs that want to
+// know when they start: nothing else in this package needs it. It returns nil,
+// or all that it found, joined, in words that an operator can act on:
+//
+//   - a server that does not answer, or refuses the password;
+//   - commands that the ACL user may not run: some decisions are made on a key
+//     of its own, which is deleted again;
+//   - a maxmemory-policy that evicts: every key has a TTL, so each policy but
+//     noeviction makes limits forget;
+//   - a replica, a server older than Redis 5, and whatever else makes a
+//     decision fail.
+//
+// Of a cluster it asks every master. It may wait for 10 s, or until ctx ends.
+// Where INFO is forbidden or unknown, that alone is no finding: then version,
+// role and memory cannot be looked at, which it says only beside other findings.
+func (s *Store) Check(ctx context.Context) error {
+	if s.err != nil {
+		return s.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var found findings
+	done := make(chan struct{})
+	go func() { // the client may not heed the end of ctx
+		defer close(done)
+		s.eachServer(ctx, &found)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		found.add(fmt.Errorf("sash: not every server of Redis has answered: is it up, is the address right, is the network open? %w", ctx.Err()))
+	}
+	return found.join()
+}
+
+// findings are what is wrong, and what could not be looked at.
+type findings struct {
+	mu            sync.Mutex
+	wrong, unseen []error
+}
+
+func (f *findings) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wrong = append(f.wrong, err)
+}
+
+func (f *findings) join() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.wrong) == 0 {
+		return nil
+	}
+	return errors.Join(append(f.wrong, f.unseen...)...)
+}
+
+func (s *Store) eachServer(ctx context.Context, found *findings) {
+	client := "check " + strconv.FormatUint(rand.Uint64(), 36)
+	var err error
+	switch rdb := s.client.rdb.(type) {
+	case *redis.ClusterClient:
+		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			s.checkServer(ctx, master, master.Options().Addr, s.clientOf(ctx, rdb, master, client), found)
+			return nil
+		})
+	case *redis.Ring:
+		err = rdb.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
+			s.checkServer(ctx, shard, shard.Options().Addr, client, found)
+			return nil
+		})
+	case *redis.Client:
+		s.checkServer(ctx, rdb, rdb.Options().Addr, client, found)
+	default:
+		s.checkServer(ctx, rdb, "the server", client, found)
+	}
+	if err != nil {
+		found.add(explain("the cluster", err, false))
+	}
+}
+
+var checkRule = core.Rule{Name: "redisstore.Check", Limits: []core.Limit{
+	{Name: "log", Requests: 1000, Window: 10 * time.Millisecond},
+	{Name: "counter", Requests: 1000, Window: time.Minute, Algorithm: core.SlidingCounter},
+}}
+
+// clientOf is a client whose keys are on master, or "" if none is found, as on
+// a master without slots.
+func (s *Store) clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
+	for i := range 4096 {
+		name := client + " " + strconv.Itoa(i)
+		tag := appendTag(nil, checkRule.Name, checkRule.Rule, name)
+		if owner, err := rdb.MasterForKey(ctx, string(tag)); err == nil && owner.Options().Addr == master.Options().Addr {
+			return name
+		}
+	}
+	return ""
+}
+
+func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr, client string, found *findings) {
+	info, err := rdb.Info(ctx).Result()
+	switch {
+	case err == nil:
+		for _, err := range checkInfo(addr, info) {
+			found.add(err)
+		}
+	case !isReply(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS"):
+		found.add(explain(addr, err, false))
+		return
+	default:
+		found.mu.Lock()
+		found.unseen = append(found.unseen, fmt.Errorf("sash: %s: version, role and maxmemory-policy could not be looked at: %w", addr, err))
+		found.mu.Unlock()
+	}
+	if client == "" {
+		return
+	}
+	if err := s.tryOut(ctx, rdb, client); err != nil && (info == "" || !redis.HasErrorPrefix(err, "READONLY")) {
+		found.add(explain(addr, err, true))
+	}
+}
+
+// tryOut makes some decisions, with pauses in which counts expire, on a store
+// of its own: this one's breaker may be open.
+func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client string) error {
+	counts, err := New(rdb, WithPrefix(s.prefix)).Bind(checkRule)
+	if err != nil {
+		return err
+	}
+	for range 4 {
+		for range 3 {
+			if _, err := counts.Take(ctx, client, 1, true); err != nil {
+				return err
+			}
+		}
+		if !rest(ctx, checkRule.Limits[0].Window*3/5) {
+			break
+		}
+	}
+	return counts.Reset(ctx, client)
+}
+
+// checkInfo says what is wrong according to the reply to INFO.
+func checkInfo(addr, info string) (wrong []error) {
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	version := fields["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
+		wrong = append(wrong, fmt.Errorf("sash: %s: Redis %s is too old: the script needs version %d or later", addr, version, leastVersion))
+	}
+	if fields["role"] == "slave" {
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and cannot count (READONLY): give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient", addr, fields["master_host"], fields["master_port"]))
+	}
+	limit, policy := fields["maxmemory"], fields["maxmemory_policy"]
+	if limit != "" && limit != "0" && policy != "noeviction" {
+		wrong = append(wrong, fmt.Errorf("sash: %s: with maxmemory %s and maxmemory-policy %s Redis deletes counts when it is full, and clients get their quota back (every key of sash has a TTL, so volatile policies do it too): set maxmemory-policy noeviction, or give limits a Redis of their own", addr, limit, policy))
+	}
+	return wrong
+}
+
+// commands are those that an ACL user needs.
+const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +llen +lpush +rpop +ltrim +pexpire"
+
+// explain says what an operator can do about err, from a server that has
+// answered before or has not.
+func explain(addr string, err error, reached bool) error {
+	has := func(text string) bool { return strings.Contains(err.Error(), text) }
+	var advice string
+	switch {
+	case has("NOAUTH"), has("Protocol error: unauthenticated"):
+		advice = "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
+	case has("WRONGPASS"):
+		advice = "the server refuses the user name or the password in the client's options"
+	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
+		advice = "the ACL user may not do what a decision needs: allow it " + commands + ", on a cluster +cluster|slots +asking too, on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
+	case has("READONLY"):
+		advice = "this is a replica and cannot count: give the master's address"
+	case has("OOM"):
+		advice = "the server is full: raise maxmemory, or give limits a Redis of their own"
+	case reached || isReply(err):
+		advice = "the server answers, but cannot decide"
+	default:
+		advice = "the server cannot be reached: is it up, is the address right, is the network open?"
+	}
+	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
+}

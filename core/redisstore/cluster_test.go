@@ -1,0 +1,279 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// load calls do in several goroutines, with numbers that go up, until stopped.
+func load(workers int, do func(i int)) (stop func()) {
+	var stopped atomic.Bool
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for !stopped.Load() {
+				do(int(next.Add(1)))
+			}
+		})
+	}
+	return sync.OnceFunc(func() {
+		stopped.Store(true)
+		group.Wait()
+	})
+}
+
+// TestSlotMigration moves slots under load, with rules of one limit and of two,
+// whose keys are on both sides for a while: no decision errs, none is counted
+// twice or lost.
+func TestSlotMigration(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	cluster := redistest.StartCluster(t, 3, 3)
+	rdb := cluster.Client(t)
+	store := redisstore.New(rdb)
+	log, counter := core.PerHour(1_000_000), core.PerHour(1_000_000).Using(core.SlidingCounter).Named("counter")
+	one := limiter(t, core.Config{Name: "one", Store: store, Limits: []core.Limit{log}, OnStoreError: core.FailClosed, Timeout: patient})
+	two := limiter(t, core.Config{Name: "two", Store: store, Limits: []core.Limit{log, counter}, OnStoreError: core.FailClosed, Timeout: patient})
+	const clients = 12
+	var admitted [2][clients]atomic.Int64
+	stop := load(8, func(i int) {
+		l, c := one, i%clients
+		if i/clients%2 == 1 {
+			l = two
+		}
+		d := l.Allow(ctx, fmt.Sprint("client ", c))
+		if d.Err != nil || !d.Allowed {
+			t.Errorf("%s: %+v", l.Name(), d)
+		}
+		admitted[i/clients%2][c].Add(1)
+	})
+	t.Cleanup(stop)
+	moved := 0
+	for i, l := range []*core.Limiter{one, two, one, two, two} {
+		key := redisstore.Keys(store, l, fmt.Sprint("client ", i))[0]
+		from := cluster.MasterOf(key)
+		for _, to := range cluster.Servers[:3] {
+			if to == from {
+				continue
+			}
+			before := admitted[0][i].Load() + admitted[1][i].Load()
+			m := cluster.BeginMigration(t, redistest.Slot(key), from, to)
+			// The log first: the two keys of a rule are on both sides.
+			m.MoveKeys(t, key)
+			if l == one {
+				redistest.WaitFor(t, "decisions by way of ASK", func() error {
+					if admitted[0][i].Load()+admitted[1][i].Load() < before+20 {
+						return errors.New("too few")
+					}
+					return nil
+				})
+			}
+			m.Finish(t)
+			from = to
+			moved++
+		}
+	}
+	stop()
+	total := int64(0)
+	for j, l := range []*core.Limiter{one, two} {
+		for c := range clients {
+			keys := redisstore.Keys(store, l, fmt.Sprint("client ", c))
+			n := admitted[j][c].Load()
+			total += n
+			if got := rdb.LLen(ctx, keys[0]).Val(); got != n {
+				t.Errorf("%s, client %d: %d in the log, %d admitted", l.Name(), c, got, n)
+			}
+			if j == 1 {
+				if got := rdb.Get(ctx, keys[1]).Val(); !strings.HasSuffix(got, fmt.Sprintf("%013d", n)) {
+					t.Errorf("client %d: the counter is %q, %d admitted", c, got, n)
+				}
+			}
+		}
+	}
+	t.Logf("%d decisions, %d slots moved", total, moved)
+}
+
+// lostIn counts what was admitted and is not in the logs any more.
+func lostIn(t *testing.T, rdb redis.UniversalClient, keys map[string]string, admitted func(client string) int64) (lost, of int64) {
+	for client, key := range keys {
+		n, err := rdb.LLen(ctx, key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		of += admitted(client)
+		lost += max(0, admitted(client)-n)
+	}
+	return lost, of
+}
+
+// TestClusterMasterKilled: the policy decides for the slots of the master that
+// died, the others do not notice, and all is well once a replica has taken over.
+func TestClusterMasterKilled(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	cluster := redistest.StartCluster(t, 3, 3)
+	for _, s := range cluster.Servers {
+		// Else all slots are down while some are.
+		if err := admin(t, s.Addr()).ConfigSet(ctx, "cluster-require-full-coverage", "no").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rdb := cluster.Client(t)
+	store := redisstore.New(rdb)
+	limits := []core.Limit{core.PerHour(1_000_000)}
+	patiently := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
+	hastily := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+	open := hastily.WithPolicy(core.FailOpen)
+
+	victim := cluster.Servers[0]
+	there, elsewhere := map[string]string{}, []string{}
+	for i := 0; len(there) < 10 || len(elsewhere) < 10; i++ {
+		client := fmt.Sprint("client ", i)
+		if key := redisstore.Keys(store, patiently, client)[0]; cluster.MasterOf(key) == victim {
+			there[client] = key
+		} else {
+			elsewhere = append(elsewhere, client)
+		}
+	}
+	var concerned []string
+	counted := map[string]*atomic.Int64{}
+	for client := range there {
+		concerned = append(concerned, client)
+		counted[client] = new(atomic.Int64)
+		if d := patiently.Allow(ctx, client); d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		counted[client].Add(1)
+	}
+	for _, client := range elsewhere {
+		if d := patiently.Allow(ctx, client); d.Err != nil {
+			t.Fatal(d.Err)
+		}
+	}
+
+	var failed, atOnce, others atomic.Int64
+	stop := load(8, func(i int) {
+		if i%2 == 0 {
+			others.Add(1)
+			if d := patiently.Allow(ctx, elsewhere[i/2%len(elsewhere)]); d.Err != nil || !d.Allowed {
+				t.Errorf("a client of another master: %+v", d)
+			}
+			return
+		}
+		client := concerned[i/2%len(concerned)]
+		l, policy := hastily, false
+		if i%4 == 1 {
+			l, policy = open, true
+		}
+		switch d := l.Allow(ctx, client); {
+		case d.Err == nil && d.Allowed:
+			counted[client].Add(1)
+		case d.Err == nil || !errors.Is(d.Err, core.ErrStore) || d.Allowed != policy:
+			t.Errorf("a client of the master that died: %+v", d)
+		default:
+			failed.Add(1)
+			if errors.Is(d.Err, redisstore.ErrOpen) {
+				atOnce.Add(1)
+				time.Sleep(time.Millisecond) // or this is all that happens
+			}
+		}
+	})
+	t.Cleanup(stop)
+	victim.Kill()
+	redistest.WaitFor(t, "the breaker to open", func() error {
+		if atOnce.Load() == 0 {
+			return errors.New("nobody was refused at once")
+		}
+		return nil
+	})
+	died := time.Now()
+	cluster.WaitOK(t)
+	failedOver := time.Since(died)
+	for _, client := range concerned {
+		redistest.WaitFor(t, "a counted decision after the failover", func() error {
+			d := hastily.Allow(ctx, client)
+			if d.Err == nil {
+				counted[client].Add(1)
+			}
+			return d.Err
+		})
+	}
+	stop()
+	lost, of := lostIn(t, rdb, there, func(client string) int64 { return counted[client].Load() })
+	t.Logf("failover after %v; %d decisions by policy, %d of them at once; %d elsewhere untouched; the failover lost %d of %d admissions",
+		failedOver, failed.Load(), atOnce.Load(), others.Load(), lost, of)
+}
+
+// TestSentinelMasterKilled: the same with Sentinel, where one server has it all.
+func TestSentinelMasterKilled(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	sentinel := redistest.StartSentinel(t, 2, 3)
+	rdb := sentinel.Client(t)
+	store := redisstore.New(rdb)
+	closed := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+	open := closed.WithPolicy(core.FailOpen)
+	redistest.WaitFor(t, "a first decision", func() error { return closed.AllowN(ctx, "k", 0).Err })
+
+	var counted, failed, atOnce atomic.Int64
+	stop := load(8, func(i int) {
+		l := closed
+		if i%2 == 1 {
+			l = open
+		}
+		switch d := l.Allow(ctx, "k"); {
+		case d.Err == nil && d.Allowed:
+			counted.Add(1)
+		case d.Err == nil || !errors.Is(d.Err, core.ErrStore) || d.Allowed != (l == open):
+			t.Errorf("%+v", d)
+		default:
+			failed.Add(1)
+			if errors.Is(d.Err, redisstore.ErrOpen) {
+				atOnce.Add(1)
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	t.Cleanup(stop)
+	redistest.WaitFor(t, "some decisions", func() error {
+		if counted.Load() < 100 {
+			return errors.New("too few")
+		}
+		return nil
+	})
+	old := sentinel.Master()
+	old.Kill()
+	died := time.Now()
+	redistest.WaitFor(t, "the breaker to open", func() error {
+		if atOnce.Load() == 0 {
+			return errors.New("nobody was refused at once")
+		}
+		return nil
+	})
+	sentinel.WaitOK(t)
+	failedOver := time.Since(died)
+	redistest.WaitFor(t, "counted decisions after the failover", func() error {
+		d := closed.Allow(ctx, "k")
+		if d.Err == nil {
+			counted.Add(1)
+		}
+		return d.Err
+	})
+	healed := time.Since(died)
+	stop()
+	lost, of := lostIn(t, rdb, map[string]string{"k": redisstore.Keys(store, closed, "k")[0]}, func(string) int64 { return counted.Load() })
+	t.Logf("failover after %v, healed after %v; %d decisions by policy, %d of them at once; the failover lost %d of %d admissions",
+		failedOver, healed, failed.Load(), atOnce.Load(), lost, of)
+}

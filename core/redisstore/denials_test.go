@@ -1,0 +1,90 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+func refusal(after time.Duration) core.Decision {
+	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
+}
+
+// TestDenialsOnAClock: a refusal is remembered from before the question until
+// it may end, and asked about once a second by one caller.
+func TestDenialsOnAClock(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		d := newDenials()
+		sent := time.Now()
+		time.Sleep(300 * ms) // the answer is slow
+		d.note(nil, "k", 1, sent, refusal(2500*ms))
+		remembered := func(want bool) (answer core.Decision) {
+			t.Helper()
+			answer, ok := d.find(nil, "k", 1)
+			if ok != want {
+				t.Errorf("%v after it was asked: remembered %v, want %v", time.Since(sent), ok, want)
+			}
+			return answer
+		}
+		time.Sleep(200 * ms)
+		if answer := remembered(true); answer != (core.Decision{Limit: core.PerHour(1), ResetAfter: 2300 * ms, RetryAfter: 2300 * ms, At: time.Unix(1_790_000_000, 200e6)}) {
+			t.Errorf("200 ms after the answer: %+v", answer)
+		}
+		if _, ok := d.find(nil, "k", 2); ok {
+			t.Error("another cost")
+		}
+		if _, ok := d.find(new(counts), "k", 1); ok {
+			t.Error("another rule")
+		}
+		time.Sleep(500*ms - 1)
+		remembered(true)
+		time.Sleep(time.Nanosecond) // a second after it was asked
+		remembered(false)
+		remembered(true) // while that one asks
+		time.Sleep(time.Second)
+		remembered(false)
+		remembered(true)
+		time.Sleep(500*ms - 1)
+		remembered(true)
+		time.Sleep(time.Nanosecond) // the retry moment, by the server's clock at the latest
+		remembered(false)
+		remembered(false)
+
+		// An answer to a question from before a reset is not believed.
+		sent = time.Now()
+		time.Sleep(ms)
+		d.forget("k")
+		d.note(nil, "k", 1, sent, refusal(time.Hour))
+		remembered(false)
+		time.Sleep(ms)
+		d.note(nil, "k", 1, time.Now(), refusal(time.Hour))
+		remembered(true)
+		// An admission ends it.
+		d.note(nil, "k", 1, time.Now(), core.Decision{Allowed: true})
+		remembered(false)
+	})
+}
+
+// TestDenialsBounded: a flood of clients that are all refused does not grow what
+// is remembered, and the newest is.
+func TestDenialsBounded(t *testing.T) {
+	d := newDenials()
+	for i := range 3 * denialShards * denialsInShard {
+		client := fmt.Sprint(i)
+		d.note(nil, client, 1, time.Now(), refusal(time.Hour))
+		if _, ok := d.find(nil, client, 1); !ok {
+			t.Fatalf("%s is not remembered", client)
+		}
+	}
+	n := 0
+	for i := range d.shards {
+		n += len(d.shards[i].of)
+	}
+	if n > denialShards*denialsInShard {
+		t.Errorf("%d are remembered", n)
+	}
+}

@@ -1,0 +1,196 @@
+package redisstore_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestDenialsFlood: of a flood on a client that is refused, Redis sees a command
+// a second from each process.
+func TestDenialsFlood(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	rdb := admin(t, server.Addr())
+	const processes = 3 // a store each
+	var limiters []*core.Limiter
+	for range processes {
+		l := limiter(t, core.Config{
+			Store:   redisstore.New(server.Client(t)),
+			Limits:  []core.Limit{core.PerHour(5), core.PerMinute(1000).Using(core.SlidingCounter)},
+			Timeout: patient, OnStoreError: core.FailClosed,
+		})
+		limiters = append(limiters, l)
+		for range 7 {
+			l.Allow(ctx, "k")
+		}
+	}
+	rdb.ConfigResetStat(ctx)
+	start := time.Now()
+	var mu sync.Mutex
+	flood := 0
+	var group sync.WaitGroup
+	for _, l := range limiters {
+		for range 2 {
+			group.Go(func() {
+				n := 0
+				for ; time.Since(start) < 2*redisstore.DenialCheck; n++ {
+					if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.RetryAfter <= 0 || d.Remaining != 0 || d.Limit.Requests != 5 {
+						t.Errorf("%+v", d)
+						return
+					}
+				}
+				mu.Lock()
+				flood += n
+				mu.Unlock()
+			})
+		}
+	}
+	group.Wait()
+	// A command at the start of each second at most, however long this took.
+	most := processes * (int(time.Since(start)/redisstore.DenialCheck) + 1)
+	if n := calls(t, rdb, "evalsha"); n > most {
+		t.Errorf("%d requests of a blocked client cost Redis %d commands, want at most %d", flood, n, most)
+	} else {
+		t.Logf("%d requests of a blocked client cost Redis %d commands in %v", flood, n, time.Since(start).Round(time.Millisecond))
+	}
+}
+
+// TestDenialsEnd: what a process refuses by itself is what Redis would have
+// refused: no client is refused while there is room, and each gets in when it
+// was told that it would. The limits that bind take turns.
+func TestDenialsEnd(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	for name, limits := range map[string][]core.Limit{
+		"one":   {core.Per(3, 50*time.Millisecond)},
+		"two":   {core.Per(2, 30*time.Millisecond), core.Per(5, 200*time.Millisecond)},
+		"costs": {core.Per(7, 60*time.Millisecond)},
+	} {
+		store := redisstore.New(server.Client(t))
+		l := limiter(t, core.Config{Name: name, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
+		var mu sync.Mutex
+		var outcomes []storetest.Outcome
+		var group sync.WaitGroup
+		end := time.Now().Add(500 * time.Millisecond)
+		for i := range 4 {
+			group.Go(func() {
+				for n := 0; time.Now().Before(end); n++ {
+					cost := int64(1)
+					if name == "costs" {
+						cost += int64((i + n) % 4)
+					}
+					d := l.AllowN(ctx, "k", cost)
+					if d.Err != nil {
+						t.Error(d.Err)
+						return
+					}
+					mu.Lock()
+					outcomes = append(outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: cost})
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		if err := storetest.CheckLogs(outcomes, limits...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+
+		// Alone, a client that waits as long as it was told is let in.
+		for i := range 4 {
+			var d core.Decision
+			for d = l.Allow(ctx, "alone"); d.Allowed; d = l.Allow(ctx, "alone") {
+			}
+			d = l.Allow(ctx, "alone") // by the process itself, if it remembers
+			if d.Allowed {
+				continue
+			}
+			time.Sleep(d.RetryAfter)
+			if again := l.Allow(ctx, "alone"); !again.Allowed {
+				t.Errorf("%s, round %d: told to wait %v, then refused for %v", name, i, d.RetryAfter, again.RetryAfter)
+			}
+		}
+	}
+}
+
+// TestDenialsReset: a reset is believed at once by the process that does it, and
+// within a second by others; so is a limit that was raised.
+func TestDenialsReset(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	config := core.Config{Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed, Timeout: patient}
+	config.Store = redisstore.New(server.Client(t))
+	here := limiter(t, config)
+	config.Store = redisstore.New(server.Client(t))
+	there := limiter(t, config)
+	blocked := func(l *core.Limiter) {
+		t.Helper()
+		l.Allow(ctx, "k")
+		for range 3 {
+			if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+	blocked(here)
+	blocked(there)
+	if err := here.Reset(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if d := here.Peek(ctx, "k"); !d.Allowed {
+		t.Errorf("the process that has reset it: %+v", d)
+	}
+	asked := time.Now()
+	for !there.Peek(ctx, "k").Allowed {
+		if time.Since(asked) > patient {
+			t.Fatal("another process never sees the reset")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Logf("another process saw the reset after %v", time.Since(asked))
+
+	blocked(there)
+	config.Limits = []core.Limit{core.PerHour(2)}
+	if d := limiter(t, config).Allow(ctx, "k"); !d.Allowed {
+		t.Errorf("a raised limit: %+v", d)
+	}
+}
+
+// TestDenialsInAnOutage: a client that is refused stays so while Redis is down,
+// as long as it would have been, whatever the policy.
+func TestDenialsInAnOutage(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	store := redisstore.New(server.Client(t))
+	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1)}, Timeout: 50 * time.Millisecond})
+	redistest.WaitFor(t, "a refusal", func() error {
+		if d := l.Allow(ctx, "k"); d.Allowed {
+			return errors.New("admitted")
+		}
+		return nil
+	})
+	server.Kill()
+	refused := 0
+	start := time.Now()
+	admitted := 0
+	for time.Since(start) < redisstore.DenialCheck {
+		if l.Allow(ctx, "k").Allowed {
+			admitted++
+		} else {
+			refused++
+		}
+	}
+	if most := int(time.Since(start)/redisstore.DenialCheck) + 1; admitted > most || refused == 0 {
+		t.Errorf("%d admitted, want at most %d; %d refused", admitted, most, refused)
+	}
+}
