@@ -120,8 +120,8 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (core.Dec
 		Allowed:    verdict.Admitted,
 		Limit:      c.limits[binding].Limit,
 		Remaining:  verdict.Remaining,
-		ResetAfter: duration(verdict.ResetAfter),
-		RetryAfter: duration(verdict.RetryAfter),
+		ResetAfter: window.Duration(verdict.ResetAfter),
+		RetryAfter: window.Duration(verdict.RetryAfter),
 		At:         time.UnixMicro(when),
 	}, need{}
 }
@@ -194,12 +194,4 @@ func (c *counts) Reset(_ context.Context, key string) error {
 		}
 	}
 	return nil
-}
-
-// duration turns microseconds into a duration, keeping Never.
-func duration(micros int64) time.Duration {
-	if micros == window.Never {
-		return core.Never
-	}
-	return time.Duration(micros) * time.Microsecond
 }

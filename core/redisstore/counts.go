@@ -200,8 +200,8 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 		Allowed:    judged.Admitted,
 		Limit:      c.rule.Limits[binding],
 		Remaining:  judged.Remaining,
-		ResetAfter: duration(judged.ResetAfter),
-		RetryAfter: duration(judged.RetryAfter),
+		ResetAfter: window.Duration(judged.ResetAfter),
+		RetryAfter: window.Duration(judged.RetryAfter),
 		At:         time.UnixMicro(when),
 	}, reply, nil
 }
@@ -264,12 +264,4 @@ func readCounter(s string) (c window.Counter, rest string, ok bool) {
 		}
 	}
 	return c, rest, true
-}
-
-// duration turns microseconds into a duration, keeping Never.
-func duration(micros int64) time.Duration {
-	if micros == window.Never {
-		return core.Never
-	}
-	return time.Duration(micros) * time.Microsecond
 }

@@ -65,7 +65,7 @@ func (s *logServer) decide(now, cost int64, charge bool, ahead time.Duration) co
 		}
 	}
 	d := core.Decision{Allowed: verdict.Admitted, Limit: binding, Remaining: verdict.Remaining,
-		ResetAfter: duration(verdict.ResetAfter), RetryAfter: duration(verdict.RetryAfter), At: time.UnixMicro(now)}
+		ResetAfter: window.Duration(verdict.ResetAfter), RetryAfter: window.Duration(verdict.RetryAfter), At: time.UnixMicro(now)}
 	if !charge || cost == 0 || !d.Allowed {
 		return d
 	}

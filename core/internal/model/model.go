@@ -83,12 +83,9 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 		Allowed:    verdict.Admitted,
 		Limit:      binding,
 		Remaining:  verdict.Remaining,
-		ResetAfter: time.Duration(verdict.ResetAfter) * time.Microsecond,
-		RetryAfter: time.Duration(verdict.RetryAfter) * time.Microsecond,
+		ResetAfter: window.Duration(verdict.ResetAfter),
+		RetryAfter: window.Duration(verdict.RetryAfter),
 		At:         time.UnixMicro(now),
-	}
-	if verdict.RetryAfter == window.Never {
-		d.RetryAfter = core.Never
 	}
 	if !charge || !verdict.Admitted || cost == 0 {
 		return d

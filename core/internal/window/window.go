@@ -8,10 +8,21 @@
 // 2^53) keeps every intermediate value exact in an int64 and in a double.
 package window
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Never is the RetryAfter of a cost that exceeds the limit.
 const Never = math.MaxInt64
+
+// Duration turns microseconds into a duration. Never is the longest there is.
+func Duration(micros int64) time.Duration {
+	if micros == Never {
+		return math.MaxInt64
+	}
+	return time.Duration(micros) * time.Microsecond
+}
 
 // Limit is N units in any window of W microseconds.
 type Limit struct{ N, W int64 }

@@ -1,0 +1,54 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+)
+
+// Two replicas of a service count together: the same name on the same Redis.
+func ExampleNew() {
+	server, err := miniredis.Run() // stands for a Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	replica := func() *core.Limiter {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		return core.Must(core.New(core.Config{
+			Name:   "api",
+			Store:  redisstore.New(rdb),
+			Limits: []core.Limit{core.PerHour(3)},
+		}))
+	}
+	a, b := replica(), replica()
+	for _, l := range []*core.Limiter{a, b, a, b} {
+		d := l.Allow(context.Background(), "user:42")
+		fmt.Println(d.Allowed, d.Remaining)
+	}
+	// Output:
+	// true 2
+	// true 1
+	// true 0
+	// false 0
+}
+
+// An operator hears at start-up what is wrong with Redis; the server starts
+// all the same.
+func ExampleStore_Check() {
+	store, err := redisstore.Open("redis://127.0.0.1:1/0") // nobody listens there
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	if err := store.Check(context.Background()); err != nil {
+		fmt.Println("Redis is not fit for counting yet")
+	}
+	// Output:
+	// Redis is not fit for counting yet
+}
