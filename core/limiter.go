@@ -176,24 +176,35 @@ type Request struct {
 }
 
 // Decide is the general form of Allow, AllowN and Peek.
-func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
-	d := l.decide(ctx, r)
+func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
+	if err := r.check(ctx); err != nil {
+		d.Err = err
+	} else if l.waits || l.fallback != nil {
+		d = l.decide(ctx, r)
+	} else if d, err = l.counts.Take(ctx, r.Key, r.Cost, !r.Peek); err != nil {
+		d = l.onStoreError(ctx, ctx, r, err)
+	} else {
+		d.Err = nil
+	}
 	if l.config.Observer != nil {
 		l.config.Observer.Observe(ctx, Event{Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d})
 	}
 	return d
 }
 
+// check returns what makes a request not worth a look at the store.
+func (r *Request) check(ctx context.Context) error {
+	switch {
+	case r.Key == "":
+		return errEmptyKey
+	case r.Cost < 0:
+		return errNegativeCost
+	}
+	return ctx.Err()
+}
+
+// decide asks stores that may have to be waited for, or two of them.
 func (l *Limiter) decide(ctx context.Context, r Request) Decision {
-	if r.Key == "" {
-		return Decision{Err: errEmptyKey}
-	}
-	if r.Cost < 0 {
-		return Decision{Err: errNegativeCost}
-	}
-	if err := ctx.Err(); err != nil {
-		return Decision{Err: err}
-	}
 	whole, first := ctx, ctx
 	if l.waits {
 		var cancel context.CancelFunc

@@ -64,23 +64,25 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 	if err != nil {
 		panic(err)
 	}
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if own.skip(c) {
-				return next(c)
-			}
-			d := decider.Decide(c.Response(), c.Request(), c.Path(), func() (string, error) { return key(c) })
-			switch {
-			case d.Allowed:
-				return next(c)
-			case own.refuse != nil:
-				if err := own.refuse(c, d); err != nil || c.Response().Committed {
-					return err
-				}
-			}
-			decider.Refuse(c.Response(), c.Request(), d)
-			return nil
+	serve := func(c echo.Context, next echo.HandlerFunc) error {
+		if own.skip(c) {
+			return next(c)
 		}
+		d := decider.Decide(c.Response(), c.Request(), c.Path(), func() (string, error) { return key(c) })
+		switch {
+		case d.Allowed:
+			return next(c)
+		case own.refuse != nil:
+			if err := own.refuse(c, d); err != nil || c.Response().Committed {
+				return err
+			}
+		}
+		decider.Refuse(c.Response(), c.Request(), d)
+		return nil
+	}
+	// echo wraps every request's handler anew: what this makes is to be small.
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return serve(c, next) }
 	}
 }
 

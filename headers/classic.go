@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,13 +72,16 @@ func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Deci
 	}
 	// The digits of Limit depend on Requests alone. Those of a fallback's
 	// share are not among them.
-	digits := make(map[int64]string, len(limits))
-	for _, l := range limits {
-		digits[l.Requests] = strconv.FormatInt(l.Requests, 10)
+	limits = slices.Clone(limits)
+	digits := make([]string, len(limits))
+	for i, l := range limits {
+		digits[i] = strconv.FormatInt(l.Requests, 10)
 	}
 	return func(h http.Header, d core.Decision) {
-		limit, ok := digits[d.Limit.Requests]
-		if !ok {
+		var limit string
+		if i := slices.IndexFunc(limits, func(l core.Limit) bool { return l.Requests == d.Limit.Requests }); i >= 0 {
+			limit = digits[i]
+		} else {
 			limit = strconv.FormatInt(d.Limit.Requests, 10)
 		}
 		v := new(classicValues)

@@ -29,9 +29,13 @@ const defaultIPv6Prefix = 64
 //
 // RemoteIP allocates the key and nothing else.
 func RemoteIP(r *http.Request) (string, error) {
-	peer, ok := parseNode(r.RemoteAddr)
-	if !ok {
+	host, port, hasPort := splitPort(r.RemoteAddr)
+	peer, ok := parseHost(host)
+	if !ok || hasPort && !isPort(port) {
 		return "", noPeer(r.RemoteAddr)
+	}
+	if peer.Is4() && strings.IndexByte(host, ':') < 0 {
+		return "ip:" + host, nil // there is one way to write IPv4
 	}
 	return ipKey(peer, defaultIPv6Prefix), nil
 }

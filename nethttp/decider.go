@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -72,44 +71,42 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 // [Status]. The decision's Err then is nil or one that core.Decision
 // describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey,
 // or wraps the key function's own error. It is for logs, not for clients.
-func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) core.Decision {
+func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) (d core.Decision) {
 	if g.skips(r) {
-		return core.Decision{Allowed: true}
+		d.Allowed = true
+		return d
 	}
-	d := g.decide(r, label, key)
+	if name, err := key(); err != nil || name == "" {
+		d.Err = noName(r, err)
+	} else {
+		cost := 1
+		if g.cost != nil {
+			cost = g.cost(r)
+		}
+		d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
+	}
 	h := w.Header()
 	if d.Limit.Requests > 0 {
-		g.setLimitFields(h, d)
+		g.setLimitFields(h, &d)
 	}
 	if !d.Allowed {
-		values := []string{"no-store", ""}
-		h["Cache-Control"] = values[0:1:1]
-		if seconds, ok := retryAfter(d); ok {
-			values[1] = strconv.FormatInt(seconds, 10)
-			h["Retry-After"] = values[1:2:2]
-		}
+		setRetryAfter(h, &d)
 	}
 	return d
 }
 
-func (g *Decider) decide(r *http.Request, label string, key func() (string, error)) core.Decision {
-	ctx := r.Context()
-	name, err := key()
-	switch {
-	case err == nil && name == "":
-		return core.Decision{Err: keyfuncs.ErrNoKey}
+// noName is the error of a decision on a request without a key, where the key
+// function returned err.
+func noName(r *http.Request, err error) error {
+	switch ended := r.Context().Err(); {
+	case err == nil:
+		return keyfuncs.ErrNoKey
 	case errors.Is(err, keyfuncs.ErrNoKey):
-		return core.Decision{Err: err}
-	case err != nil && ctx.Err() != nil: // the client left while the key function waited
-		return core.Decision{Err: ctx.Err()}
-	case err != nil:
-		return core.Decision{Err: &keyError{err}}
+		return err
+	case ended != nil: // the client left while the key function waited
+		return ended
 	}
-	cost := 1
-	if g.cost != nil {
-		cost = g.cost(r)
-	}
-	return g.limiter.Decide(ctx, core.Request{Key: name, Cost: int64(cost), Label: label})
+	return &keyError{err}
 }
 
 // Refuse writes the response to a request that Decide refused: with the

@@ -41,31 +41,40 @@ func register(f headers.Format) {
 
 // setLimitFields writes the fields of d, and removes those of an outer guard, unless
 // the outer limit is the tighter one.
-func (g *Decider) setLimitFields(h http.Header, d core.Decision) {
+func (g *Decider) setLimitFields(h http.Header, d *core.Decision) {
 	if len(g.write) == 0 && d.Allowed {
 		return
 	}
+	if len(h) > 0 && !giveWay(h, d) {
+		return
+	}
+	for _, write := range g.write {
+		write(h, *d)
+	}
+}
+
+// giveWay makes the fields of an outer guard, if there are any, give way to
+// those of d, or says that they stay.
+func giveWay(h http.Header, d *core.Decision) bool {
 	formats := *known.formats.Load()
-	for _, f := range formats {
-		remaining, reset, ok := f.Read(h, d.At)
+	for i := range formats {
+		remaining, reset, ok := formats[i].Read(h, d.At)
 		if !ok {
 			continue
 		}
 		if d.Allowed && !tighter(d, remaining, reset) {
-			return
+			return false
 		}
 		removeLimitFields(h, formats)
 		break
 	}
-	for _, write := range g.write {
-		write(h, d)
-	}
+	return true
 }
 
 // tighter is the rule by which core.Decision names the limit that binds. reset
 // is rounded up to seconds, which does not matter to the comparison: the
 // outer limit is first in a tie.
-func tighter(d core.Decision, remaining int64, reset time.Duration) bool {
+func tighter(d *core.Decision, remaining int64, reset time.Duration) bool {
 	if d.Remaining != remaining {
 		return d.Remaining < remaining
 	}

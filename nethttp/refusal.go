@@ -17,25 +17,31 @@ import (
 type reason struct {
 	status                     int
 	typ, title, detail, errStr string
+	json                       string // a problem up to and with detail
+}
+
+func because(status int, typ, title, detail, errStr string) *reason {
+	return &reason{status, typ, title, detail, errStr,
+		`{"type":"` + typ + `","title":"` + title + `","status":` + strconv.Itoa(status) + `,"detail":"` + detail}
 }
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
 var (
-	overLimit = &reason{http.StatusTooManyRequests, problemTypes + "quota-exceeded", "Too Many Requests",
-		"The limit on requests is reached.", "rate_limit_exceeded"}
-	overAnyLimit = &reason{http.StatusTooManyRequests, problemTypes + "quota-exceeded", "Too Many Requests",
-		"This request costs more than the limit ever allows.", "rate_limit_exceeded"}
-	noStore = &reason{http.StatusServiceUnavailable, problemTypes + "temporary-reduced-capacity", "Service Unavailable",
-		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable"}
-	noKey = &reason{http.StatusBadRequest, "about:blank", "Bad Request",
-		"The request does not say whose it is.", "client_unidentified"}
-	failed = &reason{http.StatusInternalServerError, "about:blank", "Internal Server Error",
-		"The limit on requests could not be checked.", "internal_error"}
+	overLimit = because(http.StatusTooManyRequests, problemTypes+"quota-exceeded", "Too Many Requests",
+		"The limit on requests is reached.", "rate_limit_exceeded")
+	overAnyLimit = because(http.StatusTooManyRequests, problemTypes+"quota-exceeded", "Too Many Requests",
+		"This request costs more than the limit ever allows.", "rate_limit_exceeded")
+	noStore = because(http.StatusServiceUnavailable, problemTypes+"temporary-reduced-capacity", "Service Unavailable",
+		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable")
+	noKey = because(http.StatusBadRequest, "about:blank", "Bad Request",
+		"The request does not say whose it is.", "client_unidentified")
+	failed = because(http.StatusInternalServerError, "about:blank", "Internal Server Error",
+		"The limit on requests could not be checked.", "internal_error")
 	ended = &reason{status: http.StatusServiceUnavailable} // nobody listens any more
 )
 
-func reasonOf(d core.Decision) *reason {
+func reasonOf(d *core.Decision) *reason {
 	switch {
 	case d.Err == nil, d.Limit.Requests > 0: // the latter decided by a fallback
 		if d.RetryAfter == core.Never {
@@ -60,24 +66,52 @@ func Status(d core.Decision) int {
 	if d.Allowed {
 		return http.StatusOK
 	}
-	return reasonOf(d).status
+	return reasonOf(&d).status
 }
 
 // storeRetryAfter is how many seconds a client is told to wait for a store
 // that cannot be asked, if the limiter does not know better.
 const storeRetryAfter = 5
 
-func retryAfter(d core.Decision) (seconds int64, ok bool) {
+func retryAfter(d *core.Decision) (seconds int64, ok bool) {
 	switch reasonOf(d) {
 	case overLimit:
-		return headers.RetryAfter(d)
+		return headers.RetryAfter(*d)
 	case noStore:
 		if d.RetryAfter > 0 {
-			return headers.RetryAfter(d)
+			return headers.RetryAfter(*d)
 		}
 		return storeRetryAfter, true
 	}
 	return 0, false
+}
+
+// setRetryAfter sets the fields of a refusal that are not about the limit.
+func setRetryAfter(h http.Header, d *core.Decision) {
+	values := []string{"no-store", ""}
+	h["Cache-Control"] = values[0:1:1]
+	if seconds, ok := retryAfter(d); ok {
+		values[1] = decimal(seconds)
+		h["Retry-After"] = values[1:2:2]
+	}
+}
+
+// threeDigits is 000001002 and so on: the text of a small number is a part of it,
+// and costs no allocation.
+var threeDigits = func() string {
+	var b []byte
+	for n := range 1000 {
+		b = append(b, '0'+byte(n/100), '0'+byte(n/10%10), '0'+byte(n%10))
+	}
+	return string(b)
+}()
+
+// decimal is strconv.FormatInt, which spares the allocation below 100.
+func decimal(n int64) string {
+	if n < 100 || n > 999 {
+		return strconv.FormatInt(n, 10)
+	}
+	return threeDigits[3*n : 3*n+3]
 }
 
 // Refuse writes the default response to a request that was refused: the status
@@ -90,14 +124,14 @@ func retryAfter(d core.Decision) (seconds int64, ok bool) {
 // or internal_error), retry_after (whole seconds; left out if coming back is of
 // no use) and, with 429, violated-policies (the name of the limit that refused).
 func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
-	why := reasonOf(d)
+	why := reasonOf(&d)
 	if why == ended {
 		w.WriteHeader(why.status)
 		return
 	}
 	body := bodies.Get().(*[]byte)
-	contentType := render(body, negotiate(r.Header["Accept"]), why, d)
-	values := []string{contentType, strconv.Itoa(len(*body))}
+	contentType := render(body, negotiate(r.Header["Accept"]), why, &d)
+	values := []string{contentType, decimal(int64(len(*body)))}
 	h := w.Header()
 	h["Content-Type"] = values[0:1:1]
 	h["Content-Length"] = values[1:2:2]
@@ -115,27 +149,28 @@ var bodies = sync.Pool{New: func() any { return new([]byte) }}
 // render makes body a problem of RFC 9457 with the members that this package
 // adds, or the same in words. Nothing in it needs an escape: the texts are constants,
 // and core.New has checked the names of limits.
-func render(body *[]byte, form mediaType, why *reason, d core.Decision) (contentType string) {
+func render(body *[]byte, form mediaType, why *reason, d *core.Decision) (contentType string) {
 	b := (*body)[:0]
 	defer func() { *body = b }()
-	seconds, _ := retryAfter(d)
+	var few [20]byte
+	var wait []byte // in seconds
+	if seconds, ok := retryAfter(d); ok {
+		wait = strconv.AppendInt(few[:0], seconds, 10)
+	}
 	switch form {
 	case textHTML:
 		b = append(append(append(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><title>"...), why.title...), "</title></head><body><h1>"...)
-		b = appendDetail(append(append(b, why.title...), "</h1><p>"...), why, seconds)
-		b = append(b, "</p></body></html>\n"...)
+		b = append(append(append(b, why.title...), "</h1><p>"...), why.detail...)
+		b = append(appendAdvice(b, wait), "</p></body></html>\n"...)
 		return "text/html; charset=utf-8"
 	case textPlain:
-		b = append(appendDetail(b, why, seconds), '\n')
+		b = append(appendAdvice(append(b, why.detail...), wait), '\n')
 		return "text/plain; charset=utf-8"
 	}
-	b = append(append(b, `{"type":"`...), why.typ...)
-	b = append(append(b, `","title":"`...), why.title...)
-	b = strconv.AppendInt(append(b, `","status":`...), int64(why.status), 10)
-	b = appendDetail(append(b, `,"detail":"`...), why, seconds)
+	b = appendAdvice(append(b, why.json...), wait)
 	b = append(append(append(b, `","error":"`...), why.errStr...), '"')
-	if seconds > 0 {
-		b = strconv.AppendInt(append(b, `,"retry_after":`...), seconds, 10)
+	if len(wait) > 0 {
+		b = append(append(b, `,"retry_after":`...), wait...)
 	}
 	if d.Limit.Name != "" {
 		b = append(append(append(b, `,"violated-policies":["`...), d.Limit.Name...), `"]`...)
@@ -144,16 +179,15 @@ func render(body *[]byte, form mediaType, why *reason, d core.Decision) (content
 	return "application/problem+json"
 }
 
-func appendDetail(b []byte, why *reason, seconds int64) []byte {
-	b = append(b, why.detail...)
-	if seconds > 0 {
-		b = strconv.AppendInt(append(b, " Try again in "...), seconds, 10)
-		if seconds == 1 {
-			return append(b, " second."...)
-		}
-		b = append(b, " seconds."...)
+// appendAdvice says when to come back, if that is of any use.
+func appendAdvice(b, wait []byte) []byte {
+	switch {
+	case len(wait) == 0:
+		return b
+	case string(wait) == "1":
+		return append(b, " Try again in 1 second."...)
 	}
-	return b
+	return append(append(append(b, " Try again in "...), wait...), " seconds."...)
 }
 
 type mediaType uint8

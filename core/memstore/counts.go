@@ -32,13 +32,17 @@ func (c *counts) Immediate() {}
 const attempts = 64
 
 // Take implements [core.Counts]. It ignores the context: it waits for nothing.
-func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (d core.Decision, err error) {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	for range attempts {
 		sh.mu.Lock()
 		now := c.store.micros() // under the lock, so that a shard's time never steps back
-		d, lacks := c.take(sh, h, now, cost, charge)
+		lacks := c.take(sh, h, now, cost, charge, &d)
+		// Afterwards, so that a client who is back keeps the room of its log.
+		if sh.asked++; sh.asked%sweepEvery == 0 {
+			sh.sweep(c.store, now)
+		}
 		sh.mu.Unlock()
 		if lacks.none() {
 			return d, nil
@@ -47,7 +51,7 @@ func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (c
 			break
 		}
 	}
-	return core.Decision{}, core.ErrStoreFull
+	return d, core.ErrStoreFull
 }
 
 // need is the memory that a charge lacks.
@@ -59,50 +63,40 @@ type need struct {
 
 func (n need) none() bool { return n == need{} }
 
-// found is where one limit of a decision stands.
-type found struct {
-	slot    int // -1: nothing is counted
-	counter window.Counter
-	log     window.Log
-}
-
-// take decides under the shard's lock. It charges nothing if it needs memory.
-func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (core.Decision, need) {
-	sh.sweep(c.store, now)
-	var few [4]found
-	at := few[:0]
+// take decides under the shard's lock, into d. It charges nothing if it needs memory.
+func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool, d *core.Decision) need {
+	var few [8]int
+	slots := few[:0] // of the limits; -1 where nothing is counted
 	stamp := now
 	for i := range c.limits {
 		l := &c.limits[i]
-		f := found{slot: sh.find(h, l.ident)}
-		if f.slot >= 0 {
-			s := sh.slot(f.slot)
+		slot := sh.find(h, l.ident)
+		if slot >= 0 {
+			s := sh.slot(slot)
 			if s.bound != l.bound {
 				s.bound = l.bound
 				sh.victims = victims{} // who may go has changed
 				c.store.stuck.Store(0)
 			}
 			if l.Algorithm == core.SlidingLog {
-				f.log = sh.log(f.slot)
 				stamp = max(stamp, s.newest())
 			} else {
-				f.counter = s.counter()
-				stamp = max(stamp, f.counter.Start(l.window.W))
+				stamp = max(stamp, s.counter().Start(l.window.W))
 			}
 		}
-		at = append(at, f)
+		slots = append(slots, slot)
 	}
 
 	var binding int
 	var verdict window.Verdict
-	for i := range c.limits {
-		l, f := &c.limits[i], &at[i]
+	for i, slot := range slots {
+		l := &c.limits[i]
 		var v window.Verdict
 		if l.Algorithm == core.SlidingLog {
-			v = f.log.Facts(l.window, now, cost).Decide(l.window, now, stamp, cost)
+			log := sh.log(slot)
+			v = log.Facts(l.window, now, cost).Decide(l.window, now, stamp, cost)
 		} else {
-			f.counter = f.counter.At(stamp, l.window.W)
-			v = f.counter.Decide(l.window, now, stamp, cost)
+			v = sh.counter(slot).At(stamp, l.window.W).Decide(l.window, now, stamp, cost)
 		}
 		if i == 0 || v.Binds(verdict) {
 			binding, verdict = i, v
@@ -110,53 +104,56 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (core.Dec
 	}
 
 	when := now
-	if charge = charge && verdict.Admitted && cost > 0; charge {
-		if lacks := c.charge(sh, h, at, now, stamp, cost); !lacks.none() {
-			return core.Decision{}, lacks
+	if charge && verdict.Admitted && cost > 0 {
+		if lacks := c.charge(sh, h, slots, now, stamp, cost); !lacks.none() {
+			return lacks
 		}
 		when = stamp
 	}
-	return core.Decision{
-		Allowed:    verdict.Admitted,
-		Limit:      c.limits[binding].Limit,
-		Remaining:  verdict.Remaining,
-		ResetAfter: window.Duration(verdict.ResetAfter),
-		RetryAfter: window.Duration(verdict.RetryAfter),
-		At:         time.UnixMicro(when),
-	}, need{}
+	d.Allowed = verdict.Admitted
+	d.Limit = c.limits[binding].Limit
+	d.Remaining = verdict.Remaining
+	d.ResetAfter = window.Duration(verdict.ResetAfter)
+	d.RetryAfter = window.Duration(verdict.RetryAfter)
+	d.At = time.UnixMicro(when)
+	return need{}
 }
 
 // charge counts cost at every limit, or tells what memory that would take.
-func (c *counts) charge(sh *shard, h hash, at []found, now, stamp, cost int64) need {
-	var slots int
+func (c *counts) charge(sh *shard, h hash, slots []int, now, stamp, cost int64) need {
+	var newcomers int
 	var bytes int64
-	for i := range c.limits {
-		f, l := &at[i], &c.limits[i]
-		if f.slot < 0 {
-			slots++
+	for i, slot := range slots {
+		l := &c.limits[i]
+		if slot < 0 {
+			newcomers++
 		}
 		if l.Algorithm == core.SlidingLog {
-			f.log.Expire(now - l.window.W)
-			bytes += ringGrowth(&f.log, cost)
+			log := sh.log(slot)
+			log.Expire(now - l.window.W)
+			bytes += ringGrowth(&log, cost)
 		}
 	}
-	if lacks := sh.grow(c.store, slots, bytes); !lacks.none() {
+	if lacks := sh.grow(c.store, newcomers, bytes); !lacks.none() {
 		return lacks
 	}
-	for i := range c.limits {
-		f, l := &at[i], &c.limits[i]
-		if f.slot < 0 {
-			f.slot = sh.insert(h, l)
+	for i, slot := range slots {
+		l := &c.limits[i]
+		if slot < 0 {
+			slot = sh.insert(h, l)
 		}
 		if l.Algorithm == core.SlidingCounter {
-			f.counter.Cur += cost
-			sh.slot(f.slot).setCounter(f.counter)
+			counter := sh.counter(slot).At(stamp, l.window.W)
+			counter.Cur += cost
+			sh.slot(slot).setCounter(counter)
 			continue
 		}
-		reserved := ringBytes(&f.log) + ringGrowth(&f.log, cost)
-		f.log.Push(stamp, cost)
-		c.store.reserve(ringBytes(&f.log) - reserved)
-		sh.setLog(f.slot, f.log, stamp)
+		log := sh.log(slot)
+		log.Expire(now - l.window.W)
+		reserved := ringBytes(&log) + ringGrowth(&log, cost)
+		log.Push(stamp, cost)
+		c.store.reserve(ringBytes(&log) - reserved)
+		sh.setLog(slot, log, stamp)
 	}
 	return need{}
 }

@@ -18,7 +18,8 @@ type shard struct {
 	index  []uint32 // open addressing; tag<<24 | slot+1, or 0; a power of two long
 	n      int      // slots in use
 	chunks []chunk
-	hand   int // where sweep looks next
+	asked  uint8 // decisions, to sweep now and then
+	hand   int   // where sweep looks next
 
 	victims victims // who goes next when the store is full; see evict.go
 	bounds  *bounds // of the store
@@ -45,7 +46,7 @@ type bound struct {
 // bound, and is read without a lock.
 type bounds struct{ list atomic.Pointer[[]bound] }
 
-func (b *bounds) of(s *slot) bound { return (*b.list.Load())[s.bound] }
+func (b *bounds) of(s *slot) *bound { return &(*b.list.Load())[s.bound] }
 
 // number returns the number of one, which it adds if it is new. Not for
 // concurrent use.
@@ -95,11 +96,23 @@ func (s *slot) counter() window.Counter {
 	return window.Counter{Index: s.state[0], Prev: s.state[1], Cur: s.state[2]}
 }
 
+// counter is that of slot i, or of nobody if i is -1.
+func (sh *shard) counter(i int) window.Counter {
+	if i < 0 {
+		return window.Counter{}
+	}
+	return sh.slot(i).counter()
+}
+
 func (s *slot) setCounter(c window.Counter) { s.state = [3]int64{c.Index, c.Prev, c.Cur} }
 
 func (s *slot) newest() int64 { return s.state[2] }
 
+// log is that of slot i, or of nobody if i is -1.
 func (sh *shard) log(i int) window.Log {
+	if i < 0 {
+		return window.Log{}
+	}
 	s := sh.slot(i)
 	return window.Log{Ring: *sh.ring(i), Head: uint32(s.state[0] >> 32), Len: uint32(s.state[0]), Base: s.state[1]}
 }
@@ -259,26 +272,40 @@ func (sh *shard) unindex(p int) {
 	sh.index[p] = 0
 }
 
-// sweep looks at one slot and frees what has expired of it. Called at every
-// decision it goes round and round, so that what nobody asks for any more
-// does not stay.
+// sweepEvery is how many decisions pass before sweep looks at as many slots: at
+// those that stand together, which costs less than one each time.
+const sweepEvery = 8
+
+// sweep frees what has expired. It goes round and round, so that what nobody
+// asks for any more does not stay.
 func (sh *shard) sweep(s *Store, now int64) {
-	if sh.n == 0 {
-		return
+	for range min(sweepEvery, sh.n) {
+		if sh.hand >= sh.n {
+			sh.hand = 0
+		}
+		if sh.n > 0 && !sh.clean(s, sh.hand, now) { // else look next at what has moved here
+			sh.hand++
+		}
 	}
-	if sh.hand >= sh.n {
-		sh.hand = 0
+}
+
+// clean removes slot i if nothing is left of it, and else makes its ring
+// shorter if that is much too long.
+func (sh *shard) clean(s *Store, i int, now int64) (removed bool) {
+	at := sh.slot(i)
+	if sh.over(at, now) {
+		sh.remove(s, i)
+		return true
 	}
-	if at := sh.slot(sh.hand); sh.over(at, now) {
-		sh.remove(s, sh.hand) // and look next at what has moved here
-		return
-	} else if len(*sh.ring(sh.hand)) > 8 {
-		l := sh.log(sh.hand)
+	if sh.bounds.of(at).isLog && len(*sh.ring(i)) > 8 {
+		l, w := sh.log(i), sh.bounds.of(at).W
 		before := ringBytes(&l)
-		l.Expire(now - sh.bounds.of(at).W)
-		l.Shrink()
-		s.reserve(ringBytes(&l) - before)
-		sh.setLog(sh.hand, l, at.newest())
+		l.Expire(now - w)
+		if l.Oldest() <= now-w/2 { // else it may be about to fill again
+			l.Shrink()
+			s.reserve(ringBytes(&l) - before)
+		}
+		sh.setLog(i, l, at.newest())
 	}
-	sh.hand++
+	return false
 }

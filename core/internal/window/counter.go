@@ -1,7 +1,5 @@
 package window
 
-import "math"
-
 // Counter is the counts of one fixed window and of the one before it. Windows
 // are aligned to the Unix epoch: window i is [i*W, (i+1)*W). The zero value
 // counts nothing.
@@ -12,27 +10,31 @@ func (c Counter) Start(w int64) int64 { return c.Index * w }
 
 // At is the counter as it stands at time t, which is not before its Start.
 func (c Counter) At(t, w int64) Counter {
-	switch i := t / w; i - c.Index {
-	case 0:
+	if e := t - c.Start(w); 0 <= e && e < w { // mostly, and a division is dear
 		return c
-	case 1:
-		return Counter{Index: i, Prev: c.Cur}
-	default:
-		return Counter{Index: i}
 	}
+	i := t / w
+	if i == c.Index+1 {
+		return Counter{Index: i, Prev: c.Cur}
+	}
+	return Counter{Index: i}
 }
 
 // Over says whether nothing is left of the counter at time t.
 func (c Counter) Over(t, w int64) bool {
-	c = c.At(max(t, c.Start(w)), w)
-	return c.Prev == 0 && c.Cur == 0
+	e := t - c.Start(w)
+	return e >= 2*w || c.Cur == 0 && (e >= w || c.Prev == 0)
 }
 
 // weighted is the part of prev that still counts when e of a window W has
 // passed. Redis computes the same expression in the same order; it never
-// increases with e, because each IEEE operation in it is monotone.
+// increases with e, because each IEEE operation in it is monotone. Nothing in it
+// is negative, so that what cuts the fraction off is the floor.
 func weighted(prev, e, w int64) int64 {
-	return int64(math.Floor(float64(prev) * (float64(w-e) / float64(w))))
+	if prev == 0 {
+		return 0 // mostly, and a division is dear
+	}
+	return int64(float64(prev) * (float64(w-e) / float64(w)))
 }
 
 // Counted is the estimate of the units in the window that ends at t. The

@@ -99,15 +99,25 @@ func (l *Log) Newest() int64 {
 	return l.stamp(l.Len - 1)
 }
 
-// expired is how many entries are at cutoff or before.
-func (l *Log) expired(cutoff int64) uint32 {
-	switch {
-	case l.Len == 0 || l.stamp(0) > cutoff:
+// Oldest is the oldest stamp, or 0 when nothing is counted.
+func (l *Log) Oldest() int64 {
+	if l.Len == 0 {
 		return 0
-	case l.Len == 1 || l.stamp(1) > cutoff:
-		return 1
 	}
-	return search(2, l.Len, func(i uint32) bool { return l.stamp(i) > cutoff })
+	return l.stamp(0)
+}
+
+// expired is how many entries are at cutoff or before. Mostly few are: the
+// search begins at the old end, in steps that double.
+func (l *Log) expired(cutoff int64) uint32 {
+	low, high := uint32(0), uint32(0)
+	for ; high < l.Len && l.stamp(high) <= cutoff; high = 2*high + 1 {
+		low = high + 1
+	}
+	if low >= high {
+		return low
+	}
+	return search(low, min(high, l.Len), func(i uint32) bool { return l.stamp(i) > cutoff })
 }
 
 // Expire drops what is counted at cutoff or before: now - W for a window W.
