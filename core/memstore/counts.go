@@ -153,7 +153,7 @@ func (c *counts) charge(sh *shard, h hash, slots []int, now, stamp, cost int64) 
 		reserved := ringBytes(&log) + ringGrowth(&log, cost)
 		log.Push(stamp, cost)
 		c.store.reserve(ringBytes(&log) - reserved)
-		sh.setLog(slot, log, stamp)
+		sh.setLog(slot, &log)
 	}
 	return need{}
 }
@@ -173,7 +173,7 @@ func ringSize(words int) int64 {
 // rounds up, by less than a quarter.
 func ringGrowth(l *window.Log, cost int64) int64 {
 	words := l.Grown(cost)
-	if words == len(l.Ring) && (cost == 1 || l.Base > 0) {
+	if words == len(l.Ring) && (cost == 1 || l.Pairs) {
 		return 0
 	}
 	return int64(words+words/4+2)*8 - ringBytes(l)

@@ -31,7 +31,7 @@ type shard struct {
 // does not look into slots.
 type slot struct {
 	hash  hash
-	state [3]int64 // of a counter: index, previous, current; of a log: head and length, base, newest stamp
+	state [3]int64 // of a counter: index, previous, current; of a log: its shape, oldest and newest stamp
 	ident uint32   // whose count it is
 	bound uint32   // what it was last held against, a number in bounds
 }
@@ -114,11 +114,19 @@ func (sh *shard) log(i int) window.Log {
 		return window.Log{}
 	}
 	s := sh.slot(i)
-	return window.Log{Ring: *sh.ring(i), Head: uint32(s.state[0] >> 32), Len: uint32(s.state[0]), Base: s.state[1]}
+	shape := uint64(s.state[0])
+	return window.Log{
+		Ring: *sh.ring(i), Pairs: shape>>63 == 1, Head: uint32(shape<<1>>33), Len: uint32(shape),
+		First: s.state[1], Last: s.state[2],
+	}
 }
 
-func (sh *shard) setLog(i int, l window.Log, newest int64) {
-	sh.slot(i).state = [3]int64{int64(l.Head)<<32 | int64(l.Len), l.Base, newest}
+func (sh *shard) setLog(i int, l *window.Log) {
+	shape := uint64(l.Head)<<32 | uint64(l.Len) // neither has as many as 31 bits
+	if l.Pairs {
+		shape |= 1 << 63
+	}
+	sh.slot(i).state = [3]int64{int64(shape), l.First, l.Last}
 	*sh.ring(i) = l.Ring
 }
 
@@ -301,11 +309,11 @@ func (sh *shard) clean(s *Store, i int, now int64) (removed bool) {
 		l, w := sh.log(i), sh.bounds.of(at).W
 		before := ringBytes(&l)
 		l.Expire(now - w)
-		if l.Oldest() <= now-w/2 { // else it may be about to fill again
+		if l.First <= now-w/2 { // else it may be about to fill again
 			l.Shrink()
 			s.reserve(ringBytes(&l) - before)
 		}
-		sh.setLog(i, l, at.newest())
+		sh.setLog(i, &l)
 	}
 	return false
 }

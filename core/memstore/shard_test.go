@@ -53,7 +53,7 @@ func (s *Store) audit() error {
 			if !sh.bounds.of(at).isLog && ring != nil {
 				return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
 			}
-			if l := sh.log(i); sh.bounds.of(at).isLog && l.Len > 0 && l.Newest() != at.newest() {
+			if l := sh.log(i); sh.bounds.of(at).isLog && l.Newest() != at.newest() {
 				return fmt.Errorf("shard %d: the newest stamp of slot %d is %d, kept as %d", number, i, l.Newest(), at.newest())
 			}
 		}

@@ -48,25 +48,42 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 // that entry, so that the k-th oldest unit is found by bisection. Stamps never
 // decrease.
 //
+// The stamps of the oldest and of the newest entry stand beside the ring as
+// well: most decisions need no others, and need not fetch the ring. A single
+// entry of cost 1 needs no ring at all.
+//
 // Entries are dropped when another is pushed, and not by a request that is
 // refused: then every later stamp is at least a window after what was dropped,
 // even if the clock steps back in between.
 type Log struct {
-	Ring []int64
-	Head uint32 // entry index of the oldest
-	Len  uint32 // entries
-	Base int64  // running total before the oldest entry; 0 while entries are single stamps
+	Ring        []int64 // of pairs, the last word is the running total before the oldest
+	Head        uint32  // entry index of the oldest
+	Len         uint32  // entries
+	Pairs       bool
+	First, Last int64 // the oldest and the newest stamp; of no meaning when Len is 0
 }
-
-func (l *Log) paired() bool { return l.Base > 0 }
 
 // room is how many entries the ring can hold.
-func (l *Log) room() uint32 {
-	if l.paired() {
-		return uint32(len(l.Ring) / 2)
+func (l *Log) room() uint32 { return room(len(l.Ring), l.Pairs) }
+
+func room(words int, pairs bool) uint32 {
+	if pairs {
+		return uint32(max(0, words-1) / 2)
 	}
-	return uint32(len(l.Ring))
+	return uint32(words)
 }
+
+// words is what a ring takes that has room for so many entries and some more.
+func words(entries uint32, pairs bool) int {
+	n := int(entries + max(2, entries/8))
+	if pairs {
+		return 2*n + 1
+	}
+	return n
+}
+
+// base is the running total before the oldest entry of a ring of pairs.
+func (l *Log) base() *int64 { return &l.Ring[len(l.Ring)-1] }
 
 // at is where the i-th oldest entry stands.
 func (l *Log) at(i uint32) uint32 {
@@ -77,7 +94,12 @@ func (l *Log) at(i uint32) uint32 {
 }
 
 func (l *Log) stamp(i uint32) int64 {
-	if l.paired() {
+	switch {
+	case i == 0:
+		return l.First
+	case i == l.Len-1:
+		return l.Last
+	case l.Pairs:
 		return l.Ring[2*l.at(i)]
 	}
 	return l.Ring[l.at(i)]
@@ -85,8 +107,8 @@ func (l *Log) stamp(i uint32) int64 {
 
 // total is how many units the i+1 oldest entries hold together.
 func (l *Log) total(i uint32) int64 {
-	if l.paired() {
-		return l.Ring[2*l.at(i)+1] - l.Base
+	if l.Pairs {
+		return l.Ring[2*l.at(i)+1] - *l.base()
 	}
 	return int64(i) + 1
 }
@@ -96,20 +118,15 @@ func (l *Log) Newest() int64 {
 	if l.Len == 0 {
 		return 0
 	}
-	return l.stamp(l.Len - 1)
-}
-
-// Oldest is the oldest stamp, or 0 when nothing is counted.
-func (l *Log) Oldest() int64 {
-	if l.Len == 0 {
-		return 0
-	}
-	return l.stamp(0)
+	return l.Last
 }
 
 // expired is how many entries are at cutoff or before. Mostly few are: the
 // search begins at the old end, in steps that double.
 func (l *Log) expired(cutoff int64) uint32 {
+	if l.Len == 0 || l.Last <= cutoff {
+		return l.Len
+	}
 	low, high := uint32(0), uint32(0)
 	for ; high < l.Len && l.stamp(high) <= cutoff; high = 2*high + 1 {
 		low = high + 1
@@ -128,12 +145,13 @@ func (l *Log) Expire(cutoff int64) {
 	case drop == 0:
 		return
 	case drop == l.Len:
-		l.Head, l.Len, l.Base = 0, 0, 0
+		l.Head, l.Len, l.Pairs = 0, 0, false
 		return
 	}
-	if l.paired() {
-		l.Base += l.total(drop - 1)
+	if l.Pairs {
+		*l.base() += l.total(drop - 1)
 	}
+	l.First = l.stamp(drop)
 	l.Head = l.at(drop)
 	l.Len -= drop
 }
@@ -152,7 +170,10 @@ func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
 	if k := limit.Excess(f.Units, cost); k > 0 && cost <= limit.N {
 		// Every entry holds at least a unit, so the k-th unit is at most k entries in.
 		last := first + uint32(min(k, int64(l.Len-first))) - 1
-		f.Leaver = l.stamp(search(first, last, func(i uint32) bool { return l.total(i)-gone >= k }))
+		if l.Pairs {
+			last = search(first, last, func(i uint32) bool { return l.total(i)-gone >= k })
+		}
+		f.Leaver = l.stamp(last)
 	}
 	return f
 }
@@ -172,33 +193,32 @@ func search(lo, hi uint32, f func(uint32) bool) uint32 {
 // Grown is how many words the ring must have for Push(_, cost). It is
 // len(Ring) when the ring has room already.
 func (l *Log) Grown(cost int64) int {
-	room, words := l.room(), 1
-	if l.paired() {
-		words = 2
-	} else if cost != 1 {
-		words, room = 2, room/2
-	}
-	if l.Len < room {
+	pairs := l.Pairs || cost != 1
+	if l.Len < room(len(l.Ring), pairs) || l.Len == 0 && !pairs {
 		return len(l.Ring)
 	}
-	return words * int(l.Len+max(2, l.Len/8))
+	return words(l.Len, pairs)
 }
 
 // Push counts cost units at stamp, which is not before Newest. The ring grows
 // as Grown says. Expire first.
 func (l *Log) Push(stamp, cost int64) {
-	if words := l.Grown(cost); words > len(l.Ring) || cost != 1 && !l.paired() {
-		l.move(words, l.paired() || cost != 1)
+	if words := l.Grown(cost); words > len(l.Ring) || cost != 1 && !l.Pairs {
+		l.move(words, l.Pairs || cost != 1)
 	}
-	l.Len++
-	if i := l.at(l.Len - 1); !l.paired() {
+	var before int64
+	if l.Pairs && l.Len > 0 {
+		before = l.total(l.Len - 1)
+	}
+	if l.Len++; l.Len == 1 {
+		l.First = stamp
+	}
+	l.Last = stamp
+	switch i := l.at(l.Len - 1); {
+	case l.Pairs:
+		l.Ring[2*i], l.Ring[2*i+1] = stamp, *l.base()+before+cost
+	case len(l.Ring) > 0:
 		l.Ring[i] = stamp
-	} else {
-		before := l.Base
-		if l.Len > 1 {
-			before += l.total(l.Len - 2)
-		}
-		l.Ring[2*i], l.Ring[2*i+1] = stamp, before+cost
 	}
 }
 
@@ -206,27 +226,23 @@ func (l *Log) Push(stamp, cost int64) {
 func (l *Log) Shrink() {
 	const small = 8 // words that are not worth an allocation
 	if len(l.Ring) > small && l.Len < l.room()/4 {
-		words := int(l.Len + max(2, l.Len/8))
-		if l.paired() {
-			words *= 2
-		}
-		l.move(words, l.paired())
+		l.move(words(l.Len, l.Pairs), l.Pairs)
 	}
 }
 
 // move copies the entries into a new ring of at least the given words.
-func (l *Log) move(words int, paired bool) {
+func (l *Log) move(words int, pairs bool) {
 	ring := slices.Grow([]int64(nil), words)
 	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
 	for i := range l.Len {
-		if paired {
-			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)+1
+		if pairs {
+			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
 		} else {
 			ring[i] = l.stamp(i)
 		}
 	}
-	l.Ring, l.Head, l.Base = ring, 0, 0
-	if paired {
-		l.Base = 1
+	l.Ring, l.Head, l.Pairs = ring, 0, pairs
+	if pairs {
+		*l.base() = 0
 	}
 }

@@ -62,6 +62,24 @@ func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
 	return v
 }
 
+// audit holds what stands beside the ring against what stands in it.
+func (l *Log) audit(t *testing.T) {
+	t.Helper()
+	if l.Len == 0 || l.Len == 1 && len(l.Ring) == 0 && !l.Pairs {
+		return
+	}
+	if l.Len > l.room() {
+		t.Fatalf("%d entries in a ring of %d words", l.Len, len(l.Ring))
+	}
+	words := uint32(1)
+	if l.Pairs {
+		words = 2
+	}
+	if first, last := l.Ring[words*l.at(0)], l.Ring[words*l.at(l.Len-1)]; first != l.First || last != l.Last {
+		t.Fatalf("from %d to %d in the ring, from %d to %d beside it", first, last, l.First, l.Last)
+	}
+}
+
 // TestLogHistories runs random histories, with costs, with clocks that step
 // back, and with limits that are raised and lowered on the way.
 func TestLogHistories(t *testing.T) {
@@ -99,6 +117,7 @@ func TestLogHistories(t *testing.T) {
 			if rng.IntN(10) == 0 {
 				log.Shrink()
 			}
+			log.audit(t)
 		}
 	}
 }
