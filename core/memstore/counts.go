@@ -36,8 +36,7 @@ func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (d
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	for range attempts {
-		sh.mu.Lock()
-		now := c.store.micros() // under the lock, so that a shard's time never steps back
+		now := c.store.lock(sh)
 		lacks := c.take(sh, h, now, cost, charge, &d)
 		// Afterwards, so that a client who is back keeps the room of its log.
 		if sh.asked++; sh.asked%sweepEvery == 0 {
@@ -150,9 +149,13 @@ func (c *counts) charge(sh *shard, h hash, slots []int, now, stamp, cost int64) 
 		}
 		log := sh.log(slot)
 		log.Expire(now - l.window.W)
-		reserved := ringBytes(&log) + ringGrowth(&log, cost)
-		log.Push(stamp, cost)
-		c.store.reserve(ringBytes(&log) - reserved)
+		if bytes == 0 {
+			log.Push(stamp, cost)
+		} else {
+			reserved := ringBytes(&log) + ringGrowth(&log, cost)
+			log.Push(stamp, cost)
+			c.store.reserve(ringBytes(&log) - reserved)
+		}
 		sh.setLog(slot, &log)
 	}
 	return need{}

@@ -18,6 +18,7 @@ type shard struct {
 	index  []uint32 // open addressing; tag<<24 | slot+1, or 0; a power of two long
 	n      int      // slots in use
 	chunks []chunk
+	now    int64 // of the newest decision, without WithClock
 	asked  uint8 // decisions, to sweep now and then
 	hand   int   // where sweep looks next
 
@@ -116,7 +117,7 @@ func (sh *shard) log(i int) window.Log {
 	s := sh.slot(i)
 	shape := uint64(s.state[0])
 	return window.Log{
-		Ring: *sh.ring(i), Pairs: shape>>63 == 1, Head: uint32(shape<<1>>33), Len: uint32(shape),
+		Ring: *sh.ring(i), Pairs: shape>>63 == 1, Head: uint32(shape << 1 >> 33), Len: uint32(shape),
 		First: s.state[1], Last: s.state[2],
 	}
 }

@@ -143,12 +143,17 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	return c, nil
 }
 
-// micros is the store's time.
-func (s *Store) micros() int64 {
+// lock takes a shard's lock and tells the time there, which never steps back
+// unless the clock of WithClock does.
+func (s *Store) lock(sh *shard) (now int64) {
 	if s.clock != nil {
+		sh.mu.Lock()
 		return s.clock().UnixMicro()
 	}
-	return s.baseMicros + time.Since(s.base).Microseconds()
+	now = s.baseMicros + time.Since(s.base).Microseconds() // before, to hold the lock for less
+	sh.mu.Lock()
+	sh.now = max(sh.now, now)
+	return sh.now
 }
 
 // hash stands for a key. An outsider knows neither seed, so cannot make two
