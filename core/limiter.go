@@ -39,6 +39,7 @@ type Limiter struct {
 	rule     string
 	limits   []Limit
 	counts   Counts
+	prompt   Prompt        // counts, or nil if it is none
 	fallback *fallback     // nil unless the policy is a Fallback
 	waits    bool          // whether either store may have to be waited for
 	first    time.Duration // the most that the first store may take
@@ -108,6 +109,7 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if l.counts, err = c.Store.Bind(Rule{Name: c.Name, Rule: rule, Limits: slices.Clone(limits)}); err != nil {
 		return nil, err
 	}
+	l.prompt, _ = l.counts.(Prompt)
 	if p, ok := c.OnStoreError.(fallbackPolicy); ok {
 		if p.store == nil {
 			return nil, errors.New("sash: the store of core.Fallback is nil: give one, such as memstore.New()")
@@ -205,6 +207,12 @@ func (r *Request) check(ctx context.Context) error {
 
 // decide asks stores that may have to be waited for, or two of them.
 func (l *Limiter) decide(ctx context.Context, r Request) Decision {
+	recovering := l.fallback != nil && l.fallback.recovering()
+	if !recovering {
+		if d, ok := l.takeNow(r); ok {
+			return d
+		}
+	}
 	whole, first := ctx, ctx
 	if l.waits {
 		var cancel context.CancelFunc
@@ -216,19 +224,33 @@ func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 			defer cancel()
 		}
 	}
-	take := func() (Decision, error) { return l.counts.Take(first, r.Key, r.Cost, !r.Peek) }
 	var d Decision
 	var err error
-	if l.fallback != nil && l.fallback.recovering() {
-		d, err = l.fallback.also(whole, r, take)
+	if recovering {
+		d, err = l.fallback.also(whole, r, func() (Decision, error) {
+			if d, ok := l.takeNow(r); ok {
+				return d, nil
+			}
+			return l.counts.Take(first, r.Key, r.Cost, !r.Peek)
+		})
 	} else {
-		d, err = take()
+		d, err = l.counts.Take(first, r.Key, r.Cost, !r.Peek)
 	}
 	if err == nil {
 		d.Err = nil
 		return d
 	}
 	return l.onStoreError(ctx, whole, r, err)
+}
+
+// takeNow is what the first store knows without waiting.
+func (l *Limiter) takeNow(r Request) (d Decision, ok bool) {
+	if l.prompt == nil {
+		return d, false
+	}
+	d, ok = l.prompt.TakeNow(r.Key, r.Cost, !r.Peek)
+	d.Err = nil
+	return d, ok
 }
 
 // onStoreError applies the policy to err. ctx is the caller's; bounded ends

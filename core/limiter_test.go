@@ -350,3 +350,68 @@ func TestDecisionIsComparable(t *testing.T) {
 		t.Errorf("Decision has the fields %s", got)
 	}
 }
+
+// promptStore knows the answer to every request of client "known".
+type promptStore struct{ fake }
+
+func (p *promptStore) Bind(rule core.Rule) (core.Counts, error) {
+	counts, err := p.fake.Bind(rule)
+	return promptCounts{counts, p}, err
+}
+
+type promptCounts struct {
+	core.Counts
+	store *promptStore
+}
+
+func (c promptCounts) TakeNow(key string, cost int64, charge bool) (core.Decision, bool) {
+	if key != "known" {
+		return core.Decision{}, false
+	}
+	return core.Decision{Remaining: cost, Allowed: charge, Err: errDown}, true
+}
+
+// TestPrompt: what a store knows without waiting is not waited for, and nobody
+// is asked who knows nothing.
+func TestPrompt(t *testing.T) {
+	store := &promptStore{fake{answer: answers(core.Decision{Allowed: true, Remaining: 99})}}
+	var seen []core.Event
+	l := limiter(t, core.Config{Store: store, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen = append(seen, e) })})
+	if d, want := l.AllowN(ctx, "known", 7), (core.Decision{Allowed: true, Remaining: 7}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	if d, want := l.Peek(ctx, "known"), (core.Decision{Remaining: 1}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if d := l.Allow(gone, "known"); !errors.Is(d.Err, context.Canceled) || d.Allowed {
+		t.Errorf("whoever has left gets %+v", d)
+	}
+	if len(store.calls) != 0 {
+		t.Errorf("asked %d times for what it had said already", len(store.calls))
+	}
+	if d := l.Allow(ctx, "stranger"); d.Remaining != 99 || len(store.calls) != 1 {
+		t.Errorf("%+v after %d calls", d, len(store.calls))
+	}
+	if len(seen) != 4 {
+		t.Errorf("observed %d decisions of 4", len(seen))
+	}
+	// While the store lacks what the fallback admitted, either may refuse.
+	both := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memstore.New(memstore.WithClock(newClock().Now)))})
+	store.answer = fails(errDown)
+	both.Allow(ctx, "stranger")
+	store.calls = nil
+	for i, want := range []bool{true, true, true, false} {
+		if d := both.Allow(ctx, "known"); d.Allowed != want || d.Err != nil {
+			t.Errorf("request %d after a failure: %+v", i, d)
+		}
+	}
+	if len(store.calls) != 0 {
+		t.Errorf("asked %d times for what it had said already", len(store.calls))
+	}
+	quiet := limiter(t, core.Config{Store: store})
+	if n := testing.AllocsPerRun(100, func() { quiet.Allow(ctx, "known") }); n > 0 {
+		t.Errorf("%v allocations for what is known", n)
+	}
+}

@@ -65,5 +65,14 @@ type Counts interface {
 // The limiter then spends no timer on bounding their calls.
 type Immediate interface{ Immediate() }
 
+// Prompt is implemented by Counts that know some answers without asking their
+// server, such as a refusal that still stands. The limiter then asks them first
+// and spends no timer on it.
+type Prompt interface {
+	// TakeNow is Take if its answer is at hand. Else it returns false, has
+	// counted nothing, and is followed by Take.
+	TakeNow(key string, cost int64, charge bool) (Decision, bool)
+}
+
 // DefaultTimeout is the Config.Timeout that 0 stands for.
 const DefaultTimeout = 100 * time.Millisecond
