@@ -3,6 +3,7 @@ package nethttp_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -83,6 +84,7 @@ func BenchmarkMiddleware(b *testing.B) {
 				clear(w.header)
 				h.ServeHTTP(w, r)
 			}
+			rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 			for range 2 * len(peers) { // every key is there
 				serve()
 			}
