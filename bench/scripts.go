@@ -158,12 +158,16 @@ func (c *sashCalls) together(n int) ([][]byte, error) {
 	var commands [][]byte
 	for some := range slices.Chunk(c.scripts, n) {
 		var keys, args []string
-		for _, s := range some {
+		for i, s := range some {
 			k, err := keysOf(s)
 			if err != nil {
 				return nil, err
 			}
-			keys, args = append(keys, k...), append(args, s[3+len(k):]...)
+			a := s[3+len(k):]
+			if i > 0 { // the same limits: see decide.lua
+				a = []string{"=" + a[0]}
+			}
+			keys, args = append(keys, k...), append(args, a...)
 		}
 		command := append(append(some[0][:2:2], strconv.Itoa(len(keys))), keys...)
 		commands = append(commands, encode(append(command, args...)...))

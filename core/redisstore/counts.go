@@ -78,15 +78,19 @@ func (c *counts) askAlone(ctx context.Context, key string, cost int64, charge bo
 func (c *counts) command(key string, cost int64, charge bool) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
-	return c.arguments(c.keys(args, key), cost, charge)
+	return c.arguments(c.keys(args, key), cost, charge, false)
 }
 
-// arguments appends the script's arguments for one request.
-func (c *counts) arguments(dst []any, cost int64, charge bool) []any {
+// arguments appends the script's arguments for one request, without the limits if
+// it follows another under the same.
+func (c *counts) arguments(dst []any, cost int64, charge, follows bool) []any {
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(cost, core.MaxCounterRequests+1)
 	if !charge {
 		n = -n
+	}
+	if follows {
+		return append(dst, "="+strconv.FormatInt(n, 10))
 	}
 	return append(append(dst, strconv.FormatInt(n, 10)), c.args...)
 }

@@ -2,13 +2,16 @@
 -- clock, and counts each under all of them or none.
 --
 -- This is a template: what stands between "@log" or "@counter" and "@end" is
--- repeated for each limit of that algorithm, with its number for "@". So every
--- combination of algorithms has a script of its own, which needs no tables. "@ahead"
--- is nothing, or how far ahead of TIME what is counted is stamped: for a lease.
+-- repeated for each limit of that algorithm, with its number for "@", and after
+-- "@limit" for every limit. What stands after "@logs" is there once if there is a
+-- log. So every combination of algorithms has a script of its own, which needs
+-- no tables. "@ahead" is nothing, or how far ahead of TIME what is counted is
+-- stamped: for a lease.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     for each request its cost, negative to answer without counting, and
---          then for each limit its window in microseconds and its requests
+--          then for each limit its window in microseconds and its requests; or
+--          '=' and its cost, where the limits are those of the request before
 -- Returns  TIME as 'seconds microseconds', and for each request
 --            either 'F', the key that held what is not ours, and a newline
 --            or     'E', an error of Redis, and a newline
@@ -46,13 +49,24 @@ local seconds, space, micros = time[1], ' ', time[2] -- before the first reply
 local replies = #KEYS > @limits and {}
 local written = false
 
-local arg = 0
+local arg, limits = 0, 0 -- where in ARGV those of a request begin
+@limit
+local window@
+@end
 for key = 0, #KEYS - 1, @limits do
   local cost, charge = ARGV[arg + 1], true
-  if cost == '1' then
-    cost = 1
+  if cost == '=1' then
+    cost, arg = 1, arg + 1
   else
-    cost = cost + 0
+    if key > 0 and byte(cost) == 61 then
+      cost, arg = string.sub(cost, 2), arg + 1
+    else
+      limits, arg = arg, arg + 1 + 2 * @limits
+      @limit
+      window@ = ARGV[limits + 2 * @] + 0
+      @end
+    end
+    cost = cost == '1' and 1 or cost + 0
     if cost <= 0 then cost, charge = -cost, false end
   end
   local stamp, admitted = now@ahead, true
@@ -61,11 +75,10 @@ for key = 0, #KEYS - 1, @limits do
   -- What is there. Of logs, whether it leaves room, and what that was judged by.
 
   @log
-  local window@ = ARGV[arg + 2 * @] + 0
   local at@, total@, first@ = nil, 0, 0 -- the newest entry's, and the number of the oldest that counts
   local mark@, newest@, oldest@ = '-', try('LINDEX', KEYS[key + @], '-1'), ''
   do
-    local limit, units = ARGV[arg + (2 * @ + 1)] + 0, 0
+    local limit, units = ARGV[limits + (2 * @ + 1)] + 0, 0
     if not newest@ then
       newest@ = ''
     elseif #newest@ ~= 9 and #newest@ ~= 12 then
@@ -161,7 +174,6 @@ for key = 0, #KEYS - 1, @limits do
   end
   @end
   @counter
-  local window@ = ARGV[arg + 2 * @] + 0
   local start@, previous@, current@, value@ = 0, 0, 0, try('GET', KEYS[key + @])
   if not value@ then
     value@ = '-'
@@ -192,7 +204,7 @@ for key = 0, #KEYS - 1, @limits do
     previous@, current@ = elapsed@ < 2 * window@ and current@ or 0, 0
     elapsed@ = stamp % window@
   end
-  if cost > 0 and previous@ * ((window@ - elapsed@) / window@) >= ARGV[arg + (2 * @ + 1)] - current@ - cost + 1 then admitted = false end
+  if cost > 0 and previous@ * ((window@ - elapsed@) / window@) >= ARGV[limits + (2 * @ + 1)] - current@ - cost + 1 then admitted = false end
   @end
 
   -- Counting.
@@ -233,10 +245,10 @@ for key = 0, #KEYS - 1, @limits do
         elseif first@ > 8 then
           call('LTRIM', KEYS[key + @], first@, '-1')
         end
-        -- A TTL that is renewed in each eighth of a window, and lasts for nine,
+        -- A TTL that is renewed in each half of a window, and lasts for three,
         -- outlives every entry.
-        if not at@ or stamp - at@ > stamp % (window@ / 8) then
-          call('PEXPIRE', KEYS[key + @], math.floor((stamp - now + window@ * 1.125) / 1000) + 1000)
+        if not at@ or stamp - at@ > stamp % (window@ / 2) then
+          call('PEXPIRE', KEYS[key + @], math.floor((stamp - now + window@ * 1.5) / 1000) + 1000)
         end
       end
     end
@@ -295,6 +307,5 @@ for key = 0, #KEYS - 1, @limits do
   if not replies then return reply end
   replies[#replies + 1] = reply
   seconds, space, micros = '', '', ''
-  arg = arg + 1 + 2 * @limits
 end
 return table.concat(replies)

@@ -29,9 +29,9 @@ const maxLimits = 16
 
 // decideSource is decide.lua for limits of these algorithms, in this order: the
 // blocks that begin with @log or @counter and end with @end, repeated for each
-// limit of that algorithm. Blocks that follow one another are taken together,
-// so that the limits keep their order. A block that begins with @logs is there
-// once if there is a log.
+// limit of that algorithm, and with @limit for each of either. Blocks that follow
+// one another are taken together, so that the limits keep their order. A block
+// that begins with @logs is there once if there is a log.
 func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
 
 // leaseSource is decideSource for requests that are counted ahead of time.
@@ -44,7 +44,8 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
 		for i, l := range limits {
-			out.WriteString(strings.ReplaceAll(blocks["@"+l.Algorithm.String()], "@", strconv.Itoa(i+1)))
+			block := blocks["@limit"] + blocks["@"+l.Algorithm.String()]
+			out.WriteString(strings.ReplaceAll(block, "@", strconv.Itoa(i+1)))
 		}
 		clear(blocks)
 	}
@@ -53,7 +54,7 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 	for line := range strings.Lines(decideTemplate) {
 		switch word := strings.TrimSpace(line); {
 		case strings.HasPrefix(word, "--"):
-		case word == "@log" || word == "@counter" || word == "@logs":
+		case word == "@log" || word == "@counter" || word == "@limit" || word == "@logs":
 			in = word
 		case word == "@end":
 			in = ""

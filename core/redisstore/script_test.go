@@ -145,7 +145,7 @@ func TestScriptAgainstModel(t *testing.T) {
 				for i, k := range c.keys(nil, key) {
 					ttl := rdb.PTTL(ctx, k.(string)).Val()
 					w := limits[i].Window
-					least, most := w, w+w/8+2*time.Second
+					least, most := w, w+w/2+2*time.Second
 					if limits[i].Algorithm == core.SlidingCounter {
 						most = 2*w + 2*time.Second
 					}
@@ -405,6 +405,65 @@ func TestScriptDropped(t *testing.T) {
 		check(1, true)
 		if n := rdb.LLen(ctx, key).Val(); n != 1 {
 			t.Errorf("%d entries after all have expired, want 1", n)
+		}
+	})
+}
+
+// TestScriptSameLimits: of requests that are decided together, those that follow
+// another under the same limits are sent without these.
+func TestScriptSameLimits(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+			few := bind(t, rdb, core.PerHour(10).Using(a), core.PerDay(100))
+			many := bind(t, rdb, core.PerHour(20).Using(a), core.PerDay(50))
+			var keys []string
+			var args []any
+			requests := []struct {
+				c         *counts
+				key, cost string
+				remaining int64
+				allowed   bool
+			}{
+				{few, "a", "2", 8, true},
+				{few, "a", "=1", 7, true},
+				{few, "b", "=1", 9, true},
+				{few, "a", "=-3", 4, true},
+				{few, "a", "=0", 7, true},
+				{few, "a", "=1099511627777", 7, false},
+				{few, "a", "=7", 0, true},
+				{few, "a", "=1", 0, false},
+				{many, "a", "1", 9, true},
+				{many, "a", "=9", 0, true},
+				{few, "b", "1", 8, true},
+			}
+			for _, r := range requests {
+				for _, k := range r.c.keys(nil, r.key) {
+					keys = append(keys, k.(string))
+				}
+				args = append(args, r.cost)
+				if r.cost[0] != '=' {
+					args = append(args, r.c.args...)
+				}
+			}
+			reply, err := rdb.Eval(ctx, few.script.source, keys, args...).Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, reply, err := readTime(reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range requests {
+				cost, err := strconv.ParseInt(strings.TrimPrefix(r.cost, "="), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var d core.Decision
+				if d, reply, err = r.c.read(reply, now, max(cost, -cost), cost > 0); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
+					t.Errorf("%v, request %d: %+v, %v, want %+v", a, i, d, err, r)
+				}
+			}
+			rdb.FlushAll(ctx)
 		}
 	})
 }
