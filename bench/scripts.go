@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	pipelined     = 16 // scripts that the harness sends at once
+	pipelined     = 16 // decisions that the harness asks for at once
 	turnPipelines = 16 // pipelines in an actor's turn
 )
 
@@ -31,7 +31,8 @@ type actor struct {
 	// it to command.
 	commands [][]byte
 	command  func(i int) []byte
-	next     int
+	together int // decisions in a command, a divisor of pipelined; 0 is 1
+	next     int // decision
 
 	good     func(any) error // checks a reply; may be nil
 	before   func() error    // before each round, not timed; may be nil
@@ -41,16 +42,19 @@ type actor struct {
 // pipeline returns the next calls.
 func (a *actor) pipeline() []byte {
 	var b []byte
-	for range pipelined {
+	for range a.scripts(pipelined) {
 		if a.commands != nil {
-			b = append(b, a.commands[a.next%len(a.commands)]...)
+			b = append(b, a.commands[a.scripts(a.next)%len(a.commands)]...)
 		} else {
 			b = append(b, a.command(a.next)...)
 		}
-		a.next++
+		a.next += max(a.together, 1)
 	}
 	return b
 }
+
+// scripts is how many scripts take so many decisions.
+func (a *actor) scripts(decisions int) int { return decisions / max(a.together, 1) }
 
 // lab is a server under the harness's control.
 type lab struct {
@@ -148,6 +152,44 @@ func admitted(d core.Decision) error {
 	return nil
 }
 
+// together returns commands that each decide n clients' requests by one script,
+// as sash sends what waits.
+func (c *sashCalls) together(n int) ([][]byte, error) {
+	var commands [][]byte
+	for some := range slices.Chunk(c.scripts, n) {
+		var keys, args []string
+		for i, s := range some {
+			k, err := keysOf(s)
+			if err != nil {
+				return nil, err
+			}
+			a := s[3+len(k):]
+			if i > 0 { // the same limits: see decide.lua
+				a = []string{"=" + a[0]}
+			}
+			keys, args = append(keys, k...), append(args, a...)
+		}
+		command := append(append(some[0][:2:2], strconv.Itoa(len(keys))), keys...)
+		commands = append(commands, encode(append(command, args...)...))
+	}
+	return commands, nil
+}
+
+// actor sends the calls, so many in a script.
+func (c *sashCalls) actor(name string, goal Goal, together int) (*actor, error) {
+	a := &actor{name: name, goal: goal, commands: c.encoded, together: together}
+	if together == 1 {
+		return a, nil
+	}
+	if len(c.scripts)%together != 0 {
+		return nil, fmt.Errorf("%s: %d clients do not fit scripts for %d", name, len(c.scripts), together)
+	}
+	a.name += fmt.Sprintf(", %d in a script", together)
+	var err error
+	a.commands, err = c.together(together)
+	return a, err
+}
+
 // empty forgets what was counted.
 func (c *sashCalls) empty() error {
 	var b []byte
@@ -214,7 +256,7 @@ func (c *sashCalls) counted() (units int64, allRefused, allAdmitted bool, err er
 
 // fresh is admitted traffic of which nothing expires: of prefilled counts,
 // which begin anew when they would reach the limit.
-func (l *lab) fresh(name string, clients, prefilled int, goal Goal, limits ...core.Limit) (*actor, error) {
+func (l *lab) fresh(name string, clients, prefilled, together int, goal Goal, limits ...core.Limit) (*actor, error) {
 	c, err := l.sash(clients, limits...)
 	if err != nil {
 		return nil, err
@@ -222,7 +264,10 @@ func (l *lab) fresh(name string, clients, prefilled int, goal Goal, limits ...co
 	if err := c.fill(prefilled); err != nil {
 		return nil, err
 	}
-	a := &actor{name: name, goal: goal, commands: c.encoded}
+	a, err := c.actor(name, goal, together)
+	if err != nil {
+		return nil, err
+	}
 	since := 0 // of a.next, when the counts were prefilled
 	room := slices.MinFunc(limits, func(a, b core.Limit) int { return int(a.Requests - b.Requests) }).Requests - int64(prefilled)
 	a.before = func() error {
@@ -246,7 +291,7 @@ func (l *lab) fresh(name string, clients, prefilled int, goal Goal, limits ...co
 }
 
 // refused is traffic of clients that have used up their limit.
-func (l *lab) refused(name string, clients int, goal Goal, limit core.Limit) (*actor, error) {
+func (l *lab) refused(name string, clients, together int, goal Goal, limit core.Limit) (*actor, error) {
 	c, err := l.sash(clients, limit)
 	if err != nil {
 		return nil, err
@@ -254,7 +299,10 @@ func (l *lab) refused(name string, clients int, goal Goal, limit core.Limit) (*a
 	if err := c.fill(int(limit.Requests)); err != nil {
 		return nil, err
 	}
-	a := &actor{name: name, goal: goal, commands: c.encoded}
+	a, err := c.actor(name, goal, together)
+	if err != nil {
+		return nil, err
+	}
 	a.finished = func() error {
 		units, allRefused, _, err := c.counted()
 		if err != nil {
@@ -322,10 +370,10 @@ func (l *lab) sortedSet(clients, prefilled, requests int) (*actor, error) {
 	return a, l.run(a, prefilled*clients)
 }
 
-// run sends a number of an actor's calls, untimed.
-func (l *lab) run(a *actor, calls int) error {
-	for range calls / pipelined {
-		if err := l.wire.pipeline(a.pipeline(), pipelined, a.good); err != nil {
+// run has an actor take a number of decisions, untimed.
+func (l *lab) run(a *actor, decisions int) error {
+	for range decisions / pipelined {
+		if err := l.wire.pipeline(a.pipeline(), a.scripts(pipelined), a.good); err != nil {
 			return err
 		}
 	}
@@ -388,16 +436,16 @@ func (l *lab) race(actors []*actor, rounds int) ([][]float64, error) {
 	return micros, nil
 }
 
-// turn sends an actor's share and returns the server's microseconds per call.
+// turn sends an actor's share and returns the server's microseconds per decision.
 func (l *lab) turn(a *actor) (float64, error) {
 	if a.before != nil {
 		if err := a.before(); err != nil {
 			return 0, err
 		}
 	}
-	const calls = turnPipelines * pipelined
-	micros, err := l.cost(calls, func() error { return l.run(a, calls) })
-	return float64(micros) / calls, err
+	const decisions = turnPipelines * pipelined
+	micros, err := l.cost(int64(a.scripts(decisions)), func() error { return l.run(a, decisions) })
+	return float64(micros) / decisions, err
 }
 
 // cost returns the server's microseconds in the scripts that f runs, which must

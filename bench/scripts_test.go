@@ -27,14 +27,17 @@ func TestActors(t *testing.T) {
 	makes := []func() (*actor, error){
 		l.redisRate,
 		l.one,
-		func() (*actor, error) { return l.fresh("log", 1000, 1, Goal{}, core.PerHour(10)) },
-		func() (*actor, error) { return l.fresh("3 logs", 1000, 5, Goal{}, three(core.PerHour(100))...) },
-		func() (*actor, error) { return l.fresh("counter", 1000, 1, Goal{}, counter) },
-		func() (*actor, error) { return l.fresh("3 counters", 1000, 1, Goal{}, three(counter)...) },
-		func() (*actor, error) { return l.refused("refused log", 100, Goal{}, core.PerHour(10)) },
+		func() (*actor, error) { return l.fresh("log", 1000, 1, 1, Goal{}, core.PerHour(10)) },
+		func() (*actor, error) { return l.fresh("3 logs", 1000, 5, 1, Goal{}, three(core.PerHour(100))...) },
+		func() (*actor, error) { return l.fresh("counter", 1000, 1, 1, Goal{}, counter) },
+		func() (*actor, error) { return l.fresh("3 counters", 1000, 1, 1, Goal{}, three(counter)...) },
+		func() (*actor, error) { return l.refused("refused log", 100, 1, Goal{}, core.PerHour(10)) },
 		func() (*actor, error) {
-			return l.refused("refused counter", 100, Goal{}, core.PerHour(10).Using(core.SlidingCounter))
+			return l.refused("refused counter", 100, 1, Goal{}, core.PerHour(10).Using(core.SlidingCounter))
 		},
+		func() (*actor, error) { return l.fresh("log", 96, 1, together, Goal{}, core.PerHour(10)) },
+		func() (*actor, error) { return l.fresh("3 counters", 96, 1, together, Goal{}, three(counter)...) },
+		func() (*actor, error) { return l.refused("refused log", 96, together, Goal{}, core.PerHour(10)) },
 		func() (*actor, error) { return l.sortedSet(100, 10, unlimited) },
 		func() (*actor, error) { return l.reference(100, 10) },
 	}
@@ -64,20 +67,22 @@ func TestActors(t *testing.T) {
 }
 
 func TestSteady(t *testing.T) {
-	rows, err := steady{"log", 96, 20, 0, []core.Limit{core.PerHour(1000)}}.measure(openLab(t), 3)
-	if err != nil {
-		t.Fatal(err)
+	for _, n := range []int{1, together} {
+		rows, err := steady{"log", 96, 20, n, Goal{}, []core.Limit{core.PerHour(1000)}}.measure(openLab(t), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if log := rows[1]; len(log.Values) != 3 || !(median(log.Values) > 1) || !strings.Contains(log.Note, "expire per request") {
+			t.Errorf("%+v", log)
+		}
+		t.Log(rows[1].Note)
 	}
-	if log := rows[1]; len(log.Values) != 3 || !(median(log.Values) > 1) || !strings.Contains(log.Note, "expire per request") {
-		t.Errorf("%+v", log)
-	}
-	t.Log(rows[1].Note)
 }
 
 // An actor that does not do what it says is found out.
 func TestActorsAreChecked(t *testing.T) {
 	l := openLab(t)
-	a, err := l.fresh("log", 10, 1, Goal{}, core.PerHour(10))
+	a, err := l.fresh("log", 10, 1, 1, Goal{}, core.PerHour(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +95,24 @@ func TestActorsAreChecked(t *testing.T) {
 	a.command, a.commands = func(int) []byte { return encode("EVALSHA", "nothing", "0") }, nil
 	if err := l.run(a, pipelined); err == nil || !strings.Contains(err.Error(), "NOSCRIPT") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	l := openLab(t)
+	a, err := l.fresh("log", 96, 1, together, Goal{}, core.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	micros, err := l.cost(6, func() error { return l.run(a, 96) })
+	if err != nil || micros == 0 || a.next != 96 {
+		t.Errorf("96 decisions, 16 in a script: %d, %d us, %v", a.next, micros, err)
+	}
+	if err := a.finished(); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.fresh("log", 97, 1, together, Goal{}, core.PerHour(10)); err == nil {
+		t.Error("97 clients fit scripts for 16")
 	}
 }
 

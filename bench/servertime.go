@@ -26,20 +26,35 @@ func three(l core.Limit) []core.Limit { return []core.Limit{l, l.Named("b"), l.N
 // large ones so few that the server's memory holds them.
 func clientsOf(requests int64) int { return int(min(1000, 10_000_000/requests)) }
 
+const (
+	together        = 16  // decisions in a script, as sash sends under load
+	clientsTogether = 992 // a multiple of that
+)
+
 func casts() []cast {
 	counter := core.PerHour(unlimited).Using(core.SlidingCounter)
 	gcra := (*lab).redisRate
 	fresh := func(name string, prefilled int, goal float64, limits ...core.Limit) func(*lab) (*actor, error) {
 		return func(l *lab) (*actor, error) {
-			return l.fresh(name, clientsOf(limits[0].Requests), prefilled, share(goal), limits...)
+			return l.fresh(name, clientsOf(limits[0].Requests), prefilled, 1, share(goal), limits...)
 		}
 	}
 	freshCounter := func(name string, goal float64, limits ...core.Limit) func(*lab) (*actor, error) {
-		return func(l *lab) (*actor, error) { return l.fresh(name, 1000, 1, share(goal), limits...) }
+		return func(l *lab) (*actor, error) { return l.fresh(name, 1000, 1, 1, share(goal), limits...) }
+	}
+	freshTogether := func(name string, prefilled int, limits ...core.Limit) func(*lab) (*actor, error) {
+		return func(l *lab) (*actor, error) {
+			return l.fresh(name, clientsTogether, prefilled, together, Goal{}, limits...)
+		}
 	}
 	refused := func(name string, goal float64, limit core.Limit) func(*lab) (*actor, error) {
 		return func(l *lab) (*actor, error) {
-			return l.refused(name, clientsOf(limit.Requests), share(goal), limit)
+			return l.refused(name, clientsOf(limit.Requests), 1, share(goal), limit)
+		}
+	}
+	refusedTogether := func(name string, limit core.Limit) func(*lab) (*actor, error) {
+		return func(l *lab) (*actor, error) {
+			return l.refused(name, clientsTogether, together, Goal{}, limit)
 		}
 	}
 	return []cast{
@@ -52,6 +67,10 @@ func casts() []cast {
 			fresh("3 logs, limit 1000", 300, 1.3, three(core.PerHour(1000))...),
 			freshCounter("counter", 0.5, counter),
 			freshCounter("3 counters", 1, three(counter)...),
+			freshTogether("log, limit 1000", 300, core.PerHour(1000)),
+			freshTogether("3 logs, limit 1000", 300, three(core.PerHour(1000))...),
+			freshTogether("counter", 1, counter),
+			freshTogether("3 counters", 1, three(counter)...),
 			func(l *lab) (*actor, error) {
 				return l.sortedSet(1000, 300, unlimited)
 			},
@@ -63,6 +82,8 @@ func casts() []cast {
 			refused("log, limit 1000", 0.65, core.PerHour(1000)),
 			refused("log, limit 100000", 0.65, core.PerHour(100_000)),
 			refused("counter", 0.5, core.PerHour(10).Using(core.SlidingCounter)),
+			refusedTogether("log, limit 1000", core.PerHour(1000)),
+			refusedTogether("counter", core.PerHour(10).Using(core.SlidingCounter)),
 		}},
 	}
 }

@@ -20,20 +20,23 @@ import (
 // half a tick ago, and the next will half a tick before the client is back. The
 // unit, redis_rate's script, runs in the pauses.
 type steady struct {
-	name    string
-	clients int // a multiple of 16
-	entries int // that a log has
-	goal    float64
-	limits  []core.Limit // whose windows are made to fit
+	name     string
+	clients  int // a multiple of 16
+	entries  int // that a log has
+	together int // decisions in a script
+	goal     Goal
+	limits   []core.Limit // whose windows are made to fit
 }
 
 func steadies() []steady {
 	thousand := []core.Limit{core.PerHour(1000)}
 	return []steady{
-		{"log, limit 10", 992, 6, 0.85, []core.Limit{core.PerHour(10)}},
-		{"log, limit 1000", 96, 600, 0.85, thousand},
-		{"log, limit 100000", pipelined, 50_000, 0.85, []core.Limit{core.PerHour(100_000)}},
-		{"3 logs, limit 1000", 96, 600, 1.9, three(thousand[0])},
+		{"log, limit 10", 992, 6, 1, share(0.85), []core.Limit{core.PerHour(10)}},
+		{"log, limit 1000", 96, 600, 1, share(0.85), thousand},
+		{"log, limit 100000", pipelined, 50_000, 1, share(0.85), []core.Limit{core.PerHour(100_000)}},
+		{"3 logs, limit 1000", 96, 600, 1, share(1.9), three(thousand[0])},
+		{"log, limit 1000", 96, 600, together, Goal{}, thousand},
+		{"3 logs, limit 1000", 96, 600, together, Goal{}, three(thousand[0])},
 	}
 }
 
@@ -73,7 +76,10 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &actor{commands: calls.encoded}
+	log, err := calls.actor(s.name, s.goal, s.together)
+	if err != nil {
+		return nil, err
+	}
 	units := func() (int64, error) {
 		d := calls.observer.Peek(context.Background(), client(0))
 		return d.Limit.Requests - d.Remaining - 1, admitted(d)
@@ -111,7 +117,7 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	for range rounds {
 		unitMicros, unitCalls = 0, 0
 		const inRound = ticksPerRound * pipelined
-		all, err := l.cost(inRound+ticksPerRound/ticksPerUnit*pipelined, func() error {
+		all, err := l.cost(int64(log.scripts(inRound))+ticksPerRound/ticksPerUnit*pipelined, func() error {
 			for range ticksPerRound {
 				if err := step(); err != nil {
 					return err
@@ -138,8 +144,8 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	}
 	const what = "script, one expires per request"
 	return []Row{
-		{What: what, Name: unit.name, Unit: "us", Values: unitTimes, Ratios: ratios(unitTimes, unitTimes), LowerIsBetter: true, Note: "beside " + s.name},
-		{What: what, Name: s.name, Unit: "us", Values: times, Ratios: ratios(times, unitTimes), LowerIsBetter: true, Goal: share(s.goal), Note: note},
+		{What: what, Name: unit.name, Unit: "us", Values: unitTimes, Ratios: ratios(unitTimes, unitTimes), LowerIsBetter: true, Note: "beside " + log.name},
+		{What: what, Name: log.name, Unit: "us", Values: times, Ratios: ratios(times, unitTimes), LowerIsBetter: true, Goal: log.goal, Note: note},
 	}, nil
 }
 
@@ -151,7 +157,7 @@ func (s steady) tick(l *lab) (time.Duration, error) {
 		limits[i].Requests = core.MaxLogRequests
 		limits[i].Name = "trial" + strconv.Itoa(i)
 	}
-	trial, err := l.fresh("trial", 96, 1, Goal{}, limits...)
+	trial, err := l.fresh("trial", 96, 1, s.together, Goal{}, limits...)
 	if err != nil {
 		return 0, err
 	}

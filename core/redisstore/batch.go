@@ -39,8 +39,8 @@ func (b *batches) together(batch []*call) {
 		args = c.counts.keys(args, c.key)
 	}
 	args[0], args[1], args[2] = "evalsha", b.script.sha, strconv.Itoa(len(args)-3)
-	for _, c := range batch {
-		args = c.counts.arguments(args, c.cost, c.charge)
+	for i, c := range batch {
+		args = c.counts.arguments(args, c.cost, c.charge, i > 0 && c.counts == batch[i-1].counts)
 	}
 	ctx, cancel := patience(batch)
 	defer cancel()

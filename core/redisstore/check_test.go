@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	needed := "+evalsha +eval +del +time +get +set +setrange +lindex +llen +lpush +rpop +ltrim +pexpire"
+	needed := "+evalsha +eval +del +time +get +set +setrange +lindex +llen +rpush +ltrim +pexpire"
 	for _, c := range []struct {
 		name       string
 		before     string
@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 		{name: "no replicas", before: "CONFIG SET min-replicas-to-write 1", after: "CONFIG SET min-replicas-to-write 0", says: []string{"cannot decide", "NOREPLICAS"}},
 		{name: "the least permission", before: "ACL SETUSER api on >secret ~sash:* " + needed, user: "api", pass: "secret"},
 		{name: "without INFO and one more", before: "ACL SETUSER api -time", after: "ACL SETUSER api +time", user: "api", pass: "secret", says: []string{"may not", "~PREFIX:*", needed, "could not be looked at"}},
-		{name: "without RPOP", before: "ACL SETUSER api -rpop -ltrim", after: "ACL SETUSER api +rpop +ltrim", user: "api", pass: "secret", says: []string{"may not do"}},
+		{name: "without LTRIM", before: "ACL SETUSER api -ltrim", after: "ACL SETUSER api +ltrim", user: "api", pass: "secret", says: []string{"may not do"}},
 		{name: "without SETRANGE", before: "ACL SETUSER api -setrange", after: "ACL SETUSER api +setrange", user: "api", pass: "secret", says: []string{"may not do"}},
 		{name: "without DEL", before: "ACL SETUSER api -del", after: "ACL SETUSER api +del", user: "api", pass: "secret", says: []string{"may not do"}},
 		{name: "other keys", before: "ACL SETUSER api resetkeys ~other:*", user: "api", pass: "secret", says: []string{"NOPERM", "~PREFIX:*"}},

@@ -2,16 +2,12 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 )
 
 // counts is a rule bound to its store.
@@ -22,6 +18,7 @@ type counts struct {
 	batches  *batches // nil where each request must be sent by itself
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
+	ahead    int64    // of the server's clock is what is counted stamped: for a lease
 }
 
 var _ core.Counts = (*counts)(nil)
@@ -81,30 +78,19 @@ func (c *counts) askAlone(ctx context.Context, key string, cost int64, charge bo
 func (c *counts) command(key string, cost int64, charge bool) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
-	return c.arguments(c.keys(args, key), cost, charge)
+	return c.arguments(c.keys(args, key), cost, charge, false)
 }
 
-// readAlone reads the script's reply to one request.
-func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision, error) {
-	now, rest, err := readTime(reply)
-	if err == nil {
-		var d core.Decision
-		if d, rest, err = c.read(rest, now, cost, charge); err == nil && rest == "" {
-			return d, nil
-		}
-	}
-	if err == nil {
-		err = errReply
-	}
-	return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
-}
-
-// arguments appends the script's arguments for one request.
-func (c *counts) arguments(dst []any, cost int64, charge bool) []any {
+// arguments appends the script's arguments for one request, without the limits if
+// it follows another under the same.
+func (c *counts) arguments(dst []any, cost int64, charge, follows bool) []any {
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(cost, core.MaxCounterRequests+1)
 	if !charge {
 		n = -n
+	}
+	if follows {
+		return append(dst, "="+strconv.FormatInt(n, 10))
 	}
 	return append(append(dst, strconv.FormatInt(n, 10)), c.args...)
 }
@@ -116,152 +102,4 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 	err := c.store.client.del(ctx, args[1].(string), args)
 	c.store.denials.forget(key)
 	return err
-}
-
-var (
-	errReply    = errors.New("sash: the reply of the script cannot be read")
-	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
-)
-
-// ErrForeign is in the error of a decision that found, at a key of the store, a
-// value that is not the store's. The value has been deleted, unless the request
-// was a peek; the next request is counted again.
-var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
-
-// readTime reads the server's time, with which a reply begins.
-func readTime(reply string) (now int64, rest string, err error) {
-	seconds, rest, ok := number(reply)
-	micros, rest, ok2 := number(skip(rest))
-	if !ok || !ok2 {
-		return 0, "", errReply
-	}
-	return seconds*1_000_000 + micros, skip(rest), nil
-}
-
-// read turns what the script saw of one request into what it decided, and
-// returns the rest of the reply; see decide.lua. The arithmetic is the same as
-// in memory. Only after errReply is it not known where the rest begins.
-func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, rest string, err error) {
-	if reply == "" {
-		return d, "", errReply
-	}
-	verdict := reply[0]
-	if verdict == 'F' || verdict == 'E' {
-		text, rest, ok := strings.Cut(reply[1:], "\n")
-		switch {
-		case !ok:
-			return d, "", errReply
-		case verdict == 'F':
-			return d, rest, fmt.Errorf("%w: %s", ErrForeign, text)
-		}
-		return d, rest, errors.New(text)
-	}
-	var ok [3]bool
-	ahead, reply, found := number(reply[1:])
-	if !found || reply == "" {
-		return d, "", errReply
-	}
-	reply = skip(reply)
-	stamp := now + ahead
-
-	var binding int
-	var judged window.Verdict
-	for i, l := range c.rule.Limits {
-		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-		var v window.Verdict
-		if l.Algorithm == core.SlidingLog {
-			var f window.LogFacts
-			f.Units, reply, ok[0] = number(reply)
-			f.Oldest, reply, ok[1] = entry(reply, now)
-			f.Leaver, reply, ok[2] = entry(reply, now)
-			if !ok[0] || !ok[1] || !ok[2] {
-				return d, "", errReply
-			}
-			v = f.Decide(limit, now, stamp, cost)
-		} else {
-			var counter window.Counter
-			if counter, reply, ok[0] = readCounter(reply); !ok[0] {
-				return d, "", errReply
-			}
-			v = counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
-		}
-		if i == 0 || v.Binds(judged) {
-			binding, judged = i, v
-		}
-	}
-	if judged.Admitted != (verdict == '1') {
-		return d, reply, errDisagree
-	}
-	when := now
-	if judged.Admitted && charge && cost > 0 {
-		when = stamp
-	}
-	return core.Decision{
-		Allowed:    judged.Admitted,
-		Limit:      c.rule.Limits[binding],
-		Remaining:  judged.Remaining,
-		ResetAfter: window.Duration(judged.ResetAfter),
-		RetryAfter: window.Duration(judged.RetryAfter),
-		At:         time.UnixMicro(when),
-	}, reply, nil
-}
-
-func skip(s string) string { return strings.TrimPrefix(s, " ") }
-
-// number reads the digits that s begins with: at most 18, so that it fits.
-func number(s string) (n int64, rest string, ok bool) {
-	i := 0
-	for i < len(s) && i < 18 && s[i] >= '0' && s[i] <= '9' {
-		n = 10*n + int64(s[i]-'0')
-		i++
-	}
-	return n, s[i:], i > 0
-}
-
-// entry reads the stamp of a framed entry of a log, or 0 for none. The stamp
-// is the time nearest to now that has its last 48 bits.
-func entry(s string, now int64) (stamp int64, rest string, ok bool) {
-	if s == "" {
-		return 0, "", false
-	}
-	size := 0
-	switch s[0] {
-	case '-':
-		return 0, s[1:], true
-	case 'S':
-		size = 9
-	case 'L':
-		size = 12
-	}
-	if size == 0 || len(s) < 1+size {
-		return 0, "", false
-	}
-	for i := range 6 {
-		stamp = stamp<<8 | int64(s[1+i])
-	}
-	age := (now - stamp) << 16 >> 16 // the sign of 48 bits
-	return now - age, s[1+size:], true
-}
-
-// readCounter reads two numbers of 13 digits, one of up to 13, and a space; or
-// just the space, for nothing counted.
-func readCounter(s string) (c window.Counter, rest string, ok bool) {
-	value, rest, ok := strings.Cut(s, " ")
-	if !ok || value == "" {
-		return c, rest, ok
-	}
-	if len(value) < 27 || len(value) > 39 {
-		return c, "", false
-	}
-	for i, n := range []*int64{&c.Index, &c.Prev, &c.Cur} {
-		digits := value[13*i:]
-		if i < 2 {
-			digits = digits[:13]
-		}
-		var after string
-		if *n, after, ok = number(digits); !ok || after != "" {
-			return c, "", false
-		}
-	}
-	return c, rest, true
 }

@@ -32,6 +32,13 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 	"a full counter of now": func(rng *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, fmt.Sprintf("%013d%013d%013d", time.Now().Unix()/3600, int64(9_999_999_999_999), int64(9_999_999_999_999)), 0)
 	},
+	"a counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 18), 0) },
+	"a counter of next year": func(_ *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, numbers(time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000, 0, 0), 0)
+	},
+	"the fullest counter": func(_ *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, numbers(time.Now().Truncate(time.Hour).UnixMicro(), core.MaxCounterRequests, core.MaxCounterRequests), 0)
+	},
 	"38 digits": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("1", 38), 0) },
 	"bytes": func(rng *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, noise(rng, rng.IntN(60)), 0)
@@ -52,8 +59,7 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 		rdb.Del(ctx, key)
 		for range 1 + rng.IntN(40) {
 			stamp := time.Now().UnixMicro() - int64(time.Hour/time.Microsecond) + rng.Int64N(int64(2*time.Hour/time.Microsecond))
-			entry := []byte{byte(stamp >> 40), byte(stamp >> 32), byte(stamp >> 24), byte(stamp >> 16), byte(stamp >> 8), byte(stamp)}
-			rdb.LPush(ctx, key, string(entry)+noise(rng, 3+3*rng.IntN(2)))
+			rdb.LPush(ctx, key, numbers(stamp)+noise(rng, 3+3*rng.IntN(2)))
 		}
 	},
 	"a hash": func(_ *rand.Rand, rdb *redis.Client, key string) { rdb.Del(ctx, key); rdb.HSet(ctx, key, "a", 1) },
@@ -83,6 +89,15 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 	},
 	"no TTL":  func(_ *rand.Rand, rdb *redis.Client, key string) { rdb.Persist(ctx, key) },
 	"deleted": func(_ *rand.Rand, rdb *redis.Client, key string) { rdb.Del(ctx, key) },
+}
+
+// numbers are written as in a counter, 6 bytes each.
+func numbers(all ...int64) string {
+	var b []byte
+	for _, n := range all {
+		b = append(b, byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	}
+	return string(b)
 }
 
 func noise(rng *rand.Rand, n int) string {

@@ -64,10 +64,14 @@ func FuzzTag(f *testing.F) {
 
 // FuzzReply: no reply, whoever writes it, makes reading it panic.
 func FuzzReply(f *testing.F) {
-	f.Add("11790000000 5 0 -", int64(1))
-	f.Add("11790000000 593790 0 0--", int64(1))
-	f.Add("01790000000 593790 0 1S\x60\xc5\xf9\x89\x00\x21\x00\x00\x01S\x60\xc5\xf9\x89\x00\x21\x00\x00\x01", int64(1))
-	f.Add("11790000000 5 0 000000049868100000000000000000000000001", int64(3))
+	const entry = "\x5c\x00\x86\x0e\xa6\x20\x00\x00\x01"
+	f.Add("1790000000 5A-", int64(1))
+	f.Add("1790000000 593790A-R-", int64(1))
+	f.Add("1790000000 593790RS"+entry+entry, int64(1))
+	f.Add("1790000000 593790RMS"+entry+"L"+entry+"\x00\x00\x01-A-", int64(1))
+	f.Add("1790000000 593790RML"+entry+"\x00\x00\x01S"+entry+"S"+entry, int64(1))
+	f.Add("1790000000 5A"+entry+entry, int64(3))
+	f.Add("1790000000 5Fkey\nEerror\nA-", int64(3))
 	f.Fuzz(func(t *testing.T, reply string, cost int64) {
 		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
 			c := counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1).Using(a)}}}
@@ -77,7 +81,7 @@ func FuzzReply(f *testing.F) {
 			}
 			for rest != "" {
 				d, after, err := c.read(rest, now, max(cost, 0), true)
-				if err == nil && d.Allowed != (rest[0] == '1') {
+				if err == nil && d.Allowed != (rest[0] == 'A') {
 					t.Fatalf("%q: %+v", rest, d)
 				}
 				if len(after) >= len(rest) {

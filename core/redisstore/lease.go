@@ -154,6 +154,7 @@ func (t *leases) bind(c *counts) core.Counts {
 	}
 	ahead := *c
 	ahead.script = newScript(leaseSource(c.rule.Limits, lifetime))
+	ahead.ahead = lifetime.Microseconds()
 	ahead.batches = c.store.batchesFor(ahead.script)
 	return &leased{Counts: c, table: t, size: size, lifetime: lifetime,
 		ahead: func(ctx context.Context, client string, cost int64) (core.Decision, error) {

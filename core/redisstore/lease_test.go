@@ -749,6 +749,7 @@ func TestLeaseScript(t *testing.T) {
 				}
 				at := *c
 				at.batches = nil
+				at.ahead = ahead.Microseconds()
 				at.script = newScript(strings.Replace(leaseSource(limits, ahead), "call('TIME')", "{ARGV[#ARGV - 1], ARGV[#ARGV]}", 1))
 				at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
 				got, err := at.ask(ctx, client, cost, true)

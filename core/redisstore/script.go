@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ const maxLimits = 16
 
 // decideSource is decide.lua for limits of these algorithms, in this order: the
 // blocks that begin with @log or @counter and end with @end, repeated for each
-// limit of that algorithm. Blocks that follow one another are taken together,
-// so that the limits keep their order.
+// limit of that algorithm, and with @limit for each of either. Blocks that follow
+// one another are taken together, so that the limits keep their order. A block
+// that begins with @logs is there once if there is a log.
 func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
 
 // leaseSource is decideSource for requests that are counted ahead of time.
@@ -42,18 +44,24 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
 		for i, l := range limits {
-			out.WriteString(strings.ReplaceAll(blocks["@"+l.Algorithm.String()], "@", strconv.Itoa(i+1)))
+			block := blocks["@limit"] + blocks["@"+l.Algorithm.String()]
+			out.WriteString(strings.ReplaceAll(block, "@", strconv.Itoa(i+1)))
 		}
 		clear(blocks)
 	}
+	logs := slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm == core.SlidingLog })
 	in := ""
 	for line := range strings.Lines(decideTemplate) {
 		switch word := strings.TrimSpace(line); {
 		case strings.HasPrefix(word, "--"):
-		case word == "@log" || word == "@counter":
+		case word == "@log" || word == "@counter" || word == "@limit" || word == "@logs":
 			in = word
 		case word == "@end":
 			in = ""
+		case in == "@logs":
+			if logs {
+				out.WriteString(line)
+			}
 		case in != "":
 			blocks[in] += line
 		default:
