@@ -273,9 +273,19 @@ var faults = []fault{
 	},
 }
 
-// kick closes the connections of all but the administrator.
+// kick closes the connections of all but the administrator, and waits until the
+// client can see it.
 func (s *scene) kick() {
+	s.Helper()
 	s.run("CLIENT KILL TYPE normal SKIPME yes")
+	redistest.WaitFor(s, "the proxy to hang up", func() error {
+		s.proxy.mu.Lock()
+		defer s.proxy.mu.Unlock()
+		if n := len(s.proxy.conns); n > 0 {
+			return fmt.Errorf("%d connections are open", n)
+		}
+		return nil
+	})
 }
 
 func newScene(t *testing.T, f fault) *scene {
@@ -383,7 +393,7 @@ func TestFaults(t *testing.T) {
 				}
 			} else if !f.either {
 				if state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store, ""); state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
-					t.Errorf("the breaker is %s after %d failures, %d were refused at once", state, n, refusedAtOnce.Load())
+					t.Errorf("the breaker is %s after %d failures, %d were refused at once; %v", state, n, refusedAtOnce.Load(), other.Load())
 				}
 			}
 
