@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -438,13 +439,16 @@ func (s *scene) consistent(f fault) {
 			s.Fatal(err)
 		}
 		value := s.admin.Get(ctx, keys[1]).Val()
-		var index, previous, current int64
+		var counted int64
 		if value != "" {
-			if _, err := fmt.Sscanf(value, "%13d%13d%13d", &index, &previous, &current); err != nil {
-				s.Fatal(err)
+			if len(value) != 18 {
+				s.Fatalf("%q is no counter", value)
+			}
+			for _, count := range []string{value[6:12], value[12:]} {
+				counted += new(big.Int).SetBytes([]byte(count)).Int64()
 			}
 		}
-		if previous+current != log {
+		if counted != log {
 			s.Errorf("the log has %d, the counter %q", log, value)
 		}
 		charged += int(log)
