@@ -3,9 +3,10 @@ package redisstore
 import (
 	"errors"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // batches decides together, on a single server, what is decided by one script:
@@ -16,49 +17,57 @@ type batches struct {
 	client  *client
 	breaker *breaker
 	script  script
-	apart   atomic.Bool // the server takes no keys of several slots
 }
 
 func newBatches(c *client, s script) *batches {
 	b := &batches{client: c, breaker: c.breakers.get(""), script: s}
-	b.run = b.together
+	b.init(b.together)
 	return b
 }
 
-// together decides a batch.
-func (b *batches) together(batch []*call) {
-	if b.apart.Load() && len(batch) > 1 {
-		for i := range batch {
-			b.together(batch[i : i+1])
-		}
-		return
+// together decides a batch; see queue.run.
+func (b *batches) together(batch []*call) bool {
+	done, err := b.breaker.Allow()
+	if err != nil {
+		b.answer(batch, "", errOpen)
+		return true
 	}
+	key, args := b.command(batch)
+	ctx := newPatience(batch, func() {
+		done(errLate)
+		b.replace()
+	})
+	reply, err := b.client.evalNow(ctx, b.client.process, key, args, b.script.source)
+	if !ctx.stop() {
+		return false
+	}
+	done(err)
+	if err != nil && len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
+		// A cluster, or a proxy to one, behind a client for a single server.
+		b.split(batch)
+		return true
+	}
+	b.answer(batch, reply, err)
+	return true
+}
+
+// command is the script's call for a batch, and one of its keys. Nothing of it
+// is used again: if patience ends, it may be read for a while.
+func (b *batches) command(batch []*call) (key string, args []any) {
 	first := batch[0].counts
-	args := make([]any, 3, 3+len(batch)*(len(first.suffixes)+1+len(first.args)))
+	args = make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+1))
+	var few [64 * maxBatch]byte
+	var ends [maxBatch]int
+	text, end := few[:0], ends[:0]
 	for _, c := range batch {
-		args = c.counts.keys(args, c.key)
+		text, end = c.counts.appendKeys(text, end, c.key)
 	}
+	args = cut(args, string(text), end)
 	args[0], args[1], args[2] = "evalsha", b.script.sha, strconv.Itoa(len(args)-3)
 	for _, c := range batch {
 		args = c.counts.arguments(args, c.cost, c.charge)
 	}
-	ctx, cancel := patience(batch)
-	defer cancel()
-	done, err := b.breaker.Allow()
-	if err != nil {
-		b.answer(batch, "", errOpen)
-		return
-	}
-	reply, err := b.client.evalNow(ctx, args[3].(string), args, b.script.source)
-	done(err)
-	if len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		// A cluster, or a proxy to one, behind a client for a single server:
-		// nothing has run, and from now on this goes a request at a time.
-		b.apart.Store(true)
-		b.together(batch)
-		return
-	}
-	b.answer(batch, reply, err)
+	return args[3].(string), args
 }
 
 // answer gives each caller its part of the reply.
@@ -68,13 +77,16 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 		now, reply, err = readTime(reply)
 	}
 	for _, c := range batch {
-		o := outcome{err: err}
-		if err == nil {
-			o.decision, reply, o.err = c.counts.read(reply, now, c.cost, c.charge)
-			if errors.Is(o.err, errReply) {
-				err = o.err // where the next part begins is not known
-			}
+		if err != nil {
+			c.answer(core.Decision{}, err)
+			continue
 		}
-		c.done <- o
+		var d core.Decision
+		var own error
+		d, reply, own = c.counts.read(reply, now, c.cost, c.charge)
+		if errors.Is(own, errReply) {
+			err = own // where the next part begins is not known
+		}
+		c.answer(d, own)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,7 +35,25 @@ type breakers struct {
 	of map[string]*breaker
 }
 
-type breaker = gobreaker.TwoStepCircuitBreaker[any]
+type breaker struct {
+	*gobreaker.TwoStepCircuitBreaker[any]
+	notClosed atomic.Bool // kept beside, for those who ask for every decision
+}
+
+// newBreaker returns a closed one. One that opens stays open for a moment.
+func newBreaker(addr string, opens func(gobreaker.Counts) bool) *breaker {
+	b := new(breaker)
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		Name:          addr,
+		MaxRequests:   1,
+		Timeout:       breakerPause,
+		ReadyToTrip:   opens,
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.notClosed.Store(to != gobreaker.StateClosed) },
+		IsSuccessful:  func(err error) bool { return !isFailure(err) },
+		IsExcluded:    isCallers,
+	})
+	return b
+}
 
 func (b *breakers) get(addr string) *breaker {
 	b.mu.RLock()
@@ -49,14 +68,7 @@ func (b *breakers) get(addr string) *breaker {
 		if b.of == nil {
 			b.of = map[string]*breaker{}
 		}
-		one = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-			Name:         addr,
-			MaxRequests:  1,
-			Timeout:      breakerPause,
-			ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-			IsSuccessful: func(err error) bool { return !isFailure(err) },
-			IsExcluded:   isCallers,
-		})
+		one = newBreaker(addr, func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures })
 		b.of[addr] = one
 	}
 	return one

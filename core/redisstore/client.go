@@ -56,21 +56,21 @@ func (once) NoRetry() bool { return true }
 // one of its keys.
 func (c *client) eval(ctx context.Context, key string, args []any, source string) (string, error) {
 	return guarded(ctx, c.breaker(ctx, key), func(ctx context.Context) (string, error) {
-		return c.evalNow(ctx, key, args, source)
+		return c.evalNow(ctx, c.send, key, args, source)
 	})
 }
 
-// evalNow runs a script by its hash, and by its source if the server does not
-// know it: then it has not run, so that is no repetition.
-func (c *client) evalNow(ctx context.Context, key string, args []any, source string) (string, error) {
-	reply, err := c.send(ctx, key, args)
+// evalNow has a script sent by its hash, and by its source if the server does
+// not know it: then it has not run, so that is no repetition.
+func (c *client) evalNow(ctx context.Context, send func(context.Context, string, []any) (any, error), key string, args []any, source string) (string, error) {
+	reply, err := send(ctx, key, args)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		args = append([]any{"eval", source}, args[2:]...)
-		reply, err = c.send(ctx, key, args)
+		reply, err = send(ctx, key, args)
 	}
 	// While a slot moves, some keys are here and some there; nothing has run.
 	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
-		reply, err = c.send(ctx, key, args)
+		reply, err = send(ctx, key, args)
 	}
 	if err != nil {
 		return "", err
@@ -106,24 +106,41 @@ type result struct {
 	err   error
 }
 
-// send sends a command and waits for its reply or the end of ctx. A caller
-// that leaves early leaves a goroutine behind, which ends with the client's own
-// timeouts.
-func (c *client) send(ctx context.Context, key string, args []any) (any, error) {
-	select {
-	case c.calls <- struct{}{}:
-	case <-ctx.Done():
+// process sends a command, as one of at most maxCalls at a time, and waits for
+// its reply: until ctx ends, where go-redis heeds that, and else for as long as
+// the client's own timeouts.
+func (c *client) process(ctx context.Context, key string, args []any) (any, error) {
+	if !c.enter(ctx) {
 		return nil, ended(ctx)
 	}
+	defer c.leave()
+	cmd := once{redis.NewCmd(ctx, args...)}
+	err := c.within(ctx).Process(ctx, cmd)
+	if c.cluster != nil {
+		c.learn(ctx, key, err)
+	}
+	return cmd.Val(), err
+}
+
+// enter waits until there are less than maxCalls, or ctx ends.
+func (c *client) enter(ctx context.Context) bool {
+	select {
+	case c.calls <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *client) leave() { <-c.calls }
+
+// send is process for a caller who waits no longer than ctx lasts: who leaves
+// early leaves a goroutine behind.
+func (c *client) send(ctx context.Context, key string, args []any) (any, error) {
 	done := make(chan result, 1)
 	go func() {
-		defer func() { <-c.calls }()
-		cmd := once{redis.NewCmd(ctx, args...)}
-		err := c.within(ctx).Process(ctx, cmd)
-		if c.cluster != nil {
-			c.learn(ctx, key, err)
-		}
-		done <- result{cmd.Val(), err}
+		reply, err := c.process(ctx, key, args)
+		done <- result{reply, err}
 	}()
 	select {
 	case r := <-done:

@@ -277,3 +277,64 @@ func TestSentinelMasterKilled(t *testing.T) {
 	t.Logf("failover after %v, healed after %v; %d decisions by policy, %d of them at once; the failover lost %d of %d admissions",
 		failedOver, healed, failed.Load(), atOnce.Load(), lost, of)
 }
+
+// TestStuckWorkers: calls that hang for as long as the client's own timeouts,
+// long after their callers have left, keep nobody else from asking.
+func TestStuckWorkers(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*proxy){
+		"Client": func(t *testing.T) (redis.UniversalClient, []*proxy) {
+			p := startProxy(t, redistest.Start(t).Addr())
+			return redis.NewClient(&redis.Options{Addr: p.addr()}), []*proxy{p}
+		},
+		"ClusterClient": func(t *testing.T) (redis.UniversalClient, []*proxy) {
+			cluster := redistest.StartCluster(t, 3, 0)
+			var proxies []*proxy
+			for _, s := range cluster.Servers {
+				proxies = append(proxies, startProxy(t, s.Addr()))
+			}
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial(proxies...), ReadTimeout: patient}), proxies
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noLeaks(t)
+			rdb, proxies := open(t)
+			t.Cleanup(func() { rdb.Close() })
+			store := redisstore.New(rdb)
+			var addrs []string
+			for _, p := range proxies {
+				addrs = append(addrs, p.target)
+			}
+			redisstore.HoldBreakersClosed(store, addrs...)
+			limits := []core.Limit{core.PerHour(1_000_000)}
+			patiently := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
+			hastily := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: short})
+			for range 2 { // then a cluster's map is known, and the script
+				redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
+			}
+			for range 4 { // as often as it takes for all workers to be stuck, and their successors
+				for _, p := range proxies {
+					p.mode.Store(silences)
+				}
+				var group sync.WaitGroup
+				for range 20 {
+					group.Go(func() {
+						if d := hastily.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrTimeout) {
+							t.Errorf("%+v", d)
+						}
+					})
+				}
+				group.Wait()
+				for _, p := range proxies {
+					p.mode.Store(passes)
+				}
+				if d := patiently.Allow(ctx, "k"); d.Err != nil {
+					t.Errorf("others ask: %+v", d)
+				}
+				if name == "ClusterClient" && redisstore.Calls(store) == 0 {
+					t.Error("nobody was stuck")
+				}
+			}
+		})
+	}
+}

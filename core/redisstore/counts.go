@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
@@ -26,16 +24,39 @@ type counts struct {
 
 var _ core.Counts = (*counts)(nil)
 
+// appendKeys appends the keys of a client, a limit each, to text, and where each
+// of them ends to ends.
+func (c *counts) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
+	start := len(text)
+	text = append(append(text, c.store.prefix...), ':')
+	text = appendTag(text, c.rule.Name, c.rule.Rule, client)
+	tagged := len(text)
+	for i, suffix := range c.suffixes {
+		if i > 0 {
+			text = append(text, text[start:tagged]...)
+		}
+		text = append(text, suffix...)
+		ends = append(ends, len(text))
+	}
+	return text, ends
+}
+
+// cut appends the parts of text that end at ends.
+func cut(dst []any, text string, ends []int) []any {
+	start := 0
+	for _, end := range ends {
+		dst = append(dst, text[start:end])
+		start = end
+	}
+	return dst
+}
+
 // keys appends the keys of a client, a limit each.
 func (c *counts) keys(dst []any, client string) []any {
 	var few [192]byte
-	key := append(few[:0], c.store.prefix...)
-	key = append(key, ':')
-	key = appendTag(key, c.rule.Name, c.rule.Rule, client)
-	for _, suffix := range c.suffixes {
-		dst = append(dst, string(append(key, suffix...)))
-	}
-	return dst
+	var some [4]int
+	text, ends := c.appendKeys(few[:0], some[:0], client)
+	return cut(dst, string(text), ends)
 }
 
 // Take implements [core.Counts].
@@ -57,19 +78,22 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 // ask has the script decide, together with what waits for the same server, if
 // that answers.
 func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	if c.batches != nil {
-		if c.batches.breaker.State() == gobreaker.StateClosed {
-			return c.batches.decide(ctx, c, key, cost, charge)
-		}
-	} else if p := c.store.client.pipeline(ctx, c.keys(nil, key)[0].(string)); p != nil && p.breaker.State() == gobreaker.StateClosed {
-		return p.decide(ctx, c, key, cost, charge)
+	if c.batches != nil && !c.batches.breaker.notClosed.Load() {
+		return c.batches.decide(ctx, c, key, cost, charge, nil)
 	}
-	return c.askAlone(ctx, key, cost, charge)
+	args := c.command(key, cost, charge)
+	if p := c.store.client.pipeline(ctx, args[3].(string)); p != nil && !p.breaker.notClosed.Load() {
+		return p.decide(ctx, c, key, cost, charge, args)
+	}
+	return c.evalAlone(ctx, args, cost, charge)
 }
 
 // askAlone has the script decide one request.
 func (c *counts) askAlone(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	args := c.command(key, cost, charge)
+	return c.evalAlone(ctx, c.command(key, cost, charge), cost, charge)
+}
+
+func (c *counts) evalAlone(ctx context.Context, args []any, cost int64, charge bool) (core.Decision, error) {
 	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
@@ -101,6 +125,9 @@ func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision
 
 // arguments appends the script's arguments for one request.
 func (c *counts) arguments(dst []any, cost int64, charge bool) []any {
+	if cost == 1 && charge {
+		return append(append(dst, "1"), c.args...) // a constant takes no memory
+	}
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(cost, core.MaxCounterRequests+1)
 	if !charge {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -31,7 +32,13 @@ const (
 type denialShard struct {
 	mu    sync.Mutex
 	of    map[denied]denial
-	reset time.Time // what was asked before is not believed any more
+	any   atomic.Bool // whether there are any, kept beside: mostly there are none
+	reset time.Time   // what was asked before is not believed any more
+}
+
+func (s *denialShard) drop(who denied) {
+	delete(s.of, who)
+	s.any.Store(len(s.of) > 0)
 }
 
 // denied is who was refused what: the client by its hash.
@@ -56,14 +63,23 @@ func newDenials() *denials {
 	return d
 }
 
-func (d *denials) of(c *counts, client string, cost int64) (denied, *denialShard) {
-	who := denied{[2]uint64{maphash.String(d.seed[0], client), maphash.String(d.seed[1], client)}, c, cost}
-	return who, &d.shards[who.client[0]%denialShards]
+// shard is where a client's are, and the first half of its hash.
+func (d *denials) shard(client string) (*denialShard, uint64) {
+	hash := maphash.String(d.seed[0], client)
+	return &d.shards[hash%denialShards], hash
+}
+
+func (d *denials) who(hash uint64, c *counts, client string, cost int64) denied {
+	return denied{[2]uint64{hash, maphash.String(d.seed[1], client)}, c, cost}
 }
 
 // find returns the refusal that stands, as of now.
 func (d *denials) find(c *counts, client string, cost int64) (core.Decision, bool) {
-	who, shard := d.of(c, client, cost)
+	shard, hash := d.shard(client)
+	if !shard.any.Load() {
+		return core.Decision{}, false
+	}
+	who := d.who(hash, c, client, cost)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e, ok := shard.of[who]
@@ -72,7 +88,7 @@ func (d *denials) find(c *counts, client string, cost int64) (core.Decision, boo
 	}
 	now := time.Now()
 	if !now.Before(e.until) {
-		delete(shard.of, who)
+		shard.drop(who)
 		return core.Decision{}, false
 	}
 	if !now.Before(e.check) {
@@ -99,11 +115,15 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 	}
 	// What a larger cost is told of a counter changes before it passes.
 	worth := !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm == core.SlidingLog)
-	who, shard := d.of(c, client, cost)
+	shard, hash := d.shard(client)
+	if !worth && !shard.any.Load() {
+		return
+	}
+	who := d.who(hash, c, client, cost)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if !worth || !sent.After(shard.reset) {
-		delete(shard.of, who)
+		shard.drop(who)
 		return
 	}
 	if _, known := shard.of[who]; !known && len(shard.of) >= denialsInShard {
@@ -118,14 +138,16 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 		until:    sent.Add(min(certain, answer.RetryAfter)),
 		check:    sent.Add(denialCheck),
 	}
+	shard.any.Store(true)
 }
 
 // forget drops what is remembered of a client under any rule, and does not
 // believe answers that are on their way.
 func (d *denials) forget(client string) {
-	_, shard := d.of(nil, client, 0)
+	shard, _ := d.shard(client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	clear(shard.of)
+	shard.any.Store(false)
 	shard.reset = time.Now()
 }

@@ -28,9 +28,7 @@ func HoldBreakersClosed(s *Store, addrs ...string) {
 	defer s.client.breakers.mu.Unlock()
 	s.client.breakers.of = map[string]*breaker{}
 	for _, addr := range append(addrs, "") {
-		s.client.breakers.of[addr] = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-			ReadyToTrip: func(gobreaker.Counts) bool { return false },
-		})
+		s.client.breakers.of[addr] = newBreaker(addr, func(gobreaker.Counts) bool { return false })
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // pipeline sends together what is decided by one master of a cluster, where a
@@ -49,53 +51,49 @@ func (c *client) pipeline(ctx context.Context, key string) *pipeline {
 			c.pipelines.of = map[*redis.Client]*pipeline{}
 		}
 		p = &pipeline{client: c, master: master, breaker: c.breakers.get(master.Options().Addr)}
-		p.run = p.together
+		p.init(p.together)
 		c.pipelines.of[master] = p
 	}
 	return p
 }
 
-// together decides a batch. A request whose script has not run, because the
-// slot has moved or the server does not know the script, goes on by itself, as
-// the cluster's client follows.
-func (p *pipeline) together(batch []*call) {
+// together decides a batch; see queue.run. A request whose script has not run,
+// because the slot has moved or the server does not know the script, goes on by
+// itself, as the cluster's client follows.
+func (p *pipeline) together(batch []*call) bool {
 	done, err := p.breaker.Allow()
 	if err != nil {
 		for _, c := range batch {
-			c.done <- outcome{err: errOpen}
+			c.answer(core.Decision{}, errOpen)
 		}
-		return
+		return true
 	}
-	ctx, cancel := patience(batch)
-	defer cancel()
-	replies, err := p.exec(ctx, batch)
-	if err != nil {
-		done(err)
-		for _, c := range batch {
-			c.done <- outcome{err: err}
-		}
-		return
+	ctx := newPatience(batch, func() {
+		done(errLate)
+		p.client.cluster.ReloadState(context.Background()) // see learn; the call itself may go on for seconds
+		p.replace()
+	})
+	cmds := p.exec(ctx, batch)
+	if !ctx.stop() {
+		return false
 	}
 	var failure error
 	for i, c := range batch {
-		switch r := replies[i]; {
-		case notRun(r.err):
-			go func() {
-				d, err := c.counts.askAlone(c.ctx, c.key, c.cost, c.charge)
-				c.done <- outcome{d, err}
-			}()
-		case r.err != nil:
-			if failure == nil && isFailure(r.err) {
-				failure = r.err
-			}
-			c.done <- outcome{err: r.err}
+		switch err := cmds[i].Err(); {
+		case err == nil:
+			text, _ := cmds[i].(once).Val().(string)
+			c.answer(c.counts.readAlone(text, c.cost, c.charge))
+		case notRun(err):
+			go func() { c.answer(c.counts.askAlone(c.ctx, c.key, c.cost, c.charge)) }()
 		default:
-			text, _ := r.reply.(string)
-			d, err := c.counts.readAlone(text, c.cost, c.charge)
-			c.done <- outcome{d, err}
+			if failure == nil && isFailure(err) {
+				failure = err
+			}
+			c.answer(core.Decision{}, err)
 		}
 	}
 	done(failure)
+	return true
 }
 
 // notRun says whether the server has turned a script away unseen.
@@ -108,39 +106,21 @@ func notRun(err error) bool {
 	return false
 }
 
-// exec sends a script for each call and waits for the replies or the end of
-// ctx; see client.send.
-func (p *pipeline) exec(ctx context.Context, batch []*call) ([]result, error) {
-	select {
-	case p.client.calls <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ended(ctx)
-	}
-	replies := make(chan []result, 1)
-	pipe := p.master.Pipeline()
-	cmds := make([]once, len(batch))
+// exec sends a script for each call and waits for the replies, like
+// client.process.
+func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
+	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
-		cmds[i] = once{redis.NewCmd(ctx, c.counts.command(c.key, c.cost, c.charge)...)}
-		_ = pipe.Process(ctx, cmds[i]) // queues it
+		cmds[i] = once{redis.NewCmd(ctx, c.args...)}
 	}
-	key := cmds[0].Args()[3].(string)
-	go func() {
-		defer func() { <-p.client.calls }()
-		_, err := pipe.Exec(ctx)
-		if err != nil && !isReply(err) {
-			p.client.learn(ctx, key, err)
-		}
-		results := make([]result, len(cmds))
-		for i, cmd := range cmds {
-			results[i] = result{cmd.Val(), cmd.Err()}
-		}
-		replies <- results
-	}()
-	select {
-	case r := <-replies:
-		return r, nil
-	case <-ctx.Done():
-		p.client.cluster.ReloadState(context.WithoutCancel(ctx)) // see learn
-		return nil, ended(ctx)
+	if !p.client.enter(ctx) {
+		return nil
 	}
+	defer p.client.leave()
+	pipe := p.master.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...) // queues them
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+		p.client.learn(ctx, batch[0].args[3].(string), err)
+	}
+	return cmds
 }

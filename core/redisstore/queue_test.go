@@ -1,0 +1,254 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// echo answers each call of a batch with its cost.
+func echo(batch []*call) bool {
+	for _, c := range batch {
+		c.answer(core.Decision{Remaining: c.cost}, nil)
+	}
+	return true
+}
+
+// TestQueueAnswers: callers who leave, at any moment, neither get an answer
+// meant for another nor leave theirs to one.
+func TestQueueAnswers(t *testing.T) {
+	var q queue
+	q.init(func(batch []*call) bool {
+		runtime.Gosched() // while some leave
+		return echo(batch)
+	})
+	var answered, left atomic.Int64
+	var group sync.WaitGroup
+	for worker := range 32 {
+		group.Go(func() {
+			for i := range 500 {
+				cost := int64(worker*1000 + i)
+				ctx, leave := context.WithCancel(context.Background())
+				if i%2 == 0 {
+					group.Go(leave)
+				}
+				d, err := q.decide(ctx, nil, "", cost, true, nil)
+				switch {
+				case err == nil && d.Remaining == cost:
+					answered.Add(1)
+				case err != nil && isCallers(err) && i%2 == 0:
+					left.Add(1)
+				default:
+					t.Errorf("%d: %+v, %v", cost, d, err)
+				}
+				leave()
+			}
+		})
+	}
+	group.Wait()
+	if left.Load() == 0 || answered.Load() < 8000 {
+		t.Errorf("%d were answered, %d left", answered.Load(), left.Load())
+	}
+}
+
+// TestQueueWorkers: workers take along what waits, are replaced when they are
+// stuck, and end when they are idle.
+func TestQueueWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		var sizes []int
+		unstick := make(chan bool)
+		stuck, busy := true, time.Duration(0)
+		q.init(func(batch []*call) bool {
+			if stuck {
+				time.Sleep(2 * time.Second) // the callers leave
+				q.replace()
+				<-unstick
+				return false
+			}
+			sizes = append(sizes, len(batch))
+			time.Sleep(busy)
+			return echo(batch)
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		ask := func(n int, want error) (ended *sync.WaitGroup) {
+			ended = new(sync.WaitGroup)
+			for i := range n {
+				ended.Go(func() {
+					if d, err := q.decide(ctx, nil, "", int64(i), true, nil); !errors.Is(err, want) || err == nil && d.Remaining != int64(i) {
+						t.Errorf("%d: %+v, %v", i, d, err)
+					}
+				})
+				synctest.Wait() // each finds all that came before it under way or waiting
+			}
+			return ended
+		}
+		workers := func(want, wantIdle int) {
+			t.Helper()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if q.workers != want || q.idle != wantIdle {
+				t.Errorf("%d workers, %d of them idle; want %d, %d", q.workers, q.idle, want, wantIdle)
+			}
+		}
+		wait := ask(maxWorkers+2, context.DeadlineExceeded)
+		workers(maxWorkers, 0)
+		wait.Wait()
+		time.Sleep(2 * time.Second)
+		stuck = false
+		ctx = context.Background()
+		ask(2*maxWorkers, nil).Wait()
+		if len(sizes) != 2*maxWorkers {
+			t.Errorf("one at a time went in batches of %v", sizes)
+		}
+		time.Sleep(3 * idleTime)
+		workers(0, 0)
+		ask(1, nil).Wait() // they come again
+		time.Sleep(3 * idleTime / 2)
+		workers(1, 1)
+		busy = 2 * idleTime
+		wait = ask(1, nil)
+		time.Sleep(idleTime)
+		workers(1, 0)
+		wait.Wait()
+		close(unstick)
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
+// TestQueueSplit: a batch that has not run is run a request at a time.
+func TestQueueSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		var mu sync.Mutex
+		var sizes []int
+		q.init(func(batch []*call) bool {
+			time.Sleep(time.Millisecond) // the others come meanwhile
+			mu.Lock()
+			sizes = append(sizes, len(batch))
+			mu.Unlock()
+			if len(batch) > 1 {
+				q.split(batch)
+				return true
+			}
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		for i := range maxWorkers + maxBatch + 5 {
+			group.Go(func() {
+				if d, err := q.decide(context.Background(), nil, "", int64(i), true, nil); err != nil || d.Remaining != int64(i) {
+					t.Errorf("%d: %+v, %v", i, d, err)
+				}
+			})
+		}
+		group.Wait()
+		several := 0
+		for _, n := range sizes {
+			if n > 1 {
+				several++
+			}
+		}
+		if several == 0 || several > maxWorkers {
+			t.Errorf("batches of %v", sizes)
+		}
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
+func TestPatience(t *testing.T) {
+	const most = 3 * core.DefaultTimeout
+	for name, test := range map[string]struct {
+		timeouts []time.Duration // of callers; 0: none
+		want     time.Duration   // 0: it does not end
+	}{
+		"the most patient":        {[]time.Duration{core.DefaultTimeout, most, time.Millisecond}, most},
+		"no shorter than default": {[]time.Duration{time.Millisecond}, core.DefaultTimeout},
+		"no deadline":             {[]time.Duration{time.Millisecond, 0}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				type key struct{}
+				first, leave := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
+				var batch []*call
+				for _, timeout := range test.timeouts {
+					ctx := first
+					if timeout > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(first, timeout)
+						defer cancel()
+					}
+					batch = append(batch, &call{ctx: ctx})
+				}
+				start := time.Now()
+				var late time.Duration
+				p := newPatience(batch, func() { late = time.Since(start) })
+				leave()
+				if p.Err() != nil || p.Value(key{}) != "value" {
+					t.Errorf("when the first has left: %v, value %v", p.Err(), p.Value(key{}))
+				}
+				own, cancel := context.WithCancel(p) // as clients derive them
+				defer cancel()
+				if deadline, ok := p.Deadline(); ok != (test.want > 0) || ok && deadline.Sub(start) != test.want {
+					t.Errorf("the deadline is %v, %v after the start; want %v", ok, deadline.Sub(start), test.want)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if late != test.want || (p.Err() != nil) != (test.want > 0) || (own.Err() != nil) != (test.want > 0) {
+					t.Errorf("late after %v, want %v; %v, %v", late, test.want, p.Err(), own.Err())
+				}
+				if test.want > 0 && (!errors.Is(p.Err(), core.ErrTimeout) || !errors.Is(context.Cause(p), core.ErrTimeout) || isCallers(p.Err())) {
+					t.Errorf("%v, because of %v", p.Err(), context.Cause(p))
+				}
+				if inTime := p.stop(); inTime != (test.want == 0) {
+					t.Errorf("stopped in time: %v", inTime)
+				}
+				p = newPatience(batch, func() { t.Error("stopped, and late") })
+				if !p.stop() {
+					t.Error("not stopped in time")
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// TestBreakerClosed: what is kept beside the breaker's state follows it.
+func TestBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(breakers).get("")
+		tell := func(err error) {
+			done, refused := b.Allow()
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			done(err)
+		}
+		for i := range breakerFailures {
+			if b.notClosed.Load() {
+				t.Errorf("open after %d failures", i)
+			}
+			tell(errLate)
+		}
+		if !b.notClosed.Load() || b.State() != gobreaker.StateOpen {
+			t.Errorf("%v after %d failures", b.State(), breakerFailures)
+		}
+		time.Sleep(2 * breakerPause)
+		if b.State() != gobreaker.StateHalfOpen || !b.notClosed.Load() {
+			t.Errorf("%v after a pause", b.State())
+		}
+		tell(nil)
+		if b.State() != gobreaker.StateClosed || b.notClosed.Load() {
+			t.Errorf("%v after a success", b.State())
+		}
+	})
+}
