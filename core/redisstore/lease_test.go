@@ -870,15 +870,21 @@ func (r recorded) note(cost int64) func(core.Decision, error) (core.Decision, er
 // of it.
 func TestLeaseHotKey(t *testing.T) {
 	const lifetime = 40 * time.Millisecond
-	for name, limit := range map[string]core.Limit{
-		"wide":   core.Per(1_000_000, time.Second).Named("a"),
-		"narrow": core.Per(10_000, 400*time.Millisecond).Named("a"),
+	// A limit that is spent most of the time is asked for once more whenever a
+	// lease ends, and one script without leases counts a whole batch: what is
+	// saved there varies with the timing, 12 to 30 times on a quiet machine.
+	for name, c := range map[string]struct {
+		limit core.Limit
+		fewer float64
+	}{
+		"wide":   {core.Per(1_000_000, time.Second).Named("a"), 10},
+		"narrow": {core.Per(10_000, 400*time.Millisecond).Named("a"), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decisions, units := hotKey(t, limit, lifetime)
-			leasedDecisions, leasedUnits := hotKey(t, limit, lifetime, WithLease(1000, lifetime))
+			decisions, units := hotKey(t, c.limit, lifetime)
+			leasedDecisions, leasedUnits := hotKey(t, c.limit, lifetime, WithLease(1000, lifetime))
 			t.Logf("scripts: %.4f and %.4f per decision, %.4f and %.4f per unit admitted", decisions, leasedDecisions, units, leasedUnits)
-			if 10*leasedUnits > units || 10*leasedDecisions > decisions && name == "wide" {
+			if c.fewer*leasedUnits > units || c.fewer*leasedDecisions > decisions {
 				t.Error("leases save too little")
 			}
 		})
