@@ -1,9 +1,9 @@
 package nethttp_test
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
