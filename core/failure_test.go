@@ -202,9 +202,10 @@ func TestTimeout(t *testing.T) {
 		{name: "the second gets what is left", first: func(ctx context.Context) (core.Decision, error) { waits(10*ms, ok)(ctx); return fails(errDown)(ctx) }, second: hangs, takes: 100 * ms, asked: 10 * ms},
 		{name: "the first fails at once", first: fails(errDown), second: waits(99*ms, ok), takes: 99 * ms, allowed: true, left: 7},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			first, second := &fake{answer: c.first}, &fake{answer: c.second}
-			config := core.Config{Store: first, Timeout: c.timeout}
+		timeout := func(t *testing.T, store core.Store, first *fake) {
+			first.answer = c.first
+			second := &fake{answer: c.second}
+			config := core.Config{Store: store, Timeout: c.timeout}
 			if c.memory {
 				config.OnStoreError = core.Fallback(memstore.New())
 			} else if c.second != nil {
@@ -233,6 +234,14 @@ func TestTimeout(t *testing.T) {
 					t.Errorf("%s: a context outlives its decision", c.name)
 				}
 			}
+		}
+		synctest.Test(t, func(t *testing.T) {
+			var store fake
+			timeout(t, &store, &store)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			var store boundedFake
+			timeout(t, &store, &store.fake)
 		})
 	}
 }
@@ -296,6 +305,39 @@ func TestImmediate(t *testing.T) {
 	l := limiter(t, core.Config{Store: store})
 	if d := l.Allow(ctx, "k"); d.Err != nil || store.asked != ctx {
 		t.Errorf("%+v, asked with the context %v", d, store.asked)
+	}
+}
+
+// TestBounded: a store that bounds its own waiting gets the caller's own context
+// and costs no timer, and is asked beside a fallback as others are.
+func TestBounded(t *testing.T) {
+	store := &boundedFake{fake{answer: answers(core.Decision{Allowed: true, Remaining: 99})}}
+	l := limiter(t, core.Config{Store: store})
+	if d, want := l.AllowN(ctx, "known", 7), (core.Decision{Allowed: true, Remaining: 7}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	if d, want := l.Peek(ctx, "known"), (core.Decision{Remaining: 1}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "known") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if d := l.Allow(gone, "known"); !errors.Is(d.Err, context.Canceled) || d.Allowed {
+		t.Errorf("whoever has left gets %+v", d)
+	}
+	if d := l.Allow(ctx, "stranger"); d.Remaining != 99 || len(store.calls) != 1 {
+		t.Errorf("%+v after %d calls", d, len(store.calls))
+	}
+	// While the store lacks what the fallback admitted, either may refuse.
+	both := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memstore.New(memstore.WithClock(newClock().Now)))})
+	store.answer = fails(errDown)
+	both.Allow(ctx, "stranger")
+	for i, want := range []bool{true, true, true, false} {
+		if d := both.Allow(ctx, "known"); d.Allowed != want || d.Err != nil {
+			t.Errorf("request %d after a failure: %+v", i, d)
+		}
 	}
 }
 

@@ -58,6 +58,30 @@ func (c fakeCounts) Reset(ctx context.Context, key string) error {
 	return err
 }
 
+// boundedFake is a fake that bounds its own waiting, and knows without asking
+// what to say to the client "known".
+type boundedFake struct{ fake }
+
+func (f *boundedFake) Bind(rule core.Rule) (core.Counts, error) {
+	counts, err := f.fake.Bind(rule)
+	return boundedCounts{counts}, err
+}
+
+type boundedCounts struct{ core.Counts }
+
+func (c boundedCounts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (core.Decision, error) {
+	if key == "known" {
+		return core.Decision{Remaining: cost, Allowed: charge, Err: errDown}, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, core.ErrTimeout)
+	defer cancel()
+	d, err := c.Take(ctx, key, cost, charge)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return d, err
+}
+
 func fails(err error) func(context.Context) (core.Decision, error) {
 	return func(context.Context) (core.Decision, error) { return core.Decision{}, err }
 }

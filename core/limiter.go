@@ -39,10 +39,12 @@ type Limiter struct {
 	rule     string
 	limits   []Limit
 	counts   Counts
-	prompt   Prompt        // counts, or nil if it is none
+	bounded  Bounded       // counts, or nil if it is not
 	fallback *fallback     // nil unless the policy is a Fallback
-	waits    bool          // whether either store may have to be waited for
 	first    time.Duration // the most that the first store may take
+
+	// Whether a store may have to be waited for.
+	waits, fallbackWaits bool
 }
 
 // New returns a limiter for c. It does not talk to the store, so a program
@@ -109,7 +111,8 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if l.counts, err = c.Store.Bind(Rule{Name: c.Name, Rule: rule, Limits: slices.Clone(limits)}); err != nil {
 		return nil, err
 	}
-	l.prompt, _ = l.counts.(Prompt)
+	l.bounded, _ = l.counts.(Bounded)
+	l.waits = !immediate(l.counts)
 	if p, ok := c.OnStoreError.(fallbackPolicy); ok {
 		if p.store == nil {
 			return nil, errors.New("sash: the store of core.Fallback is nil: give one, such as memstore.New()")
@@ -129,12 +132,9 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 			return nil, err
 		}
 		if !immediate(l.fallback.counts) {
-			l.waits = true
+			l.fallbackWaits = true
 			l.first /= 2 // leave the second store a chance within the timeout
 		}
-	}
-	if !immediate(l.counts) {
-		l.waits = true
 	}
 	return l, nil
 }
@@ -205,52 +205,39 @@ func (r *Request) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// decide asks stores that may have to be waited for, or two of them.
+// decide asks a store that may have to be waited for, or two stores.
 func (l *Limiter) decide(ctx context.Context, r Request) Decision {
-	recovering := l.fallback != nil && l.fallback.recovering()
-	if !recovering {
-		if d, ok := l.takeNow(r); ok {
-			return d
-		}
-	}
-	whole, first := ctx, ctx
-	if l.waits {
+	whole := ctx
+	if l.fallbackWaits {
 		var cancel context.CancelFunc
 		whole, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
-		first = whole
-		if l.first < l.config.Timeout {
-			first, cancel = context.WithTimeoutCause(whole, l.first, ErrTimeout)
-			defer cancel()
-		}
 	}
 	var d Decision
 	var err error
-	if recovering {
-		d, err = l.fallback.also(whole, r, func() (Decision, error) {
-			if d, ok := l.takeNow(r); ok {
-				return d, nil
-			}
-			return l.counts.Take(first, r.Key, r.Cost, !r.Peek)
-		})
+	if l.fallback != nil && l.fallback.recovering() {
+		d, err = l.fallback.also(whole, r, func() (Decision, error) { return l.take(whole, r) })
 	} else {
-		d, err = l.counts.Take(first, r.Key, r.Cost, !r.Peek)
+		d, err = l.take(whole, r)
 	}
-	if err == nil {
-		d.Err = nil
-		return d
+	if err != nil {
+		return l.onStoreError(ctx, whole, r, err)
 	}
-	return l.onStoreError(ctx, whole, r, err)
+	d.Err = nil
+	return d
 }
 
-// takeNow is what the first store knows without waiting.
-func (l *Limiter) takeNow(r Request) (d Decision, ok bool) {
-	if l.prompt == nil {
-		return d, false
+// take asks the first store.
+func (l *Limiter) take(ctx context.Context, r Request) (Decision, error) {
+	if l.bounded != nil {
+		return l.bounded.TakeWithin(ctx, l.first, r.Key, r.Cost, !r.Peek)
 	}
-	d, ok = l.prompt.TakeNow(r.Key, r.Cost, !r.Peek)
-	d.Err = nil
-	return d, ok
+	if l.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, l.first, ErrTimeout)
+		defer cancel()
+	}
+	return l.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
 }
 
 // onStoreError applies the policy to err. ctx is the caller's; bounded ends

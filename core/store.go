@@ -65,13 +65,13 @@ type Counts interface {
 // The limiter then spends no timer on bounding their calls.
 type Immediate interface{ Immediate() }
 
-// Prompt is implemented by Counts that know some answers without asking their
-// server, such as a refusal that still stands. The limiter then asks them first
-// and spends no timer on it.
-type Prompt interface {
-	// TakeNow is Take if its answer is at hand. Else it returns false, has
-	// counted nothing, and is followed by Take.
-	TakeNow(key string, cost int64, charge bool) (Decision, bool)
+// Bounded is implemented by Counts that bound their own waiting, and so may
+// answer what they know already without a context or a timer for it. The
+// limiter then makes none.
+type Bounded interface {
+	// TakeWithin is Take that returns soon after timeout too, which is positive,
+	// with an error that matches [ErrTimeout].
+	TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (Decision, error)
 }
 
 // DefaultTimeout is the Config.Timeout that 0 stands for.

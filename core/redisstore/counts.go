@@ -19,7 +19,10 @@ type counts struct {
 	ahead    int64    // of the server's clock is what is counted stamped: for a lease
 }
 
-var _ core.Counts = (*counts)(nil)
+var (
+	_ core.Counts  = (*counts)(nil)
+	_ core.Bounded = (*counts)(nil)
+)
 
 // appendKeys appends the keys of a client, a limit each, to text, and where each
 // of them ends to ends.
@@ -58,44 +61,77 @@ func (c *counts) keys(dst []any, client string) []any {
 
 // Take implements [core.Counts].
 func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	if cost == 0 {
-		return c.ask(ctx, key, cost, charge)
-	}
-	if d, ok := c.store.denials.find(c, key, cost); ok {
+	if d, ok := c.find(key, cost); ok {
 		return d, nil
 	}
-	sent := time.Now()
-	d, err := c.ask(ctx, key, cost, charge)
-	if err == nil {
-		c.store.denials.note(c, key, cost, sent, d)
+	return c.take(ctx, time.Time{}, key, cost, charge)
+}
+
+// TakeWithin implements [core.Bounded].
+func (c *counts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (core.Decision, error) {
+	if d, ok := c.find(key, cost); ok {
+		return d, nil
+	}
+	now := time.Now()
+	return c.decide(ctx, now, now.Add(timeout), key, cost, charge)
+}
+
+// find returns a refusal that stands.
+func (c *counts) find(key string, cost int64) (core.Decision, bool) {
+	if cost == 0 {
+		return core.Decision{}, false
+	}
+	return c.store.denials.find(c, key, cost)
+}
+
+// take asks, and remembers a refusal. It waits until ctx ends or the deadline
+// has passed; the zero time is none.
+func (c *counts) take(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+	return c.decide(ctx, time.Now(), deadline, key, cost, charge)
+}
+
+func (c *counts) decide(ctx context.Context, now, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+	d, err := c.ask(ctx, deadline, key, cost, charge)
+	if err == nil && cost != 0 {
+		c.store.denials.note(c, key, cost, now, d)
 	}
 	return d, err
 }
 
 // ask has the script decide, together with what waits for the same server, if
 // that answers.
-func (c *counts) ask(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) ask(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
 	if c.batches != nil && !c.batches.breaker.notClosed.Load() {
-		return c.batches.decide(ctx, c, key, cost, charge, nil)
+		return c.batches.decide(ctx, deadline, c, key, cost, charge, nil)
 	}
 	args := c.command(key, cost, charge)
 	if p := c.store.client.pipeline(ctx, args[3].(string)); p != nil && !p.breaker.notClosed.Load() {
-		return p.decide(ctx, c, key, cost, charge, args)
+		return p.decide(ctx, deadline, c, key, cost, charge, args)
 	}
-	return c.evalAlone(ctx, args, cost, charge)
+	return c.evalAlone(ctx, deadline, args, cost, charge)
 }
 
 // askAlone has the script decide one request.
-func (c *counts) askAlone(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	return c.evalAlone(ctx, c.command(key, cost, charge), cost, charge)
+func (c *counts) askAlone(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+	return c.evalAlone(ctx, deadline, c.command(key, cost, charge), cost, charge)
 }
 
-func (c *counts) evalAlone(ctx context.Context, args []any, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) evalAlone(ctx context.Context, deadline time.Time, args []any, cost int64, charge bool) (core.Decision, error) {
+	ctx, cancel := withDeadline(ctx, deadline)
+	defer cancel()
 	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
 	return c.readAlone(reply, cost, charge)
+}
+
+// withDeadline is for what heeds a context only. The zero time is no deadline.
+func withDeadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, deadline, core.ErrTimeout)
 }
 
 // command is the script's call for one request.

@@ -63,6 +63,18 @@ func TestDenialsOnAClock(t *testing.T) {
 		time.Sleep(ms)
 		d.note(nil, "k", 1, time.Now(), refusal(time.Hour))
 		remembered(true)
+		// Of a counter, what ends first: its fixed window or the refusal.
+		for _, c := range []struct{ reset, retry time.Duration }{{40 * ms, 70 * ms}, {70 * ms, 40 * ms}} {
+			d.note(nil, "counter", 1, time.Now(), core.Decision{Limit: core.PerHour(1).Using(core.SlidingCounter), ResetAfter: c.reset, RetryAfter: c.retry})
+			time.Sleep(40*ms - 1)
+			if answer, ok := d.find(nil, "counter", 1); !ok || answer.ResetAfter <= 0 || answer.RetryAfter <= 0 {
+				t.Errorf("%+v, remembered %v", answer, ok)
+			}
+			time.Sleep(time.Nanosecond)
+			if answer, ok := d.find(nil, "counter", 1); ok {
+				t.Errorf("%+v is still remembered", answer)
+			}
+		}
 		// An admission ends it.
 		d.note(nil, "k", 1, time.Now(), core.Decision{Allowed: true})
 		remembered(false)

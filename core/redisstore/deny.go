@@ -14,12 +14,14 @@ import (
 // Redis one command a second from this process.
 //
 // A refusal with nothing remaining holds, number for number, until the oldest
-// counted unit leaves; nothing but a reset can shorten that. It is reckoned
-// from before the question was sent, so it never lasts a moment too long.
+// counted unit leaves or, of a counter, the request may pass or a fixed window
+// ends; nothing but a reset can shorten that. It is reckoned from before the
+// question was sent, so it never lasts a moment too long.
 // After a second one request asks again, while the others are still refused:
 // so a reset by another process is seen within a second.
 type denials struct {
 	seed   [2]maphash.Seed
+	start  time.Time // times are counted from here, by this process's monotonic clock
 	shards [denialShards]denialShard
 }
 
@@ -31,9 +33,9 @@ const (
 
 type denialShard struct {
 	mu    sync.Mutex
-	of    map[denied]denial
-	any   atomic.Bool // whether there are any, kept beside: mostly there are none
-	reset time.Time   // what was asked before is not believed any more
+	of    map[denied]*denial
+	any   atomic.Bool   // whether there are any, kept beside: mostly there are none
+	reset time.Duration // when: what was asked before is not believed any more
 }
 
 func (s *denialShard) drop(who denied) {
@@ -50,15 +52,16 @@ type denied struct {
 
 type denial struct {
 	decision core.Decision
-	received time.Time // when the decision came, by this process's clock
-	until    time.Time // when it may end
-	check    time.Time // when to ask again
+	received time.Duration // when the decision came
+	until    time.Duration // when it may end
+	check    time.Duration // when to ask again
 }
 
 func newDenials() *denials {
-	d := &denials{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	d := &denials{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now()}
 	for i := range d.shards {
-		d.shards[i].of = map[denied]denial{}
+		d.shards[i].of = map[denied]*denial{}
+		d.shards[i].reset = -1
 	}
 	return d
 }
@@ -74,31 +77,30 @@ func (d *denials) who(hash uint64, c *counts, client string, cost int64) denied 
 }
 
 // find returns the refusal that stands, as of now.
-func (d *denials) find(c *counts, client string, cost int64) (core.Decision, bool) {
+func (d *denials) find(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
 	shard, hash := d.shard(client)
 	if !shard.any.Load() {
-		return core.Decision{}, false
+		return answer, false
 	}
 	who := d.who(hash, c, client, cost)
+	now := time.Since(d.start)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	e, ok := shard.of[who]
-	if !ok {
-		return core.Decision{}, false
-	}
-	now := time.Now()
-	if !now.Before(e.until) {
+	e := shard.of[who]
+	switch {
+	case e == nil:
+		return answer, false
+	case now >= e.until:
 		shard.drop(who)
-		return core.Decision{}, false
+		return answer, false
+	case now >= e.check:
+		e.check = now + denialCheck
+		return answer, false // this one asks
 	}
-	if !now.Before(e.check) {
-		e.check = now.Add(denialCheck)
-		shard.of[who] = e
-		return core.Decision{}, false // this one asks
-	}
-	// By the store's clock it is at least this much later than then.
-	later := now.Sub(e.received).Truncate(time.Microsecond)
-	answer := e.decision
+	// By the store's clock it is at least this much later than then. The answer
+	// may have come while this waited for the lock.
+	later := max(0, now-e.received).Truncate(time.Microsecond)
+	answer = e.decision
 	answer.At = answer.At.Add(later)
 	answer.ResetAfter -= later
 	if answer.RetryAfter != core.Never {
@@ -109,10 +111,6 @@ func (d *denials) find(c *counts, client string, cost int64) (core.Decision, boo
 
 // note remembers what was answered to a question sent at the given time.
 func (d *denials) note(c *counts, client string, cost int64, sent time.Time, answer core.Decision) {
-	certain := answer.ResetAfter
-	if answer.Limit.Algorithm == core.SlidingCounter {
-		certain = answer.RetryAfter
-	}
 	// What a larger cost is told of a counter changes before it passes.
 	worth := !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm == core.SlidingLog)
 	shard, hash := d.shard(client)
@@ -120,9 +118,10 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 		return
 	}
 	who := d.who(hash, c, client, cost)
+	asked, now := sent.Sub(d.start), time.Since(d.start)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if !worth || !sent.After(shard.reset) {
+	if !worth || asked <= shard.reset {
 		shard.drop(who)
 		return
 	}
@@ -132,11 +131,11 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 			break
 		}
 	}
-	shard.of[who] = denial{
+	shard.of[who] = &denial{
 		decision: answer,
-		received: time.Now(),
-		until:    sent.Add(min(certain, answer.RetryAfter)),
-		check:    sent.Add(denialCheck),
+		received: now,
+		until:    asked + min(answer.ResetAfter, answer.RetryAfter),
+		check:    asked + denialCheck,
 	}
 	shard.any.Store(true)
 }
@@ -149,5 +148,5 @@ func (d *denials) forget(client string) {
 	defer shard.mu.Unlock()
 	clear(shard.of)
 	shard.any.Store(false)
-	shard.reset = time.Now()
+	shard.reset = time.Since(d.start)
 }

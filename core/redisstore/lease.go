@@ -137,14 +137,26 @@ func newLeases(size int64, lifetime time.Duration) *leases {
 
 // leased decides by a rule that allows leases.
 type leased struct {
-	core.Counts // decides by asking Redis
-	table       *leases
-	size        int64
-	lifetime    time.Duration
+	asker
+	table    *leases
+	size     int64
+	lifetime time.Duration
 
-	// ahead is Take, counting at the end of a lease that begins now.
-	ahead func(ctx context.Context, client string, cost int64) (core.Decision, error)
+	// ahead is take, counting at the end of a lease that begins now.
+	ahead func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error)
 }
+
+// asker decides by asking Redis; it is a *counts.
+type asker interface {
+	find(client string, cost int64) (core.Decision, bool)
+	take(ctx context.Context, deadline time.Time, client string, cost int64, charge bool) (core.Decision, error)
+	Reset(ctx context.Context, client string) error
+}
+
+var (
+	_ core.Counts  = (*leased)(nil)
+	_ core.Bounded = (*leased)(nil)
+)
 
 // bind returns c with leases, or c if its rule does not allow them.
 func (t *leases) bind(c *counts) core.Counts {
@@ -156,9 +168,9 @@ func (t *leases) bind(c *counts) core.Counts {
 	ahead.script = newScript(leaseSource(c.rule.Limits, lifetime))
 	ahead.ahead = lifetime.Microseconds()
 	ahead.batches = c.store.batchesFor(ahead.script)
-	return &leased{Counts: c, table: t, size: size, lifetime: lifetime,
-		ahead: func(ctx context.Context, client string, cost int64) (core.Decision, error) {
-			return ahead.ask(ctx, client, cost, true)
+	return &leased{asker: c, table: t, size: size, lifetime: lifetime,
+		ahead: func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error) {
+			return ahead.ask(ctx, deadline, client, cost, true)
 		}}
 }
 
@@ -176,58 +188,95 @@ func leaseOf(limits []core.Limit, size int64, lifetime time.Duration) (int64, ti
 
 // Take implements [core.Counts].
 func (l *leased) Take(ctx context.Context, client string, cost int64, charge bool) (core.Decision, error) {
-	if cost > l.size {
-		return l.Counts.Take(ctx, client, cost, charge)
-	}
+	return l.decide(ctx, 0, client, cost, charge)
+}
+
+// TakeWithin implements [core.Bounded].
+func (l *leased) TakeWithin(ctx context.Context, timeout time.Duration, client string, cost int64, charge bool) (core.Decision, error) {
+	return l.decide(ctx, timeout, client, cost, charge)
+}
+
+// decide is TakeWithin, or Take if timeout is 0.
+func (l *leased) decide(ctx context.Context, timeout time.Duration, client string, cost int64, charge bool) (core.Decision, error) {
 	who, shard := l.holder(client)
+	if d, ok := l.spend(shard, who, cost, charge); ok {
+		return d, nil
+	}
+	if d, ok := l.find(client, cost); ok {
+		return d, nil
+	}
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = time.Now().Add(timeout)
+	}
+	if cost > l.size || cost == 0 || !charge {
+		return l.take(ctx, deadline, client, cost, charge)
+	}
 	for {
 		now := l.table.now()
 		shard.mu.Lock()
 		e := shard.of[who]
 		if e != nil && e.has(now, cost) {
-			d := e.spend(l, now, cost, charge)
+			d := e.spend(l, now, cost, true)
 			shard.mu.Unlock()
 			return d, nil
-		}
-		if cost == 0 || !charge {
-			shard.mu.Unlock()
-			return l.Counts.Take(ctx, client, cost, charge)
 		}
 		if e == nil {
 			e = shard.add(who, now)
 		}
 		if e == nil || now.Before(e.retry) {
 			shard.mu.Unlock()
-			return l.alone(ctx, shard, who, client, cost)
+			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
 		if r := e.renewal; r != nil {
 			shard.mu.Unlock()
-			select {
-			case <-r.done:
-			case <-ctx.Done():
-				return core.Decision{}, ended(ctx)
+			if err := r.wait(ctx, deadline); err != nil {
+				return core.Decision{}, err
 			}
 			if !r.granted {
-				return l.alone(ctx, shard, who, client, cost)
+				return l.alone(ctx, deadline, shard, who, client, cost)
 			}
 			continue
 		}
 		want := e.want(l, now, cost)
 		if want <= cost {
 			shard.mu.Unlock()
-			return l.alone(ctx, shard, who, client, cost)
+			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
 		r := &renewal{done: make(chan struct{})}
 		e.renewal = r
 		shard.mu.Unlock()
-		return l.renew(ctx, shard, who, e, r, client, cost, want)
+		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)
+	}
+}
+
+// spend answers a request from the client's lease, if that has enough.
+func (l *leased) spend(shard *leaseShard, who holder, cost int64, charge bool) (core.Decision, bool) {
+	now := l.table.now()
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if e := shard.of[who]; e != nil && e.has(now, cost) {
+		return e.spend(l, now, cost, charge), true
+	}
+	return core.Decision{}, false
+}
+
+// wait returns when the renewal is done.
+func (r *renewal) wait(ctx context.Context, deadline time.Time) error {
+	ctx, cancel := withDeadline(ctx, deadline)
+	defer cancel()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
 	}
 }
 
 // Reset implements [core.Counts]. Leases of the client under other rules end
 // too: they may be on the same counts.
 func (l *leased) Reset(ctx context.Context, client string) error {
-	err := l.Counts.Reset(ctx, client)
+	err := l.asker.Reset(ctx, client)
 	who, shard := l.holder(client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -301,9 +350,9 @@ func (e *lease) want(l *leased, now time.Time, cost int64) int64 {
 
 // alone asks Redis for one request, and learns from the answer what the client
 // asks for.
-func (l *leased) alone(ctx context.Context, shard *leaseShard, who holder, client string, cost int64) (core.Decision, error) {
+func (l *leased) alone(ctx context.Context, deadline time.Time, shard *leaseShard, who holder, client string, cost int64) (core.Decision, error) {
 	sent := l.table.now()
-	d, err := l.Counts.Take(ctx, client, cost, true)
+	d, err := l.take(ctx, deadline, client, cost, true)
 	now := l.table.now()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -333,7 +382,7 @@ func (e *lease) forget() { e.asked, e.retry = 0, time.Time{} }
 
 // renew takes a lease for a client whose own, if any, does not suffice: as much
 // as is wanted, or what there is. If there is none, the request asks alone.
-func (l *leased) renew(ctx context.Context, shard *leaseShard, who holder, e *lease, r *renewal, client string, cost, want int64) (core.Decision, error) {
+func (l *leased) renew(ctx context.Context, deadline time.Time, shard *leaseShard, who holder, e *lease, r *renewal, client string, cost, want int64) (core.Decision, error) {
 	defer func() {
 		shard.mu.Lock()
 		e.renewal = nil
@@ -345,7 +394,7 @@ func (l *leased) renew(ctx context.Context, shard *leaseShard, who holder, e *le
 			break
 		}
 		sent := l.table.now()
-		d, err := l.ahead(ctx, client, want)
+		d, err := l.ahead(ctx, deadline, client, want)
 		if err != nil {
 			shard.mu.Lock()
 			e.forget()
@@ -357,7 +406,7 @@ func (l *leased) renew(ctx context.Context, shard *leaseShard, who holder, e *le
 		}
 		want = d.Remaining - d.Remaining%cost
 	}
-	return l.alone(ctx, shard, who, client, cost)
+	return l.alone(ctx, deadline, shard, who, client, cost)
 }
 
 // grant makes a lease of what has been taken with d, and answers the request

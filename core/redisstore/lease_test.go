@@ -124,6 +124,14 @@ func (k link) Take(ctx context.Context, _ string, cost int64, charge bool) (core
 	return k.call(ctx, cost, charge, 0)
 }
 
+func (k link) take(ctx context.Context, deadline time.Time, _ string, cost int64, charge bool) (core.Decision, error) {
+	ctx, cancel := withDeadline(ctx, deadline)
+	defer cancel()
+	return k.call(ctx, cost, charge, 0)
+}
+
+func (link) find(string, int64) (core.Decision, bool) { return core.Decision{}, false }
+
 func (k link) Reset(context.Context, string) error { return nil }
 
 // process is a process that leases, with a clock of its own.
@@ -134,8 +142,10 @@ func process(k link, size int64, lifetime, offset time.Duration, drift float64) 
 		now := time.Now()
 		return now.Add(offset + time.Duration(float64(now.Sub(epoch))*drift))
 	}
-	return &leased{Counts: k, table: table, size: size, lifetime: lifetime,
-		ahead: func(ctx context.Context, _ string, cost int64) (core.Decision, error) {
+	return &leased{asker: k, table: table, size: size, lifetime: lifetime,
+		ahead: func(ctx context.Context, deadline time.Time, _ string, cost int64) (core.Decision, error) {
+			ctx, cancel := withDeadline(ctx, deadline)
+			defer cancel()
 			return k.call(ctx, cost, true, lifetime)
 		}}
 }
@@ -282,7 +292,7 @@ func randomHistory(seed uint64, backdate bool) *history {
 }
 
 // call0 is how a lease must not be taken.
-func (k link) call0(ctx context.Context, _ string, cost int64) (core.Decision, error) {
+func (k link) call0(ctx context.Context, _ time.Time, _ string, cost int64) (core.Decision, error) {
 	return k.call(ctx, cost, true, 0)
 }
 
@@ -752,7 +762,7 @@ func TestLeaseScript(t *testing.T) {
 				at.ahead = ahead.Microseconds()
 				at.script = newScript(strings.Replace(leaseSource(limits, ahead), "call('TIME')", "{ARGV[#ARGV - 1], ARGV[#ARGV]}", 1))
 				at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-				got, err := at.ask(ctx, client, cost, true)
+				got, err := at.ask(ctx, time.Time{}, client, cost, true)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -845,13 +855,13 @@ func scripts(t testing.TB, rdb *redis.Client) (n int) {
 
 // recorded writes down what leases and single requests have charged.
 type recorded struct {
-	core.Counts
+	asker
 	mu      *sync.Mutex
 	charges *[]charged
 }
 
-func (r recorded) Take(ctx context.Context, client string, cost int64, charge bool) (core.Decision, error) {
-	return r.note(cost)(r.Counts.Take(ctx, client, cost, charge))
+func (r recorded) take(ctx context.Context, deadline time.Time, client string, cost int64, charge bool) (core.Decision, error) {
+	return r.note(cost)(r.asker.take(ctx, deadline, client, cost, charge))
 }
 
 func (r recorded) note(cost int64) func(core.Decision, error) (core.Decision, error) {
@@ -903,10 +913,10 @@ func hotKey(t *testing.T, limit core.Limit, lifetime time.Duration, options ...O
 			t.Fatal(err)
 		}
 		if l, ok := counts.(*leased); ok {
-			r, ahead := recorded{l.Counts, &mu, &charges}, l.ahead
-			l.Counts = r
-			l.ahead = func(ctx context.Context, client string, cost int64) (core.Decision, error) {
-				return r.note(cost)(ahead(ctx, client, cost))
+			r, ahead := recorded{l.asker, &mu, &charges}, l.ahead
+			l.asker = r
+			l.ahead = func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error) {
+				return r.note(cost)(ahead(ctx, deadline, client, cost))
 			}
 		}
 		end := time.Now().Add(400 * time.Millisecond)

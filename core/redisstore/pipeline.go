@@ -84,7 +84,7 @@ func (p *pipeline) together(batch []*call) bool {
 			text, _ := cmds[i].(once).Val().(string)
 			c.answer(c.counts.readAlone(text, c.cost, c.charge))
 		case notRun(err):
-			go func() { c.answer(c.counts.askAlone(c.ctx, c.key, c.cost, c.charge)) }()
+			go func() { c.answer(c.counts.askAlone(c.ctx, c.deadline, c.key, c.cost, c.charge)) }()
 		default:
 			if failure == nil && isFailure(err) {
 				failure = err

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -45,16 +46,19 @@ func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bo
 
 // call is a request that waits for its part of a batch's reply.
 type call struct {
-	ctx    context.Context
-	counts *counts
-	key    string
-	cost   int64
-	charge bool
-	args   []any
+	ctx      context.Context
+	deadline time.Time // or zero
+	counts   *counts
+	key      string
+	cost     int64
+	charge   bool
+	args     []any
 
+	left     atomic.Bool // its caller does not wait any more
 	decision core.Decision
 	err      error
 	done     chan struct{} // holds one, so that a worker need not wait for a caller who has left
+	timer    *time.Timer   // one for all who use the call
 }
 
 // answer must be the last that a worker does with a call.
@@ -63,23 +67,36 @@ func (c *call) answer(d core.Decision, err error) {
 	c.done <- struct{}{}
 }
 
-// decide waits for the decision on one request, until ctx ends. args are the
-// script's call for it, where it has one of its own.
-func (q *queue) decide(ctx context.Context, c *counts, key string, cost int64, charge bool, args []any) (core.Decision, error) {
-	one, _ := q.answered.Get().(*call)
-	if one == nil {
-		one = &call{done: make(chan struct{}, 1)}
+// decide waits for the decision on one request, until ctx ends or the deadline
+// has passed. args are the script's call for it, where it has one of its own.
+func (q *queue) decide(ctx context.Context, deadline time.Time, counts *counts, key string, cost int64, charge bool, args []any) (core.Decision, error) {
+	c, _ := q.answered.Get().(*call)
+	if c == nil {
+		c = &call{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 	}
-	one.ctx, one.counts, one.key, one.cost, one.charge, one.args = ctx, c, key, cost, charge, args
-	q.add(one)
+	var late <-chan time.Time
+	if deadline.IsZero() {
+		deadline, _ = ctx.Deadline()
+	} else {
+		c.timer.Reset(time.Until(deadline))
+		late = c.timer.C
+	}
+	c.ctx, c.deadline, c.counts, c.key, c.cost, c.charge, c.args = ctx, deadline, counts, key, cost, charge, args
+	q.add(c)
 	select {
-	case <-one.done:
-		d, err := one.decision, one.err
-		*one = call{done: one.done}
-		q.answered.Put(one)
+	case <-c.done:
+		d, err := c.decision, c.err
+		c.ctx, c.counts, c.key, c.args, c.err = nil, nil, "", nil, nil
+		if late == nil || c.timer.Stop() {
+			q.answered.Put(c)
+		}
 		return d, err
 	case <-ctx.Done():
+		c.left.Store(true)
 		return core.Decision{}, ended(ctx)
+	case <-late:
+		c.left.Store(true)
+		return core.Decision{}, errLate
 	}
 }
 
@@ -131,7 +148,7 @@ func (q *queue) take(batch []*call) []*call {
 			n = 1
 		}
 		for _, c := range q.waiting[:n] {
-			if c.ctx.Err() == nil {
+			if !c.left.Load() {
 				batch = append(batch, c)
 			}
 		}
@@ -191,13 +208,12 @@ func newPatience(batch []*call, late func()) *patience {
 	now := time.Now()
 	p.deadline = now.Add(core.DefaultTimeout)
 	for _, c := range batch {
-		d, ok := c.ctx.Deadline()
-		if !ok {
+		if c.deadline.IsZero() {
 			p.deadline = time.Time{}
 			return p
 		}
-		if d.After(p.deadline) {
-			p.deadline = d
+		if c.deadline.After(p.deadline) {
+			p.deadline = c.deadline
 		}
 	}
 	p.timer = time.AfterFunc(p.deadline.Sub(now), func() {

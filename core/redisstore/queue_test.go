@@ -23,30 +23,38 @@ func echo(batch []*call) bool {
 	return true
 }
 
-// TestQueueAnswers: callers who leave, at any moment, neither get an answer
-// meant for another nor leave theirs to one.
+// TestQueueAnswers: callers who leave, or whose time is over, at any moment,
+// neither get an answer meant for another nor leave theirs to one.
 func TestQueueAnswers(t *testing.T) {
 	var q queue
 	q.init(func(batch []*call) bool {
 		runtime.Gosched() // while some leave
 		return echo(batch)
 	})
-	var answered, left atomic.Int64
+	var answered, left, late atomic.Int64
 	var group sync.WaitGroup
 	for worker := range 32 {
 		group.Go(func() {
 			for i := range 500 {
 				cost := int64(worker*1000 + i)
 				ctx, leave := context.WithCancel(context.Background())
-				if i%2 == 0 {
+				var deadline time.Time
+				switch i % 4 {
+				case 0:
 					group.Go(leave)
+				case 1:
+					deadline = time.Now().Add(time.Duration(i) * time.Microsecond / 4)
+				case 2:
+					deadline = time.Now().Add(time.Hour)
 				}
-				d, err := q.decide(ctx, nil, "", cost, true, nil)
+				d, err := q.decide(ctx, deadline, nil, "", cost, true, nil)
 				switch {
 				case err == nil && d.Remaining == cost:
 					answered.Add(1)
-				case err != nil && isCallers(err) && i%2 == 0:
+				case err != nil && isCallers(err) && i%4 == 0:
 					left.Add(1)
+				case errors.Is(err, core.ErrTimeout) && !isCallers(err) && i%4 == 1:
+					late.Add(1)
 				default:
 					t.Errorf("%d: %+v, %v", cost, d, err)
 				}
@@ -55,8 +63,8 @@ func TestQueueAnswers(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if left.Load() == 0 || answered.Load() < 8000 {
-		t.Errorf("%d were answered, %d left", answered.Load(), left.Load())
+	if left.Load() == 0 || late.Load() == 0 || answered.Load() < 8000 {
+		t.Errorf("%d were answered, %d left, for %d it was too late", answered.Load(), left.Load(), late.Load())
 	}
 }
 
@@ -85,7 +93,7 @@ func TestQueueWorkers(t *testing.T) {
 			ended = new(sync.WaitGroup)
 			for i := range n {
 				ended.Go(func() {
-					if d, err := q.decide(ctx, nil, "", int64(i), true, nil); !errors.Is(err, want) || err == nil && d.Remaining != int64(i) {
+					if d, err := q.decide(ctx, time.Time{}, nil, "", int64(i), true, nil); !errors.Is(err, want) || err == nil && d.Remaining != int64(i) {
 						t.Errorf("%d: %+v, %v", i, d, err)
 					}
 				})
@@ -146,7 +154,7 @@ func TestQueueSplit(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range maxWorkers + maxBatch + 5 {
 			group.Go(func() {
-				if d, err := q.decide(context.Background(), nil, "", int64(i), true, nil); err != nil || d.Remaining != int64(i) {
+				if d, err := q.decide(context.Background(), time.Time{}, nil, "", int64(i), true, nil); err != nil || d.Remaining != int64(i) {
 					t.Errorf("%d: %+v, %v", i, d, err)
 				}
 			})
@@ -181,13 +189,11 @@ func TestPatience(t *testing.T) {
 				first, leave := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
 				var batch []*call
 				for _, timeout := range test.timeouts {
-					ctx := first
+					c := &call{ctx: first}
 					if timeout > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(first, timeout)
-						defer cancel()
+						c.deadline = time.Now().Add(timeout)
 					}
-					batch = append(batch, &call{ctx: ctx})
+					batch = append(batch, c)
 				}
 				start := time.Now()
 				var late time.Duration

@@ -39,7 +39,7 @@ func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now i
 	at := *c
 	at.script = clocked(t, c.rule.Limits)
 	at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-	d, err := at.askAlone(ctx, key, cost, charge)
+	d, err := at.askAlone(ctx, time.Time{}, key, cost, charge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestScriptForeignEntryInside(t *testing.T) {
 		at.script = clocked(t, c.rule.Limits)
 		for cost := range int64(10) {
 			at.args = append(append([]any(nil), c.args...), "1790000000", "5")
-			_, err := at.askAlone(ctx, "k", cost+1, true)
+			_, err := at.askAlone(ctx, time.Time{}, "k", cost+1, true)
 			if errors.Is(err, ErrForeign) {
 				if n := rdb.Exists(ctx, key).Val(); n != 0 {
 					t.Fatal("reported and not replaced")
