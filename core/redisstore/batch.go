@@ -63,7 +63,10 @@ func (b *batches) command(batch []*call) (key string, args []any) {
 		text, end = c.counts.appendKeys(text, end, c.key)
 	}
 	args = cut(args, string(text), end)
-	args[0], args[1], args[2] = "evalsha", b.script.sha, strconv.Itoa(len(args)-3)
+	args[0], args[1], args[2] = "evalsha", b.script.arg, first.numkeys
+	if len(batch) > 1 {
+		args[2] = strconv.Itoa(len(args) - 3)
+	}
 	for i, c := range batch {
 		args = c.counts.arguments(args, c.cost, c.charge, i > 0 && c.counts == batch[i-1].counts)
 	}

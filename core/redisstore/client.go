@@ -52,6 +52,11 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
+// onceString is once for a script whose reply is known to be a string.
+type onceString struct{ *redis.StringCmd }
+
+func (onceString) NoRetry() bool { return true }
+
 // eval runs a script through the breaker of the server that holds key, which is
 // one of its keys.
 func (c *client) eval(ctx context.Context, key string, args []any, source string) (string, error) {

@@ -14,6 +14,7 @@ type counts struct {
 	rule     core.Rule
 	script   script
 	batches  *batches // nil where each request must be sent by itself
+	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
 	ahead    int64    // of the server's clock is what is counted stamped: for a lease
@@ -137,7 +138,7 @@ func withDeadline(ctx context.Context, deadline time.Time) (context.Context, con
 // command is the script's call for one request.
 func (c *counts) command(key string, cost int64, charge bool) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
-	args = append(args, "evalsha", c.script.sha, strconv.Itoa(len(c.suffixes)))
+	args = append(args, "evalsha", c.script.arg, c.numkeys)
 	return c.arguments(c.keys(args, key), cost, charge, false)
 }
 

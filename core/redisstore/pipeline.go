@@ -81,8 +81,7 @@ func (p *pipeline) together(batch []*call) bool {
 	for i, c := range batch {
 		switch err := cmds[i].Err(); {
 		case err == nil:
-			text, _ := cmds[i].(once).Val().(string)
-			c.answer(c.counts.readAlone(text, c.cost, c.charge))
+			c.answer(c.counts.readAlone(cmds[i].(onceString).Val(), c.cost, c.charge))
 		case notRun(err):
 			go func() { c.answer(c.counts.askAlone(c.ctx, c.deadline, c.key, c.cost, c.charge)) }()
 		default:
@@ -111,7 +110,7 @@ func notRun(err error) bool {
 func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
-		cmds[i] = once{redis.NewCmd(ctx, c.args...)}
+		cmds[i] = onceString{redis.NewStringCmd(ctx, c.args...)}
 	}
 	if !p.client.enter(ctx) {
 		return nil

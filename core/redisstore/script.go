@@ -16,11 +16,15 @@ import (
 var decideTemplate string
 
 // script is a Lua script and the name that Redis knows it by.
-type script struct{ source, sha string }
+type script struct {
+	source, sha string
+	arg         any // sha as an argument: made once, not for each call
+}
 
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))
-	return script{source, hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return script{source, sha, sha}
 }
 
 // maxLimits is how many limits a rule may have: their variables must fit into

@@ -126,6 +126,7 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 		c.args = append(c.args, strconv.FormatInt(l.Window.Microseconds(), 10), strconv.FormatInt(l.Requests, 10))
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
+	c.numkeys = strconv.Itoa(len(c.suffixes))
 	c.batches = s.batchesFor(c.script)
 	if s.leases != nil {
 		return s.leases.bind(c), nil
