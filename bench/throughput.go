@@ -15,6 +15,7 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/internal/redistest"
 )
@@ -159,6 +160,7 @@ const (
 	crowd     = "Redis, 64 goroutines"
 	lone      = "Redis, a lone caller: "
 	onCluster = "Redis Cluster of 3 masters, 64 goroutines"
+	flood     = "Redis, a flood on a client that is refused"
 )
 
 func throughputRaces() []Race {
@@ -195,7 +197,58 @@ func throughputRaces() []Race {
 		}
 		races = append(races, r)
 	}
-	return races
+	return append(races, floodRace())
+}
+
+// floodRace compares refusals that Redis is not asked for with those of a store
+// in memory.
+func floodRace() Race {
+	const inMemory = "sash log, in memory"
+	contestant := func(name string, algorithm core.Algorithm, goal Goal) Contestant {
+		return Contestant{Name: name, Goal: goal, Open: func(env Env) (Work, error) {
+			ctx := context.Background()
+			rdb := redis.NewClient(&redis.Options{Addr: env.Redis})
+			var store core.Store = redisstore.New(rdb)
+			if name == inMemory {
+				store = memstore.New()
+			}
+			l, err := core.New(core.Config{
+				Name: name, Store: store, Limits: []core.Limit{core.PerHour(1).Using(algorithm)},
+				OnStoreError: core.FailClosed, Timeout: time.Second,
+			})
+			if err != nil {
+				return nil, err
+			}
+			server, err := dial(env.Redis)
+			if err != nil {
+				return nil, err
+			}
+			l.Allow(ctx, "ip:198.51.100.7")
+			return func(n int) error {
+				start := time.Now()
+				before, _, err := server.scriptStats()
+				if err != nil {
+					return err
+				}
+				for range n {
+					if d := l.Allow(ctx, "ip:198.51.100.7"); d.Allowed || d.Err != nil {
+						return fmt.Errorf("not refused: %+v", d)
+					}
+				}
+				after, _, err := server.scriptStats()
+				// One a second keeps an eye on the count.
+				if most := int64(time.Since(start)/time.Second) + 1; err == nil && after-before > most {
+					err = fmt.Errorf("%d refusals asked Redis %d times, want %d at most", n, after-before, most)
+				}
+				return err
+			}, nil
+		}}
+	}
+	return Race{Name: flood, Baseline: []string{inMemory}, Contestants: []Contestant{
+		contestant("sash counter", core.SlidingCounter, Goal{Ratio: new(1 / 1.05), Allocs: new(0.0)}),
+		contestant("sash log", core.SlidingLog, Goal{Ratio: new(1 / 1.05), Allocs: new(0.0)}),
+		contestant(inMemory, core.SlidingLog, Goal{}),
+	}}
 }
 
 func runThroughput(c Config) ([]Row, error) {
