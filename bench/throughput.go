@@ -36,10 +36,10 @@ func remotes(requests int) []remote {
 	for i := range names {
 		names[i] = client(i)
 	}
-	sash := func(limit core.Limit) func(redis.UniversalClient, Env) (func(int) error, error) {
+	sash := func(limit core.Limit, options ...redisstore.Option) func(redis.UniversalClient, Env) (func(int) error, error) {
 		return func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
 			limiter, err := core.New(core.Config{
-				Name: "bench", Store: redisstore.New(rdb), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed,
+				Name: "bench", Store: redisstore.New(rdb, options...), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed,
 				Timeout: time.Second, // a stall of a busy machine is no result
 			})
 			if err != nil {
@@ -52,6 +52,13 @@ func remotes(requests int) []remote {
 		return func(rdb redis.UniversalClient, env Env) (func(int) error, error) {
 			calls, err := plainCalls(env.Redis, remoteClients, limit)
 			return func(i int) error { return rdb.Do(ctx, calls[i%remoteClients]...).Err() }, err
+		}
+	}
+	// A Ring of one server, whose decisions sash sends one by one.
+	alone := func(limit core.Limit) func(redis.UniversalClient, Env) (func(int) error, error) {
+		return func(_ redis.UniversalClient, env Env) (func(int) error, error) {
+			ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"only": env.Redis}})
+			return sash(limit, redisstore.WithPrefix("alone"))(ring, env)
 		}
 	}
 	log := core.PerHour(min(int64(requests), core.MaxLogRequests))
@@ -101,6 +108,8 @@ func remotes(requests int) []remote {
 				return err
 			}, nil
 		}},
+		{aloneCounter, alone(counter)},
+		{aloneLog, alone(log)},
 		{plainCounter, plain(counter)},
 		{plainLog, plain(log)},
 		{returnOne, func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
@@ -109,6 +118,11 @@ func remotes(requests int) []remote {
 		}},
 	}
 }
+
+const (
+	aloneCounter = "sash counter, not batched"
+	aloneLog     = "sash log, not batched"
+)
 
 // Scripts as go-redis sends them, without a library: those of sash, and one that
 // does nothing.
@@ -173,8 +187,8 @@ func throughputRaces() []Race {
 		r := Race{Name: name, Baseline: []string{"redis_rate"}}
 		for _, remote := range remotes(unlimited) {
 			switch remote.name {
-			case plainCounter, plainLog:
-				continue // on a cluster they would need to be recorded at each node
+			case aloneCounter, aloneLog, plainCounter, plainLog:
+				continue // which are for the lone caller
 			}
 			goal := Goal{}
 			if ratio, ok := goals[name][remote.name]; ok {
@@ -184,14 +198,13 @@ func throughputRaces() []Race {
 		}
 		races = append(races, r)
 	}
-	for _, pair := range [][2]string{{"sash counter", plainCounter}, {"sash log", plainLog}} {
-		name, baseline := pair[0], pair[1]
-		r := Race{Name: lone + name, Baseline: []string{baseline}}
+	for _, names := range [][3]string{{"sash counter", aloneCounter, plainCounter}, {"sash log", aloneLog, plainLog}} {
+		r := Race{Name: lone + names[0], Baseline: []string{names[1]}}
 		for _, remote := range remotes(unlimited) {
 			switch remote.name {
-			case name:
+			case names[0]:
 				r.Contestants = append(r.Contestants, remote.contestant(1, Goal{Ratio: new(1 / 1.05)}))
-			case baseline, "redis_rate":
+			case names[1], names[2], "redis_rate":
 				r.Contestants = append(r.Contestants, remote.contestant(1, Goal{}))
 			}
 		}
