@@ -28,10 +28,19 @@ type queue struct {
 	spare   int       // the fewest that were idle since retire last looked
 	wake    chan bool // one for each worker that is idle no more: whether there is work
 
+	// One timer for all callers, who mostly are answered before it fires.
+	running []*worker // whose calls are under way; stuck ones too
+	late    *time.Timer
+	lateAt  time.Time // when it fires; zero: it does not
+
 	// answered are calls to use again. One whose caller has left is not among
 	// them: a worker may have it.
 	answered sync.Pool
 }
+
+// worker has what it works on, which the queue's lock guards, the calls as
+// such excepted.
+type worker struct{ batch []*call }
 
 const (
 	maxBatch   = 32 // more keep the server from others for too long
@@ -40,6 +49,10 @@ const (
 	// A worker that has been idle for so long ends. Starting one takes longer
 	// than waking one, most of all to let its stack grow.
 	idleTime = 100 * time.Millisecond
+
+	// How often, at most, it is looked who has waited for too long: with many
+	// callers that takes a while.
+	latePause = 250 * time.Microsecond
 )
 
 func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bool, maxWorkers) }
@@ -54,56 +67,56 @@ type call struct {
 	charge   bool
 	args     []any
 
-	left     atomic.Bool // its caller does not wait any more
+	settled  atomic.Bool // whoever makes it true, has the last word
+	late     bool        // it was the timer
 	decision core.Decision
 	err      error
-	done     chan struct{} // holds one, so that a worker need not wait for a caller who has left
-	timer    *time.Timer   // one for all who use the call
+	done     chan struct{} // holds one, so that a worker need not wait
 }
 
 // answer must be the last that a worker does with a call.
 func (c *call) answer(d core.Decision, err error) {
-	c.decision, c.err = d, err
-	c.done <- struct{}{}
+	if c.settled.CompareAndSwap(false, true) {
+		c.decision, c.err = d, err
+		c.done <- struct{}{}
+	}
 }
 
 // decide waits for the decision on one request, until ctx ends or the deadline
-// has passed. args are the script's call for it, where it has one of its own.
+// has passed; the zero time is none. args are the script's call for it, where it
+// has one of its own.
 func (q *queue) decide(ctx context.Context, deadline time.Time, counts *counts, key string, cost int64, charge bool, args []any) (core.Decision, error) {
 	c, _ := q.answered.Get().(*call)
 	if c == nil {
-		c = &call{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+		c = &call{done: make(chan struct{}, 1)}
 	}
-	var late <-chan time.Time
-	if deadline.IsZero() {
-		deadline, _ = ctx.Deadline()
-	} else {
-		c.timer.Reset(time.Until(deadline))
-		late = c.timer.C
-	}
+	q.mu.Lock() // which expire needs to look at calls that are used again
 	c.ctx, c.deadline, c.counts, c.key, c.cost, c.charge, c.args = ctx, deadline, counts, key, cost, charge, args
+	c.settled.Store(false)
 	q.add(c)
-	select {
-	case <-c.done:
-		d, err := c.decision, c.err
-		c.ctx, c.counts, c.key, c.args, c.err = nil, nil, "", nil, nil
-		if late == nil || c.timer.Stop() {
-			q.answered.Put(c)
+	q.mu.Unlock()
+	if over := ctx.Done(); over == nil {
+		<-c.done
+	} else {
+		select {
+		case <-c.done:
+		case <-over:
+			if c.settled.CompareAndSwap(false, true) {
+				return core.Decision{}, ended(ctx)
+			}
+			<-c.done
 		}
-		return d, err
-	case <-ctx.Done():
-		c.left.Store(true)
-		return core.Decision{}, ended(ctx)
-	case <-late:
-		c.left.Store(true)
-		return core.Decision{}, errLate
 	}
+	d, err := c.decision, c.err
+	if !c.late {
+		c.ctx, c.counts, c.key, c.args, c.err = nil, nil, "", nil, nil
+		q.answered.Put(c)
+	}
+	return d, err
 }
 
-// add has a worker free to take c, if there is one.
+// add has a worker free to take c, if there is one, and the timer look after it.
 func (q *queue) add(c *call) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, c)
 	switch {
 	case q.idle > 0:
@@ -117,47 +130,96 @@ func (q *queue) add(c *call) {
 		q.workers++
 		go q.work()
 	}
+	if !c.deadline.IsZero() && (q.lateAt.IsZero() || c.deadline.Before(q.lateAt)) {
+		q.expireAt(c.deadline, time.Until(c.deadline))
+	}
+}
+
+func (q *queue) expireAt(at time.Time, after time.Duration) {
+	q.lateAt = at
+	if q.late == nil {
+		q.late = time.AfterFunc(after, q.expire)
+	} else {
+		q.late.Reset(after)
+	}
+}
+
+// expire answers those who have waited for too long.
+func (q *queue) expire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.lateAt = time.Time{}
+	look := func(calls []*call) {
+		for _, c := range calls {
+			switch {
+			case c.settled.Load() || c.deadline.IsZero():
+			case c.deadline.After(now):
+				if q.lateAt.IsZero() || c.deadline.Before(q.lateAt) {
+					q.lateAt = c.deadline
+				}
+			case c.settled.CompareAndSwap(false, true):
+				c.late, c.decision, c.err = true, core.Decision{}, errLate
+				c.done <- struct{}{}
+			}
+		}
+	}
+	look(q.waiting)
+	for _, w := range q.running {
+		look(w.batch)
+	}
+	if !q.lateAt.IsZero() {
+		q.expireAt(q.lateAt, max(q.lateAt.Sub(now), latePause))
+	}
 }
 
 // work has batches run until there is no need for this worker any more.
 func (q *queue) work() {
-	var batch []*call
+	w := new(worker)
 	for more := true; more; {
-		if len(batch) > 1 {
+		if len(w.batch) > 1 {
 			// In a crowd, those who have just been answered mostly come again:
 			// let them, and whoever else is ready to run, do so first.
 			runtime.Gosched()
 		}
-		batch = q.take(batch[:0])
-		if len(batch) > 0 {
-			more = q.run(batch)
+		if q.take(w) {
+			more = q.run(w.batch)
 		} else {
 			more = <-q.wake
 		}
 	}
-}
-
-// take moves what waits to batch, without those whose callers have left. If
-// that is nothing, the worker that asked is idle.
-func (q *queue) take(batch []*call) []*call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(batch) == 0 && len(q.waiting) > 0 {
+	q.running = slices.DeleteFunc(q.running, func(other *worker) bool { return other == w })
+}
+
+// take gives w what waits, without those whose callers have left. If that is
+// nothing, w is idle.
+func (q *queue) take(w *worker) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.batch == nil {
+		w.batch = make([]*call, 0, maxBatch)
+		q.running = append(q.running, w)
+	}
+	w.batch = w.batch[:0]
+	for len(w.batch) == 0 && len(q.waiting) > 0 {
 		n := min(len(q.waiting), maxBatch)
 		if q.single {
 			n = 1
 		}
 		for _, c := range q.waiting[:n] {
-			if !c.left.Load() {
-				batch = append(batch, c)
+			if !c.settled.Load() {
+				w.batch = append(w.batch, c)
 			}
 		}
 		q.waiting = slices.Delete(q.waiting, 0, n)
 	}
-	if len(batch) == 0 {
+	if len(w.batch) == 0 {
 		q.idle++
+		return false
 	}
-	return batch
+	return true
 }
 
 // retire ends the workers that have not been needed since it last looked, and
@@ -208,12 +270,16 @@ func newPatience(batch []*call, late func()) *patience {
 	now := time.Now()
 	p.deadline = now.Add(core.DefaultTimeout)
 	for _, c := range batch {
-		if c.deadline.IsZero() {
+		d, ok := c.deadline, true
+		if d.IsZero() {
+			d, ok = c.ctx.Deadline()
+		}
+		if !ok {
 			p.deadline = time.Time{}
 			return p
 		}
-		if c.deadline.After(p.deadline) {
-			p.deadline = c.deadline
+		if d.After(p.deadline) {
+			p.deadline = d
 		}
 	}
 	p.timer = time.AfterFunc(p.deadline.Sub(now), func() {

@@ -134,6 +134,64 @@ func TestQueueWorkers(t *testing.T) {
 	})
 }
 
+// TestQueueExpires: each caller waits as long as its own deadline says, whether
+// its request is under way or waiting, and whoever is with it there.
+func TestQueueExpires(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		answer := make(chan bool)
+		q.init(func(batch []*call) bool {
+			<-answer
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(cost int64, ctx context.Context, timeout, want time.Duration, failure error) {
+			group.Go(func() {
+				start := time.Now()
+				var deadline time.Time
+				if timeout > 0 {
+					deadline = start.Add(timeout)
+				}
+				d, err := q.decide(ctx, deadline, nil, "", cost, true, nil)
+				if took := time.Since(start); took < want || took > want+latePause || !errors.Is(err, failure) || err == nil && d.Remaining != cost {
+					t.Errorf("%d, with %v: %+v, %v after %v; want %v after %v", cost, timeout, d, err, took, failure, want)
+				}
+			})
+			synctest.Wait()
+		}
+		for round := range int64(3) { // calls are used again
+			background := context.Background()
+			leaves, leave := context.WithTimeout(background, 2*ms)
+			ask(round+10, background, 50*ms, 50*ms, core.ErrTimeout)
+			ask(round+20, background, 5*ms, 5*ms, core.ErrTimeout)
+			ask(round+30, background, 0, 60*ms, nil)
+			ask(round+40, background, 7*ms, 7*ms, core.ErrTimeout) // from here on all workers are busy
+			ask(round+50, leaves, 9*ms, 2*ms, context.DeadlineExceeded)
+			ask(round+60, background, 3*ms, 3*ms, core.ErrTimeout)
+			ask(round+70, background, time.Hour, 60*ms, nil)
+			ask(round+80, leaves, 1*ms, 1*ms, core.ErrTimeout)
+			for i := range 20 {
+				timeout := time.Duration(20-i) * ms / 7
+				ask(round+100+int64(i), background, timeout, timeout, core.ErrTimeout)
+			}
+			time.Sleep(60 * ms)
+			for range 4 { // batches: three of one call, and one of those who are left
+				answer <- true
+			}
+			group.Wait()
+			leave()
+		}
+		time.Sleep(2 * time.Hour) // till the timer has seen that nobody waits
+		synctest.Wait()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if !q.lateAt.IsZero() || len(q.running) > 0 {
+			t.Errorf("the timer waits for %v, %d workers are still there", q.lateAt, len(q.running))
+		}
+	})
+}
+
 // TestQueueSplit: a batch that has not run is run a request at a time.
 func TestQueueSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -188,10 +246,14 @@ func TestPatience(t *testing.T) {
 				type key struct{}
 				first, leave := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
 				var batch []*call
-				for _, timeout := range test.timeouts {
+				for i, timeout := range test.timeouts {
 					c := &call{ctx: first}
-					if timeout > 0 {
+					if i%2 == 0 && timeout > 0 {
 						c.deadline = time.Now().Add(timeout)
+					} else if timeout > 0 {
+						var cancel context.CancelFunc
+						c.ctx, cancel = context.WithTimeout(first, timeout)
+						defer cancel()
 					}
 					batch = append(batch, c)
 				}
