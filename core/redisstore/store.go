@@ -56,6 +56,10 @@ func WithPrefix(prefix string) Option {
 // Config.Timeout and its script is sent once. The client stays the caller's to
 // close.
 //
+// Hooks on a redis.Client do not see what the store sends through it: go-redis
+// leaves them out where it is given a timeout for some commands. Those on the
+// nodes of a cluster do. Config.Observer hears of every decision.
+//
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
