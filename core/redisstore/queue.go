@@ -165,6 +165,7 @@ func (q *queue) expire() {
 		}
 	}
 	look(q.waiting)
+	q.waiting = slices.DeleteFunc(q.waiting, func(c *call) bool { return c.settled.Load() })
 	for _, w := range q.running {
 		look(w.batch)
 	}
