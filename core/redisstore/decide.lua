@@ -48,10 +48,9 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local byte, char = string.byte, string.char
 local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
 local seconds, space, micros = time[1], ' ', time[2] -- before the first reply
-local replies = #KEYS > @limits and {}
-local written = false
+local now = seconds * 1000000 + micros
+local replies, written = #KEYS > @limits and {}, false
 
 local arg = 0 -- the last of ARGV that has been read
 @limit
@@ -90,7 +89,7 @@ for key = 0, #KEYS - 1, @limits do
       if type(newest@) == 'table' and not string.find(newest@.err, 'WRONGTYPE', 1, true) then return newest@ end
       broken = KEYS[key + @]
     else
-      local a, b, c, d, e, f, t, u, v, x, y, z = byte(newest@, 1, 9)
+      local a, b, c, d, e, f, t, u, v = byte(newest@, 1, 9)
       local age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
       if age >= 140737488355328 then age = age - 281474976710656 end -- ahead of TIME
       at@, total@ = now - age, (t * 256 + u) * 256 + v
@@ -104,20 +103,21 @@ for key = 0, #KEYS - 1, @limits do
       elseif first@ > 8 then
         broken = KEYS[key + @]
       else
-        local i = first@
+        local i, own, before = first@, nil, nil -- the oldest's cost, and the total before it
         repeat
           oldest@ = call('LINDEX', KEYS[key + @], i == 0 and '0' or char(48 + i))
           if not oldest@ or #oldest@ ~= 9 and #oldest@ ~= 12 then broken, oldest@ = KEYS[key + @], newest@ end
-          a, b, c, d, e, f, t, u, v, x, y, z = byte(oldest@, 1, 12)
+          -- New variables: Lua moves results to old ones one by one.
+          local a, b, c, d, e, f, t, u, v, x, y, z = byte(oldest@, 1, 12)
           age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
+          if age >= 140737488355328 then age = age - 281474976710656 end
+          own = z and (x * 256 + y) * 256 + z or 1
+          before = (t * 256 + u) * 256 + v - own
           i = i + 1
-        until age < window@ or age >= 140737488355328 or i == first@ + 2
-        local own = z and (x * 256 + y) * 256 + z or 1 -- the oldest's cost, and the total before it
-        local before = (t * 256 + u) * 256 + v - own
-        local expired = age >= window@ and age < 140737488355328
+        until age < window@ or i == first@ + 2
         local leaver = '-'
         first@, units = i - 1, (total@ - before) % 1048576
-        if expired or units + cost > limit@ + own and cost > 0 and cost <= limit@ then
+        if age >= window@ or units + cost > limit@ + own and cost > 0 and cost <= limit@ then
           -- Two at least have expired, or it takes more than the oldest to leave.
           local last = call('LLEN', KEYS[key + @]) - 1
 
@@ -144,7 +144,7 @@ for key = 0, #KEYS - 1, @limits do
             return low
           end
 
-          if expired then
+          if age >= window@ then
             -- Mostly few have: the search begins at the old end.
             local low, high = i, i
             while high < last and look(high) >= window@ do low, high = high + 1, 2 * high + 1 end
@@ -255,7 +255,7 @@ for key = 0, #KEYS - 1, @limits do
         if newest@ == '' then
           if at@ then call('LTRIM', KEYS[key + @], '-1', '-1') end
         elseif first@ > 8 then
-          call('LTRIM', KEYS[key + @], first@, '-1')
+          call('LTRIM', KEYS[key + @], first@ == 9 and '9' or first@, '-1')
         end
         -- A TTL that is renewed in each half of a window, and lasts for three,
         -- outlives every entry.
@@ -268,8 +268,8 @@ for key = 0, #KEYS - 1, @limits do
     @counter
     if not failed then
       local n, set = current@ + cost, nil
-      local same = stamp - elapsed@ == start@ -- its window is still that of the value
-      if same and n < 8388608 and #value@ == 12 then
+      local begun = stamp - elapsed@
+      if begun == start@ and n < 8388608 and #value@ == 12 then
         local l = n % 256; n = (n - l) / 256
         local k = n % 256
         set = try('SETRANGE', KEYS[key + @], '3', char((n - k) / 256, k, l))
@@ -284,12 +284,12 @@ for key = 0, #KEYS - 1, @limits do
         end
         local before, own = six(previous@), six(n)
         if previous@ < 8388608 and n < 8388608 then before, own = string.sub(before, 4), string.sub(own, 4) end
-        if same and #value@ == 19 and #own == 6 then
+        if begun == start@ and #value@ == 19 and #own == 6 then
           set = try('SETRANGE', KEYS[key + @], '6', own)
         else
           -- Needed until the window after this one is over.
           local ttl = math.floor((2 * window@ - elapsed@ + stamp - now) / 1000) + 1000
-          set = try('SET', KEYS[key + @], before .. own .. six((stamp - elapsed@) % 281474976710656), 'PX', ttl)
+          set = try('SET', KEYS[key + @], before .. own .. six(begun % 281474976710656), 'PX', ttl)
         end
       end
       if set ~= 12 and type(set) == 'table' and set.err then
