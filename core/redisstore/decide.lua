@@ -4,10 +4,11 @@
 -- This is a template: what stands between "@log" or "@counter" and "@end" is
 -- repeated for each limit of that algorithm, with its number for "@", and after
 -- "@limit" for every limit. What stands after "@logs" is there once if there is a
--- log. So every combination of algorithms has a script of its own, which needs
--- no tables. "@ahead" is nothing, or how far ahead of TIME what is counted is
--- stamped: for a lease. "@window" is the window of a limit in microseconds: a
--- number if all windows of the rule are usual, and else where in ARGV it is.
+-- log, and a line that ends with "@several" if there are several. So every
+-- combination of algorithms has a script of its own, which needs no tables.
+-- "@ahead" is nothing, or how far ahead of TIME what is counted is stamped: for a
+-- lease. "@window" is the window of a limit in microseconds: a number if all
+-- windows of the rule are usual, and else where in ARGV it is.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     the limits of the first request: the requests of each, and then the
@@ -78,6 +79,9 @@ for key = 0, #KEYS - 1, @limits do
 
   -- What is there. Of logs, whether it leaves room, and what that was judged by.
 
+  @logs
+  local text, textAge, textTotal -- of the log before: their newest entries are mostly the same
+  @end
   @log
   local at@, total@, first@ = nil, 0, 0 -- the newest entry's, and the number of the oldest that counts
   local newest@, oldest@ = try('LINDEX', KEYS[key + @], '-1'), ''
@@ -89,10 +93,15 @@ for key = 0, #KEYS - 1, @limits do
       if type(newest@) == 'table' and not string.find(newest@.err, 'WRONGTYPE', 1, true) then return newest@ end
       broken = KEYS[key + @]
     else
-      local a, b, c, d, e, f, t, u, v = byte(newest@, 1, 9)
-      local age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
-      if age >= 140737488355328 then age = age - 281474976710656 end -- ahead of TIME
-      at@, total@ = now - age, (t * 256 + u) * 256 + v
+      if newest@ ~= text then -- @several
+        local a, b, c, d, e, f, t, u, v = byte(newest@, 1, 9)
+        text = newest@ -- @several
+        textTotal = (t * 256 + u) * 256 + v
+        textAge = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
+        if textAge >= 140737488355328 then textAge = textAge - 281474976710656 end -- ahead of TIME
+      end -- @several
+      local age = textAge
+      at@, total@ = now - age, textTotal
       if at@ > stamp then stamp = at@ end
       if total@ >= 1048576 then
         local total = total@ % 1048576
@@ -231,21 +240,28 @@ for key = 0, #KEYS - 1, @limits do
     local c = low % 256; low = (low - c) / 256
     local b = low % 256
     local a = (low - b) / 256
+    local entry, ending -- of the log before: logs of a rule are mostly in step
     @end
     @log
     if not failed then
-      local dropped, entry = first@, nil
-      if newest@ == '' or dropped > 8 then dropped = 0 end
-      local t = (total@ + cost) % 1048576 + dropped * 1048576
-      local v = t % 256; t = (t - v) / 256
-      local u = t % 256; t = (t - u) / 256
-      if cost == 1 then
-        entry = char(a, b, c, d, e, f, t, u, v)
+      local t
+      if newest@ == '' then -- of which nothing counts: its total may begin anywhere
+        t = (ending or total@ + cost) % 1048576
       else
-        local z = cost % 256; local x = (cost - z) / 256
-        local y = x % 256; x = (x - y) / 256
-        entry = char(a, b, c, d, e, f, t, u, v, x, y, z)
+        t = (total@ + cost) % 1048576 + (first@ > 8 and 0 or first@ * 1048576)
       end
+      if t ~= ending then -- @several
+        ending = t -- @several
+        local v = t % 256; t = (t - v) / 256
+        local u = t % 256; t = (t - u) / 256
+        if cost == 1 then
+          entry = char(a, b, c, d, e, f, t, u, v)
+        else
+          local z = cost % 256; local x = (cost - z) / 256
+          local y = x % 256; x = (x - y) / 256
+          entry = char(a, b, c, d, e, f, t, u, v, x, y, z)
+        end
+      end -- @several
       local pushed = try('RPUSH', KEYS[key + @], entry)
       if type(pushed) == 'table' then
         if not written then return pushed end

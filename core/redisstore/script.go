@@ -32,7 +32,8 @@ const maxLimits = 16
 // blocks that begin with @log or @counter and end with @end, repeated for each
 // limit of that algorithm, and with @limit for each of either. Blocks that follow
 // one another are taken together, so that the limits keep their order. A block
-// that begins with @logs is there once if there is a log.
+// that begins with @logs is there once if there is a log, and a line that ends with
+// @several if there are several.
 func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
 
 // leaseSource is decideSource for requests that are counted ahead of time.
@@ -55,7 +56,12 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 		}
 		clear(blocks)
 	}
-	logs := slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm == core.SlidingLog })
+	logs := 0
+	for _, l := range limits {
+		if l.Algorithm == core.SlidingLog {
+			logs++
+		}
+	}
 	in := ""
 	for line := range strings.Lines(decideTemplate) {
 		switch word := strings.TrimSpace(line); {
@@ -64,8 +70,9 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 			in = word
 		case word == "@end":
 			in = ""
+		case logs < 2 && strings.HasSuffix(word, "-- @several"):
 		case in == "@logs":
-			if logs {
+			if logs > 0 {
 				out.WriteString(line)
 			}
 		case in != "":

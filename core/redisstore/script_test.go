@@ -614,6 +614,32 @@ func TestScriptLargeCounter(t *testing.T) {
 	})
 }
 
+// TestScriptLogsInStep: logs of a rule have the same newest entry, also after
+// all of one has expired.
+func TestScriptLogsInStep(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{core.PerHour(1000), core.PerMinute(100), core.PerMinute(200).Named("other")}
+		c := bind(t, rdb, limits...)
+		keys := c.keys(nil, "k")
+		var client model.Client
+		now := int64(1_790_000_000_000_000)
+		for step, pause := range []int64{0, 1, 0, 120, 1, 5, 300, 0} {
+			now += pause * 1_000_000
+			cost := int64(1 + step%3)
+			got := c.takeAt(t, "k", cost, true, now)
+			if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+				t.Fatalf("step %d:\n got %+v\nwant %+v", step, got, want)
+			}
+			newest := rdb.LIndex(ctx, keys[0].(string), -1).Val()
+			for _, k := range keys[1:] {
+				if other := rdb.LIndex(ctx, k.(string), -1).Val(); other != newest {
+					t.Errorf("step %d: %q and %q", step, newest, other)
+				}
+			}
+		}
+	})
+}
+
 // TestScriptManyLimits: the variables of as many limits as there may be fit
 // into the script, whatever their algorithms.
 func TestScriptManyLimits(t *testing.T) {
