@@ -164,8 +164,8 @@ func (c *sashCalls) together(n int) ([][]byte, error) {
 				return nil, err
 			}
 			a := s[3+len(k):]
-			if i > 0 { // the same limits: see decide.lua
-				a = []string{"=" + a[0]}
+			if i > 0 { // the same limits, and a cost of 1: see decide.lua
+				a = nil
 			}
 			keys, args = append(keys, k...), append(args, a...)
 		}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -55,7 +56,7 @@ func (b *batches) together(batch []*call) bool {
 // is used again: if patience ends, it may be read for a while.
 func (b *batches) command(batch []*call) (key string, args []any) {
 	first := batch[0].counts
-	args = make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+1))
+	args = make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+2))
 	var few [64 * maxBatch]byte
 	var ends [maxBatch]int
 	text, end := few[:0], ends[:0]
@@ -67,8 +68,18 @@ func (b *batches) command(batch []*call) (key string, args []any) {
 	if len(batch) > 1 {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
-	for i, c := range batch {
-		args = c.counts.arguments(args, c.cost, c.charge, i > 0 && c.counts == batch[i-1].counts)
+	alike := !slices.ContainsFunc(batch, func(c *call) bool { return c.counts != first || c.cost != 1 || !c.charge })
+	args = append(args, first.args...)
+	if alike { // mostly
+		return args[3].(string), args
+	}
+	counts := first
+	for _, c := range batch {
+		if c.counts != counts {
+			counts = c.counts
+			args = append(append(args, "+"), counts.args...)
+		}
+		args = append(args, costArg(c.cost, c.charge))
 	}
 	return args[3].(string), args
 }

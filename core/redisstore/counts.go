@@ -139,27 +139,24 @@ func withDeadline(ctx context.Context, deadline time.Time) (context.Context, con
 func (c *counts) command(key string, cost int64, charge bool) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.arg, c.numkeys)
-	return c.arguments(c.keys(args, key), cost, charge, false)
+	args = append(c.keys(args, key), c.args...)
+	if cost == 1 && charge {
+		return args
+	}
+	return append(args, costArg(cost, charge))
 }
 
-// arguments appends the script's arguments for one request, without the limits if
-// it follows another under the same.
-func (c *counts) arguments(dst []any, cost int64, charge, follows bool) []any {
-	if cost == 1 && charge { // constants take no memory
-		if follows {
-			return append(dst, "=1")
-		}
-		return append(append(dst, "1"), c.args...)
+// costArg is the script's argument for what a request costs.
+func costArg(cost int64, charge bool) any {
+	if cost == 1 && charge {
+		return "1" // a constant takes no memory
 	}
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(cost, core.MaxCounterRequests+1)
 	if !charge {
 		n = -n
 	}
-	if follows {
-		return append(dst, "="+strconv.FormatInt(n, 10))
-	}
-	return append(append(dst, strconv.FormatInt(n, 10)), c.args...)
+	return strconv.FormatInt(n, 10)
 }
 
 // Reset implements [core.Counts]. This process believes it at once, others

@@ -4,14 +4,17 @@
 -- This is a template: what stands between "@log" or "@counter" and "@end" is
 -- repeated for each limit of that algorithm, with its number for "@", and after
 -- "@limit" for every limit. What stands after "@logs" is there once if there is a
--- log. So every combination of algorithms has a script of its own, which needs
--- no tables. "@ahead" is nothing, or how far ahead of TIME what is counted is
--- stamped: for a lease.
+-- log, and a line that ends with "@several" if there are several. So every
+-- combination of algorithms has a script of its own, which needs no tables.
+-- "@ahead" is nothing, or how far ahead of TIME what is counted is stamped: for a
+-- lease. "@window" is the window of a limit in microseconds: a number if all
+-- windows of the rule are usual, and else where in ARGV it is.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
--- ARGV     for each request its cost, negative to answer without counting, and
---          then for each limit its window in microseconds and its requests; or
---          '=' and its cost, where the limits are those of the request before
+-- ARGV     the limits of the first request: the requests of each, and then the
+--          window of each, unless they are usual; then for each request its cost,
+--          negative to answer without counting, after '+' and its limits if these
+--          are not those of the request before. A cost that is left out is 1.
 -- Returns  TIME as 'seconds microseconds', and for each request
 --            either 'F', the key that held what is not ours, and a newline
 --            or     'E', an error of Redis, and a newline
@@ -23,7 +26,8 @@
 --                              'M' and three of them, each after an 'S' if it has
 --                              9 bytes or an 'L' if it has 12, the third being the
 --                              leaver (whose leaving makes room), or '-'
---                     counter  its value, or '-' for none
+--                     counter  its value, after byte 254 if it has 18 bytes, or
+--                              byte 255 for none
 --
 -- A log is a list, newest last. An entry is 6 bytes of stamp (microseconds
 -- modulo 2^48), 3 bytes of running total up to and with it (modulo 2^20) plus
@@ -32,8 +36,9 @@
 -- TIME; stamps never run backwards; entries are dropped, which is to be among
 -- those that the newest entry says are, only when one is pushed.
 --
--- A counter is a string of 18 bytes, three numbers of 6: when its window began
--- (microseconds modulo 2^48), the count of the window before, and its own.
+-- A counter is a string of 12 bytes: the count of the window before and its own,
+-- 3 bytes each, and when its window began, 6 bytes (microseconds modulo 2^48). If
+-- one of the counts is 2^23 or more, both have 6 bytes.
 --
 -- Needs no struct, bit or cmsgpack, so that it runs on miniredis; nor does it add
 -- to texts with leading zeros, which miniredis takes for octal. Numbers are dear
@@ -44,29 +49,29 @@
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local byte, char = string.byte, string.char
 local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
 local seconds, space, micros = time[1], ' ', time[2] -- before the first reply
-local replies = #KEYS > @limits and {}
-local written = false
+local now = seconds * 1000000 + micros
+local replies, written = #KEYS > @limits and {}, false
 
-local arg, limits = 0, 0 -- where in ARGV those of a request begin
+local arg = 0 -- the last of ARGV that has been read
 @limit
-local window@
+local limit@, window@ = ARGV[arg + @] + 0, @window
 @end
+arg = @args
 for key = 0, #KEYS - 1, @limits do
   local cost, charge = ARGV[arg + 1], true
-  if cost == '=1' then
-    cost, arg = 1, arg + 1
+  if not cost then
+    cost = 1
   else
-    if key > 0 and byte(cost) == 61 then
-      cost, arg = string.sub(cost, 2), arg + 1
-    else
-      limits, arg = arg, arg + 1 + 2 * @limits
+    arg = arg + 1
+    if cost == '+' then
       @limit
-      window@ = ARGV[limits + 2 * @] + 0
+      limit@, window@ = ARGV[arg + @] + 0, @window
       @end
+      arg = arg + @args + 1
+      cost = ARGV[arg]
     end
-    cost = cost == '1' and 1 or cost + 0
+    cost = cost + 0
     if cost <= 0 then cost, charge = -cost, false end
   end
   local stamp, admitted = now@ahead, true
@@ -74,21 +79,29 @@ for key = 0, #KEYS - 1, @limits do
 
   -- What is there. Of logs, whether it leaves room, and what that was judged by.
 
+  @logs
+  local text, textAge, textTotal -- of the log before: their newest entries are mostly the same
+  @end
   @log
   local at@, total@, first@ = nil, 0, 0 -- the newest entry's, and the number of the oldest that counts
-  local mark@, newest@, oldest@ = '-', try('LINDEX', KEYS[key + @], '-1'), ''
+  local newest@, oldest@ = try('LINDEX', KEYS[key + @], '-1'), ''
   do
-    local limit, units = ARGV[limits + (2 * @ + 1)] + 0, 0
+    local units = 0
     if not newest@ then
       newest@ = ''
     elseif #newest@ ~= 9 and #newest@ ~= 12 then
       if type(newest@) == 'table' and not string.find(newest@.err, 'WRONGTYPE', 1, true) then return newest@ end
       broken = KEYS[key + @]
     else
-      local a, b, c, d, e, f, t, u, v, x, y, z = byte(newest@, 1, 9)
-      local age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
-      if age >= 140737488355328 then age = age - 281474976710656 end -- ahead of TIME
-      at@, total@ = now - age, (t * 256 + u) * 256 + v
+      if newest@ ~= text then -- @several
+        local a, b, c, d, e, f, t, u, v = byte(newest@, 1, 9)
+        text = newest@ -- @several
+        textTotal = (t * 256 + u) * 256 + v
+        textAge = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
+        if textAge >= 140737488355328 then textAge = textAge - 281474976710656 end -- ahead of TIME
+      end -- @several
+      local age = textAge
+      at@, total@ = now - age, textTotal
       if at@ > stamp then stamp = at@ end
       if total@ >= 1048576 then
         local total = total@ % 1048576
@@ -99,20 +112,21 @@ for key = 0, #KEYS - 1, @limits do
       elseif first@ > 8 then
         broken = KEYS[key + @]
       else
-        local i = first@
+        local i, own, before = first@, nil, nil -- the oldest's cost, and the total before it
         repeat
           oldest@ = call('LINDEX', KEYS[key + @], i == 0 and '0' or char(48 + i))
           if not oldest@ or #oldest@ ~= 9 and #oldest@ ~= 12 then broken, oldest@ = KEYS[key + @], newest@ end
-          a, b, c, d, e, f, t, u, v, x, y, z = byte(oldest@, 1, 12)
+          -- New variables: Lua moves results to old ones one by one.
+          local a, b, c, d, e, f, t, u, v, x, y, z = byte(oldest@, 1, 12)
           age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
+          if age >= 140737488355328 then age = age - 281474976710656 end
+          own = z and (x * 256 + y) * 256 + z or 1
+          before = (t * 256 + u) * 256 + v - own
           i = i + 1
-        until age < window@ or age >= 140737488355328 or i == first@ + 2
-        local own = z and (x * 256 + y) * 256 + z or 1 -- the oldest's cost, and the total before it
-        local before = (t * 256 + u) * 256 + v - own
-        local expired = age >= window@ and age < 140737488355328
+        until age < window@ or i == first@ + 2
         local leaver = '-'
         first@, units = i - 1, (total@ - before) % 1048576
-        if expired or units + cost > limit + own and cost > 0 and cost <= limit then
+        if age >= window@ or units + cost > limit@ + own and cost > 0 and cost <= limit@ then
           -- Two at least have expired, or it takes more than the oldest to leave.
           local last = call('LLEN', KEYS[key + @]) - 1
 
@@ -139,7 +153,7 @@ for key = 0, #KEYS - 1, @limits do
             return low
           end
 
-          if expired then
+          if age >= window@ then
             -- Mostly few have: the search begins at the old end.
             local low, high = i, i
             while high < last and look(high) >= window@ do low, high = high + 1, 2 * high + 1 end
@@ -148,7 +162,7 @@ for key = 0, #KEYS - 1, @limits do
             age, before, own, oldest@ = look(first@)
             units = (total@ - before) % 1048576
           end
-          local excess = units + cost - limit
+          local excess = units + cost - limit@
           if excess > own and excess <= units and cost > 0 then
             local function holds(i)
               local _, total, own = look(i)
@@ -162,32 +176,39 @@ for key = 0, #KEYS - 1, @limits do
             leaver = (#entry == 9 and 'S' or 'L') .. entry
           end
         end
-        mark@ = 'S'
         if leaver ~= '-' or #newest@ ~= 9 or #oldest@ ~= 9 then
-          mark@ = 'M'
           newest@ = (#newest@ == 9 and 'S' or 'L') .. newest@
           oldest@ = (#oldest@ == 9 and 'S' or 'L') .. oldest@ .. leaver
         end
       end
     end
-    if units + cost > limit and cost > 0 then admitted = false end
+    if units + cost > limit@ and cost > 0 then admitted = false end
   end
   @end
   @counter
   local start@, previous@, current@, value@ = 0, 0, 0, try('GET', KEYS[key + @])
   if not value@ then
-    value@ = '-'
-  elseif #value@ ~= 18 then
+    value@ = '\255'
+  elseif #value@ ~= 12 and #value@ ~= 18 then
     if type(value@) == 'table' and not string.find(value@.err, 'WRONGTYPE', 1, true) then return value@ end
     broken = KEYS[key + @]
   else
-    local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r = byte(value@, 1, 18)
+    local g, h, i, j, k, l, a, b, c, d, e, f = byte(value@, 1, 12)
+    if #value@ == 12 then
+      previous@ = (g * 256 + h) * 256 + i
+      current@ = (j * 256 + k) * 256 + l
+      if g > 127 then broken = KEYS[key + @] end
+    else
+      previous@ = ((((g * 256 + h) * 256 + i) * 256 + j) * 256 + k) * 256 + l
+      current@ = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+      if previous@ > 1099511627776 or current@ > 1099511627776 then broken = KEYS[key + @] end
+      a, b, c, d, e, f = byte(value@, 13, 18)
+      value@ = '\254' .. value@
+    end
     local age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
     if age >= 140737488355328 then age = age - 281474976710656 end
     start@ = now - age
-    previous@ = ((((g * 256 + h) * 256 + i) * 256 + j) * 256 + k) * 256 + l
-    current@ = ((((m * 256 + n) * 256 + o) * 256 + p) * 256 + q) * 256 + r
-    if start@ % window@ > 0 or previous@ > 1099511627776 or current@ > 1099511627776 then
+    if start@ % window@ > 0 then
       broken = KEYS[key + @]
     elseif start@ > stamp then
       stamp = start@
@@ -199,12 +220,12 @@ for key = 0, #KEYS - 1, @limits do
 
   @counter
   local elapsed@ = stamp - start@
-  local same@ = elapsed@ < window@
-  if not same@ then
+  if elapsed@ >= window@ then
     previous@, current@ = elapsed@ < 2 * window@ and current@ or 0, 0
     elapsed@ = stamp % window@
   end
-  if cost > 0 and previous@ * ((window@ - elapsed@) / window@) >= ARGV[limits + (2 * @ + 1)] - current@ - cost + 1 then admitted = false end
+  -- Mostly even both windows together do.
+  if previous@ + current@ + cost > limit@ and cost > 0 and previous@ * ((window@ - elapsed@) / window@) >= limit@ - current@ - cost + 1 then admitted = false end
   @end
 
   -- Counting.
@@ -219,21 +240,28 @@ for key = 0, #KEYS - 1, @limits do
     local c = low % 256; low = (low - c) / 256
     local b = low % 256
     local a = (low - b) / 256
+    local entry, ending -- of the log before: logs of a rule are mostly in step
     @end
     @log
     if not failed then
-      local dropped, entry = first@, nil
-      if newest@ == '' or dropped > 8 then dropped = 0 end
-      local t = (total@ + cost) % 1048576 + dropped * 1048576
-      local v = t % 256; t = (t - v) / 256
-      local u = t % 256; t = (t - u) / 256
-      if cost == 1 then
-        entry = char(a, b, c, d, e, f, t, u, v)
+      local t
+      if newest@ == '' then -- of which nothing counts: its total may begin anywhere
+        t = (ending or total@ + cost) % 1048576
       else
-        local z = cost % 256; local x = (cost - z) / 256
-        local y = x % 256; x = (x - y) / 256
-        entry = char(a, b, c, d, e, f, t, u, v, x, y, z)
+        t = (total@ + cost) % 1048576 + (first@ > 8 and 0 or first@ * 1048576)
       end
+      if t ~= ending then -- @several
+        ending = t -- @several
+        local v = t % 256; t = (t - v) / 256
+        local u = t % 256; t = (t - u) / 256
+        if cost == 1 then
+          entry = char(a, b, c, d, e, f, t, u, v)
+        else
+          local z = cost % 256; local x = (cost - z) / 256
+          local y = x % 256; x = (x - y) / 256
+          entry = char(a, b, c, d, e, f, t, u, v, x, y, z)
+        end
+      end -- @several
       local pushed = try('RPUSH', KEYS[key + @], entry)
       if type(pushed) == 'table' then
         if not written then return pushed end
@@ -243,7 +271,7 @@ for key = 0, #KEYS - 1, @limits do
         if newest@ == '' then
           if at@ then call('LTRIM', KEYS[key + @], '-1', '-1') end
         elseif first@ > 8 then
-          call('LTRIM', KEYS[key + @], first@, '-1')
+          call('LTRIM', KEYS[key + @], first@ == 9 and '9' or first@, '-1')
         end
         -- A TTL that is renewed in each half of a window, and lasts for three,
         -- outlives every entry.
@@ -256,14 +284,11 @@ for key = 0, #KEYS - 1, @limits do
     @counter
     if not failed then
       local n, set = current@ + cost, nil
-      local r = n % 256; n = (n - r) / 256
-      local q = n % 256; n = (n - q) / 256
-      local p = n % 256; n = (n - p) / 256
-      local o = n % 256; n = (n - o) / 256
-      local l = n % 256
-      local current = char((n - l) / 256, l, o, p, q, r)
-      if same@ then
-        set = try('SETRANGE', KEYS[key + @], '12', current)
+      local begun = stamp - elapsed@
+      if begun == start@ and n < 8388608 and #value@ == 12 then
+        local l = n % 256; n = (n - l) / 256
+        local k = n % 256
+        set = try('SETRANGE', KEYS[key + @], '3', char((n - k) / 256, k, l))
       else
         local function six(n)
           local f = n % 256; n = (n - f) / 256
@@ -273,11 +298,17 @@ for key = 0, #KEYS - 1, @limits do
           local b = n % 256
           return string.char((n - b) / 256, b, c, d, e, f)
         end
-        -- Needed until the window after this one is over.
-        local ttl = math.floor((2 * window@ - elapsed@ + stamp - now) / 1000) + 1000
-        set = try('SET', KEYS[key + @], six((stamp - elapsed@) % 281474976710656) .. six(previous@) .. current, 'PX', ttl)
+        local before, own = six(previous@), six(n)
+        if previous@ < 8388608 and n < 8388608 then before, own = string.sub(before, 4), string.sub(own, 4) end
+        if begun == start@ and #value@ == 19 and #own == 6 then
+          set = try('SETRANGE', KEYS[key + @], '6', own)
+        else
+          -- Needed until the window after this one is over.
+          local ttl = math.floor((2 * window@ - elapsed@ + stamp - now) / 1000) + 1000
+          set = try('SET', KEYS[key + @], before .. own .. six(begun % 281474976710656), 'PX', ttl)
+        end
       end
-      if type(set) == 'table' and set.err then
+      if set ~= 12 and type(set) == 'table' and set.err then
         if not written then return set end
         failed = set.err
       end
@@ -298,7 +329,7 @@ for key = 0, #KEYS - 1, @limits do
   else
     reply = seconds .. space .. micros .. (admitted and 'A' or 'R')
     @log
-      .. mark@ .. newest@ .. oldest@
+      .. (#newest@ == 9 and 'S' or newest@ == '' and '-' or 'M') .. newest@ .. oldest@
     @end
     @counter
       .. value@

@@ -32,12 +32,19 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 	"a full counter of now": func(rng *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, fmt.Sprintf("%013d%013d%013d", time.Now().Unix()/3600, int64(9_999_999_999_999), int64(9_999_999_999_999)), 0)
 	},
-	"a counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 18), 0) },
+	"a counter of noise":       func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 12), 0) },
+	"a large counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 18), 0) },
 	"a counter of next year": func(_ *rand.Rand, rdb *redis.Client, key string) {
-		rdb.Set(ctx, key, numbers(time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000, 0, 0), 0)
+		rdb.Set(ctx, key, numbers(0, time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000), 0)
+	},
+	"a large counter of next year": func(_ *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, numbers(0, 0, time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000), 0)
 	},
 	"the fullest counter": func(_ *rand.Rand, rdb *redis.Client, key string) {
-		rdb.Set(ctx, key, numbers(time.Now().Truncate(time.Hour).UnixMicro(), core.MaxCounterRequests, core.MaxCounterRequests), 0)
+		rdb.Set(ctx, key, numbers(core.MaxCounterRequests, core.MaxCounterRequests, time.Now().Truncate(time.Hour).UnixMicro()), 0)
+	},
+	"the fullest short counter": func(_ *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, "\x7f\xff\xff\xff\xff\xff"+numbers(time.Now().Truncate(time.Hour).UnixMicro()), 0)
 	},
 	"38 digits": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("1", 38), 0) },
 	"bytes": func(rng *rand.Rand, rdb *redis.Client, key string) {

@@ -65,7 +65,12 @@ func FuzzTag(f *testing.F) {
 // FuzzReply: no reply, whoever writes it, makes reading it panic.
 func FuzzReply(f *testing.F) {
 	const entry = "\x5c\x00\x86\x0e\xa6\x20\x00\x00\x01"
+	const units = "\x00\x00\x01\x00\x00\x02"
 	f.Add("1790000000 5A-", int64(1))
+	f.Add("1790000000 5A\xff", int64(1))
+	f.Add("1790000000 5A"+units+entry[:6]+"R\xff", int64(1))
+	f.Add("1790000000 5R\xfe"+units+units+entry[:6], int64(1))
+	f.Add("1790000000 5A\xfe"+units+units, int64(1))
 	f.Add("1790000000 593790A-R-", int64(1))
 	f.Add("1790000000 593790RS"+entry+entry, int64(1))
 	f.Add("1790000000 593790RMS"+entry+"L"+entry+"\x00\x00\x01-A-", int64(1))

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -758,11 +757,8 @@ func TestLeaseScript(t *testing.T) {
 					ahead = lifetime
 				}
 				at := *c
-				at.batches = nil
 				at.ahead = ahead.Microseconds()
-				at.script = newScript(strings.Replace(leaseSource(limits, ahead), "call('TIME')", "{ARGV[#ARGV - 1], ARGV[#ARGV]}", 1))
-				at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-				got, err := at.ask(ctx, time.Time{}, client, cost, true)
+				got, err := at.at(t, now).ask(ctx, time.Time{}, client, cost, true)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -121,16 +121,11 @@ func (f *facts) read(s string, l core.Limit, now, cost int64) (newest int64, res
 	if s == "" {
 		return 0, "", false
 	}
+	if l.Algorithm == core.SlidingCounter {
+		return f.readCounter(s, l.Window.Microseconds(), now)
+	}
 	if s[0] == '-' {
 		return 0, s[1:], true
-	}
-	if l.Algorithm == core.SlidingCounter {
-		if len(s) < counterSize {
-			return 0, "", false
-		}
-		start := nearest(s, now)
-		f.counter = window.Counter{Index: start / l.Window.Microseconds(), Prev: uint48(s[6:]), Cur: uint48(s[12:])}
-		return start, s[counterSize:], true
 	}
 	var first, last, leaver entry
 	switch s[0] {
@@ -163,10 +158,36 @@ func (f *facts) read(s string, l core.Limit, now, cost int64) (newest int64, res
 	return last.stamp, s, true
 }
 
+// readCounter is read for a counter with windows of w.
+func (f *facts) readCounter(s string, w, now int64) (start int64, rest string, ok bool) {
+	size := shortCounter
+	switch {
+	case s[0] == noCounter:
+		return 0, s[1:], true
+	case s[0] == longMark:
+		size, s = longCounter, s[1:]
+	}
+	if len(s) < size {
+		return 0, "", false
+	}
+	if size == longCounter {
+		f.counter.Prev, f.counter.Cur = uint48(s), uint48(s[6:])
+	} else {
+		f.counter.Prev, f.counter.Cur = uint24(s), uint24(s[3:])
+	}
+	start = nearest(s[size-6:], now)
+	f.counter.Index = start / w
+	return start, s[size:], true
+}
+
 const (
-	shortEntry  = 9 // of cost 1
-	longEntry   = 12
-	counterSize = 18
+	shortEntry = 9 // of cost 1
+	longEntry  = 12
+
+	shortCounter = 12 // of counts that fit into 23 bits: it begins with less than the marks
+	longCounter  = 18
+	longMark     = 254
+	noCounter    = 255
 
 	totals = 1 << 20 // running totals are modulo that
 )

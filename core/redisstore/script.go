@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,25 +36,36 @@ const maxLimits = 16
 // blocks that begin with @log or @counter and end with @end, repeated for each
 // limit of that algorithm, and with @limit for each of either. Blocks that follow
 // one another are taken together, so that the limits keep their order. A block
-// that begins with @logs is there once if there is a log.
+// that begins with @logs is there once if there is a log, and a line that ends with
+// @several if there are several.
 func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
 
 // leaseSource is decideSource for requests that are counted ahead of time.
 func leaseSource(limits []core.Limit, ahead time.Duration) string {
-	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@ahead", "")
+	plus := ""
 	if ahead > 0 {
-		markers = strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@ahead", " + "+strconv.FormatInt(ahead.Microseconds(), 10))
+		plus = " + " + strconv.FormatInt(ahead.Microseconds(), 10)
 	}
+	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@args", strconv.Itoa(len(limitArgs(limits))), "@ahead", plus)
 	var out strings.Builder
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
 		for i, l := range limits {
+			window := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
+			if usual(limits) {
+				window = micros(l.Window)
+			}
 			block := blocks["@limit"] + blocks["@"+l.Algorithm.String()]
-			out.WriteString(strings.ReplaceAll(block, "@", strconv.Itoa(i+1)))
+			out.WriteString(strings.NewReplacer("@window", window, "@", strconv.Itoa(i+1)).Replace(block))
 		}
 		clear(blocks)
 	}
-	logs := slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Algorithm == core.SlidingLog })
+	logs := 0
+	for _, l := range limits {
+		if l.Algorithm == core.SlidingLog {
+			logs++
+		}
+	}
 	in := ""
 	for line := range strings.Lines(decideTemplate) {
 		switch word := strings.TrimSpace(line); {
@@ -62,8 +74,9 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 			in = word
 		case word == "@end":
 			in = ""
+		case logs < 2 && strings.HasSuffix(word, "-- @several"):
 		case in == "@logs":
-			if logs {
+			if logs > 0 {
 				out.WriteString(line)
 			}
 		case in != "":
@@ -77,3 +90,27 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 	}
 	return out.String()
 }
+
+// usual says whether the windows stand in the script, where they take less time
+// than in its arguments. So do these few only: Redis keeps each script that it is
+// given, and the limits may be a client's own.
+func usual(limits []core.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
+		return !slices.Contains([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, l.Window)
+	})
+}
+
+// limitArgs are the script's arguments for all limits.
+func limitArgs(limits []core.Limit) (args []any) {
+	for _, l := range limits {
+		args = append(args, strconv.FormatInt(l.Requests, 10))
+	}
+	if !usual(limits) {
+		for _, l := range limits {
+			args = append(args, micros(l.Window))
+		}
+	}
+	return args
+}
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }

@@ -21,25 +21,31 @@ import (
 
 var ctx = context.Background()
 
-// clocked is the shipped script with one change: the time comes from the last
-// two arguments instead of the server.
-func clocked(t *testing.T, limits []core.Limit) script {
+// clocked is a script with one change: the time comes from the first two
+// arguments, see at, instead of the server.
+func clocked(t *testing.T, source string) script {
 	t.Helper()
 	const time = "call('TIME')"
-	source := decideSource(limits)
 	if strings.Count(source, time) != 1 {
 		t.Fatal("decide.lua must read the time once")
 	}
-	return newScript(strings.Replace(source, time, "{ARGV[#ARGV - 1], ARGV[#ARGV]}", 1))
+	return newScript(strings.Replace(source, time, "{table.remove(ARGV, 1), table.remove(ARGV, 1)}", 1))
+}
+
+// at is c at a time of a clocked script.
+func (c *counts) at(t *testing.T, now int64) *counts {
+	t.Helper()
+	at := *c
+	at.batches = nil
+	at.script = clocked(t, leaseSource(c.rule.Limits, time.Duration(c.ahead)*time.Microsecond))
+	at.args = append([]any{strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)}, c.args...)
+	return &at
 }
 
 // takeAt decides when the server's clock shows now.
 func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
 	t.Helper()
-	at := *c
-	at.script = clocked(t, c.rule.Limits)
-	at.args = append(append([]any(nil), c.args...), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
-	d, err := at.askAlone(ctx, time.Time{}, key, cost, charge)
+	d, err := c.at(t, now).askAlone(ctx, time.Time{}, key, cost, charge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,9 +311,19 @@ func TestScriptForeignValues(t *testing.T) {
 		"a sorted set":      func(rdb *redis.Client, key string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "a"}) },
 		"a list of numbers": func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, 1, 2, 3) },
 		"a list of texts":   func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, "a", "", strings.Repeat("b", 13)) },
+		"12 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 12), 0) },
 		"18 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 18), 0) },
 		"a counter that began at no time for that": func(rdb *redis.Client, key string) {
 			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute).Add(time.Microsecond), 1, 1), 0)
+		},
+		"a large counter that began at no time for that": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute).Add(time.Microsecond), 1<<23, 1), 0)
+		},
+		"a short counter with the mark of a long one": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, "\xfe"+counterValue(time.Now().Truncate(time.Minute), 0, 1)[1:], 0)
+		},
+		"a short counter with the mark of none": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, "\xff"+counterValue(time.Now().Truncate(time.Minute), 0, 1)[1:], 0)
 		},
 		"a counter of more than any limit": func(rdb *redis.Client, key string) {
 			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute), 0, core.MaxCounterRequests+1), 0)
@@ -355,8 +371,13 @@ func big48(n int64) string {
 	return string([]byte{byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
+// counterValue is a counter as it is stored.
 func counterValue(start time.Time, previous, current int64) string {
-	return big48(start.UnixMicro()) + big48(previous) + big48(current)
+	first := 0
+	if max(previous, current) < 1<<23 {
+		first = 3
+	}
+	return big48(previous)[first:] + big48(current)[first:] + big48(start.UnixMicro())
 }
 
 // logEntry is an entry of cost 1.
@@ -410,42 +431,104 @@ func TestScriptDropped(t *testing.T) {
 }
 
 // TestScriptSameLimits: of requests that are decided together, those that follow
-// another under the same limits are sent without these.
+// another under the same limits are sent without these, and costs of 1 at the end
+// are not sent.
 func TestScriptSameLimits(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
-			few := bind(t, rdb, core.PerHour(10).Using(a), core.PerDay(100))
-			many := bind(t, rdb, core.PerHour(20).Using(a), core.PerDay(50))
-			var keys []string
-			var args []any
-			requests := []struct {
-				c         *counts
-				key, cost string
-				remaining int64
-				allowed   bool
-			}{
-				{few, "a", "2", 8, true},
-				{few, "a", "=1", 7, true},
-				{few, "b", "=1", 9, true},
-				{few, "a", "=-3", 4, true},
-				{few, "a", "=0", 7, true},
-				{few, "a", "=1099511627777", 7, false},
-				{few, "a", "=7", 0, true},
-				{few, "a", "=1", 0, false},
-				{many, "a", "1", 9, true},
-				{many, "a", "=9", 0, true},
-				{few, "b", "1", 8, true},
-			}
-			for _, r := range requests {
-				for _, k := range r.c.keys(nil, r.key) {
-					keys = append(keys, k.(string))
+			for _, longer := range []time.Duration{0, time.Second} { // windows in the script, and in its arguments
+				few := bind(t, rdb, core.Per(10, time.Hour).Using(a), core.Per(100, 24*time.Hour+longer))
+				many := bind(t, rdb, core.Per(20, time.Hour+longer).Using(a), core.Per(50, 24*time.Hour))
+				if usual(few.rule.Limits) != (longer == 0) {
+					t.Fatal("this tests one of them twice")
 				}
-				args = append(args, r.cost)
-				if r.cost[0] != '=' {
-					args = append(args, r.c.args...)
+				var keys []string
+				args := append([]any(nil), few.args...)
+				requests := []struct {
+					c         *counts
+					key, cost string
+					remaining int64
+					allowed   bool
+				}{
+					{few, "a", "2", 8, true},
+					{few, "a", "1", 7, true},
+					{few, "b", "1", 9, true},
+					{few, "a", "-3", 4, true},
+					{few, "a", "0", 7, true},
+					{few, "a", "1099511627777", 7, false},
+					{few, "a", "7", 0, true},
+					{few, "a", "1", 0, false},
+					{many, "c", "1", 19, true},
+					{many, "c", "19", 0, true},
+					{few, "b", "1", 8, true},
+					{few, "b", "", 7, true},
+					{few, "a", "", 0, false},
+				}
+				last := few
+				for _, r := range requests {
+					for _, k := range r.c.keys(nil, r.key) {
+						keys = append(keys, k.(string))
+					}
+					if r.c != last {
+						args = append(append(args, "+"), r.c.args...)
+						last = r.c
+					}
+					if r.cost != "" {
+						args = append(args, r.cost)
+					}
+				}
+				reply, err := rdb.Eval(ctx, few.script.source, keys, args...).Text()
+				if err != nil {
+					t.Fatal(err)
+				}
+				now, reply, err := readTime(reply)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range requests {
+					cost := int64(1)
+					if r.cost != "" {
+						if cost, err = strconv.ParseInt(r.cost, 10, 64); err != nil {
+							t.Fatal(err)
+						}
+					}
+					var d core.Decision
+					if d, reply, err = r.c.read(reply, now, max(cost, -cost), cost > 0); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
+						t.Errorf("%v, %v, request %d: %+v, %v, want %+v", a, longer, i, d, err, r)
+					}
+				}
+				if reply != "" {
+					t.Errorf("%v, %v: %q is left of the reply", a, longer, reply)
+				}
+				rdb.FlushAll(ctx)
+			}
+		}
+	})
+}
+
+// TestBatchCommand: whatever is decided together, the script is told of each
+// request what it costs and under which limits.
+func TestBatchCommand(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	rng := rand.New(rand.NewPCG(1, 14))
+	for _, window := range []time.Duration{time.Hour, 2 * time.Hour} {
+		rules := []*counts{bind(t, rdb, core.Per(3, window)), bind(t, rdb, core.Per(5, window))}
+		for range 100 {
+			batch := make([]*call, 1+rng.IntN(8))
+			for i := range batch {
+				batch[i] = &call{counts: rules[0], key: fmt.Sprint(i), cost: 1, charge: true}
+				switch rng.IntN(8) {
+				case 0:
+					batch[i].cost = rng.Int64N(5)
+				case 1:
+					batch[i].charge = false
+				case 2:
+					batch[i].counts = rules[1]
 				}
 			}
-			reply, err := rdb.Eval(ctx, few.script.source, keys, args...).Text()
+			_, args := rules[0].batches.command(batch)
+			reply, err := rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...).Text()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -453,17 +536,106 @@ func TestScriptSameLimits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, r := range requests {
-				cost, err := strconv.ParseInt(strings.TrimPrefix(r.cost, "="), 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+			for i, c := range batch {
 				var d core.Decision
-				if d, reply, err = r.c.read(reply, now, max(cost, -cost), cost > 0); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
-					t.Errorf("%v, request %d: %+v, %v, want %+v", a, i, d, err, r)
+				d, reply, err = c.counts.read(reply, now, c.cost, c.charge)
+				if want := c.counts.rule.Limits[0].Requests - c.cost; err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want {
+					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", window, i, c.cost, c.charge, d, err)
+				}
+			}
+			if reply != "" {
+				t.Errorf("%q is left of the reply", reply)
+			}
+			rdb.FlushAll(ctx)
+		}
+	}
+}
+
+// TestScriptLargeCounter: counts that outgrow the short form of a counter, and
+// windows after them.
+func TestScriptLargeCounter(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		forms := map[int]int{}
+		for seed := range uint64(60) {
+			rng := rand.New(rand.NewPCG(seed, 15))
+			window := time.Duration(1000+rng.Int64N(1e9)) * time.Microsecond
+			if seed%2 == 0 {
+				window = time.Minute
+			}
+			limits := []core.Limit{core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window).Using(core.SlidingCounter).Named("a")}
+			if seed%3 == 0 {
+				limits = append(limits, core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window).Using(core.SlidingCounter).Named("b"))
+			}
+			c, client, key := bind(t, rdb, limits...), model.Client{}, fmt.Sprint("client ", seed)
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			for step := range 40 {
+				switch rng.IntN(12) {
+				case 0:
+					now += rng.Int64N(3 * window.Microseconds())
+				case 1:
+					now -= rng.Int64N(window.Microseconds())
+				default:
+					now += rng.Int64N(window.Microseconds() / 8)
+				}
+				cost := rng.Int64N(2 << rng.IntN(38))
+				if rng.IntN(2) == 0 {
+					cost = min(cost, 1)
+				}
+				before := dump(t, rdb, c, key)
+				got := c.takeAt(t, key, cost, true, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s", seed, step, limits, cost, got, want, before)
+				}
+				for i, k := range c.keys(nil, key) {
+					value := rdb.Get(ctx, k.(string)).Val()
+					if value == "" {
+						continue
+					}
+					forms[len(value)]++
+					var previous, current int64
+					if len(value) == 12 {
+						previous, current = uint24(value), uint24(value[3:])
+					} else {
+						previous, current = uint48(value), uint48(value[6:])
+					}
+					if want := counterValue(time.UnixMicro(nearest(value[len(value)-6:], now)), previous, current); value != want {
+						t.Fatalf("seed %d step %d: %q for %d and %d, want %q", seed, step, value, previous, current, want)
+					}
+					if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl <= 0 {
+						t.Fatalf("seed %d step %d: %v has a TTL of %v", seed, step, limits[i], ttl)
+					}
 				}
 			}
 			rdb.FlushAll(ctx)
+		}
+		if len(forms) != 2 || forms[12] < 100 || forms[18] < 100 {
+			t.Errorf("sizes of counters: %v", forms)
+		}
+	})
+}
+
+// TestScriptLogsInStep: logs of a rule have the same newest entry, also after
+// all of one has expired.
+func TestScriptLogsInStep(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{core.PerHour(1000), core.PerMinute(100), core.PerMinute(200).Named("other")}
+		c := bind(t, rdb, limits...)
+		keys := c.keys(nil, "k")
+		var client model.Client
+		now := int64(1_790_000_000_000_000)
+		for step, pause := range []int64{0, 1, 0, 120, 1, 5, 300, 0} {
+			now += pause * 1_000_000
+			cost := int64(1 + step%3)
+			got := c.takeAt(t, "k", cost, true, now)
+			if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+				t.Fatalf("step %d:\n got %+v\nwant %+v", step, got, want)
+			}
+			newest := rdb.LIndex(ctx, keys[0].(string), -1).Val()
+			for _, k := range keys[1:] {
+				if other := rdb.LIndex(ctx, k.(string), -1).Val(); other != newest {
+					t.Errorf("step %d: %q and %q", step, newest, other)
+				}
+			}
 		}
 	})
 }
@@ -505,10 +677,8 @@ func TestScriptForeignEntryInside(t *testing.T) {
 		}
 		rdb.LSet(ctx, key, 3, "garbage")
 		rdb.LSet(ctx, key, 4, "garbage")
-		at := *c
-		at.script = clocked(t, c.rule.Limits)
+		at := c.at(t, 1_790_000_000_000_005)
 		for cost := range int64(10) {
-			at.args = append(append([]any(nil), c.args...), "1790000000", "5")
 			_, err := at.askAlone(ctx, time.Time{}, "k", cost+1, true)
 			if errors.Is(err, ErrForeign) {
 				if n := rdb.Exists(ctx, key).Val(); n != 0 {

@@ -125,9 +125,8 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	if len(rule.Limits) > maxLimits {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; spread them over several rules", len(rule.Limits), maxLimits)
 	}
-	c := &counts{store: s, rule: rule, script: newScript(decideSource(rule.Limits))}
+	c := &counts{store: s, rule: rule, script: newScript(decideSource(rule.Limits)), args: limitArgs(rule.Limits)}
 	for _, l := range rule.Limits {
-		c.args = append(c.args, strconv.FormatInt(l.Window.Microseconds(), 10), strconv.FormatInt(l.Requests, 10))
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
 	c.numkeys = strconv.Itoa(len(c.suffixes))
