@@ -158,14 +158,14 @@ func (s *Store) lock(sh *shard) (now int64) {
 
 // hash stands for a key. An outsider knows neither seed, so cannot make two
 // keys meet; by chance, among a billion keys, two meet once in 10^20 stores.
-type hash [2]uint64
+type hash struct{ low, high uint64 }
 
 func (s *Store) hash(key string) hash {
 	return hash{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
 }
 
 func (s *Store) shard(h hash) *shard {
-	return &s.shards[h[0]>>s.shift&uint64(len(s.shards)-1)]
+	return &s.shards[h.low>>s.shift&uint64(len(s.shards)-1)]
 }
 
 // reserve takes n bytes of what is free; a negative n gives them back.
