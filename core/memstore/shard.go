@@ -89,9 +89,12 @@ const (
 	maxSlots = maxIndex - 1
 )
 
+// slot is slot i. To the compiler the pointer to a chunk may be nil, and it would
+// look there: at the first line of the chunk, which nobody needs.
 func (sh *shard) slot(i int) *slot {
-	u := uint(i)
-	return &sh.chunks[u/chunkSlots].slots[u%chunkSlots]
+	u := uintptr(i)
+	c := sh.chunks[u/chunkSlots]
+	return (*slot)(unsafe.Add(unsafe.Pointer(c), unsafe.Offsetof(c.slots)+u%chunkSlots*unsafe.Sizeof(slot{})))
 }
 
 // free is how many slots are allocated and not in use.
@@ -145,7 +148,7 @@ func (sh *shard) find(h hash, ident uint32) *slot {
 func (sh *shard) price(slots int, bytes int64) (chunks, index int, total int64) {
 	chunks = max(0, (slots-sh.free()+chunkSlots-1)/chunkSlots)
 	index = len(sh.index)
-	for (sh.n+slots)*4 > index*3 {
+	for (sh.n+slots)*8 > index*7 {
 		index = max(2*index, 16)
 	}
 	return chunks, index, bytes + int64(chunks)*chunkBytes + int64(index-len(sh.index))*4

@@ -21,7 +21,7 @@ func (s *Store) audit() error {
 	for number := range s.shards {
 		sh := &s.shards[number]
 		total += int64(len(sh.chunks))*chunkBytes + int64(len(sh.index))*4
-		if sh.n > len(sh.chunks)*chunkSlots || sh.n*4 > len(sh.index)*3 || len(sh.index)&(len(sh.index)-1) != 0 {
+		if sh.n > len(sh.chunks)*chunkSlots || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
 			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
 		}
 		named := 0

@@ -31,7 +31,7 @@ const (
 )
 
 // Store is an in-process [core.Store]. It is safe for concurrent use. A client
-// under one limit takes about 90 bytes, and with a SlidingLog 8 to 9 more per
+// under one limit takes about 80 bytes, and with a SlidingLog about 9 more per
 // admitted request in the window but the first, however long its key is: keys
 // are kept as 128-bit hashes under random seeds.
 type Store struct {

@@ -89,7 +89,7 @@ func room(words uint32, pairs bool) uint32 {
 
 // words is what a ring takes that has room for so many entries and some more.
 func words(entries uint32, pairs bool) int {
-	n := int(entries + max(2, entries/8))
+	n := int(entries + max(3, entries/8))
 	if pairs {
 		return 2*n + 1
 	}
