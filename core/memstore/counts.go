@@ -143,11 +143,15 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 				log = &s.log
 				log.Expire(now - l.window.W)
 			}
-			bytes += ringGrowth(log, cost)
+			if !log.Fits(cost) {
+				bytes += ringGrowth(log, cost)
+			}
 		}
 	}
-	if lacks := sh.grow(c.store, newcomers, bytes); !lacks.none() {
-		return lacks
+	if newcomers > 0 || bytes > 0 {
+		if lacks := sh.grow(c.store, newcomers, bytes); !lacks.none() {
+			return lacks
+		}
 	}
 	for i := range c.limits {
 		l, s := &c.limits[i], slots[i]
@@ -160,7 +164,7 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 			counter.Cur += cost
 			continue
 		}
-		if bytes == 0 {
+		if s.log.Fits(cost) {
 			s.log.Push(stamp, cost)
 		} else {
 			reserved := ringBytes(&s.log) + ringGrowth(&s.log, cost)
@@ -182,13 +186,10 @@ func ringSize(words int) int64 {
 	return int64(words) * 8
 }
 
-// ringGrowth bounds what Push(_, cost) will take from the heap: the allocator
-// rounds up, by less than a quarter.
+// ringGrowth bounds what a Push(_, cost) that does not fit will take from the
+// heap: the allocator rounds up, by less than a quarter.
 func ringGrowth(l *window.Log, cost int64) int64 {
 	words := l.Grown(cost)
-	if words == 0 {
-		return 0
-	}
 	return int64(words+words/4+2)*8 - ringBytes(l)
 }
 

@@ -157,9 +157,6 @@ func (sh *shard) price(slots int, bytes int64) (chunks, index int, total int64) 
 // grow makes sure that so many slots can be inserted and so many bytes of
 // rings be allocated, or says what is lacking.
 func (sh *shard) grow(s *Store, slots int, bytes int64) need {
-	if slots == 0 && bytes == 0 {
-		return need{}
-	}
 	chunks, index, total := sh.price(slots, bytes)
 	if sh.n+slots > maxSlots || !s.reserve(total) {
 		return need{slots, bytes, total}

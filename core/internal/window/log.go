@@ -108,24 +108,33 @@ func (l *Log) at(i uint32) uint32 {
 }
 
 func (l *Log) stamp(i uint32) int64 {
-	switch {
-	case i == 0:
+	switch i {
+	case 0:
 		return l.First
-	case i == l.Len-1:
+	case l.Len - 1:
 		return l.Last
-	case l.Pairs:
-		return l.Ring()[2*l.at(i)]
 	}
-	return l.Ring()[l.at(i)]
+	return l.inner(i)
+}
+
+// inner is the stamp of an entry that is neither the oldest nor the newest.
+func (l *Log) inner(i uint32) int64 {
+	i = l.at(i)
+	if l.Pairs {
+		i *= 2
+	}
+	return l.Ring()[i]
 }
 
 // total is how many units the i+1 oldest entries hold together.
 func (l *Log) total(i uint32) int64 {
 	if l.Pairs {
-		return l.Ring()[2*l.at(i)+1] - *l.base()
+		return l.totalOfPairs(i)
 	}
 	return int64(i) + 1
 }
+
+func (l *Log) totalOfPairs(i uint32) int64 { return l.Ring()[2*l.at(i)+1] - *l.base() }
 
 // Newest is the newest stamp, or 0 when nothing is counted.
 func (l *Log) Newest() int64 {
@@ -138,7 +147,7 @@ func (l *Log) Newest() int64 {
 // expired is how many entries are at cutoff or before.
 func (l *Log) expired(cutoff int64) uint32 {
 	switch {
-	case l.Len == 0 || l.Last <= cutoff:
+	case l.Last <= cutoff:
 		return l.Len
 	case l.First > cutoff:
 		return 0
@@ -149,7 +158,13 @@ func (l *Log) expired(cutoff int64) uint32 {
 // someExpired is expired where some are and some are not. Mostly few are: the
 // search begins at the old end, in steps that double.
 func (l *Log) someExpired(cutoff int64) uint32 {
-	low, high := uint32(1), uint32(1)
+	switch {
+	case l.Len == 0:
+		return 0
+	case l.stamp(1) > cutoff:
+		return 1
+	}
+	low, high := uint32(2), uint32(3)
 	for ; high < l.Len && l.stamp(high) <= cutoff; high = 2*high + 1 {
 		low = high + 1
 	}
@@ -209,36 +224,41 @@ func search(lo, hi uint32, f func(uint32) bool) uint32 {
 	return lo
 }
 
-// Grown is how many words the ring must have for Push(_, cost), or 0 if it may
-// stay as it is.
-func (l *Log) Grown(cost int64) int {
-	switch pairs := l.Pairs || cost != 1; {
-	case pairs && !l.Pairs:
-		return max(words(l.Len, pairs), l.Words())
-	case l.Len < l.room() || l.Len == 0 && !pairs:
-		return 0
-	default:
-		return words(l.Len, pairs)
+// Fits says whether there is room for Push(_, cost).
+func (l *Log) Fits(cost int64) bool {
+	if cost != 1 && !l.Pairs {
+		return false
 	}
+	return l.Len < l.room() || l.Len == 0 && !l.Pairs
 }
 
-// Push counts cost units at stamp, which is not before Newest. The ring grows
-// as Grown says. Expire first.
+// Grown is how many words the ring must have for a Push(_, cost) that does not
+// fit.
+func (l *Log) Grown(cost int64) int {
+	if cost == 1 || l.Pairs {
+		return words(l.Len, l.Pairs)
+	}
+	return max(words(l.Len, true), l.Words())
+}
+
+// Push counts cost units at stamp, which is not before Newest. If they do not
+// fit, the ring grows as Grown says. Expire first.
 func (l *Log) Push(stamp, cost int64) {
-	if words := l.Grown(cost); words > 0 {
-		l.move(words, l.Pairs || cost != 1)
+	if !l.Fits(cost) {
+		l.move(l.Grown(cost), l.Pairs || cost != 1)
 	}
-	var before int64
-	if l.Pairs && l.Len > 0 {
-		before = l.total(l.Len - 1)
-	}
+	l.Last = stamp
 	if l.Len++; l.Len == 1 {
 		l.First = stamp
 	}
-	l.Last = stamp
-	switch i := l.at(l.Len - 1); {
+	i := l.at(l.Len - 1)
+	switch {
 	case l.Pairs:
-		l.Ring()[2*i], l.Ring()[2*i+1] = stamp, *l.base()+before+cost
+		total := *l.base() + cost
+		if l.Len > 1 {
+			total += l.total(l.Len - 2)
+		}
+		l.Ring()[2*i], l.Ring()[2*i+1] = stamp, total
 	case l.words > 0:
 		l.Ring()[i] = stamp
 	}
