@@ -276,12 +276,17 @@ func (l *Log) Shrink() {
 func (l *Log) move(words int, pairs bool) {
 	ring := slices.Grow([]int64(nil), words)
 	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
-	for i := range l.Len {
-		if pairs {
+	switch {
+	case pairs:
+		for i := range l.Len {
 			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
-		} else {
-			ring[i] = l.stamp(i)
 		}
+	case l.words == 0:
+		ring[0] = l.First
+	default:
+		old := l.Ring()
+		n := copy(ring[:l.Len], old[l.Head:])
+		copy(ring[n:l.Len], old)
 	}
 	l.ring, l.words, l.Head, l.Pairs = unsafe.SliceData(ring), uint32(len(ring)), 0, pairs
 	if pairs {
