@@ -73,7 +73,9 @@ func TestSizes(t *testing.T) {
 	if got := cap(append([]*int(nil), make([]*int, words)...)); got != int(words) {
 		t.Errorf("the allocator makes %d words of a chunk's %d", got, words)
 	}
-	if at := uintptr(unsafe.Pointer(&new(chunk).slots)); at%unsafe.Sizeof(slot{}) != 0 {
+	store := New()
+	store.shards[0].grow(store, 1, 0)
+	if at := uintptr(unsafe.Pointer(store.shards[0].slot(0))); at%unsafe.Sizeof(slot{}) != 0 {
 		t.Errorf("slots at %#x do not begin with a line of the cache", at)
 	}
 	log := reflect.TypeFor[window.Log]()
