@@ -54,12 +54,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), 
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// Outside a chi router the context is nil and the pattern empty.
 			pattern := chi.RouteContext(r.Context()).RoutePattern()
-			d := decider.Decide(w, r, pattern, func() (string, error) { return key(r) })
-			if !d.Allowed {
-				decider.Refuse(w, r, d)
-				return
+			if decider.Admit(w, r, pattern, func() (string, error) { return key(r) }) {
+				next.ServeHTTP(w, r)
 			}
-			next.ServeHTTP(w, r)
 		})
 	}
 }

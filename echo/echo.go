@@ -68,14 +68,19 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 		if own.skip(c) {
 			return next(c)
 		}
-		d := decider.Decide(c.Response(), c.Request(), c.Path(), func() (string, error) { return key(c) })
-		switch {
-		case d.Allowed:
-			return next(c)
-		case own.refuse != nil:
-			if err := own.refuse(c, d); err != nil || c.Response().Committed {
-				return err
+		name := func() (string, error) { return key(c) }
+		if own.refuse == nil {
+			if decider.Admit(c.Response(), c.Request(), c.Path(), name) {
+				return next(c)
 			}
+			return nil
+		}
+		d := decider.Decide(c.Response(), c.Request(), c.Path(), name)
+		if d.Allowed {
+			return next(c)
+		}
+		if err := own.refuse(c, d); err != nil || c.Response().Committed {
+			return err
 		}
 		decider.Refuse(c.Response(), c.Request(), d)
 		return nil

@@ -64,18 +64,21 @@ func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	if err != nil {
 		panic(err)
 	}
+	if own.refuse == nil {
+		return func(c *gin.Context) {
+			if !decider.Admit(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) }) {
+				c.Abort()
+			}
+		}
+	}
 	return func(c *gin.Context) {
 		d := decider.Decide(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) })
 		if d.Allowed {
 			return
 		}
 		c.Abort()
-		if own.refuse != nil {
-			c.Status(nethttp.Status(d)) // 200 otherwise, should it write none
-			own.refuse(c, d)
-			return
-		}
-		decider.Refuse(c.Writer, c.Request, d)
+		c.Status(nethttp.Status(d)) // 200 otherwise, should it write none
+		own.refuse(c, d)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/decimal"
 )
 
 // Classic is the format that most clients know, about the limit that binds:
@@ -57,8 +58,8 @@ func (f ClassicFormat) Names() []string {
 
 // classicValues is what one response needs, in one allocation of 80 bytes. The
 // text is Remaining and Reset: 13 and 10 digits at most with the largest limit
-// and a Unix time. Longer ones, of a store that is no good, move to an
-// allocation of their own.
+// and a Unix time. Longer ones, of a store that is no good, get an allocation
+// of their own.
 type classicValues struct {
 	values [3]string
 	text   [32]byte
@@ -72,24 +73,19 @@ func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Deci
 	}
 	// The digits of Limit depend on Requests alone. Those of a fallback's
 	// share are not among them.
-	limits = slices.Clone(limits)
-	digits := make([]string, len(limits))
+	requests, digits := make([]int64, len(limits)), make([]string, len(limits))
 	for i, l := range limits {
-		digits[i] = strconv.FormatInt(l.Requests, 10)
+		requests[i], digits[i] = l.Requests, strconv.FormatInt(l.Requests, 10)
 	}
 	return func(h http.Header, d core.Decision) {
-		var limit string
-		if i := slices.IndexFunc(limits, func(l core.Limit) bool { return l.Requests == d.Limit.Requests }); i >= 0 {
-			limit = digits[i]
-		} else {
-			limit = strconv.FormatInt(d.Limit.Requests, 10)
-		}
 		v := new(classicValues)
-		text := strconv.AppendInt(v.text[:0], d.Remaining, 10)
-		split := len(text)
-		text = strconv.AppendInt(text, f.resetOf(d), 10)
-		s := str(text)
-		v.values = [3]string{limit, s[:split], s[split:]}
+		if i := slices.Index(requests, d.Limit.Requests); i >= 0 {
+			v.values[0] = digits[i]
+		} else {
+			v.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
+		}
+		v.values[1] = decimal.String(v.text[:20], d.Remaining)
+		v.values[2] = decimal.String(v.text[20:], f.resetOf(&d))
 		h[f.limit] = v.values[0:1:1]
 		h[f.remaining] = v.values[1:2:2]
 		h[f.reset] = v.values[2:3:3]
@@ -102,7 +98,7 @@ func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Deci
 	}, nil
 }
 
-func (f ClassicFormat) resetOf(d core.Decision) int64 {
+func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
 	if !f.unix {
 		return ceilSeconds(d.ResetAfter)
 	}

@@ -29,15 +29,39 @@ const defaultIPv6Prefix = 64
 //
 // RemoteIP allocates the key and nothing else.
 func RemoteIP(r *http.Request) (string, error) {
-	host, port, hasPort := splitPort(r.RemoteAddr)
-	peer, ok := parseHost(host)
-	if !ok || hasPort && !isPort(port) {
-		return "", noPeer(r.RemoteAddr)
+	s := r.RemoteAddr
+	if n := ipv4Len(s); n > 0 && (n == len(s) || s[n] == ':' && isPort(s[n+1:])) {
+		return "ip:" + s[:n], nil // mostly; and there is one way to write IPv4
 	}
-	if peer.Is4() && strings.IndexByte(host, ':') < 0 {
-		return "ip:" + host, nil // there is one way to write IPv4
+	peer, ok := parseNode(s)
+	if !ok {
+		return "", noPeer(s)
 	}
 	return ipKey(peer, defaultIPv6Prefix), nil
+}
+
+// ipv4Len is the length of the IPv4 address that s begins with, before the end
+// or a character that is none of an address; 0 without one. It is
+// netip.ParseAddr for the commonest case, in one go with finding the port.
+func ipv4Len(s string) int {
+	dots, digits, n := 0, 0, 0
+	i := 0
+	for ; i < len(s); i++ {
+		if c := s[i] - '0'; c <= 9 {
+			if n = 10*n + int(c); n > 255 || digits > 0 && n < 10 { // the latter began with 0
+				return 0
+			}
+			digits++
+		} else if s[i] == '.' && digits > 0 {
+			dots, digits, n = dots+1, 0, 0
+		} else {
+			break
+		}
+	}
+	if dots != 3 || digits == 0 {
+		return 0
+	}
+	return i
 }
 
 func noPeer(remoteAddr string) error {

@@ -1,6 +1,8 @@
 package keyfuncs_test
 
 import (
+	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -39,6 +41,46 @@ func TestRemoteIP(t *testing.T) {
 		if got := mustKey(t, keyfuncs.RemoteIP, request(test.peer)); got != test.want {
 			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
 		}
+	}
+}
+
+// TestRemoteIPv4 holds what RemoteIP reads by itself against netip.
+func TestRemoteIPv4(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	some := func(b []byte, alphabet string, n int) []byte {
+		for range n {
+			b = append(b, alphabet[rng.IntN(len(alphabet))])
+		}
+		return b
+	}
+	named := 0
+	for range 300_000 {
+		var b []byte
+		for i := range 3 + rng.IntN(10)/4 {
+			if i > 0 {
+				b = append(b, '.')
+			}
+			b = some(b, "0122559", rng.IntN(12)/3)
+		}
+		if rng.IntN(8) == 0 {
+			b = some(b, "0.:%/[]a ", 1)
+		}
+		host := string(b)
+		peer := host
+		if rng.IntN(2) == 0 {
+			peer += ":80"
+		}
+		addr, err := netip.ParseAddr(host)
+		key, keyErr := keyfuncs.RemoteIP(request(peer))
+		if (err == nil && addr.Is4()) != (keyErr == nil) || keyErr == nil && key != "ip:"+host {
+			t.Fatalf("%q: %q, %v; netip says %v, %v", peer, key, keyErr, addr, err)
+		}
+		if keyErr == nil {
+			named++
+		}
+	}
+	if named < 10_000 {
+		t.Errorf("only %d of the peers had an address", named)
 	}
 }
 

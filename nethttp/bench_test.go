@@ -26,21 +26,32 @@ func inMemory(limit core.Limit) http.Handler {
 	return nethttp.Middleware(l, keyfuncs.RemoteIP)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
-// One allocation for the key and one for the three fields.
+// One allocation for the key and one for the three fields; for a refusal one
+// more for its own four, however long a client has to wait.
 func TestAllocations(t *testing.T) {
-	h := inMemory(core.PerHour(100_000))
-	w := sink{http.Header{}}
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	serve := func() {
-		clear(w.header) // each response has a header of its own
-		h.ServeHTTP(w, r)
-	}
-	serve()
-	if got := testing.AllocsPerRun(1000, serve); got > 2 {
-		t.Errorf("%v allocations for an admitted request; at most 2", got)
-	}
-	if w.header.Get("X-RateLimit-Limit") != "100000" {
-		t.Errorf("%v", w.header)
+	for _, c := range []struct {
+		limit   core.Limit
+		refused bool
+		most    float64
+	}{
+		{core.PerHour(100_000), false, 2},
+		{core.Per(1, 10*time.Minute), true, 3},
+		{core.Per(1, core.MaxWindow), true, 3},
+	} {
+		h := inMemory(c.limit)
+		w := sink{http.Header{}}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		serve := func() {
+			clear(w.header) // each response has a header of its own
+			h.ServeHTTP(w, r)
+		}
+		serve()
+		if got := testing.AllocsPerRun(1000, serve); got > c.most {
+			t.Errorf("%v: %v allocations; at most %v", c.limit, got, c.most)
+		}
+		if w.header.Get("X-RateLimit-Limit") != strconv.FormatInt(c.limit.Requests, 10) || (w.header["Retry-After"] != nil) != c.refused {
+			t.Errorf("%v: %v", c.limit, w.header)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 	if limiter == nil {
 		return nil, errors.New("sash: the limiter is nil: give one made by core.New")
 	}
-	c := config{formats: []headers.Format{headers.Classic}, refuse: Refuse, settings: settings}
+	c := config{formats: []headers.Format{headers.Classic}, settings: settings}
 	for _, o := range opts {
 		if o == nil {
 			return nil, errors.New("sash: an option is nil: leave it out")
@@ -72,9 +72,37 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 // describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey,
 // or wraps the key function's own error. It is for logs, not for clients.
 func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) (d core.Decision) {
+	if g.decide(w, r, label, key, &d); !d.Allowed {
+		f := refusalOf(&d)
+		f.announce(w.Header())
+	}
+	return d
+}
+
+// Admit is Decide, and Refuse for a request that is refused. True means go on:
+// the limit fields are set. False means that the response is written completely
+// and nothing may be added.
+func (g *Decider) Admit(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) bool {
+	var d core.Decision
+	g.decide(w, r, label, key, &d)
+	if d.Allowed {
+		return true
+	}
+	f := refusalOf(&d)
+	f.announce(w.Header())
+	if g.refuse != nil {
+		g.refuse(w, r, d)
+	} else {
+		f.respond(w, r, d.Limit.Name)
+	}
+	return false
+}
+
+// decide is Decide without Retry-After and Cache-Control.
+func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision) {
 	if g.skips(r) {
 		d.Allowed = true
-		return d
+		return
 	}
 	if name, err := key(); err != nil || name == "" {
 		d.Err = noName(r, err)
@@ -83,16 +111,11 @@ func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, k
 		if g.cost != nil {
 			cost = g.cost(r)
 		}
-		d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
+		*d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
 	}
-	h := w.Header()
 	if d.Limit.Requests > 0 {
-		g.setLimitFields(h, &d)
+		g.setLimitFields(w.Header(), d)
 	}
-	if !d.Allowed {
-		setRetryAfter(h, &d)
-	}
-	return d
 }
 
 // noName is the error of a decision on a request without a key, where the key
@@ -112,6 +135,10 @@ func noName(r *http.Request, err error) error {
 // Refuse writes the response to a request that Decide refused: with the
 // function of [WithRefusal], else with the function [Refuse].
 func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
+	if g.refuse == nil {
+		Refuse(w, r, d)
+		return
+	}
 	g.refuse(w, r, d)
 }
 

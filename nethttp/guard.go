@@ -99,9 +99,5 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 //
 // The observer's label is r.Pattern, which is empty outside a ServeMux.
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
-	d := g.Decide(w, r, r.Pattern, func() (string, error) { return g.key(r) })
-	if !d.Allowed {
-		g.Refuse(w, r, d)
-	}
-	return d.Allowed
+	return g.Admit(w, r, r.Pattern, func() (string, error) { return g.key(r) })
 }

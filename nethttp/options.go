@@ -17,8 +17,8 @@ type Option func(*config) error
 type config struct {
 	paths   []string
 	skip    []func(*http.Request) bool
-	cost    func(*http.Request) int // nil: 1
-	refuse  func(http.ResponseWriter, *http.Request, core.Decision)
+	cost    func(*http.Request) int                                 // nil: 1
+	refuse  func(http.ResponseWriter, *http.Request, core.Decision) // nil: Refuse
 	formats []headers.Format
 
 	settings any // of an adapter: what its own options change

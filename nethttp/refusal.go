@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/decimal"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -73,8 +74,8 @@ func Status(d core.Decision) int {
 // that cannot be asked, if the limiter does not know better.
 const storeRetryAfter = 5
 
-func retryAfter(d *core.Decision) (seconds int64, ok bool) {
-	switch reasonOf(d) {
+func retryAfter(d *core.Decision, why *reason) (seconds int64, ok bool) {
+	switch why {
 	case overLimit:
 		return headers.RetryAfter(*d)
 	case noStore:
@@ -86,32 +87,36 @@ func retryAfter(d *core.Decision) (seconds int64, ok bool) {
 	return 0, false
 }
 
-// setRetryAfter sets the fields of a refusal that are not about the limit.
-func setRetryAfter(h http.Header, d *core.Decision) {
-	values := []string{"no-store", ""}
-	h["Cache-Control"] = values[0:1:1]
-	if seconds, ok := retryAfter(d); ok {
-		values[1] = decimal(seconds)
-		h["Retry-After"] = values[1:2:2]
-	}
+// refusal is why a request is refused, and what the header of the response
+// holds.
+type refusal struct {
+	why *reason
+	*refusalValues
 }
 
-// threeDigits is 000001002 and so on: the text of a small number is a part of it,
-// and costs no allocation.
-var threeDigits = func() string {
-	var b []byte
-	for n := range 1000 {
-		b = append(b, '0'+byte(n/100), '0'+byte(n/10%10), '0'+byte(n%10))
-	}
-	return string(b)
-}()
+// refusalValues is one allocation of 80 bytes. The text is of the numbers: the
+// longest Retry-After has 10 digits.
+type refusalValues struct {
+	cacheControl, retryAfter, contentType, contentLength [1]string
 
-// decimal is strconv.FormatInt, which spares the allocation below 100.
-func decimal(n int64) string {
-	if n < 100 || n > 999 {
-		return strconv.FormatInt(n, 10)
+	text [16]byte
+}
+
+func refusalOf(d *core.Decision) refusal {
+	f := refusal{reasonOf(d), new(refusalValues)}
+	if seconds, ok := retryAfter(d, f.why); ok {
+		f.retryAfter[0] = decimal.String(f.text[:10], seconds)
 	}
-	return threeDigits[3*n : 3*n+3]
+	return f
+}
+
+// announce sets the fields that are neither about the limit nor about the body.
+func (f *refusal) announce(h http.Header) {
+	f.cacheControl[0] = "no-store"
+	h["Cache-Control"] = f.cacheControl[:]
+	if f.retryAfter[0] != "" {
+		h["Retry-After"] = f.retryAfter[:]
+	}
 }
 
 // Refuse writes the default response to a request that was refused: the status
@@ -124,18 +129,23 @@ func decimal(n int64) string {
 // or internal_error), retry_after (whole seconds; left out if coming back is of
 // no use) and, with 429, violated-policies (the name of the limit that refused).
 func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
-	why := reasonOf(&d)
-	if why == ended {
-		w.WriteHeader(why.status)
+	f := refusalOf(&d)
+	f.respond(w, r, d.Limit.Name)
+}
+
+// respond writes the rest of the response. The policy is the limit that refused.
+func (f *refusal) respond(w http.ResponseWriter, r *http.Request, policy string) {
+	if f.why == ended {
+		w.WriteHeader(f.why.status)
 		return
 	}
 	body := bodies.Get().(*[]byte)
-	contentType := render(body, negotiate(r.Header["Accept"]), why, &d)
-	values := []string{contentType, decimal(int64(len(*body)))}
+	f.contentType[0] = f.render(body, negotiate(r.Header["Accept"]), policy)
+	f.contentLength[0] = decimal.String(f.text[10:], int64(len(*body)))
 	h := w.Header()
-	h["Content-Type"] = values[0:1:1]
-	h["Content-Length"] = values[1:2:2]
-	w.WriteHeader(why.status)
+	h["Content-Type"] = f.contentType[:]
+	h["Content-Length"] = f.contentLength[:]
+	w.WriteHeader(f.why.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(*body) // an error means that the client left
 	}
@@ -149,14 +159,10 @@ var bodies = sync.Pool{New: func() any { return new([]byte) }}
 // render makes body a problem of RFC 9457 with the members that this package
 // adds, or the same in words. Nothing in it needs an escape: the texts are constants,
 // and core.New has checked the names of limits.
-func render(body *[]byte, form mediaType, why *reason, d *core.Decision) (contentType string) {
+func (f *refusal) render(body *[]byte, form mediaType, policy string) (contentType string) {
 	b := (*body)[:0]
 	defer func() { *body = b }()
-	var few [20]byte
-	var wait []byte // in seconds
-	if seconds, ok := retryAfter(d); ok {
-		wait = strconv.AppendInt(few[:0], seconds, 10)
-	}
+	why, wait := f.why, f.retryAfter[0]
 	switch form {
 	case textHTML:
 		b = append(append(append(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><title>"...), why.title...), "</title></head><body><h1>"...)
@@ -169,22 +175,22 @@ func render(body *[]byte, form mediaType, why *reason, d *core.Decision) (conten
 	}
 	b = appendAdvice(append(b, why.json...), wait)
 	b = append(append(append(b, `","error":"`...), why.errStr...), '"')
-	if len(wait) > 0 {
+	if wait != "" {
 		b = append(append(b, `,"retry_after":`...), wait...)
 	}
-	if d.Limit.Name != "" {
-		b = append(append(append(b, `,"violated-policies":["`...), d.Limit.Name...), `"]`...)
+	if policy != "" {
+		b = append(append(append(b, `,"violated-policies":["`...), policy...), `"]`...)
 	}
 	b = append(b, '}')
 	return "application/problem+json"
 }
 
 // appendAdvice says when to come back, if that is of any use.
-func appendAdvice(b, wait []byte) []byte {
-	switch {
-	case len(wait) == 0:
+func appendAdvice(b []byte, wait string) []byte {
+	switch wait {
+	case "":
 		return b
-	case string(wait) == "1":
+	case "1":
 		return append(b, " Try again in 1 second."...)
 	}
 	return append(append(append(b, " Try again in "...), wait...), " seconds."...)

@@ -37,7 +37,15 @@ func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (d
 	sh := c.store.shard(h)
 	for range attempts {
 		now := c.store.lock(sh)
-		lacks := c.take(sh, h, now, cost, charge, &d)
+		v, binding, at, lacks := c.take(sh, h, now, cost, charge)
+		// Before the lock is released, which waits until all is written: whoever
+		// copied d at once would have to.
+		d.Allowed = v.Admitted
+		d.Limit = c.limits[binding].Limit
+		d.Remaining = v.Remaining
+		d.ResetAfter = window.Duration(v.ResetAfter)
+		d.RetryAfter = window.Duration(v.RetryAfter)
+		d.At = time.UnixMicro(at)
 		// Afterwards, so that a client who is back keeps the room of its log.
 		if sh.asked++; sh.asked%sweepEvery == 0 {
 			sh.sweep(c.store, now)
@@ -50,7 +58,7 @@ func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (d
 			break
 		}
 	}
-	return d, core.ErrStoreFull
+	return core.Decision{}, core.ErrStoreFull
 }
 
 // need is the memory that a charge lacks.
@@ -62,106 +70,112 @@ type need struct {
 
 func (n need) none() bool { return n == need{} }
 
-// take decides under the shard's lock, into d. It charges nothing if it needs memory.
-func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool, d *core.Decision) need {
-	var few [8]int
-	slots := few[:0] // of the limits; -1 where nothing is counted
+// take decides under the shard's lock: it returns the verdict of the limit that
+// binds, which one that is, and the time of the decision. It charges nothing if
+// it needs memory.
+func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window.Verdict, binding int, at int64, lacks need) {
+	var few [8]*slot
+	slots := few[:] // of the limits; nil where nothing is counted
+	if len(c.limits) > len(few) {
+		slots = make([]*slot, len(c.limits))
+	}
 	stamp := now
 	for i := range c.limits {
 		l := &c.limits[i]
-		slot := sh.find(h, l.ident)
-		if slot >= 0 {
-			s := sh.slot(slot)
-			if s.bound != l.bound {
-				s.bound = l.bound
-				sh.victims = victims{} // who may go has changed
-				c.store.stuck.Store(0)
-			}
-			if l.Algorithm == core.SlidingLog {
-				stamp = max(stamp, s.newest())
-			} else {
-				stamp = max(stamp, s.counter().Start(l.window.W))
-			}
+		s := sh.find(h, l.ident)
+		slots[i] = s
+		if s == nil {
+			continue
 		}
-		slots = append(slots, slot)
-	}
-
-	var binding int
-	var verdict window.Verdict
-	for i, slot := range slots {
-		l := &c.limits[i]
-		var v window.Verdict
+		if s.bound != l.bound {
+			s.bound = l.bound
+			sh.victims = victims{} // who may go has changed
+			c.store.stuck.Store(0)
+		}
 		if l.Algorithm == core.SlidingLog {
-			log := sh.log(slot)
-			v = log.Facts(l.window, now, cost).Decide(l.window, now, stamp, cost)
+			stamp = max(stamp, s.log.Last)
 		} else {
-			v = sh.counter(slot).At(stamp, l.window.W).Decide(l.window, now, stamp, cost)
-		}
-		if i == 0 || v.Binds(verdict) {
-			binding, verdict = i, v
+			stamp = max(stamp, s.counter().Start(l.window.W))
 		}
 	}
 
-	when := now
-	if charge && verdict.Admitted && cost > 0 {
-		if lacks := c.charge(sh, h, slots, now, stamp, cost); !lacks.none() {
-			return lacks
+	for i := range c.limits {
+		l := &c.limits[i]
+		if one := l.decide(slots[i], now, stamp, cost); i == 0 || one.Binds(v) {
+			v, binding = one, i
 		}
-		when = stamp
 	}
-	d.Allowed = verdict.Admitted
-	d.Limit = c.limits[binding].Limit
-	d.Remaining = verdict.Remaining
-	d.ResetAfter = window.Duration(verdict.ResetAfter)
-	d.RetryAfter = window.Duration(verdict.RetryAfter)
-	d.At = time.UnixMicro(when)
-	return need{}
+
+	if !charge || !v.Admitted || cost == 0 {
+		return v, binding, now, need{}
+	}
+	return v, binding, stamp, c.charge(sh, h, slots, now, stamp, cost)
+}
+
+// decide is the verdict of one limit on a client who has the slot, or none.
+func (l *limit) decide(s *slot, now, stamp, cost int64) window.Verdict {
+	switch {
+	case l.Algorithm == core.SlidingCounter:
+		var counter window.Counter
+		if s != nil {
+			counter = *s.counter()
+		}
+		return counter.At(stamp, l.window.W).Decide(l.window, now, stamp, cost)
+	case s == nil:
+		return window.LogFacts{}.Decide(l.window, now, stamp, cost)
+	}
+	return s.log.Facts(l.window, now, cost).Decide(l.window, now, stamp, cost)
 }
 
 // charge counts cost at every limit, or tells what memory that would take.
-func (c *counts) charge(sh *shard, h hash, slots []int, now, stamp, cost int64) need {
+func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64) need {
 	var newcomers int
 	var bytes int64
-	for i, slot := range slots {
-		l := &c.limits[i]
-		if slot < 0 {
+	for i := range c.limits {
+		l, s := &c.limits[i], slots[i]
+		if s == nil {
 			newcomers++
 		}
 		if l.Algorithm == core.SlidingLog {
-			log := sh.log(slot)
-			log.Expire(now - l.window.W)
-			bytes += ringGrowth(&log, cost)
+			var none window.Log
+			log := &none
+			if s != nil {
+				log = &s.log
+				log.Expire(now - l.window.W)
+			}
+			if !log.Fits(cost) {
+				bytes += ringGrowth(log, cost)
+			}
 		}
 	}
-	if lacks := sh.grow(c.store, newcomers, bytes); !lacks.none() {
-		return lacks
+	if newcomers > 0 || bytes > 0 {
+		if lacks := sh.grow(c.store, newcomers, bytes); !lacks.none() {
+			return lacks
+		}
 	}
-	for i, slot := range slots {
-		l := &c.limits[i]
-		if slot < 0 {
-			slot = sh.insert(h, l)
+	for i := range c.limits {
+		l, s := &c.limits[i], slots[i]
+		if s == nil {
+			s = sh.insert(h, l)
 		}
 		if l.Algorithm == core.SlidingCounter {
-			counter := sh.counter(slot).At(stamp, l.window.W)
+			counter := s.counter()
+			*counter = counter.At(stamp, l.window.W)
 			counter.Cur += cost
-			sh.slot(slot).setCounter(counter)
 			continue
 		}
-		log := sh.log(slot)
-		log.Expire(now - l.window.W)
-		if bytes == 0 {
-			log.Push(stamp, cost)
+		if s.log.Fits(cost) {
+			s.log.Push(stamp, cost)
 		} else {
-			reserved := ringBytes(&log) + ringGrowth(&log, cost)
-			log.Push(stamp, cost)
-			c.store.reserve(ringBytes(&log) - reserved)
+			reserved := ringBytes(&s.log) + ringGrowth(&s.log, cost)
+			s.log.Push(stamp, cost)
+			c.store.reserve(ringBytes(&s.log) - reserved)
 		}
-		sh.setLog(slot, &log)
 	}
 	return need{}
 }
 
-func ringBytes(l *window.Log) int64 { return ringSize(len(l.Ring)) }
+func ringBytes(l *window.Log) int64 { return ringSize(l.Words()) }
 
 // ringSize is what a ring of so many words takes. The allocator puts a single
 // word into a block of two, with somebody else's, which stays while either does.
@@ -172,13 +186,10 @@ func ringSize(words int) int64 {
 	return int64(words) * 8
 }
 
-// ringGrowth bounds what Push(_, cost) will take from the heap: the allocator
-// rounds up, by less than a quarter.
+// ringGrowth bounds what a Push(_, cost) that does not fit will take from the
+// heap: the allocator rounds up, by less than a quarter.
 func ringGrowth(l *window.Log, cost int64) int64 {
 	words := l.Grown(cost)
-	if words == len(l.Ring) && (cost == 1 || l.Pairs) {
-		return 0
-	}
 	return int64(words+words/4+2)*8 - ringBytes(l)
 }
 
@@ -189,8 +200,11 @@ func (c *counts) Reset(_ context.Context, key string) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for i := range c.limits {
-		if slot := sh.find(h, c.limits[i].ident); slot >= 0 {
-			sh.remove(c.store, slot)
+		if sh.n == 0 {
+			break
+		}
+		if p, s := sh.place(h, c.limits[i].ident); s != nil {
+			sh.remove(c.store, sh.named(p))
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (v *victims) pop() {
 	}
 }
 
-func (sh *shard) tag(i int) uint32 { return uint32(sh.slot(i).hash[1] >> 32) }
+func (sh *shard) tag(i int) uint32 { return uint32(sh.slot(i).hash.high >> 32) }
 
 // appraise tells what giving up slot i would lose.
 func (sh *shard) appraise(i int, now int64) victim {
@@ -83,8 +83,7 @@ func (sh *shard) appraise(i int, now int64) victim {
 	limit := sh.bounds.of(s)
 	decide := func(cost int64) window.Verdict {
 		if limit.isLog {
-			l := sh.log(i)
-			return l.Facts(limit.Limit, now, cost).Decide(limit.Limit, now, now, cost)
+			return s.log.Facts(limit.Limit, now, cost).Decide(limit.Limit, now, now, cost)
 		}
 		stamp := max(now, s.counter().Start(limit.W))
 		return s.counter().At(stamp, limit.W).Decide(limit.Limit, now, stamp, cost)

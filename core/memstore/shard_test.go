@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func (s *Store) audit() error {
 	for number := range s.shards {
 		sh := &s.shards[number]
 		total += int64(len(sh.chunks))*chunkBytes + int64(len(sh.index))*4
-		if sh.n > len(sh.chunks)*chunkSlots || sh.n*4 > len(sh.index)*3 || len(sh.index)&(len(sh.index)-1) != 0 {
+		if sh.n > len(sh.chunks)*chunkSlots || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
 			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
 		}
 		named := 0
@@ -33,28 +34,27 @@ func (s *Store) audit() error {
 			return fmt.Errorf("shard %d: the index names %d slots of %d", number, named, sh.n)
 		}
 		for i := range len(sh.chunks) * chunkSlots {
-			at, ring := sh.slot(i), *sh.ring(i)
+			at := sh.slot(i)
 			if i >= sh.n {
-				if *at != (slot{}) || ring != nil {
-					return fmt.Errorf("shard %d: the unused slot %d holds %+v and a ring of %d", number, i, *at, len(ring))
+				if *at != (slot{}) {
+					return fmt.Errorf("shard %d: the unused slot %d holds %+v", number, i, *at)
 				}
 				continue
 			}
-			if len(ring) != cap(ring) {
-				return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, len(ring), cap(ring))
-			}
-			total += ringSize(cap(ring))
-			if got := sh.find(at.hash, at.ident); got != i {
-				return fmt.Errorf("shard %d: slot %d is found at %d", number, i, got)
+			if p, got := sh.place(at.hash, at.ident); got != at || sh.named(p) != i {
+				return fmt.Errorf("shard %d: slot %d is not found", number, i)
 			}
 			if len(s.shards) > 1 && s.shard(at.hash) != sh {
 				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
 			}
-			if !sh.bounds.of(at).isLog && ring != nil {
-				return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
-			}
-			if l := sh.log(i); sh.bounds.of(at).isLog && l.Newest() != at.newest() {
-				return fmt.Errorf("shard %d: the newest stamp of slot %d is %d, kept as %d", number, i, l.Newest(), at.newest())
+			if words := at.log.Words(); words > 0 {
+				if !sh.bounds.of(at).isLog {
+					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
+				}
+				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
+					return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, words, room)
+				}
+				total += ringSize(words)
 			}
 		}
 	}
@@ -69,18 +69,31 @@ func (s *Store) audit() error {
 
 // TestSizes: what the accounting supposes of the allocator.
 func TestSizes(t *testing.T) {
-	for _, size := range []int{int(unsafe.Sizeof([chunkSlots]slot{})), int(unsafe.Sizeof([chunkSlots][]int64{}))} {
-		if got := cap(append([]byte(nil), make([]byte, size)...)); got != size {
-			t.Errorf("the allocator makes %d of %d bytes", got, size)
+	const words = unsafe.Sizeof(chunk{}) / 8
+	if got := cap(append([]*int(nil), make([]*int, words)...)); got != int(words) {
+		t.Errorf("the allocator makes %d words of a chunk's %d", got, words)
+	}
+	store := New()
+	store.shards[0].grow(store, 1, 0)
+	if at := uintptr(unsafe.Pointer(store.shards[0].slot(0))); at%unsafe.Sizeof(slot{}) != 0 {
+		t.Errorf("slots at %#x do not begin with a line of the cache", at)
+	}
+	log := reflect.TypeFor[window.Log]()
+	for i := range log.NumField() {
+		if f := log.Field(i); f.Type.Kind() == reflect.Pointer && f.Offset < unsafe.Sizeof(window.Counter{}) {
+			t.Errorf("a counter lies where a log has the pointer %s", f.Name)
 		}
 	}
 	for words := 1; words < 100_000; words += 1 + words/50 {
-		l := window.Log{Ring: make([]int64, words), Len: uint32(words)}
+		var l window.Log
+		for l.Words() < words || int(l.Len) < l.Words() {
+			l.Push(1, 1)
+		}
 		grown := ringGrowth(&l, 1)
 		before := ringBytes(&l)
 		l.Push(1, 1)
 		if got := ringBytes(&l) - before; got > grown {
-			t.Errorf("a ring of %d words grew by %d bytes, foreseen were %d", words, got, grown)
+			t.Errorf("a ring of %d bytes grew by %d, foreseen were %d", before, got, grown)
 		}
 	}
 }
@@ -104,32 +117,31 @@ func TestTable(t *testing.T) {
 		for step := range 8_000 {
 			e := entry{hash{rng.Uint64N(few) << 30 >> rng.UintN(31), rng.Uint64N(4)}, rng.Uint32N(3)}
 			if rng.IntN(3) == 0 { // one that wraps round the end of the index
-				e.hash[0] = ^uint64(0) - rng.Uint64N(4)
+				e.hash.low = ^uint64(0) - rng.Uint64N(4)
 			}
 			slot := sh.find(e.hash, e.ident)
-			if id, ok := model[e]; ok != (slot >= 0) || ok && sh.slot(slot).state[0] != id {
-				t.Fatalf("step %d: %v is found at %d, in the map: %v", step, e, slot, ok)
+			if id, ok := model[e]; ok != (slot != nil) || ok && slot.counter().Index != id {
+				t.Fatalf("step %d: %v is found as %+v, in the map: %v", step, e, slot, ok)
 			}
 			growing := step/2000%2 == 0
 			switch {
-			case slot < 0 && (growing || rng.IntN(3) == 0):
+			case slot == nil && (growing || rng.IntN(3) == 0):
 				if lacks := sh.grow(s, 1, 0); !lacks.none() {
 					t.Fatalf("step %d: lacks %+v", step, lacks)
 				}
 				l := limit{Limit: core.PerHour(1).Using(core.SlidingCounter), window: one, ident: e.ident, bound: number}
-				i := sh.insert(e.hash, &l)
-				sh.slot(i).state[0] = int64(step)
+				sh.insert(e.hash, &l).counter().Index = int64(step)
 				model[e] = int64(step)
 				entries = append(entries, e)
-			case slot < 0 && len(entries) > 0: // remove any
+			case slot == nil && len(entries) > 0: // remove any
 				k := rng.IntN(len(entries))
 				e = entries[k]
-				slot = sh.find(e.hash, e.ident)
+				p, _ := sh.place(e.hash, e.ident)
 				entries[k] = entries[len(entries)-1]
 				entries = entries[:len(entries)-1]
-				sh.remove(s, slot)
+				sh.remove(s, sh.named(p))
 				delete(model, e)
-				if sh.find(e.hash, e.ident) >= 0 {
+				if sh.find(e.hash, e.ident) != nil {
 					t.Fatalf("step %d: %v is found after its removal", step, e)
 				}
 			}
@@ -141,7 +153,7 @@ func TestTable(t *testing.T) {
 					t.Fatalf("step %d: %v", step, err)
 				}
 				for e, id := range model {
-					if i := sh.find(e.hash, e.ident); i < 0 || sh.slot(i).state[0] != id {
+					if slot := sh.find(e.hash, e.ident); slot == nil || slot.counter().Index != id {
 						t.Fatalf("step %d: %v is lost", step, e)
 					}
 				}
@@ -150,7 +162,8 @@ func TestTable(t *testing.T) {
 		for len(entries) > 0 {
 			e := entries[len(entries)-1]
 			entries = entries[:len(entries)-1]
-			sh.remove(s, sh.find(e.hash, e.ident))
+			p, _ := sh.place(e.hash, e.ident)
+			sh.remove(s, sh.named(p))
 		}
 		if sh.n != 0 || len(sh.chunks) > 1 || len(sh.index) > 2*chunkSlots {
 			t.Errorf("an empty shard keeps %d chunks and an index of %d", len(sh.chunks), len(sh.index))

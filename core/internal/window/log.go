@@ -1,6 +1,9 @@
 package window
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 // LogFacts is what a decision needs to know of a log of admitted requests. An
 // entry counts until it is a window old.
@@ -56,26 +59,37 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 // refused: then every later stamp is at least a window after what was dropped,
 // even if the clock steps back in between.
 type Log struct {
-	Ring        []int64 // of pairs, the last word is the running total before the oldest
-	Head        uint32  // entry index of the oldest
-	Len         uint32  // entries
-	Pairs       bool
-	First, Last int64 // the oldest and the newest stamp; of no meaning when Len is 0
+	First, Last int64  // the oldest and the newest stamp; of no meaning when Len is 0
+	Head        uint32 // entry index of the oldest
+	Len         uint32 // entries
+
+	// The ring, without the capacity of a slice, which is its length: a store
+	// has a Log for every client. Of pairs, the last word is the running total
+	// before the oldest.
+	ring  *int64
+	words uint32
+	Pairs bool
 }
 
-// room is how many entries the ring can hold.
-func (l *Log) room() uint32 { return room(len(l.Ring), l.Pairs) }
+// Ring is what the entries stand in.
+func (l *Log) Ring() []int64 { return unsafe.Slice(l.ring, l.words) }
 
-func room(words int, pairs bool) uint32 {
+// Words is the length of the Ring.
+func (l *Log) Words() int { return int(l.words) }
+
+// room is how many entries the ring can hold.
+func (l *Log) room() uint32 { return room(l.words, l.Pairs) }
+
+func room(words uint32, pairs bool) uint32 {
 	if pairs {
-		return uint32(max(0, words-1) / 2)
+		return (max(1, words) - 1) / 2
 	}
-	return uint32(words)
+	return words
 }
 
 // words is what a ring takes that has room for so many entries and some more.
 func words(entries uint32, pairs bool) int {
-	n := int(entries + max(2, entries/8))
+	n := int(entries + max(3, entries/8))
 	if pairs {
 		return 2*n + 1
 	}
@@ -83,7 +97,7 @@ func words(entries uint32, pairs bool) int {
 }
 
 // base is the running total before the oldest entry of a ring of pairs.
-func (l *Log) base() *int64 { return &l.Ring[len(l.Ring)-1] }
+func (l *Log) base() *int64 { return &l.Ring()[l.words-1] }
 
 // at is where the i-th oldest entry stands.
 func (l *Log) at(i uint32) uint32 {
@@ -94,24 +108,33 @@ func (l *Log) at(i uint32) uint32 {
 }
 
 func (l *Log) stamp(i uint32) int64 {
-	switch {
-	case i == 0:
+	switch i {
+	case 0:
 		return l.First
-	case i == l.Len-1:
+	case l.Len - 1:
 		return l.Last
-	case l.Pairs:
-		return l.Ring[2*l.at(i)]
 	}
-	return l.Ring[l.at(i)]
+	return l.inner(i)
+}
+
+// inner is the stamp of an entry that is neither the oldest nor the newest.
+func (l *Log) inner(i uint32) int64 {
+	i = l.at(i)
+	if l.Pairs {
+		i *= 2
+	}
+	return l.Ring()[i]
 }
 
 // total is how many units the i+1 oldest entries hold together.
 func (l *Log) total(i uint32) int64 {
 	if l.Pairs {
-		return l.Ring[2*l.at(i)+1] - *l.base()
+		return l.totalOfPairs(i)
 	}
 	return int64(i) + 1
 }
+
+func (l *Log) totalOfPairs(i uint32) int64 { return l.Ring()[2*l.at(i)+1] - *l.base() }
 
 // Newest is the newest stamp, or 0 when nothing is counted.
 func (l *Log) Newest() int64 {
@@ -121,18 +144,29 @@ func (l *Log) Newest() int64 {
 	return l.Last
 }
 
-// expired is how many entries are at cutoff or before. Mostly few are: the
-// search begins at the old end, in steps that double.
+// expired is how many entries are at cutoff or before.
 func (l *Log) expired(cutoff int64) uint32 {
-	if l.Len == 0 || l.Last <= cutoff {
+	switch {
+	case l.Last <= cutoff:
 		return l.Len
+	case l.First > cutoff:
+		return 0
 	}
-	low, high := uint32(0), uint32(0)
+	return l.someExpired(cutoff)
+}
+
+// someExpired is expired where some are and some are not. Mostly few are: the
+// search begins at the old end, in steps that double.
+func (l *Log) someExpired(cutoff int64) uint32 {
+	switch {
+	case l.Len == 0:
+		return 0
+	case l.stamp(1) > cutoff:
+		return 1
+	}
+	low, high := uint32(2), uint32(3)
 	for ; high < l.Len && l.stamp(high) <= cutoff; high = 2*high + 1 {
 		low = high + 1
-	}
-	if low >= high {
-		return low
 	}
 	return search(low, min(high, l.Len), func(i uint32) bool { return l.stamp(i) > cutoff })
 }
@@ -140,38 +174,38 @@ func (l *Log) expired(cutoff int64) uint32 {
 // Expire drops what is counted at cutoff or before: now - W for a window W.
 // Only a clock that never steps back may drop without a push.
 func (l *Log) Expire(cutoff int64) {
-	drop := l.expired(cutoff)
-	switch {
-	case drop == 0:
+	expired := l.expired(cutoff)
+	switch expired {
+	case 0:
 		return
-	case drop == l.Len:
+	case l.Len:
 		l.Head, l.Len, l.Pairs = 0, 0, false
 		return
 	}
 	if l.Pairs {
-		*l.base() += l.total(drop - 1)
+		*l.base() += l.total(expired - 1)
 	}
-	l.First = l.stamp(drop)
-	l.Head = l.at(drop)
-	l.Len -= drop
+	l.First = l.stamp(expired)
+	l.Head = l.at(expired)
+	l.Len -= expired
 }
 
 // Facts tells what a decision on cost at now needs to know.
 func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
-	first := l.expired(now - limit.W)
-	if first == l.Len {
+	expired := l.expired(now - limit.W)
+	if expired == l.Len {
 		return LogFacts{}
 	}
 	var gone int64
-	if first > 0 {
-		gone = l.total(first - 1)
+	if expired > 0 {
+		gone = l.total(expired - 1)
 	}
-	f := LogFacts{Units: l.total(l.Len-1) - gone, Oldest: l.stamp(first)}
+	f := LogFacts{Units: l.total(l.Len-1) - gone, Oldest: l.stamp(expired)}
 	if k := limit.Excess(f.Units, cost); k > 0 && cost <= limit.N {
 		// Every entry holds at least a unit, so the k-th unit is at most k entries in.
-		last := first + uint32(min(k, int64(l.Len-first))) - 1
+		last := expired + uint32(min(k, int64(l.Len-expired))) - 1
 		if l.Pairs {
-			last = search(first, last, func(i uint32) bool { return l.total(i)-gone >= k })
+			last = search(expired, last, func(i uint32) bool { return l.total(i)-gone >= k })
 		}
 		f.Leaver = l.stamp(last)
 	}
@@ -190,42 +224,50 @@ func search(lo, hi uint32, f func(uint32) bool) uint32 {
 	return lo
 }
 
-// Grown is how many words the ring must have for Push(_, cost). It is
-// len(Ring) when the ring has room already.
-func (l *Log) Grown(cost int64) int {
-	pairs := l.Pairs || cost != 1
-	if l.Len < room(len(l.Ring), pairs) || l.Len == 0 && !pairs {
-		return len(l.Ring)
+// Fits says whether there is room for Push(_, cost).
+func (l *Log) Fits(cost int64) bool {
+	if cost != 1 && !l.Pairs {
+		return false
 	}
-	return words(l.Len, pairs)
+	return l.Len < l.room() || l.Len == 0 && !l.Pairs
 }
 
-// Push counts cost units at stamp, which is not before Newest. The ring grows
-// as Grown says. Expire first.
+// Grown is how many words the ring must have for a Push(_, cost) that does not
+// fit.
+func (l *Log) Grown(cost int64) int {
+	if cost == 1 || l.Pairs {
+		return words(l.Len, l.Pairs)
+	}
+	return max(words(l.Len, true), l.Words())
+}
+
+// Push counts cost units at stamp, which is not before Newest. If they do not
+// fit, the ring grows as Grown says. Expire first.
 func (l *Log) Push(stamp, cost int64) {
-	if words := l.Grown(cost); words > len(l.Ring) || cost != 1 && !l.Pairs {
-		l.move(words, l.Pairs || cost != 1)
+	if !l.Fits(cost) {
+		l.move(l.Grown(cost), l.Pairs || cost != 1)
 	}
-	var before int64
-	if l.Pairs && l.Len > 0 {
-		before = l.total(l.Len - 1)
-	}
+	l.Last = stamp
 	if l.Len++; l.Len == 1 {
 		l.First = stamp
 	}
-	l.Last = stamp
-	switch i := l.at(l.Len - 1); {
+	i := l.at(l.Len - 1)
+	switch {
 	case l.Pairs:
-		l.Ring[2*i], l.Ring[2*i+1] = stamp, *l.base()+before+cost
-	case len(l.Ring) > 0:
-		l.Ring[i] = stamp
+		total := *l.base() + cost
+		if l.Len > 1 {
+			total += l.total(l.Len - 2)
+		}
+		l.Ring()[2*i], l.Ring()[2*i+1] = stamp, total
+	case l.words > 0:
+		l.Ring()[i] = stamp
 	}
 }
 
 // Shrink gives memory back when more than three quarters of a ring are empty.
 func (l *Log) Shrink() {
 	const small = 8 // words that are not worth an allocation
-	if len(l.Ring) > small && l.Len < l.room()/4 {
+	if l.words > small && l.Len < l.room()/4 {
 		l.move(words(l.Len, l.Pairs), l.Pairs)
 	}
 }
@@ -234,14 +276,19 @@ func (l *Log) Shrink() {
 func (l *Log) move(words int, pairs bool) {
 	ring := slices.Grow([]int64(nil), words)
 	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
-	for i := range l.Len {
-		if pairs {
+	switch {
+	case pairs:
+		for i := range l.Len {
 			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
-		} else {
-			ring[i] = l.stamp(i)
 		}
+	case l.words == 0:
+		ring[0] = l.First
+	default:
+		old := l.Ring()
+		n := copy(ring[:l.Len], old[l.Head:])
+		copy(ring[n:l.Len], old)
 	}
-	l.Ring, l.Head, l.Pairs = ring, 0, pairs
+	l.ring, l.words, l.Head, l.Pairs = unsafe.SliceData(ring), uint32(len(ring)), 0, pairs
 	if pairs {
 		*l.base() = 0
 	}

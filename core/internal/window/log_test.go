@@ -65,17 +65,17 @@ func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
 // audit holds what stands beside the ring against what stands in it.
 func (l *Log) audit(t *testing.T) {
 	t.Helper()
-	if l.Len == 0 || l.Len == 1 && len(l.Ring) == 0 && !l.Pairs {
+	if l.Len == 0 || l.Len == 1 && l.Words() == 0 && !l.Pairs {
 		return
 	}
 	if l.Len > l.room() {
-		t.Fatalf("%d entries in a ring of %d words", l.Len, len(l.Ring))
+		t.Fatalf("%d entries in a ring of %d words", l.Len, l.Words())
 	}
 	words := uint32(1)
 	if l.Pairs {
 		words = 2
 	}
-	if first, last := l.Ring[words*l.at(0)], l.Ring[words*l.at(l.Len-1)]; first != l.First || last != l.Last {
+	if first, last := l.Ring()[words*l.at(0)], l.Ring()[words*l.at(l.Len-1)]; first != l.First || last != l.Last {
 		t.Fatalf("from %d to %d in the ring, from %d to %d beside it", first, last, l.First, l.Last)
 	}
 }
@@ -195,12 +195,12 @@ func TestLogMemory(t *testing.T) {
 	for i := range int64(10_000) {
 		log.Push(i, 1)
 	}
-	if words := len(log.Ring); words > 13_000 {
+	if words := log.Words(); words > 13_000 {
 		t.Errorf("10,000 entries take %d words", words)
 	}
 	log.Expire(9_990)
 	log.Shrink()
-	if words := len(log.Ring); words > 20 || log.Len != 9 || log.Newest() != 9_999 {
+	if words := log.Words(); words > 20 || log.Len != 9 || log.Newest() != 9_999 {
 		t.Errorf("after shrinking: %d words, %d entries, newest %d", words, log.Len, log.Newest())
 	}
 }
