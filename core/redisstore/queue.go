@@ -82,6 +82,14 @@ func (c *call) answer(d core.Decision, err error) {
 	}
 }
 
+// expire answers that it has taken too long.
+func (c *call) expire() {
+	if c.settled.CompareAndSwap(false, true) {
+		c.late, c.decision, c.err = true, core.Decision{}, errLate
+		c.done <- struct{}{}
+	}
+}
+
 // decide waits for the decision on one request, until ctx ends or the deadline
 // has passed; the zero time is none. args are the script's call for it, where it
 // has one of its own.
@@ -158,9 +166,8 @@ func (q *queue) expire() {
 				if q.lateAt.IsZero() || c.deadline.Before(q.lateAt) {
 					q.lateAt = c.deadline
 				}
-			case c.settled.CompareAndSwap(false, true):
-				c.late, c.decision, c.err = true, core.Decision{}, errLate
-				c.done <- struct{}{}
+			default:
+				c.expire()
 			}
 		}
 	}
@@ -191,6 +198,11 @@ func (q *queue) work() {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for _, c := range w.batch { // if it was stuck: nobody was more patient than it
+		if !c.deadline.IsZero() {
+			c.expire()
+		}
+	}
 	q.running = slices.DeleteFunc(q.running, func(other *worker) bool { return other == w })
 }
 

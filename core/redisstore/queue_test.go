@@ -192,6 +192,31 @@ func TestQueueExpires(t *testing.T) {
 	})
 }
 
+// TestQueueStuck: when a stuck worker ends, nobody waits for it any more, though
+// the timer has not come to look yet.
+func TestQueueStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		start := time.Now()
+		q.init(func(batch []*call) bool {
+			time.Sleep(time.Until(start.Add(time.Second + latePause/2)))
+			q.replace()
+			return false
+		})
+		var group sync.WaitGroup
+		for _, more := range []time.Duration{0, latePause / 4} { // the first makes the timer pause
+			group.Go(func() {
+				_, err := q.decide(context.Background(), start.Add(time.Second+more), nil, "", 1, true, nil)
+				if took := time.Since(start); !errors.Is(err, core.ErrTimeout) || took < time.Second+more || took > time.Second+latePause {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		}
+		group.Wait()
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
 // TestQueueSplit: a batch that has not run is run a request at a time.
 func TestQueueSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
