@@ -181,12 +181,20 @@ type Request struct {
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	if err := r.check(ctx); err != nil {
 		d.Err = err
-	} else if l.waits || l.fallback != nil {
+	} else if l.fallback != nil || l.waits && l.bounded == nil {
 		d = l.decide(ctx, r)
-	} else if d, err = l.counts.Take(ctx, r.Key, r.Cost, !r.Peek); err != nil {
-		d = l.onStoreError(ctx, ctx, r, err)
 	} else {
-		d.Err = nil
+		// Here, since a Decision is large enough for each copy to be noticed.
+		if l.bounded != nil {
+			d, err = l.bounded.TakeWithin(ctx, l.first, r.Key, r.Cost, !r.Peek)
+		} else {
+			d, err = l.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
+		}
+		if err != nil {
+			d = l.onStoreError(ctx, ctx, r, err)
+		} else {
+			d.Err = nil
+		}
 	}
 	if l.config.Observer != nil {
 		l.config.Observer.Observe(ctx, Event{Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d})

@@ -11,6 +11,7 @@ import (
 // counts is a rule bound to its store.
 type counts struct {
 	store    *Store
+	id       uint64 // in the store
 	rule     core.Rule
 	script   script
 	batches  *batches // nil where each request must be sent by itself
@@ -61,28 +62,25 @@ func (c *counts) keys(dst []any, client string) []any {
 }
 
 // Take implements [core.Counts].
-func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	if d, ok := c.find(key, cost); ok {
+func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (d core.Decision, err error) {
+	if c.find(key, cost, &d) {
 		return d, nil
 	}
 	return c.take(ctx, time.Time{}, key, cost, charge)
 }
 
 // TakeWithin implements [core.Bounded].
-func (c *counts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (core.Decision, error) {
-	if d, ok := c.find(key, cost); ok {
+func (c *counts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (d core.Decision, err error) {
+	if c.find(key, cost, &d) {
 		return d, nil
 	}
 	now := time.Now()
 	return c.decide(ctx, now, now.Add(timeout), key, cost, charge)
 }
 
-// find returns a refusal that stands.
-func (c *counts) find(key string, cost int64) (core.Decision, bool) {
-	if cost == 0 {
-		return core.Decision{}, false
-	}
-	return c.store.denials.find(c, key, cost)
+// find sets d to a refusal that stands, if there is one.
+func (c *counts) find(key string, cost int64, d *core.Decision) bool {
+	return cost != 0 && c.store.denials.find(c, key, cost, d)
 }
 
 // take asks, and remembers a refusal. It waits until ctx ends or the deadline

@@ -13,18 +13,24 @@ func refusal(after time.Duration) core.Decision {
 	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
 }
 
+// found is find with its result returned.
+func (d *denials) found(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
+	ok = d.find(c, client, cost, &answer)
+	return answer, ok
+}
+
 // TestDenialsOnAClock: a refusal is remembered from before the question until
 // it may end, and asked about once a second by one caller.
 func TestDenialsOnAClock(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		d := newDenials()
+		d, rule := newDenials(), &counts{id: 1}
 		sent := time.Now()
 		time.Sleep(300 * ms) // the answer is slow
-		d.note(nil, "k", 1, sent, refusal(2500*ms))
+		d.note(rule, "k", 1, sent, refusal(2500*ms))
 		remembered := func(want bool) (answer core.Decision) {
 			t.Helper()
-			answer, ok := d.find(nil, "k", 1)
+			answer, ok := d.found(rule, "k", 1)
 			if ok != want {
 				t.Errorf("%v after it was asked: remembered %v, want %v", time.Since(sent), ok, want)
 			}
@@ -34,10 +40,10 @@ func TestDenialsOnAClock(t *testing.T) {
 		if answer := remembered(true); answer != (core.Decision{Limit: core.PerHour(1), ResetAfter: 2300 * ms, RetryAfter: 2300 * ms, At: time.Unix(1_790_000_000, 200e6)}) {
 			t.Errorf("200 ms after the answer: %+v", answer)
 		}
-		if _, ok := d.find(nil, "k", 2); ok {
+		if _, ok := d.found(rule, "k", 2); ok {
 			t.Error("another cost")
 		}
-		if _, ok := d.find(new(counts), "k", 1); ok {
+		if _, ok := d.found(&counts{id: 2}, "k", 1); ok {
 			t.Error("another rule")
 		}
 		time.Sleep(500*ms - 1)
@@ -58,25 +64,25 @@ func TestDenialsOnAClock(t *testing.T) {
 		sent = time.Now()
 		time.Sleep(ms)
 		d.forget("k")
-		d.note(nil, "k", 1, sent, refusal(time.Hour))
+		d.note(rule, "k", 1, sent, refusal(time.Hour))
 		remembered(false)
 		time.Sleep(ms)
-		d.note(nil, "k", 1, time.Now(), refusal(time.Hour))
+		d.note(rule, "k", 1, time.Now(), refusal(time.Hour))
 		remembered(true)
 		// Of a counter, what ends first: its fixed window or the refusal.
 		for _, c := range []struct{ reset, retry time.Duration }{{40 * ms, 70 * ms}, {70 * ms, 40 * ms}} {
-			d.note(nil, "counter", 1, time.Now(), core.Decision{Limit: core.PerHour(1).Using(core.SlidingCounter), ResetAfter: c.reset, RetryAfter: c.retry})
+			d.note(rule, "counter", 1, time.Now(), core.Decision{Limit: core.PerHour(1).Using(core.SlidingCounter), ResetAfter: c.reset, RetryAfter: c.retry})
 			time.Sleep(40*ms - 1)
-			if answer, ok := d.find(nil, "counter", 1); !ok || answer.ResetAfter <= 0 || answer.RetryAfter <= 0 {
+			if answer, ok := d.found(rule, "counter", 1); !ok || answer.ResetAfter <= 0 || answer.RetryAfter <= 0 {
 				t.Errorf("%+v, remembered %v", answer, ok)
 			}
 			time.Sleep(time.Nanosecond)
-			if answer, ok := d.find(nil, "counter", 1); ok {
+			if answer, ok := d.found(rule, "counter", 1); ok {
 				t.Errorf("%+v is still remembered", answer)
 			}
 		}
 		// An admission ends it.
-		d.note(nil, "k", 1, time.Now(), core.Decision{Allowed: true})
+		d.note(rule, "k", 1, time.Now(), core.Decision{Allowed: true})
 		remembered(false)
 	})
 }
@@ -84,11 +90,11 @@ func TestDenialsOnAClock(t *testing.T) {
 // TestDenialsBounded: a flood of clients that are all refused does not grow what
 // is remembered, and the newest is.
 func TestDenialsBounded(t *testing.T) {
-	d := newDenials()
+	d, rule := newDenials(), &counts{id: 1}
 	for i := range 3 * denialShards * denialsInShard {
 		client := fmt.Sprint(i)
-		d.note(nil, client, 1, time.Now(), refusal(time.Hour))
-		if _, ok := d.find(nil, client, 1); !ok {
+		d.note(rule, client, 1, time.Now(), refusal(time.Hour))
+		if _, ok := d.found(rule, client, 1); !ok {
 			t.Fatalf("%s is not remembered", client)
 		}
 	}

@@ -33,24 +33,32 @@ const (
 
 type denialShard struct {
 	mu    sync.Mutex
-	of    map[denied]*denial
-	any   atomic.Bool   // whether there are any, kept beside: mostly there are none
-	reset time.Duration // when: what was asked before is not believed any more
+	of    map[uint64]*denial // by denied.key; of two that meet there, the newer
+	any   atomic.Bool        // whether there are any, kept beside: mostly there are none
+	reset time.Duration      // when: what was asked before is not believed any more
 }
 
 func (s *denialShard) drop(who denied) {
-	delete(s.of, who)
-	s.any.Store(len(s.of) > 0)
+	if e := s.of[who.key()]; e != nil && e.denied == who {
+		delete(s.of, who.key())
+		s.any.Store(len(s.of) > 0)
+	}
 }
 
 // denied is who was refused what: the client by its hash.
 type denied struct {
-	client [2]uint64
-	counts *counts
-	cost   int64
+	low, high uint64
+	counts    *counts
+	cost      int64
+}
+
+// key spreads as well as the client's hash does.
+func (w *denied) key() uint64 {
+	return w.low ^ (w.counts.id<<32+uint64(w.cost))*0x9e3779b97f4a7c15
 }
 
 type denial struct {
+	denied
 	decision core.Decision
 	received time.Duration // when the decision came
 	until    time.Duration // when it may end
@@ -60,7 +68,7 @@ type denial struct {
 func newDenials() *denials {
 	d := &denials{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now()}
 	for i := range d.shards {
-		d.shards[i].of = map[denied]*denial{}
+		d.shards[i].of = map[uint64]*denial{}
 		d.shards[i].reset = -1
 	}
 	return d
@@ -73,40 +81,41 @@ func (d *denials) shard(client string) (*denialShard, uint64) {
 }
 
 func (d *denials) who(hash uint64, c *counts, client string, cost int64) denied {
-	return denied{[2]uint64{hash, maphash.String(d.seed[1], client)}, c, cost}
+	return denied{hash, maphash.String(d.seed[1], client), c, cost}
 }
 
-// find returns the refusal that stands, as of now.
-func (d *denials) find(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
+// find sets answer to the refusal that stands, as of now, if there is one.
+func (d *denials) find(c *counts, client string, cost int64, answer *core.Decision) bool {
 	shard, hash := d.shard(client)
 	if !shard.any.Load() {
-		return answer, false
+		return false
 	}
 	who := d.who(hash, c, client, cost)
 	now := time.Since(d.start)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	e := shard.of[who]
+	e := shard.of[who.key()]
 	switch {
-	case e == nil:
-		return answer, false
+	case e == nil || e.denied != who:
+		return false
 	case now >= e.until:
 		shard.drop(who)
-		return answer, false
+		return false
 	case now >= e.check:
 		e.check = now + denialCheck
-		return answer, false // this one asks
+		return false // this one asks
 	}
 	// By the store's clock it is at least this much later than then. The answer
 	// may have come while this waited for the lock.
 	later := max(0, now-e.received).Truncate(time.Microsecond)
-	answer = e.decision
-	answer.At = answer.At.Add(later)
-	answer.ResetAfter -= later
+	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
+	answer.At = e.decision.At.Add(later)
+	answer.ResetAfter = e.decision.ResetAfter - later
+	answer.RetryAfter = e.decision.RetryAfter
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}
-	return answer, true
+	return true
 }
 
 // note remembers what was answered to a question sent at the given time.
@@ -125,13 +134,14 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 		shard.drop(who)
 		return
 	}
-	if _, known := shard.of[who]; !known && len(shard.of) >= denialsInShard {
+	if _, known := shard.of[who.key()]; !known && len(shard.of) >= denialsInShard {
 		for other := range shard.of { // any: it costs that client one command
 			delete(shard.of, other)
 			break
 		}
 	}
-	shard.of[who] = &denial{
+	shard.of[who.key()] = &denial{
+		denied:   who,
 		decision: answer,
 		received: now,
 		until:    asked + min(answer.ResetAfter, answer.RetryAfter),

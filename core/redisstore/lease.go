@@ -148,7 +148,7 @@ type leased struct {
 
 // asker decides by asking Redis; it is a *counts.
 type asker interface {
-	find(client string, cost int64) (core.Decision, bool)
+	find(client string, cost int64, d *core.Decision) bool
 	take(ctx context.Context, deadline time.Time, client string, cost int64, charge bool) (core.Decision, error)
 	Reset(ctx context.Context, client string) error
 }
@@ -202,7 +202,8 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 	if d, ok := l.spend(shard, who, cost, charge); ok {
 		return d, nil
 	}
-	if d, ok := l.find(client, cost); ok {
+	var d core.Decision
+	if l.find(client, cost, &d) {
 		return d, nil
 	}
 	var deadline time.Time

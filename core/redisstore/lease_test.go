@@ -129,7 +129,7 @@ func (k link) take(ctx context.Context, deadline time.Time, _ string, cost int64
 	return k.call(ctx, cost, charge, 0)
 }
 
-func (link) find(string, int64) (core.Decision, bool) { return core.Decision{}, false }
+func (link) find(string, int64, *core.Decision) bool { return false }
 
 func (k link) Reset(context.Context, string) error { return nil }
 

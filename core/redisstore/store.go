@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,6 +28,7 @@ type Store struct {
 	leases  *leases // nil without WithLease
 	prefix  string
 	mu      sync.Mutex
+	bound   atomic.Uint64         // rules
 	batches map[string]*batches   // by script; on a single server
 	owned   redis.UniversalClient // closed by Close; nil if the client is the user's
 	err     error                 // of a constructor; Bind returns it
@@ -125,7 +127,7 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	if len(rule.Limits) > maxLimits {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; spread them over several rules", len(rule.Limits), maxLimits)
 	}
-	c := &counts{store: s, rule: rule, script: newScript(decideSource(rule.Limits)), args: limitArgs(rule.Limits)}
+	c := &counts{store: s, id: s.bound.Add(1), rule: rule, script: newScript(decideSource(rule.Limits)), args: limitArgs(rule.Limits)}
 	for _, l := range rule.Limits {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
