@@ -4,7 +4,7 @@
 // measured, how, and what cannot be compared. The benchmarks of this package
 // are the same contestants one at a time:
 //
-//	go run ./cmd/compare           # the table, about five minutes
+//	go run ./cmd/compare           # the table, five to nine minutes
 //	go test -bench . -benchtime 1x # everything once, a minute
 //
 // It is a module of its own, so that nothing that it needs becomes a dependency
