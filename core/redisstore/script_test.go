@@ -65,10 +65,14 @@ func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts
 	return c.(*counts)
 }
 
-// servers runs a test on a real server and on miniredis.
+// servers runs a test on a real server and on miniredis, at the same time.
 func servers(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
-	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client(t)) })
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, redistest.Start(t).Client(t))
+	})
 	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
 		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 		t.Cleanup(func() { rdb.Close() })
 		test(t, rdb)
