@@ -481,22 +481,17 @@ func TestScriptSameLimits(t *testing.T) {
 						args = append(args, r.cost)
 					}
 				}
-				reply, err := rdb.Eval(ctx, few.script.source, keys, args...).Text()
-				if err != nil {
-					t.Fatal(err)
-				}
-				now, reply, err := readTime(reply)
-				if err != nil {
-					t.Fatal(err)
-				}
+				now, reply := timed(t, rdb.Eval(ctx, few.script.source, keys, args...))
 				for i, r := range requests {
 					cost := int64(1)
 					if r.cost != "" {
+						var err error
 						if cost, err = strconv.ParseInt(r.cost, 10, 64); err != nil {
 							t.Fatal(err)
 						}
 					}
 					var d core.Decision
+					var err error
 					if d, reply, err = r.c.read(reply, now, max(cost, -cost), cost > 0); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
 						t.Errorf("%v, %v, request %d: %+v, %v, want %+v", a, longer, i, d, err, r)
 					}
@@ -508,6 +503,19 @@ func TestScriptSameLimits(t *testing.T) {
 			}
 		}
 	})
+}
+
+// timed is a script's reply: the time that it begins with, and the rest.
+func timed(t *testing.T, cmd *redis.Cmd) (now int64, rest string) {
+	t.Helper()
+	reply, err := cmd.Text()
+	if err == nil {
+		now, rest, err = readTime(reply)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now, rest
 }
 
 // TestBatchCommand: whatever is decided together, the script is told of each
@@ -532,16 +540,10 @@ func TestBatchCommand(t *testing.T) {
 				}
 			}
 			_, args := rules[0].batches.command(batch)
-			reply, err := rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...).Text()
-			if err != nil {
-				t.Fatal(err)
-			}
-			now, reply, err := readTime(reply)
-			if err != nil {
-				t.Fatal(err)
-			}
+			now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...))
 			for i, c := range batch {
 				var d core.Decision
+				var err error
 				d, reply, err = c.counts.read(reply, now, c.cost, c.charge)
 				if want := c.counts.rule.Limits[0].Requests - c.cost; err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want {
 					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", window, i, c.cost, c.charge, d, err)
