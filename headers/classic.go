@@ -56,46 +56,70 @@ func (f ClassicFormat) Names() []string {
 	return names
 }
 
-// classicValues is what one response needs, in one allocation of 80 bytes. The
-// text is Remaining and Reset: 13 and 10 digits at most with the largest limit
-// and a Unix time. Longer ones, of a store that is no good, get an allocation
-// of their own.
-type classicValues struct {
-	values [3]string
-	text   [32]byte
-}
-
 // Prepare implements [Format]. Its error names a field that is no HTTP token,
 // or that stands twice.
 func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
+	w, err := f.Writer(limits)
+	if err != nil {
+		return nil, err
+	}
+	return func(h http.Header, d core.Decision) { w.Write(h, &d, new(ClassicMemory)) }, nil
+}
+
+// ClassicWriter sets the fields of a [ClassicFormat] in memory that its caller
+// has: for those who allocate for a response anyway, as package nethttp does to
+// refuse. It is safe for concurrent use.
+type ClassicWriter struct {
+	format ClassicFormat
+
+	// The digits of Limit depend on Requests alone. Those of a fallback's
+	// share are not among them.
+	requests []int64
+	digits   []string
+}
+
+// ClassicMemory is what the values of one response's fields take, 80 bytes: the
+// header keeps it, so each response needs its own.
+type ClassicMemory struct {
+	values [3]string
+
+	// Remaining and Reset: 13 and 10 digits at most with the largest limit and
+	// a Unix time. Longer ones, of a store that is no good, get an allocation
+	// of their own.
+	text [32]byte
+}
+
+// Writer is [ClassicFormat.Prepare] for a caller who has the memory.
+func (f ClassicFormat) Writer(limits []core.Limit) (*ClassicWriter, error) {
 	if err := checkNames(f.Names()); err != nil {
 		return nil, err
 	}
-	// The digits of Limit depend on Requests alone. Those of a fallback's
-	// share are not among them.
-	requests, digits := make([]int64, len(limits)), make([]string, len(limits))
-	for i, l := range limits {
-		requests[i], digits[i] = l.Requests, strconv.FormatInt(l.Requests, 10)
+	w := &ClassicWriter{format: f}
+	for _, l := range limits {
+		w.requests, w.digits = append(w.requests, l.Requests), append(w.digits, strconv.FormatInt(l.Requests, 10))
 	}
-	return func(h http.Header, d core.Decision) {
-		v := new(classicValues)
-		if i := slices.Index(requests, d.Limit.Requests); i >= 0 {
-			v.values[0] = digits[i]
-		} else {
-			v.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
-		}
-		v.values[1] = decimal.String(v.text[:20], d.Remaining)
-		v.values[2] = decimal.String(v.text[20:], f.resetOf(&d))
-		h[f.limit] = v.values[0:1:1]
-		h[f.remaining] = v.values[1:2:2]
-		h[f.reset] = v.values[2:3:3]
-		if f.window == "" {
-			return
-		}
-		if seconds, ok := wholeSeconds(d.Limit.Window); ok {
-			h[f.window] = []string{strconv.FormatInt(seconds, 10)}
-		}
-	}, nil
+	return w, nil
+}
+
+// Write sets the fields in h for d, whose Limit must be known.
+func (w *ClassicWriter) Write(h http.Header, d *core.Decision, m *ClassicMemory) {
+	f := &w.format
+	if i := slices.Index(w.requests, d.Limit.Requests); i >= 0 {
+		m.values[0] = w.digits[i]
+	} else {
+		m.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
+	}
+	m.values[1] = decimal.String(m.text[:20], d.Remaining)
+	m.values[2] = decimal.String(m.text[20:], f.resetOf(d))
+	h[f.limit] = m.values[0:1:1]
+	h[f.remaining] = m.values[1:2:2]
+	h[f.reset] = m.values[2:3:3]
+	if f.window == "" {
+		return
+	}
+	if seconds, ok := wholeSeconds(d.Limit.Window); ok {
+		h[f.window] = []string{strconv.FormatInt(seconds, 10)}
+	}
 }
 
 func (f *ClassicFormat) resetOf(d *core.Decision) int64 {

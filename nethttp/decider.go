@@ -16,7 +16,8 @@ import (
 type Decider struct {
 	limiter *core.Limiter
 	config
-	write []func(http.Header, core.Decision) // one per format
+	classic *headers.ClassicWriter             // of the first format that is Classic, or a variant
+	write   []func(http.Header, core.Decision) // one for each of the others
 }
 
 // NewDecider returns a Decider for limiter. An error says which argument is
@@ -41,8 +42,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 	d := &Decider{limiter: limiter, config: c}
 	written := map[string]bool{}
 	for _, f := range c.formats {
-		write, err := f.Prepare(limiter.Limits())
-		if err != nil {
+		if err := d.prepare(f); err != nil {
 			return nil, err
 		}
 		for _, name := range f.Names() {
@@ -51,12 +51,23 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 			}
 			written[name] = true
 		}
-		d.write = append(d.write, write)
 	}
 	for _, f := range c.formats {
 		register(f)
 	}
 	return d, nil
+}
+
+// prepare makes d write the fields of f.
+func (g *Decider) prepare(f headers.Format) (err error) {
+	limits := g.limiter.Limits()
+	if classic, ok := f.(headers.ClassicFormat); ok && g.classic == nil {
+		g.classic, err = classic.Writer(limits)
+		return err
+	}
+	write, err := f.Prepare(limits)
+	g.write = append(g.write, write)
+	return err
 }
 
 // Decide does all that a guard does but write the refusal: it skips or finds
@@ -72,10 +83,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 // describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey,
 // or wraps the key function's own error. It is for logs, not for clients.
 func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) (d core.Decision) {
-	if g.decide(w, r, label, key, &d); !d.Allowed {
-		f := refusalOf(&d)
-		f.announce(w.Header())
-	}
+	g.decide(w, r, label, key, &d)
 	return d
 }
 
@@ -84,25 +92,22 @@ func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, k
 // and nothing may be added.
 func (g *Decider) Admit(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) bool {
 	var d core.Decision
-	g.decide(w, r, label, key, &d)
-	if d.Allowed {
-		return true
-	}
-	f := refusalOf(&d)
-	f.announce(w.Header())
-	if g.refuse != nil {
+	f := g.decide(w, r, label, key, &d)
+	switch {
+	case d.Allowed:
+	case g.refuse != nil:
 		g.refuse(w, r, d)
-	} else {
+	default:
 		f.respond(w, r, d.Limit.Name)
 	}
-	return false
+	return d.Allowed
 }
 
-// decide is Decide without Retry-After and Cache-Control.
-func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision) {
+// decide is Decide. It returns what it began of a refusal, if d is one.
+func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision) (f refusal) {
 	if g.skips(r) {
 		d.Allowed = true
-		return
+		return f
 	}
 	if name, err := key(); err != nil || name == "" {
 		d.Err = noName(r, err)
@@ -113,9 +118,14 @@ func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, k
 		}
 		*d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
 	}
-	if d.Limit.Requests > 0 {
-		g.setLimitFields(w.Header(), d)
+	if d.Allowed {
+		g.setLimitFields(w.Header(), d, nil)
+		return f
 	}
+	f = refusalOf(d)
+	g.setLimitFields(w.Header(), d, &f.limit)
+	f.announce(w.Header())
+	return f
 }
 
 // noName is the error of a decision on a request without a key, where the key

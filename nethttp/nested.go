@@ -39,14 +39,21 @@ func register(f headers.Format) {
 	known.formats.Store(&formats)
 }
 
-// setLimitFields writes the fields of d, and removes those of an outer guard, unless
-// the outer limit is the tighter one.
-func (g *Decider) setLimitFields(h http.Header, d *core.Decision) {
-	if len(g.write) == 0 && d.Allowed {
+// setLimitFields writes the fields of d, if its limit is known, and removes those
+// of an outer guard, unless the outer limit is the tighter one. The memory is for
+// a Classic format's; without one it gets its own.
+func (g *Decider) setLimitFields(h http.Header, d *core.Decision, memory *headers.ClassicMemory) {
+	if d.Limit.Requests == 0 || d.Allowed && g.classic == nil && len(g.write) == 0 {
 		return
 	}
 	if len(h) > 0 && !giveWay(h, d) {
 		return
+	}
+	if g.classic != nil {
+		if memory == nil {
+			memory = new(headers.ClassicMemory)
+		}
+		g.classic.Write(h, d, memory)
 	}
 	for _, write := range g.write {
 		write(h, *d)

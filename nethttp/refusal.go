@@ -94,9 +94,11 @@ type refusal struct {
 	*refusalValues
 }
 
-// refusalValues is one allocation of 80 bytes. The text is of the numbers: the
-// longest Retry-After has 10 digits.
+// refusalValues is one allocation of 160 bytes, with what the limit fields take.
+// The text is of the numbers: the longest Retry-After has 10 digits.
 type refusalValues struct {
+	limit headers.ClassicMemory
+
 	cacheControl, retryAfter, contentType, contentLength [1]string
 
 	text [16]byte
