@@ -35,10 +35,9 @@ const manyKeys = 100_000
 
 func scenes() []scene {
 	return []scene{
-		// The log is as long as a twentieth of a second at full speed makes it;
-		// one request expires for each that comes. In a tenth, a log that takes
-		// less than 100 ns would reach the largest limit that there is.
-		{"admitted, 1 key", 1, false, load{requests: unlimited, log: core.Per(core.MaxLogRequests, 50*time.Millisecond)}},
+		// The log is as long as a millisecond at full speed makes it, some thousands;
+		// one request expires for each that comes.
+		{"admitted, 1 key", 1, false, load{requests: unlimited, log: core.Per(core.MaxLogRequests, core.MinWindow)}},
 		{"admitted, 100,000 keys", manyKeys, false, load{requests: unlimited, log: core.Per(10_000, 2*time.Second)}},
 		{"refused, 1 key", 1, true, load{requests: 1}},
 		{"refused, 100,000 keys", manyKeys, true, load{requests: 1}},

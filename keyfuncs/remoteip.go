@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"unsafe"
 )
 
 // defaultIPv6Prefix is what one customer of a provider usually gets. Whoever
@@ -31,7 +32,7 @@ const defaultIPv6Prefix = 64
 func RemoteIP(r *http.Request) (string, error) {
 	s := r.RemoteAddr
 	if n := ipv4Len(s); n > 0 && (n == len(s) || s[n] == ':' && isPort(s[n+1:])) {
-		return "ip:" + s[:n], nil // mostly; and there is one way to write IPv4
+		return ipv4Key(s[:n]), nil // mostly; and there is one way to write IPv4
 	}
 	peer, ok := parseNode(s)
 	if !ok {
@@ -62,6 +63,15 @@ func ipv4Len(s string) int {
 		return 0
 	}
 	return i
+}
+
+// ipv4Key is "ip:" + s. That its room has one size saves an eighth of RemoteIP.
+func ipv4Key(s string) string {
+	const most = "ip:255.255.255.255"
+	b := new([len(most)]byte)
+	n := copy(b[:], most[:3])
+	n += copy(b[n:], s)
+	return unsafe.String(&b[0], n)
 }
 
 func noPeer(remoteAddr string) error {
