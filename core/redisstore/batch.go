@@ -45,7 +45,10 @@ func (b *batches) together(batch []*call) bool {
 	done(err)
 	if err != nil && len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		// A cluster, or a proxy to one, behind a client for a single server.
-		b.split(batch)
+		b.client.separate()
+		for _, c := range batch {
+			go c.alone()
+		}
 		return true
 	}
 	b.answer(batch, reply, err)

@@ -128,8 +128,9 @@ func TestBatchOneClient(t *testing.T) {
 	}
 }
 
-// TestBatchCrossSlot: where a server takes no keys of several slots, requests
-// go one by one, and none is lost.
+// TestBatchCrossSlot: where a server takes no keys of several slots, none of the
+// requests that came together is lost, and from then on each has a script of its
+// own, those that wait together one pipeline.
 func TestBatchCrossSlot(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	server := cluster.Servers[0]
@@ -147,11 +148,16 @@ func TestBatchCrossSlot(t *testing.T) {
 			requests = append(requests, func() core.Decision { return l.Allow(ctx, key) })
 		}
 	}
-	for range 2 {
+	for round := range 2 {
+		connections := func() uint32 { stats := rdb.PoolStats(); return stats.Hits + stats.Misses }
+		before := connections()
 		for _, d := range together(t, server, requests) {
 			if d.Err != nil || !d.Allowed {
 				t.Errorf("%+v", d)
 			}
+		}
+		if used := connections() - before; round == 1 && used > uint32(len(requests)/2) {
+			t.Errorf("%d requests took a connection %d times", len(requests), used)
 		}
 	}
 	if d := requests[0](); d.Remaining != 7 {

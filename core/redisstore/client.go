@@ -31,6 +31,7 @@ type client struct {
 	// milliseconds, made when first needed. They share one pool.
 	single *redis.Client
 	timed  [32]atomic.Pointer[redis.Client]
+	apart  atomic.Pointer[pipeline] // nil unless separate has been called
 
 	calls chan struct{} // a token for each call under way
 }
@@ -202,6 +203,7 @@ func (c *client) learn(ctx context.Context, key string, err error) {
 // processor is what all clients have in common.
 type processor interface {
 	Process(context.Context, redis.Cmder) error
+	Pipeline() redis.Pipeliner
 }
 
 // within is the client to use until ctx ends: its connection waits at least

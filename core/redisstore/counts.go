@@ -100,7 +100,7 @@ func (c *counts) decide(ctx context.Context, now, deadline time.Time, key string
 // ask has the script decide, together with what waits for the same server, if
 // that answers.
 func (c *counts) ask(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
-	if c.batches != nil && !c.batches.breaker.notClosed.Load() {
+	if c.batches != nil && c.store.client.apart.Load() == nil && !c.batches.breaker.notClosed.Load() {
 		return c.batches.decide(ctx, deadline, c, key, cost, charge, nil)
 	}
 	args := c.command(key, cost, charge)
@@ -114,6 +114,10 @@ func (c *counts) ask(ctx context.Context, deadline time.Time, key string, cost i
 func (c *counts) askAlone(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
 	return c.evalAlone(ctx, deadline, c.command(key, cost, charge), cost, charge)
 }
+
+// alone has the script decide a call by itself that was to be decided together
+// with others, and was not.
+func (c *call) alone() { c.answer(c.counts.askAlone(c.ctx, c.deadline, c.key, c.cost, c.charge)) }
 
 func (c *counts) evalAlone(ctx context.Context, deadline time.Time, args []any, cost int64, charge bool) (core.Decision, error) {
 	ctx, cancel := withDeadline(ctx, deadline)

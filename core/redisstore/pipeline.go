@@ -15,8 +15,14 @@ import (
 type pipeline struct {
 	queue
 	client  *client
-	master  *redis.Client
+	master  *redis.Client // nil if the client is for a single server
 	breaker *breaker
+}
+
+func newPipeline(c *client, master *redis.Client, breaker *breaker) *pipeline {
+	p := &pipeline{client: c, master: master, breaker: breaker}
+	p.init(p.together)
+	return p
 }
 
 // pipelines holds one for each master.
@@ -28,10 +34,19 @@ type pipelines struct {
 // maxPipelines bounds what is kept of masters that have gone.
 const maxPipelines = 256
 
-// pipeline is that of the master that holds key, or nil while that is not
-// known without waiting.
+// separate has a script sent for each request from now on: the client is for a
+// single server, and that takes keys of one slot only.
+func (c *client) separate() {
+	c.apart.CompareAndSwap(nil, newPipeline(c, nil, c.breakers.get("")))
+}
+
+// pipeline is that of the master that holds key, or nil where there is none, or
+// which one it is cannot be known without waiting.
 func (c *client) pipeline(ctx context.Context, key string) *pipeline {
-	if c.cluster == nil || !c.mapped.Load() {
+	if c.cluster == nil {
+		return c.apart.Load()
+	}
+	if !c.mapped.Load() {
 		return nil
 	}
 	master, err := c.cluster.MasterForKey(ctx, key)
@@ -50,8 +65,7 @@ func (c *client) pipeline(ctx context.Context, key string) *pipeline {
 		if c.pipelines.of == nil || len(c.pipelines.of) >= maxPipelines {
 			c.pipelines.of = map[*redis.Client]*pipeline{}
 		}
-		p = &pipeline{client: c, master: master, breaker: c.breakers.get(master.Options().Addr)}
-		p.init(p.together)
+		p = newPipeline(c, master, c.breakers.get(master.Options().Addr))
 		c.pipelines.of[master] = p
 	}
 	return p
@@ -70,7 +84,9 @@ func (p *pipeline) together(batch []*call) bool {
 	}
 	ctx := newPatience(batch, func() {
 		done(errLate)
-		p.client.cluster.ReloadState(context.Background()) // see learn; the call itself may go on for seconds
+		if p.client.cluster != nil {
+			p.client.cluster.ReloadState(context.Background()) // see learn; the call itself may go on for seconds
+		}
 		p.replace()
 	})
 	cmds := p.exec(ctx, batch)
@@ -83,7 +99,7 @@ func (p *pipeline) together(batch []*call) bool {
 		case err == nil:
 			c.answer(c.counts.readAlone(cmds[i].(onceString).Val(), c.cost, c.charge))
 		case notRun(err):
-			go func() { c.answer(c.counts.askAlone(c.ctx, c.deadline, c.key, c.cost, c.charge)) }()
+			go c.alone()
 		default:
 			if failure == nil && isFailure(err) {
 				failure = err
@@ -116,9 +132,13 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 		return nil
 	}
 	defer p.client.leave()
-	pipe := p.master.Pipeline()
+	var server processor = p.master
+	if p.master == nil {
+		server = p.client.within(ctx)
+	}
+	pipe := server.Pipeline()
 	_ = pipe.BatchProcess(ctx, cmds...) // queues them
-	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) && p.client.cluster != nil {
 		p.client.learn(ctx, batch[0].args[3].(string), err)
 	}
 	return cmds

@@ -22,8 +22,7 @@ type queue struct {
 
 	mu      sync.Mutex
 	waiting []*call
-	single  bool // batches are of one request
-	workers int  // at work, or idle
+	workers int // at work, or idle
 	idle    int
 	spare   int       // the fewest that were idle since retire last looked
 	wake    chan bool // one for each worker that is idle no more: whether there is work
@@ -218,9 +217,6 @@ func (q *queue) take(w *worker) bool {
 	w.batch = w.batch[:0]
 	for len(w.batch) == 0 && len(q.waiting) > 0 {
 		n := min(len(q.waiting), maxBatch)
-		if q.single {
-			n = 1
-		}
 		for _, c := range q.waiting[:n] {
 			if !c.settled.Load() {
 				w.batch = append(w.batch, c)
@@ -255,14 +251,6 @@ func (q *queue) retire() {
 
 // replace puts another worker in the place of one that is stuck.
 func (q *queue) replace() { go q.work() }
-
-// split takes back a batch that has not run. From now on each goes by itself.
-func (q *queue) split(batch []*call) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.single = true
-	q.waiting = slices.Insert(q.waiting, 0, batch...)
-}
 
 // patience is the context of what is done for a batch. It lasts as long as the
 // most patient of its callers and no shorter than a server may be expected to

@@ -217,45 +217,6 @@ func TestQueueStuck(t *testing.T) {
 	})
 }
 
-// TestQueueSplit: a batch that has not run is run a request at a time.
-func TestQueueSplit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var q queue
-		var mu sync.Mutex
-		var sizes []int
-		q.init(func(batch []*call) bool {
-			time.Sleep(time.Millisecond) // the others come meanwhile
-			mu.Lock()
-			sizes = append(sizes, len(batch))
-			mu.Unlock()
-			if len(batch) > 1 {
-				q.split(batch)
-				return true
-			}
-			return echo(batch)
-		})
-		var group sync.WaitGroup
-		for i := range maxWorkers + maxBatch + 5 {
-			group.Go(func() {
-				if d, err := q.decide(context.Background(), time.Time{}, nil, "", int64(i), true, nil); err != nil || d.Remaining != int64(i) {
-					t.Errorf("%d: %+v, %v", i, d, err)
-				}
-			})
-		}
-		group.Wait()
-		several := 0
-		for _, n := range sizes {
-			if n > 1 {
-				several++
-			}
-		}
-		if several == 0 || several > maxWorkers {
-			t.Errorf("batches of %v", sizes)
-		}
-		time.Sleep(3 * idleTime) // till the workers have ended
-	})
-}
-
 func TestPatience(t *testing.T) {
 	const most = 3 * core.DefaultTimeout
 	for name, test := range map[string]struct {
