@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,8 @@ func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*cor
 			l.Allow(ctx, k)
 		}
 	}
+	// They come in another order than that in which they stand in memory.
+	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	return l, keys
 }
 

@@ -14,6 +14,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -221,9 +222,20 @@ func (s *suite) costs() {
 		s.take("four more", l, key, 4, true, 0)
 		s.take("free of charge", l, key, 0, true, 0)
 		s.take("one more", l, key, 1, false, 0)
-		if d := l.AllowN(ctx, key, 1<<62); d.Allowed || d.RetryAfter != core.Never {
-			s.Fatalf("a huge cost: %+v", d)
+		// Sums with these overflow, also where more is counted than the limit.
+		for what, huge := range map[string]*core.Limiter{"a huge cost": l, "a huge cost above a lowered limit": s.limiter(core.PerDay(3).Using(a))} {
+			for _, cost := range []int64{math.MaxInt64, math.MaxInt64 - 10, 1 << 62, core.MaxCounterRequests + 1} {
+				for _, ask := range []func() core.Decision{
+					func() core.Decision { return huge.Decide(ctx, core.Request{Key: key, Cost: cost, Peek: true}) },
+					func() core.Decision { return huge.AllowN(ctx, key, cost) },
+				} {
+					if d := ask(); d.Err != nil || d.Allowed || d.RetryAfter != core.Never || d.Remaining != 0 {
+						s.Fatalf("%s of %d: %+v", what, cost, d)
+					}
+				}
+			}
 		}
+		s.take("none more after huge costs", l, key, 1, false, 0)
 	}
 }
 

@@ -48,7 +48,7 @@ func (c Counter) Counted(t, w int64) int64 {
 // counter of the decision. The counter must be At(stamp).
 func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 	counted := c.Counted(stamp, l.W)
-	v := Verdict{Admitted: cost == 0 || counted+cost <= l.N}
+	v := Verdict{Admitted: l.fits(counted, cost)}
 	if v.Admitted {
 		counted += cost
 	}

@@ -22,7 +22,7 @@ func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
 // would be counted at stamp: the newest of now and what is counted already.
 // Expiry, and so the waiting times, are reckoned from now.
 func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
-	v := Verdict{Admitted: cost == 0 || l.Excess(f.Units, cost) <= 0}
+	v := Verdict{Admitted: l.fits(f.Units, cost)}
 	counted := f.Units
 	if v.Admitted {
 		counted += cost

@@ -27,6 +27,12 @@ func Duration(micros int64) time.Duration {
 // Limit is N units in any window of W microseconds.
 type Limit struct{ N, W int64 }
 
+// fits says whether cost may be added to what is counted. The first comparison
+// keeps a cost that no limit allows out of the sum, which might overflow.
+func (l Limit) fits(counted, cost int64) bool {
+	return cost == 0 || cost <= l.N && counted+cost <= l.N
+}
+
 // Verdict is what one limit says to one request.
 type Verdict struct {
 	Admitted   bool
