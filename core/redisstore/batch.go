@@ -34,14 +34,12 @@ func (b *batches) together(batch []*call) bool {
 		return true
 	}
 	key, args := b.command(batch)
-	ctx := newPatience(batch, func() {
-		done(errLate)
-		b.replace()
-	})
+	ctx := newPatience(batch, func() { done(errLate) })
 	reply, err := b.client.evalNow(ctx, b.client.process, key, args, b.script.source)
 	if !ctx.stop() {
 		return false
 	}
+	err = ctx.judge(err)
 	done(err)
 	if err != nil && len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		// A cluster, or a proxy to one, behind a client for a single server.

@@ -164,3 +164,39 @@ func TestBatchCrossSlot(t *testing.T) {
 		t.Errorf("charged more or less than once each: %+v", d)
 	}
 }
+
+// TestBatchLostReplies: as many replies are lost as there are workers, whose
+// callers are patient. Nobody else waits for those.
+func TestBatchLostReplies(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: dial(p), DisableIdentity: true})
+	t.Cleanup(func() { rdb.Close() })
+	store := redisstore.New(rdb)
+	limits := []core.Limit{core.PerMinute(100_000)}
+	hasty := limiter(t, core.Config{Name: "hasty", Store: store, Limits: limits})
+	lasting := limiter(t, core.Config{Name: "lasting", Store: store, Limits: limits, Timeout: patient})
+	if d := hasty.Allow(ctx, "k"); d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	p.mode.Store(silences)
+	left, leave := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	for lost := range int64(3) {
+		waiting.Go(func() { lasting.Allow(left, "k") })
+		redistest.WaitFor(t, "a reply to be lost", func() error {
+			if n := p.lost.Load(); n <= lost {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
+	}
+	p.mode.Store(passes)
+	for i := range 300 {
+		if d := hasty.Allow(ctx, "k"); d.Err != nil {
+			t.Errorf("request %d: %v", i, d.Err)
+		}
+	}
+	leave()
+	waiting.Wait()
+}

@@ -87,7 +87,6 @@ func (p *pipeline) together(batch []*call) bool {
 		if p.client.cluster != nil {
 			p.client.cluster.ReloadState(context.Background()) // see learn; the call itself may go on for seconds
 		}
-		p.replace()
 	})
 	cmds := p.exec(ctx, batch)
 	if !ctx.stop() {
@@ -101,6 +100,7 @@ func (p *pipeline) together(batch []*call) bool {
 		case notRun(err):
 			go c.alone()
 		default:
+			err = ctx.judge(err)
 			if failure == nil && isFailure(err) {
 				failure = err
 			}

@@ -17,18 +17,18 @@ import (
 // come while all workers are under way are taken along by the next.
 type queue struct {
 	// run decides a batch, answers each call in it, and returns true; or false
-	// if its patience ended before, and has called replace at that moment.
+	// if its patience ended before.
 	run func([]*call) bool
 
 	mu      sync.Mutex
 	waiting []*call
-	workers int // at work, or idle
+	workers int // at work, or idle; without those that have been replaced
 	idle    int
 	spare   int       // the fewest that were idle since retire last looked
 	wake    chan bool // one for each worker that is idle no more: whether there is work
 
 	// One timer for all callers, who mostly are answered before it fires.
-	running []*worker // whose calls are under way; stuck ones too
+	running []*worker // all, replaced ones too
 	late    *time.Timer
 	lateAt  time.Time // when it fires; zero: it does not
 
@@ -37,9 +37,13 @@ type queue struct {
 	answered sync.Pool
 }
 
-// worker has what it works on, which the queue's lock guards, the calls as
-// such excepted.
-type worker struct{ batch []*call }
+// worker has what it works on, and since when. The queue's lock guards it, the
+// calls as such excepted.
+type worker struct {
+	batch    []*call
+	since    time.Time
+	replaced bool // it takes so long that another works in its place
+}
 
 const (
 	maxBatch   = 32 // more keep the server from others for too long
@@ -52,6 +56,10 @@ const (
 	// How often, at most, it is looked who has waited for too long: with many
 	// callers that takes a while.
 	latePause = 250 * time.Microsecond
+
+	// A worker that has been under way for so long is replaced: its callers may
+	// be patient, and those who come later are not to wait for it.
+	slow = 20 * time.Millisecond
 )
 
 func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bool, maxWorkers) }
@@ -137,84 +145,105 @@ func (q *queue) add(c *call) {
 		q.workers++
 		go q.work()
 	}
-	if !c.deadline.IsZero() && (q.lateAt.IsZero() || c.deadline.Before(q.lateAt)) {
-		q.expireAt(c.deadline, time.Until(c.deadline))
+	if !c.deadline.IsZero() && q.earlier(c.deadline) {
+		q.lookAt(c.deadline, time.Until(c.deadline))
 	}
 }
 
-func (q *queue) expireAt(at time.Time, after time.Duration) {
+// earlier says whether the timer is to fire at a time before it does.
+func (q *queue) earlier(at time.Time) bool { return q.lateAt.IsZero() || at.Before(q.lateAt) }
+
+// lookAt has the timer fire, at a time which is so far away.
+func (q *queue) lookAt(at time.Time, after time.Duration) {
 	q.lateAt = at
 	if q.late == nil {
-		q.late = time.AfterFunc(after, q.expire)
+		q.late = time.AfterFunc(after, q.look)
 	} else {
 		q.late.Reset(after)
 	}
 }
 
-// expire answers those who have waited for too long.
-func (q *queue) expire() {
+// look answers those who have waited for too long, and replaces workers that
+// have.
+func (q *queue) look() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.lateAt = time.Time{}
-	look := func(calls []*call) {
+	again := func(at time.Time) {
+		if q.earlier(at) {
+			q.lateAt = at
+		}
+	}
+	expire := func(calls []*call) {
 		for _, c := range calls {
 			switch {
 			case c.settled.Load() || c.deadline.IsZero():
 			case c.deadline.After(now):
-				if q.lateAt.IsZero() || c.deadline.Before(q.lateAt) {
-					q.lateAt = c.deadline
-				}
+				again(c.deadline)
 			default:
 				c.expire()
 			}
 		}
 	}
-	look(q.waiting)
+	expire(q.waiting)
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *call) bool { return c.settled.Load() })
 	for _, w := range q.running {
-		look(w.batch)
+		expire(w.batch)
+		switch at := w.since.Add(slow); {
+		case len(w.batch) == 0 || w.replaced:
+		case at.After(now):
+			again(at)
+		default:
+			w.replaced = true
+			go q.work()
+		}
 	}
 	if !q.lateAt.IsZero() {
-		q.expireAt(q.lateAt, max(q.lateAt.Sub(now), latePause))
+		q.lookAt(q.lateAt, max(q.lateAt.Sub(now), latePause))
 	}
 }
 
 // work has batches run until there is no need for this worker any more.
 func (q *queue) work() {
-	w := new(worker)
-	for more := true; more; {
+	w := &worker{batch: make([]*call, 0, maxBatch)}
+	q.mu.Lock()
+	q.running = append(q.running, w)
+	q.mu.Unlock()
+	for q.take(w) {
+		if len(w.batch) == 0 {
+			if !<-q.wake {
+				break
+			}
+			continue
+		}
+		if !q.run(w.batch) {
+			for _, c := range w.batch { // nobody was more patient
+				if !c.deadline.IsZero() {
+					c.expire()
+				}
+			}
+		}
 		if len(w.batch) > 1 {
 			// In a crowd, those who have just been answered mostly come again:
 			// let them, and whoever else is ready to run, do so first.
 			runtime.Gosched()
 		}
-		if q.take(w) {
-			more = q.run(w.batch)
-		} else {
-			more = <-q.wake
-		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, c := range w.batch { // if it was stuck: nobody was more patient than it
-		if !c.deadline.IsZero() {
-			c.expire()
-		}
-	}
 	q.running = slices.DeleteFunc(q.running, func(other *worker) bool { return other == w })
 }
 
 // take gives w what waits, without those whose callers have left. If that is
-// nothing, w is idle.
+// nothing, w is idle. It is false for one that has been replaced.
 func (q *queue) take(w *worker) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.batch == nil {
-		w.batch = make([]*call, 0, maxBatch)
-		q.running = append(q.running, w)
-	}
 	w.batch = w.batch[:0]
+	if w.replaced {
+		return false
+	}
 	for len(w.batch) == 0 && len(q.waiting) > 0 {
 		n := min(len(q.waiting), maxBatch)
 		for _, c := range q.waiting[:n] {
@@ -226,7 +255,11 @@ func (q *queue) take(w *worker) bool {
 	}
 	if len(w.batch) == 0 {
 		q.idle++
-		return false
+		return true
+	}
+	w.since = time.Now()
+	if at := w.since.Add(slow); q.earlier(at) {
+		q.lookAt(at, slow)
 	}
 	return true
 }
@@ -248,9 +281,6 @@ func (q *queue) retire() {
 		q.waiting = nil // nothing waits; it may have been much
 	}
 }
-
-// replace puts another worker in the place of one that is stuck.
-func (q *queue) replace() { go q.work() }
 
 // patience is the context of what is done for a batch. It lasts as long as the
 // most patient of its callers and no shorter than a server may be expected to
@@ -292,6 +322,15 @@ func newPatience(batch []*call, late func()) *patience {
 
 // stop says whether it came before the end.
 func (p *patience) stop() bool { return p.timer == nil || p.timer.Stop() }
+
+// judge makes an error of the connection errLate where patience is at its end:
+// both have the same deadline, and the connection may be the first to notice.
+func (p *patience) judge(err error) error {
+	if err != nil && !isReply(err) && p.timer != nil && !time.Now().Before(p.deadline) {
+		return errLate
+	}
+	return err
+}
 
 func (p *patience) Deadline() (time.Time, bool) { return p.deadline, p.timer != nil }
 func (p *patience) Done() <-chan struct{}       { return p.over }

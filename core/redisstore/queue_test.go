@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -75,11 +77,11 @@ func TestQueueWorkers(t *testing.T) {
 		var q queue
 		var sizes []int
 		unstick := make(chan bool)
-		stuck, busy := true, time.Duration(0)
+		var stuck atomic.Bool
+		stuck.Store(true)
+		busy := time.Duration(0)
 		q.init(func(batch []*call) bool {
-			if stuck {
-				time.Sleep(2 * time.Second) // the callers leave
-				q.replace()
+			if stuck.Load() {
 				<-unstick
 				return false
 			}
@@ -113,7 +115,7 @@ func TestQueueWorkers(t *testing.T) {
 		workers(maxWorkers, 0)
 		wait.Wait()
 		time.Sleep(2 * time.Second)
-		stuck = false
+		stuck.Store(false)
 		ctx = context.Background()
 		ask(2*maxWorkers, nil).Wait()
 		if len(sizes) != 2*maxWorkers {
@@ -126,11 +128,54 @@ func TestQueueWorkers(t *testing.T) {
 		workers(1, 1)
 		busy = 2 * idleTime
 		wait = ask(1, nil)
-		time.Sleep(idleTime)
+		time.Sleep(slow / 2)
 		workers(1, 0)
+		time.Sleep(slow)
+		workers(1, 1) // another, in its place
 		wait.Wait()
 		close(unstick)
 		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
+// TestQueueSlow: whoever comes while others are patient with a server that does
+// not answer them, waits a moment for a worker and no longer.
+func TestQueueSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		q.init(func(batch []*call) bool {
+			if batch[0].cost < 0 {
+				time.Sleep(10 * time.Second)
+			}
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(cost int64, most time.Duration) {
+			group.Go(func() {
+				start := time.Now()
+				d, err := q.decide(context.Background(), start.Add(time.Minute), nil, "", cost, true, nil)
+				if took := time.Since(start); err != nil || d.Remaining != cost || took > most {
+					t.Errorf("%d: %+v, %v after %v, want at most %v", cost, d, err, took, most)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 20 {
+			for range maxWorkers {
+				ask(-1, 10*time.Second+slow+latePause)
+			}
+			for i := range int64(2 * maxBatch) {
+				ask(i, slow+latePause)
+			}
+			time.Sleep(slow + latePause)
+		}
+		group.Wait()
+		time.Sleep(3 * idleTime)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.workers != 0 || q.idle != 0 || len(q.running) != 0 {
+			t.Errorf("%d workers, %d idle, %d running are left", q.workers, q.idle, len(q.running))
+		}
 	})
 }
 
@@ -200,7 +245,6 @@ func TestQueueStuck(t *testing.T) {
 		start := time.Now()
 		q.init(func(batch []*call) bool {
 			time.Sleep(time.Until(start.Add(time.Second + latePause/2)))
-			q.replace()
 			return false
 		})
 		var group sync.WaitGroup
@@ -252,11 +296,18 @@ func TestPatience(t *testing.T) {
 				}
 				own, cancel := context.WithCancel(p) // as clients derive them
 				defer cancel()
+				refused := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+				if err := p.judge(refused); err != error(refused) {
+					t.Errorf("an error of the connection became %v", err)
+				}
 				if deadline, ok := p.Deadline(); ok != (test.want > 0) || ok && deadline.Sub(start) != test.want {
 					t.Errorf("the deadline is %v, %v after the start; want %v", ok, deadline.Sub(start), test.want)
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
+				if err := p.judge(refused); errors.Is(err, core.ErrTimeout) != (test.want > 0) {
+					t.Errorf("after the end, an error of the connection is %v", err)
+				}
 				if late != test.want || (p.Err() != nil) != (test.want > 0) || (own.Err() != nil) != (test.want > 0) {
 					t.Errorf("late after %v, want %v; %v, %v", late, test.want, p.Err(), own.Err())
 				}
