@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -199,4 +200,46 @@ func TestBatchLostReplies(t *testing.T) {
 	}
 	leave()
 	waiting.Wait()
+}
+
+// TestBatchFull: a server without memory still refuses those who are at their
+// limit, also beside others whom it cannot count.
+func TestBatchFull(t *testing.T) {
+	server := redistest.Start(t)
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		t.Run(a.String(), func(t *testing.T) {
+			config := core.Config{Name: a.String(), Store: redisstore.New(server.Client(t)), Limits: []core.Limit{core.PerDay(1).Using(a)}, Timeout: patient}
+			earlier := limiter(t, config)
+			config.Store = redisstore.New(server.Client(t)) // which remembers no refusal
+			l := limiter(t, config)
+			const clients = 40
+			var requests []func() core.Decision
+			for i := range clients {
+				if d := earlier.Allow(ctx, fmt.Sprint(i)); d.Err != nil || !d.Allowed {
+					t.Fatalf("%+v", d)
+				}
+				requests = append(requests,
+					func() core.Decision { return l.Allow(ctx, fmt.Sprint("new ", i)) },
+					func() core.Decision { return l.Allow(ctx, fmt.Sprint(i)) })
+			}
+			if d := l.AllowN(ctx, "warm", 0); d.Err != nil {
+				t.Fatal(d.Err)
+			}
+			rdb := admin(t, server.Addr())
+			rdb.ConfigSet(ctx, "maxmemory", "1000")
+			defer rdb.ConfigSet(ctx, "maxmemory", "0")
+			for i, d := range together(t, server, requests) {
+				switch i % 2 {
+				case 0:
+					if !errors.Is(d.Err, core.ErrStore) || !strings.Contains(d.Err.Error(), "OOM") {
+						t.Errorf("a newcomer: %+v", d)
+					}
+				case 1:
+					if d.Err != nil || d.Allowed || d.Limit.Requests != 1 {
+						t.Errorf("one at its limit: %+v", d)
+					}
+				}
+			}
+		})
+	}
 }

@@ -44,7 +44,8 @@
 -- to texts with leading zeros, which miniredis takes for octal. Numbers are dear
 -- as arguments and in texts: indexes are texts, and the rest stays in bytes. Once
 -- anything is written, nothing raises an error: one request's must not be its
--- neighbours'.
+-- neighbours'. Nor does a server that is full, which still refuses whom it knows;
+-- other errors at the first writing are of all.
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local byte, char = string.byte, string.char
@@ -264,7 +265,7 @@ for key = 0, #KEYS - 1, @limits do
       end -- @several
       local pushed = try('RPUSH', KEYS[key + @], entry)
       if type(pushed) == 'table' then
-        if not written then return pushed end
+        if not written and not (replies and string.find(pushed.err, 'OOM', 1, true)) then return pushed end
         failed = pushed.err
       else
         written = true
@@ -309,7 +310,7 @@ for key = 0, #KEYS - 1, @limits do
         end
       end
       if set ~= 12 and type(set) == 'table' and set.err then
-        if not written then return set end
+        if not written and not (replies and string.find(set.err, 'OOM', 1, true)) then return set end
         failed = set.err
       end
       written = true
