@@ -91,8 +91,12 @@ func (c *counts) take(ctx context.Context, deadline time.Time, key string, cost 
 
 func (c *counts) decide(ctx context.Context, now, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
 	d, err := c.ask(ctx, deadline, key, cost, charge)
-	if err == nil && cost != 0 {
+	switch {
+	case cost == 0:
+	case err == nil:
 		c.store.denials.note(c, key, cost, now, d)
+	case isCallers(err):
+		c.store.denials.unanswered(c, key, cost)
 	}
 	return d, err
 }

@@ -60,6 +60,23 @@ func TestDenialsOnAClock(t *testing.T) {
 		remembered(false)
 		remembered(false)
 
+		// One who asks and leaves gives its turn to another.
+		d.note(rule, "k", 1, time.Now(), refusal(time.Hour))
+		time.Sleep(time.Second)
+		for range 3 {
+			remembered(false)
+			d.unanswered(rule, "another", 1)
+			d.unanswered(rule, "k", 2)
+			time.Sleep(500 * ms)
+			remembered(true)
+			d.unanswered(rule, "k", 1)
+			time.Sleep(denialRecheck - 1)
+			remembered(true)
+			time.Sleep(time.Nanosecond)
+		}
+		d.forget("k")
+		time.Sleep(ms)
+
 		// An answer to a question from before a reset is not believed.
 		sent = time.Now()
 		time.Sleep(ms)

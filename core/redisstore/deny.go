@@ -18,7 +18,8 @@ import (
 // ends; nothing but a reset can shorten that. It is reckoned from before the
 // question was sent, so it never lasts a moment too long.
 // After a second one request asks again, while the others are still refused:
-// so a reset by another process is seen within a second.
+// so a reset by another process is seen within a second. If that one leaves
+// before it is answered, another asks soon after.
 type denials struct {
 	seed   [2]maphash.Seed
 	start  time.Time // times are counted from here, by this process's monotonic clock
@@ -29,6 +30,7 @@ const (
 	denialShards   = 64
 	denialsInShard = 512 // some 10 MB in all when full
 	denialCheck    = time.Second
+	denialRecheck  = denialCheck / 100 // a flood of those who leave is not to reach Redis either
 )
 
 type denialShard struct {
@@ -148,6 +150,20 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 		check:    asked + denialCheck,
 	}
 	shard.any.Store(true)
+}
+
+// unanswered tells that who may have been asking has left.
+func (d *denials) unanswered(c *counts, client string, cost int64) {
+	shard, hash := d.shard(client)
+	if !shard.any.Load() {
+		return
+	}
+	who := d.who(hash, c, client, cost)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if e := shard.of[who.key()]; e != nil && e.denied == who {
+		e.check = min(e.check, time.Since(d.start)+denialRecheck)
+	}
 }
 
 // forget drops what is remembered of a client under any rule, and does not
