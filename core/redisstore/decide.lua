@@ -5,16 +5,17 @@
 -- repeated for each limit of that algorithm, with its number for "@", and after
 -- "@limit" for every limit. What stands after "@logs" is there once if there is a
 -- log, and a line that ends with "@several" if there are several. So every
--- combination of algorithms has a script of its own, which needs no tables.
--- "@ahead" is nothing, or how far ahead of TIME what is counted is stamped: for a
--- lease. "@window" is the window of a limit in microseconds: a number if all
--- windows of the rule are usual, and else where in ARGV it is.
+-- combination of algorithms has a script of its own, which needs no tables. Lines
+-- that end with "@lease", and what follows "@ahead", are for leases, which are
+-- stamped ahead of TIME. "@window" is the window of a limit in microseconds: a
+-- number if all windows of the rule are usual, and else where in ARGV it is.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     the limits of the first request: the requests of each, and then the
---          window of each, unless they are usual; then for each request its cost,
---          negative to answer without counting, after '+' and its limits if these
---          are not those of the request before. A cost that is left out is 1.
+--          window of each, unless they are usual, and for a lease how far ahead
+--          of TIME it is stamped; then for each request its cost, negative to
+--          answer without counting, after '+' and its limits if these are not
+--          those of the request before. A cost that is left out is 1.
 -- Returns  TIME as 'seconds microseconds', and for each request
 --            either 'F', the key that held what is not ours, and a newline
 --            or     'E', an error of Redis, and a newline
@@ -58,6 +59,7 @@ local arg = 0 -- the last of ARGV that has been read
 @limit
 local limit@, window@ = ARGV[arg + @] + 0, @window
 @end
+local ahead = ARGV[arg + @args] + 0 -- @lease
 arg = @args
 for key = 0, #KEYS - 1, @limits do
   local cost, charge = ARGV[arg + 1], true
@@ -69,6 +71,7 @@ for key = 0, #KEYS - 1, @limits do
       @limit
       limit@, window@ = ARGV[arg + @] + 0, @window
       @end
+      ahead = ARGV[arg + @args] + 0 -- @lease
       arg = arg + @args + 1
       cost = ARGV[arg]
     end

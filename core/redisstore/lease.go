@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,14 +165,21 @@ func (t *leases) bind(c *counts) core.Counts {
 	if size < 2 || lifetime < minLease {
 		return c
 	}
-	ahead := *c
-	ahead.script = newScript(leaseSource(c.rule.Limits, lifetime))
-	ahead.ahead = lifetime.Microseconds()
-	ahead.batches = c.store.batchesFor(ahead.script)
+	ahead := c.aheadBy(lifetime)
 	return &leased{asker: c, table: t, size: size, lifetime: lifetime,
 		ahead: func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error) {
 			return ahead.ask(ctx, deadline, client, cost, true)
 		}}
+}
+
+// aheadBy is c where requests are counted so much ahead of time.
+func (c *counts) aheadBy(lifetime time.Duration) *counts {
+	ahead := *c
+	ahead.script = newScript(decideSource(c.rule.Limits, true))
+	ahead.args = append(slices.Clip(c.args), micros(lifetime))
+	ahead.ahead = lifetime.Microseconds()
+	ahead.batches = c.store.batchesFor(ahead.script)
+	return &ahead
 }
 
 // leaseOf is how much of these limits may be leased, and for how long.
@@ -214,8 +222,8 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		return l.take(ctx, deadline, client, cost, charge)
 	}
 	for {
-		now := l.table.now()
 		shard.mu.Lock()
+		now := l.table.now() // not before: time must not run back within a lease
 		e := shard.of[who]
 		if e != nil && e.has(now, cost) {
 			d := e.spend(l, now, cost, true)
@@ -253,9 +261,9 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 
 // spend answers a request from the client's lease, if that has enough.
 func (l *leased) spend(shard *leaseShard, who holder, cost int64, charge bool) (core.Decision, bool) {
-	now := l.table.now()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	now := l.table.now()
 	if e := shard.of[who]; e != nil && e.has(now, cost) {
 		return e.spend(l, now, cost, charge), true
 	}
@@ -413,9 +421,9 @@ func (l *leased) renew(ctx context.Context, deadline time.Time, shard *leaseShar
 // grant makes a lease of what has been taken with d, and answers the request
 // that it was taken for.
 func (l *leased) grant(shard *leaseShard, who holder, e *lease, r *renewal, sent time.Time, d core.Decision, cost, taken int64) core.Decision {
-	now := l.table.now()
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	now := l.table.now()
 	if shard.of[who] != e { // Reset has come in between
 		e = &lease{}
 	}

@@ -490,6 +490,35 @@ func unspent(l *leased) int64 {
 	return 0
 }
 
+// TestLeaseClock: what is spent from a lease is spent at a time that is read under
+// the lease's lock. Read before, it might be from before the lease was taken, by
+// the time that it is another's turn.
+func TestLeaseClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := []core.Limit{core.Per(1000, time.Second)}
+		s := newLogServer(0, limits...)
+		p := process(quick(s), 50, 100*time.Millisecond, 0, 0)
+		l := leasedLimiter(t, p, limits...)
+		for warm(t, s, l); unspent(p) == 0; {
+			l.Allow(t.Context(), "client")
+		}
+		_, shard := p.holder("client")
+		read := false
+		p.table.now = func() time.Time {
+			read = true
+			if shard.mu.TryLock() {
+				shard.mu.Unlock()
+				t.Error("the clock is read without the lock")
+			}
+			return time.Now()
+		}
+		left := unspent(p)
+		if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || !read || unspent(p) != left-1 {
+			t.Errorf("%+v; clock read: %v; %d were unspent, %d are", d, read, left, unspent(p))
+		}
+	})
+}
+
 // TestLeaseNumbers follows one process, alone on a client: what it is told is
 // what a store without leases would tell, give or take the lifetime.
 func TestLeaseNumbers(t *testing.T) {
@@ -749,16 +778,15 @@ func TestLeaseScript(t *testing.T) {
 			}
 			lifetime := time.Duration(1+rng.Int64N(20_000)) * time.Microsecond
 			c, s, client := bind(t, rdb, limits...), newLogServer(0, limits...), fmt.Sprint("client ", seed)
+			leased := c.aheadBy(lifetime)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			for step := range 40 {
 				now += rng.Int64N(limits[0].Window.Microseconds() / 3)
-				cost, ahead := rng.Int64N(8), time.Duration(0)
+				cost, ahead, asked := rng.Int64N(8), time.Duration(0), c
 				if rng.IntN(2) == 0 {
-					ahead = lifetime
+					ahead, asked = lifetime, leased
 				}
-				at := *c
-				at.ahead = ahead.Microseconds()
-				got, err := at.at(t, now).ask(ctx, time.Time{}, client, cost, true)
+				got, err := asked.at(t, now).ask(ctx, time.Time{}, client, cost, true)
 				if err != nil {
 					t.Fatal(err)
 				}

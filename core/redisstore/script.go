@@ -36,17 +36,14 @@ const maxLimits = 16
 // blocks that begin with @log or @counter and end with @end, repeated for each
 // limit of that algorithm, and with @limit for each of either. Blocks that follow
 // one another are taken together, so that the limits keep their order. A block
-// that begins with @logs is there once if there is a log, and a line that ends with
-// @several if there are several.
-func decideSource(limits []core.Limit) string { return leaseSource(limits, 0) }
-
-// leaseSource is decideSource for requests that are counted ahead of time.
-func leaseSource(limits []core.Limit, ahead time.Duration) string {
-	plus := ""
-	if ahead > 0 {
-		plus = " + " + strconv.FormatInt(ahead.Microseconds(), 10)
+// that begins with @logs is there once if there is a log, a line that ends with
+// @several if there are several, and one that ends with @lease if it is for leases.
+func decideSource(limits []core.Limit, lease bool) string {
+	plus, args := "", len(limitArgs(limits))
+	if lease {
+		plus, args = " + ahead", args+1
 	}
-	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@args", strconv.Itoa(len(limitArgs(limits))), "@ahead", plus)
+	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@args", strconv.Itoa(args), "@ahead", plus)
 	var out strings.Builder
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
@@ -74,7 +71,7 @@ func leaseSource(limits []core.Limit, ahead time.Duration) string {
 			in = word
 		case word == "@end":
 			in = ""
-		case logs < 2 && strings.HasSuffix(word, "-- @several"):
+		case logs < 2 && strings.HasSuffix(word, "-- @several"), !lease && strings.HasSuffix(word, "-- @lease"):
 		case in == "@logs":
 			if logs > 0 {
 				out.WriteString(line)

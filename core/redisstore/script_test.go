@@ -530,13 +530,21 @@ func timed(t *testing.T, cmd *redis.Cmd) (now int64, rest string) {
 }
 
 // TestBatchCommand: whatever is decided together, the script is told of each
-// request what it costs and under which limits.
+// request what it costs, under which limits, and how far ahead of time.
 func TestBatchCommand(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	rng := rand.New(rand.NewPCG(1, 14))
-	for _, window := range []time.Duration{time.Hour, 2 * time.Hour} {
-		rules := []*counts{bind(t, rdb, core.Per(3, window)), bind(t, rdb, core.Per(5, window))}
+	usual := []*counts{bind(t, rdb, core.Per(3, time.Hour)), bind(t, rdb, core.Per(5, time.Hour))}
+	unusual := []*counts{bind(t, rdb, core.Per(3, 2*time.Hour)), bind(t, rdb, core.Per(5, 3*time.Hour))}
+	for _, rules := range [][]*counts{
+		usual, unusual,
+		{usual[0].aheadBy(time.Minute), usual[1].aheadBy(time.Second)},
+		{unusual[0].aheadBy(time.Minute), unusual[1].aheadBy(time.Second)},
+	} {
+		if rules[0].script != rules[1].script {
+			t.Error("these are not decided together")
+		}
 		for range 100 {
 			batch := make([]*call, 1+rng.IntN(8))
 			for i := range batch {
@@ -556,8 +564,8 @@ func TestBatchCommand(t *testing.T) {
 				var d core.Decision
 				var err error
 				d, reply, err = c.counts.read(reply, now, c.cost, c.charge)
-				if want := c.counts.rule.Limits[0].Requests - c.cost; err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want {
-					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", window, i, c.cost, c.charge, d, err)
+				if want := c.counts.rule.Limits[0].Requests - c.cost; err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want || d.Allowed && c.cost > 0 && c.charge && d.At.UnixMicro() != now+c.counts.ahead {
+					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", c.counts.rule.Limits, i, c.cost, c.charge, d, err)
 				}
 			}
 			if reply != "" {

@@ -127,7 +127,7 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 	if len(rule.Limits) > maxLimits {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; spread them over several rules", len(rule.Limits), maxLimits)
 	}
-	c := &counts{store: s, id: s.bound.Add(1), rule: rule, script: newScript(decideSource(rule.Limits)), args: limitArgs(rule.Limits)}
+	c := &counts{store: s, id: s.bound.Add(1), rule: rule, script: newScript(decideSource(rule.Limits, false)), args: limitArgs(rule.Limits)}
 	for _, l := range rule.Limits {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
