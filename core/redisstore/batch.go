@@ -41,9 +41,10 @@ func (b *batches) together(batch []*call) bool {
 	}
 	err = ctx.judge(err)
 	done(err)
-	if err != nil && len(batch) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		// A cluster, or a proxy to one, behind a client for a single server.
-		b.client.separate()
+	if err != nil && len(batch) > 1 && notTogether(err) {
+		if redis.HasErrorPrefix(err, "CROSSSLOT") {
+			b.client.separate()
+		}
 		for _, c := range batch {
 			go c.alone()
 		}
@@ -51,6 +52,13 @@ func (b *batches) together(batch []*call) bool {
 	}
 	b.answer(batch, reply, err)
 	return true
+}
+
+// notTogether says whether nothing has run because of the company: keys of several
+// slots, where there is a cluster or a proxy to one behind a client for a single
+// server, or one key among them that is forbidden.
+func notTogether(err error) bool {
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || redis.HasErrorPrefix(err, "NOPERM")
 }
 
 // command is the script's call for a batch, and one of its keys. Nothing of it

@@ -243,3 +243,39 @@ func TestBatchFull(t *testing.T) {
 		})
 	}
 }
+
+// TestBatchForbiddenKey: where a user may not touch the keys of one limiter, those
+// of another are counted beside them.
+func TestBatchForbiddenKey(t *testing.T) {
+	server := redistest.Start(t)
+	if err := admin(t, server.Addr()).Do(ctx, "ACL", "SETUSER", "half", "on", ">secret", "~sash:{mine/*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "half", Password: "secret"})
+	t.Cleanup(func() { rdb.Close() })
+	store := redisstore.New(rdb)
+	config := core.Config{Name: "mine", Store: store, Limits: []core.Limit{core.PerHour(100)}, Timeout: patient}
+	mine := limiter(t, config)
+	config.Name = "theirs"
+	theirs := limiter(t, config)
+	if d := mine.AllowN(ctx, "k", 0); d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	var requests []func() core.Decision
+	for range 50 {
+		requests = append(requests,
+			func() core.Decision { return mine.Allow(ctx, "k") },
+			func() core.Decision { return theirs.Allow(ctx, "k") })
+	}
+	for i, d := range together(t, server, requests) {
+		if i%2 == 0 && d.Err != nil {
+			t.Errorf("mine: %v", d.Err)
+		}
+		if i%2 == 1 && !errors.Is(d.Err, core.ErrStore) {
+			t.Errorf("theirs: %+v", d)
+		}
+	}
+	if d := mine.AllowN(ctx, "k", 0); d.Err != nil || d.Remaining != 50 {
+		t.Errorf("50 requests later: %+v", d)
+	}
+}
