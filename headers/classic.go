@@ -153,10 +153,11 @@ func (f ClassicFormat) Read(h http.Header, at time.Time) (remaining int64, reset
 	if err != nil || seconds < 0 {
 		return 0, 0, false
 	}
-	if seconds > maxReset {
-		seconds = min(max(0, seconds-at.Unix()), maxReset)
+	if seconds <= maxReset {
+		return remaining, time.Duration(seconds) * time.Second, true
 	}
-	return remaining, time.Duration(seconds) * time.Second, true
+	seconds = min(max(0, seconds-at.Unix()), maxReset)
+	return remaining, max(0, time.Duration(seconds)*time.Second-time.Duration(at.Nanosecond())), true
 }
 
 func checkNames(names []string) error {

@@ -39,8 +39,8 @@ type Format interface {
 
 	// Read tells what the fields in h say, whichever guard of this format
 	// wrote them: how many units are left, and how long until quota comes
-	// back, in whole seconds, reckoned from at. It is false if the fields are
-	// not there or not understood.
+	// back, reckoned from at and rounded as the field is. It is false if the
+	// fields are not there or not understood.
 	//
 	// Every guard of the process calls it on every response, to find what a
 	// guard around it wrote and leave the fields of the tighter one.

@@ -117,6 +117,13 @@ func TestReadOtherVariants(t *testing.T) {
 	if _, reset, ok := headers.Classic.Read(h, noon.Add(time.Hour)); reset != 0 || !ok {
 		t.Errorf("Unix reset in the past read as %v, %v", reset, ok)
 	}
+	// A guard inside that resets 0.7 s later, and would write the next second,
+	// must find that its own is later.
+	d.ResetAfter, d.At = 10*time.Second, noon.Add(500*time.Millisecond)
+	prepare(t, headers.Classic.UnixReset(), both)(h, d)
+	if _, reset, ok := headers.Classic.Read(h, d.At); reset != 10500*time.Millisecond || !ok {
+		t.Errorf("Unix reset, half a second past, read as %v, %v", reset, ok)
+	}
 }
 
 func TestReadForeignFields(t *testing.T) {
