@@ -225,6 +225,7 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	}
 
 	own.mu.Lock()
+	now = own.at(s, now)
 	ok := true
 	for ok {
 		// What giving up has made superfluous, a chunk or a longer index, is not lacking.
@@ -256,6 +257,7 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 func (sh *shard) squeeze(s *Store, keep hash, lacks need, now int64, most float32) (ok bool, from int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now = sh.at(s, now)
 	sh.release(s, chunkSlots)
 	for s.used.Load()+lacks.total > s.max {
 		if ok, from = sh.giveUp(s, keep, now, most); !ok {

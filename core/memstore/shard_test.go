@@ -315,3 +315,16 @@ func TestFullToTheByte(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenUpAtALaterTime: whoever makes room in another shard may have read the
+// clock later than somebody who waits for the lock there. What he gives up, the
+// other does not miss at his own, earlier time.
+func TestGivenUpAtALaterTime(t *testing.T) {
+	s := New(WithMaxBytes(2 * bytesPerShard))
+	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed}))
+	first := l.Allow(context.Background(), "k")
+	s.shard(s.hash("k")).squeeze(s, hash{}, need{total: s.max}, first.At.Add(time.Hour).UnixMicro(), 1)
+	if d := l.Allow(context.Background(), "k"); !d.Allowed || d.At.Sub(first.At) < time.Hour {
+		t.Errorf("admitted at %v, given up when it had expired, and then %+v", first.At, d)
+	}
+}

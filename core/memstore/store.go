@@ -152,6 +152,17 @@ func (s *Store) lock(sh *shard) (now int64) {
 	}
 	now = s.baseMicros + time.Since(s.base).Microseconds() // before, to hold the lock for less
 	sh.mu.Lock()
+	return sh.at(s, now)
+}
+
+// at tells the time in a shard, whose lock is held, to who read the clock at now
+// and perhaps elsewhere. From then on it is no earlier there: somebody who has
+// read the clock and waits for the lock must not decide as of a time at which
+// something counted that has been removed since.
+func (sh *shard) at(s *Store, now int64) int64 {
+	if s.clock != nil {
+		return now
+	}
 	sh.now = max(sh.now, now)
 	return sh.now
 }
