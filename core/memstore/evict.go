@@ -136,8 +136,8 @@ func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) (ok bool, 
 // -1, and from when on there is one if that is known.
 func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from int64) {
 	v := &sh.victims
-	var kept [8]victim // put back at the end
-	n := 0
+	var few [8]victim
+	kept := few[:0] // put back at the end
 	for slot = -1; slot < 0 && len(v.list) > 0; {
 		top := v.list[0]
 		if top.used > most {
@@ -154,10 +154,8 @@ func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from 
 			continue
 		}
 		if sh.slot(i).hash == keep {
-			if v.pop(); n < len(kept) {
-				kept[n] = top
-				n++
-			}
+			v.pop()
+			kept = append(kept, top)
 			continue
 		}
 		switch is := sh.appraise(i, now); {
@@ -170,7 +168,7 @@ func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from 
 			v.pop() // others may, who are not listed
 		}
 	}
-	for _, k := range kept[:n] {
+	for _, k := range kept {
 		v.push(k)
 	}
 	return slot, from

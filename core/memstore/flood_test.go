@@ -245,6 +245,32 @@ func TestFirstToLeaveIsKnown(t *testing.T) {
 	}
 }
 
+// TestOwnCountsStayInTurn: a client who could take nobody's place but its own
+// leaves its counts, however many, for others to take the place of.
+func TestOwnCountsStayInTurn(t *testing.T) {
+	const own = 14
+	c := newClock()
+	s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+	l := limiter(t, s, core.PerDay(1).Using(core.SlidingCounter))
+	clients, _ := exhaust(l, c, memstore.MinMaxBytes)
+	for _, k := range clients[:own] {
+		if err := l.Reset(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range own + 1 {
+		rule := core.Must(l.Rule(key("rule ", i), core.PerDay(100).Using(core.SlidingCounter)))
+		if d := rule.Allow(ctx, "client"); d.Allowed != (i < own) {
+			t.Fatalf("rule %d in %d places: %+v", i, own, d)
+		}
+	}
+	for i := range own + 1 {
+		if d := l.Allow(ctx, key("newcomer ", i)); d.Allowed != (i < own) {
+			t.Fatalf("newcomer %d beside %d counts that may go: %+v", i, own, d)
+		}
+	}
+}
+
 // TestChangedLimitWhenFull: who was at a limit that is raised may go; who is at
 // one that was lowered may not.
 func TestChangedLimitWhenFull(t *testing.T) {
