@@ -111,13 +111,14 @@ func (sh *shard) note(i int) {
 }
 
 // giveUp gives up one key other than keep, one that has used at most so much of
-// its limit. If none may go, it says from when on one may, as far as is known.
+// its limit. If none may go, it says from when on one may, as far as is known:
+// from now on, if only keep's own may.
 func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) (ok bool, from int64) {
 	for looked := false; ; looked = true {
 		if i, from := sh.nextVictim(keep, now, most); i >= 0 {
 			sh.remove(s, i)
 			return true, 0
-		} else if from > now {
+		} else if from >= now {
 			return false, from
 		}
 		if sh.n == 0 {
@@ -133,7 +134,7 @@ func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) (ok bool, 
 }
 
 // nextVictim tells whoever has used least and may go. Without one it returns
-// -1, and from when on there is one if that is known.
+// -1, and from when on there is one for anybody if that is known.
 func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from int64) {
 	v := &sh.victims
 	var few [8]victim
@@ -170,6 +171,7 @@ func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from 
 	}
 	for _, k := range kept {
 		v.push(k)
+		from = min(from, now) // others may take its place
 	}
 	return slot, from
 }
@@ -247,7 +249,9 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 		}
 		stuck = min(stuck, from)
 	}
-	s.stuck.Store(stuck)
+	if stuck > now {
+		s.stuck.Store(stuck)
+	}
 	return false
 }
 

@@ -271,6 +271,31 @@ func TestOwnCountsStayInTurn(t *testing.T) {
 	}
 }
 
+// TestOwnPlaceIsForOthers: that a client finds nobody to take the place of but
+// itself turns nobody away who may take its place.
+func TestOwnPlaceIsForOthers(t *testing.T) {
+	const size = 1 << 20
+	for range 12 { // whether the newcomer is in the client's shard is left to chance
+		c := newClock()
+		s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Now))
+		big := limiter(t, s, core.PerDay(100_000))
+		one := core.Must(big.Rule("one", core.PerDay(1)))
+		for range 20_000 {
+			big.Allow(ctx, "big")
+		}
+		for i := 0; s.Bytes() < size-6000; i++ {
+			one.Allow(ctx, key("exhausted ", i))
+		}
+		for big.Allow(ctx, "big").Err == nil {
+		}
+		for i := 0; big.AllowN(ctx, "big", 0).Remaining < 100_000; i++ {
+			if d := one.Allow(ctx, key("newcomer ", i)); d.Err != nil {
+				t.Fatalf("newcomer %d, beside a client who has used a fifth: %+v", i, d)
+			}
+		}
+	}
+}
+
 // TestChangedLimitWhenFull: who was at a limit that is raised may go; who is at
 // one that was lowered may not.
 func TestChangedLimitWhenFull(t *testing.T) {
