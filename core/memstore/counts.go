@@ -96,6 +96,7 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window
 			s.bound = l.bound
 			sh.victims = victims{} // who may go has changed
 			c.store.stuck.Store(0)
+			c.store.changed.Store(true)
 		}
 		stamp = max(stamp, l.begun(s))
 	}
@@ -197,6 +198,9 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 			return lacks
 		}
 	}
+	if newcomers > 0 && c.store.stuck.Load() != 0 {
+		c.store.stuck.Store(0) // they may go
+	}
 	for i := range c.limits {
 		l, s := &c.limits[i], slots[i]
 		if s == nil {
@@ -243,6 +247,7 @@ func (c *counts) Reset(_ context.Context, key string) error {
 		}
 		if p, s := sh.place(h, c.limits[i].ident); s != nil {
 			sh.remove(c.store, sh.named(p))
+			c.store.changed.Store(true)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/sashlimit/sash/core/internal/window"
 )
@@ -209,12 +210,19 @@ func (sh *shard) listVictims(s *Store, now int64) (freed bool) {
 	return false
 }
 
-// makeRoom gives keys up until what is lacking may be had. It holds one lock at
-// a time.
+// makeRoom gives keys up until what is lacking may be had, or none if it may
+// not. It holds one lock at a time.
 func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
+	// Nearly every newcomer takes the place of somebody in its own shard.
+	if lacks.slots == 1 && lacks.bytes == 0 && own.makeRoom(s, keep, lacks, now) {
+		return true
+	}
+	if s.stuck.Load() > now || !s.attainable(own, keep, lacks, now) {
+		return false
+	}
 	// A long ring that grows takes the place of many. Its own shard may not have
 	// so many who have used little, so look in all, at those first.
-	if lacks.bytes > chunkBytes && s.stuck.Load() <= now {
+	if lacks.bytes > chunkBytes {
 		for _, most := range [...]float32{1. / 256, 1. / 64, 1. / 16, 1. / 4} {
 			for i := range s.shards {
 				if ok, _ := s.shards[i].squeeze(s, keep, lacks, now, most); ok {
@@ -223,23 +231,8 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 			}
 		}
 	}
-
-	own.mu.Lock()
-	now = own.at(s, now)
-	ok := true
-	for ok {
-		// What giving up has made superfluous, a chunk or a longer index, is not lacking.
-		if _, _, total := own.price(lacks.slots, lacks.bytes); s.used.Load()+total <= s.max {
-			break
-		}
-		ok, _ = own.giveUp(s, keep, now, 1)
-	}
-	own.mu.Unlock()
-	if ok {
+	if own.makeRoom(s, keep, lacks, now) {
 		return true
-	}
-	if s.stuck.Load() > now {
-		return false
 	}
 	stuck := int64(math.MaxInt64)
 	for i := range s.shards {
@@ -252,7 +245,28 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	if stuck > now {
 		s.stuck.Store(stuck)
 	}
+	// Some reached their limits since the look. The others were given up in vain,
+	// which is not to happen again before the next.
+	r := *s.rest.Load()
+	r.bytes = s.used.Load()
+	s.rest.Store(&r)
 	return false
+}
+
+// makeRoom gives keys of the shard up until it has what is lacking.
+func (sh *shard) makeRoom(s *Store, keep hash, lacks need, now int64) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now = sh.at(s, now)
+	for {
+		// What giving up has made superfluous, a chunk or a longer index, is not lacking.
+		if _, _, total := sh.price(lacks.slots, lacks.bytes); s.used.Load()+total <= s.max {
+			return true
+		}
+		if ok, _ := sh.giveUp(s, keep, now, 1); !ok {
+			return false
+		}
+	}
 }
 
 // squeeze gives keys up until the store has what is lacking.
@@ -268,4 +282,128 @@ func (sh *shard) squeeze(s *Store, keep hash, lacks need, now int64, most float3
 		sh.release(s, chunkSlots)
 	}
 	return true, 0
+}
+
+// A client whose log cannot grow any more in a store could have all others given
+// up, in vain, with every request. So a look through all slots finds first what
+// would be left. It takes long in a large store, and is not to be had at will:
+// what it found holds for restHolds, and for restShare times as long as it took.
+const (
+	restHolds = 100 * time.Millisecond
+	restShare = 20
+)
+
+// rest is what giving up all that may go would leave.
+type rest struct {
+	bytes  int64
+	shards []shardRest
+
+	now      int64         // of the look, by the clock of the store
+	at, took time.Duration // of the look, since the base of the store
+}
+
+type shardRest struct {
+	slots int
+	bytes int64 // of the tables, without rings
+}
+
+// holds says whether a look need not be repeated.
+func (r *rest) holds(s *Store, now int64) bool {
+	age := restShare * r.took
+	if !s.changed.Load() {
+		age = max(age, restHolds)
+	}
+	since := max(now-r.now, r.now-now)
+	return time.Since(s.base)-r.at <= age && since <= age.Microseconds()
+}
+
+// left is what giving up all would leave, as far as is known.
+func (s *Store) left(now int64) *rest {
+	r := s.rest.Load()
+	switch {
+	case r == nil:
+		s.looking.Lock()
+	case r.holds(s, now) || !s.looking.TryLock():
+		return r
+	}
+	defer s.looking.Unlock()
+	if newer := s.rest.Load(); newer != r {
+		return newer
+	}
+	r = s.look(now)
+	s.rest.Store(r)
+	return r
+}
+
+// look goes through all slots, under one lock at a time.
+func (s *Store) look(now int64) *rest {
+	s.changed.Store(false)
+	r := &rest{shards: make([]shardRest, len(s.shards)), now: now, at: time.Since(s.base)}
+	stuck := int64(math.MaxInt64)
+	for number := range s.shards {
+		sh, of := &s.shards[number], &r.shards[number]
+		sh.mu.Lock()
+		for i := range sh.n {
+			v := sh.appraise(i, now)
+			if v.used == 1 {
+				of.slots++
+				r.bytes += ringBytes(&sh.slot(i).log)
+			}
+			stuck = min(stuck, v.from)
+		}
+		of.bytes = sh.left(of.slots, 0)
+		sh.mu.Unlock()
+		r.bytes += shardBytes + of.bytes
+	}
+	if stuck > now {
+		s.stuck.Store(stuck)
+		if s.changed.Load() {
+			s.stuck.Store(0)
+		}
+	}
+	r.took = time.Since(s.base) - r.at
+	return r
+}
+
+// attainable says whether giving up all that may go, but nothing of the key's
+// own, makes room for what is lacking.
+func (s *Store) attainable(own *shard, keep hash, lacks need, now int64) bool {
+	s.mu.Lock()
+	idents := uint32(len(s.idents))
+	s.mu.Unlock()
+
+	own.mu.Lock()
+	_, _, rings := own.held(keep, idents, now)
+	own.mu.Unlock()
+	if int64(len(s.shards))*shardBytes+rings+lacks.total > s.max {
+		return false // not even alone
+	}
+
+	r := s.left(now)
+	of := r.shards[s.number(keep)]
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	slots, rings, _ := own.held(keep, idents, now) // counted among those that may go
+	tables := own.left(min(of.slots+slots, own.n), lacks.slots)
+	return r.bytes-of.bytes+tables+rings+lacks.bytes <= s.max
+}
+
+// held tells how many slots of a key might be given up for another's sake, what
+// their rings take, and what all its rings take.
+func (sh *shard) held(key hash, idents uint32, now int64) (slots int, rings, all int64) {
+	if sh.n == 0 {
+		return
+	}
+	for ident := range idents {
+		p, at := sh.place(key, ident)
+		if at == nil {
+			continue
+		}
+		bytes := ringBytes(&at.log)
+		if all += bytes; sh.appraise(sh.named(p), now).used < 1 {
+			slots++
+			rings += bytes
+		}
+	}
+	return slots, rings, all
 }

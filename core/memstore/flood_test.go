@@ -457,6 +457,51 @@ func TestOneLogBeyondTheBound(t *testing.T) {
 	}
 }
 
+// TestNothingIsGivenUpInVain: a client whose log cannot grow any more, in a store
+// that holds little else, or clients at their limit, or logs of its own by other
+// rules, gets nobody given up: or every limit beside it would be void.
+func TestNothingIsGivenUpInVain(t *testing.T) {
+	for _, size := range []int{small, large} {
+		for _, beside := range []string{"nothing", "clients at their limit", "its own"} {
+			c := newClock()
+			s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+			login := limiter(t, s, core.Per(5, 15*time.Minute))
+			big := core.Must(login.Rule("big", core.PerHour(1_000_000)))
+			const clients = 50
+			for i := range clients {
+				login.AllowN(ctx, key("client ", i), 4)
+			}
+			switch beside {
+			case "clients at their limit":
+				one := core.Must(login.Rule("one", core.PerHour(1)))
+				for i := 0; s.Bytes() < int64(size)*3/4; i++ {
+					one.Allow(ctx, key("exhausted ", i))
+				}
+			case "its own":
+				other := core.Must(login.Rule("other", core.PerHour(1_000_000)))
+				for s.Bytes() < int64(size)*3/8 {
+					other.Allow(ctx, "big")
+				}
+			}
+			for big.Allow(ctx, "big").Err == nil {
+			}
+			for i := range clients { // the last time that it grew may have taken some
+				login.AllowN(ctx, key("client ", i), 4)
+			}
+			for i := range 5 * clients {
+				c.Add(time.Second) // what was known before is looked at anew
+				if d := big.Allow(ctx, "big"); !errors.Is(d.Err, core.ErrStoreFull) {
+					t.Fatalf("%d, beside %s: %+v", size, beside, d)
+				}
+				if d := login.AllowN(ctx, key("client ", i%clients), 4); d.Allowed || d.Err != nil {
+					t.Fatalf("%d, beside %s: a client has its quota back: %+v", size, beside, d)
+				}
+			}
+			bounded(t, s, int64(size))
+		}
+	}
+}
+
 // TestAllOrNothingWhenFull: a rule of several limits in a full store charges
 // all of them or none.
 func TestAllOrNothingWhenFull(t *testing.T) {

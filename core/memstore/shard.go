@@ -84,7 +84,8 @@ const (
 	// share of the lists that a full store makes.
 	chunkBytes = int64(unsafe.Sizeof(chunk{})) + 8 + 2*8 + (chunkSlots+1)/16*2*int64(unsafe.Sizeof(victim{}))
 
-	shardBytes = int64(unsafe.Sizeof(shard{}))
+	// A shard, and its share of the last two looks at what may be given up.
+	shardBytes = int64(unsafe.Sizeof(shard{})) + 2*int64(unsafe.Sizeof(shardRest{}))
 
 	maxSlots = maxIndex - 1
 )
@@ -147,11 +148,24 @@ func (sh *shard) find(h hash, ident uint32) *slot {
 // index of that length, and bytes altogether.
 func (sh *shard) price(slots int, bytes int64) (chunks, index int, total int64) {
 	chunks = max(0, (slots-sh.free()+chunkSlots-1)/chunkSlots)
-	index = len(sh.index)
-	for (sh.n+slots)*8 > index*7 {
+	index = grown(len(sh.index), sh.n+slots)
+	return chunks, index, bytes + int64(chunks)*chunkBytes + int64(index-len(sh.index))*4
+}
+
+// grown is how long an index must be for so many slots.
+func grown(index, slots int) int {
+	for slots*8 > index*7 {
 		index = max(2*index, 16)
 	}
-	return chunks, index, bytes + int64(chunks)*chunkBytes + int64(index-len(sh.index))*4
+	return index
+}
+
+// shrunk is how long an index may be when a chunk goes and so many slots stay.
+func shrunk(index, slots int) int {
+	if small := index / 4; small >= 16 && slots*4 <= small*2 {
+		return small
+	}
+	return index
 }
 
 // grow makes sure that so many slots can be inserted and so many bytes of
@@ -224,12 +238,24 @@ func (sh *shard) release(s *Store, keep int) {
 		freed := chunkBytes
 		sh.chunks[last] = nil
 		sh.chunks = sh.chunks[:last]
-		if small := len(sh.index) / 4; small >= 16 && sh.n*4 <= small*2 {
+		if small := shrunk(len(sh.index), sh.n); small < len(sh.index) {
 			freed += int64(len(sh.index)-small) * 4
 			sh.reindex(small)
 		}
 		s.reserve(-freed)
 	}
+}
+
+// left is what the tables take when release has had its turn after each slot
+// that went, until n are left, and more have come.
+func (sh *shard) left(n, more int) int64 {
+	chunks, index := len(sh.chunks), len(sh.index)
+	for chunks > 0 && chunks*chunkSlots-n >= chunkSlots {
+		chunks--
+		index = shrunk(index, min(sh.n, chunks*chunkSlots))
+	}
+	chunks = max(chunks, (n+more+chunkSlots-1)/chunkSlots)
+	return int64(chunks)*chunkBytes + int64(grown(index, n+more))*4
 }
 
 // unindex empties position p and moves up what would no longer be found.

@@ -328,3 +328,93 @@ func TestGivenUpAtALaterTime(t *testing.T) {
 		t.Errorf("admitted at %v, given up when it had expired, and then %+v", first.At, d)
 	}
 }
+
+// mixed returns a store that is full of clients with all sorts of logs and
+// counters, some at their limit and some not, and its clock.
+func mixed(t *testing.T, size int64) (s *Store, one *core.Limiter, now time.Time) {
+	rng := rand.New(rand.NewPCG(uint64(size), 3))
+	now = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	s = New(WithMaxBytes(size), WithClock(func() time.Time { return now }))
+	one = core.Must(core.New(core.Config{Name: "one", Store: s, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed}))
+	limiters := []*core.Limiter{
+		one,
+		core.Must(one.Rule("few", core.PerHour(4).Using(core.SlidingCounter), core.PerDay(4))),
+		core.Must(one.Rule("some", core.PerHour(40))),
+		core.Must(one.Rule("many", core.PerDay(4000))),
+	}
+	for i := 0; s.Bytes() < size*9/10; i++ {
+		n := rng.IntN(len(limiters))
+		for range 1 + rng.IntN(1<<(3*n)) {
+			limiters[n].Allow(context.Background(), fmt.Sprint(i))
+		}
+	}
+	for i := range 100 { // what is free is not all at the end
+		limiters[1].Reset(context.Background(), fmt.Sprint(7*i))
+	}
+	return s, one, now
+}
+
+// TestLook holds what a look finds against what is left when all is given up.
+func TestLook(t *testing.T) {
+	for _, size := range []int64{MinMaxBytes, 256 << 10, 3 << 20} {
+		s, _, now := mixed(t, size)
+		found := s.look(now.UnixMicro())
+		for i := range s.shards {
+			sh := &s.shards[i]
+			sh.squeeze(s, hash{}, need{total: s.max + 1}, now.UnixMicro(), 1)
+			if of := found.shards[i]; sh.n != of.slots {
+				t.Errorf("%d, shard %d: %d slots are left, foreseen were %d", size, i, sh.n, of.slots)
+			}
+		}
+		if err := s.audit(); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.Bytes(); left != found.bytes || left == size*9/10 {
+			t.Errorf("%d: %d bytes are left, foreseen were %d", size, left, found.bytes)
+		}
+	}
+}
+
+// TestLookHolds: one look serves many requests for which there is no room.
+func TestLookHolds(t *testing.T) {
+	s, one, now := mixed(t, 3<<20)
+	all := s.max - int64(len(s.shards))*shardBytes
+	lacks := need{slots: 2, bytes: all, total: all}
+	turned := func(now time.Time) *rest {
+		t.Helper()
+		before := s.Bytes()
+		if s.makeRoom(s.shard(s.hash("k")), s.hash("k"), lacks, now.UnixMicro()) || s.Bytes() != before {
+			t.Fatalf("%d bytes became %d", before, s.Bytes())
+		}
+		return s.rest.Load()
+	}
+	if turned(now) == nil {
+		t.Fatal("nobody looked")
+	}
+	s.rest.Load().took = 20 * time.Minute // restShare of them are seven hours
+	first := s.rest.Load()
+	if turned(now) != first || turned(now.Add(time.Hour)) != first || turned(now.Add(-time.Hour)) != first {
+		t.Error("another look, when the first still held")
+	}
+	one.Allow(context.Background(), "reset")
+	if one.Reset(context.Background(), "reset"); !s.changed.Load() || turned(now) != first {
+		t.Error("a Reset is followed by a look, however long that takes")
+	}
+	if turned(now.Add(7*time.Hour)) == first {
+		t.Error("no other look seven hours later")
+	}
+
+	// A look that promises too much is found out once.
+	vain := *s.rest.Load()
+	vain.bytes, vain.took, vain.now = 0, 20*time.Minute, now.UnixMicro()
+	s.rest.Store(&vain)
+	if before := s.Bytes(); s.makeRoom(s.shard(s.hash("k")), s.hash("k"), lacks, now.UnixMicro()) || s.Bytes() == before {
+		t.Fatalf("of %d bytes %d are left", before, s.Bytes())
+	}
+	some := core.Must(one.Rule("some", core.PerHour(40)))
+	some.Allow(context.Background(), "a newcomer")
+	turned(now)
+	if d := some.AllowN(context.Background(), "a newcomer", 0); d.Remaining != 39 {
+		t.Errorf("given up in vain once more: %+v", d)
+	}
+}

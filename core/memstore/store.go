@@ -42,6 +42,11 @@ type Store struct {
 	used  atomic.Int64 // bytes held, all shards and their tables together
 	stuck atomic.Int64 // until when no shard can give anything up, in microseconds; 0: not known
 
+	// What giving up all that may go would leave; see evict.go.
+	rest    atomic.Pointer[rest]
+	looking sync.Mutex  // one at a time finds it out
+	changed atomic.Bool // since then, by a Reset or another limit
+
 	base       time.Time // the clock counts from here, monotonically
 	baseMicros int64
 
@@ -175,9 +180,10 @@ func (s *Store) hash(key string) hash {
 	return hash{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
 }
 
-func (s *Store) shard(h hash) *shard {
-	return &s.shards[h.low>>s.shift&uint64(len(s.shards)-1)]
-}
+func (s *Store) shard(h hash) *shard { return &s.shards[s.number(h)] }
+
+// number is that of a key's shard.
+func (s *Store) number(h hash) uint64 { return h.low >> s.shift & uint64(len(s.shards)-1) }
 
 // reserve takes n bytes of what is free; a negative n gives them back.
 func (s *Store) reserve(n int64) bool {
