@@ -37,6 +37,27 @@ type victims struct {
 	last victim
 }
 
+// Of the victims that a list may have room for, a chunk's bytes pay for some,
+// and the shard's for the least.
+const (
+	chunkVictims = (chunkSlots + 1) / 16 * 2
+	leastVictims = 8
+)
+
+// fit moves the list, when chunks have gone, to where it takes no more than they
+// pay for.
+func (v *victims) fit(chunks int) {
+	paid := chunks*chunkVictims + leastVictims
+	if cap(v.list) <= paid {
+		return
+	}
+	if less := paid * 3 / 4; len(v.list) <= less { // not with each chunk
+		v.list = append(make([]victim, 0, less), v.list...)
+		return
+	}
+	*v = victims{}
+}
+
 func (v *victims) push(x victim) {
 	v.list = append(v.list, x)
 	for i := len(v.list) - 1; i > 0; {

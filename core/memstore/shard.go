@@ -82,10 +82,11 @@ type chunk struct {
 const (
 	// A chunk, twice its entry in a table that append may have doubled, and its
 	// share of the lists that a full store makes.
-	chunkBytes = int64(unsafe.Sizeof(chunk{})) + 8 + 2*8 + (chunkSlots+1)/16*2*int64(unsafe.Sizeof(victim{}))
+	chunkBytes = int64(unsafe.Sizeof(chunk{})) + 8 + 2*8 + chunkVictims*int64(unsafe.Sizeof(victim{}))
 
-	// A shard, and its share of the last two looks at what may be given up.
-	shardBytes = int64(unsafe.Sizeof(shard{})) + 2*int64(unsafe.Sizeof(shardRest{}))
+	// A shard, the list that even a single chunk may have, and its share of the
+	// last two looks at what may be given up.
+	shardBytes = int64(unsafe.Sizeof(shard{})) + leastVictims*int64(unsafe.Sizeof(victim{})) + 2*int64(unsafe.Sizeof(shardRest{}))
 
 	maxSlots = maxIndex - 1
 )
@@ -238,6 +239,10 @@ func (sh *shard) release(s *Store, keep int) {
 		freed := chunkBytes
 		sh.chunks[last] = nil
 		sh.chunks = sh.chunks[:last]
+		if last < cap(sh.chunks)/4 {
+			sh.chunks = append(make([]*chunk, 0, 2*last), sh.chunks...)
+		}
+		sh.victims.fit(last)
 		if small := shrunk(len(sh.index), sh.n); small < len(sh.index) {
 			freed += int64(len(sh.index)-small) * 4
 			sh.reindex(small)

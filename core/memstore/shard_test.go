@@ -24,6 +24,12 @@ func (s *Store) audit() error {
 		if sh.n > len(sh.chunks)*chunkSlots || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
 			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
 		}
+		if most := len(sh.chunks)*chunkVictims + leastVictims; cap(sh.victims.list) > most {
+			return fmt.Errorf("shard %d: a list with room for %d, beside chunks that pay for %d", number, cap(sh.victims.list), most)
+		}
+		if cap(sh.chunks) >= 4*(len(sh.chunks)+1) {
+			return fmt.Errorf("shard %d: a table with room for %d chunks of %d", number, cap(sh.chunks), len(sh.chunks))
+		}
 		named := 0
 		for _, e := range sh.index {
 			if e != 0 {
@@ -244,6 +250,32 @@ func TestAccounting(t *testing.T) {
 		}
 		if admitted < 1000 {
 			t.Errorf("%d bytes: only %d requests were admitted (%d times full)", size, admitted, full)
+		}
+	}
+}
+
+// TestNothingIsLeftOfAFlood: a full store lists who goes next; the list does not
+// outlive the chunks whose bytes pay for it, nor does the table of the chunks.
+func TestNothingIsLeftOfAFlood(t *testing.T) {
+	const size = 2 << 20
+	for _, n := range []int64{1, 100} { // at their limit, or not
+		s := New(WithMaxBytes(size))
+		empty := s.Bytes()
+		l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerDay(n)}, OnStoreError: core.FailClosed}))
+		const clients = size / 40
+		for i := range clients {
+			l.Allow(context.Background(), fmt.Sprint(i))
+		}
+		for i := range clients { // beginning with those who came last
+			l.Reset(context.Background(), fmt.Sprint(clients-1-i))
+			if i%500 == 0 {
+				if err := s.audit(); err != nil {
+					t.Fatalf("PerDay(%d), %d of %d reset: %v", n, i, clients, err)
+				}
+			}
+		}
+		if s.Bytes() > empty+int64(len(s.shards))*2*chunkBytes {
+			t.Errorf("PerDay(%d): %d bytes are left, %d when empty", n, s.Bytes(), empty)
 		}
 	}
 }
