@@ -94,6 +94,7 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window
 		}
 		if s.bound != l.bound {
 			s.bound = l.bound
+			s.log.Spare = [3]byte{}
 			sh.victims = victims{} // who may go has changed
 			c.store.stuck.Store(0)
 			c.store.changed.Store(true)
@@ -103,8 +104,12 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window
 
 	for i := range c.limits {
 		l := &c.limits[i]
-		if one := l.decide(slots[i], now, stamp, cost); i == 0 || one.Binds(v) {
+		one := l.decide(slots[i], now, stamp, cost)
+		if i == 0 || one.Binds(v) {
 			v, binding = one, i
+		}
+		if charge && cost > 1 && !one.Admitted {
+			l.refused(slots[i], cost)
 		}
 	}
 
@@ -125,6 +130,9 @@ func (l *limit) take(sh *shard, h hash, now, cost int64) (v window.Verdict, stam
 	stamp = max(now, l.begun(s))
 	v = l.decide(s, now, stamp, cost)
 	if !v.Admitted || cost == 0 {
+		if cost > 1 {
+			l.refused(s, cost)
+		}
 		return v, now, true
 	}
 	if l.Algorithm == core.SlidingLog {
@@ -135,6 +143,14 @@ func (l *limit) take(sh *shard, h hash, now, cost int64) (v window.Verdict, stam
 	}
 	l.count(s, stamp, cost)
 	return v, stamp, true
+}
+
+// refused remembers what a client wanted and did not get, by which it is at its
+// limit. More than the limit nobody gets, however little is counted.
+func (l *limit) refused(s *slot, cost int64) {
+	if s != nil && cost <= l.window.N {
+		s.want(cost, l.window.N)
+	}
 }
 
 // begun is the time before which nothing more can be counted: of the newest entry

@@ -110,7 +110,7 @@ func (sh *shard) appraise(i int, now int64) victim {
 		stamp := max(now, s.counter().Start(limit.W))
 		return s.counter().At(stamp, limit.W).Decide(limit.Limit, now, stamp, cost)
 	}
-	if next := decide(1); !next.Admitted {
+	if next := decide(s.wanted(limit.N)); !next.Admitted {
 		v.used, v.from = 1, now+next.RetryAfter
 		return v
 	}

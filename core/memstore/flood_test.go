@@ -296,6 +296,41 @@ func TestOwnPlaceIsForOthers(t *testing.T) {
 	}
 }
 
+// TestBlockedAtItsCost: who is refused what it asks for is at its limit, though
+// a request of cost 1 would pass.
+func TestBlockedAtItsCost(t *testing.T) {
+	for _, a := range algorithms {
+		for _, limits := range [][]core.Limit{
+			{core.PerHour(10).Using(a)},
+			{core.PerHour(10).Using(a), core.PerDay(100).Using(a)},
+			{core.PerHour(10_000_000_000).Using(core.SlidingCounter)},
+		} {
+			c := newClock()
+			s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+			l := limiter(t, s, limits...)
+			unit := limits[0].Requests / 10
+			const blocked = 20
+			for i := range blocked {
+				l.AllowN(ctx, key("blocked ", i), 8*unit)
+			}
+			for i := range 5 * fits(memstore.MinMaxBytes) {
+				l.AllowN(ctx, key("newcomer ", i), 8*unit)
+				if d := l.AllowN(ctx, key("blocked ", i%blocked), 4*unit); d.Allowed || d.Err != nil {
+					t.Fatalf("%v: a blocked client is let in beside newcomer %d: %+v", limits, i, d)
+				}
+			}
+			// When what it wants is to be had, it may go.
+			d := l.AllowN(ctx, "blocked 0", 4*unit)
+			c.Add(d.RetryAfter)
+			for i := range 5 * fits(memstore.MinMaxBytes) {
+				if d := l.AllowN(ctx, key("later ", i), unit); !d.Allowed {
+					t.Fatalf("%v: newcomer %d: %+v", limits, i, d)
+				}
+			}
+		}
+	}
+}
+
 // TestChangedLimitWhenFull: who was at a limit that is raised may go; who is at
 // one that was lowered may not.
 func TestChangedLimitWhenFull(t *testing.T) {

@@ -40,6 +40,28 @@ type slot struct {
 // its log.
 func (s *slot) counter() *window.Counter { return (*window.Counter)(unsafe.Pointer(&s.log)) }
 
+// wanted is what was refused last of the costs above 1, or else 1: whoever is
+// refused so much is at the limit, as a request of cost 1 may not show.
+func (s *slot) wanted(n int64) int64 {
+	w := &s.log.Spare
+	return min(max(1, (int64(w[0])|int64(w[1])<<8|int64(w[2])<<16)*unit(n)), n)
+}
+
+// want remembers a cost, from 1 to n, that was refused.
+func (s *slot) want(cost, n int64) {
+	u := unit(n)
+	units := (cost + u - 1) / u
+	s.log.Spare = [3]byte{byte(units), byte(units >> 8), byte(units >> 16)}
+}
+
+// unit is what costs up to n are counted in, rounded up, to fit into 24 bits.
+func unit(n int64) int64 {
+	if n < 1<<24 {
+		return 1
+	}
+	return n >> 23
+}
+
 // bound is what a slot is held against. Limits of one ident differ in N alone.
 type bound struct {
 	window.Limit

@@ -84,7 +84,13 @@ func TestSizes(t *testing.T) {
 	if at := uintptr(unsafe.Pointer(store.shards[0].slot(0))); at%unsafe.Sizeof(slot{}) != 0 {
 		t.Errorf("slots at %#x do not begin with a line of the cache", at)
 	}
+	if size := unsafe.Sizeof(slot{}); size != 64 {
+		t.Errorf("a slot takes %d bytes", size)
+	}
 	log := reflect.TypeFor[window.Log]()
+	if f, _ := log.FieldByName("Spare"); f.Offset < unsafe.Sizeof(window.Counter{}) {
+		t.Error("a counter lies where a log has room to spare")
+	}
 	for i := range log.NumField() {
 		if f := log.Field(i); f.Type.Kind() == reflect.Pointer && f.Offset < unsafe.Sizeof(window.Counter{}) {
 			t.Errorf("a counter lies where a log has the pointer %s", f.Name)
@@ -101,6 +107,48 @@ func TestSizes(t *testing.T) {
 		if got := ringBytes(&l) - before; got > grown {
 			t.Errorf("a ring of %d bytes grew by %d, foreseen were %d", before, got, grown)
 		}
+	}
+}
+
+// TestWanted: a cost that was refused is remembered, above 2^24 not exactly, but
+// never as less and never as more than the limit.
+func TestWanted(t *testing.T) {
+	for n := int64(1); n <= core.MaxCounterRequests; n += 1 + n/3 {
+		for cost := int64(1); cost <= n; cost += 1 + cost/3 {
+			for _, cost := range []int64{cost, n - cost + 1} {
+				var s slot
+				if got := s.wanted(n); got != 1 {
+					t.Fatalf("of %d, nothing was refused: %d", n, got)
+				}
+				s.want(cost, n)
+				if got := s.wanted(n); got < cost || got > n || n < 1<<24 && got != cost || got-cost > n>>23 {
+					t.Fatalf("of %d, %d was refused: %d", n, cost, got)
+				}
+			}
+		}
+	}
+}
+
+// TestWantedOfAChangedLimit: by another limit it may not have been refused.
+func TestWantedOfAChangedLimit(t *testing.T) {
+	s := New()
+	of := func(n int64) *core.Limiter {
+		return core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerDay(n)}, OnStoreError: core.FailClosed}))
+	}
+	wanted := func() int64 {
+		h := s.hash("k")
+		sh := s.shard(h)
+		at := sh.find(h, 0)
+		return at.wanted(sh.bounds.of(at).N)
+	}
+	for _, cost := range []int64{8, 4, 3, 11, 2, 1} { // 11 is never to be had, 2 is, and 1 is no news
+		of(10).AllowN(context.Background(), "k", cost)
+	}
+	if got := wanted(); got != 3 {
+		t.Errorf("of 10, 3 was refused last: %d", got)
+	}
+	if of(20).AllowN(context.Background(), "k", 0); wanted() != 1 {
+		t.Errorf("of 20, nothing was refused: %d", wanted())
 	}
 }
 

@@ -69,6 +69,7 @@ type Log struct {
 	ring  *int64
 	words uint32
 	Pairs bool
+	Spare [3]byte // for a store's own use; the room is there
 }
 
 // Ring is what the entries stand in.
