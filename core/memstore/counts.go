@@ -214,9 +214,6 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 			return lacks
 		}
 	}
-	if newcomers > 0 && c.store.stuck.Load() != 0 {
-		c.store.stuck.Store(0) // they may go
-	}
 	for i := range c.limits {
 		l, s := &c.limits[i], slots[i]
 		if s == nil {
@@ -229,6 +226,13 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 		reserved := ringBytes(&s.log) + ringGrowth(&s.log, cost)
 		l.count(s, stamp, cost)
 		c.store.reserve(ringBytes(&s.log) - reserved)
+	}
+	if c.store.stuck.Load() > now {
+		for i := sh.n - newcomers; i < sh.n; i++ {
+			if sh.appraise(i, now).used < 1 {
+				c.store.stuck.Store(0)
+			}
+		}
 	}
 	return need{}
 }

@@ -210,6 +210,39 @@ func TestNewcomersAfterReset(t *testing.T) {
 	}
 }
 
+// TestNewcomersWhoMayGo: a store that had nothing to give has something again
+// when newcomers found what was free.
+func TestNewcomersWhoMayGo(t *testing.T) {
+	for _, a := range algorithms {
+		c := newClock()
+		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+		one := limiter(t, s, core.PerDay(1).Using(a))
+		some := core.Must(one.Rule("some", core.PerDay(100).Using(a)))
+		two := core.Must(one.Rule("two", core.PerDay(1).Using(a), core.PerHour(1).Using(a)))
+		three := core.Must(one.Rule("three", core.PerDay(1).Using(a), core.PerHour(1).Using(a), core.PerMinute(1).Using(a)))
+		clients, _ := exhaust(one, c, memstore.MinMaxBytes)
+		for _, k := range clients[:2] {
+			if err := one.Reset(ctx, k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := three.Allow(ctx, "three"); !errors.Is(d.Err, core.ErrStoreFull) {
+			t.Fatalf("%v: three places of two: %+v", a, d)
+		}
+		for _, k := range clients[:2] {
+			if d := some.Allow(ctx, k); !d.Allowed {
+				t.Fatalf("%v: a place of two: %+v", a, d)
+			}
+		}
+		if d := two.Allow(ctx, "two"); !d.Allowed {
+			t.Errorf("%v: beside two who may go: %+v", a, d)
+		}
+		if d := two.Allow(ctx, "two more"); !errors.Is(d.Err, core.ErrStoreFull) {
+			t.Errorf("%v: beside nobody who may go: %+v", a, d)
+		}
+	}
+}
+
 // TestFirstToLeaveIsKnown: resets move slots about; a shard full of clients at
 // their limit still knows who may go first.
 func TestFirstToLeaveIsKnown(t *testing.T) {
