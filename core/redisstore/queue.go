@@ -24,8 +24,11 @@ type queue struct {
 	waiting []*call
 	workers int // at work, or idle; without those that have been replaced
 	idle    int
-	spare   int       // the fewest that were idle since retire last looked
-	wake    chan bool // one for each worker that is idle no more: whether there is work
+	spare   int           // the fewest that were idle since retire last looked
+	wake    chan bool     // one for each worker that is idle no more: whether there is work
+	took    time.Duration // the batch that ended last
+	moved   time.Time     // when one ended, or a worker was replaced
+	grow    bool          // whether one has ended since there was one worker more
 
 	// One timer for all callers, who mostly are answered before it fires.
 	running []*worker // all, replaced ones too
@@ -46,8 +49,10 @@ type worker struct {
 }
 
 const (
-	maxBatch   = 32 // more keep the server from others for too long
-	maxWorkers = 3  // by measurement, with 64 callers on two processors
+	maxBatch    = 32           // more keep the server from others for too long
+	maxWorkers  = 3            // by measurement, with 64 callers on two processors
+	mostWorkers = 16           // while crowds wait, and batches take less than slow
+	crowd       = 2 * maxBatch // of waiting requests
 
 	// A worker that has been idle for so long ends. Starting one takes longer
 	// than waking one, most of all to let its stack grow.
@@ -57,12 +62,13 @@ const (
 	// callers that takes a while.
 	latePause = 250 * time.Microsecond
 
-	// A worker that has been under way for so long is replaced: its callers may
-	// be patient, and those who come later are not to wait for it.
+	// If no batch ends for so long, a worker that has been under way for that long
+	// is replaced, and another after as long again: their callers may be patient,
+	// and those who come later are not to wait for them.
 	slow = 20 * time.Millisecond
 )
 
-func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bool, maxWorkers) }
+func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bool, mostWorkers) }
 
 // call is a request that waits for its part of a batch's reply.
 type call struct {
@@ -138,7 +144,8 @@ func (q *queue) add(c *call) {
 		q.idle--
 		q.spare = min(q.spare, q.idle)
 		q.wake <- true
-	case q.workers < maxWorkers:
+	case q.workers < maxWorkers, q.workers < mostWorkers && len(q.waiting) > crowd && q.grow && q.took < slow:
+		q.grow = false
 		if q.workers == 0 {
 			time.AfterFunc(idleTime, q.retire)
 		}
@@ -161,6 +168,13 @@ func (q *queue) lookAt(at time.Time, after time.Duration) {
 	} else {
 		q.late.Reset(after)
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // look answers those who have waited for too long, and replaces workers that
@@ -190,12 +204,13 @@ func (q *queue) look() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *call) bool { return c.settled.Load() })
 	for _, w := range q.running {
 		expire(w.batch)
-		switch at := w.since.Add(slow); {
-		case len(w.batch) == 0 || w.replaced:
-		case at.After(now):
+		if len(w.batch) == 0 || w.replaced {
+			continue
+		}
+		if at := later(w.since, q.moved).Add(slow); at.After(now) {
 			again(at)
-		default:
-			w.replaced = true
+		} else {
+			w.replaced, q.moved = true, now
 			go q.work()
 		}
 	}
@@ -237,27 +252,42 @@ func (q *queue) work() {
 
 // take gives w what waits, without those whose callers have left. If that is
 // nothing, w is idle. It is false for one that has been replaced.
+//
+// Who came first is first, unless it is too late for that one: then the newest
+// are, who have the most time left. Else, where more come than can be decided,
+// all would be decided just after they have given up.
 func (q *queue) take(w *worker) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	now := time.Now()
+	if len(w.batch) > 0 {
+		q.took, q.moved, q.grow = now.Sub(w.since), now, true
+	}
 	w.batch = w.batch[:0]
 	if w.replaced {
 		return false
 	}
+	if q.workers > maxWorkers && q.took >= slow { // more than the server can take at a time
+		q.workers--
+		return false
+	}
 	for len(w.batch) == 0 && len(q.waiting) > 0 {
-		n := min(len(q.waiting), maxBatch)
-		for _, c := range q.waiting[:n] {
+		from, to := 0, min(len(q.waiting), maxBatch)
+		if first := q.waiting[0].deadline; !first.IsZero() && first.Sub(now) < 2*q.took {
+			from, to = len(q.waiting)-to, len(q.waiting)
+		}
+		for _, c := range q.waiting[from:to] {
 			if !c.settled.Load() {
 				w.batch = append(w.batch, c)
 			}
 		}
-		q.waiting = slices.Delete(q.waiting, 0, n)
+		q.waiting = slices.Delete(q.waiting, from, to)
 	}
 	if len(w.batch) == 0 {
 		q.idle++
 		return true
 	}
-	w.since = time.Now()
+	w.since = now
 	if at := w.since.Add(slow); q.earlier(at) {
 		q.lookAt(at, slow)
 	}

@@ -160,14 +160,14 @@ func TestQueueSlow(t *testing.T) {
 			})
 			synctest.Wait()
 		}
+		for range maxWorkers {
+			ask(-1, 10*time.Second)
+		}
 		for range 20 {
-			for range maxWorkers {
-				ask(-1, 10*time.Second+slow+latePause)
-			}
 			for i := range int64(2 * maxBatch) {
 				ask(i, slow+latePause)
 			}
-			time.Sleep(slow + latePause)
+			time.Sleep(slow)
 		}
 		group.Wait()
 		time.Sleep(3 * idleTime)
@@ -177,6 +177,60 @@ func TestQueueSlow(t *testing.T) {
 			t.Errorf("%d workers, %d idle, %d running are left", q.workers, q.idle, len(q.running))
 		}
 	})
+}
+
+// TestQueueOverload: of more requests than can be decided, as many are in time as
+// if there were no others; and where it is the way that is long, workers enough
+// are under way.
+func TestQueueOverload(t *testing.T) {
+	const seconds, timeout = 2, 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		way, batch time.Duration // that a batch takes, and for which it keeps all others waiting
+		offered    int           // a second
+		least      int           // answers in the last second
+	}{
+		"a slow server": {0, 10 * time.Millisecond, 6400, 2000},
+		"far too many":  {0, 10 * time.Millisecond, 16_000, 2000},
+		"a long way":    {15 * time.Millisecond, 0, 20_000, 19_000},
+		"a longer way":  {40 * time.Millisecond, 0, 10_000, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var q queue
+				server := make(chan bool, 1)
+				q.init(func(batch []*call) bool {
+					server <- true
+					time.Sleep(test.batch)
+					<-server
+					time.Sleep(test.way)
+					return echo(batch)
+				})
+				start := time.Now()
+				var group sync.WaitGroup
+				var answered atomic.Int64
+				for i := range seconds * test.offered {
+					time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(test.offered))))
+					group.Go(func() {
+						if _, err := q.decide(context.Background(), time.Now().Add(timeout), nil, "", 1, true, nil); err == nil && i >= (seconds-1)*test.offered {
+							answered.Add(1)
+						}
+					})
+				}
+				group.Wait()
+				if n := answered.Load(); n < int64(test.least) {
+					t.Errorf("%d of %d were answered, want at least %d", n, test.offered, test.least)
+				} else {
+					t.Logf("%d of %d were answered", n, test.offered)
+				}
+				time.Sleep(3 * idleTime)
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				if q.workers != 0 || q.idle != 0 || len(q.running) != 0 || len(q.waiting) != 0 {
+					t.Errorf("%d workers, %d idle, %d running, %d waiting are left", q.workers, q.idle, len(q.running), len(q.waiting))
+				}
+			})
+		})
+	}
 }
 
 // TestQueueExpires: each caller waits as long as its own deadline says, whether
