@@ -51,7 +51,7 @@ type worker struct {
 const (
 	maxBatch    = 32           // more keep the server from others for too long
 	maxWorkers  = 3            // by measurement, with 64 callers on two processors
-	mostWorkers = 16           // while crowds wait, and batches take less than slow
+	mostWorkers = 16           // while crowds wait, and batches are prompt
 	crowd       = 2 * maxBatch // of waiting requests
 
 	// A worker that has been idle for so long ends. Starting one takes longer
@@ -66,6 +66,10 @@ const (
 	// is replaced, and another after as long again: their callers may be patient,
 	// and those who come later are not to wait for them.
 	slow = 20 * time.Millisecond
+
+	// Batches that take longer are not sent by more workers: it may be that the
+	// server has too much to do.
+	prompt = core.DefaultTimeout / 2
 )
 
 func (q *queue) init(run func([]*call) bool) { q.run, q.wake = run, make(chan bool, mostWorkers) }
@@ -144,7 +148,7 @@ func (q *queue) add(c *call) {
 		q.idle--
 		q.spare = min(q.spare, q.idle)
 		q.wake <- true
-	case q.workers < maxWorkers, q.workers < mostWorkers && len(q.waiting) > crowd && q.grow && q.took < slow:
+	case q.workers < maxWorkers, q.workers < mostWorkers && len(q.waiting) > crowd && q.grow && q.took < prompt:
 		q.grow = false
 		if q.workers == 0 {
 			time.AfterFunc(idleTime, q.retire)
@@ -267,7 +271,7 @@ func (q *queue) take(w *worker) bool {
 	if w.replaced {
 		return false
 	}
-	if q.workers > maxWorkers && q.took >= slow { // more than the server can take at a time
+	if q.workers > maxWorkers && q.took >= prompt { // more than the server can take at a time
 		q.workers--
 		return false
 	}

@@ -192,7 +192,9 @@ func TestQueueOverload(t *testing.T) {
 		"a slow server": {0, 10 * time.Millisecond, 6400, 2000},
 		"far too many":  {0, 10 * time.Millisecond, 16_000, 2000},
 		"a long way":    {15 * time.Millisecond, 0, 20_000, 19_000},
-		"a longer way":  {40 * time.Millisecond, 0, 10_000, 2000},
+		"a longer way":  {40 * time.Millisecond, 0, 10_000, 9000},
+		"too long":      {60 * time.Millisecond, 0, 10_000, 1500},
+		"slower still":  {0, 20 * time.Millisecond, 10_000, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
