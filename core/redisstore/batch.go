@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,7 +59,9 @@ func (b *batches) together(batch []*call) bool {
 // slots, where there is a cluster or a proxy to one behind a client for a single
 // server, or one key among them that is forbidden.
 func notTogether(err error) bool {
-	return redis.HasErrorPrefix(err, "CROSSSLOT") || redis.HasErrorPrefix(err, "NOPERM")
+	// Of a command within the script it may come when others have been counted.
+	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
+	return forbidden || redis.HasErrorPrefix(err, "CROSSSLOT")
 }
 
 // command is the script's call for a batch, and one of its keys. Nothing of it

@@ -125,9 +125,11 @@ func guarded(ctx context.Context, b *breaker, call func(context.Context) (string
 		done(err)
 		return reply, err
 	}
+	// As long as it may take, whoever asks: of callers in a hurry each would open
+	// the breaker again.
 	timeout := time.Second
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline)
+		timeout = max(time.Until(deadline), core.DefaultTimeout)
 	}
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, core.ErrTimeout)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -97,6 +98,8 @@ func (c *counts) decide(ctx context.Context, now, deadline time.Time, key string
 		c.store.denials.note(c, key, cost, now, d)
 	case isCallers(err):
 		c.store.denials.unanswered(c, key, cost)
+	case !errors.Is(err, ErrForeign) && c.store.denials.stands(c, key, cost, &d):
+		err = nil
 	}
 	return d, err
 }

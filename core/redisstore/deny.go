@@ -86,8 +86,18 @@ func (d *denials) who(hash uint64, c *counts, client string, cost int64) denied 
 	return denied{hash, maphash.String(d.seed[1], client), c, cost}
 }
 
-// find sets answer to the refusal that stands, as of now, if there is one.
+// find sets answer to the refusal that stands, as of now, if there is one and
+// this is not the one who is to ask.
 func (d *denials) find(c *counts, client string, cost int64, answer *core.Decision) bool {
+	return d.look(c, client, cost, true, answer)
+}
+
+// stands is find for one who has asked and could not be told.
+func (d *denials) stands(c *counts, client string, cost int64, answer *core.Decision) bool {
+	return d.look(c, client, cost, false, answer)
+}
+
+func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer *core.Decision) bool {
 	shard, hash := d.shard(client)
 	if !shard.any.Load() {
 		return false
@@ -103,7 +113,7 @@ func (d *denials) find(c *counts, client string, cost int64, answer *core.Decisi
 	case now >= e.until:
 		shard.drop(who)
 		return false
-	case now >= e.check:
+	case mayAsk && now >= e.check:
 		e.check = now + denialCheck
 		return false // this one asks
 	}

@@ -413,3 +413,57 @@ func TestBreakerClosed(t *testing.T) {
 		}
 	})
 }
+
+// TestProbeOfTheHasty: whether a server is back is tried for as long as it may
+// take, though the caller whose request tries it is in a hurry.
+func TestProbeOfTheHasty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(breakers).get("")
+		for range breakerFailures {
+			done, err := b.Allow()
+			if err != nil {
+				t.Fatal(err)
+			}
+			done(errLate)
+		}
+		time.Sleep(breakerPause + 1)
+		hasty, cancel := context.WithTimeoutCause(context.Background(), time.Millisecond, core.ErrTimeout)
+		defer cancel()
+		_, err := guarded(hasty, b, func(ctx context.Context) (string, error) {
+			select {
+			case <-time.After(core.DefaultTimeout * 9 / 10):
+				return "", nil
+			case <-ctx.Done():
+				return "", ended(ctx)
+			}
+		})
+		if !errors.Is(err, errOpen) {
+			t.Errorf("the caller is told %v", err)
+		}
+		time.Sleep(core.DefaultTimeout)
+		if b.notClosed.Load() {
+			t.Error("the server was back, and the breaker is not closed")
+		}
+	})
+}
+
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
+// TestNotTogether: what may have been counted is not sent again.
+func TestNotTogether(t *testing.T) {
+	for err, want := range map[replyError]bool{
+		"CROSSSLOT Keys in request don't hash to the same slot":                              true,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":    true,
+		"NOPERM No permissions to access a key":                                              true,
+		"NOPERM ACL failure in script: User u has no permissions to run the 'ltrim' command": false,
+		"ERR The user executing the script can't run this command or subcommand":             false,
+		"OOM command not allowed when used memory > 'maxmemory'.":                            false,
+	} {
+		if got := notTogether(err); got != want {
+			t.Errorf("%s: %v", err, got)
+		}
+	}
+}
