@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -28,11 +29,49 @@ const (
 func (fixedPolicy) failurePolicy() {}
 
 type fallbackPolicy struct {
-	store Store
-	share int
+	store    Store
+	share    int
+	failures *failures
 }
 
 func (fallbackPolicy) failurePolicy() {}
+
+// failures is how the first store has failed, by the names of limiter and rule:
+// limiters of the same names share their counts, in the fallback too.
+type failures struct {
+	mu sync.Mutex
+	of map[[2]string]*outage
+}
+
+// outage is the last time that the first store did not answer.
+type outage struct {
+	start time.Time    // times are counted from here
+	lasts atomic.Bool  // it has not answered since
+	ended atomic.Int64 // when it first answered, or last failed, in nanoseconds; 0: never
+}
+
+func (f *failures) outage(limiter, rule string) *outage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := [2]string{limiter, rule}
+	if f.of[names] == nil {
+		f.of[names] = &outage{start: time.Now()}
+	}
+	return f.of[names]
+}
+
+func (o *outage) now() int64 { return max(1, int64(time.Since(o.start))) }
+
+func (o *outage) noteFailure() {
+	o.ended.Store(o.now())
+	o.lasts.Store(true)
+}
+
+func (o *outage) noteAnswer() {
+	if o.lasts.Load() && o.lasts.CompareAndSwap(true, false) {
+		o.ended.Store(o.now())
+	}
+}
 
 // Fallback asks another store, usually a memstore of this process. If that
 // cannot be asked either, the request is refused.
@@ -41,7 +80,7 @@ func (fallbackPolicy) failurePolicy() {}
 // would let R times the limit through. [Share] divides the limit among them.
 //
 // When the store answers again, it does not know what the fallback admitted:
-// for one window (the longest of the rule) after its last failure, a process
+// for one window (the longest of the rule) after its first answer, a process
 // asks both, and either may refuse. So, for a SlidingLog of N requests and R
 // replicas that share it and fail over together:
 //
@@ -49,8 +88,11 @@ func (fallbackPolicy) failurePolicy() {}
 //     most N + R*max(1, N/R) admitted requests, those of both stores;
 //   - one with the change back in it holds at most R*max(1, N/R), the
 //     fallbacks' own limit, and no more than N of them after the change.
+//
+// Limiters of the same names know of each other's failures if they have the same
+// policy: make one, and give it to all.
 func Fallback(store Store, options ...FallbackOption) FailurePolicy {
-	p := fallbackPolicy{store: store, share: 1}
+	p := fallbackPolicy{store: store, share: 1, failures: &failures{of: map[[2]string]*outage{}}}
 	for _, o := range options {
 		o(&p)
 	}
@@ -66,21 +108,31 @@ func Share(replicas int) FallbackOption {
 	return func(p *fallbackPolicy) { p.share = replicas }
 }
 
-// fallback is the second store of a limiter, and when the first last failed.
+// fallback is the second store of a limiter, and how the first has failed.
 type fallback struct {
-	counts Counts
-	window time.Duration // the longest of the rule
-	failed atomic.Int64  // of the first store, in nanoseconds after start; 0: never
+	*outage
+	counts  Counts
+	window  time.Duration // the longest of the rule
+	waits   bool          // the second store may have to be waited for
+	glimpse time.Duration // for so long at most, where the first has not been asked yet
 }
 
-var start = time.Now()
-
-func (f *fallback) noteFailure() { f.failed.Store(max(1, int64(time.Since(start)))) }
-
-// recovering says whether the first store lacks what this one admitted.
+// recovering says whether the first store lacks what this one admitted, or another
+// process's. That one's may be as young as the end of the outage, so what counts
+// is when this process first heard of that.
 func (f *fallback) recovering() bool {
-	failed := f.failed.Load()
-	return failed != 0 && time.Since(start)-time.Duration(failed) < f.window
+	ended := f.ended.Load()
+	return ended != 0 && (f.lasts.Load() || time.Since(f.start)-time.Duration(ended) < f.window)
+}
+
+// peek asks the second store before the first, for which it leaves time.
+func (f *fallback) peek(ctx context.Context, r Request) (Decision, error) {
+	if f.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.glimpse, ErrTimeout)
+		defer cancel()
+	}
+	return f.counts.Take(ctx, r.Key, r.Cost, false)
 }
 
 // also holds an answer of the first store against the second. take asks the
@@ -89,7 +141,7 @@ func (f *fallback) recovering() bool {
 // while the first is being asked, the request is refused although the first has
 // counted it. A second store that errs is left out.
 func (f *fallback) also(ctx context.Context, r Request, take func() (Decision, error)) (Decision, error) {
-	second, secondErr := f.counts.Take(ctx, r.Key, r.Cost, false)
+	second, secondErr := f.peek(ctx, r)
 	if secondErr == nil && !second.Allowed {
 		second.Err = nil
 		return second, nil

@@ -350,3 +350,60 @@ func (i *immediate) Take(ctx context.Context, _ string, _ int64, _ bool) (core.D
 	i.asked = ctx
 	return core.Decision{Allowed: true}, nil
 }
+
+// TestFallbackHangs: while a fallback hangs that is asked beside a store which is
+// back, that store still has its time, and is not taken for one that fails again.
+func TestFallbackHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down, answers := true, waits(time.Millisecond, core.Decision{Allowed: true, Limit: core.PerSecond(3), Remaining: 2})
+		first := &fake{answer: func(ctx context.Context) (core.Decision, error) {
+			if down {
+				return fails(errDown)(ctx)
+			}
+			return answers(ctx)
+		}}
+		second := &fake{answer: hangs}
+		l := limiter(t, core.Config{Store: first, Limits: []core.Limit{core.PerSecond(3)}, OnStoreError: core.Fallback(second)})
+		if d := l.Allow(ctx, "k"); d.Allowed {
+			t.Errorf("both fail: %+v", d)
+		}
+		down = false
+		start := time.Now()
+		for time.Since(start) < 2*time.Second {
+			asked := time.Now()
+			d := l.Allow(ctx, "k")
+			if took := time.Since(asked); !d.Allowed || d.Err != nil || d.Remaining != 2 || took > core.DefaultTimeout {
+				t.Errorf("after %v: %+v, in %v", asked.Sub(start), d, took)
+			}
+			if asked.Sub(start) > 1100*time.Millisecond && time.Since(asked) > time.Millisecond {
+				t.Errorf("after %v the fallback is still asked", asked.Sub(start))
+			}
+		}
+	})
+}
+
+// TestFallbackKnownToAll: limiters of the same names share what the fallback has
+// admitted, and so when it has to be asked.
+func TestFallbackKnownToAll(t *testing.T) {
+	down := &fake{answer: fails(errDown)}
+	memory := memstore.New()
+	policy := core.Fallback(memory)
+	outage := limiter(t, core.Config{Name: "api", Store: down, OnStoreError: policy})
+	after := limiter(t, core.Config{Name: "api", Store: memstore.New(), OnStoreError: policy})
+	for name, pair := range map[string][2]*core.Limiter{
+		"the same rule, made twice": {core.Must(outage.Rule("search", core.PerMinute(10))), core.Must(after.Rule("search", core.PerMinute(10)))},
+		"of another policy before":  {core.Must(outage.Rule("later", core.PerMinute(10))), core.Must(after.WithPolicy(core.FailOpen).Rule("later", core.PerMinute(10))).WithPolicy(policy)},
+	} {
+		admitted := 0
+		for _, l := range pair {
+			for range 20 {
+				if l.Allow(ctx, "k").Allowed {
+					admitted++
+				}
+			}
+		}
+		if admitted != 10 {
+			t.Errorf("%s: %d admitted, 10 by the fallback alone", name, admitted)
+		}
+	}
+}

@@ -43,8 +43,7 @@ type Limiter struct {
 	fallback *fallback     // nil unless the policy is a Fallback
 	first    time.Duration // the most that the first store may take
 
-	// Whether a store may have to be waited for.
-	waits, fallbackWaits bool
+	waits bool // the first store may have to be waited for
 }
 
 // New returns a limiter for c. It does not talk to the store, so a program
@@ -124,7 +123,7 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 		for i := range shares {
 			shares[i].Requests = max(1, shares[i].Requests/int64(p.share))
 		}
-		l.fallback = new(fallback)
+		l.fallback = &fallback{outage: p.failures.outage(c.Name, rule)}
 		for _, limit := range limits {
 			l.fallback.window = max(l.fallback.window, limit.Window)
 		}
@@ -132,7 +131,7 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 			return nil, err
 		}
 		if !immediate(l.fallback.counts) {
-			l.fallbackWaits = true
+			l.fallback.waits, l.fallback.glimpse = true, c.Timeout/2
 			l.first /= 2 // leave the second store a chance within the timeout
 		}
 	}
@@ -216,17 +215,24 @@ func (r *Request) check(ctx context.Context) error {
 // decide asks a store that may have to be waited for, or two stores.
 func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 	whole := ctx
-	if l.fallbackWaits {
+	if l.fallback != nil && l.fallback.waits {
 		var cancel context.CancelFunc
 		whole, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 	}
+	take := func() (Decision, error) {
+		d, err := l.take(whole, r)
+		if err == nil && l.fallback != nil {
+			l.fallback.noteAnswer()
+		}
+		return d, err
+	}
 	var d Decision
 	var err error
 	if l.fallback != nil && l.fallback.recovering() {
-		d, err = l.fallback.also(whole, r, func() (Decision, error) { return l.take(whole, r) })
+		d, err = l.fallback.also(whole, r, take)
 	} else {
-		d, err = l.take(whole, r)
+		d, err = take()
 	}
 	if err != nil {
 		return l.onStoreError(ctx, whole, r, err)
