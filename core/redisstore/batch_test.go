@@ -175,7 +175,7 @@ func TestBatchLostReplies(t *testing.T) {
 	t.Cleanup(func() { rdb.Close() })
 	store := redisstore.New(rdb)
 	limits := []core.Limit{core.PerMinute(100_000)}
-	hasty := limiter(t, core.Config{Name: "hasty", Store: store, Limits: limits})
+	hasty := limiter(t, core.Config{Name: "hasty", Store: store, Limits: limits, Timeout: patient / 10})
 	lasting := limiter(t, core.Config{Name: "lasting", Store: store, Limits: limits, Timeout: patient})
 	if d := hasty.Allow(ctx, "k"); d.Err != nil {
 		t.Fatal(d.Err)
