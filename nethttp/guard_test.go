@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -272,6 +273,55 @@ func TestDecider(t *testing.T) {
 	d = g.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil), "", func() (string, error) { panic("not for skipped requests") })
 	if !d.Allowed || nethttp.Status(d) != 200 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestRefusalOfNothing: a function of the user's that writes nothing does not make
+// a refusal a 200.
+func TestRefusalOfNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)
+		status int
+		body   string // begins so
+	}{
+		"nothing": {func(http.ResponseWriter, *http.Request, core.Decision) {}, 429, `{"type":`},
+		"fields": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			w.Header().Set("Content-Type", "text/plain")
+		}, 429, `{"type":`},
+		"early hints":  {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(103) }, 429, `{"type":`},
+		"a status":     {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(420) }, 420, ""},
+		"a body":       {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { io.WriteString(w, "no") }, 200, "no"},
+		"a flush":      {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.(http.Flusher).Flush() }, 200, ""},
+		"a controller": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { http.NewResponseController(w).Flush() }, 200, ""},
+		"hijacked": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(conn, "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 2\r\nConnection: close\r\n\r\nmy")
+			conn.Close()
+		}, 418, "my"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+			server := httptest.NewServer(nethttp.Middleware(l, keyfuncs.RemoteIP, nethttp.WithRefusal(test.refuse))(page))
+			defer server.Close()
+			for i, want := range []int{200, test.status} {
+				response, err := http.Get(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				if err != nil || response.StatusCode != want {
+					t.Errorf("%d, want %d; %v", response.StatusCode, want, err)
+				}
+				if i == 1 && (!strings.HasPrefix(string(body), test.body) || test.body == "" && len(body) > 0) {
+					t.Errorf("body %q, want %q", body, test.body)
+				}
+			}
+		})
 	}
 }
 

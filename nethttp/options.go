@@ -73,9 +73,10 @@ func WithHeaders(formats ...headers.Format) Option {
 }
 
 // WithRefusal sets what writes the response to a refused request, whatever the
-// reason, instead of the function [Refuse]. It must write a status: [Status]
-// tells which, d.Err why. Limit fields, Retry-After and Cache-Control are set.
-// d.Err may quote the client's input: log it, do not send it.
+// reason, instead of the function [Refuse]. It writes a status: [Status] tells
+// which, d.Err why. Limit fields, Retry-After and Cache-Control are set. If it
+// writes nothing, Refuse does. d.Err may quote the client's input: log it, do not
+// send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
 	return func(c *config) error {
 		if refuse == nil {
