@@ -264,14 +264,15 @@ func (q *queue) take(w *worker) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	if len(w.batch) > 0 {
+	comes := len(w.batch) > 0 // from a batch; else it is new, or has been woken for a request
+	w.batch = w.batch[:0]
+	if comes {
 		q.took, q.moved, q.grow = now.Sub(w.since), now, true
 	}
-	w.batch = w.batch[:0]
-	if w.replaced {
+	switch {
+	case w.replaced:
 		return false
-	}
-	if q.workers > maxWorkers && q.took >= prompt { // more than the server can take at a time
+	case comes && q.workers > maxWorkers && q.took >= prompt: // more than the server can take at a time
 		q.workers--
 		return false
 	}
@@ -311,8 +312,8 @@ func (q *queue) retire() {
 	q.spare = q.idle
 	if q.workers > 0 {
 		time.AfterFunc(idleTime, q.retire)
-	} else {
-		q.waiting = nil // nothing waits; it may have been much
+	} else if len(q.waiting) == 0 {
+		q.waiting = nil // it may have been much
 	}
 }
 

@@ -235,6 +235,55 @@ func TestQueueOverload(t *testing.T) {
 	}
 }
 
+// TestQueueShrinks: workers that crowds had started end when batches take long,
+// and never one that has been woken for a request.
+func TestQueueShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		var way atomic.Int64
+		q.init(func(batch []*call) bool {
+			time.Sleep(time.Duration(way.Load()))
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(deadline time.Time) {
+			if _, err := q.decide(context.Background(), deadline, nil, "", 1, true, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		workers := func() int {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			return q.workers
+		}
+		for round := range 4 {
+			way.Store(int64(15 * time.Millisecond))
+			for range 20 { // crowds
+				for range 10 * maxBatch {
+					group.Go(func() { ask(time.Now().Add(time.Minute)) })
+				}
+				time.Sleep(time.Millisecond)
+			}
+			group.Wait()
+			if n := workers(); n <= maxWorkers {
+				t.Errorf("crowds have %d workers", n)
+			}
+			way.Store(int64(2 * prompt))
+			for range 1 + round { // all others are idle
+				group.Go(func() { ask(time.Now().Add(2*prompt + slow)) })
+			}
+			group.Wait()
+			for range 3 {
+				ask(time.Now().Add(2*prompt + slow))
+			}
+			if n := workers(); n > maxWorkers {
+				t.Errorf("%d workers where batches take %v", n, 2*prompt)
+			}
+		}
+		time.Sleep(3 * idleTime)
+	})
+}
+
 // TestQueueExpires: each caller waits as long as its own deadline says, whether
 // its request is under way or waiting, and whoever is with it there.
 func TestQueueExpires(t *testing.T) {
