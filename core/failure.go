@@ -68,8 +68,9 @@ func (o *outage) noteFailure() {
 }
 
 func (o *outage) noteAnswer() {
-	if o.lasts.Load() && o.lasts.CompareAndSwap(true, false) {
-		o.ended.Store(o.now())
+	if o.lasts.Load() {
+		o.ended.Store(o.now()) // first: in between nobody may think that all is long over
+		o.lasts.Store(false)
 	}
 }
 

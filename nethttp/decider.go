@@ -1,9 +1,7 @@
 package nethttp
 
 import (
-	"bufio"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 
@@ -147,47 +145,6 @@ func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision
 		Refuse(w, r, d)
 	}
 }
-
-// refuses says whether a function of the user's has written the refusal. Nothing
-// written would be a 200.
-func (g *Decider) refuses(w http.ResponseWriter, r *http.Request, d core.Decision) bool {
-	if g.refuse == nil {
-		return false
-	}
-	own := written{ResponseWriter: w}
-	g.refuse(&own, r, d)
-	return own.yes
-}
-
-// written notices whether anything has been.
-type written struct {
-	http.ResponseWriter
-	yes bool
-}
-
-func (w *written) WriteHeader(status int) {
-	w.yes = w.yes || status >= 200 || status == http.StatusSwitchingProtocols
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *written) Write(b []byte) (int, error) {
-	w.yes = true
-	return w.ResponseWriter.Write(b)
-}
-
-func (w *written) FlushError() error {
-	w.yes = true
-	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-func (w *written) Flush() { _ = w.FlushError() }
-
-func (w *written) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	w.yes = true
-	return http.NewResponseController(w.ResponseWriter).Hijack()
-}
-
-func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (g *Decider) skips(r *http.Request) bool {
 	if len(g.paths) > 0 && r.URL.RawPath == "" && slices.Contains(g.paths, r.URL.Path) {

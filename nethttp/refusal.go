@@ -1,8 +1,10 @@
 package nethttp
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -134,6 +136,47 @@ func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 	f := refusalOf(&d)
 	f.respond(w, r, d.Limit.Name)
 }
+
+// refuses says whether a function of the user's has written the refusal. Nothing
+// written would be a 200.
+func (g *Decider) refuses(w http.ResponseWriter, r *http.Request, d core.Decision) bool {
+	if g.refuse == nil {
+		return false
+	}
+	own := written{ResponseWriter: w}
+	g.refuse(&own, r, d)
+	return own.yes
+}
+
+// written notices whether anything has been.
+type written struct {
+	http.ResponseWriter
+	yes bool
+}
+
+func (w *written) WriteHeader(status int) {
+	w.yes = w.yes || status >= 200 || status == http.StatusSwitchingProtocols
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.yes = true
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *written) FlushError() error {
+	w.yes = true
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *written) Flush() { _ = w.FlushError() }
+
+func (w *written) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.yes = true
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}
+
+func (w *written) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // respond writes the rest of the response. The policy is the limit that refused.
 func (f *refusal) respond(w http.ResponseWriter, r *http.Request, policy string) {

@@ -115,7 +115,7 @@ func (q *queue) decide(ctx context.Context, deadline time.Time, counts *counts, 
 	if c == nil {
 		c = &call{done: make(chan struct{}, 1)}
 	}
-	q.mu.Lock() // which expire needs to look at calls that are used again
+	q.mu.Lock() // which look needs, to see calls that are used again as they are
 	c.ctx, c.deadline, c.counts, c.key, c.cost, c.charge, c.args = ctx, deadline, counts, key, cost, charge, args
 	c.settled.Store(false)
 	q.add(c)
@@ -255,7 +255,7 @@ func (q *queue) work() {
 }
 
 // take gives w what waits, without those whose callers have left. If that is
-// nothing, w is idle. It is false for one that has been replaced.
+// nothing, w is idle. It is false for one that is to end.
 //
 // Who came first is first, unless it is too late for that one: then the newest
 // are, who have the most time left. Else, where more come than can be decided,
