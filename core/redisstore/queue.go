@@ -27,7 +27,7 @@ type queue struct {
 	spare   int           // the fewest that were idle since retire last looked
 	wake    chan bool     // one for each worker that is idle no more: whether there is work
 	took    time.Duration // the batch that ended last
-	moved   time.Time     // when one ended, or a worker was replaced
+	moved   time.Time     // when one was decided, or a worker was replaced
 	grow    bool          // whether one has ended since there was one worker more
 
 	// One timer for all callers, who mostly are answered before it fires.
@@ -45,6 +45,7 @@ type queue struct {
 type worker struct {
 	batch    []*call
 	since    time.Time
+	late     bool // patience with the batch ended before it did
 	replaced bool // it takes so long that another works in its place
 }
 
@@ -62,9 +63,9 @@ const (
 	// callers that takes a while.
 	latePause = 250 * time.Microsecond
 
-	// If no batch ends for so long, a worker that has been under way for that long
-	// is replaced, and another after as long again: their callers may be patient,
-	// and those who come later are not to wait for them.
+	// If no batch is decided for so long, a worker that has been under way for that
+	// long is replaced, and another after as long again: their callers may be
+	// patient, and those who come later are not to wait for them.
 	slow = 20 * time.Millisecond
 
 	// Batches that take longer are not sent by more workers: it may be that the
@@ -236,7 +237,8 @@ func (q *queue) work() {
 			}
 			continue
 		}
-		if !q.run(w.batch) {
+		w.late = !q.run(w.batch)
+		if w.late {
 			for _, c := range w.batch { // nobody was more patient
 				if !c.deadline.IsZero() {
 					c.expire()
@@ -267,7 +269,10 @@ func (q *queue) take(w *worker) bool {
 	comes := len(w.batch) > 0 // from a batch; else it is new, or has been woken for a request
 	w.batch = w.batch[:0]
 	if comes {
-		q.took, q.moved, q.grow = now.Sub(w.since), now, true
+		q.took, q.grow = now.Sub(w.since), true
+		if !w.late {
+			q.moved = now
+		}
 	}
 	switch {
 	case w.replaced:

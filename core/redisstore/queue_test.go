@@ -179,6 +179,50 @@ func TestQueueSlow(t *testing.T) {
 	})
 }
 
+// TestQueueStuckEnd: that those who were patient in vain have given up, one after
+// another, moves nothing: who comes meanwhile waits no longer for a worker.
+func TestQueueStuckEnd(t *testing.T) {
+	const many, pause = 40, slow * 3 / 4
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		start := time.Now()
+		gaveUp := start.Add(time.Minute)
+		q.init(func(batch []*call) bool {
+			if patient := batch[0].cost; patient > 0 {
+				time.Sleep(time.Until(gaveUp.Add(time.Duration(patient) * pause)))
+				return false
+			}
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(cost int64) (took time.Duration) {
+			began := time.Now()
+			deadline := gaveUp.Add(time.Hour)
+			if cost > 0 {
+				deadline = gaveUp.Add(time.Duration(cost) * pause)
+			}
+			if _, err := q.decide(context.Background(), deadline, nil, "", cost, true, nil); (err == nil) != (cost == 0) {
+				t.Errorf("%d: %v", cost, err)
+			}
+			return time.Since(began)
+		}
+		for i := range int64(many) {
+			group.Go(func() { ask(1 + i) })
+			time.Sleep(slow + latePause) // till another worker is there
+		}
+		time.Sleep(time.Until(gaveUp))
+		for range maxWorkers {
+			group.Go(func() { ask(many + 1) })
+			synctest.Wait()
+		}
+		if took := ask(0); took > slow+latePause {
+			t.Errorf("waited %v for a worker", took)
+		}
+		group.Wait()
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
 // TestQueueOverload: of more requests than can be decided, as many are in time as
 // if there were no others; and where it is the way that is long, workers enough
 // are under way.
