@@ -3,9 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -408,6 +410,96 @@ func TestQueueStuck(t *testing.T) {
 		group.Wait()
 		time.Sleep(3 * idleTime) // till the workers have ended
 	})
+}
+
+// TestQueueRandom: whatever callers and servers do, nobody waits for longer than
+// said, and the queue is sound at all times.
+func TestQueueRandom(t *testing.T) {
+	random := func() time.Duration { return rand.N(time.Duration(2) << rand.N(30)) } // to two seconds, mostly much less
+	play := func(t *testing.T) {
+		var q queue
+		q.init(func(batch []*call) bool {
+			time.Sleep(random())
+			return slices.ContainsFunc(batch, func(c *call) bool { return c.deadline.IsZero() || time.Now().Before(c.deadline) }) && echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(cost int64) {
+			start, patience := time.Now(), time.Hour
+			var deadline time.Time
+			if rand.N(4) > 0 {
+				patience = random()
+				deadline = start.Add(patience)
+			}
+			ctx, leave := context.Background(), func() {}
+			if rand.N(4) == 0 {
+				stays := random()
+				patience = min(patience, stays)
+				ctx, leave = context.WithTimeout(ctx, stays)
+			}
+			defer leave()
+			d, err := q.decide(ctx, deadline, nil, "", cost, true, nil)
+			if took := time.Since(start); took > patience+latePause || err == nil && d.Remaining != cost || err != nil && took < patience {
+				t.Errorf("%d, with %v: %+v, %v after %v", cost, patience, d, err, took)
+			}
+		}
+		for range 50 {
+			for range rand.N(2 << rand.N(8)) { // a few, or a crowd
+				group.Go(func() { ask(rand.Int64()) })
+			}
+			synctest.Wait()
+			checkSound(t, &q)
+			time.Sleep(random())
+			synctest.Wait()
+			checkSound(t, &q)
+		}
+		group.Wait()
+		time.Sleep(3*idleTime + 2*time.Second) // till the workers have ended
+		if checkSound(t, &q); q.workers > 0 || len(q.running) > 0 || len(q.waiting) > 0 || !q.lateAt.IsZero() {
+			t.Errorf("%d workers, %d running, %d waiting are left, a timer till %v", q.workers, len(q.running), len(q.waiting), q.lateAt)
+		}
+	}
+	for range 30 {
+		synctest.Test(t, play)
+	}
+}
+
+// checkSound checks, while nothing of q runs, that the numbers of workers are
+// true, that who waits does so because all are busy, and that the timer comes for
+// whoever and whatever it must.
+func checkSound(t *testing.T, q *queue) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var idle, busy int
+	var due []time.Time
+	calls := slices.Clone(q.waiting)
+	for _, w := range q.running {
+		calls = append(calls, w.batch...)
+		switch {
+		case w.replaced:
+		case len(w.batch) == 0:
+			idle++
+		default:
+			busy++
+			due = append(due, later(w.since, q.moved).Add(slow))
+		}
+	}
+	for _, c := range calls {
+		if !c.settled.Load() && !c.deadline.IsZero() {
+			due = append(due, c.deadline)
+		}
+	}
+	if q.workers != idle+busy || q.workers > mostWorkers || q.idle != idle || q.spare < 0 || q.spare > idle || len(q.wake) > 0 {
+		t.Errorf("%d workers, %d idle, %d spare, %d to wake; there are %d idle, %d busy", q.workers, q.idle, q.spare, len(q.wake), idle, busy)
+	}
+	if len(q.waiting) > 0 && (idle > 0 || busy < maxWorkers) {
+		t.Errorf("%d wait, and of the workers %d are idle, %d busy", len(q.waiting), idle, busy)
+	}
+	for _, at := range due {
+		if q.lateAt.IsZero() || at.Before(q.lateAt) || time.Since(at) > latePause {
+			t.Errorf("the timer is to fire at %v, at %v it was due for %v", q.lateAt, time.Now(), at)
+		}
+	}
 }
 
 func TestPatience(t *testing.T) {
