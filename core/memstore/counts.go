@@ -75,7 +75,7 @@ func (n need) none() bool { return n == need{} }
 // it needs memory.
 func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window.Verdict, binding int, at int64, lacks need) {
 	if len(c.limits) == 1 && charge {
-		if v, stamp, done := c.limits[0].take(sh, h, now, cost); done {
+		if v, stamp, done := c.limits[0].take(c.store, sh, h, now, cost); done {
 			return v, 0, stamp, need{}
 		}
 	}
@@ -109,7 +109,7 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window
 			v, binding = one, i
 		}
 		if charge && cost > 1 && !one.Admitted {
-			l.refused(slots[i], cost)
+			l.refused(c.store, sh, slots[i], cost)
 		}
 	}
 
@@ -122,7 +122,7 @@ func (c *counts) take(sh *shard, h hash, now, cost int64, charge bool) (v window
 // take decides and charges where a limit is alone and nothing else is to be done:
 // the client is known, and its log has room. That is nearly every request, and
 // half the work of the general case.
-func (l *limit) take(sh *shard, h hash, now, cost int64) (v window.Verdict, stamp int64, done bool) {
+func (l *limit) take(store *Store, sh *shard, h hash, now, cost int64) (v window.Verdict, stamp int64, done bool) {
 	s := sh.find(h, l.ident)
 	if s == nil || s.bound != l.bound {
 		return v, now, false
@@ -131,7 +131,7 @@ func (l *limit) take(sh *shard, h hash, now, cost int64) (v window.Verdict, stam
 	v = l.decide(s, now, stamp, cost)
 	if !v.Admitted || cost == 0 {
 		if cost > 1 {
-			l.refused(s, cost)
+			l.refused(store, sh, s, cost)
 		}
 		return v, now, true
 	}
@@ -147,9 +147,16 @@ func (l *limit) take(sh *shard, h hash, now, cost int64) (v window.Verdict, stam
 
 // refused remembers what a client wanted and did not get, by which it is at its
 // limit. More than the limit nobody gets, however little is counted.
-func (l *limit) refused(s *slot, cost int64) {
-	if s != nil && cost <= l.window.N {
-		s.want(cost, l.window.N)
+func (l *limit) refused(store *Store, sh *shard, s *slot, cost int64) {
+	if s == nil || cost > l.window.N {
+		return
+	}
+	before := s.wanted(l.window.N)
+	s.want(cost, l.window.N)
+	if s.wanted(l.window.N) < before { // it may go sooner than is known
+		p, _ := sh.place(s.hash, s.ident)
+		sh.note(sh.named(p))
+		store.stuck.Store(0)
 	}
 }
 
@@ -227,12 +234,8 @@ func (c *counts) charge(sh *shard, h hash, slots []*slot, now, stamp, cost int64
 		l.count(s, stamp, cost)
 		c.store.reserve(ringBytes(&s.log) - reserved)
 	}
-	if c.store.stuck.Load() > now {
-		for i := sh.n - newcomers; i < sh.n; i++ {
-			if sh.appraise(i, now).used < 1 {
-				c.store.stuck.Store(0)
-			}
-		}
+	if newcomers > 0 && c.store.stuck.Load() != 0 {
+		c.store.stuck.Store(0) // they may go sooner than all who were there
 	}
 	return need{}
 }

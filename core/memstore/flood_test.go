@@ -243,6 +243,58 @@ func TestNewcomersWhoMayGo(t *testing.T) {
 	}
 }
 
+// TestNewcomersWhoLeaveSoon: who came after it was known that nobody may go for
+// long may go before that.
+func TestNewcomersWhoLeaveSoon(t *testing.T) {
+	for _, a := range algorithms {
+		c := newClock()
+		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+		one := limiter(t, s, core.PerDay(1).Using(a))
+		soon := core.Must(one.Rule("soon", core.PerMinute(1).Using(a)))
+		two := core.Must(one.Rule("two", core.PerDay(1).Using(a), core.PerHour(1).Using(a)))
+		three := core.Must(one.Rule("three", core.PerDay(1).Using(a), core.PerHour(1).Using(a), core.PerMinute(1).Using(a)))
+		clients, _ := exhaust(one, c, memstore.MinMaxBytes)
+		for _, k := range clients[:2] {
+			if err := one.Reset(ctx, k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := three.Allow(ctx, "three"); !errors.Is(d.Err, core.ErrStoreFull) {
+			t.Fatalf("%v: three places of two: %+v", a, d)
+		}
+		for _, k := range clients[:2] {
+			if d := soon.Allow(ctx, k); !d.Allowed {
+				t.Fatalf("%v: a place of two: %+v", a, d)
+			}
+		}
+		c.Add(2 * time.Minute)
+		if d := two.Allow(ctx, "two"); !d.Allowed {
+			t.Errorf("%v: beside two who have expired: %+v", a, d)
+		}
+	}
+}
+
+// TestBlockedAtALesserCost: who is refused less than before may go sooner.
+func TestBlockedAtALesserCost(t *testing.T) {
+	for _, a := range algorithms {
+		for _, also := range [][]core.Limit{nil, {core.PerHour(1000)}} {
+			c := newClock()
+			s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+			one := limiter(t, s, core.Per(1, 100*24*time.Hour))
+			l := core.Must(one.Rule("costs", append(also, core.PerDay(10).Using(a))...))
+			l.AllowN(ctx, "k", 1)
+			c.Add(12 * time.Hour)
+			l.AllowN(ctx, "k", 8)
+			l.AllowN(ctx, "k", 10)
+			exhaust(one, c, memstore.MinMaxBytes) // k may go when it may have 10
+			c.Add(l.AllowN(ctx, "k", 2).RetryAfter)
+			if d := one.Allow(ctx, "newcomer"); !d.Allowed {
+				t.Errorf("%v: beside a client who may have what it wanted last: %+v", a, d)
+			}
+		}
+	}
+}
+
 // TestFirstToLeaveIsKnown: resets move slots about; a shard full of clients at
 // their limit still knows who may go first.
 func TestFirstToLeaveIsKnown(t *testing.T) {
