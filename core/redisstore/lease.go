@@ -122,8 +122,10 @@ type lease struct {
 	renewal *renewal  // under way
 }
 
-// renewal is a lease being taken. Others wait for it.
+// renewal is a lease being taken. Others wait for it, but not for long: its reply
+// may be lost.
 type renewal struct {
+	slow    time.Time
 	done    chan struct{}
 	granted bool // once done
 }
@@ -214,9 +216,15 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 	if l.find(client, cost, &d) {
 		return d, nil
 	}
+	began := time.Now()
 	var deadline time.Time
+	patience := prompt // with renewals
 	if timeout > 0 {
-		deadline = time.Now().Add(timeout)
+		deadline = began.Add(timeout)
+		patience = min(patience, timeout/2)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, end.Sub(began)/2)
 	}
 	if cost > l.size || cost == 0 || !charge {
 		return l.take(ctx, deadline, client, cost, charge)
@@ -239,12 +247,14 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		}
 		if r := e.renewal; r != nil {
 			shard.mu.Unlock()
-			if err := r.wait(ctx, deadline); err != nil {
+			granted, err := r.wait(ctx, began.Add(patience))
+			if err != nil {
 				return core.Decision{}, err
 			}
-			if !r.granted {
+			if !granted {
 				return l.alone(ctx, deadline, shard, who, client, cost)
 			}
+			patience = min(patience, slow) // if others were faster
 			continue
 		}
 		want := e.want(l, now, cost)
@@ -252,7 +262,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 			shard.mu.Unlock()
 			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
-		r := &renewal{done: make(chan struct{})}
+		r := &renewal{slow: time.Now().Add(prompt), done: make(chan struct{})}
 		e.renewal = r
 		shard.mu.Unlock()
 		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)
@@ -270,15 +280,21 @@ func (l *leased) spend(shard *leaseShard, who holder, cost int64, charge bool) (
 	return core.Decision{}, false
 }
 
-// wait returns when the renewal is done.
-func (r *renewal) wait(ctx context.Context, deadline time.Time) error {
-	ctx, cancel := withDeadline(ctx, deadline)
-	defer cancel()
+// wait returns when the renewal is done, and whether there is a lease; or false
+// when it is slow, or patience has ended.
+func (r *renewal) wait(ctx context.Context, patience time.Time) (granted bool, err error) {
+	if r.slow.Before(patience) {
+		patience = r.slow
+	}
+	timer := time.NewTimer(time.Until(patience))
+	defer timer.Stop()
 	select {
 	case <-r.done:
-		return nil
+		return r.granted, nil
+	case <-timer.C:
+		return false, nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return false, ended(ctx)
 	}
 }
 

@@ -667,6 +667,79 @@ func TestLeaseOneRenews(t *testing.T) {
 	})
 }
 
+// TestLeaseLostReply: when the reply to the one who renews is lost, nobody else's
+// time is up with it, however long that one waits.
+func TestLeaseLostReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(100_000, time.Minute)
+		s := newLogServer(0, limit)
+		rule := process(quick(s), 1000, 5*time.Second, 0, 0)
+		l := leasedLimiter(t, rule, limit)
+		for unspent(rule) < 10 {
+			warm(t, s, l)
+		}
+		l.AllowN(t.Context(), "client", unspent(rule))
+		ahead, lost := rule.ahead, true
+		rule.ahead = func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error) {
+			if d, err := ahead(ctx, deadline, client, cost); !lost {
+				return d, err
+			}
+			<-ctx.Done()
+			return core.Decision{}, ctx.Err()
+		}
+		patient, leave := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { rule.TakeWithin(patient, time.Hour, "client", 1, true) })
+		synctest.Wait()
+		for i := range 200 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i)*time.Millisecond)
+				defer cancel()
+				if d := l.Allow(ctx, "client"); !d.Allowed || d.Err != nil {
+					t.Errorf("with %d ms: %+v", 1+i, d)
+				}
+			})
+		}
+		time.Sleep(prompt)
+		began := time.Now()
+		if d := l.Allow(t.Context(), "client"); !d.Allowed || time.Since(began) > time.Millisecond {
+			t.Errorf("%+v after %v: it waits although that is in vain", d, time.Since(began))
+		}
+		lost = false
+		leave()
+		group.Wait()
+		warm(t, s, l) // it is leased again
+	})
+}
+
+// TestLeaseCrowd: where leases are small for the crowd that waits for them, those
+// who get nothing of one are decided in time.
+func TestLeaseCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(100_000, time.Minute)
+		s := newLogServer(0, limit)
+		k := quick(s)
+		delay := 100 * time.Microsecond
+		k.delay = func() time.Duration { return delay }
+		rule := process(k, 4, 5*time.Second, 0, 0)
+		l := leasedLimiter(t, rule, limit)
+		for range 10 {
+			warm(t, s, l)
+		}
+		delay = 2500 * time.Microsecond
+		var group sync.WaitGroup
+		for range 400 {
+			group.Go(func() {
+				began := time.Now()
+				if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > slow+2*2*delay {
+					t.Errorf("%+v after %v", d, time.Since(began))
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
 // TestLeaseResetMeanwhile: a lease that was asked for before a reset is not kept.
 func TestLeaseResetMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
