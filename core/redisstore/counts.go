@@ -64,7 +64,7 @@ func (c *counts) keys(dst []any, client string) []any {
 
 // Take implements [core.Counts].
 func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (d core.Decision, err error) {
-	if c.find(key, cost, &d) {
+	if found, _ := c.find(key, cost, &d); found {
 		return d, nil
 	}
 	return c.take(ctx, time.Time{}, key, cost, charge)
@@ -72,16 +72,19 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 
 // TakeWithin implements [core.Bounded].
 func (c *counts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (d core.Decision, err error) {
-	if c.find(key, cost, &d) {
+	if found, _ := c.find(key, cost, &d); found {
 		return d, nil
 	}
 	now := time.Now()
 	return c.decide(ctx, now, now.Add(timeout), key, cost, charge)
 }
 
-// find sets d to a refusal that stands, if there is one.
-func (c *counts) find(key string, cost int64, d *core.Decision) bool {
-	return cost != 0 && c.store.denials.find(c, key, cost, d)
+// find sets d to a refusal that stands, if there is one; see denials.find.
+func (c *counts) find(key string, cost int64, d *core.Decision) (found, asks bool) {
+	if cost == 0 {
+		return false, false
+	}
+	return c.store.denials.find(c, key, cost, d)
 }
 
 // take asks, and remembers a refusal. It waits until ctx ends or the deadline

@@ -15,7 +15,7 @@ func refusal(after time.Duration) core.Decision {
 
 // found is find with its result returned.
 func (d *denials) found(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
-	ok = d.find(c, client, cost, &answer)
+	ok, _ = d.find(c, client, cost, &answer)
 	return answer, ok
 }
 

@@ -86,21 +86,22 @@ func (d *denials) who(hash uint64, c *counts, client string, cost int64) denied 
 	return denied{hash, maphash.String(d.seed[1], client), c, cost}
 }
 
-// find sets answer to the refusal that stands, as of now, if there is one and
-// this is not the one who is to ask.
-func (d *denials) find(c *counts, client string, cost int64, answer *core.Decision) bool {
+// find sets answer to the refusal that stands, as of now, if there is one; or
+// this is the one who is to ask whether it still does.
+func (d *denials) find(c *counts, client string, cost int64, answer *core.Decision) (found, asks bool) {
 	return d.look(c, client, cost, true, answer)
 }
 
 // stands is find for one who has asked and could not be told.
 func (d *denials) stands(c *counts, client string, cost int64, answer *core.Decision) bool {
-	return d.look(c, client, cost, false, answer)
+	found, _ := d.look(c, client, cost, false, answer)
+	return found
 }
 
-func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer *core.Decision) bool {
+func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer *core.Decision) (found, asks bool) {
 	shard, hash := d.shard(client)
 	if !shard.any.Load() {
-		return false
+		return false, false
 	}
 	who := d.who(hash, c, client, cost)
 	now := time.Since(d.start)
@@ -109,13 +110,13 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	e := shard.of[who.key()]
 	switch {
 	case e == nil || e.denied != who:
-		return false
+		return false, false
 	case now >= e.until:
 		shard.drop(who)
-		return false
+		return false, false
 	case mayAsk && now >= e.check:
 		e.check = now + denialCheck
-		return false // this one asks
+		return false, true
 	}
 	// By the store's clock it is at least this much later than then. The answer
 	// may have come while this waited for the lock.
@@ -127,7 +128,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}
-	return true
+	return true, false
 }
 
 // note remembers what was answered to a question sent at the given time.

@@ -151,7 +151,7 @@ type leased struct {
 
 // asker decides by asking Redis; it is a *counts.
 type asker interface {
-	find(client string, cost int64, d *core.Decision) bool
+	find(client string, cost int64, d *core.Decision) (found, asks bool)
 	take(ctx context.Context, deadline time.Time, client string, cost int64, charge bool) (core.Decision, error)
 	Reset(ctx context.Context, client string) error
 }
@@ -213,7 +213,8 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		return d, nil
 	}
 	var d core.Decision
-	if l.find(client, cost, &d) {
+	found, asks := l.find(client, cost, &d)
+	if found {
 		return d, nil
 	}
 	began := time.Now()
@@ -228,6 +229,9 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 	}
 	if cost > l.size || cost == 0 || !charge {
 		return l.take(ctx, deadline, client, cost, charge)
+	}
+	if asks { // a lease would not tell whether the refusal stands
+		return l.alone(ctx, deadline, shard, who, client, cost)
 	}
 	for {
 		shard.mu.Lock()

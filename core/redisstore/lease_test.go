@@ -129,7 +129,7 @@ func (k link) take(ctx context.Context, deadline time.Time, _ string, cost int64
 	return k.call(ctx, cost, charge, 0)
 }
 
-func (link) find(string, int64, *core.Decision) bool { return false }
+func (link) find(string, int64, *core.Decision) (found, asks bool) { return false, false }
 
 func (k link) Reset(context.Context, string) error { return nil }
 
@@ -933,6 +933,35 @@ func TestLeaseReset(t *testing.T) {
 		}
 		if d := l.AllowN(ctx, "client", 0); d.Remaining != limit.Requests {
 			t.Fatalf("after the reset: %+v", d)
+		}
+	}
+}
+
+// TestLeaseAfterDenial: who is to ask whether a refusal still stands brings an
+// answer to that, not a lease beside which the refusal goes on.
+func TestLeaseAfterDenial(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	limits := []core.Limit{core.PerHour(100)}
+	limiter := func(s *Store) *core.Limiter {
+		return core.Must(core.New(core.Config{Store: s, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	}
+	s := New(rdb, WithLease(10, time.Minute))
+	l := limiter(s)
+	for range 100 {
+		if d := l.Allow(t.Context(), "client"); !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if d := l.Peek(t.Context(), "client"); d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	if err := limiter(New(rdb)).Reset(t.Context(), "client"); err != nil {
+		t.Fatal(err)
+	}
+	s.denials.start = s.denials.start.Add(-denialCheck) // a second later
+	for i := range 100 {
+		if d := l.Allow(t.Context(), "client"); !d.Allowed {
+			t.Fatalf("after %d: %+v", i, d)
 		}
 	}
 }
