@@ -256,6 +256,9 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 				return core.Decision{}, err
 			}
 			if !granted {
+				if found, _ := l.find(client, cost, &d); found {
+					return d, nil
+				}
 				return l.alone(ctx, deadline, shard, who, client, cost)
 			}
 			patience = min(patience, slow) // if others were faster

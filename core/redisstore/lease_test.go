@@ -740,6 +740,57 @@ func TestLeaseCrowd(t *testing.T) {
 	})
 }
 
+// remembering is a link beside which refusals are remembered.
+type remembering struct {
+	link
+	denials *denials
+	rule    *counts
+}
+
+func (r remembering) find(client string, cost int64, d *core.Decision) (found, asks bool) {
+	return r.denials.find(r.rule, client, cost, d)
+}
+
+func (r remembering) take(ctx context.Context, deadline time.Time, client string, cost int64, charge bool) (core.Decision, error) {
+	sent := time.Now()
+	d, err := r.link.take(ctx, deadline, client, cost, charge)
+	if err == nil {
+		r.denials.note(r.rule, client, cost, sent, d)
+	}
+	return d, err
+}
+
+// TestLeaseNothingLeft: when there is nothing to lease, what the one who asked
+// was told is good for those who waited.
+func TestLeaseNothingLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(1000, time.Minute)
+		s := newLogServer(0, limit)
+		rule := process(quick(s), 100, 5*time.Second, 0, 0)
+		rule.asker = remembering{quick(s), newDenials(), &counts{id: 1}}
+		l := leasedLimiter(t, rule, limit)
+		for range 20 {
+			warm(t, s, l)
+		}
+		l.AllowN(t.Context(), "client", unspent(rule))
+		others := s.decide(s.now(), 0, true, 0).Remaining
+		s.decide(s.now(), others, true, 0)
+		before := s.scripts
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if d := l.Allow(t.Context(), "client"); d.Allowed || d.Err != nil {
+					t.Errorf("%+v", d)
+				}
+			})
+		}
+		group.Wait()
+		if n := s.scripts - before; n != 2 { // for a lease, and for one request
+			t.Errorf("%d scripts", n)
+		}
+	})
+}
+
 // TestLeaseResetMeanwhile: a lease that was asked for before a reset is not kept.
 func TestLeaseResetMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
