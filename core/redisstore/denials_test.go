@@ -98,6 +98,30 @@ func TestDenialsOnAClock(t *testing.T) {
 				t.Errorf("%+v is still remembered", answer)
 			}
 		}
+		// Where something remains, an admission at another cost ends it.
+		some := refusal(time.Hour)
+		some.Remaining = 2
+		d.note(rule, "some", 3, time.Now(), some)
+		if answer, ok := d.found(rule, "some", 3); !ok || answer != some {
+			t.Errorf("%+v, remembered %v", answer, ok)
+		}
+		d.note(rule, "some", 2, time.Now(), core.Decision{Allowed: true})
+		if answer, ok := d.found(rule, "some", 3); ok {
+			t.Errorf("%+v is still remembered", answer)
+		}
+		// Where nothing is counted, a cost above the limit is asked about again
+		// after a second.
+		never := core.Decision{Limit: core.PerHour(1), Remaining: 1, RetryAfter: core.Never, At: time.Unix(1_790_000_000, 0)}
+		d.note(rule, "never", 2, time.Now(), never)
+		time.Sleep(denialCheck - 1)
+		never.At = never.At.Add(denialCheck - time.Microsecond)
+		if answer, ok := d.found(rule, "never", 2); !ok || answer != never {
+			t.Errorf("%+v, remembered %v", answer, ok)
+		}
+		time.Sleep(time.Nanosecond)
+		if answer, ok := d.found(rule, "never", 2); ok {
+			t.Errorf("%+v is still remembered", answer)
+		}
 		// An admission ends it.
 		d.note(rule, "k", 1, time.Now(), core.Decision{Allowed: true})
 		remembered(false)

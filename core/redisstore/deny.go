@@ -16,7 +16,9 @@ import (
 // A refusal with nothing remaining holds, number for number, until the oldest
 // counted unit leaves or, of a counter, the request may pass or a fixed window
 // ends; nothing but a reset can shorten that. It is reckoned from before the
-// question was sent, so it never lasts a moment too long.
+// question was sent, so it never lasts a moment too long. So does one of a log by
+// which something remains, for smaller costs; but its numbers are true only until
+// such a one is admitted: by this process, which asks again then, or by another.
 // After a second one request asks again, while the others are still refused:
 // so a reset by another process is seen within a second. If that one leaves
 // before it is answered, another asks soon after.
@@ -38,6 +40,7 @@ type denialShard struct {
 	of    map[uint64]*denial // by denied.key; of two that meet there, the newer
 	any   atomic.Bool        // whether there are any, kept beside: mostly there are none
 	reset time.Duration      // when: what was asked before is not believed any more
+	moved uint64             // counts admissions while there are any
 }
 
 func (s *denialShard) drop(who denied) {
@@ -62,6 +65,7 @@ func (w *denied) key() uint64 {
 type denial struct {
 	denied
 	decision core.Decision
+	moved    uint64        // of the shard, then
 	received time.Duration // when the decision came
 	until    time.Duration // when it may end
 	check    time.Duration // when to ask again
@@ -111,7 +115,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	switch {
 	case e == nil || e.denied != who:
 		return false, false
-	case now >= e.until:
+	case now >= e.until, e.decision.Remaining > 0 && e.moved != shard.moved:
 		shard.drop(who)
 		return false, false
 	case mayAsk && now >= e.check:
@@ -123,7 +127,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	later := max(0, now-e.received).Truncate(time.Microsecond)
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
-	answer.ResetAfter = e.decision.ResetAfter - later
+	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
 	answer.RetryAfter = e.decision.RetryAfter
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
@@ -134,7 +138,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 // note remembers what was answered to a question sent at the given time.
 func (d *denials) note(c *counts, client string, cost int64, sent time.Time, answer core.Decision) {
 	// What a larger cost is told of a counter changes before it passes.
-	worth := !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm == core.SlidingLog)
+	worth := !answer.Allowed && (cost == 1 || answer.Limit.Algorithm == core.SlidingLog)
 	shard, hash := d.shard(client)
 	if !worth && !shard.any.Load() {
 		return
@@ -143,6 +147,9 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 	asked, now := sent.Sub(d.start), time.Since(d.start)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	if answer.Allowed {
+		shard.moved++
+	}
 	if !worth || asked <= shard.reset {
 		shard.drop(who)
 		return
@@ -153,11 +160,16 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 			break
 		}
 	}
+	stands := min(answer.ResetAfter, answer.RetryAfter)
+	if answer.ResetAfter == 0 { // nothing is counted: it costs more than the limit
+		stands = denialCheck
+	}
 	shard.of[who.key()] = &denial{
 		denied:   who,
 		decision: answer,
+		moved:    shard.moved,
 		received: now,
-		until:    asked + min(answer.ResetAfter, answer.RetryAfter),
+		until:    asked + stands,
 		check:    asked + denialCheck,
 	}
 	shard.any.Store(true)

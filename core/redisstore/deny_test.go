@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,46 @@ func TestDenialsFlood(t *testing.T) {
 		t.Errorf("%d requests of a blocked client cost Redis %d commands, want at most %d", flood, n, most)
 	} else {
 		t.Logf("%d requests of a blocked client cost Redis %d commands in %v", flood, n, time.Since(start).Round(time.Millisecond))
+	}
+}
+
+// TestDenialsOfCosts: a refused cost that does not go into the limit, or is above
+// it, is remembered although something remains, and told what remains.
+func TestDenialsOfCosts(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	rdb := redistest.Start(t).Client(t)
+	for _, options := range [][]redisstore.Option{nil, {redisstore.WithLease(10, time.Minute)}} {
+		rdb.FlushAll(ctx)
+		config := core.Config{Store: redisstore.New(rdb, options...), Limits: []core.Limit{core.PerHour(200)}, OnStoreError: core.FailClosed, Timeout: patient}
+		l := limiter(t, config)
+		check := func(cost int64) {
+			t.Helper()
+			config.Store = redisstore.New(rdb) // which remembers nothing
+			got, want := l.AllowN(ctx, "k", cost), limiter(t, config).AllowN(ctx, "k", cost)
+			if got.Allowed || got.Err != nil || got.Remaining != want.Remaining || (got.RetryAfter == core.Never) != (want.RetryAfter == core.Never) {
+				t.Errorf("cost %d: %+v, want %+v", cost, got, want)
+			}
+		}
+		for range 199 {
+			check(201)
+			if d := l.Allow(ctx, "k"); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+		}
+		start := time.Now()
+		rdb.ConfigResetStat(ctx)
+		for range 1000 {
+			for _, cost := range []int64{2, 201, math.MaxInt64} {
+				if d := l.AllowN(ctx, "k", cost); d.Allowed || d.ResetAfter < 0 {
+					t.Fatalf("%+v", d)
+				}
+			}
+		}
+		most := 3 * (int(time.Since(start)/redisstore.DenialCheck) + 1)
+		if n := calls(t, rdb, "evalsha"); n > most {
+			t.Errorf("3000 requests cost Redis %d commands, want at most %d", n, most)
+		}
 	}
 }
 

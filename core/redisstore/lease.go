@@ -170,7 +170,12 @@ func (t *leases) bind(c *counts) core.Counts {
 	ahead := c.aheadBy(lifetime)
 	return &leased{asker: c, table: t, size: size, lifetime: lifetime,
 		ahead: func(ctx context.Context, deadline time.Time, client string, cost int64) (core.Decision, error) {
-			return ahead.ask(ctx, deadline, client, cost, true)
+			sent := time.Now()
+			d, err := ahead.ask(ctx, deadline, client, cost, true)
+			if err == nil && d.Allowed {
+				c.store.denials.note(c, client, cost, sent, d)
+			}
+			return d, err
 		}}
 }
 
