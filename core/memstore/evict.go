@@ -133,42 +133,32 @@ func (sh *shard) note(i int) {
 }
 
 // giveUp gives up one key other than keep, one that has used at most so much of
-// its limit. If none may go, it says from when on one may, as far as is known:
-// from now on, if only keep's own may.
-func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) (ok bool, from int64) {
+// its limit.
+func (sh *shard) giveUp(s *Store, keep hash, now int64, most float32) bool {
 	for looked := false; ; looked = true {
-		if i, from := sh.nextVictim(keep, now, most); i >= 0 {
+		i, none := sh.nextVictim(keep, now, most)
+		if i >= 0 {
 			sh.remove(s, i)
-			return true, 0
-		} else if from >= now {
-			return false, from
+			return true
 		}
-		if sh.n == 0 {
-			return false, math.MaxInt64
-		}
-		if looked {
-			return false, now
+		if none || looked || sh.n == 0 {
+			return false
 		}
 		if sh.listVictims(s, now) {
-			return true, 0
+			return true
 		}
 	}
 }
 
 // nextVictim tells whoever has used least and may go. Without one it returns
-// -1, and from when on there is one for anybody if that is known.
-func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from int64) {
+// -1, and whether there is none for certain.
+func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, none bool) {
 	v := &sh.victims
 	var few [8]victim
 	kept := few[:0] // put back at the end
 	for slot = -1; slot < 0 && len(v.list) > 0; {
 		top := v.list[0]
-		if top.used > most {
-			from = math.MaxInt64
-			break
-		}
-		if top.from > now {
-			from = top.from
+		if none = top.used > most || top.from > now; none {
 			break
 		}
 		i := int(top.slot)
@@ -193,9 +183,8 @@ func (sh *shard) nextVictim(keep hash, now int64, most float32) (slot int, from 
 	}
 	for _, k := range kept {
 		v.push(k)
-		from = min(from, now) // others may take its place
 	}
-	return slot, from
+	return slot, none
 }
 
 // listVictims looks through the shard. It frees what has expired, and says
@@ -238,39 +227,47 @@ func (s *Store) makeRoom(own *shard, keep hash, lacks need, now int64) bool {
 	if lacks.slots == 1 && lacks.bytes == 0 && own.makeRoom(s, keep, lacks, now) {
 		return true
 	}
-	if s.stuck.Load() > now || !s.attainable(own, keep, lacks, now) {
-		return false
+	// A long ring takes longer to copy, too.
+	budget := lookShards + int(lacks.bytes*8/bytesPerShard)
+	for s.stuck.Load() <= max(now, 0) {
+		r := s.attainable(own, keep, lacks, now, &budget)
+		if r == nil {
+			return false
+		}
+		most := whole
+		if lacks.many() && r.looked < len(s.shards) && budget > 0 {
+			most = little
+		}
+		if s.giveUp(r, own, keep, lacks, now, most) {
+			return true
+		}
+		// Some reached their limits since the look, or have gone. Others were given
+		// up in vain, which is not to happen again: go on where nobody has looked.
+		vain := *r
+		vain.know(most, s.max)
+		if !s.rest.CompareAndSwap(r, &vain) {
+			return false
+		}
 	}
-	// A long ring that grows takes the place of many. Its own shard may not have
-	// so many who have used little, so look in all, at those first.
-	if lacks.bytes > chunkBytes {
-		for _, most := range [...]float32{1. / 256, 1. / 64, 1. / 16, 1. / 4} {
-			for i := range s.shards {
-				if ok, _ := s.shards[i].squeeze(s, keep, lacks, now, most); ok {
-					return true
-				}
+	return false
+}
+
+// giveUp gives keys up in the shards that were looked at, until the store has
+// what is lacking. Who has used more goes when none is left who has used less.
+func (s *Store) giveUp(r *rest, own *shard, keep hash, lacks need, now int64, most int) bool {
+	for level := range most + 1 {
+		if level == whole && own.makeRoom(s, keep, lacks, now) {
+			return true
+		}
+		if level < whole && !lacks.many() {
+			continue
+		}
+		for i := range r.looked {
+			if s.shards[(r.first+i)%len(s.shards)].squeeze(s, keep, lacks, now, level) {
+				return true
 			}
 		}
 	}
-	if own.makeRoom(s, keep, lacks, now) {
-		return true
-	}
-	stuck := int64(math.MaxInt64)
-	for i := range s.shards {
-		ok, from := s.shards[i].squeeze(s, keep, lacks, now, 1)
-		if ok {
-			return true
-		}
-		stuck = min(stuck, from)
-	}
-	if stuck > now {
-		s.stuck.Store(stuck)
-	}
-	// Some reached their limits since the look. The others were given up in vain,
-	// which is not to happen again before the next.
-	r := *s.rest.Load()
-	r.bytes = s.used.Load()
-	s.rest.Store(&r)
 	return false
 }
 
@@ -284,48 +281,84 @@ func (sh *shard) makeRoom(s *Store, keep hash, lacks need, now int64) bool {
 		if _, _, total := sh.price(lacks.slots, lacks.bytes); s.used.Load()+total <= s.max {
 			return true
 		}
-		if ok, _ := sh.giveUp(s, keep, now, 1); !ok {
+		if !sh.giveUp(s, keep, now, 1) {
 			return false
 		}
 	}
 }
 
 // squeeze gives keys up until the store has what is lacking.
-func (sh *shard) squeeze(s *Store, keep hash, lacks need, now int64, most float32) (ok bool, from int64) {
+func (sh *shard) squeeze(s *Store, keep hash, lacks need, now int64, level int) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now = sh.at(s, now)
 	sh.release(s, chunkSlots)
+	least := int64(worthwhile)
+	if level == whole {
+		least = 1
+	}
 	for s.used.Load()+lacks.total > s.max {
-		if ok, from = sh.giveUp(s, keep, now, most); !ok {
-			return false, from
+		if sh.rest.frees[level] < least || !sh.giveUp(s, keep, now, parts[level]) {
+			return false
 		}
 		sh.release(s, chunkSlots)
 	}
-	return true, 0
+	return true
 }
 
 // A client whose log cannot grow any more in a store could have all others given
-// up, in vain, with every request. So a look through all slots finds first what
-// would be left. It takes long in a large store, and is not to be had at will:
-// what it found holds for restHolds, and for restShare times as long as it took.
+// up, in vain, with every request. So a look finds first what would be left. To
+// go through all slots takes long in a large store: it goes through one shard
+// after the other, until it has found enough, and no request waits for more than
+// lookShards and what is in proportion to its need. The next one goes on. What
+// was found holds for restHolds, and for restShare times as long as it took.
 const (
-	restHolds = 100 * time.Millisecond
-	restShare = 20
+	lookShards = 8
+	restHolds  = 100 * time.Millisecond
+	restShare  = 20
 )
 
-// rest is what giving up all that may go would leave.
-type rest struct {
-	bytes  int64
-	shards []shardRest
+// parts of a limit: a long ring that grows takes the place of many, of those
+// first who have used up to the least part that is enough.
+var parts = [...]float32{1. / 256, 1. / 64, 1. / 16, 1. / 4, 1}
 
-	now      int64         // of the look, by the clock of the store
-	at, took time.Duration // of the look, since the base of the store
+const (
+	little = 1 // of parts: nobody looks on for those who have used less
+	whole  = len(parts) - 1
+
+	worthwhile = bytesPerShard / 32 // to look through a shard for those who have used less
+)
+
+// many says whether it takes many keys to make up for it.
+func (n need) many() bool { return n.bytes > chunkBytes }
+
+// rest is what giving up all that may go would leave, as far as a look went.
+type rest struct {
+	bytes         [len(parts)]int64 // by the part that they have used at most
+	first, looked int               // so many shards, from the first on and round
+	stuck         int64             // until when nobody may go in them
+
+	now      int64         // of its beginning, by the clock of the store
+	at, took time.Duration // of its beginning, since the base of the store, and in all
 }
 
+// shardRest is what a look has found in a shard.
 type shardRest struct {
-	slots int
-	bytes int64 // of the tables, without rings
+	frees [len(parts)]int64 // to give up those who have used up to some part
+	slots int               // that stay when all go
+	bytes int64             // of the tables then
+}
+
+// know sets what is left when those have gone who have used up to some part.
+func (r *rest) know(most int, bytes int64) {
+	for level := range most + 1 {
+		r.bytes[level] = bytes
+	}
+}
+
+// saw says whether the look went through a shard.
+func (r *rest) saw(s *Store, number uint64) bool {
+	return (int(number)-r.first+len(s.shards))%len(s.shards) < r.looked
 }
 
 // holds says whether a look need not be repeated.
@@ -338,57 +371,64 @@ func (r *rest) holds(s *Store, now int64) bool {
 	return time.Since(s.base)-r.at <= age && since <= age.Microseconds()
 }
 
-// left is what giving up all would leave, as far as is known.
-func (s *Store) left(now int64) *rest {
-	r := s.rest.Load()
-	switch {
-	case r == nil:
-		s.looking.Lock()
-	case r.holds(s, now) || !s.looking.TryLock():
-		return r
-	}
-	defer s.looking.Unlock()
-	if newer := s.rest.Load(); newer != r {
-		return newer
-	}
-	r = s.look(now)
-	s.rest.Store(r)
-	return r
-}
-
-// look goes through all slots, under one lock at a time.
-func (s *Store) look(now int64) *rest {
+// look begins a look through the store with one of the shards.
+func (s *Store) look(first uint64, now int64) *rest {
 	s.changed.Store(false)
-	r := &rest{shards: make([]shardRest, len(s.shards)), now: now, at: time.Since(s.base)}
-	stuck := int64(math.MaxInt64)
-	for number := range s.shards {
-		sh, of := &s.shards[number], &r.shards[number]
-		sh.mu.Lock()
-		for i := range sh.n {
-			v := sh.appraise(i, now)
-			if v.used == 1 {
-				of.slots++
-				r.bytes += ringBytes(&sh.slot(i).log)
-			}
-			stuck = min(stuck, v.from)
-		}
-		of.bytes = sh.left(of.slots, 0)
-		sh.mu.Unlock()
-		r.bytes += shardBytes + of.bytes
-	}
-	if stuck > now {
-		s.stuck.Store(stuck)
-		if s.changed.Load() {
-			s.stuck.Store(0)
-		}
-	}
-	r.took = time.Since(s.base) - r.at
+	s.stuck.Store(looking)
+	r := &rest{first: int(first), stuck: math.MaxInt64, now: now, at: time.Since(s.base)}
+	r.know(whole, s.used.Load())
 	return r
 }
 
-// attainable says whether giving up all that may go, but nothing of the key's
-// own, makes room for what is lacking.
-func (s *Store) attainable(own *shard, keep hash, lacks need, now int64) bool {
+// looking is what stuck says until somebody may go after all or all shards were
+// looked at.
+const looking = -1
+
+// next goes on with one more shard.
+func (r rest) next(s *Store, now int64) *rest {
+	began := time.Since(s.base)
+	r.stuck = min(r.stuck, s.shards[(r.first+r.looked)%len(s.shards)].look(now, &r.bytes))
+	if r.looked++; r.looked == len(s.shards) && r.stuck > now {
+		s.stuck.CompareAndSwap(looking, r.stuck)
+	}
+	r.took += time.Since(s.base) - began
+	return &r
+}
+
+// look takes what giving up would free from bytes, and tells when the first may go.
+func (sh *shard) look(now int64, bytes *[len(parts)]int64) (stuck int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var slots [len(parts)]int
+	var rings [len(parts)]int64
+	stuck = math.MaxInt64
+	for i := range sh.n {
+		v := sh.appraise(i, now)
+		stuck = min(stuck, v.from)
+		if v.used == 1 {
+			continue
+		}
+		ring := ringBytes(&sh.slot(i).log)
+		for level := whole; level >= 0 && v.used <= parts[level]; level-- {
+			slots[level]++
+			rings[level] += ring
+		}
+	}
+	of := sh.rest
+	tables := int64(len(sh.chunks))*chunkBytes + int64(len(sh.index))*4
+	for level := range parts { // the whole at last
+		of.slots = sh.n - slots[level]
+		of.bytes = sh.left(of.slots, 0)
+		of.frees[level] = rings[level] + tables - of.bytes
+		bytes[level] -= of.frees[level]
+	}
+	return stuck
+}
+
+// attainable tells what was found by a look if giving up all that may go, but
+// nothing of the key's own, makes room for what is lacking, or nil. It looks at
+// no more shards than the budget allows.
+func (s *Store) attainable(own *shard, keep hash, lacks need, now int64, budget *int) *rest {
 	s.mu.Lock()
 	idents := uint32(len(s.idents))
 	s.mu.Unlock()
@@ -397,16 +437,52 @@ func (s *Store) attainable(own *shard, keep hash, lacks need, now int64) bool {
 	_, _, rings := own.held(keep, idents, now)
 	own.mu.Unlock()
 	if int64(len(s.shards))*shardBytes+rings+lacks.total > s.max {
-		return false // not even alone
+		return nil // not even alone
 	}
 
-	r := s.left(now)
-	of := r.shards[s.number(keep)]
-	own.mu.Lock()
-	defer own.mu.Unlock()
-	slots, rings, _ := own.held(keep, idents, now) // counted among those that may go
-	tables := own.left(min(of.slots+slots, own.n), lacks.slots)
-	return r.bytes-of.bytes+tables+rings+lacks.bytes <= s.max
+	enough := func(r *rest) bool {
+		if *budget > 0 && r.looked < len(s.shards) && lacks.many() && r.bytes[little]+lacks.total > s.max {
+			return false // others may have used less
+		}
+		needs := lacks.total
+		if r.saw(s, s.number(keep)) {
+			own.mu.Lock()
+			defer own.mu.Unlock()
+			slots, rings, _ := own.held(keep, idents, now) // counted among those that may go
+			tables := own.left(min(own.rest.slots+slots, own.n), lacks.slots)
+			needs = tables - own.rest.bytes + rings + lacks.bytes
+		}
+		return r.bytes[whole]+max(needs, 1) <= s.max
+	}
+	r := s.rest.Load()
+	if r != nil && enough(r) && r.holds(s, now) {
+		return r
+	}
+	if r == nil {
+		s.looking.Lock()
+	} else if !s.looking.TryLock() {
+		if *budget = 0; enough(r) {
+			return r
+		}
+		return nil
+	}
+	defer s.looking.Unlock()
+	r = s.rest.Load()
+	for looked := false; ; looked = true {
+		switch found := r != nil && enough(r); {
+		case found && (looked || r.holds(s, now)):
+			return r
+		case *budget == 0:
+			return nil
+		case found || r == nil || r.looked == len(s.shards) && !r.holds(s, now):
+			r = s.look(s.number(keep), now)
+		case r.looked == len(s.shards):
+			return nil
+		}
+		*budget--
+		r = r.next(s, now)
+		s.rest.Store(r)
+	}
 }
 
 // held tells how many slots of a key might be given up for another's sake, what

@@ -25,7 +25,8 @@ type shard struct {
 	victims victims // who goes next when the store is full; see evict.go
 	bounds  *bounds // of the store
 
-	_ [64]byte // keeps a neighbour's lock out of the cache line
+	rest *shardRest // apart, to keep shards small
+	_    [56]byte   // keeps a neighbour's lock out of the cache line
 }
 
 // slot is one client under one limit, in 64 bytes: a line of the cache.
@@ -106,9 +107,9 @@ const (
 	// share of the lists that a full store makes.
 	chunkBytes = int64(unsafe.Sizeof(chunk{})) + 8 + 2*8 + chunkVictims*int64(unsafe.Sizeof(victim{}))
 
-	// A shard, the list that even a single chunk may have, and its share of the
-	// last two looks at what may be given up.
-	shardBytes = int64(unsafe.Sizeof(shard{})) + leastVictims*int64(unsafe.Sizeof(victim{})) + 2*int64(unsafe.Sizeof(shardRest{}))
+	// A shard, what a look finds in it, and the list that even a single chunk may
+	// have.
+	shardBytes = int64(unsafe.Sizeof(shard{})) + int64(unsafe.Sizeof(shardRest{})) + leastVictims*int64(unsafe.Sizeof(victim{}))
 
 	maxSlots = maxIndex - 1
 )

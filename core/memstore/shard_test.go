@@ -403,7 +403,9 @@ func TestGivenUpAtALaterTime(t *testing.T) {
 	s := New(WithMaxBytes(2 * bytesPerShard))
 	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed}))
 	first := l.Allow(context.Background(), "k")
-	s.shard(s.hash("k")).squeeze(s, hash{}, need{total: s.max}, first.At.Add(time.Hour).UnixMicro(), 1)
+	later := first.At.Add(time.Hour).UnixMicro()
+	s.lookAll(later)
+	s.shard(s.hash("k")).squeeze(s, hash{}, need{total: s.max}, later, whole)
 	if d := l.Allow(context.Background(), "k"); !d.Allowed || d.At.Sub(first.At) < time.Hour {
 		t.Errorf("admitted at %v, given up when it had expired, and then %+v", first.At, d)
 	}
@@ -434,23 +436,78 @@ func mixed(t *testing.T, size int64) (s *Store, one *core.Limiter, now time.Time
 	return s, one, now
 }
 
-// TestLook holds what a look finds against what is left when all is given up.
+// lookAll goes through all shards.
+func (s *Store) lookAll(now int64) *rest {
+	r := s.look(0, now)
+	for range s.shards {
+		r = r.next(s, now)
+	}
+	return r
+}
+
+// TestLook holds what a look finds against what is left when all is given up that
+// has used up to some part.
 func TestLook(t *testing.T) {
 	for _, size := range []int64{MinMaxBytes, 256 << 10, 3 << 20} {
 		s, _, now := mixed(t, size)
-		found := s.look(now.UnixMicro())
-		for i := range s.shards {
-			sh := &s.shards[i]
-			sh.squeeze(s, hash{}, need{total: s.max + 1}, now.UnixMicro(), 1)
-			if of := found.shards[i]; sh.n != of.slots {
-				t.Errorf("%d, shard %d: %d slots are left, foreseen were %d", size, i, sh.n, of.slots)
+		found := s.lookAll(now.UnixMicro())
+		for level, part := range parts {
+			for i := range s.shards {
+				sh := &s.shards[i]
+				for sh.giveUp(s, hash{}, now.UnixMicro(), part) {
+				}
+				sh.release(s, chunkSlots)
+				if level == whole && sh.n != sh.rest.slots {
+					t.Errorf("%d, shard %d: %d slots are left, foreseen were %d", size, i, sh.n, sh.rest.slots)
+				}
+			}
+			if err := s.audit(); err != nil {
+				t.Fatal(err)
+			}
+			if left := s.Bytes(); left != found.bytes[level] || left == size*9/10 && level == whole {
+				t.Errorf("%d: without who has used up to %v %d bytes are left, foreseen were %d", size, part, left, found.bytes[level])
+			}
+		}
+	}
+}
+
+// TestLookGoesOn: no request waits until a large store has been looked through.
+// The next goes on where it ended, until there is room or certainly none.
+func TestLookGoesOn(t *testing.T) {
+	for _, room := range []bool{true, false} {
+		now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		s := New(WithMaxBytes(4*lookShards*bytesPerShard), WithClock(func() time.Time { return now }))
+		ctx := context.Background()
+		many := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerDay(100)}, OnStoreError: core.FailClosed}))
+		one := core.Must(many.Rule("one", core.PerDay(1)))
+		many.Allow(ctx, "k")
+		first := s.number(s.hash("k"))
+		if room { // in the last shard that the third request comes to
+			far := 0
+			for (s.number(s.hash(fmt.Sprint(far)))-first)%uint64(len(s.shards)) != 3*lookShards-1 {
+				far++
+			}
+			for range 50 {
+				many.Allow(ctx, fmt.Sprint(far))
+			}
+		}
+		for i := range 2000 {
+			one.Allow(ctx, fmt.Sprint("exhausted ", i))
+		}
+		s.max = s.Bytes()
+		for request := 1; request <= 4; request++ {
+			d := many.Allow(ctx, "k")
+			if admitted := room && request == 3; d.Allowed != admitted {
+				t.Fatalf("room: %v, request %d: %+v", room, request, d)
+			} else if admitted {
+				break
+			}
+			if r, want := s.rest.Load(), request*lookShards; r.looked != want {
+				t.Fatalf("room: %v, request %d: %d shards were looked at, want %d", room, request, r.looked, want)
 			}
 		}
 		if err := s.audit(); err != nil {
-			t.Fatal(err)
-		}
-		if left := s.Bytes(); left != found.bytes || left == size*9/10 {
-			t.Errorf("%d: %d bytes are left, foreseen were %d", size, left, found.bytes)
+			t.Error(err)
 		}
 	}
 }
@@ -486,7 +543,8 @@ func TestLookHolds(t *testing.T) {
 
 	// A look that promises too much is found out once.
 	vain := *s.rest.Load()
-	vain.bytes, vain.took, vain.now = 0, 20*time.Minute, now.UnixMicro()
+	vain.took, vain.now = 20*time.Minute, now.UnixMicro()
+	vain.know(whole, 0)
 	s.rest.Store(&vain)
 	if before := s.Bytes(); s.makeRoom(s.shard(s.hash("k")), s.hash("k"), lacks, now.UnixMicro()) || s.Bytes() == before {
 		t.Fatalf("of %d bytes %d are left", before, s.Bytes())

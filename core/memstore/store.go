@@ -40,7 +40,7 @@ type Store struct {
 	err   error // of an option; Bind returns it
 
 	used  atomic.Int64 // bytes held, all shards and their tables together
-	stuck atomic.Int64 // until when no shard can give anything up, in microseconds; 0: not known
+	stuck atomic.Int64 // until when no shard can give anything up, in microseconds; 0: not known, or looking
 
 	// What giving up all that may go would leave; see evict.go.
 	rest    atomic.Pointer[rest]
@@ -116,8 +116,9 @@ func New(options ...Option) *Store {
 		n, bits = 2*n, bits+1
 	}
 	s.shards, s.shift = make([]shard, n), 64-bits
+	rests := make([]shardRest, n)
 	for i := range s.shards {
-		s.shards[i].bounds = &s.bounds
+		s.shards[i].bounds, s.shards[i].rest = &s.bounds, &rests[i]
 	}
 	s.used.Store(int64(n) * shardBytes)
 	return s
