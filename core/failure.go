@@ -90,6 +90,10 @@ func (o *outage) noteAnswer() {
 //   - one with the change back in it holds at most R*max(1, N/R), the
 //     fallbacks' own limit, and no more than N of them after the change.
 //
+// Where a part of the store fails, as one master of a Redis Cluster does, an answer
+// of any other part is the end of the outage for a process that asks nothing more
+// of the failing one for a window.
+//
 // Limiters of the same names know of each other's failures if they have the same
 // policy: make one, and give it to all.
 func Fallback(store Store, options ...FallbackOption) FailurePolicy {

@@ -382,6 +382,34 @@ func TestFallbackHangs(t *testing.T) {
 	})
 }
 
+// TestFallbackRemembered: an outage lasts until the store answers. What is
+// decided by its earlier answers meanwhile does not end it.
+func TestFallbackRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, second := &boundedFake{fake{answer: fails(errDown)}}, &fake{answer: answers(core.Decision{Allowed: true})}
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(1)}, OnStoreError: core.Fallback(second)})
+		asked := func(key string) bool {
+			before := len(second.calls)
+			l.Allow(ctx, key)
+			return len(second.calls) > before
+		}
+		for _, key := range []string{"stranger", "known"} {
+			if !asked(key) {
+				t.Errorf("during the outage the fallback is not asked about the %s", key)
+			}
+		}
+		time.Sleep(time.Minute)
+		store.answer = answers(core.Decision{Allowed: true})
+		if !asked("stranger") {
+			t.Error("the fallback is not asked beside the first answer after an outage")
+		}
+		time.Sleep(time.Second)
+		if asked("stranger") {
+			t.Error("a window after that it still is")
+		}
+	})
+}
+
 // TestFallbackKnownToAll: limiters of the same names share what the fallback has
 // admitted, and so when it has to be asked.
 func TestFallbackKnownToAll(t *testing.T) {

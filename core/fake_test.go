@@ -71,7 +71,7 @@ type boundedCounts struct{ core.Counts }
 
 func (c boundedCounts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (core.Decision, error) {
 	if key == "known" {
-		return core.Decision{Remaining: cost, Allowed: charge, Err: errDown}, nil
+		return core.Decision{Remaining: cost, Allowed: charge, Err: core.ErrRemembered}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, core.ErrTimeout)
 	defer cancel()

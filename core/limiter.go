@@ -222,7 +222,7 @@ func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 	}
 	take := func() (Decision, error) {
 		d, err := l.take(whole, r)
-		if err == nil && l.fallback != nil {
+		if err == nil && d.Err != ErrRemembered && l.fallback != nil {
 			l.fallback.noteAnswer()
 		}
 		return d, err

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -50,8 +51,9 @@ type Counts interface {
 	//     charge true would have got.
 	//
 	// key is not empty, cost is not negative; key may hold any bytes. The
-	// Decision's fields are filled as their comments say; Err is ignored. An
-	// error means that nothing can be said about the request.
+	// Decision's fields are filled as their comments say, Err excepted, which
+	// says nothing to the caller of a limiter; see [ErrRemembered]. An error
+	// means that nothing can be said about the request.
 	//
 	// Take returns soon after ctx ends. A store that answers from memory may
 	// ignore ctx; see [Immediate].
@@ -60,6 +62,11 @@ type Counts interface {
 	// Reset forgets what is counted for key under the limits of the rule.
 	Reset(ctx context.Context, key string) error
 }
+
+// ErrRemembered is what a store puts into the Err of a decision that it makes by
+// what it knows from earlier answers of its server. The limiter removes it, and
+// does not take the decision for a sign that the server can be asked again.
+var ErrRemembered = errors.New("sash: decided by an earlier answer of the store")
 
 // Immediate is implemented by Counts that never wait for anything but a lock.
 // The limiter then spends no timer on bounding their calls.

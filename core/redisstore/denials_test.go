@@ -13,9 +13,11 @@ func refusal(after time.Duration) core.Decision {
 	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
 }
 
-// found is find with its result returned.
+// found is find with its result returned, which says where it comes from.
 func (d *denials) found(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
 	ok, _ = d.find(c, client, cost, &answer)
+	ok = ok && answer.Err == core.ErrRemembered
+	answer.Err = nil
 	return answer, ok
 }
 

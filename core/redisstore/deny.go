@@ -128,7 +128,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
 	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
-	answer.RetryAfter = e.decision.RetryAfter
+	answer.RetryAfter, answer.Err = e.decision.RetryAfter, core.ErrRemembered
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}

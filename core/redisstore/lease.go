@@ -243,7 +243,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		now := l.table.now() // not before: time must not run back within a lease
 		e := shard.of[who]
 		if e != nil && e.has(now, cost) {
-			d := e.spend(l, now, cost, true)
+			d = e.spend(l, now, cost, true)
 			shard.mu.Unlock()
 			return d, nil
 		}
@@ -365,6 +365,7 @@ func (e *lease) spend(l *leased, now time.Time, cost int64, charge bool) core.De
 	// than the lifetime, since now is before until.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
+	d.Err = core.ErrRemembered
 	d.At = d.At.Add(later - l.lifetime)
 	d.Remaining += e.left - cost
 	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
@@ -464,5 +465,7 @@ func (l *leased) grant(shard *leaseShard, who holder, e *lease, r *renewal, sent
 		renewal:  r,
 	}
 	r.granted = true
-	return e.spend(l, now, cost, true)
+	first := e.spend(l, now, cost, true)
+	first.Err = nil
+	return first
 }

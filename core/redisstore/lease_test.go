@@ -158,6 +158,7 @@ type history struct {
 	told     []storetest.Outcome // by Decision.At
 	refused  []charged           // when, and what
 	local    int
+	unsaid   int // of the decisions, those that say wrongly whether Redis made them
 	failures int
 }
 
@@ -174,6 +175,11 @@ func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Deci
 	case at == 0: // without asking
 		at = h.server.now()
 		h.local++
+		if d.Err != core.ErrRemembered {
+			h.unsaid++
+		}
+	case d.Err != nil:
+		h.unsaid++
 	}
 	if d.Allowed {
 		h.used = append(h.used, storetest.Outcome{At: time.UnixMicro(at), Allowed: true, Cost: cost})
@@ -188,6 +194,9 @@ func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Deci
 func (h *history) check() error {
 	h.server.mu.Lock()
 	defer h.server.mu.Unlock()
+	if h.unsaid > 0 {
+		return fmt.Errorf("%d decisions say wrongly whether they are from a lease", h.unsaid)
+	}
 	if err := storetest.CheckLogs(h.used, h.server.limits...); err != nil {
 		return fmt.Errorf("by the time of use: %w", err)
 	}
