@@ -27,7 +27,8 @@ type queue struct {
 	spare   int           // the fewest that were idle since retire last looked
 	wake    chan bool     // one for each worker that is idle no more: whether there is work
 	took    time.Duration // the batch that ended last
-	moved   time.Time     // when one was decided, or a worker was replaced
+	usual   time.Duration // the batch that was decided last
+	moved   time.Time     // when that was, or a worker was replaced
 	grow    bool          // whether one has ended since there was one worker more
 
 	// One timer for all callers, who mostly are answered before it fires.
@@ -63,9 +64,10 @@ const (
 	// callers that takes a while.
 	latePause = 250 * time.Microsecond
 
-	// If no batch is decided for so long, a worker that has been under way for that
-	// long is replaced, and another after as long again: their callers may be
-	// patient, and those who come later are not to wait for them.
+	// If no batch is decided for so long, nor for twice as long as the last one took,
+	// a worker that has been under way for that long is replaced, and another after
+	// as long again: their callers may be patient, and those who come later are not
+	// to wait for them. For a server that is just slow, more workers are too many.
 	slow = 20 * time.Millisecond
 
 	// Batches that take longer are not sent by more workers: it may be that the
@@ -205,6 +207,7 @@ func (q *queue) look() {
 			}
 		}
 	}
+	stuck := max(slow, 2*q.usual)
 	expire(q.waiting)
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *call) bool { return c.settled.Load() })
 	for _, w := range q.running {
@@ -212,8 +215,8 @@ func (q *queue) look() {
 		if len(w.batch) == 0 || w.replaced {
 			continue
 		}
-		if at := later(w.since, q.moved).Add(slow); at.After(now) {
-			again(at)
+		if at := later(w.since, q.moved).Add(stuck); at.After(now) {
+			again(now.Add(min(at.Sub(now), slow))) // by then another may have been decided faster
 		} else {
 			w.replaced, q.moved = true, now
 			go q.work()
@@ -271,7 +274,7 @@ func (q *queue) take(w *worker) bool {
 	if comes {
 		q.took, q.grow = now.Sub(w.since), true
 		if !w.late {
-			q.moved = now
+			q.usual, q.moved = q.took, now
 		}
 	}
 	switch {

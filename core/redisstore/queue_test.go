@@ -241,6 +241,7 @@ func TestQueueOverload(t *testing.T) {
 		"a longer way":  {40 * time.Millisecond, 0, 10_000, 9000},
 		"too long":      {60 * time.Millisecond, 0, 10_000, 1500},
 		"slower still":  {0, 20 * time.Millisecond, 10_000, 1000},
+		"slowest":       {0, 30 * time.Millisecond, 10_000, 800},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -481,7 +482,7 @@ func checkSound(t *testing.T, q *queue) {
 			idle++
 		default:
 			busy++
-			due = append(due, later(w.since, q.moved).Add(slow))
+			due = append(due, later(w.since, q.moved).Add(max(slow, 2*q.usual)))
 		}
 	}
 	for _, c := range calls {
