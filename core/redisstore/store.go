@@ -1,9 +1,11 @@
 // Package redisstore keeps counts in Redis: on a single server, behind
 // Sentinel, or on a Cluster. Every process on the same data shares them.
 //
-// A decision is one round trip and one script, whatever the number of limits.
-// The clock is the server's. Constructors do not talk to Redis, so a program
-// starts while Redis is down.
+// A decision is one round trip and one script, whatever the number of limits, and
+// those that wait at the same time share one. A client that has been refused is
+// refused without asking until it may pass, but for one request a second. The clock
+// is the server's. Constructors do not talk to Redis, so a program starts while
+// Redis is down.
 package redisstore
 
 import (
