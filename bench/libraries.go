@@ -143,6 +143,9 @@ func sashHTTP(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
 func echoLibraries() []library {
 	serve := func(limit echo.MiddlewareFunc, next http.Handler) http.Handler {
 		e := echo.New()
+		// As echo's guide has it where there is no proxy. Without it RealIP, which
+		// names the client for echo's RateLimiter, looks into two headers first.
+		e.IPExtractor = echo.ExtractIPDirect()
 		e.Use(limit)
 		e.GET("/", func(c echo.Context) error {
 			next.ServeHTTP(c.Response(), c.Request())
