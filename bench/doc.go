@@ -4,8 +4,8 @@
 // measured, how, and what cannot be compared. The benchmarks of this package
 // are the same contestants one at a time:
 //
-//	go run ./cmd/compare           # the table, five to nine minutes
-//	go test -bench . -benchtime 1x # everything once, a minute
+//	go run ./cmd/compare                     # the table, five to nine minutes
+//	go test -run '^$' -bench . -benchtime 1x # everything once, about a minute
 //
 // It is a module of its own, so that nothing that it needs becomes a dependency
 // of sash.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -246,11 +245,15 @@ const (
 	longLogs          = "sash log, 10 entries"
 )
 
+func checkKeys(c Config) error {
+	if c.Keys > 1<<24 {
+		return fmt.Errorf("-keys %d: there are 2^24 = %d different ones", c.Keys, 1<<24)
+	}
+	return nil
+}
+
 // runMemory fills one library after the other with keys.
 func runMemory(c Config) ([]Row, error) {
-	if c.Keys > 1<<24 {
-		return nil, errors.New("there are 2^24 different keys")
-	}
 	var rows []Row
 	race := memoryRace()
 	for _, contestant := range race.Contestants {

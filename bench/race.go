@@ -132,7 +132,20 @@ func (c Config) progress(format string, args ...any) {
 // Part is what can be asked for by itself.
 type Part struct {
 	Name, About string
+	check       func(Config) error // may be nil
 	run         func(Config) ([]Row, error)
+}
+
+// Check says what would end the part with an error, so that nobody waits
+// minutes for that.
+func (p Part) Check(c Config) error {
+	if p.check == nil {
+		return nil
+	}
+	if err := p.check(c); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return nil
 }
 
 // Run measures the part.
@@ -150,14 +163,14 @@ func Parts() []Part {
 		return func(c Config) ([]Row, error) { return runRaces(c, Env{}, races()) }
 	}
 	return []Part{
-		{"web", "net/http middleware in memory", inMemory(webRaces)},
-		{"echo", "echo middleware in memory", inMemory(echoRaces)},
-		{"decision", "the decision alone, in memory", inMemory(decisionRaces)},
-		{"memory", "bytes per live key in memory", runMemory},
-		{"scripts", "server time per decision in Redis", runScripts},
-		{"bytes", "bytes per log entry in Redis", runBytes},
-		{"expiry", "how long a mass expiry blocks Redis", runExpiry},
-		{"throughput", "decisions through a stock client of Redis", runThroughput},
+		{"web", "net/http middleware in memory", nil, inMemory(webRaces)},
+		{"echo", "echo middleware in memory", nil, inMemory(echoRaces)},
+		{"decision", "the decision alone, in memory", nil, inMemory(decisionRaces)},
+		{"memory", "bytes per live key in memory", checkKeys, runMemory},
+		{"scripts", "server time per decision in Redis", checkScripts, runScripts},
+		{"bytes", "bytes per log entry in Redis", checkRedis, runBytes},
+		{"expiry", "how long a mass expiry blocks Redis", checkRedis, runExpiry},
+		{"throughput", "decisions through a stock client of Redis", checkRedis, runThroughput},
 	}
 }
 
@@ -165,13 +178,25 @@ func runRaces(c Config, env Env, races []Race) ([]Row, error) {
 	var rows []Row
 	for _, r := range races {
 		c.progress("%s", r.Name)
-		more, err := r.run(c, env)
+		more, err := again(time.Now, func() ([]Row, error) { return r.run(c, env) })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
 		rows = append(rows, more...)
 	}
 	return rows, nil
+}
+
+// again measures once more what failed while the hour turned. The windows of
+// sash's counter begin with the hour, as they should: clients that were refused
+// are let in, and the check that all are refused ends the run.
+func again(now func() time.Time, measure func() ([]Row, error)) ([]Row, error) {
+	hour := now().Truncate(time.Hour)
+	rows, err := measure()
+	if err == nil || now().Truncate(time.Hour).Equal(hour) {
+		return rows, err
+	}
+	return measure()
 }
 
 var errRefused = errors.New("a request was refused that should have been admitted")

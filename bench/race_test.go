@@ -1,9 +1,16 @@
 package bench
 
 import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 var short = Config{Rounds: 2, Slice: time.Millisecond, Keys: 10_000}
@@ -93,5 +100,110 @@ func TestFlatness(t *testing.T) {
 	}
 	if _, met := rows[0].Met(); met {
 		t.Error("2 is not flat")
+	}
+}
+
+// What fails while the hour turns is measured once more, and nothing else is.
+func TestAgain(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	failure := errors.New("a client was let in")
+	for _, c := range []struct {
+		name        string
+		begin, end  time.Time
+		fails, want int
+		err         error
+	}{
+		{"all is well", noon, noon.Add(time.Hour), 0, 1, nil},
+		{"the hour turned", noon.Add(-time.Second), noon, 1, 2, nil},
+		{"the hour turned, but that was not it", noon.Add(-time.Second), noon, 2, 2, failure},
+		{"within an hour", noon, noon.Add(time.Minute), 1, 1, failure},
+	} {
+		times, calls := []time.Time{c.begin, c.end}, 0
+		now := func() time.Time { now := times[0]; times = times[1:]; return now }
+		_, err := again(now, func() ([]Row, error) {
+			if calls++; calls <= c.fails {
+				return nil, failure
+			}
+			return nil, nil
+		})
+		if calls != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: measured %d times, %v", c.name, calls, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // where there is no redis-server
+	c := short
+	c.Keys = 1<<24 + 1
+	for _, p := range Parts() {
+		err := p.Check(c)
+		switch p.Name {
+		case "web", "echo", "decision":
+			if err != nil {
+				t.Error(err)
+			}
+		case "memory":
+			if err == nil || !strings.Contains(err.Error(), "16777217") {
+				t.Errorf("%d keys: %v", c.Keys, err)
+			}
+		default:
+			if !errors.Is(err, exec.ErrNotFound) {
+				t.Errorf("%s: without redis-server: %v", p.Name, err)
+			}
+		}
+	}
+}
+
+// The nodes of a cluster start at once, and each leaves something to clean.
+func TestOwner(t *testing.T) {
+	o := &owner{}
+	cleaned := 0
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() { o.Cleanup(func() { cleaned++ }) })
+	}
+	wg.Wait()
+	if o.clean(); cleaned != 100 {
+		t.Errorf("%d of 100 were cleaned", cleaned)
+	}
+}
+
+// An interrupt leaves no directory behind, and no server.
+func TestInterrupt(t *testing.T) {
+	const child = "SASH_BENCH_INTERRUPTED"
+	if os.Getenv(child) != "" {
+		_ = withServers(single, func(s *redistest.Server) error {
+			os.Stdout.WriteString(s.Addr() + "\n")
+			select {}
+		})
+		return
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestInterrupt$")
+	cmd.Env = append(os.Environ(), child+"=1", "TMPDIR="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("an interrupt: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if w, err := dial(strings.TrimSpace(line)); err == nil {
+		w.close()
+		t.Error("the server still listens")
 	}
 }

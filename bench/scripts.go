@@ -383,12 +383,19 @@ func (l *lab) run(a *actor, decisions int) error {
 // referencePath is where the reference script lies, seen from this module.
 const referencePath = "../core/redisstore/testdata/reference.lua"
 
+func checkScripts(c Config) error {
+	if _, err := os.Stat(referencePath); err != nil {
+		return fmt.Errorf("run this in the directory bench: %w", err)
+	}
+	return checkRedis(c)
+}
+
 // reference is the plain script that the shipped one is checked against. It
 // reads the whole log for each decision, so it begins anew now and then.
 func (l *lab) reference(clients, prefilled int) (*actor, error) {
 	source, err := os.ReadFile(referencePath)
 	if err != nil {
-		return nil, fmt.Errorf("run this in the directory bench: %w", err)
+		return nil, err
 	}
 	sha, err := l.load(string(source))
 	if err != nil {

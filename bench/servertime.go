@@ -125,7 +125,7 @@ func runScripts(c Config) ([]Row, error) {
 	var rows []Row
 	for _, cast := range casts() {
 		c.progress("scripts, %s", cast.name)
-		more, err := cast.run(20 * c.Rounds)
+		more, err := again(time.Now, func() ([]Row, error) { return cast.run(20 * c.Rounds) })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", cast.name, err)
 		}

@@ -269,14 +269,17 @@ func runThroughput(c Config) ([]Row, error) {
 	var rows []Row
 	for _, race := range throughputRaces() {
 		c.progress("%s", race.Name)
-		err := withRedis(race, func(env Env) error {
-			more, err := race.run(c, env)
-			rows = append(rows, more...)
-			return err
+		more, err := again(time.Now, func() (rows []Row, err error) {
+			err = withRedis(race, func(env Env) error {
+				rows, err = race.run(c, env)
+				return err
+			})
+			return rows, err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", race.Name, err)
 		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -51,21 +52,34 @@ func run() error {
 		}
 	}
 
+	for _, p := range bench.Parts() {
+		if slices.Contains(wanted, p.Name) {
+			if err := p.Check(c); err != nil {
+				return err
+			}
+		}
+	}
+
 	start := time.Now()
 	c.Progress = func(what string) {
 		fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(start).Seconds(), what)
 	}
 	var rows []bench.Row
+	var failed error
 	for _, p := range bench.Parts() {
 		if !slices.Contains(wanted, p.Name) {
 			continue
 		}
 		more, err := p.Run(c)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		rows = append(rows, more...)
 	}
+	if len(rows) == 0 {
+		return failed
+	}
 	fmt.Printf("%s %s/%s, %d CPUs, %d rounds of %v, %.0f s in all\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), c.Rounds, c.Slice, time.Since(start).Seconds())
-	return bench.WriteTable(os.Stdout, rows)
+	return errors.Join(failed, bench.WriteTable(os.Stdout, rows)) // what came before is worth having
 }
