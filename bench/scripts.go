@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -316,30 +317,41 @@ func (l *lab) refused(name string, clients, together int, goal Goal, limit core.
 	return a, nil
 }
 
-// redisRate is the script of redis_rate, as it sends it.
+// redisRate is the script of redis_rate, as it sends it, admitting: the unit.
 func (l *lab) redisRate() (*actor, error) {
+	return l.gcra("redis_rate GCRA, admitted", "", unlimited, firstIs(1))
+}
+
+// redisRateRefused is the same for clients that have used up their limit.
+func (l *lab) redisRateRefused() (*actor, error) {
+	return l.gcra("redis_rate GCRA, refused", "refused:", 1, firstIs(0))
+}
+
+func (l *lab) gcra(name, prefix string, requests int, good func(any) error) (*actor, error) {
 	limiter := redisrate.NewLimiter(l.recorded)
-	limit := redisrate.Limit{Rate: unlimited, Burst: unlimited, Period: time.Hour}
+	limit := redisrate.Limit{Rate: requests, Burst: requests, Period: time.Hour}
 	scripts, err := l.record(1000, func(client string) error {
-		_, err := limiter.Allow(context.Background(), client, limit)
+		_, err := limiter.Allow(context.Background(), prefix+client, limit)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{name: "redis_rate GCRA", good: firstIsOne}
+	a := &actor{name: name, good: good}
 	for _, s := range scripts {
 		a.commands = append(a.commands, encode(s...))
 	}
 	return a, nil
 }
 
-// firstIsOne wants an array that begins with 1: admitted.
-func firstIsOne(reply any) error {
-	if all, ok := reply.([]any); !ok || len(all) == 0 || all[0] != int64(1) {
-		return fmt.Errorf("%v: %w", reply, errRefused)
+// firstIs wants an array that begins with n: 1 is admitted, 0 refused.
+func firstIs(n int64) func(reply any) error {
+	return func(reply any) error {
+		if all, ok := reply.([]any); !ok || len(all) == 0 || all[0] != n {
+			return fmt.Errorf("the reply %v does not begin with %d", reply, n)
+		}
+		return nil
 	}
-	return nil
 }
 
 //go:embed sortedset.lua
@@ -362,7 +374,7 @@ func (l *lab) sortedSet(clients, prefilled, requests int) (*actor, error) {
 		return nil, err
 	}
 	l.names++
-	a := &actor{name: fmt.Sprintf("sorted set, %d entries", prefilled), good: firstIsOne}
+	a := &actor{name: fmt.Sprintf("sorted set, %d entries", prefilled), good: firstIs(1)}
 	for i := range clients {
 		key := fmt.Sprintf("set%d:{%s}", l.names, client(i))
 		a.commands = append(a.commands, encode("EVALSHA", sha, "2", key, key+":n", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(requests)))
@@ -402,7 +414,7 @@ func (l *lab) reference(clients, prefilled int) (*actor, error) {
 		return nil, err
 	}
 	key := func(i int) string { return "reference:{" + client(i%clients) + "}" }
-	a := &actor{name: fmt.Sprintf("reference.lua, %d entries", prefilled), good: firstIsOne}
+	a := &actor{name: fmt.Sprintf("reference.lua, %d entries", prefilled), good: firstIs(1)}
 	a.command = func(i int) []byte {
 		return encode("EVALSHA", sha, "2", key(i), key(i)+":n", "1", "1", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(unlimited), strconv.FormatInt(time.Now().UnixMicro(), 10))
 	}
@@ -427,15 +439,18 @@ func (l *lab) one() (*actor, error) {
 	return &actor{name: "return 1", commands: [][]byte{encode("EVALSHA", sha, "0")}}, err
 }
 
-// race lets actors take turns and returns the server's microseconds per
-// decision, for each actor one of each round.
+// race lets actors take turns, in another order each round, and returns the
+// server's microseconds per decision, for each actor one of each round. Who comes
+// after a script that makes much garbage pays for a part of it, since the
+// scripts of a server share one collector.
 func (l *lab) race(actors []*actor, rounds int) ([][]float64, error) {
 	micros := make([][]float64, len(actors))
+	order := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
-		for i, a := range actors {
-			m, err := l.turn(a)
+		for _, i := range order.Perm(len(actors)) {
+			m, err := l.turn(actors[i])
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", a.name, err)
+				return nil, fmt.Errorf("%s: %w", actors[i].name, err)
 			}
 			micros[i] = append(micros[i], m)
 		}

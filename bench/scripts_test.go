@@ -26,6 +26,7 @@ func TestActors(t *testing.T) {
 	counter := core.PerHour(unlimited).Using(core.SlidingCounter)
 	makes := []func() (*actor, error){
 		l.redisRate,
+		l.redisRateRefused,
 		l.one,
 		func() (*actor, error) { return l.fresh("log", 1000, 1, 1, Goal{}, core.PerHour(10)) },
 		func() (*actor, error) { return l.fresh("3 logs", 1000, 5, 1, Goal{}, three(core.PerHour(100))...) },

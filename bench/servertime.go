@@ -78,6 +78,7 @@ func casts() []cast {
 		}},
 		{"refused", []func(*lab) (*actor, error){
 			gcra,
+			(*lab).redisRateRefused,
 			refused("log, limit 10", 0.65, core.PerHour(10)),
 			refused("log, limit 1000", 0.65, core.PerHour(1000)),
 			refused("log, limit 100000", 0.65, core.PerHour(100_000)),
