@@ -190,8 +190,9 @@ func memoryRace() Race {
 	add := func(name string, l library, goal float64) {
 		c := Contestant{Name: name, Open: func(Env) (Work, error) {
 			var through served
-			// Nothing is refused: 1,000 an hour is more than anybody sends. A
-			// million keys are more than memstore holds by default.
+			// Nothing is refused: 1,000 an hour is more than anybody sends. Ten
+			// entries for each of a million keys are more than memstore holds by
+			// default.
 			h, err := l.wrap(load{requests: 1000, room: 512 << 20}, &through)
 			if err != nil {
 				return nil, err
