@@ -1,6 +1,9 @@
 package bench
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func BenchmarkWeb(b *testing.B)      { benchmarkRaces(b, Env{}, webRaces()) }
 func BenchmarkEcho(b *testing.B)     { benchmarkRaces(b, Env{}, echoRaces()) }
@@ -89,7 +92,7 @@ func BenchmarkScripts(b *testing.B) {
 // their windows to be reached.
 func BenchmarkSteady(b *testing.B) {
 	for _, s := range steadies() {
-		b.Run(s.name, func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s, %d in a script", s.name, s.together), func(b *testing.B) {
 			for b.Loop() {
 				rows, err := s.run(1)
 				if err != nil {
