@@ -387,7 +387,7 @@ const looking = -1
 // next goes on with one more shard.
 func (r rest) next(s *Store, now int64) *rest {
 	began := time.Since(s.base)
-	r.stuck = min(r.stuck, s.shards[(r.first+r.looked)%len(s.shards)].look(now, &r.bytes))
+	r.stuck = min(r.stuck, s.shards[(r.first+r.looked)%len(s.shards)].look(s, now, &r.bytes))
 	if r.looked++; r.looked == len(s.shards) && r.stuck > now {
 		s.stuck.CompareAndSwap(looking, r.stuck)
 	}
@@ -396,7 +396,7 @@ func (r rest) next(s *Store, now int64) *rest {
 }
 
 // look takes what giving up would free from bytes, and tells when the first may go.
-func (sh *shard) look(now int64, bytes *[len(parts)]int64) (stuck int64) {
+func (sh *shard) look(s *Store, now int64, bytes *[len(parts)]int64) (stuck int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	var slots [len(parts)]int
@@ -422,6 +422,7 @@ func (sh *shard) look(now int64, bytes *[len(parts)]int64) (stuck int64) {
 		of.frees[level] = rings[level] + tables - of.bytes
 		bytes[level] -= of.frees[level]
 	}
+	sh.release(s, chunkSlots) // if nobody may go, no squeeze will
 	return stuck
 }
 
