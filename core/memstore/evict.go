@@ -372,10 +372,10 @@ func (r *rest) holds(s *Store, now int64) bool {
 }
 
 // look begins a look through the store with one of the shards.
-func (s *Store) look(first uint64, now int64) *rest {
+func (s *Store) look(first int, now int64) *rest {
 	s.changed.Store(false)
 	s.stuck.Store(looking)
-	r := &rest{first: int(first), stuck: math.MaxInt64, now: now, at: time.Since(s.base)}
+	r := &rest{first: first, stuck: math.MaxInt64, now: now, at: time.Since(s.base)}
 	r.know(whole, s.used.Load())
 	return r
 }
@@ -476,7 +476,11 @@ func (s *Store) attainable(own *shard, keep hash, lacks need, now int64, budget 
 		case *budget == 0:
 			return nil
 		case found || r == nil || r.looked == len(s.shards) && !r.holds(s, now):
-			r = s.look(s.number(keep), now)
+			first := int(s.number(keep))
+			if r != nil { // where the last look ended there was something, and perhaps nowhere else
+				first = r.first + r.looked - 1
+			}
+			r = s.look(first%len(s.shards), now)
 		case r.looked == len(s.shards):
 			return nil
 		}

@@ -512,6 +512,44 @@ func TestLookGoesOn(t *testing.T) {
 	}
 }
 
+// TestLookBeginsWhereRoomWas: newcomers who come so seldom that each needs a look
+// of its own find what only a distant shard has.
+func TestLookBeginsWhereRoomWas(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	s := New(WithMaxBytes(4*lookShards*bytesPerShard), WithClock(func() time.Time { return now }))
+	ctx := context.Background()
+	one := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerDay(1)}, OnStoreError: core.FailClosed}))
+	many := core.Must(one.Rule("many", core.PerDay(1000)))
+	for i := range 10_000 {
+		if k := fmt.Sprint(i); s.shard(s.hash(k)).n < chunkSlots {
+			one.Allow(ctx, k)
+		}
+	}
+	const heavy = 5 // in the first shard, each worth a chunk and a bit
+	for i, n := 0, 0; n < heavy; i++ {
+		if k := fmt.Sprint("heavy ", i); s.number(s.hash(k)) == 0 {
+			for range 600 {
+				many.Allow(ctx, k)
+			}
+			n++
+		}
+	}
+	s.max = s.Bytes()
+	turned := 0
+	for i, admitted := 0, 0; admitted < heavy; i++ {
+		k := fmt.Sprint("newcomer ", i)
+		own := int(s.number(s.hash(k)))
+		if own == 0 || own+lookShards > len(s.shards) || s.shards[own].free() > 0 {
+			continue
+		}
+		if now = now.Add(time.Second); one.Allow(ctx, k).Err == nil {
+			admitted++
+		} else if turned++; turned == 4 {
+			t.Fatalf("%d newcomers were turned away after %d were let in, beside %d who may go", turned, admitted, heavy-admitted)
+		}
+	}
+}
+
 // TestLookReleases: a chunk that is not in use lets a newcomer in elsewhere though
 // nobody may go for long.
 func TestLookReleases(t *testing.T) {
