@@ -118,12 +118,14 @@ type lease struct {
 	reply    core.Decision // to the taking
 	received time.Time
 
-	retry   time.Time // until then a refusal stands
-	renewal *renewal  // under way
+	retry   time.Time     // until then a refusal stands
+	renewal *renewal      // under way
+	took    time.Duration // to ask, the last time
 }
 
 // renewal is a lease being taken. Others wait for it, but not for long: its reply
-// may be lost.
+// may be lost. Where the way is so long that asking alone after that would come too
+// late, they wait for twice as long as it takes.
 type renewal struct {
 	slow    time.Time
 	done    chan struct{}
@@ -238,7 +240,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 	if asks { // a lease would not tell whether the refusal stands
 		return l.alone(ctx, deadline, shard, who, client, cost)
 	}
-	for {
+	for waited := false; ; waited = true {
 		shard.mu.Lock()
 		now := l.table.now() // not before: time must not run back within a lease
 		e := shard.of[who]
@@ -255,6 +257,12 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
 		if r := e.renewal; r != nil {
+			if !waited && e.took > patience*3/4 { // give or take
+				patience = 2 * e.took
+				if timeout > 0 {
+					patience = min(patience, timeout)
+				}
+			}
 			shard.mu.Unlock()
 			granted, err := r.wait(ctx, began.Add(patience))
 			if err != nil {
@@ -274,7 +282,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 			shard.mu.Unlock()
 			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
-		r := &renewal{slow: time.Now().Add(prompt), done: make(chan struct{})}
+		r := &renewal{slow: time.Now().Add(max(prompt, 2*e.took)), done: make(chan struct{})}
 		e.renewal = r
 		shard.mu.Unlock()
 		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)
@@ -397,9 +405,9 @@ func (l *leased) alone(ctx context.Context, deadline time.Time, shard *leaseShar
 	switch e := shard.of[who]; {
 	case e == nil:
 	case err != nil:
-		e.forget()
+		e.retry = time.Time{} // what it has asked for stays known: of small leases more would fail
 	case d.Allowed:
-		e.retry = time.Time{}
+		e.retry, e.took = time.Time{}, now.Sub(sent)
 		if now.Sub(e.since) > l.lifetime {
 			e.since, e.asked = sent, 0
 		}
@@ -414,9 +422,6 @@ func (l *leased) alone(ctx context.Context, deadline time.Time, shard *leaseShar
 	}
 	return d, err
 }
-
-// forget makes the client begin anew, but for what it has to spend.
-func (e *lease) forget() { e.asked, e.retry = 0, time.Time{} }
 
 // renew takes a lease for a client whose own, if any, does not suffice: as much
 // as is wanted, or what there is. If there is none, the request asks alone.
@@ -435,7 +440,7 @@ func (l *leased) renew(ctx context.Context, deadline time.Time, shard *leaseShar
 		d, err := l.ahead(ctx, deadline, client, want)
 		if err != nil {
 			shard.mu.Lock()
-			e.forget()
+			e.retry = time.Time{}
 			shard.mu.Unlock()
 			return d, err
 		}
@@ -463,6 +468,7 @@ func (l *leased) grant(shard *leaseShard, who holder, e *lease, r *renewal, sent
 		reply:    d,
 		received: now,
 		renewal:  r,
+		took:     now.Sub(sent),
 	}
 	r.granted = true
 	first := e.spend(l, now, cost, true)

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -719,6 +720,45 @@ func TestLeaseLostReply(t *testing.T) {
 		group.Wait()
 		warm(t, s, l) // it is leased again
 	})
+}
+
+// TestLeaseLongWay: where the way is longer than half of the timeout, nobody gives
+// up waiting for a lease to ask alone, too late.
+func TestLeaseLongWay(t *testing.T) {
+	for _, way := range []time.Duration{18, 45, 60, 75} {
+		synctest.Test(t, func(t *testing.T) {
+			way := way * time.Millisecond
+			limit, timeout := core.Per(1_000_000, 10*time.Second), min(way*5/3, core.DefaultTimeout)
+			k := link{newLogServer(0, limit), func() time.Duration { return way/2 - way/20 + rand.N(way/10) }, func() bool { return false }}
+			rule := process(k, 1000, time.Second, 0, 0)
+			var group sync.WaitGroup
+			var answered, late atomic.Int64
+			end := time.Now().Add(5 * time.Second)
+			for range 64 {
+				group.Go(func() {
+					for time.Now().Before(end) {
+						began := time.Now()
+						if _, err := rule.TakeWithin(t.Context(), timeout, "client", 1, true); err == nil {
+							answered.Add(1)
+						} else {
+							late.Add(1)
+						}
+						if took := time.Since(began); took > timeout {
+							t.Errorf("waited %v", took)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			group.Wait()
+			s := k.server
+			t.Logf("with %v: %d were answered, for %d it was too late; %d scripts", way, answered.Load(), late.Load(), s.scripts)
+			if 200*late.Load() > answered.Load() || 50*int64(s.scripts) > answered.Load() {
+				t.Errorf("with %v, too many were late, or asked alone", way)
+			}
+			time.Sleep(time.Second)
+		})
+	}
 }
 
 // TestLeaseCrowd: where leases are small for the crowd that waits for them, those
