@@ -124,10 +124,40 @@ func TestDenialsOnAClock(t *testing.T) {
 		if answer, ok := d.found(rule, "never", 2); ok {
 			t.Errorf("%+v is still remembered", answer)
 		}
+		if answer, ok := d.found(rule, "never", 2); !ok {
+			t.Errorf("%+v is not remembered while one asks", answer)
+		}
 		// An admission ends it.
 		d.note(rule, "k", 1, time.Now(), core.Decision{Allowed: true})
 		remembered(false)
 	})
+}
+
+// TestDenialsOfOthers: what is remembered of a client for whom something remains
+// stands while others are admitted.
+func TestDenialsOfOthers(t *testing.T) {
+	const others = 1000
+	d, rule := newDenials(), &counts{id: 1}
+	some := refusal(time.Hour)
+	some.Remaining = 2
+	d.note(rule, "k", 3, time.Now(), some)
+	shard, _ := d.shard("k")
+	asked := 0
+	for i, n := 0, 0; n < others; i++ {
+		other := fmt.Sprint(i)
+		if s, _ := d.shard(other); s != shard {
+			continue
+		}
+		n++
+		d.note(rule, other, 1, time.Now(), core.Decision{Allowed: true})
+		if _, ok := d.found(rule, "k", 3); !ok {
+			asked++
+			d.note(rule, "k", 3, time.Now(), some)
+		}
+	}
+	if asked > others/20 {
+		t.Errorf("asked %d times while %d others were admitted", asked, others)
+	}
 }
 
 // TestDenialsBounded: a flood of clients that are all refused does not grow what

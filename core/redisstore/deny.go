@@ -33,14 +33,20 @@ const (
 	denialsInShard = 512 // some 10 MB in all when full
 	denialCheck    = time.Second
 	denialRecheck  = denialCheck / 100 // a flood of those who leave is not to reach Redis either
+	denialMoves    = 256               // clients in a shard whose admissions are told apart
 )
 
 type denialShard struct {
 	mu    sync.Mutex
-	of    map[uint64]*denial // by denied.key; of two that meet there, the newer
-	any   atomic.Bool        // whether there are any, kept beside: mostly there are none
-	reset time.Duration      // when: what was asked before is not believed any more
-	moved uint64             // counts admissions while there are any
+	of    map[uint64]*denial  // by denied.key; of two that meet there, the newer
+	any   atomic.Bool         // whether there are any, kept beside: mostly there are none
+	reset time.Duration       // when: what was asked before is not believed any more
+	moved [denialMoves]uint32 // counts admissions while there are any, by client
+}
+
+// moves is where the admissions of a client are counted, and of few others.
+func (s *denialShard) moves(hash uint64) *uint32 {
+	return &s.moved[hash/denialShards%denialMoves]
 }
 
 func (s *denialShard) drop(who denied) {
@@ -65,7 +71,7 @@ func (w *denied) key() uint64 {
 type denial struct {
 	denied
 	decision core.Decision
-	moved    uint64        // of the shard, then
+	moved    uint32        // the client's, then
 	received time.Duration // when the decision came
 	until    time.Duration // when it may end
 	check    time.Duration // when to ask again
@@ -115,7 +121,7 @@ func (d *denials) look(c *counts, client string, cost int64, mayAsk bool, answer
 	switch {
 	case e == nil || e.denied != who:
 		return false, false
-	case now >= e.until, e.decision.Remaining > 0 && e.moved != shard.moved:
+	case now >= e.until, e.decision.Remaining > 0 && e.moved != *shard.moves(hash):
 		shard.drop(who)
 		return false, false
 	case mayAsk && now >= e.check:
@@ -148,7 +154,7 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if answer.Allowed {
-		shard.moved++
+		*shard.moves(hash)++
 	}
 	if !worth || asked <= shard.reset {
 		shard.drop(who)
@@ -162,12 +168,12 @@ func (d *denials) note(c *counts, client string, cost int64, sent time.Time, ans
 	}
 	stands := min(answer.ResetAfter, answer.RetryAfter)
 	if answer.ResetAfter == 0 { // nothing is counted: it costs more than the limit
-		stands = denialCheck
+		stands = 2 * denialCheck // longer than till one asks again, while the others are refused
 	}
 	shard.of[who.key()] = &denial{
 		denied:   who,
 		decision: answer,
-		moved:    shard.moved,
+		moved:    *shard.moves(hash),
 		received: now,
 		until:    asked + stands,
 		check:    asked + denialCheck,
