@@ -29,6 +29,7 @@ type queue struct {
 	took    time.Duration // the batch that ended last
 	usual   time.Duration // the batch that was decided last
 	moved   time.Time     // when that was, or a worker was replaced
+	sent    time.Time     // when the newest batch was sent that has been decided
 	grow    bool          // whether one has ended since there was one worker more
 
 	// One timer for all callers, who mostly are answered before it fires.
@@ -67,7 +68,8 @@ const (
 	// If no batch is decided for so long, nor for twice as long as the last one took,
 	// a worker that has been under way for that long is replaced, and another after
 	// as long again: their callers may be patient, and those who come later are not
-	// to wait for them. For a server that is just slow, more workers are too many.
+	// to wait for them. For a server that is just slow, more workers are too many;
+	// but a worker that others have overtaken is replaced whatever they decide.
 	slow = 20 * time.Millisecond
 
 	// Batches that take longer are not sent by more workers: it may be that the
@@ -215,7 +217,11 @@ func (q *queue) look() {
 		if len(w.batch) == 0 || w.replaced {
 			continue
 		}
-		if at := later(w.since, q.moved).Add(stuck); at.After(now) {
+		at := w.since
+		if !at.Before(q.sent) { // else others have overtaken it
+			at = later(at, q.moved)
+		}
+		if at = at.Add(stuck); at.After(now) {
 			again(now.Add(min(at.Sub(now), slow))) // by then another may have been decided faster
 		} else {
 			w.replaced, q.moved = true, now
@@ -274,7 +280,7 @@ func (q *queue) take(w *worker) bool {
 	if comes {
 		q.took, q.grow = now.Sub(w.since), true
 		if !w.late {
-			q.usual, q.moved = q.took, now
+			q.usual, q.moved, q.sent = q.took, now, later(w.since, q.sent)
 		}
 	}
 	switch {

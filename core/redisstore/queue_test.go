@@ -225,6 +225,50 @@ func TestQueueStuckEnd(t *testing.T) {
 	})
 }
 
+// TestQueueOvertaken: all whose batches others have overtaken are replaced, not just
+// one: else few workers would be left where replies are lost and callers patient.
+func TestQueueOvertaken(t *testing.T) {
+	const way = 60 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		most := 0
+		q.init(func(batch []*call) bool {
+			q.mu.Lock()
+			most = max(most, len(q.running))
+			q.mu.Unlock()
+			if batch[0].cost < 0 {
+				time.Sleep(time.Minute) // the reply is lost
+				return false
+			}
+			time.Sleep(way)
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		start := time.Now()
+		ask := func(cost int64) {
+			began := time.Now()
+			_, err := q.decide(context.Background(), began.Add(time.Minute), nil, "", cost, true, nil)
+			if took := time.Since(began); cost > 0 && (err != nil || began.Sub(start) > 10*way && took > 3*way) {
+				t.Errorf("%v after the start: %v after %v", began.Sub(start), err, took)
+			}
+		}
+		ask(1) // which tells how long it takes
+		for range maxWorkers {
+			group.Go(func() { ask(-1) })
+			synctest.Wait()
+		}
+		for range 2000 {
+			group.Go(func() { ask(1) })
+			time.Sleep(time.Millisecond)
+		}
+		group.Wait()
+		if most > 2*maxWorkers {
+			t.Errorf("%d batches were under way", most)
+		}
+		time.Sleep(3 * idleTime)
+	})
+}
+
 // TestQueueOverload: of more requests than can be decided, as many are in time as
 // if there were no others; and where it is the way that is long, workers enough
 // are under way.
