@@ -26,7 +26,8 @@ const (
 // of times a second. It gives up exactness on one side only: requests may be
 // refused early, never admitted too many. size is from 2 to
 // [core.MaxLogRequests], lifetime from 1 ms to a minute;
-// WithLease(1000, 100*time.Millisecond) is a start.
+// WithLease(1000, 100*time.Millisecond) is a start. A lifetime is to be several
+// round trips to Redis: of a lease only what is left of it then can be spent.
 //
 // A lease is at most a tenth of the smallest limit of its rule and lasts at most
 // a tenth of the shortest window. So a rule that allows less than 20, or has a
