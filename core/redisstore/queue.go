@@ -43,7 +43,7 @@ type queue struct {
 }
 
 // worker has what it works on, and since when. The queue's lock guards it, the
-// calls as such excepted.
+// calls as such excepted and late, which only the worker itself uses.
 type worker struct {
 	batch    []*call
 	since    time.Time

@@ -526,7 +526,12 @@ func checkSound(t *testing.T, q *queue) {
 			idle++
 		default:
 			busy++
-			due = append(due, later(w.since, q.moved).Add(max(slow, 2*q.usual)))
+			stuck := max(slow, 2*q.usual)
+			if w.since.Before(q.sent) { // which the timer finds at its next turn
+				due = append(due, later(w.since.Add(stuck), q.moved.Add(slow)))
+			} else {
+				due = append(due, later(w.since, q.moved).Add(stuck))
+			}
 		}
 	}
 	for _, c := range calls {
