@@ -265,8 +265,8 @@ func (q *queue) work() {
 	q.running = slices.DeleteFunc(q.running, func(other *worker) bool { return other == w })
 }
 
-// take gives w what waits, without those whose callers have left. If that is
-// nothing, w is idle. It is false for one that is to end.
+// take gives w what waits, without those whose callers have left or whose time is
+// over. If that is nothing, w is idle. It is false for one that is to end.
 //
 // Who came first is first, unless it is too late for that one: then the newest
 // are, who have the most time left. Else, where more come than can be decided,
@@ -296,6 +296,9 @@ func (q *queue) take(w *worker) bool {
 			from, to = len(q.waiting)-to, len(q.waiting)
 		}
 		for _, c := range q.waiting[from:to] {
+			if !c.deadline.IsZero() && !c.deadline.After(now) {
+				c.expire() // ahead of the timer: it would be charged in vain
+			}
 			if !c.settled.Load() {
 				w.batch = append(w.batch, c)
 			}

@@ -457,6 +457,31 @@ func TestQueueStuck(t *testing.T) {
 	})
 }
 
+// TestQueueTooLate: a request whose time is over is not sent: it would be charged
+// in vain. Who has waited for a lease may come so late.
+func TestQueueTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		q.init(func(batch []*call) bool {
+			for _, c := range batch {
+				if c.cost < 0 {
+					t.Error("sent too late")
+				}
+			}
+			return echo(batch)
+		})
+		for range 3 {
+			if _, err := q.decide(context.Background(), time.Now(), nil, "", -1, true, nil); !errors.Is(err, core.ErrTimeout) {
+				t.Error(err)
+			}
+			if _, err := q.decide(context.Background(), time.Now().Add(1), nil, "", 1, true, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
 // TestQueueRandom: whatever callers and servers do, nobody waits for longer than
 // said, and the queue is sound at all times.
 func TestQueueRandom(t *testing.T) {
