@@ -121,14 +121,14 @@ type lease struct {
 
 	retry   time.Time     // until then a refusal stands
 	renewal *renewal      // under way
-	took    time.Duration // to ask, the last time
+	took    time.Duration // to ask, when it was admitted last
 }
 
 // renewal is a lease being taken. Others wait for it, but not for long: its reply
 // may be lost. Where the way is so long that asking alone after that would come too
 // late, they wait for twice as long as it takes.
 type renewal struct {
-	slow    time.Time
+	lost    time.Time // from then on its reply is taken for lost
 	done    chan struct{}
 	granted bool // once done
 }
@@ -275,7 +275,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 				}
 				return l.alone(ctx, deadline, shard, who, client, cost)
 			}
-			patience = min(patience, slow) // if others were faster
+			patience = min(patience, slow) // others were faster, and may be again
 			continue
 		}
 		want := e.want(l, now, cost)
@@ -283,7 +283,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 			shard.mu.Unlock()
 			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
-		r := &renewal{slow: time.Now().Add(max(prompt, 2*e.took)), done: make(chan struct{})}
+		r := &renewal{lost: time.Now().Add(max(prompt, 2*e.took)), done: make(chan struct{})}
 		e.renewal = r
 		shard.mu.Unlock()
 		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)
@@ -302,10 +302,10 @@ func (l *leased) spend(shard *leaseShard, who holder, cost int64, charge bool) (
 }
 
 // wait returns when the renewal is done, and whether there is a lease; or false
-// when it is slow, or patience has ended.
+// when it is taken for lost, or patience has ended.
 func (r *renewal) wait(ctx context.Context, patience time.Time) (granted bool, err error) {
-	if r.slow.Before(patience) {
-		patience = r.slow
+	if r.lost.Before(patience) {
+		patience = r.lost
 	}
 	timer := time.NewTimer(time.Until(patience))
 	defer timer.Stop()
