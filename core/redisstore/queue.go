@@ -27,9 +27,9 @@ type queue struct {
 	spare   int           // the fewest that were idle since retire last looked
 	wake    chan bool     // one for each worker that is idle no more: whether there is work
 	took    time.Duration // the batch that ended last
-	usual   time.Duration // the batch that was decided last
-	moved   time.Time     // when that was, or a worker was replaced
-	sent    time.Time     // when the newest batch was sent that has been decided
+	moved   time.Time     // when one was decided, or a worker was replaced
+	sent    time.Time     // when the newest was sent that has been decided
+	usual   time.Duration // and how long that took
 	grow    bool          // whether one has ended since there was one worker more
 
 	// One timer for all callers, who mostly are answered before it fires.
@@ -65,7 +65,7 @@ const (
 	// callers that takes a while.
 	latePause = 250 * time.Microsecond
 
-	// If no batch is decided for so long, nor for twice as long as the last one took,
+	// If no batch is decided for so long, nor for twice as long as is usual,
 	// a worker that has been under way for that long is replaced, and another after
 	// as long again: their callers may be patient, and those who come later are not
 	// to wait for them. For a server that is just slow, more workers are too many;
@@ -280,7 +280,10 @@ func (q *queue) take(w *worker) bool {
 	if comes {
 		q.took, q.grow = now.Sub(w.since), true
 		if !w.late {
-			q.usual, q.moved, q.sent = q.took, now, later(w.since, q.sent)
+			q.moved = now
+			if !w.since.Before(q.sent) { // a reply that others overtook tells what is unusual
+				q.sent, q.usual = w.since, q.took
+			}
 		}
 	}
 	switch {

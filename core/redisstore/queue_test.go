@@ -269,6 +269,47 @@ func TestQueueOvertaken(t *testing.T) {
 	})
 }
 
+// TestQueueLateReply: a reply that comes long after those to newer batches does not
+// make it usual that it takes so long: who comes then waits for a worker no longer.
+func TestQueueLateReply(t *testing.T) {
+	const late = 100 * slow
+	synctest.Test(t, func(t *testing.T) {
+		var q queue
+		q.init(func(batch []*call) bool {
+			switch batch[0].cost {
+			case -1:
+				time.Sleep(late)
+			case -2:
+				time.Sleep(time.Minute)
+				return false
+			}
+			return echo(batch)
+		})
+		var group sync.WaitGroup
+		ask := func(cost int64) (took time.Duration) {
+			began := time.Now()
+			_, err := q.decide(context.Background(), began.Add(time.Minute), nil, "", cost, true, nil)
+			if (err == nil) != (cost > -2) {
+				t.Errorf("%d: %v", cost, err)
+			}
+			return time.Since(began)
+		}
+		group.Go(func() { ask(-1) })
+		time.Sleep(late - slow/2)
+		ask(1)
+		for range maxWorkers {
+			group.Go(func() { ask(-2) })
+			synctest.Wait()
+		}
+		time.Sleep(slow) // till the late reply has come
+		if took := ask(1); took > slow+latePause {
+			t.Errorf("waited %v for a worker", took)
+		}
+		group.Wait()
+		time.Sleep(3 * idleTime) // till the workers have ended
+	})
+}
+
 // TestQueueOverload: of more requests than can be decided, as many are in time as
 // if there were no others; and where it is the way that is long, workers enough
 // are under way.
