@@ -126,9 +126,10 @@ type lease struct {
 
 // renewal is a lease being taken. Others wait for it, but not for long: its reply
 // may be lost. Where the way is so long that asking alone after that would come too
-// late, they wait for twice as long as it takes.
+// late, they wait for twice as long as it takes; and no more of them than it is for.
 type renewal struct {
 	lost    time.Time // from then on its reply is taken for lost
+	free    int64     // units that nobody waits for, of those who come over a long way
 	done    chan struct{}
 	granted bool // once done
 }
@@ -259,6 +260,10 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		}
 		if r := e.renewal; r != nil {
 			if !waited && e.took > patience*3/4 { // give or take
+				if r.free -= cost; r.free < 0 {
+					shard.mu.Unlock()
+					return l.alone(ctx, deadline, shard, who, client, cost)
+				}
 				patience = 2 * e.took
 				if timeout > 0 {
 					patience = min(patience, timeout)
@@ -283,7 +288,7 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 			shard.mu.Unlock()
 			return l.alone(ctx, deadline, shard, who, client, cost)
 		}
-		r := &renewal{lost: time.Now().Add(max(prompt, 2*e.took)), done: make(chan struct{})}
+		r := &renewal{lost: time.Now().Add(max(prompt, 2*e.took)), free: want - cost, done: make(chan struct{})}
 		e.renewal = r
 		shard.mu.Unlock()
 		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)

@@ -723,7 +723,7 @@ func TestLeaseLostReply(t *testing.T) {
 }
 
 // TestLeaseLongWay: where the way is longer than half of the timeout, nobody gives
-// up waiting for a lease to ask alone, too late.
+// up waiting for a lease to ask alone, too late, or waits for one in vain.
 func TestLeaseLongWay(t *testing.T) {
 	for _, way := range []time.Duration{18, 45, 60, 75} {
 		synctest.Test(t, func(t *testing.T) {
@@ -753,7 +753,7 @@ func TestLeaseLongWay(t *testing.T) {
 			group.Wait()
 			s := k.server
 			t.Logf("with %v: %d were answered, for %d it was too late; %d scripts", way, answered.Load(), late.Load(), s.scripts)
-			if 200*late.Load() > answered.Load() || 50*int64(s.scripts) > answered.Load() {
+			if late.Load() > 0 || 50*int64(s.scripts) > answered.Load() {
 				t.Errorf("with %v, too many were late, or asked alone", way)
 			}
 			time.Sleep(time.Second)
