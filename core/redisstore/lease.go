@@ -260,10 +260,11 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 		}
 		if r := e.renewal; r != nil {
 			if !waited && e.took > patience*3/4 { // give or take
-				if r.free -= cost; r.free < 0 {
+				if r.free < cost {
 					shard.mu.Unlock()
 					return l.alone(ctx, deadline, shard, who, client, cost)
 				}
+				r.free -= cost
 				patience = 2 * e.took
 				if timeout > 0 {
 					patience = min(patience, timeout)
