@@ -210,30 +210,40 @@ func TestNewcomersAfterReset(t *testing.T) {
 	}
 }
 
+// twoAfterAll is a store full of clients at a limit of one a day, which has found out
+// that nobody may go, and then two newcomers under another limit in places that were
+// free; and a rule that takes two places.
+func twoAfterAll(t *testing.T, newcomers core.Limit) (c *clock, two *core.Limiter) {
+	t.Helper()
+	a := newcomers.Algorithm
+	c = newClock()
+	s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+	one := limiter(t, s, core.PerDay(1).Using(a))
+	another := core.Must(one.Rule("another", newcomers))
+	two = core.Must(one.Rule("two", core.PerDay(1).Using(a), core.PerHour(1).Using(a)))
+	three := core.Must(one.Rule("three", core.PerDay(1).Using(a), core.PerHour(1).Using(a), core.PerMinute(1).Using(a)))
+	clients, _ := exhaust(one, c, memstore.MinMaxBytes)
+	for _, k := range clients[:2] {
+		if err := one.Reset(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := three.Allow(ctx, "three"); !errors.Is(d.Err, core.ErrStoreFull) {
+		t.Fatalf("%v: three places of two: %+v", a, d)
+	}
+	for _, k := range clients[:2] {
+		if d := another.Allow(ctx, k); !d.Allowed {
+			t.Fatalf("%v: a place of two: %+v", a, d)
+		}
+	}
+	return c, two
+}
+
 // TestNewcomersWhoMayGo: a store that had nothing to give has something again
 // when newcomers found what was free.
 func TestNewcomersWhoMayGo(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
-		one := limiter(t, s, core.PerDay(1).Using(a))
-		some := core.Must(one.Rule("some", core.PerDay(100).Using(a)))
-		two := core.Must(one.Rule("two", core.PerDay(1).Using(a), core.PerHour(1).Using(a)))
-		three := core.Must(one.Rule("three", core.PerDay(1).Using(a), core.PerHour(1).Using(a), core.PerMinute(1).Using(a)))
-		clients, _ := exhaust(one, c, memstore.MinMaxBytes)
-		for _, k := range clients[:2] {
-			if err := one.Reset(ctx, k); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if d := three.Allow(ctx, "three"); !errors.Is(d.Err, core.ErrStoreFull) {
-			t.Fatalf("%v: three places of two: %+v", a, d)
-		}
-		for _, k := range clients[:2] {
-			if d := some.Allow(ctx, k); !d.Allowed {
-				t.Fatalf("%v: a place of two: %+v", a, d)
-			}
-		}
+		_, two := twoAfterAll(t, core.PerDay(100).Using(a))
 		if d := two.Allow(ctx, "two"); !d.Allowed {
 			t.Errorf("%v: beside two who may go: %+v", a, d)
 		}
@@ -247,26 +257,7 @@ func TestNewcomersWhoMayGo(t *testing.T) {
 // long may go before that.
 func TestNewcomersWhoLeaveSoon(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
-		one := limiter(t, s, core.PerDay(1).Using(a))
-		soon := core.Must(one.Rule("soon", core.PerMinute(1).Using(a)))
-		two := core.Must(one.Rule("two", core.PerDay(1).Using(a), core.PerHour(1).Using(a)))
-		three := core.Must(one.Rule("three", core.PerDay(1).Using(a), core.PerHour(1).Using(a), core.PerMinute(1).Using(a)))
-		clients, _ := exhaust(one, c, memstore.MinMaxBytes)
-		for _, k := range clients[:2] {
-			if err := one.Reset(ctx, k); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if d := three.Allow(ctx, "three"); !errors.Is(d.Err, core.ErrStoreFull) {
-			t.Fatalf("%v: three places of two: %+v", a, d)
-		}
-		for _, k := range clients[:2] {
-			if d := soon.Allow(ctx, k); !d.Allowed {
-				t.Fatalf("%v: a place of two: %+v", a, d)
-			}
-		}
+		c, two := twoAfterAll(t, core.PerMinute(1).Using(a))
 		c.Add(2 * time.Minute)
 		if d := two.Allow(ctx, "two"); !d.Allowed {
 			t.Errorf("%v: beside two who have expired: %+v", a, d)

@@ -472,6 +472,15 @@ func leasedLimiter(t *testing.T, l *leased, limits ...core.Limit) *core.Limiter 
 	return limiter
 }
 
+// wayTo is a server, a process that leases up to size at a time from it, and the
+// way between them, which may change.
+func wayTo(t *testing.T, limit core.Limit, size int64) (s *logServer, rule *leased, l *core.Limiter, way *time.Duration) {
+	t.Helper()
+	s, way = newLogServer(0, limit), new(100*time.Microsecond)
+	rule = process(link{s, func() time.Duration { return *way }, func() bool { return false }}, size, 5*time.Second, 0, 0)
+	return s, rule, leasedLimiter(t, rule, limit), way
+}
+
 // warm makes requests until a decision needs no script, and returns how many.
 func warm(t *testing.T, s *logServer, l *core.Limiter) (admitted int64) {
 	t.Helper()
@@ -620,13 +629,7 @@ func TestLeaseCosts(t *testing.T) {
 // the others wait for it; nobody depends on the patience of that one.
 func TestLeaseOneRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.Per(100_000, time.Minute)
-		s := newLogServer(0, limit)
-		k := quick(s)
-		delay := 100 * time.Microsecond
-		k.delay = func() time.Duration { return delay }
-		rule := process(k, 1000, 5*time.Second, 0, 0)
-		l := leasedLimiter(t, rule, limit)
+		s, rule, l, way := wayTo(t, core.Per(100_000, time.Minute), 1000)
 		empty := func() {
 			for range 400 {
 				warm(t, s, l)
@@ -636,7 +639,7 @@ func TestLeaseOneRenews(t *testing.T) {
 			}
 		}
 		empty()
-		delay = 10 * time.Millisecond
+		*way = 10 * time.Millisecond
 		before, began := s.scripts, time.Now()
 		var group sync.WaitGroup
 		for range 100 {
@@ -647,14 +650,14 @@ func TestLeaseOneRenews(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if n := s.scripts - before; n != 1 || time.Since(began) > 2*delay {
+		if n := s.scripts - before; n != 1 || time.Since(began) > 2**way {
 			t.Errorf("%d scripts, %v", n, time.Since(began))
 		}
 
 		// The one who renews leaves.
-		delay = 100 * time.Microsecond
+		*way = 100 * time.Microsecond
 		empty()
-		delay = 10 * time.Millisecond
+		*way = 10 * time.Millisecond
 		impatient, leave := context.WithCancel(t.Context())
 		group.Go(func() {
 			if d := l.Allow(impatient, "client"); d.Allowed || !errors.Is(d.Err, context.Canceled) {
@@ -765,22 +768,16 @@ func TestLeaseLongWay(t *testing.T) {
 // who get nothing of one are decided in time.
 func TestLeaseCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := core.Per(100_000, time.Minute)
-		s := newLogServer(0, limit)
-		k := quick(s)
-		delay := 100 * time.Microsecond
-		k.delay = func() time.Duration { return delay }
-		rule := process(k, 4, 5*time.Second, 0, 0)
-		l := leasedLimiter(t, rule, limit)
+		s, _, l, way := wayTo(t, core.Per(100_000, time.Minute), 4)
 		for range 10 {
 			warm(t, s, l)
 		}
-		delay = 2500 * time.Microsecond
+		*way = 2500 * time.Microsecond
 		var group sync.WaitGroup
 		for range 400 {
 			group.Go(func() {
 				began := time.Now()
-				if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > slow+2*2*delay {
+				if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > slow+4**way {
 					t.Errorf("%+v after %v", d, time.Since(began))
 				}
 			})
@@ -869,12 +866,7 @@ func TestLeaseResetMeanwhile(t *testing.T) {
 func TestLeaseStoreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := core.Per(10_000, time.Minute)
-		s := newLogServer(0, limit)
-		k := quick(s)
-		delay := 100 * time.Microsecond
-		k.delay = func() time.Duration { return delay }
-		rule := process(k, 1000, 5*time.Second, 0, 0)
-		l := leasedLimiter(t, rule, limit)
+		s, rule, l, way := wayTo(t, limit, 1000)
 		for range 20 {
 			warm(t, s, l)
 		}
@@ -882,7 +874,7 @@ func TestLeaseStoreErrors(t *testing.T) {
 		if left < 5 {
 			t.Fatalf("only %d left", left)
 		}
-		delay = time.Hour
+		*way = time.Hour
 		for range left {
 			began := time.Now()
 			if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > 0 {
@@ -900,7 +892,7 @@ func TestLeaseStoreErrors(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		group.Wait()
-		delay = 100 * time.Microsecond
+		*way = 100 * time.Microsecond
 		time.Sleep(3 * time.Hour) // the window is empty again
 		if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Remaining != limit.Requests-1 {
 			t.Errorf("afterwards: %+v", d)
