@@ -1,0 +1,89 @@
+package gather
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Call is a request that waits for its answer. Its fields are not changed while Serve has the call.
+type Call[Q, A any] struct {
+	Context  context.Context
+	Deadline time.Time // the zero time is none
+	Request  Q
+
+	// settled is set by the goroutine that decides the outcome: the server's, the timer's or the caller's. The first
+	// of them wins, and it alone writes what follows and sends to done.
+	settled atomic.Bool
+	expired bool // the timer was first
+	answer  A
+	err     error
+	done    chan struct{} // has room for one, so that the sender never waits
+
+	inline bool           // the caller serves the call itself, as a batch of one
+	own    batch[Q, A]    // that batch: as part of the call it takes no allocation
+	one    [1]*Call[Q, A] // the calls of that batch
+}
+
+// Answer gives the caller its answer, unless the caller has left or the deadline has passed. It may be called from any
+// goroutine, also after Serve has returned. It must be the last thing done with the call: the call is used again.
+func (c *Call[Q, A]) Answer(answer A, err error) {
+	if c.settled.CompareAndSwap(false, true) {
+		c.answer, c.err = answer, err
+		c.done <- struct{}{}
+	}
+}
+
+// expire answers that the deadline has passed.
+func (c *Call[Q, A]) expire(err error) {
+	if c.settled.CompareAndSwap(false, true) {
+		c.expired, c.err = true, err
+		c.done <- struct{}{}
+	}
+}
+
+// past reports whether the call's deadline has passed.
+func (c *Call[Q, A]) past(now time.Time) bool { return !c.Deadline.IsZero() && !c.Deadline.After(now) }
+
+// newCall returns a call, used before or new. Its fields are set by set.
+func (q *Queue[Q, A]) newCall() *Call[Q, A] {
+	if c, ok := q.answered.Get().(*Call[Q, A]); ok {
+		return c
+	}
+	c := &Call[Q, A]{done: make(chan struct{}, 1)}
+	c.one[0] = c
+	c.own.calls = c.one[:]
+	return c
+}
+
+// set begins a use of the call. The queue's lock must be held: the timer may still find the call in the batch of its
+// last use, and then sees the deadline of this use.
+func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request Q) {
+	c.Context, c.Deadline, c.Request = ctx, deadline, request
+	c.settled.Store(false)
+}
+
+// await waits until the call is answered, its deadline has passed or its context has ended.
+func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
+	var noAnswer A
+	if ended := c.Context.Done(); ended == nil {
+		<-c.done
+	} else {
+		select {
+		case <-c.done:
+		case <-ended:
+			if c.settled.CompareAndSwap(false, true) {
+				return noAnswer, q.config.ErrLeft(c.Context)
+			}
+			<-c.done
+		}
+	}
+	answer, err := c.answer, c.err
+	if c.expired { // Serve may still have the call (TestExpiredIsNotUsedAgain)
+		return noAnswer, err
+	}
+	var noRequest Q
+	c.Context, c.Request, c.answer, c.err = nil, noRequest, noAnswer, nil
+	q.answered.Put(c)
+	return answer, err
+}

@@ -1,0 +1,143 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+type (
+	testQueue = Queue[int64, int64]
+	testCall  = Call[int64, int64]
+)
+
+var errLate = errors.New("too late")
+
+// leftError is the error of callers whose context has ended.
+type leftError struct{ error }
+
+func (e leftError) Unwrap() error { return e.error }
+
+func isLeft(err error) bool { return errors.As(err, new(leftError)) }
+
+// byWorkers configures a queue whose callers never serve their own calls.
+func byWorkers(serve func([]*testCall) bool) Config[int64, int64] {
+	return Config[int64, int64]{
+		Serve:       serve,
+		ErrLate:     errLate,
+		ErrLeft:     func(ctx context.Context) error { return leftError{context.Cause(ctx)} },
+		MinPatience: 100 * time.Millisecond,
+	}
+}
+
+// byCallers configures a queue whose callers serve their own calls if at most the given time is left.
+func byCallers(most time.Duration, serve func([]*testCall) bool) Config[int64, int64] {
+	c := byWorkers(serve)
+	c.InlineMax = most
+	return c
+}
+
+// echo answers each call with its request.
+func echo(batch []*testCall) bool {
+	for _, c := range batch {
+		c.Answer(c.Request, nil)
+	}
+	return true
+}
+
+// ask asks without a deadline, or with one that is so far away.
+func ask(q *testQueue, request int64, timeout time.Duration) (took time.Duration, err error) {
+	start := time.Now()
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = start.Add(timeout)
+	}
+	answer, err := q.Do(context.Background(), deadline, request)
+	if err == nil && answer != request {
+		err = fmt.Errorf("request %d got the answer %d", request, answer)
+	}
+	return time.Since(start), err
+}
+
+// gauge counts what is under way at a time, and the most that ever was.
+type gauge struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (g *gauge) enter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now++
+	g.most = max(g.most, g.now)
+}
+
+func (g *gauge) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now--
+}
+
+// restart returns the most so far, and begins anew.
+func (g *gauge) restart() (most int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	most, g.most = g.most, g.now
+	return most
+}
+
+// checkEmpty waits until idle workers must have ended, and checks that the queue keeps nothing.
+func checkEmpty(t *testing.T, q *testQueue) {
+	t.Helper()
+	time.Sleep(3 * idleTime)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.workers.idle > 0 || q.workers.retiring || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > crowd {
+		t.Errorf("left are %d idle workers (retiring: %v), %d slots used, %d batches under way, room for %d waiting calls; "+
+			"want none, and room for at most %d calls",
+			q.workers.idle, q.workers.retiring, q.slots.used, len(q.underWay), cap(q.waiting), crowd)
+	}
+}
+
+// offer makes calls at a rate per second for some seconds, and returns how many were answered after the first second.
+func offer(q *testQueue, seconds, rate int, timeout time.Duration) int64 {
+	start := time.Now()
+	var group sync.WaitGroup
+	var answered atomic.Int64
+	for i := range seconds * rate {
+		time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+		group.Go(func() {
+			if _, err := ask(q, 1, timeout); err == nil && i >= rate {
+				answered.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return answered.Load()
+}
+
+// inlineName is the end of a test's name.
+func inlineName(most time.Duration) string {
+	if most > 0 {
+		return "/inline"
+	}
+	return "/by workers"
+}
+
+// serveEach has some callers make a call each, all at once, and waits until all are answered.
+func serveEach(t *testing.T, q *testQueue, callers int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i := range int64(callers) {
+		group.Go(func() {
+			if _, err := ask(q, i, time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}

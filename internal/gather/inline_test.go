@@ -1,0 +1,181 @@
+package gather
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and under no other.
+func TestInline(t *testing.T) {
+	const least, most, ms = 90 * time.Millisecond, time.Second, time.Millisecond
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for name, test := range map[string]struct {
+		ctx    context.Context
+		ctxFor time.Duration // until ctx ends; 0: never
+		left   time.Duration // until the deadline; 0: none
+		want   bool
+	}{
+		"too little time":            {left: least - 1},
+		"least time":                 {left: least, want: true},
+		"most time":                  {left: most, want: true},
+		"too much time":              {left: most + 1},
+		"no deadline":                {},
+		"the context lasts":          {ctxFor: most, left: most, want: true},
+		"the context ends before":    {ctxFor: most - 1, left: most},
+		"the context ends, no other": {ctxFor: most},
+		"the context has ended":      {ctx: ended, left: most},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				config := byWorkers(func(batch []*testCall) bool {
+					time.Sleep(ms)
+					return echo(batch)
+				})
+				config.InlineMin, config.InlineMax = least, most
+				q := New(config)
+				ctx := test.ctx
+				if ctx == nil {
+					ctx = context.Background()
+				}
+				if test.ctxFor > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.ctxFor)
+					defer cancel()
+				}
+				var deadline time.Time
+				if test.left > 0 {
+					deadline = time.Now().Add(test.left)
+				}
+				if answer, err := q.Do(ctx, deadline, 7); ctx.Err() == nil && (err != nil || answer != 7) {
+					t.Errorf("got %d, %v", answer, err)
+				}
+				synctest.Wait()
+				q.mu.Lock()
+				inline := q.workers.idle == 0
+				q.mu.Unlock()
+				if inline != test.want {
+					t.Errorf("served by the caller: %v, want %v", inline, test.want)
+				}
+				checkEmpty(t, q)
+			})
+		})
+	}
+}
+
+// TestInlineLeavesAtDeadline: a caller that serves its own call and is cancelled meanwhile leaves at its deadline, also
+// if that is sooner than MinPatience.
+func TestInlineLeavesAtDeadline(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var q *testQueue
+		q = New(byCallers(time.Minute, func(batch []*testCall) bool {
+			ctx := q.Patience(batch, func() {})
+			<-ctx.Done() // the server does not answer
+			return ctx.Stop()
+		}))
+		for _, timeout := range []time.Duration{90 * ms, time.Second} {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(10*ms, cancel)
+			start := time.Now()
+			_, err := q.Do(ctx, start.Add(timeout), 1)
+			if took := time.Since(start); !errors.Is(err, errLate) || took != timeout {
+				t.Errorf("%v after %v, want %v after %v", err, took, errLate, timeout)
+			}
+		}
+		checkEmpty(t, q)
+	})
+}
+
+// TestInlineAnswerCounts: a caller that is cancelled while it serves its own call gets the answer if there is one: the
+// server has counted it.
+func TestInlineAnswerCounts(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+			time.Sleep(20 * ms)
+			return echo(batch)
+		}))
+		for range 100 { // of two that are ready, select takes any
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(10*ms, cancel)
+			if answer, err := q.Do(ctx, time.Now().Add(time.Second), 7); err != nil || answer != 7 {
+				t.Errorf("got %d, %v; want 7", answer, err)
+			}
+		}
+		checkEmpty(t, q)
+	})
+}
+
+// TestInlineKeepsNobody: while callers serve their own calls, others do not wait behind them.
+func TestInlineKeepsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+			if batch[0].Request < 0 {
+				time.Sleep(lostAfter / 2)
+			}
+			return echo(batch)
+		}))
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = ask(q, -1, time.Second) })
+		synctest.Wait()
+		for _, timeout := range []time.Duration{0, time.Second} { // by a worker, and by the caller
+			if took, err := ask(q, 1, timeout); err != nil || took > 0 {
+				t.Errorf("%v after %v, want an answer at once", err, took)
+			}
+		}
+		group.Wait()
+		checkEmpty(t, q)
+	})
+}
+
+// TestInlineSlots: as many callers as there are slots serve their own calls. Another one leaves its call to
+// a worker.
+func TestInlineSlots(t *testing.T) {
+	for callers := range minSlots + 2 {
+		synctest.Test(t, func(t *testing.T) {
+			q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+				time.Sleep(time.Millisecond)
+				return echo(batch)
+			}))
+			var group sync.WaitGroup
+			for range callers {
+				group.Go(func() { _, _ = ask(q, 1, time.Second) })
+				synctest.Wait()
+			}
+			group.Wait()
+			checkIdle(t, q, max(0, callers-minSlots), 0)
+			checkEmpty(t, q)
+		})
+	}
+}
+
+// TestInlinePanic: a panic of Serve reaches the caller, and frees the slot.
+func TestInlinePanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+			if batch[0].Request < 0 {
+				panic("broken")
+			}
+			return echo(batch)
+		}))
+		for range 2 * minSlots {
+			func() {
+				defer func() {
+					if recovered := recover(); recovered != "broken" {
+						t.Errorf("recovered %v", recovered)
+					}
+				}()
+				_, _ = ask(q, -1, time.Second)
+			}()
+		}
+		if took, err := ask(q, 1, time.Second); err != nil || took > 0 {
+			t.Errorf("%v after %v, want an answer at once", err, took)
+		}
+		checkEmpty(t, q)
+	})
+}

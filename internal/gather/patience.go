@@ -1,0 +1,133 @@
+package gather
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Patience is the context of a call to the server, mostly for a batch. It lasts as long as the most patient of the
+// callers waits, and never ends if one of them has no deadline. It does not end when callers leave. It has the values
+// of the first call's context.
+//
+// The server is judged earlier: by the least patient of the callers, but not before MinPatience. Otherwise a single
+// caller with a long deadline in each batch would hide from all others that the server does not answer (TestPatience).
+type Patience struct {
+	context.Context
+	deadline time.Time // the zero time is none
+	err      error
+	late     func()
+	over     chan struct{}
+
+	mu      sync.Mutex
+	timer   *time.Timer // nil if the server is never judged
+	stopped bool
+	judged  bool
+}
+
+// Patience returns the context for a batch. It calls late once, on a goroutine of its own, when the server is to be
+// judged, unless Stop is called before. Its error, once it has ended, is ErrLate.
+func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], late func()) *Patience {
+	var least time.Time
+	if !batch[0].inline { // else the caller is to leave at its deadline
+		least = time.Now().Add(q.config.MinPatience)
+	}
+	var judgeAt, deadline time.Time
+	endless := false
+	for _, c := range batch {
+		end, ends := c.Deadline, !c.Deadline.IsZero()
+		if !ends {
+			end, ends = c.Context.Deadline()
+		}
+		if !ends {
+			endless = true
+			continue
+		}
+		end = later(end, least)
+		judgeAt = earlier(judgeAt, end)
+		deadline = later(deadline, end)
+	}
+	if endless {
+		deadline = time.Time{}
+	}
+	return NewPatience(batch[0].Context, judgeAt, deadline, q.config.ErrLate, late)
+}
+
+// NewPatience returns a context that has the values of ctx and ends at the deadline, with an error of errLate. It calls
+// late once, on a goroutine of its own, at judgeAt, unless Stop is called before. The deadline is not before judgeAt,
+// or zero for none. Without a time to judge at there is no deadline either.
+func NewPatience(ctx context.Context, judgeAt, deadline time.Time, errLate error, late func()) *Patience {
+	p := &Patience{
+		Context:  context.WithoutCancel(ctx),
+		deadline: deadline,
+		err:      errLate,
+		late:     late,
+		over:     make(chan struct{}),
+	}
+	if !judgeAt.IsZero() {
+		p.mu.Lock() // until the timer is known
+		p.timer = time.AfterFunc(time.Until(judgeAt), p.fire)
+		p.mu.Unlock()
+	}
+	return p
+}
+
+// fire has the server judged, and ends the context at its deadline.
+func (p *Patience) fire() {
+	p.mu.Lock()
+	if p.stopped { // just as the timer fired (TestPatienceStops)
+		p.mu.Unlock()
+		return
+	}
+	first := !p.judged
+	p.judged = true
+	if left := time.Until(p.deadline); p.deadline.IsZero() {
+		// A caller without a deadline: the context never ends.
+	} else if left > 0 {
+		p.timer.Reset(left)
+	} else {
+		close(p.over)
+	}
+	p.mu.Unlock()
+	if first {
+		p.late()
+	}
+}
+
+// Stop must be called when the call to the server has ended. It reports whether the context lasted until then.
+func (p *Patience) Stop() (inTime bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	return p.Err() == nil
+}
+
+// Judged reports, once Stop has been called, whether late is called: then the server has been judged already.
+func (p *Patience) Judged() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.judged
+}
+
+// Passed reports whether the deadline has passed. A connection with the same deadline may notice before the context
+// ends: its error then means ErrLate.
+func (p *Patience) Passed() bool { return !p.deadline.IsZero() && !time.Now().Before(p.deadline) }
+
+// Deadline implements [context.Context].
+func (p *Patience) Deadline() (time.Time, bool) { return p.deadline, !p.deadline.IsZero() }
+
+// Done implements [context.Context].
+func (p *Patience) Done() <-chan struct{} { return p.over }
+
+// Err implements [context.Context].
+func (p *Patience) Err() error {
+	select {
+	case <-p.over:
+		return p.err
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,116 @@
+package gather
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// MaxBatch is how many calls a batch has at most: more would keep the server from its other clients for too long. See
+// TestWaitingCallsGoTogether.
+const MaxBatch = 32
+
+// Config says how calls are served. Serve, ErrLate and ErrLeft are required.
+type Config[Q, A any] struct {
+	// Serve answers the calls of a batch, each by [Call.Answer], or has other goroutines answer them. It reports false
+	// if it gave up waiting for the server: then it must have answered none of them, every call that has a deadline
+	// ends with ErrLate, and the time that the batch took is not taken for a round trip. A call that has neither a
+	// deadline nor a context that ends must be answered. The slice is used again once Serve has returned.
+	//
+	// Serve runs on the goroutine of a caller if InlineMin and InlineMax allow it. That caller cannot leave before
+	// Serve returns. So Serve must return when the batch's deadline has passed: see [Queue.Patience].
+	Serve func(batch []*Call[Q, A]) (inTime bool)
+
+	// ErrLate is the error of a call after its deadline.
+	ErrLate error
+
+	// ErrLeft returns the error of a call after the end of its context.
+	ErrLeft func(context.Context) error
+
+	// MinPatience is for how long a server is waited for at least, however soon the callers' deadlines are.
+	MinPatience time.Duration
+
+	// A caller serves its own call if the time that is left until its deadline is between InlineMin and InlineMax.
+	// If less time is left, the server would be judged by an impatient caller; if more is left, a cancelled caller
+	// would stay for too long. If InlineMax is 0, all calls are served by workers.
+	InlineMin, InlineMax time.Duration
+}
+
+// Queue gathers calls into batches. It is safe for concurrent use. It needs no closing: its workers end by themselves
+// when there are no calls.
+type Queue[Q, A any] struct {
+	config Config[Q, A]
+
+	mu       sync.Mutex
+	waiting  []*Call[Q, A]  // oldest first
+	underWay []*batch[Q, A] // all batches for which Serve runs, oldest first, lost ones included
+	slots    slots
+	workers  idleWorkers
+	replies  replies
+	timer    timer
+
+	// answered has calls to use again. A call that its caller has left is not among them: Serve may still have it.
+	answered sync.Pool
+}
+
+// batch is some calls that are served together. The queue's lock guards its fields; Serve alone reads the slice.
+type batch[Q, A any] struct {
+	calls  []*Call[Q, A]
+	sentAt time.Time
+	lost   bool // see lost.go
+}
+
+// New returns a queue.
+func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
+	q := &Queue[Q, A]{config: config}
+	q.slots.total = minSlots
+	q.workers.wake = make(chan bool, maxSlots)
+	return q
+}
+
+// Do has one request served. It returns the answer that Serve gives, or ErrLate once the deadline has passed, or what
+// ErrLeft makes of ctx once that has ended. The zero deadline is none. A caller that serves its own call leaves at its
+// deadline, not when ctx ends. The request may have been served although Do returns an error.
+func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request Q) (A, error) {
+	c := q.newCall()
+	q.mu.Lock()
+	c.set(ctx, deadline, request)
+	now, inline := q.allowsInline(c)
+	c.inline = inline
+	if inline {
+		q.slots.used++
+		q.begin(&c.own, now)
+		q.mu.Unlock()
+		q.serveInline(c)
+		return q.await(c)
+	}
+	q.waiting = append(q.waiting, c)
+	q.dispatch()
+	if !deadline.IsZero() {
+		q.wakeTimerBy(deadline)
+	}
+	q.mu.Unlock()
+	return q.await(c)
+}
+
+// begin notes that a batch is sent now. q.mu must be held.
+func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
+	b.sentAt, b.lost = now, false
+	q.underWay = append(q.underWay, b)
+	q.wakeTimerBy(now.Add(lostAfter))
+}
+
+// serve runs Serve for a batch that has begun, and reports whether it was in time.
+func (q *Queue[Q, A]) serve(b *batch[Q, A]) (inTime bool) {
+	inTime = q.config.Serve(b.calls)
+	if !inTime {
+		// Once the batch has ended, the timer does not find its calls any more (TestGivenUp). Calls without a deadline
+		// are left to their contexts (TestGivenUpByContext).
+		for _, c := range b.calls {
+			if !c.Deadline.IsZero() {
+				c.expire(q.config.ErrLate)
+			}
+		}
+	}
+	return inTime
+}

@@ -1,0 +1,108 @@
+package gather
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRandom: whatever callers and servers do, no caller waits for longer than it said, and the queue is sound at all
+// times.
+func TestRandom(t *testing.T) {
+	// To two seconds, mostly much less.
+	random := func() time.Duration { return rand.N(time.Duration(2) << rand.N(30)) }
+	hasTime := func(c *testCall) bool { return c.Deadline.IsZero() || time.Now().Before(c.Deadline) }
+	play := func(t *testing.T, inline time.Duration) {
+		q := New(byCallers(inline, func(batch []*testCall) bool {
+			takes := random()
+			if batch[0].inline { // as the contract of Serve says
+				takes = min(takes, time.Until(batch[0].Deadline))
+			}
+			time.Sleep(takes)
+			return slices.ContainsFunc(batch, hasTime) && echo(batch)
+		}))
+		call := func(request int64) {
+			start, patience := time.Now(), time.Hour
+			var deadline time.Time
+			if rand.N(4) > 0 {
+				patience = random()
+				deadline = start.Add(patience)
+			}
+			ctx, leave := context.Background(), func() {}
+			if rand.N(4) == 0 {
+				stays := random()
+				patience = min(patience, stays)
+				ctx, leave = context.WithTimeout(ctx, stays)
+			}
+			defer leave()
+			answer, err := q.Do(ctx, deadline, request)
+			took := time.Since(start)
+			if took > patience+timerPause || err == nil && answer != request || err != nil && took < patience {
+				t.Errorf("request %d, with %v: %d, %v after %v", request, patience, answer, err, took)
+			}
+		}
+		var group sync.WaitGroup
+		for range 50 {
+			for range rand.N(2 << rand.N(8)) { // a few, or a crowd
+				group.Go(func() { call(rand.Int64()) })
+			}
+			synctest.Wait()
+			checkSound(t, q)
+			time.Sleep(random())
+			synctest.Wait()
+			checkSound(t, q)
+		}
+		group.Wait()
+		time.Sleep(2 * time.Second) // until Serve has returned for all
+		checkEmpty(t, q)
+		if !q.timer.at.IsZero() {
+			t.Errorf("the timer fires at %v, want never", q.timer.at)
+		}
+	}
+	for i := range 60 {
+		synctest.Test(t, func(t *testing.T) { play(t, time.Hour*time.Duration(i%2)) })
+	}
+}
+
+// checkSound checks, while nothing of q runs, that the slots are counted right, that calls wait only if all slots are
+// taken, and that the timer fires for every deadline and every batch that may be lost.
+func checkSound(t *testing.T, q *testQueue) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var due []time.Time
+	used := 0
+	calls := slices.Clone(q.waiting)
+	for _, b := range q.underWay {
+		calls = append(calls, b.calls...)
+		if !b.lost {
+			used++
+			// If the round trip has just become shorter, the timer finds the batch at its next run.
+			due = append(due, later(q.replies.lostAt(b.sentAt), time.Now()).Add(lostAfter))
+		}
+	}
+	for _, c := range calls {
+		if !c.settled.Load() && !c.Deadline.IsZero() && !c.inline {
+			due = append(due, c.Deadline)
+		}
+	}
+	if q.slots.used != used || q.slots.total < minSlots || q.slots.total > maxSlots {
+		t.Errorf("%d of %d slots are used, want %d of %d to %d", q.slots.used, q.slots.total, used, minSlots, maxSlots)
+	}
+	if w := &q.workers; w.fewest > w.idle || w.coming != 0 || len(w.wake) > 0 || w.idle > 0 && !w.retiring {
+		t.Errorf("%d workers are idle, at least %d were, %d come, %d are to be woken; retiring: %v",
+			w.idle, w.fewest, w.coming, len(w.wake), w.retiring)
+	}
+	if len(q.waiting) > 0 && q.slots.used < q.slots.total {
+		t.Errorf("%d calls wait, and %d of %d slots are used", len(q.waiting), q.slots.used, q.slots.total)
+	}
+	for _, at := range due {
+		if q.timer.at.IsZero() || q.timer.at.Sub(at) > timerPause || time.Since(at) > timerPause {
+			t.Errorf("the timer fires at %v, it is %v, want %v", q.timer.at, time.Now(), at)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package gather
+
+import "time"
+
+const (
+	// minSlots is how many batches may be under way at a time. By measurement with 64 callers on two processors, fewer
+	// leave the server without work at times, and more make the batches smaller: see TestFewSlotsForFewCallers.
+	minSlots = 3
+
+	// maxSlots is how many batches may be under way while a crowd waits for a server that is far away: see "a longer
+	// way" in TestOverload.
+	maxSlots = 16
+
+	// A crowd is more waiting calls than this. It is as many as get by with minSlots.
+	crowd = 2 * MaxBatch
+
+	// A reply that takes less time than this speaks for another slot. One that takes longer speaks against it: the
+	// server may have too much to do, and would answer more batches at a time all the later. See "far too many" in
+	// TestOverload.
+	promptReply = 50 * time.Millisecond
+)
+
+// slots counts the batches that may be under way. The queue's lock guards it.
+type slots struct {
+	total int // minSlots to maxSlots
+	used  int // by batches under way that are not lost, and by workers that were woken or started to send one
+}
+
+// adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits
+// adds one. Each that takes long, or leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd.
+func (s *slots) adapt(took time.Duration, waiting int) {
+	switch {
+	case took >= promptReply || waiting == 0:
+		s.total = max(minSlots, s.total-1)
+	case waiting > crowd:
+		s.total = min(maxSlots, s.total+1)
+	}
+}

@@ -1,0 +1,81 @@
+package gather
+
+import (
+	"slices"
+	"time"
+)
+
+// timerPause is the least time between two runs of the timer: with many calls a run takes a while (TestTimerPauses).
+// Calls end up to so much later than their deadlines.
+const timerPause = 250 * time.Microsecond
+
+// timer runs Queue.check when the first deadline has passed, or a batch may have been lost. The queue's lock guards it.
+type timer struct {
+	timer *time.Timer
+	at    time.Time // when it fires; the zero time if it does not
+}
+
+// wakeTimerBy makes the timer fire at a time, unless it fires before. q.mu must be held.
+func (q *Queue[Q, A]) wakeTimerBy(at time.Time) {
+	t := &q.timer
+	if !t.at.IsZero() && !at.Before(t.at) {
+		return
+	}
+	t.at = at
+	if t.timer == nil {
+		t.timer = time.AfterFunc(time.Until(at), q.check)
+	} else {
+		t.timer.Reset(time.Until(at))
+	}
+}
+
+// check ends the calls that are past their deadlines, and frees the slots of batches that are lost.
+func (q *Queue[Q, A]) check() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.timer.at = time.Time{}
+	next := q.expire(q.waiting, now, time.Time{})
+	// With more calls than the server can serve, the oldest are never reached by fill (TestOverload).
+	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
+	for _, b := range q.underWay {
+		next = q.expire(b.calls, now, next)
+		if b.lost {
+			continue
+		}
+		if at := q.replies.lostAt(b.sentAt); at.After(now) {
+			// The round trip may turn out to be shorter meanwhile (TestShorterRoundTrip).
+			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
+		} else {
+			b.lost, q.replies.lastLost = true, now
+			q.slots.used--
+			q.dispatch()
+		}
+	}
+	if !next.IsZero() {
+		q.wakeTimerBy(later(next, now.Add(timerPause)))
+	}
+}
+
+// expire ends the calls that are past their deadlines. It returns the first deadline of the others, or next if next
+// is earlier. q.mu must be held.
+func (q *Queue[Q, A]) expire(calls []*Call[Q, A], now, next time.Time) time.Time {
+	for _, c := range calls {
+		switch {
+		case c.settled.Load() || c.Deadline.IsZero():
+		case c.past(now):
+			c.expire(q.config.ErrLate)
+		default:
+			next = earlier(next, c.Deadline)
+		}
+	}
+	return next
+}
+
+// earlier returns the earlier of two times, of which the first may be zero: then it returns the second.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}

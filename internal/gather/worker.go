@@ -1,0 +1,147 @@
+package gather
+
+import (
+	"runtime"
+	"slices"
+	"time"
+)
+
+// idleTime is how long a worker waits for calls at least before it ends. Starting a worker takes longer than waking
+// one, most of all because its stack has to grow. See TestWorkersEnd.
+const idleTime = 100 * time.Millisecond
+
+// idleWorkers has the workers that wait for calls. The queue's lock guards it.
+type idleWorkers struct {
+	idle     int
+	coming   int       // workers that were woken or started, and have not taken calls yet
+	fewest   int       // the smallest value of idle since retire ran last: so many workers were not needed
+	wake     chan bool // a value for each worker that is idle no more: whether there are calls for it
+	retiring bool      // retire is going to run
+}
+
+// dispatch has a worker take waiting calls if a slot is free. No more workers come than calls wait
+// (TestOneWorkerForACall). q.mu must be held.
+func (q *Queue[Q, A]) dispatch() {
+	w := &q.workers
+	if w.coming >= len(q.waiting) || q.slots.used >= q.slots.total {
+		return
+	}
+	q.slots.used++
+	w.coming++
+	if w.idle > 0 {
+		w.idle--
+		w.fewest = min(w.fewest, w.idle)
+		w.wake <- true
+	} else {
+		go q.work()
+	}
+}
+
+// work serves batches until the worker is not needed any more.
+func (q *Queue[Q, A]) work() {
+	b := &batch[Q, A]{calls: make([]*Call[Q, A], 0, MaxBatch)}
+	inTime := false
+	for q.next(b, inTime); len(b.calls) > 0 || <-q.workers.wake; q.next(b, inTime) {
+		if len(b.calls) == 0 {
+			continue // woken: there are calls now
+		}
+		inTime = q.serve(b)
+		if len(b.calls) > 1 {
+			// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
+			// (TestAnsweredCallersComeAlong).
+			runtime.Gosched()
+		}
+	}
+}
+
+// next ends a worker's batch, if it had one, and gives it the next. If no calls wait, or no slot is free, the batch is
+// empty and the worker is idle (TestSlotsGoWhileTheCrowdWaits). A worker that has no batch must hold a slot: see
+// dispatch.
+func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	if len(b.calls) > 0 {
+		q.end(b, now, inTime)
+		q.slots.used++
+	} else {
+		q.workers.coming--
+	}
+	b.calls = b.calls[:0]
+	if q.slots.used <= q.slots.total {
+		q.fill(b, now)
+	}
+	if len(b.calls) == 0 {
+		q.slots.used--
+		q.becomeIdle()
+		return
+	}
+	q.begin(b, now)
+	q.dispatch() // there may be a slot more than before
+}
+
+// end notes that a batch is under way no more. q.mu must be held.
+func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time, inTime bool) {
+	i := slices.Index(q.underWay, b)
+	q.underWay = slices.Delete(q.underWay, i, i+1)
+	took := now.Sub(b.sentAt)
+	if inTime {
+		q.replies.observe(b.sentAt, took)
+	}
+	if !b.lost {
+		q.slots.used--
+		q.slots.adapt(took, len(q.waiting))
+	}
+	if len(q.waiting) == 0 && cap(q.waiting) > crowd {
+		q.waiting = nil // a crowd has made it large: see checkEmpty in the tests
+	}
+}
+
+// fill moves waiting calls to b. Calls that their callers have left (TestLeftIsNotSent), or that are past their
+// deadlines (TestTooLate), are left out: the server would serve them in vain. q.mu must be held.
+//
+// The oldest calls come first, unless the oldest is likely to be answered too late: then the newest do, which have the
+// most time left. Otherwise, with more calls than the server can serve, every call would be answered just too late
+// (TestOverload).
+func (q *Queue[Q, A]) fill(b *batch[Q, A], now time.Time) {
+	for len(b.calls) == 0 && len(q.waiting) > 0 {
+		from, to := 0, min(len(q.waiting), MaxBatch)
+		if oldest := q.waiting[0]; oldest.past(now.Add(q.replies.roundTrip)) {
+			from, to = len(q.waiting)-to, len(q.waiting)
+		}
+		for _, c := range q.waiting[from:to] {
+			if c.past(now) {
+				c.expire(q.config.ErrLate)
+			}
+			if !c.settled.Load() {
+				b.calls = append(b.calls, c)
+			}
+		}
+		q.waiting = slices.Delete(q.waiting, from, to)
+	}
+}
+
+// becomeIdle counts a worker as idle. q.mu must be held.
+func (q *Queue[Q, A]) becomeIdle() {
+	w := &q.workers
+	w.idle++
+	if !w.retiring {
+		w.retiring = true
+		time.AfterFunc(idleTime, q.retire)
+	}
+}
+
+// retire ends the workers that have been idle since it ran last, and runs again while others are idle.
+func (q *Queue[Q, A]) retire() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := &q.workers
+	for range w.fewest {
+		w.wake <- false
+	}
+	w.idle -= w.fewest
+	w.fewest = w.idle
+	if w.retiring = w.idle > 0; w.retiring {
+		time.AfterFunc(idleTime, q.retire)
+	}
+}

@@ -1,0 +1,167 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// checkIdle checks how many workers are idle and how many slots are used.
+func checkIdle(t *testing.T, q *testQueue, idle, used int) {
+	t.Helper()
+	synctest.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.workers.idle != idle || q.slots.used != used {
+		t.Errorf("%d workers are idle, %d slots used; want %d, %d", q.workers.idle, q.slots.used, idle, used)
+	}
+}
+
+// TestWaitingCallsGoTogether: a call that finds a slot is served alone; those that find none go together, the oldest
+// first, at most MaxBatch at a time.
+func TestWaitingCallsGoTogether(t *testing.T) {
+	for _, inline := range []time.Duration{0, time.Hour} {
+		t.Run(inlineName(inline)[1:], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var batches []string
+				answer := make(chan bool)
+				q := New(byCallers(inline, func(batch []*testCall) bool {
+					mu.Lock()
+					batches = append(batches, fmt.Sprint(batch[0].Request, " to ", batch[len(batch)-1].Request))
+					mu.Unlock()
+					<-answer
+					return echo(batch)
+				}))
+				var group sync.WaitGroup
+				for i := range int64(minSlots + MaxBatch + 5) {
+					group.Go(func() {
+						if _, err := ask(q, i, time.Minute); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				for range minSlots + 2 {
+					answer <- true
+					synctest.Wait()
+				}
+				group.Wait()
+				if want := []string{"0 to 0", "1 to 1", "2 to 2", "3 to 34", "35 to 39"}; !slices.Equal(batches, want) {
+					t.Errorf("the batches were %q, want %q", batches, want)
+				}
+				checkEmpty(t, q)
+			})
+		})
+	}
+}
+
+// TestOneWorkerForACall: a call that waits while several slots become free, before any worker runs, brings one worker.
+func TestOneWorkerForACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byWorkers(echo))
+		c := q.newCall()
+		q.mu.Lock()
+		c.set(context.Background(), time.Time{}, 7)
+		q.waiting = append(q.waiting, c)
+		for range minSlots {
+			q.dispatch()
+		}
+		q.mu.Unlock()
+		if answer, err := q.await(c); err != nil || answer != 7 {
+			t.Errorf("got %d, %v; want 7", answer, err)
+		}
+		checkIdle(t, q, 1, 0)
+		checkEmpty(t, q)
+	})
+}
+
+// TestWorkersEnd: workers stay for the calls that come soon, and end if none come.
+func TestWorkersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes := time.Millisecond
+		q := New(byWorkers(func(batch []*testCall) bool {
+			time.Sleep(takes)
+			return echo(batch)
+		}))
+		var group sync.WaitGroup
+		for range minSlots {
+			group.Go(func() { serveEach(t, q, 1) })
+			synctest.Wait()
+		}
+		group.Wait()
+		checkIdle(t, q, minSlots, 0)
+		for range 10 { // one of them is needed now and then
+			time.Sleep(idleTime / 2)
+			serveEach(t, q, 1)
+		}
+		checkIdle(t, q, 1, 0)
+		time.Sleep(3 * idleTime)
+		checkIdle(t, q, 0, 0)
+
+		takes = time.Second
+		group.Go(func() { serveEach(t, q, 1) })
+		time.Sleep(lostAfter / 2)
+		checkIdle(t, q, 0, 1)
+		time.Sleep(lostAfter)
+		checkIdle(t, q, 0, 0) // presumed lost
+		group.Wait()
+		checkEmpty(t, q)
+	})
+}
+
+// TestAnswerLater: Serve may leave the answers to other goroutines, and return before.
+func TestAnswerLater(t *testing.T) {
+	for _, inline := range []time.Duration{0, time.Hour} {
+		t.Run(inlineName(inline)[1:], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := New(byCallers(inline, func(batch []*testCall) bool {
+					for _, c := range batch {
+						go func() {
+							time.Sleep(time.Second)
+							c.Answer(c.Request, nil)
+						}()
+					}
+					return true
+				}))
+				for range 3 {
+					serveEach(t, q, 100)
+				}
+				checkEmpty(t, q)
+			})
+		})
+	}
+}
+
+// TestAnsweredCallersComeAlong: callers that come again as soon as they are answered are in the next batch. On one
+// processor their number is not left to chance: 19 calls in a batch, and 15 if the worker did not let them come first.
+func TestAnsweredCallersComeAlong(t *testing.T) {
+	const callers, rounds, least = 64, 500, 17
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var batches atomic.Int64
+	q := New(byWorkers(func(batch []*testCall) bool {
+		batches.Add(1)
+		runtime.Gosched() // as every server does that is not part of the process
+		return echo(batch)
+	}))
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range rounds {
+				if _, err := ask(q, 1, 0); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if mean := float64(callers*rounds) / float64(batches.Load()); mean < least {
+		t.Errorf("%.1f calls in a batch, want at least %d", mean, least)
+	}
+}
