@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// twoDigits is 000102 and so on.
+// twoDigits holds the two digits of every number below 100: 00, 01, 02 and so on.
 var twoDigits = func() (b [200]byte) {
 	for n := range byte(100) {
 		b[2*n], b[2*n+1] = '0'+n/10, '0'+n%10
@@ -15,8 +15,11 @@ var twoDigits = func() (b [200]byte) {
 	return b
 }()
 
-// String is strconv.FormatInt(n, 10), and is the end of b if that has room for
-// it and for one digit more. Nobody may write there afterwards.
+// String returns the digits of n, as strconv.FormatInt(n, 10) does. The string
+// lies at the end of b, and costs no allocation, if n is not negative and b has
+// room for the digits of n and one more. The caller must not write to b
+// afterwards: the string would change. A number that does not fit into b, and a
+// negative one, cost an allocation.
 func String(b []byte, n int64) string {
 	if n < 0 {
 		return strconv.FormatInt(n, 10)
@@ -35,5 +38,8 @@ func String(b []byte, n int64) string {
 	if b[i] == '0' && len(b)-i > 1 {
 		i++
 	}
+	// unsafe.String avoids the copy, and with it the allocation, of string(b[i:]).
+	// The bytes b[i:] exist, since i is below len(b), and the string keeps them
+	// alive. The caller promises that they do not change.
 	return unsafe.String(&b[i], len(b)-i)
 }

@@ -16,24 +16,25 @@ import (
 // Slots is the number of hash slots of a cluster.
 const Slots = 16384
 
-// nodeTimeout, in milliseconds, is how long a node may be silent before the
-// others take it for dead: short, so that failovers are, but not so short that a
-// busy machine causes them.
+// nodeTimeout is the time in milliseconds after which a silent node counts as
+// dead. A short timeout makes failovers quick; a shorter one would let a busy
+// machine cause them.
 const nodeTimeout = 1500
 
 // Cluster is a Redis Cluster.
 type Cluster struct {
-	// Servers are the nodes: first those that started as masters, then the
-	// replicas, the i-th of them a replica of master i modulo the masters.
+	// Servers are the nodes. The nodes that started as masters come first. After
+	// them come the replicas: the i-th replica belongs to master i modulo the
+	// number of masters.
 	Servers []*Server
 
 	tb testing.TB
 }
 
-// StartCluster starts a cluster with the slots spread evenly over the masters
-// and that many replicas for each of them. It returns once every node knows
-// every slot and replica and says that the cluster is up, which takes 2 s: a
-// master that has just started does not say so earlier.
+// StartCluster starts a cluster with the slots spread evenly over the masters.
+// Each master gets the given number of replicas. StartCluster returns once every
+// node knows every slot and replica and says that the cluster is up. This takes
+// 2 s: a master that has just started does not report the cluster as up earlier.
 func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, Servers: make([]*Server, masters*(1+replicas))}
@@ -42,35 +43,9 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 		return err
 	})
 
-	together(tb, c.Servers, func(i int, s *Server) error {
-		admin := s.admin()
-		defer admin.Close()
-		var err error
-		if s.id, err = admin.Do(ctx, "CLUSTER", "MYID").Text(); err != nil {
-			return err
-		}
-		if i >= masters {
-			return nil
-		}
-		// Nodes that start with the same epoch need time to settle it.
-		if err := admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-			return err
-		}
-		first, next := i*Slots/masters, (i+1)*Slots/masters
-		return admin.ClusterAddSlotsRange(ctx, first, next-1).Err()
-	})
-	// Everybody meets everybody: gossip would get there too, but later.
-	together(tb, c.Servers, func(i int, s *Server) error {
-		admin := s.admin()
-		defer admin.Close()
-		for _, other := range c.Servers[:i] {
-			bus := other.args[slices.Index(other.args, "--cluster-port")+1]
-			if err := admin.Do(ctx, "CLUSTER", "MEET", host, other.port, bus).Err(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	together(tb, c.Servers, func(i int, s *Server) error { return s.joinCluster(i, masters) })
+	// Every node meets every other node: gossip would introduce them too, but later.
+	together(tb, c.Servers, func(i int, s *Server) error { return s.meet(c.Servers[:i]) })
 	together(tb, c.Servers[masters:], func(i int, s *Server) error {
 		admin := s.admin()
 		defer admin.Close()
@@ -82,16 +57,48 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	return c
 }
 
-// clusterNode is the options of one node.
+// joinCluster learns the node's ID. If the i-th node is a master, joinCluster
+// also gives it its epoch and its share of the slots.
+func (s *Server) joinCluster(i, masters int) (err error) {
+	admin := s.admin()
+	defer admin.Close()
+	if s.id, err = admin.Do(ctx, "CLUSTER", "MYID").Text(); err != nil {
+		return err
+	}
+	if i >= masters {
+		return nil
+	}
+	// Nodes that start with the same epoch need time to agree on different ones.
+	if err := admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+		return err
+	}
+	first, next := i*Slots/masters, (i+1)*Slots/masters
+	return admin.ClusterAddSlotsRange(ctx, first, next-1).Err()
+}
+
+// meet introduces the node to other nodes of its cluster.
+func (s *Server) meet(others []*Server) error {
+	admin := s.admin()
+	defer admin.Close()
+	for _, other := range others {
+		bus := other.args[slices.Index(other.args, "--cluster-port")+1]
+		if err := admin.Do(ctx, "CLUSTER", "MEET", host, other.port, bus).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusterNode returns the options of one node.
 func clusterNode(dir string, port int) ([]string, error) {
-	bus, err := freePort() // by default port+10000, which may be taken
+	bus, err := freePort() // the default is port+10000, which may be taken
 	return []string{
 		"--cluster-enabled", "yes",
 		"--cluster-port", strconv.Itoa(bus),
 		"--cluster-announce-ip", host,
 		"--cluster-node-timeout", strconv.Itoa(nodeTimeout),
-		// A replica takes over however long it had no link to its master, and
-		// stays with the master that it was given.
+		// A replica takes over even if its link to the master was down for long,
+		// and no replica moves to another master.
 		"--cluster-replica-validity-factor", "0",
 		"--cluster-allow-replica-migration", "no",
 	}, err
@@ -108,8 +115,9 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// MasterOf returns the master of key's slot as the nodes that answer see it:
-// after a master's death the dead server, until a replica has taken over.
+// MasterOf returns the master of key's slot as the nodes that answer see it.
+// After a master's death MasterOf returns the dead server until a replica has
+// taken over.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
 	views, err := c.views()
@@ -125,15 +133,16 @@ func (c *Cluster) MasterOf(key string) *Server {
 		}
 	}
 	if best.server == nil {
-		c.tb.Fatalf("redistest: nobody owns slot %d of key %q", Slot(key), key)
+		c.tb.Fatalf("redistest: no node owns slot %d of key %q", Slot(key), key)
 	}
 	return best.server
 }
 
 // WaitOK waits until the cluster is healed: every slot belongs to a server that
-// can answer, every such server says that the cluster is up, all see it alike,
-// and every replica among them is linked to its master. A server that is dead or
-// paused is in nobody's way as long as it owns no slots.
+// can answer; all servers that can answer report the cluster as up, and agree
+// about the owners of slots and the masters of replicas; and every replica that
+// can answer is linked to its master. A dead or paused server may remain if it
+// owns no slots.
 func (c *Cluster) WaitOK(tb testing.TB) {
 	tb.Helper()
 	WaitFor(tb, "the cluster to be up", func() error {
@@ -142,7 +151,7 @@ func (c *Cluster) WaitOK(tb testing.TB) {
 			return err
 		}
 		for _, v := range views {
-			if err := v.ok(views[0]); err != nil {
+			if err := v.check(views[0]); err != nil {
 				return fmt.Errorf("%s: %w", v.server.Addr(), err)
 			}
 		}
@@ -162,17 +171,19 @@ type view struct {
 type node struct {
 	server *Server
 	master string // ID; "-" for a master
-	failed bool   // or suspected to be
+	failed bool   // dead, or suspected to be
 	epoch  int64
-	slots  [][2]int // first and last
+	slots  [][2]int // ranges: first and last slot
 }
 
+// owns reports whether the node owns the slot.
 func (n node) owns(slot int) bool {
 	return slices.ContainsFunc(n.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
 }
 
-// ok says what is wrong with a view, or how it differs from the first.
-func (v view) ok(first view) error {
+// check returns an error if the cluster is not healed in this view, or if this
+// view differs from the first one.
+func (v view) check(first view) error {
 	if v.state != "ok" {
 		return fmt.Errorf("cluster_state is %q", v.state)
 	}
@@ -187,7 +198,7 @@ func (v view) ok(first view) error {
 			continue
 		}
 		if n.failed {
-			return fmt.Errorf("%s is taken for dead", s.Addr())
+			return fmt.Errorf("it takes %s for dead", s.Addr())
 		}
 		if o := first.nodes[s]; n.master != o.master || !slices.Equal(n.slots, o.slots) {
 			return fmt.Errorf("it has %s own %v of master %s, but %s has it own %v of master %s",
@@ -197,7 +208,7 @@ func (v view) ok(first view) error {
 	return nil
 }
 
-// views asks all nodes that can answer.
+// views returns the views of all nodes that can answer.
 func (c *Cluster) views() ([]view, error) {
 	var all []view
 	for _, s := range c.Servers {
@@ -216,6 +227,7 @@ func (c *Cluster) views() ([]view, error) {
 	return all, nil
 }
 
+// view asks one node how it sees the cluster.
 func (c *Cluster) view(s *Server) (view, error) {
 	admin := s.admin()
 	defer admin.Close()
@@ -234,35 +246,13 @@ func (c *Cluster) view(s *Server) (view, error) {
 		return v, err
 	}
 	for line := range strings.Lines(lines) {
-		// id address flags master ping-sent pong-received epoch link slot ...
-		f := strings.Fields(line)
-		i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.id == f[0] })
-		if i < 0 {
-			continue // a handshake goes on, under a name for the time being
-		}
-		n := node{server: c.Servers[i], master: f[3]}
-		flags := strings.Split(f[2], ",")
-		n.failed = slices.Contains(flags, "fail") || slices.Contains(flags, "fail?")
-		if n.epoch, err = strconv.ParseInt(f[6], 10, 64); err != nil {
+		n, err := c.parseNode(strings.Fields(line))
+		if err != nil {
 			return v, err
 		}
-		for _, slots := range f[8:] {
-			if strings.HasPrefix(slots, "[") {
-				continue // on its way elsewhere; still owned
-			}
-			var r [2]int
-			first, last, several := strings.Cut(slots, "-")
-			if r[0], err = strconv.Atoi(first); err != nil {
-				return v, err
-			}
-			if r[1] = r[0]; several {
-				if r[1], err = strconv.Atoi(last); err != nil {
-					return v, err
-				}
-			}
-			n.slots = append(n.slots, r)
+		if n.server != nil {
+			v.nodes[n.server] = n
 		}
-		v.nodes[n.server] = n
 	}
 	if len(v.nodes) < len(c.Servers) {
 		return v, fmt.Errorf("knows %d of %d nodes", len(v.nodes), len(c.Servers))
@@ -270,10 +260,50 @@ func (c *Cluster) view(s *Server) (view, error) {
 	return v, nil
 }
 
-// ctx bounds nothing: the clients that it is used with have timeouts.
+// parseNode reads the fields of a line of CLUSTER NODES: id, address, flags,
+// master, ping-sent, pong-received, epoch, link, slots. The node has no server
+// while a handshake goes on, since its ID is a temporary one.
+func (c *Cluster) parseNode(fields []string) (n node, err error) {
+	i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.id == fields[0] })
+	if i < 0 {
+		return node{}, nil
+	}
+	n = node{server: c.Servers[i], master: fields[3]}
+	flags := strings.Split(fields[2], ",")
+	n.failed = slices.Contains(flags, "fail") || slices.Contains(flags, "fail?")
+	if n.epoch, err = strconv.ParseInt(fields[6], 10, 64); err != nil {
+		return n, err
+	}
+	for _, slots := range fields[8:] {
+		if strings.HasPrefix(slots, "[") {
+			continue // a slot in migration: the ranges alone tell its owner
+		}
+		r, err := parseSlots(slots)
+		if err != nil {
+			return n, err
+		}
+		n.slots = append(n.slots, r)
+	}
+	return n, nil
+}
+
+// parseSlots reads a range of slots, such as 0-5460, or a single slot.
+func parseSlots(text string) (r [2]int, err error) {
+	first, last, several := strings.Cut(text, "-")
+	if !several {
+		last = first
+	}
+	if r[0], err = strconv.Atoi(first); err != nil {
+		return r, err
+	}
+	r[1], err = strconv.Atoi(last)
+	return r, err
+}
+
+// ctx has no deadline: the clients that use it have timeouts.
 var ctx = context.Background()
 
-// together does f for all servers at once and fails the test with all errors.
+// together calls f for all servers at once and fails the test with all errors.
 func together(tb testing.TB, servers []*Server, f func(i int, s *Server) error) {
 	tb.Helper()
 	errs := make([]error, len(servers))
@@ -287,6 +317,7 @@ func together(tb testing.TB, servers []*Server, f func(i int, s *Server) error) 
 	}
 }
 
+// addrs returns the addresses of the servers.
 func addrs(servers []*Server) []string {
 	a := make([]string, len(servers))
 	for i, s := range servers {

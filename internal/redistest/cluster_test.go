@@ -111,8 +111,8 @@ func TestClusterHeals(t *testing.T) {
 	if heir == master || !heir.answers() {
 		t.Fatalf("the master is %s, the dead one was %s", heir.Addr(), master.Addr())
 	}
-	// By itself go-redis 9.23 asks for the slots anew after 60 s: a refused
-	// connection is no reason for it.
+	// A refused connection does not make go-redis 9.23 ask for the slots again: it
+	// asks after 60 s.
 	client.ReloadState(ctx)
 	WaitFor(t, "the client to find the new master", func() error {
 		return client.Set(within(t, time.Second), key, "after", 0).Err()
@@ -127,7 +127,10 @@ func TestClusterHeals(t *testing.T) {
 func TestSlot(t *testing.T) {
 	t.Parallel()
 	client := Start(t, "--cluster-enabled", "yes", "--cluster-port", mustFreePort(t)).Client(t)
-	for _, key := range []string{"", "a", "123456789", "{a}b", "b{a}", "{}a", "{a", "a}", "{a}{b}", "}{a}", "{{a}}", "\x00\xff", "key with spaces"} {
+	for _, key := range []string{
+		"", "a", "123456789", "{a}b", "b{a}", "{}a", "{a", "a}", "{a}{b}", "}{a}", "{{a}}",
+		"\x00\xff", "key with spaces",
+	} {
 		want, err := client.ClusterKeySlot(ctx, key).Result()
 		if got := Slot(key); err != nil || int64(got) != want {
 			t.Errorf("Slot(%q) = %d, want %d, %v", key, got, want, err)

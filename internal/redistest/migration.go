@@ -5,17 +5,18 @@ import (
 	"testing"
 )
 
-// Migration is a slot on its way from one master to another. Until it is
-// finished the old owner answers for the keys that it still has and sends
-// clients on (ASK) for all others; a command whose keys are on both sides gets
-// TRYAGAIN.
+// Migration is a slot on its way from one master to another. Until the migration
+// is finished, the old owner answers for the keys that it still has, and answers
+// ASK for all other keys, which sends the client to the new owner. A command
+// with keys at both owners gets TRYAGAIN.
 type Migration struct {
 	c        *Cluster
 	slot     int
 	from, to *Server
 }
 
-// MigrateSlot moves a slot with its keys, and returns once all nodes know.
+// MigrateSlot moves a slot with its keys, and returns once all nodes know the
+// new owner.
 func (c *Cluster) MigrateSlot(tb testing.TB, slot int, from, to *Server) {
 	tb.Helper()
 	c.BeginMigration(tb, slot, from, to).Finish(tb)
@@ -30,7 +31,7 @@ func (c *Cluster) BeginMigration(tb testing.TB, slot int, from, to *Server) *Mig
 	return m
 }
 
-// MoveKeys moves keys of the slot; those that do not exist are passed over.
+// MoveKeys moves keys of the slot. Keys that do not exist are ignored.
 func (m *Migration) MoveKeys(tb testing.TB, keys ...string) {
 	tb.Helper()
 	const timeout = 900 // ms, less than the client's
@@ -42,7 +43,7 @@ func (m *Migration) MoveKeys(tb testing.TB, keys ...string) {
 }
 
 // Finish moves the keys that are left, gives the slot to its new owner, and
-// returns once all nodes know.
+// returns once all nodes know the new owner.
 func (m *Migration) Finish(tb testing.TB) {
 	tb.Helper()
 	admin := m.from.admin()
@@ -57,8 +58,8 @@ func (m *Migration) Finish(tb testing.TB) {
 		}
 		m.MoveKeys(tb, keys...)
 	}
-	// The new owner first: the old one would send clients to a node that sends
-	// them back.
+	// The new owner learns it first: otherwise the old owner would send clients to
+	// a node that sends them back.
 	m.do(tb, m.to, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
 	m.do(tb, m.from, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
 	WaitFor(tb, fmt.Sprintf("all nodes to know the new owner of slot %d", m.slot), func() error {
@@ -68,13 +69,14 @@ func (m *Migration) Finish(tb testing.TB) {
 		}
 		for _, v := range views {
 			if !v.nodes[m.to].owns(m.slot) {
-				return fmt.Errorf("%s does not", v.server.Addr())
+				return fmt.Errorf("%s does not know the new owner", v.server.Addr())
 			}
 		}
 		return nil
 	})
 }
 
+// do sends a command of the migration to s and fails the test on an error.
 func (m *Migration) do(tb testing.TB, s *Server, args ...any) {
 	tb.Helper()
 	admin := s.admin()

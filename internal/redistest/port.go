@@ -8,18 +8,20 @@ import (
 	"sync"
 )
 
-// Ports come from below the range that systems take the local ports of
-// outgoing connections from (32768 on Linux, 49152 elsewhere). Otherwise a
-// client's connection could take the port of a server that is down for a while.
+// lowestPort and highestPort lie below the range from which systems take the
+// local ports of outgoing connections: it begins at 32768 on Linux and at 49152
+// elsewhere. Otherwise a client's connection could take the port of a server
+// that is down for a while.
 const lowestPort, highestPort = 10_000, 32_000
 
+// taken holds the ports that freePort has returned.
 var taken = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// freePort returns a port that nobody listens on and that it has not returned
-// before: a killed server keeps its port.
+// freePort returns a port on which no process listens. It never returns the same
+// port twice, since a killed server keeps its port. It is safe for concurrent use.
 func freePort() (int, error) {
 	taken.Lock()
 	defer taken.Unlock()

@@ -10,12 +10,13 @@ import (
 	"syscall"
 )
 
-// launcher runs functions on one OS thread that lives as long as this process.
+// launcher returns a channel of functions, which run on one OS thread that lives
+// as long as this process.
 //
-// The kernel sends a child its parent-death signal when the thread that
-// started it ends, not the process. The Go runtime ends a thread when a
-// goroutine that is locked to it returns, so a child of any other thread might
-// be killed too early. This goroutine never returns.
+// The kernel sends a child its parent-death signal when the thread that started
+// the child ends, even if the process goes on. The Go runtime ends a thread when
+// a goroutine that is locked to it returns, so a child of another thread might
+// be killed too early. The goroutine of the launcher never returns.
 var launcher = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -27,8 +28,9 @@ var launcher = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// launch starts cmd so that it dies with this process, however that ends:
-// cleanups do not run when a test binary is killed or panics on its timeout.
+// launch starts cmd so that the kernel kills it when this process ends. Cleanups
+// are not enough: they do not run when a test binary is killed or panics on its
+// timeout.
 func launch(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := make(chan error)
@@ -36,13 +38,13 @@ func launch(cmd *exec.Cmd) error {
 	return <-err
 }
 
-// stopped says whether the process is stopped by a signal.
+// stopped reports whether the process is stopped by a signal, or gone.
 func stopped(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true // gone: nothing to wait for
 	}
-	// "pid (name) state ...", and the name may hold anything.
+	// The file holds "pid (name) state ...", and a name may contain parentheses.
 	i := bytes.LastIndexByte(stat, ')')
 	return i >= 0 && bytes.HasPrefix(stat[i:], []byte(") T"))
 }

@@ -16,7 +16,7 @@ import (
 func TestServersDieWithTheTestBinary(t *testing.T) {
 	t.Parallel()
 	const variable = "REDISTEST_ORPHAN"
-	if how := os.Getenv(variable); how != "" { // this is the binary that is to be killed
+	if how := os.Getenv(variable); how != "" { // this process is the binary that the test kills
 		s := Start(t)
 		if how == "paused" {
 			s.Pause()
@@ -28,7 +28,7 @@ func TestServersDieWithTheTestBinary(t *testing.T) {
 
 	for _, how := range []string{"running", "paused"} {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-		// Nobody will tidy up after it.
+		// No cleanup of the killed binary runs, so its directories go into this test's.
 		cmd.Env = append(os.Environ(), variable+"="+how, "TMPDIR="+t.TempDir())
 		out, err := cmd.StdoutPipe()
 		if err != nil {

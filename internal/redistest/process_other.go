@@ -4,10 +4,10 @@ package redistest
 
 import "os/exec"
 
-// launch starts cmd. Servers outlive a test binary that is killed: only Linux
-// ends a process with its parent.
+// launch starts cmd. Only Linux ends a process with its parent, so here servers
+// outlive a test binary that is killed.
 func launch(cmd *exec.Cmd) error { return cmd.Start() }
 
-// stopped supposes that a signal takes effect at once: there is no portable way
-// to ask.
+// stopped always returns true: there is no portable way to ask whether a process
+// is stopped, so a signal is taken to have its effect at once.
 func stopped(int) bool { return true }

@@ -16,15 +16,15 @@ import (
 // Sentinel is a master with replicas that sentinels watch over.
 type Sentinel struct {
 	MasterName string    // what the sentinels call the master
-	Servers    []*Server // the master, as it was at first, and its replicas
+	Servers    []*Server // the first master, and its first replicas
 	Sentinels  []*Server
 
 	tb testing.TB
 }
 
-// StartSentinel starts a master, replicas of it, and sentinels, a majority of
-// which agrees to a failover. It returns once the replicas are linked and every
-// sentinel knows all others and all replicas.
+// StartSentinel starts a master, its replicas, and sentinels, of which a majority
+// must agree to a failover. It returns once the replicas are linked to the master
+// and every sentinel knows all other sentinels and all replicas.
 func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 	tb.Helper()
 	s := &Sentinel{
@@ -41,36 +41,40 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 	together(tb, s.Servers[1:], func(i int, r *Server) error {
 		admin := r.admin()
 		defer admin.Close()
-		// Not as an option: it would come into force again at a restart.
+		// The option --replicaof would come into force again at a restart.
 		if err := admin.Do(ctx, "REPLICAOF", host, master.port).Err(); err != nil {
 			return err
 		}
 		return waitFor("replicas to be linked", func() error { return linked(r, master) })
 	})
 
-	// The replicas come first: a sentinel looks for them when it starts and
-	// then only now and again.
+	// The replicas start before the sentinels: a sentinel looks for replicas when
+	// it starts, and seldom after that.
 	together(tb, s.Sentinels, func(i int, _ *Server) (err error) {
-		s.Sentinels[i], err = start(tb, func(dir string, _ int) ([]string, error) {
-			file := filepath.Join(dir, "sentinel.conf") // it keeps its state there
-			text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]d %[4]d\n"+
-				"sentinel down-after-milliseconds %[1]s 1000\n"+
-				"sentinel failover-timeout %[1]s 3000\n", s.MasterName, host, master.port, sentinels/2+1)
-			return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
-		})
-		if err != nil {
+		if s.Sentinels[i], err = start(tb, s.sentinelOptions); err != nil {
 			return err
 		}
-		return s.hurry(s.Sentinels[i])
+		return shortenPeriods(s.Sentinels[i])
 	})
 	s.WaitOK(tb)
 	return s
 }
 
-// hurry shortens a sentinel's periods, in milliseconds: with the usual ones it
-// needs seconds to find the others, and rests for 30 s (tilt) when a busy
-// machine has held it up.
-func (s *Sentinel) hurry(sentinel *Server) error {
+// sentinelOptions writes the configuration of a sentinel into dir and returns
+// the options that name it. The sentinel keeps its state in the same file.
+func (s *Sentinel) sentinelOptions(dir string, _ int) ([]string, error) {
+	file := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]d %[4]d\n"+
+		"sentinel down-after-milliseconds %[1]s 1000\n"+
+		"sentinel failover-timeout %[1]s 3000\n",
+		s.MasterName, host, s.Servers[0].port, len(s.Sentinels)/2+1)
+	return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// shortenPeriods sets a sentinel's periods, in milliseconds. With the defaults a
+// sentinel needs seconds to find the other sentinels, and rests for 30 s (tilt)
+// after a busy machine has delayed it.
+func shortenPeriods(sentinel *Server) error {
 	admin := sentinel.admin()
 	defer admin.Close()
 	return admin.Do(ctx, "SENTINEL", "DEBUG",
@@ -88,8 +92,8 @@ func (s *Sentinel) Client(tb testing.TB) *redis.Client {
 	return c
 }
 
-// Master returns the master as the sentinels see it: after its death the dead
-// server, until they have made a replica the master.
+// Master returns the master as the sentinels see it. After the master's death
+// Master returns the dead server until the sentinels have promoted a replica.
 func (s *Sentinel) Master() *Server {
 	s.tb.Helper()
 	var newest watch
@@ -118,31 +122,15 @@ func (s *Sentinel) Replicas() []*Server {
 	return slices.DeleteFunc(slices.Clone(s.Servers), func(r *Server) bool { return r == master })
 }
 
-// WaitOK waits until all is well: the sentinels that can answer agree on a
-// master that can answer too, they know each other and all replicas, and those
-// replicas that can answer are linked to that master.
+// WaitOK waits until the sentinels that can answer agree on a master that can
+// answer, and know all other sentinels and all replicas, and until the replicas
+// that can answer are linked to this master.
 func (s *Sentinel) WaitOK(tb testing.TB) {
 	tb.Helper()
 	WaitFor(tb, "the sentinels to agree", func() error {
-		var master *Server
-		for _, sentinel := range s.Sentinels {
-			if !sentinel.answers() {
-				continue
-			}
-			w, err := s.watch(sentinel)
-			if err == nil {
-				err = s.ok(w)
-			}
-			if err == nil && master != nil && w.master != master {
-				err = fmt.Errorf("the master is %s, but %s to others", w.master.Addr(), master.Addr())
-			}
-			if err != nil {
-				return fmt.Errorf("sentinel %s: %w", sentinel.Addr(), err)
-			}
-			master = w.master
-		}
-		if master == nil {
-			return errors.New("no sentinel can answer")
+		master, err := s.agreedMaster()
+		if err != nil {
+			return err
 		}
 		for _, r := range s.Servers {
 			if r == master || !r.answers() {
@@ -156,15 +144,40 @@ func (s *Sentinel) WaitOK(tb testing.TB) {
 	})
 }
 
-// watch is what one sentinel sees.
-type watch struct {
-	master    *Server
-	flags     string
-	epoch     int
-	sentinels int                          // the others
-	replicas  map[string]map[string]string // by address
+// agreedMaster returns the master on which all sentinels that can answer agree.
+func (s *Sentinel) agreedMaster() (master *Server, err error) {
+	for _, sentinel := range s.Sentinels {
+		if !sentinel.answers() {
+			continue
+		}
+		w, err := s.watch(sentinel)
+		if err == nil {
+			err = s.check(w)
+		}
+		if err == nil && master != nil && w.master != master {
+			err = fmt.Errorf("the master is %s, but %s to other sentinels", w.master.Addr(), master.Addr())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sentinel %s: %w", sentinel.Addr(), err)
+		}
+		master = w.master
+	}
+	if master == nil {
+		return nil, errors.New("no sentinel can answer")
+	}
+	return master, nil
 }
 
+// watch is the state of the servers as one sentinel sees it.
+type watch struct {
+	master    *Server
+	flags     string // of the master
+	epoch     int
+	sentinels int                          // number of other sentinels
+	replicas  map[string]map[string]string // fields of each replica, by address
+}
+
+// watch asks one sentinel for the state of the servers.
 func (s *Sentinel) watch(sentinel *Server) (watch, error) {
 	c := redis.NewSentinelClient(sentinel.admin().Options())
 	defer c.Close()
@@ -192,8 +205,9 @@ func (s *Sentinel) watch(sentinel *Server) (watch, error) {
 	return w, err
 }
 
-// ok says what is wrong with what a sentinel sees.
-func (s *Sentinel) ok(w watch) error {
+// check returns an error if a sentinel does not know all other sentinels and all
+// replicas, or sees as down the master or a replica that can answer.
+func (s *Sentinel) check(w watch) error {
 	if !w.master.answers() || w.flags != "master" {
 		return fmt.Errorf("the master %s has the flags %q", w.master.Addr(), w.flags)
 	}
@@ -208,15 +222,16 @@ func (s *Sentinel) ok(w watch) error {
 		if !known {
 			return fmt.Errorf("does not know replica %s", server.Addr())
 		}
-		// Without this the sentinel would not promote it.
+		// A sentinel promotes only a replica with these flags and this link.
 		if server.answers() && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
-			return fmt.Errorf("the replica %s has the flags %q and the link %q", server.Addr(), r["flags"], r["master-link-status"])
+			return fmt.Errorf("the replica %s has the flags %q and the link %q",
+				server.Addr(), r["flags"], r["master-link-status"])
 		}
 	}
 	return nil
 }
 
-// linked says why replica does not follow master.
+// linked returns an error if replica does not follow master, or has no link to it.
 func linked(replica, master *Server) error {
 	admin := replica.admin()
 	defer admin.Close()

@@ -1,10 +1,10 @@
 // Package redistest runs real redis-server processes for tests: a single
-// server, a cluster, and a master with replicas under Sentinel. Each is private
-// to the test that started it, keeps nothing on disk, listens on free ports of
-// 127.0.0.1, and is ended by the test's cleanup. They can be paused, killed and
-// restarted.
+// server, a cluster, and a master with replicas under Sentinel. Each server is
+// private to the test that started it, keeps nothing on disk, listens on a free
+// port of 127.0.0.1, and is ended by the test's cleanup. A test can pause, kill
+// and restart a server.
 //
-// It needs Redis 7. Where redis-server is missing the test fails; it is never
+// The package needs Redis 7. Without redis-server the test fails. It is never
 // skipped, because a suite that skips proves nothing.
 package redistest
 
@@ -27,17 +27,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is one redis-server process. Its methods are safe for concurrent use.
-// They fail the test that started the server when they cannot do their work.
+// Server is one redis-server process. Its methods are safe for concurrent use. A
+// method that cannot do its work fails the test that started the server.
 type Server struct {
 	tb   testing.TB
 	dir  string // working directory; holds the log
 	port int
 	args []string // of redis-server; the same at every start
-	id   string   // the node's ID, in a cluster
+	id   string   // the node's ID in a cluster
 
-	mu     sync.Mutex
-	proc   *process // nil until started
+	mu     sync.Mutex // guards the fields below
+	proc   *process   // nil before the first start
 	paused bool
 }
 
@@ -47,6 +47,7 @@ type process struct {
 	exited chan struct{} // closed when the process has been waited for
 }
 
+// running reports whether the process has not ended.
 func (p *process) running() bool {
 	select {
 	case <-p.exited:
@@ -57,8 +58,8 @@ func (p *process) running() bool {
 }
 
 // Start starts a single server and waits until it answers. args are options of
-// redis-server, such as "--maxmemory", "10mb"; those that would change where it
-// listens or what it keeps on disk have no effect.
+// redis-server, such as "--maxmemory", "10mb". Options about the address and
+// about what is kept on disk have no effect.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s, err := start(tb, func(string, int) ([]string, error) { return args, nil })
@@ -82,9 +83,9 @@ func (s *Server) Client(tb testing.TB) *redis.Client {
 	return c
 }
 
-// Pause stops the process (SIGSTOP) without ending it: connections stay open,
-// new ones are accepted by the kernel, and nothing answers. It returns when the
-// process has stopped.
+// Pause stops the process (SIGSTOP) without ending it: connections stay open, the
+// kernel accepts new ones, and the server answers no command. Pause returns when
+// the process has stopped.
 func (s *Server) Pause() {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -93,7 +94,7 @@ func (s *Server) Pause() {
 		s.tb.Fatalf("redistest: pausing %s: %v", s.Addr(), err)
 	}
 	s.paused = true
-	// A signal takes effect a little after it was sent.
+	// A signal takes effect shortly after it was sent.
 	pid := s.proc.Process.Pid
 	WaitFor(s.tb, s.Addr()+" to stop", func() error {
 		if !stopped(pid) {
@@ -103,8 +104,8 @@ func (s *Server) Pause() {
 	})
 }
 
-// Resume lets a paused process go on (SIGCONT). It then serves what clients
-// sent in the meantime.
+// Resume lets a paused process go on (SIGCONT). The process serves the commands
+// that clients sent during the pause.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -116,7 +117,7 @@ func (s *Server) Resume() {
 }
 
 // Kill ends the process (SIGKILL), paused or not, and waits until it is gone.
-// Its data is lost. Killing a dead server does nothing.
+// The server's data is lost. Killing a dead server does nothing.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -126,13 +127,13 @@ func (s *Server) Kill() {
 
 // Restart starts the server again, empty, at the same address, and waits until
 // it answers. A server that still runs is killed first. A cluster node and a
-// sentinel keep their place: they know who they are and whom they knew.
+// sentinel keep their ID and their knowledge of the other nodes.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
-	// While the server was down its port was anybody's.
+	// While the server was down, another process may have taken its port.
 	WaitFor(s.tb, s.Addr()+" to be free again", func() error {
 		err := s.run()
 		if err != nil && !errors.Is(err, errPortTaken) {
@@ -142,15 +143,15 @@ func (s *Server) Restart() {
 	})
 }
 
-// answers says whether the server could answer: it runs and is not paused.
+// answers reports whether the server can answer: it runs and is not paused.
 func (s *Server) answers() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc != nil && s.proc.running() && !s.paused
 }
 
-// admin returns a client for set-up work, to be closed after it, so that a test
-// finds no connections on the server but its own.
+// admin returns a client for set-up work. The caller closes the client after the
+// work, so that a test finds only its own connections on the server.
 func (s *Server) admin() *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:            s.Addr(),
@@ -158,18 +159,19 @@ func (s *Server) admin() *redis.Client {
 		DisableIdentity: true,
 		DialTimeout:     time.Second,
 		ReadTimeout:     time.Second,
-		MaxRetries:      -1, // who waits for a condition asks again anyway
+		MaxRetries:      -1, // a caller that waits for a condition asks again itself
 	})
 }
 
 const (
 	host        = "127.0.0.1"
-	waitAtMost  = 20 * time.Second // far more than needed, for busy machines
+	waitAtMost  = 20 * time.Second // much longer than usual, for busy machines
 	waitBetween = 10 * time.Millisecond
 )
 
-// WaitFor waits until condition returns nil, and fails the test with its last
-// error if that takes longer than 20 s.
+// WaitFor waits until condition returns nil. After 20 s WaitFor fails the test
+// with the last error of condition. The message contains what, such as "the
+// cluster to be up".
 func WaitFor(tb testing.TB, what string, condition func() error) {
 	tb.Helper()
 	if err := waitFor(what, condition); err != nil {
@@ -177,7 +179,8 @@ func WaitFor(tb testing.TB, what string, condition func() error) {
 	}
 }
 
-// waitFor is WaitFor for goroutines that may not end the test.
+// waitFor is WaitFor for goroutines that must not end the test: it returns the
+// error.
 func waitFor(what string, condition func() error) error {
 	deadline := time.Now().Add(waitAtMost)
 	for {
@@ -192,10 +195,10 @@ func waitFor(what string, condition func() error) error {
 	}
 }
 
-// errPortTaken: somebody else came first.
+// errPortTaken means that another process took the port first.
 var errPortTaken = errors.New("the port is taken")
 
-// options returns the arguments of a server that is to run in dir at port.
+// options returns the arguments of a server that will run in dir at port.
 type options func(dir string, port int) ([]string, error)
 
 // start starts a server on some free port. It may be called from any goroutine.
@@ -203,7 +206,7 @@ func start(tb testing.TB, opts options) (*Server, error) {
 	const attempts = 20
 	var err error
 	for range attempts {
-		// The directory's cleanup is registered first and so runs last.
+		// The directory's cleanup is registered first, so it runs last.
 		s := &Server{tb: tb, dir: tb.TempDir()}
 		if s.port, err = freePort(); err != nil {
 			return nil, err
@@ -216,7 +219,8 @@ func start(tb testing.TB, opts options) (*Server, error) {
 			"--daemonize", "no", "--logfile", "", "--loglevel", "notice")
 		if !slices.Contains(s.args, "--sentinel") {
 			s.args = append(s.args, "--save", "", "--appendonly", "no",
-				// A replica need not wait for others to share a transfer with.
+				// The master starts a transfer at once, and does not wait for other
+				// replicas to share it.
 				"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
 				"--repl-ping-replica-period", "1")
 		}
@@ -231,17 +235,18 @@ func start(tb testing.TB, opts options) (*Server, error) {
 	return nil, err
 }
 
-// run starts the process and waits until it answers. s.mu is held.
+// run starts the process and waits until it answers. s.mu must be held.
 func (s *Server) run() error {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return fmt.Errorf("redistest: %w: install Debian's package redis-server, or run make test, which does", err)
+		return fmt.Errorf("redistest: %w: "+
+			"install Debian's package redis-server, or run make test, which does", err)
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own descriptor
 	earlier, err := log.Stat()
 	if err != nil {
 		return fmt.Errorf("redistest: %w", err)
@@ -254,22 +259,27 @@ func (s *Server) run() error {
 	}
 	go func() { p.Wait(); close(p.exited) }()
 	s.proc, s.paused = p, false
+	return s.waitUntilReady(log.Name(), earlier.Size())
+}
 
+// waitUntilReady waits until the process that has just started answers. The log
+// of this process begins at offset begin of the file. s.mu must be held.
+func (s *Server) waitUntilReady(log string, begin int64) error {
 	for deadline := time.Now().Add(waitAtMost); ; time.Sleep(waitBetween) {
-		dead := !p.running() // before the log is read, so that the log is whole
-		text, err := os.ReadFile(log.Name())
+		dead := !s.proc.running() // asked before the log is read, so that the log is whole
+		text, err := os.ReadFile(log)
 		if err != nil {
 			return fmt.Errorf("redistest: %w", err)
 		}
-		text = text[earlier.Size():] // what this run wrote
+		text = text[begin:]
 		switch {
 		case dead && bytes.Contains(text, []byte("Address already in use")):
 			return fmt.Errorf("redistest: %s: %w", s.Addr(), errPortTaken)
 		case dead:
 			return fmt.Errorf("redistest: redis-server %s ended at once (%v); its log:\n%s",
-				strings.Join(s.args, " "), p.ProcessState, text)
-		// Whether another process answers at this address cannot be told from
-		// the answer; the log is this one's.
+				strings.Join(s.args, " "), s.proc.ProcessState, text)
+		// An answer may come from another process at this address. The log comes
+		// from this process only.
 		case ready(text) && s.ping() == nil:
 			return nil
 		case time.Now().After(deadline):
@@ -280,14 +290,14 @@ func (s *Server) run() error {
 	}
 }
 
-// ready says whether a log tells that the server listens.
+// ready reports whether the log says that the server listens.
 func ready(log []byte) bool {
 	return bytes.Contains(log, []byte("Ready to accept connections")) ||
 		bytes.Contains(log, []byte("Sentinel ID is"))
 }
 
-// ping waits a little for an answer. An error reply is one too: a server that
-// asks for a password is up.
+// ping waits up to a second for an answer. An error reply counts as an answer: a
+// server that asks for a password is up.
 func (s *Server) ping() error {
 	c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
 	if err != nil {
@@ -302,7 +312,7 @@ func (s *Server) ping() error {
 	return err
 }
 
-// signal sends sig. s.mu is held.
+// signal sends sig to the process. s.mu must be held.
 func (s *Server) signal(sig os.Signal) error {
 	if s.proc == nil || !s.proc.running() {
 		return os.ErrProcessDone
@@ -310,7 +320,7 @@ func (s *Server) signal(sig os.Signal) error {
 	return s.proc.Process.Signal(sig)
 }
 
-// kill ends the process and waits for its end. s.mu is held.
+// kill ends the process and waits for its end. s.mu must be held.
 func (s *Server) kill() {
 	if s.proc == nil {
 		return

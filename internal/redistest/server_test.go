@@ -100,7 +100,7 @@ func TestPortThatIsTaken(t *testing.T) {
 	attempt := 0
 	s, err := start(t, func(_ string, port int) ([]string, error) {
 		attempt++
-		if attempt == 1 { // as if somebody had been quicker
+		if attempt == 1 { // as if another process had taken the port
 			return []string{"--cluster-enabled", "yes", "--cluster-port", first.Addr()[len(host)+1:]}, nil
 		}
 		return nil, nil
@@ -121,7 +121,8 @@ func TestMissingServer(t *testing.T) {
 	}
 }
 
-// within bounds a call that the client itself repeats for too long.
+// within returns a context for a call that the client itself repeats for too
+// long: it ends after d.
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)

@@ -4,5 +4,6 @@ package redistest
 
 import "os"
 
-// Nothing stops a process here; Pause and Resume fail the test.
+// sigStop and sigCont are placeholders: this system has no signal that stops a
+// process, so Pause and Resume fail the test.
 var sigStop, sigCont os.Signal = os.Interrupt, os.Interrupt

@@ -2,8 +2,8 @@ package redistest
 
 import "strings"
 
-// Slot returns the hash slot of key: the CRC-16 (XMODEM) of the key, or of its
-// hash tag if it has one, modulo [Slots].
+// Slot returns the hash slot of key: the CRC-16 (XMODEM) of the key, or of the
+// key's hash tag if there is one, modulo [Slots].
 func Slot(key string) int {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
