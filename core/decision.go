@@ -12,11 +12,11 @@ const Never time.Duration = math.MaxInt64
 
 // Decision is the answer to one request. It is a plain value; copy it freely.
 //
-// Whoever acts on a decision looks at Allowed. Err tells why the numbers may
+// A caller that acts on a decision looks at Allowed. Err says why the numbers may
 // be missing and is never a reason to refuse on its own: under [FailOpen] a
 // request is allowed although the store could not be asked.
 type Decision struct {
-	// Allowed says whether to serve the request.
+	// Allowed reports whether the request may be served.
 	Allowed bool
 
 	// Limit is the limit that binds. Refused: of the limits that refuse, the
@@ -37,18 +37,26 @@ type Decision struct {
 	ResetAfter time.Duration
 
 	// RetryAfter is 0 when allowed, and else the time after which the same
-	// request would pass if nobody else came: exactly, not about. It is
-	// [Never] when the cost exceeds a limit.
+	// request would pass if no other of the client came: exactly, not about;
+	// for a client that a [Fallback] admitted within the last window, at the
+	// latest. It is [Never] when the cost exceeds a limit. A store that several
+	// processes share may refuse a cost above 1 by an answer that is up to a
+	// second old. Remaining and RetryAfter then know nothing of what other
+	// processes have admitted since.
 	RetryAfter time.Duration
 
 	// At is the store's time of the decision, in whole microseconds: for a
 	// charged request the time that it is counted at.
 	At time.Time
 
-	// Err is nil when the store counted the decision. It matches [ErrStore]
-	// when the store could not be asked and the policy decided; [ErrInvalid]
-	// when the call was malformed; or the error of the caller's own context
-	// when that had ended. The last two are refused whatever the policy.
+	// Err is nil iff the store decided: it has answered this request, or by an
+	// earlier answer it was certain to, and has counted what it admitted. So it
+	// is nil, too, where a request is refused after an outage for what a
+	// [Fallback] admitted. Err matches [ErrStore] when the store could not be
+	// asked and the policy decided, a refusal by a Fallback included;
+	// [ErrInvalid] when the call was malformed; or it is the error of the
+	// caller's own context when that had ended. The last two are refused
+	// whatever the policy.
 	Err error
 }
 
@@ -58,13 +66,15 @@ const (
 	// ErrStore: the store could not be asked; the policy decided.
 	ErrStore constError = "sash: the store could not be asked"
 
-	// ErrStoreFull: the store has no room for another key and may give up
-	// none of those that it holds. It is an ErrStore too.
+	// ErrStoreFull: the store cannot hold what is to be counted, even if it
+	// evicts all others. A memstore returns it only for rules with thousands of
+	// limits: its clients make room for each other, and what they have counted
+	// goes on counting. It is an ErrStore too.
 	ErrStoreFull constError = "sash: the store is full"
 
 	// ErrTimeout: the store did not answer within Config.Timeout. It is the
 	// cause ([context.Cause]) of the end of the context that a store is given,
-	// which tells a slow store from a caller who left. It is a
+	// which tells a slow store from a caller that left. It is a
 	// [context.DeadlineExceeded] too.
 	ErrTimeout constError = "sash: no answer within the timeout"
 
@@ -72,12 +82,13 @@ const (
 	ErrInvalid constError = "sash: invalid request"
 )
 
-// constError makes errors constants, so that nobody can reassign them.
+// constError makes errors constants, so that no program can reassign them.
 type constError string
 
 func (e constError) Error() string { return string(e) }
 
-// Is says what else an error is.
+// Is reports whether the error is also target: a full store is a store that could
+// not be asked, and the timeout is a deadline.
 func (e constError) Is(target error) bool {
 	switch e {
 	case ErrStoreFull:

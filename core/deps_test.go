@@ -9,7 +9,8 @@ import (
 // TestDependencies: the engine is the standard library and itself.
 func TestDependencies(t *testing.T) {
 	const core = "github.com/sashlimit/sash/core"
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", core).CombinedOutput()
+	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+	out, err := exec.Command("go", "list", "-deps", "-f", format, core).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

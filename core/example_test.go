@@ -131,7 +131,7 @@ func ExampleFallback() {
 	// sash: the store could not be asked: connection refused
 }
 
-// unreachable is a store whose server is down.
+// unreachable is a store with a server that is down.
 type unreachable struct{}
 
 func (unreachable) Bind(core.Rule) (core.Counts, error) { return unreachable{}, nil }

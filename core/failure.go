@@ -2,7 +2,8 @@ package core
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -11,8 +12,8 @@ import (
 // asked. It is one of [FailOpen], [FailClosed] and what [Fallback] returns.
 type FailurePolicy interface{ failurePolicy() }
 
-// fixedPolicy answers the same to everybody. Constants, so that nobody can
-// reassign them.
+// fixedPolicy gives every request the same answer. Its values are constants, so
+// that no program can reassign them.
 type fixedPolicy uint8
 
 const (
@@ -28,77 +29,66 @@ const (
 
 func (fixedPolicy) failurePolicy() {}
 
+// fallbackPolicy is the policy that Fallback returns.
 type fallbackPolicy struct {
-	store    Store
-	share    int
-	failures *failures
+	store     Store
+	share     int
+	lastCount *lastCount
+	err       error // what is wrong with an option; New returns it
 }
 
 func (fallbackPolicy) failurePolicy() {}
 
-// failures is how the first store has failed, by the names of limiter and rule:
-// limiters of the same names share their counts, in the fallback too.
-type failures struct {
-	mu sync.Mutex
-	of map[[2]string]*outage
-}
-
-// outage is the last time that the first store did not answer.
-type outage struct {
-	start time.Time    // times are counted from here
-	lasts atomic.Bool  // it has not answered since
-	ended atomic.Int64 // when it first answered, or last failed, in nanoseconds; 0: never
-}
-
-func (f *failures) outage(limiter, rule string) *outage {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	names := [2]string{limiter, rule}
-	if f.of[names] == nil {
-		f.of[names] = &outage{start: time.Now()}
-	}
-	return f.of[names]
-}
-
-func (o *outage) now() int64 { return max(1, int64(time.Since(o.start))) }
-
-func (o *outage) noteFailure() {
-	o.ended.Store(o.now())
-	o.lasts.Store(true)
-}
-
-func (o *outage) noteAnswer() {
-	if o.lasts.Load() {
-		o.ended.Store(o.now()) // first: in between nobody may think that all is long over
-		o.lasts.Store(false)
-	}
-}
-
-// Fallback asks another store, usually a memstore of this process. If that
-// cannot be asked either, the request is refused.
+// Fallback asks another store, usually a memstore of this process, while the
+// first cannot be asked. If the other cannot be asked either, the request is
+// refused. A fallback in memory counts for this process alone: R replicas
+// together would let R times the limit through. [Share] divides the limit among
+// them.
 //
-// A fallback in memory counts for this process alone: R replicas together
-// would let R times the limit through. [Share] divides the limit among them.
+// When the first store answers again, it does not know what the fallback has
+// admitted, and no process knows what the fallbacks of the others have. So for
+// a client of which this process's fallback counts f units in the window of a
+// limit of N, the store's own limit is lowered to N - R*f, R being Share's: what R
+// replicas have admitted if each has admitted as much. One request that the
+// fallback admitted costs its client R of N; the rest is the store's to
+// give, and all comes back as the units leave the window. For every other
+// client the first store alone decides. An f above 63 is rounded up, by at most a
+// 32nd, so that a rule is bound for few values of f.
 //
-// When the store answers again, it does not know what the fallback admitted:
-// for one window (the longest of the rule) after its first answer, a process
-// asks both, and either may refuse. So, for a SlidingLog of N requests and R
-// replicas that share it and fail over together:
+// With s = max(1, N/R), for a SlidingLog of N in W and R replicas (a process
+// that restarts forgets, and counts as another replica):
 //
-//   - a window with the change from the store to the fallback in it holds at
-//     most N + R*max(1, N/R) admitted requests, those of both stores;
-//   - one with the change back in it holds at most R*max(1, N/R), the
-//     fallbacks' own limit, and no more than N of them after the change.
+//   - No window of length W holds more than N + R*s admitted units, whatever
+//     fails and when: N of the store, and s of each fallback.
+//   - A window in which no fallback admits while or after a request is under way
+//     that the store admits, so that it holds no change from the store to a
+//     fallback, holds at most N plus, for each replica, as many units as its
+//     fallback has admitted more than the fallback of the replica by which the
+//     store last admitted. Where the fallbacks have admitted alike, that is N, or
+//     R if R exceeds N; it is never more than N + (R-1)*s.
 //
-// Where a part of the store fails, as one master of a Redis Cluster does, an answer
-// of any other part is the end of the outage for a process that asks nothing more
-// of the failing one for a window.
+// All clocks, the store's and the processes', are taken to keep the same pace. For
+// a SlidingCounter the estimates of the store and of the fallbacks keep these
+// bounds, as the estimate of one counter keeps N.
 //
-// Limiters of the same names know of each other's failures if they have the same
-// policy: make one, and give it to all.
+// Every request asks the first store, so [Decision].Err is nil iff that has
+// answered. The fallback is asked as well while it may count something: until a
+// window has passed (two of a SlidingCounter) since it last counted anything for
+// any limiter of the policy. In that time a decision costs a look at the fallback
+// for each limit of the rule, which a store in memory answers in well under a
+// microsecond. The first store is asked once, as ever. If the fallback
+// fails meanwhile, the first store alone decides.
+//
+// Limiters of one policy value know of each other's outages: make one value for all
+// limiters, and one store for it.
 func Fallback(store Store, options ...FallbackOption) FailurePolicy {
-	p := fallbackPolicy{store: store, share: 1, failures: &failures{of: map[[2]string]*outage{}}}
-	for _, o := range options {
+	p := fallbackPolicy{store: store, share: 1, lastCount: &lastCount{start: time.Now()}}
+	for i, o := range options {
+		if o == nil {
+			p.err = fmt.Errorf("sash: option %d of core.Fallback is nil: leave it out, "+
+				"or give core.Share(replicas)", i+1)
+			break
+		}
 		o(&p)
 	}
 	return p
@@ -113,56 +103,119 @@ func Share(replicas int) FallbackOption {
 	return func(p *fallbackPolicy) { p.share = replicas }
 }
 
-// fallback is the second store of a limiter, and how the first has failed.
-type fallback struct {
-	*outage
-	counts  Counts
-	window  time.Duration // the longest of the rule
-	waits   bool          // the second store may have to be waited for
-	glimpse time.Duration // for so long at most, where the first has not been asked yet
+// lastCount is the time at which a fallback may last have counted a request. It is
+// safe for concurrent use.
+type lastCount struct {
+	start time.Time    // at is measured from start
+	at    atomic.Int64 // a result of now; 0 means never
 }
 
-// recovering says whether the first store lacks what this one admitted, or another
-// process's. That one's may be as young as the end of the outage, so what counts
-// is when this process first heard of that.
-func (f *fallback) recovering() bool {
-	ended := f.ended.Load()
-	return ended != 0 && (f.lasts.Load() || time.Since(f.start)-time.Duration(ended) < f.window)
-}
+// now returns the nanoseconds since start, at least 1.
+func (c *lastCount) now() int64 { return int64(time.Since(c.start)) + 1 }
 
-// peek asks the second store before the first, for which it leaves time.
-func (f *fallback) peek(ctx context.Context, r Request) (Decision, error) {
-	if f.waits {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.glimpse, ErrTimeout)
-		defer cancel()
-	}
-	return f.counts.Take(ctx, r.Key, r.Cost, false)
-}
-
-// also holds an answer of the first store against the second. take asks the
-// first. A request that the second refuses does not reach the first; one that
-// both admit is counted by both. Should others take the last of the second
-// while the first is being asked, the request is refused although the first has
-// counted it. A second store that errs is left out.
-func (f *fallback) also(ctx context.Context, r Request, take func() (Decision, error)) (Decision, error) {
-	second, secondErr := f.peek(ctx, r)
-	if secondErr == nil && !second.Allowed {
-		second.Err = nil
-		return second, nil
-	}
-	first, err := take()
-	if err != nil || !first.Allowed || secondErr != nil {
-		return first, err
-	}
-	if !r.Peek {
-		if second, secondErr = f.counts.Take(ctx, r.Key, r.Cost, true); secondErr != nil {
-			return first, nil
+// note sets the last count to the present. A later time that another goroutine has
+// noted stays.
+func (c *lastCount) note() {
+	for now := c.now(); ; {
+		if at := c.at.Load(); at >= now || c.at.CompareAndSwap(at, now) {
+			return
 		}
 	}
-	if !second.Allowed || second.Remaining < first.Remaining ||
-		second.Remaining == first.Remaining && second.ResetAfter > first.ResetAfter {
-		return second, nil
+}
+
+// within reports whether there is a last count and it happened less than d ago.
+func (c *lastCount) within(d time.Duration) bool {
+	at := c.at.Load()
+	return at != 0 && c.now()-at < int64(d)
+}
+
+// fallback is the second store of a limiter.
+type fallback struct {
+	source                    // the limiter's rule, with the shares as its limits
+	views       []view        // one for each limit of the rule
+	replicas    int64         // the number given to Share
+	lastCount   *lastCount    // shared by all limiters of the policy
+	retention   time.Duration // the longest time for which the fallback counts a unit
+	peekTimeout time.Duration // bounds a look at the fallback before the first store is asked
+	lowered     atomic.Pointer[loweredRules]
+}
+
+// view is one limit by itself, as the fallback counts it.
+type view struct {
+	source
+	share int64 // the requests that the fallback enforces
+}
+
+// bind returns the fallback of l. The config, the rule's name and the limits of l
+// must be set.
+func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case isNil(p.store):
+		return nil, fmt.Errorf("sash: the store of core.Fallback is %s: give one, such as memstore.New()",
+			nilName(p.store))
+	case p.share < 1:
+		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
 	}
-	return first, nil
+	f := &fallback{replicas: int64(p.share), lastCount: p.lastCount, peekTimeout: l.config.Timeout / 2}
+	shares := slices.Clone(l.limits)
+	for i := range shares {
+		shares[i].Requests = max(1, shares[i].Requests/f.replicas)
+		f.retention = max(f.retention, shares[i].retention())
+	}
+	var err error
+	if f.source, err = bind(p.store, l.ruleWith(slices.Clone(shares))); err != nil {
+		return nil, err
+	}
+	f.views = []view{{f.source, shares[0].Requests}}
+	if len(shares) == 1 {
+		return f, nil
+	}
+	f.views = make([]view, len(shares))
+	for i := range shares {
+		f.views[i].share = shares[i].Requests
+		if f.views[i].source, err = bind(p.store, l.ruleWith(shares[i:i+1:i+1])); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// retention returns how long a unit counts under the limit after it was admitted.
+// The limit must have been checked.
+func (l Limit) retention() time.Duration {
+	switch l.Algorithm {
+	case SlidingLog:
+		return l.Window
+	case SlidingCounter:
+		return 2 * l.Window
+	}
+	panic("sash: unknown algorithm: " + l.Algorithm.String())
+}
+
+// take decides a request about which the first store could not be asked.
+func (f *fallback) take(ctx context.Context, r Request) (Decision, error) {
+	counts := !r.Peek && r.Cost > 0
+	if counts {
+		// Before the fallback counts: from now on, other requests must look at it.
+		f.lastCount.note()
+	}
+	d, err := f.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
+	if counts {
+		// Again afterwards, because the unit was counted later than the first note.
+		f.lastCount.note()
+	}
+	return d, err
+}
+
+// mayCount reports whether the fallback may still count a unit of any client.
+func (f *fallback) mayCount() bool {
+	if f.lastCount.within(f.retention) {
+		return true
+	}
+	if f.lowered.Load() != nil {
+		f.lowered.Store(nil) // the lowered rules are of no use until the next outage
+	}
+	return false
 }

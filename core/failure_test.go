@@ -23,7 +23,9 @@ func TestFailOpenAndClosed(t *testing.T) {
 		{"closed", core.FailClosed, false},
 	} {
 		l := limiter(t, core.Config{Store: store, OnStoreError: c.policy})
-		for _, d := range []core.Decision{l.Allow(ctx, "k"), l.AllowN(ctx, "k", 0), l.AllowN(ctx, "k", 1_000_000), l.Peek(ctx, "k")} {
+		for _, d := range []core.Decision{
+			l.Allow(ctx, "k"), l.AllowN(ctx, "k", 0), l.AllowN(ctx, "k", 1_000_000), l.Peek(ctx, "k"),
+		} {
 			if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
@@ -32,7 +34,7 @@ func TestFailOpenAndClosed(t *testing.T) {
 			}
 		}
 	}
-	// What is a store error already is passed on as it is.
+	// An error that matches ErrStore already is returned as it is.
 	store.answer = fails(core.ErrStoreFull)
 	if d := limiter(t, core.Config{Store: store}).Allow(ctx, "k"); d.Err != error(core.ErrStoreFull) {
 		t.Errorf("a full store: %#v", d.Err)
@@ -51,7 +53,9 @@ func TestFallback(t *testing.T) {
 			t.Errorf("request %d: admitted without the first store, error %v", i, d.Err)
 		}
 		d.Err, peeked.Err = nil, nil
-		want := core.Decision{Allowed: i < 3, Limit: l.Limits()[0], Remaining: max(0, 2-i), ResetAfter: time.Minute, At: d.At}
+		want := core.Decision{
+			Allowed: i < 3, Limit: l.Limits()[0], Remaining: max(0, 2-i), ResetAfter: time.Minute, At: d.At,
+		}
 		if !want.Allowed {
 			want.RetryAfter = time.Minute
 		}
@@ -65,12 +69,14 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackFails: whoever can be asked by neither is refused, and both
-// reasons are there to be seen.
+// TestFallbackFails: a request that neither store can decide is refused, and its
+// error holds the errors of both.
 func TestFallbackFails(t *testing.T) {
 	errSecond := errors.New("disk full")
 	for _, second := range []error{errSecond, core.ErrStoreFull} {
-		l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(&fake{answer: fails(second)})})
+		l := limiter(t, core.Config{
+			Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(&fake{answer: fails(second)}),
+		})
 		d := l.Allow(ctx, "k")
 		if d.Allowed {
 			t.Error("admitted, uncounted by both stores")
@@ -91,11 +97,16 @@ func TestShare(t *testing.T) {
 		requests int64
 		replicas int
 		want     int64
-	}{{100, 1, 100}, {100, 2, 50}, {100, 3, 33}, {100, 100, 1}, {100, 101, 1}, {1, 1 << 40, 1}, {core.MaxLogRequests, 7, 142857}} {
+	}{
+		{100, 1, 100}, {100, 2, 50}, {100, 3, 33}, {100, 100, 1}, {100, 101, 1}, {1, 1 << 40, 1},
+		{core.MaxLogRequests, 7, 142857},
+	} {
 		second := &fake{answer: answers(core.Decision{})}
 		l := limiter(t, core.Config{
-			Store:        &fake{answer: fails(errDown)},
-			Limits:       []core.Limit{core.PerHour(c.requests), core.PerDay(2 * c.requests).Using(core.SlidingCounter)},
+			Store: &fake{answer: fails(errDown)},
+			Limits: []core.Limit{
+				core.PerHour(c.requests), core.PerDay(2 * c.requests).Using(core.SlidingCounter),
+			},
 			OnStoreError: core.Fallback(second, core.Share(c.replicas)),
 		})
 		b := second.bound[0].Limits
@@ -128,17 +139,21 @@ func TestShare(t *testing.T) {
 func TestWithPolicy(t *testing.T) {
 	store := &fake{answer: fails(errDown)}
 	observed := 0
-	open := limiter(t, core.Config{Name: "api", Store: store, Observer: core.ObserverFunc(func(context.Context, core.Event) { observed++ })})
+	open := limiter(t, core.Config{Name: "api", Store: store,
+		Observer: core.ObserverFunc(func(context.Context, core.Event) { observed++ })})
 	closed := open.WithPolicy(core.FailClosed)
 	fallback := closed.WithPolicy(core.Fallback(memstore.New()))
 	reopened := fallback.WithPolicy(nil)
-	for range 2 { // nothing that is derived changes what it comes from
+	for range 2 { // deriving a limiter does not change the original
 		for _, c := range []struct {
 			name    string
 			l       *core.Limiter
 			allowed bool
 			left    bool
-		}{{"open", open, true, false}, {"closed", closed, false, false}, {"fallback", fallback, true, true}, {"nil", reopened, true, false}} {
+		}{
+			{"open", open, true, false}, {"closed", closed, false, false},
+			{"fallback", fallback, true, true}, {"nil", reopened, true, false},
+		} {
 			if d := c.l.Allow(ctx, "k"); d.Allowed != c.allowed || (d.Limit.Name != "") != c.left || d.Err == nil {
 				t.Errorf("%s: %+v", c.name, d)
 			}
@@ -162,7 +177,9 @@ func TestWithPolicy(t *testing.T) {
 		t.Errorf("WithPolicy does not share the counts: %+v", d)
 	}
 
-	for name, wrong := range map[string]core.FailurePolicy{"nil store": core.Fallback(nil), "share": core.Fallback(memstore.New(), core.Share(0))} {
+	for name, wrong := range map[string]core.FailurePolicy{
+		"nil store": core.Fallback(nil), "share": core.Fallback(memstore.New(), core.Share(0)),
+	} {
 		func() {
 			defer func() {
 				if _, ok := recover().(error); !ok {
@@ -175,17 +192,17 @@ func TestWithPolicy(t *testing.T) {
 }
 
 // TestTimeout bounds stores that honour their context, to the nanosecond of a
-// clock that moves only when everybody waits.
+// clock that moves only when every goroutine waits.
 func TestTimeout(t *testing.T) {
 	const ms = time.Millisecond
 	ok := core.Decision{Allowed: true, Remaining: 7}
 	for _, c := range []struct {
 		name          string
 		timeout       time.Duration
-		first, second func(context.Context) (core.Decision, error) // no second: FailOpen
-		memory        bool                                         // the second is a memstore
+		first, second func(context.Context) (core.Decision, error) // without a second store: FailOpen
+		memory        bool                                         // the second store is a memstore
 		takes         time.Duration
-		asked         time.Duration // when the second is
+		asked         time.Duration // when the second store is asked, after the start
 		allowed       bool
 		left          int64
 	}{
@@ -195,12 +212,18 @@ func TestTimeout(t *testing.T) {
 		{name: "just in time", first: waits(99*ms, ok), takes: 99 * ms, allowed: true, left: 7},
 		{name: "just too late", first: waits(101*ms, ok), takes: 100 * ms, allowed: true},
 		{name: "memory behind it", first: hangs, memory: true, takes: 100 * ms, allowed: true, left: 2},
-		{name: "memory behind it, just in time", first: waits(99*ms, ok), memory: true, takes: 99 * ms, allowed: true, left: 7},
+		{name: "memory behind it, just in time", first: waits(99*ms, ok), memory: true, takes: 99 * ms, allowed: true,
+			left: 7},
 		{name: "both hang", first: hangs, second: hangs, takes: 100 * ms, asked: 50 * ms},
-		{name: "the second is slow", first: hangs, second: waits(49*ms, ok), takes: 99 * ms, asked: 50 * ms, allowed: true, left: 7},
+		{name: "the second is slow", first: hangs, second: waits(49*ms, ok), takes: 99 * ms, asked: 50 * ms,
+			allowed: true, left: 7},
 		{name: "the second is too slow", first: hangs, second: waits(51*ms, ok), takes: 100 * ms, asked: 50 * ms},
-		{name: "the second gets what is left", first: func(ctx context.Context) (core.Decision, error) { waits(10*ms, ok)(ctx); return fails(errDown)(ctx) }, second: hangs, takes: 100 * ms, asked: 10 * ms},
-		{name: "the first fails at once", first: fails(errDown), second: waits(99*ms, ok), takes: 99 * ms, allowed: true, left: 7},
+		{name: "the second gets what is left", first: func(ctx context.Context) (core.Decision, error) {
+			waits(10*ms, ok)(ctx)
+			return fails(errDown)(ctx)
+		}, second: hangs, takes: 100 * ms, asked: 10 * ms},
+		{name: "the first fails at once", first: fails(errDown), second: waits(99*ms, ok), takes: 99 * ms,
+			allowed: true, left: 7},
 	} {
 		timeout := func(t *testing.T, store core.Store, first *fake) {
 			first.answer = c.first
@@ -246,14 +269,16 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfTheCaller: a caller who has less time than the limiter leaves
-// with his own error, and no policy.
+// TestTimeoutOfTheCaller: a caller that has less time than the limiter gets the
+// error of its own context, and no policy decides.
 func TestTimeoutOfTheCaller(t *testing.T) {
 	for name, policy := range everyPolicy(&fake{answer: answers(core.Decision{Allowed: true})}) {
 		synctest.Test(t, func(t *testing.T) {
 			l := limiter(t, core.Config{Store: &fake{answer: hangs}, OnStoreError: policy})
 			for what, make := range map[string]func() (context.Context, context.CancelFunc){
-				"deadline": func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 30*time.Millisecond) },
+				"deadline": func() (context.Context, context.CancelFunc) {
+					return context.WithTimeout(ctx, 30*time.Millisecond)
+				},
 				"cancel": func() (context.Context, context.CancelFunc) {
 					own, cancel := context.WithCancel(ctx)
 					time.AfterFunc(30*time.Millisecond, cancel)
@@ -309,7 +334,7 @@ func TestImmediate(t *testing.T) {
 }
 
 // TestBounded: a store that bounds its own waiting gets the caller's own context
-// and costs no timer, and is asked beside a fallback as others are.
+// and costs no timer, and is asked together with a fallback as other stores are.
 func TestBounded(t *testing.T) {
 	store := &boundedFake{fake{answer: answers(core.Decision{Allowed: true, Remaining: 99})}}
 	l := limiter(t, core.Config{Store: store})
@@ -330,32 +355,37 @@ func TestBounded(t *testing.T) {
 	if d := l.Allow(ctx, "stranger"); d.Remaining != 99 || len(store.calls) != 1 {
 		t.Errorf("%+v after %d calls", d, len(store.calls))
 	}
-	// While the store lacks what the fallback admitted, either may refuse.
-	both := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memstore.New(memstore.WithClock(newClock().Now)))})
+	// The answers that the store remembers are used with a fallback too.
+	policy := core.Fallback(memstore.New(memstore.WithClock(newClock().Now)))
+	both := limiter(t, core.Config{Store: store, OnStoreError: policy})
 	store.answer = fails(errDown)
 	both.Allow(ctx, "stranger")
-	for i, want := range []bool{true, true, true, false} {
-		if d := both.Allow(ctx, "known"); d.Allowed != want || d.Err != nil {
+	for i := range 5 {
+		if d := both.Allow(ctx, "known"); !d.Allowed || d.Err != nil {
 			t.Errorf("request %d after a failure: %+v", i, d)
 		}
 	}
 }
 
-type immediate struct{ asked context.Context }
+type immediate struct {
+	asked context.Context
+	err   error
+}
 
 func (i *immediate) Bind(core.Rule) (core.Counts, error) { return i, nil }
 func (*immediate) Immediate()                            {}
 func (*immediate) Reset(context.Context, string) error   { return nil }
 func (i *immediate) Take(ctx context.Context, _ string, _ int64, _ bool) (core.Decision, error) {
 	i.asked = ctx
-	return core.Decision{Allowed: true}, nil
+	return core.Decision{Allowed: true}, i.err
 }
 
-// TestFallbackHangs: while a fallback hangs that is asked beside a store which is
-// back, that store still has its time, and is not taken for one that fails again.
+// TestFallbackHangs: after an outage, a fallback that hangs leaves the store its
+// time, and the store is not taken for one that fails again.
 func TestFallbackHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down, answers := true, waits(time.Millisecond, core.Decision{Allowed: true, Limit: core.PerSecond(3), Remaining: 2})
+		down, answers := true, waits(time.Millisecond,
+			core.Decision{Allowed: true, Limit: core.PerSecond(3), Remaining: 2})
 		first := &fake{answer: func(ctx context.Context) (core.Decision, error) {
 			if down {
 				return fails(errDown)(ctx)
@@ -363,7 +393,9 @@ func TestFallbackHangs(t *testing.T) {
 			return answers(ctx)
 		}}
 		second := &fake{answer: hangs}
-		l := limiter(t, core.Config{Store: first, Limits: []core.Limit{core.PerSecond(3)}, OnStoreError: core.Fallback(second)})
+		l := limiter(t, core.Config{
+			Store: first, Limits: []core.Limit{core.PerSecond(3)}, OnStoreError: core.Fallback(second),
+		})
 		if d := l.Allow(ctx, "k"); d.Allowed {
 			t.Errorf("both fail: %+v", d)
 		}
@@ -382,36 +414,53 @@ func TestFallbackHangs(t *testing.T) {
 	})
 }
 
-// TestFallbackRemembered: an outage lasts until the store answers. What is
-// decided by its earlier answers meanwhile does not end it.
-func TestFallbackRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, second := &boundedFake{fake{answer: fails(errDown)}}, &fake{answer: answers(core.Decision{Allowed: true})}
-		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(1)}, OnStoreError: core.Fallback(second)})
-		asked := func(key string) bool {
-			before := len(second.calls)
-			l.Allow(ctx, key)
-			return len(second.calls) > before
-		}
-		for _, key := range []string{"stranger", "known"} {
-			if !asked(key) {
-				t.Errorf("during the outage the fallback is not asked about the %s", key)
+// TestFallbackForgotten: the fallback is asked as well as the store until a window has
+// passed since it last counted, whatever the store has answered meanwhile.
+func TestFallbackForgotten(t *testing.T) {
+	for _, algorithm := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &boundedFake{fake{answer: fails(errDown)}}
+			second := &fake{answer: answers(core.Decision{Allowed: true, Remaining: 1})}
+			l := limiter(t, core.Config{
+				Store: store, Limits: []core.Limit{core.PerSecond(1).Using(algorithm)},
+				OnStoreError: core.Fallback(second),
+			})
+			asked := func(key string) bool {
+				before := len(second.calls)
+				l.Allow(ctx, key)
+				return len(second.calls) > before
 			}
-		}
-		time.Sleep(time.Minute)
-		store.answer = answers(core.Decision{Allowed: true})
-		if !asked("stranger") {
-			t.Error("the fallback is not asked beside the first answer after an outage")
-		}
-		time.Sleep(time.Second)
-		if asked("stranger") {
-			t.Error("a window after that it still is")
-		}
-	})
+			lasts := time.Second
+			if algorithm == core.SlidingCounter {
+				lasts *= 2
+			}
+			for range 2 {
+				store.answer = fails(errDown)
+				asked("stranger")
+				store.answer = answers(core.Decision{Allowed: true})
+				for range 2 {
+					if !asked("stranger") || !asked("known") {
+						t.Errorf("%v: the fallback is not asked after it has counted", algorithm)
+					}
+					time.Sleep(lasts / 2)
+				}
+				if asked("stranger") || asked("known") {
+					t.Errorf("%v: once all has left, the fallback is still asked", algorithm)
+				}
+			}
+			store.answer = fails(errDown)
+			l.Peek(ctx, "stranger")
+			l.AllowN(ctx, "stranger", 0)
+			store.answer = answers(core.Decision{Allowed: true})
+			if asked("stranger") {
+				t.Errorf("%v: the fallback is asked although it has counted nothing", algorithm)
+			}
+		})
+	}
 }
 
 // TestFallbackKnownToAll: limiters of the same names share what the fallback has
-// admitted, and so when it has to be asked.
+// admitted, and the time until which it has to be asked.
 func TestFallbackKnownToAll(t *testing.T) {
 	down := &fake{answer: fails(errDown)}
 	memory := memstore.New()
@@ -419,8 +468,10 @@ func TestFallbackKnownToAll(t *testing.T) {
 	outage := limiter(t, core.Config{Name: "api", Store: down, OnStoreError: policy})
 	after := limiter(t, core.Config{Name: "api", Store: memstore.New(), OnStoreError: policy})
 	for name, pair := range map[string][2]*core.Limiter{
-		"the same rule, made twice": {core.Must(outage.Rule("search", core.PerMinute(10))), core.Must(after.Rule("search", core.PerMinute(10)))},
-		"of another policy before":  {core.Must(outage.Rule("later", core.PerMinute(10))), core.Must(after.WithPolicy(core.FailOpen).Rule("later", core.PerMinute(10))).WithPolicy(policy)},
+		"the same rule, made twice": {core.Must(outage.Rule("search", core.PerMinute(10))),
+			core.Must(after.Rule("search", core.PerMinute(10)))},
+		"of another policy before": {core.Must(outage.Rule("later", core.PerMinute(10))),
+			core.Must(after.WithPolicy(core.FailOpen).Rule("later", core.PerMinute(10))).WithPolicy(policy)},
 	} {
 		admitted := 0
 		for _, l := range pair {

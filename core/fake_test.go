@@ -58,8 +58,8 @@ func (c fakeCounts) Reset(ctx context.Context, key string) error {
 	return err
 }
 
-// boundedFake is a fake that bounds its own waiting, and knows without asking
-// what to say to the client "known".
+// boundedFake is a fake that bounds its own waiting, and answers the client "known"
+// without a call to the fake.
 type boundedFake struct{ fake }
 
 func (f *boundedFake) Bind(rule core.Rule) (core.Counts, error) {
@@ -69,7 +69,9 @@ func (f *boundedFake) Bind(rule core.Rule) (core.Counts, error) {
 
 type boundedCounts struct{ core.Counts }
 
-func (c boundedCounts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (core.Decision, error) {
+func (c boundedCounts) TakeWithin(
+	ctx context.Context, timeout time.Duration, key string, cost int64, charge bool,
+) (core.Decision, error) {
 	if key == "known" {
 		return core.Decision{Remaining: cost, Allowed: charge, Err: core.ErrRemembered}, nil
 	}
@@ -90,7 +92,7 @@ func answers(d core.Decision) func(context.Context) (core.Decision, error) {
 	return func(context.Context) (core.Decision, error) { return d, nil }
 }
 
-// waits answers with d after some time, or with the context's error when that
+// waits answers with d after some time, or with the context's error if the context
 // ends before.
 func waits(after time.Duration, d core.Decision) func(context.Context) (core.Decision, error) {
 	return func(ctx context.Context) (core.Decision, error) {

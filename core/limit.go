@@ -107,7 +107,8 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 		}
 		for _, other := range checked[:i] {
 			if other.Name == l.Name {
-				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.code())
+				return nil, fmt.Errorf("sash: two limits are named %q: names are part of a count's identity "+
+					"and must differ; give one another name with Named, such as %v.Named(\"burst\")", l.Name, l.code())
 			}
 		}
 		checked[i] = l
@@ -115,52 +116,69 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 	return checked, nil
 }
 
+// check returns an error that says what is wrong with the limit. Its name must be
+// filled in.
 func (l Limit) check() error {
-	// The window first: below a millisecond, the name made of it is not ASCII.
+	// The window is checked before the name: a name made of a window below a
+	// millisecond is not ASCII, and an error about it would mislead.
 	if l.Window < MinWindow || l.Window > MaxWindow {
-		return fmt.Errorf("sash: limit %.66q has a window of %v: a window is from %v to %v (366 days)", l.Name, l.Window, MinWindow, MaxWindow)
+		return fmt.Errorf("sash: limit %.66q has a window of %v: a window is from %v to %v (366 days)",
+			l.Name, l.Window, MinWindow, MaxWindow)
 	}
 	if err := checkName("limit", l.Name); err != nil {
 		return err
 	}
 	if l.Window%time.Microsecond != 0 {
-		return fmt.Errorf("sash: limit %q has a window of %v: a window is a whole number of microseconds; use %v", l.Name, l.Window, l.Window.Truncate(time.Microsecond))
+		return fmt.Errorf("sash: limit %q has a window of %v: a window is a whole number of microseconds; use %v",
+			l.Name, l.Window, l.Window.Truncate(time.Microsecond))
 	}
 	if l.Requests <= 0 {
-		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; to refuse everybody, do not mount the handler", l.Name, l.Requests)
+		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; "+
+			"to refuse everybody, do not mount the handler", l.Name, l.Requests)
 	}
 	switch l.Algorithm {
 	case SlidingLog:
 		if l.Requests > MaxLogRequests {
-			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingLog holds at most %d; use %v.Using(core.SlidingCounter), which holds up to %d", l.Name, l.Requests, MaxLogRequests, l.code(), int64(MaxCounterRequests))
+			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingLog holds at most %d; "+
+				"use %v.Using(core.SlidingCounter), which holds up to %d",
+				l.Name, l.Requests, MaxLogRequests, l.code(), int64(MaxCounterRequests))
 		}
 	case SlidingCounter:
 		if l.Requests > MaxCounterRequests {
-			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingCounter holds at most %d (2^40)", l.Name, l.Requests, int64(MaxCounterRequests))
+			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingCounter holds at most %d (2^40)",
+				l.Name, l.Requests, int64(MaxCounterRequests))
 		}
 	default:
-		return fmt.Errorf("sash: limit %q has algorithm %d: use core.SlidingLog or core.SlidingCounter", l.Name, uint8(l.Algorithm))
+		return fmt.Errorf("sash: limit %q has algorithm %d: use core.SlidingLog or core.SlidingCounter",
+			l.Name, uint8(l.Algorithm))
 	}
 	return nil
 }
 
-// code is how the limit is written at the use site, for error messages.
+// code returns the limit as a program writes it, for error messages. The algorithm
+// must have been checked.
 func (l Limit) code() string {
 	code := fmt.Sprintf("core.Per(%d, %d /* %v */)", l.Requests, int64(l.Window), l.Window)
-	if l.Algorithm == SlidingCounter {
-		code += ".Using(core.SlidingCounter)"
+	switch l.Algorithm {
+	case SlidingLog:
+		return code
+	case SlidingCounter:
+		return code + ".Using(core.SlidingCounter)"
 	}
-	return code
+	panic("sash: unknown algorithm: " + l.Algorithm.String())
 }
 
-// checkName allows what can stand unescaped in a quoted string of a structured
-// field (RFC 9651): printable ASCII without the quote and the backslash.
-func checkName(what, name string) error {
+// checkName returns an error unless name can stand unescaped in a quoted string of
+// a structured field (RFC 9651): printable ASCII without the quote and the
+// backslash. kind is what has the name, such as limit.
+func checkName(kind, name string) error {
 	if len(name) > MaxNameLength {
-		return fmt.Errorf("sash: the %s name %.20q... has %d bytes: at most %d are allowed", what, name, len(name), MaxNameLength)
+		return fmt.Errorf("sash: the %s name %.20q... has %d bytes: at most %d are allowed",
+			kind, name, len(name), MaxNameLength)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }); i >= 0 {
-		return fmt.Errorf("sash: the %s name %q cannot stand in a header because of byte %d: use printable ASCII without quotes and backslashes", what, name, i)
+		return fmt.Errorf("sash: the %s name %q cannot stand in a header because of byte %d: "+
+			"use printable ASCII without quotes and backslashes", kind, name, i)
 	}
 	return nil
 }

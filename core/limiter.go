@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -22,41 +23,61 @@ type Config struct {
 	// then counted by all, or refused and counted by none. At least one.
 	Limits []Limit
 
-	// OnStoreError decides while the store cannot be asked. Default FailOpen.
+	// OnStoreError decides while the store cannot be asked: FailOpen, FailClosed
+	// or what Fallback returns. Default FailOpen.
 	OnStoreError FailurePolicy
 
 	// Timeout is the most that a decision may wait for a store, the fallback
-	// included. Default 100 ms.
+	// included; a fallback that is not in memory leaves the store half of it.
+	// Default 100 ms. A timeout that a healthy store misses now and then hands
+	// requests to the policy: leave room for several round trips to the store,
+	// and for pauses of this process and of the store. A caller whose context is
+	// cancelled leaves at once. If the timeout is a second or less, a store may keep
+	// the caller until the store answers or the timeout has passed.
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default none.
 	Observer Observer
 }
 
-// Limiter decides requests. It is safe for concurrent use.
+// Limiter decides requests. It is safe for concurrent use. [New] and
+// [Limiter.Rule] make one; the zero Limiter cannot be used.
 type Limiter struct {
-	config   Config // as given, with defaults filled in
-	rule     string
-	limits   []Limit
-	counts   Counts
-	bounded  Bounded       // counts, or nil if it is not
-	fallback *fallback     // nil unless the policy is a Fallback
-	first    time.Duration // the most that the first store may take
+	config       Config // as given, with defaults filled in
+	rule         string // the name given to Rule; empty for a limiter of New
+	limits       []Limit
+	source                     // the rule, bound to the first store
+	fallback     *fallback     // nil unless the policy is a Fallback
+	firstTimeout time.Duration // the longest that the first store may take
+}
 
-	waits bool // the first store may have to be waited for
+// source is a rule bound to a store, and how the store is asked.
+type source struct {
+	counts  Counts
+	bounded Bounded // counts if it implements Bounded, else nil
+	waits   bool    // whether a call may wait for more than a lock: counts is not Immediate
+}
+
+// bind binds a rule to a store. It returns an error if the store returns neither
+// Counts nor an error.
+func bind(s Store, r Rule) (source, error) {
+	counts, err := s.Bind(r)
+	if err != nil {
+		return source{}, err
+	}
+	if isNil(counts) {
+		return source{}, fmt.Errorf("sash: Bind of the store %T returned neither Counts nor an error", s)
+	}
+	bounded, _ := counts.(Bounded)
+	_, immediate := counts.(Immediate)
+	return source{counts, bounded, !immediate}, nil
 }
 
 // New returns a limiter for c. It does not talk to the store, so a program
 // starts while its store is down.
 func New(c Config) (*Limiter, error) {
-	if err := checkName("limiter", c.Name); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
-	}
-	if c.Store == nil {
-		return nil, errors.New("sash: Config.Store is nil: give a store, such as memstore.New() or redisstore.New(client)")
-	}
-	if c.Timeout < 0 {
-		return nil, fmt.Errorf("sash: Config.Timeout is %v: it must be positive, or 0 for the default of %v", c.Timeout, DefaultTimeout)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -65,6 +86,47 @@ func New(c Config) (*Limiter, error) {
 		c.OnStoreError = FailOpen
 	}
 	return build(c, "", c.Limits)
+}
+
+// check returns an error that says what is wrong with the Config apart from its
+// limits and its policy.
+func (c *Config) check() error {
+	if err := checkName("limiter", c.Name); err != nil {
+		return err
+	}
+	if isNil(c.Store) {
+		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
+			nilName(c.Store))
+	}
+	if c.Timeout < 0 {
+		return fmt.Errorf("sash: Config.Timeout is %v: it must be positive, or 0 for the default of %v",
+			c.Timeout, DefaultTimeout)
+	}
+	if c.Observer != nil && isNil(c.Observer) {
+		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", nilName(c.Observer))
+	}
+	return nil
+}
+
+// isNil reports whether v is nil or holds a nil pointer, function or map. The
+// methods of such a value would fail at the first request.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// nilName describes a value for which isNil reports true, for an error message.
+func nilName(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
 }
 
 // Must returns l, or panics with err: for limiters made while a program starts.
@@ -90,8 +152,8 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy
-// for store errors; nil means [FailOpen]. It panics if policy is a [Fallback]
-// that [New] would have refused.
+// for store errors; nil means [FailOpen]. It panics with the error of [New] on a
+// policy that New would have refused.
 func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	c := l.config
 	if policy == nil {
@@ -101,44 +163,42 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	return Must(build(c, l.rule, l.limits))
 }
 
+// build returns a limiter of a config that was checked and has its defaults. It
+// checks the limits and the policy.
 func build(c Config, rule string, limits []Limit) (*Limiter, error) {
+	if c.Store == nil {
+		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
+	}
 	limits, err := checkLimits(limits)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{config: c, rule: rule, limits: limits, first: c.Timeout}
-	if l.counts, err = c.Store.Bind(Rule{Name: c.Name, Rule: rule, Limits: slices.Clone(limits)}); err != nil {
+	l := &Limiter{config: c, rule: rule, limits: limits, firstTimeout: c.Timeout}
+	if l.source, err = bind(c.Store, l.ruleWith(slices.Clone(limits))); err != nil {
 		return nil, err
 	}
-	l.bounded, _ = l.counts.(Bounded)
-	l.waits = !immediate(l.counts)
-	if p, ok := c.OnStoreError.(fallbackPolicy); ok {
-		if p.store == nil {
-			return nil, errors.New("sash: the store of core.Fallback is nil: give one, such as memstore.New()")
+	switch p := c.OnStoreError.(type) {
+	case fixedPolicy:
+		if p <= FailClosed {
+			return l, nil
 		}
-		if p.share < 1 {
-			return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
-		}
-		shares := slices.Clone(limits)
-		for i := range shares {
-			shares[i].Requests = max(1, shares[i].Requests/int64(p.share))
-		}
-		l.fallback = &fallback{outage: p.failures.outage(c.Name, rule)}
-		for _, limit := range limits {
-			l.fallback.window = max(l.fallback.window, limit.Window)
-		}
-		if l.fallback.counts, err = p.store.Bind(Rule{Name: c.Name, Rule: rule, Limits: shares}); err != nil {
+	case fallbackPolicy:
+		if l.fallback, err = p.bind(l); err != nil {
 			return nil, err
 		}
-		if !immediate(l.fallback.counts) {
-			l.fallback.waits, l.fallback.glimpse = true, c.Timeout/2
-			l.first /= 2 // leave the second store a chance within the timeout
+		if l.fallback.waits {
+			l.firstTimeout /= 2 // leave the fallback time within the timeout
 		}
+		return l, nil
 	}
-	return l, nil
+	return nil, fmt.Errorf("sash: the policy for store errors is %T(%[1]v): give core.FailOpen, core.FailClosed "+
+		"or what core.Fallback returns", c.OnStoreError)
 }
 
-func immediate(c Counts) bool { _, ok := c.(Immediate); return ok }
+// ruleWith returns the limiter's rule with other limits.
+func (l *Limiter) ruleWith(limits []Limit) Rule {
+	return Rule{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+}
 
 // Name returns Config.Name.
 func (l *Limiter) Name() string { return l.config.Name }
@@ -181,11 +241,12 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	if err := r.check(ctx); err != nil {
 		d.Err = err
 	} else if l.fallback != nil || l.waits && l.bounded == nil {
-		d = l.decide(ctx, r)
+		d = l.askStores(ctx, r)
 	} else {
-		// Here, since a Decision is large enough for each copy to be noticed.
+		// The calls stand here and not in a method, because a Decision is so large
+		// that each copy of it costs a measurable time.
 		if l.bounded != nil {
-			d, err = l.bounded.TakeWithin(ctx, l.first, r.Key, r.Cost, !r.Peek)
+			d, err = l.bounded.TakeWithin(ctx, l.firstTimeout, r.Key, r.Cost, !r.Peek)
 		} else {
 			d, err = l.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
 		}
@@ -196,12 +257,15 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 		}
 	}
 	if l.config.Observer != nil {
-		l.config.Observer.Observe(ctx, Event{Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d})
+		l.config.Observer.Observe(ctx, Event{
+			Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d,
+		})
 	}
 	return d
 }
 
-// check returns what makes a request not worth a look at the store.
+// check returns an error if no store needs to be asked: the request is malformed,
+// or its context has ended.
 func (r *Request) check(ctx context.Context) error {
 	switch {
 	case r.Key == "":
@@ -212,27 +276,21 @@ func (r *Request) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// decide asks a store that may have to be waited for, or two stores.
-func (l *Limiter) decide(ctx context.Context, r Request) Decision {
+// askStores is Decide, without the observer, for a store that needs a context with
+// a timeout and for a limiter with a fallback. The request must have been checked.
+func (l *Limiter) askStores(ctx context.Context, r Request) Decision {
 	whole := ctx
 	if l.fallback != nil && l.fallback.waits {
 		var cancel context.CancelFunc
 		whole, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	take := func() (Decision, error) {
-		d, err := l.take(whole, r)
-		if err == nil && d.Err != ErrRemembered && l.fallback != nil {
-			l.fallback.noteAnswer()
-		}
-		return d, err
-	}
 	var d Decision
 	var err error
-	if l.fallback != nil && l.fallback.recovering() {
-		d, err = l.fallback.also(whole, r, take)
+	if l.fallback != nil && l.fallback.mayCount() {
+		d, err = l.takeLowered(whole, r)
 	} else {
-		d, err = take()
+		d, err = l.takeFirst(whole, &l.source, r, !r.Peek)
 	}
 	if err != nil {
 		return l.onStoreError(ctx, whole, r, err)
@@ -241,32 +299,32 @@ func (l *Limiter) decide(ctx context.Context, r Request) Decision {
 	return d
 }
 
-// take asks the first store.
-func (l *Limiter) take(ctx context.Context, r Request) (Decision, error) {
-	if l.bounded != nil {
-		return l.bounded.TakeWithin(ctx, l.first, r.Key, r.Cost, !r.Peek)
+// takeFirst asks the first store, to which s must be bound, for at most
+// firstTimeout.
+func (l *Limiter) takeFirst(ctx context.Context, s *source, r Request, charge bool) (Decision, error) {
+	if s.bounded != nil {
+		return s.bounded.TakeWithin(ctx, l.firstTimeout, r.Key, r.Cost, charge)
 	}
-	if l.waits {
+	if s.waits {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, l.first, ErrTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, l.firstTimeout, ErrTimeout)
 		defer cancel()
 	}
-	return l.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
+	return s.counts.Take(ctx, r.Key, r.Cost, charge)
 }
 
-// onStoreError applies the policy to err. ctx is the caller's; bounded ends
-// with the limiter's timeout too.
+// onStoreError returns the decision of the policy after the first store has failed
+// with err. ctx is the context of the caller; bounded ends with the limiter's
+// timeout too.
 func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err error) Decision {
 	if ended := ctx.Err(); ended != nil {
-		return Decision{Err: ended} // the caller left: that says nothing about the store
+		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
 	err = asStoreError(err)
 	if l.fallback == nil {
 		return Decision{Allowed: l.config.OnStoreError == FailurePolicy(FailOpen), Err: err}
 	}
-	l.fallback.noteFailure()
-	d, second := l.fallback.counts.Take(bounded, r.Key, r.Cost, !r.Peek)
-	l.fallback.noteFailure() // again: what it has just counted is newer than the failure
+	d, second := l.fallback.take(bounded, r)
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}
@@ -280,14 +338,18 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 // Reset forgets what is counted for key under the limits of this rule, in the
 // store and in the fallback. Its error matches [ErrStore] or [ErrInvalid], or
 // is that of the caller's own context when that had ended; when it is not nil,
-// some counts may remain.
+// some counts may remain. A context that has ended before the call resets
+// nothing, whatever the store.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if key == "" {
 		return errEmptyKey
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	whole, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 	defer cancel()
-	first, cancel := context.WithTimeoutCause(whole, l.first, ErrTimeout)
+	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
 	defer cancel()
 	err := l.counts.Reset(first, key)
 	if l.fallback != nil {
@@ -307,8 +369,8 @@ var (
 	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
 )
 
-// asStoreError makes every error of a store match ErrStore. An error that does
-// already is passed on as it is, so that a flood allocates nothing.
+// asStoreError returns err, wrapped if need be so that it matches ErrStore. An error
+// that matches already is returned as it is, so that a flood allocates nothing.
 func asStoreError(err error) error {
 	if errors.Is(err, ErrStore) {
 		return err

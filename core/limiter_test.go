@@ -16,10 +16,12 @@ import (
 
 // everyPolicy is one of each kind; the fallback, too, must not be asked.
 func everyPolicy(second core.Store) map[string]core.FailurePolicy {
-	return map[string]core.FailurePolicy{"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second)}
+	return map[string]core.FailurePolicy{
+		"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second),
+	}
 }
 
-// TestInvalid: what nobody could count is refused whatever the policy, and no
+// TestInvalid: what no store could count is refused whatever the policy, and no
 // store hears of it.
 func TestInvalid(t *testing.T) {
 	store, second := &fake{answer: fails(errDown)}, &fake{answer: fails(errDown)}
@@ -50,17 +52,20 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestContextEnded: a caller who left is refused whatever the policy, with his
+// TestContextEnded: a caller that left is refused whatever the policy, with its
 // own error, and no store hears of it.
 func TestContextEnded(t *testing.T) {
-	store, second := &fake{answer: answers(core.Decision{Allowed: true})}, &fake{answer: answers(core.Decision{Allowed: true})}
+	allows := answers(core.Decision{Allowed: true})
+	store, second := &fake{answer: allows}, &fake{answer: allows}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	late, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
 	defer cancel()
 	for name, policy := range everyPolicy(second) {
 		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
-		for ended, want := range map[context.Context]error{cancelled: context.Canceled, late: context.DeadlineExceeded} {
+		for ended, want := range map[context.Context]error{
+			cancelled: context.Canceled, late: context.DeadlineExceeded,
+		} {
 			for _, d := range []core.Decision{l.Allow(ended, "k"), l.AllowN(ended, "k", 0), l.Peek(ended, "k")} {
 				if d != (core.Decision{Err: want}) {
 					t.Errorf("%s: %+v, want only the error %v", name, d, want)
@@ -74,14 +79,18 @@ func TestContextEnded(t *testing.T) {
 }
 
 // TestContextEndsMeanwhile: the caller leaves while the store is asked. The
-// store's error then says nothing about the store, so no policy decides; an
-// answer that came is an answer.
+// store's error says nothing about the store then, so no policy decides. A
+// decision that the store returned even so is valid.
 func TestContextEndsMeanwhile(t *testing.T) {
 	second := &fake{answer: answers(core.Decision{Allowed: true})}
 	for name, policy := range everyPolicy(second) {
 		own, cancel := context.WithCancel(ctx)
-		store := &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return core.Decision{}, errDown }}
-		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
+		store := &fake{answer: func(context.Context) (core.Decision, error) {
+			cancel()
+			return core.Decision{}, errDown
+		}}
+		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
+		if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
 			t.Errorf("%s: %+v", name, d)
 		}
 		counted := core.Decision{Allowed: true, Remaining: 2}
@@ -95,7 +104,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 		t.Error("the fallback was asked for a caller who had left")
 	}
 
-	// He leaves while the fallback is asked.
+	// The caller leaves while the fallback is asked.
 	own, cancel := context.WithCancel(ctx)
 	second.answer = func(context.Context) (core.Decision, error) { cancel(); return core.Decision{}, errDown }
 	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(second)})
@@ -104,9 +113,9 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDecideAsks: what a store is asked for each of the calls.
+// TestDecideAsks checks what a store is asked for each of the calls.
 func TestDecideAsks(t *testing.T) {
-	// A store's Err is ignored: it has returned its error beside the decision.
+	// The Err of a store's decision is ignored: a store returns its error separately.
 	want := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
 	sloppy := want
 	sloppy.Err = errDown
@@ -131,7 +140,8 @@ func TestDecideAsks(t *testing.T) {
 		if c.got != want {
 			t.Errorf("call %d: %+v, want the store's answer %+v", i, c.got, want)
 		}
-		if got := store.calls[i]; got.key != "k" || got.cost != c.cost || got.charge != c.charge || got.rule.Rule != c.rule || got.rule.Name != "api" {
+		if got := store.calls[i]; got.key != "k" || got.cost != c.cost || got.charge != c.charge ||
+			got.rule.Rule != c.rule || got.rule.Name != "api" {
 			t.Errorf("call %d: asked %+v", i, got)
 		}
 	}
@@ -165,10 +175,12 @@ func TestRuleIsASibling(t *testing.T) {
 	}
 }
 
-// TestReset: both stores forget, and whoever cannot says so.
+// TestReset: both stores forget, and a store that cannot forget returns an error.
 func TestReset(t *testing.T) {
 	first, second := memstore.New(), memstore.New()
-	l := limiter(t, core.Config{Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second)})
+	l := limiter(t, core.Config{
+		Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second),
+	})
 	fallback := limiter(t, core.Config{Store: second, Limits: []core.Limit{core.PerHour(1)}})
 	for _, l := range []*core.Limiter{l, fallback} {
 		l.Allow(ctx, "k")
@@ -190,6 +202,24 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestResetContextEnded: a caller that left resets nothing, whatever the stores.
+func TestResetContextEnded(t *testing.T) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	store, second := memstore.New(), &fake{answer: answers(core.Decision{})}
+	l := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(second)})
+	l.Allow(ctx, "k")
+	if err := l.Reset(ended, "k"); err != context.Canceled {
+		t.Errorf("%v, want the context's own error", err)
+	}
+	if d := l.AllowN(ctx, "k", 0); d.Remaining != 2 || len(second.calls) > 0 {
+		t.Errorf("%d remain and the fallback was called %d times: something was reset", d.Remaining, len(second.calls))
+	}
+	if err := l.Reset(ended, ""); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("an empty key: %v", err)
+	}
+}
+
 func TestResetErrors(t *testing.T) {
 	errSecond := errors.New("second down")
 	ok := answers(core.Decision{})
@@ -205,7 +235,8 @@ func TestResetErrors(t *testing.T) {
 		{"the first fails", ctx, fails(errDown), ok, []error{core.ErrStore, errDown}, []error{core.ErrInvalid}},
 		{"the second fails", ctx, ok, fails(errSecond), []error{core.ErrStore, errSecond}, []error{core.ErrInvalid}},
 		{"both fail", ctx, fails(errDown), fails(errSecond), []error{core.ErrStore, errDown, errSecond}, nil},
-		{"the caller left", ended, fails(errDown), ok, []error{context.Canceled}, []error{core.ErrStore, core.ErrInvalid}},
+		{"the caller left", ended, fails(errDown), ok, []error{context.Canceled},
+			[]error{core.ErrStore, core.ErrInvalid}},
 	} {
 		first, second := &fake{answer: c.first}, &fake{answer: c.second}
 		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second)}).Reset(c.ctx, "k")
@@ -228,7 +259,7 @@ func TestResetErrors(t *testing.T) {
 	}
 }
 
-// TestObserver: it hears of every decision, with all that is known.
+// TestObserver: an observer gets every decision, with all fields of the Event.
 func TestObserver(t *testing.T) {
 	type mark struct{}
 	own := context.WithValue(ctx, mark{}, "mine")
@@ -277,7 +308,9 @@ func TestObserver(t *testing.T) {
 			t.Errorf("event %d: %+v, want %+v", i, events[i], want[i])
 		}
 	}
-	for i, is := range []error{4: core.ErrInvalid, 5: core.ErrInvalid, 6: context.Canceled, 7: core.ErrStore, 8: core.ErrStore} {
+	for i, is := range []error{
+		4: core.ErrInvalid, 5: core.ErrInvalid, 6: context.Canceled, 7: core.ErrStore, 8: core.ErrStore,
+	} {
 		if !errors.Is(events[i].Decision.Err, is) {
 			t.Errorf("event %d: error %v, want %v", i, events[i].Decision.Err, is)
 		}
@@ -296,6 +329,15 @@ func TestMust(t *testing.T) {
 	}()
 	core.Must(nil, errDown)
 	t.Error("Must did not panic")
+}
+
+func TestLogErrorsNil(t *testing.T) {
+	defer func() {
+		if words := fmt.Sprint(recover()); !strings.Contains(words, "core.LogErrors(nil, ...)") {
+			t.Errorf("LogErrors of no logger: %s", words)
+		}
+	}()
+	core.LogErrors(nil, time.Second)
 }
 
 func TestErrors(t *testing.T) {
@@ -346,7 +388,8 @@ func TestDecisionIsComparable(t *testing.T) {
 	for i := range typ.NumField() {
 		fields = append(fields, typ.Field(i).Name)
 	}
-	if got := strings.Join(fields, " "); !typ.Comparable() || got != "Allowed Limit Remaining ResetAfter RetryAfter At Err" {
+	if got := strings.Join(fields, " "); !typ.Comparable() ||
+		got != "Allowed Limit Remaining ResetAfter RetryAfter At Err" {
 		t.Errorf("Decision has the fields %s", got)
 	}
 }

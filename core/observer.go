@@ -37,18 +37,24 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // LogErrors returns an [Observer] that writes decisions with an Err to log, as
 // warnings, and at most one in each interval: an outage is one line now and
 // then, with how many more there were, and no flood. Malformed requests and
-// callers that left are no outage and are not written.
+// callers that left are no outage and are not written; nor is what a [Fallback]
+// refuses once the store answers again, since that has no Err. LogErrors
+// panics if log is nil.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
+	if log == nil {
+		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+	}
 	return &errorLog{log: log, interval: interval}
 }
 
+// errorLog is the Observer of LogErrors.
 type errorLog struct {
 	log      *slog.Logger
 	interval time.Duration
 
-	mu     sync.Mutex
-	last   time.Time
-	silent int // errors since last that were not written
+	mu     sync.Mutex // guards the fields below
+	last   time.Time  // when the last error was logged
+	silent int        // errors since last that were not logged
 }
 
 func (o *errorLog) Observe(ctx context.Context, e Event) {
@@ -65,5 +71,6 @@ func (o *errorLog) Observe(ctx context.Context, e Event) {
 	silent := o.silent
 	o.last, o.silent = now, 0
 	o.mu.Unlock()
-	o.log.WarnContext(ctx, "rate limit not counted", "limiter", e.Name, "rule", e.Rule, "allowed", e.Decision.Allowed, "error", e.Decision.Err, "more", silent)
+	o.log.WarnContext(ctx, "rate limit not counted", "limiter", e.Name, "rule", e.Rule,
+		"allowed", e.Decision.Allowed, "error", e.Decision.Err, "more", silent)
 }

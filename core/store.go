@@ -11,9 +11,12 @@ import (
 //
 // A Store is safe for concurrent use.
 type Store interface {
-	// Bind prepares to count by rule and returns what does it. It is called
-	// while a program starts and must not talk to a server: a program starts
-	// while its store is down.
+	// Bind prepares to count by rule and returns what does it, or an error. It
+	// must not talk to a server: a program starts while its store is down. It is
+	// called while a program starts, and while it serves: for rules that it
+	// makes then, and after an outage for lower Requests (see [Fallback]). So a
+	// rule that differs from an earlier one in Requests alone should leave little
+	// behind in the store once its Counts are dropped.
 	//
 	// Two rules of the same Name, the same Rule and, limit by limit, the same
 	// Name, Algorithm and Window share their counts, in this process and in
@@ -30,6 +33,10 @@ type Rule struct {
 	Name   string // Config.Name; may be empty
 	Rule   string // the name given to Limiter.Rule; empty for the limiter itself
 	Limits []Limit
+
+	// Timeout is Config.Timeout, for a store that can say whether it is enough.
+	// It is no part of the identity.
+	Timeout time.Duration
 }
 
 // Counts decides requests by one rule. It is safe for concurrent use.
@@ -42,30 +49,38 @@ type Counts interface {
 	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus
 	//     cost are at most Requests. Stamps never run backwards: a request is
 	//     counted at the newest of now and what is already counted.
+	//   - If what is already counted is further ahead of now than 75 s, or
+	//     than an eighth of the rule's shortest window, the clock has stepped back
+	//     by that much. All units that still count do so from now on: they leave
+	//     one Window from now. A SlidingCounter has them all in its current
+	//     window. A store whose clock never steps back need not look.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE
 	//     doubles in the order written there.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests
 	//     is refused and its RetryAfter is Never.
-	//   - A refused request leaves no trace.
+	//   - A refused request leaves no trace, but for the units that count from
+	//     now on.
 	//   - With charge false nothing is written; the answer is the one that
 	//     charge true would have got.
 	//
 	// key is not empty, cost is not negative; key may hold any bytes. The
 	// Decision's fields are filled as their comments say, Err excepted, which
-	// says nothing to the caller of a limiter; see [ErrRemembered]. An error
-	// means that nothing can be said about the request.
+	// the limiter ignores; see [ErrRemembered]. An error means that nothing can
+	// be said about the request.
 	//
 	// Take returns soon after ctx ends. A store that answers from memory may
 	// ignore ctx; see [Immediate].
 	Take(ctx context.Context, key string, cost int64, charge bool) (Decision, error)
 
-	// Reset forgets what is counted for key under the limits of the rule.
+	// Reset forgets what is counted for key under the limits of the rule. It
+	// returns soon after ctx ends, and nil only if all is forgotten. A limiter
+	// does not call it with a context that has ended.
 	Reset(ctx context.Context, key string) error
 }
 
 // ErrRemembered is what a store puts into the Err of a decision that it makes by
-// what it knows from earlier answers of its server. The limiter removes it, and
-// does not take the decision for a sign that the server can be asked again.
+// what it knows from earlier answers of its server, for its tests to see. The
+// limiter removes it: such a decision is the store's as any other.
 var ErrRemembered = errors.New("sash: decided by an earlier answer of the store")
 
 // Immediate is implemented by Counts that never wait for anything but a lock.
@@ -77,7 +92,9 @@ type Immediate interface{ Immediate() }
 // limiter then makes none.
 type Bounded interface {
 	// TakeWithin is Take that returns soon after timeout too, which is positive,
-	// with an error that matches [ErrTimeout].
+	// with an error that matches [ErrTimeout]. If the timeout is a second or less,
+	// TakeWithin need not return as soon as ctx is cancelled: the timeout, and a
+	// deadline of ctx, bound the wait all the same.
 	TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (Decision, error)
 }
 

@@ -77,53 +77,30 @@ func BenchmarkThreeLimits(b *testing.B) {
 	}
 }
 
-// BenchmarkFlood is a client never seen before, in a store that is full: of
-// clients who may go, and of clients at their limit.
+// BenchmarkFlood is a client never seen before that asks once, or twice, in a store
+// that is full: of clients that have used little, or of clients at their limits.
 func BenchmarkFlood(b *testing.B) {
 	for _, a := range algorithms {
 		for _, n := range []int64{100, 1} {
-			name := fmt.Sprintf("%v/takes a place", a)
-			if n == 1 {
-				name = fmt.Sprintf("%v/turned away", a)
+			for _, times := range []int{1, 2} {
+				b.Run(fmt.Sprintf("%v/1 of %d/asks %d", a, n, times), func(b *testing.B) {
+					c := newClock()
+					s := memstore.New(memstore.WithClock(c.Now))
+					l := limiter(b, s, core.PerDay(n).Using(a))
+					for i := range 2 * fits(memstore.DefaultMaxBytes) {
+						l.Allow(ctx, key("first ", i))
+						c.Add(time.Microsecond)
+					}
+					newcomers := core.Must(l.Rule("newcomers", core.PerDay(100).Using(a)))
+					b.ReportAllocs()
+					for i := 0; b.Loop(); i++ {
+						for range times {
+							newcomers.Allow(ctx, key("newcomer ", i))
+						}
+					}
+				})
 			}
-			b.Run(name, func(b *testing.B) {
-				c := newClock()
-				s := memstore.New(memstore.WithClock(c.Now))
-				l := limiter(b, s, core.PerDay(n).Using(a))
-				for i := range 2 * fits(memstore.DefaultMaxBytes) {
-					l.Allow(ctx, key("first ", i))
-					c.Add(time.Microsecond)
-				}
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					l.Allow(ctx, key("newcomer ", i))
-				}
-			})
 		}
-	}
-}
-
-// BenchmarkMixedFlood is a client never seen before, who may go again, in a
-// store that has just become full of clients at their limit.
-func BenchmarkMixedFlood(b *testing.B) {
-	for _, a := range algorithms {
-		b.Run(a.String(), func(b *testing.B) {
-			c := newClock()
-			s := memstore.New(memstore.WithClock(c.Now))
-			l := limiter(b, s, core.PerDay(1).Using(a))
-			for i := 0; l.Allow(ctx, key("first ", i)).Allowed; i++ {
-				c.Add(time.Microsecond)
-			}
-			newcomers := core.Must(l.Rule("newcomers", core.PerDay(100).Using(a)))
-			refused := 0
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if !newcomers.Allow(ctx, key("newcomer ", i)).Allowed {
-					refused++
-				}
-			}
-			b.ReportMetric(float64(refused)/float64(b.N), "refused/op")
-		})
 	}
 }
 

@@ -1,15 +1,9 @@
-// Package memstore keeps counts in the memory of this process.
-//
-// It is bounded in bytes, frees what has expired as it goes, and starts no
-// goroutine, so there is nothing to close. Counts are gone when the process
-// ends and are not shared with other processes; see package redisstore for
-// counts that are.
 package memstore
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,10 +18,11 @@ const (
 	// MinMaxBytes is the least that [WithMaxBytes] takes.
 	MinMaxBytes = 64 << 10
 
-	// One shard for so many bytes: few enough keys that looking through all of
-	// them, which a full store does now and then, takes well under a millisecond.
+	// One shard for so many bytes.
 	bytesPerShard = 512 << 10
 	maxShards     = 1024
+
+	maxMaxBytes int64 = maxShards * bytesPerShard << 10 // which an int of 32 bits does not hold
 )
 
 // Store is an in-process [core.Store]. It is safe for concurrent use. A client
@@ -39,13 +34,12 @@ type Store struct {
 	clock func() time.Time
 	err   error // of an option; Bind returns it
 
-	used  atomic.Int64 // bytes held, all shards and their tables together
-	stuck atomic.Int64 // until when no shard can give anything up, in microseconds; 0: not known, or looking
+	used   atomic.Int64 // bytes held, all shards and their tables together
+	common atomic.Int64 // bytes that any shard may borrow
 
-	// What giving up all that may go would leave; see evict.go.
-	rest    atomic.Pointer[rest]
-	looking sync.Mutex  // one at a time finds it out
-	changed atomic.Bool // since then, by a Reset or another limit
+	// What a shard may always have, and what its sketch takes besides; and from
+	// which length on a ring is long.
+	share, sketchBytes, largeRing int64
 
 	base       time.Time // the clock counts from here, monotonically
 	baseMicros int64
@@ -54,16 +48,7 @@ type Store struct {
 	shards []shard
 	shift  int // of a hash, to get the shard's index
 
-	mu     sync.Mutex
-	idents map[ident]uint32
-	bounds bounds
-}
-
-// ident is what makes two limits share a count.
-type ident struct {
-	name, rule, limit string
-	algorithm         core.Algorithm
-	window            time.Duration
+	rules rules
 }
 
 var _ core.Store = (*Store)(nil)
@@ -72,16 +57,24 @@ var _ core.Store = (*Store)(nil)
 type Option func(*Store)
 
 // WithMaxBytes bounds the memory of the store, all tables counted. The default
-// is [DefaultMaxBytes], the least [MinMaxBytes]. When the store is full, a
-// newcomer takes the place of the key with the least to remember: the one that
-// has used the smallest part of its limit. A key at its limit is never given
-// up, so a flood buys no blocked client its quota back; when nothing else can
-// go, a newcomer gets the limiter's OnStoreError policy with
-// [core.ErrStoreFull].
+// is [DefaultMaxBytes], the least [MinMaxBytes]. A quarter of it is for the
+// sketches of evicted clients, and takes memory only when something was evicted.
+//
+// A full store evicts clients that have used little of their limits, and what
+// they have counted goes on counting: no client is ever admitted above a limit. A
+// client that was evicted, and a newcomer that meets others in the sketch, may be
+// refused early, and be told a RetryAfter that is too long by up to a window
+// (more where a store has rules over more than 28 different windows). A log of
+// many entries that finds no memory merges them, so that they count for a little
+// longer.
+//
+// [core.ErrStoreFull] is left for a rule with thousands of limits, for which a
+// shard has too few slots.
 func WithMaxBytes(n int64) Option {
 	return func(s *Store) {
-		if n < MinMaxBytes || n > maxShards*bytesPerShard<<10 {
-			s.err = fmt.Errorf("sash: memstore.WithMaxBytes(%d): give from %d (64 KiB) to %d (512 GiB) bytes", n, MinMaxBytes, maxShards*bytesPerShard<<10)
+		if n < MinMaxBytes || n > maxMaxBytes {
+			s.err = fmt.Errorf("sash: memstore.WithMaxBytes(%d): give from %d (64 KiB) to %d (512 GiB) bytes",
+				n, MinMaxBytes, maxMaxBytes)
 			return
 		}
 		s.max = n
@@ -89,8 +82,9 @@ func WithMaxBytes(n int64) Option {
 }
 
 // WithClock replaces the monotonic clock, for tests. The clock is called with
-// a lock held and must be safe for concurrent use. A step back delays quota; what
-// had expired before it may be forgotten.
+// a lock held and must be safe for concurrent use. A step back delays quota by one
+// window at most, in a full store by up to three and also that of other clients; see
+// [core.Counts]. What had expired before it may be forgotten.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) {
 		if now == nil {
@@ -100,75 +94,93 @@ func WithClock(now func() time.Time) Option {
 	}
 }
 
-// New returns an empty store. An option that is out of its range is an error
-// of [core.New].
+// New returns an empty store. An option that is nil or out of its range is an
+// error of [core.New].
 func New(options ...Option) *Store {
-	s := &Store{max: DefaultMaxBytes, base: time.Now(), idents: map[ident]uint32{}}
+	s := &Store{max: DefaultMaxBytes, base: time.Now()}
+	s.rules.idents, s.rules.numbers = map[hash]uint32{}, map[boundKey]uint32{}
 	s.baseMicros = s.base.UnixMicro()
 	for i := range s.seeds {
 		s.seeds[i] = maphash.MakeSeed()
 	}
-	for _, o := range options {
+	for i, o := range options {
+		if o == nil {
+			s.err = fmt.Errorf("sash: option %d of memstore is nil: leave it out", i+1)
+			continue
+		}
 		o(s)
 	}
-	n, bits := 1, 0
-	for n < maxShards && int64(2*n*bytesPerShard) <= s.max {
+	s.divide()
+	return s
+}
+
+// divide makes the shards and divides the bytes among them.
+func (s *Store) divide() {
+	n, bits := int64(1), 0
+	for n < maxShards && 2*n*bytesPerShard <= s.max {
 		n, bits = 2*n, bits+1
 	}
 	s.shards, s.shift = make([]shard, n), 64-bits
-	rests := make([]shardRest, n)
-	for i := range s.shards {
-		s.shards[i].bounds, s.shards[i].rest = &s.bounds, &rests[i]
+	s.sketchBytes = bucketBytes
+	for 2*s.sketchBytes*n*sketchPart <= s.max {
+		s.sketchBytes *= 2
 	}
-	s.used.Store(int64(n) * shardBytes)
-	return s
+	rest := s.max - n*(shardBytes+s.sketchBytes)
+	s.share = rest / commonPart / n
+	s.largeRing = min(shortRing, s.share/shortRings)
+	s.common.Store(rest - n*s.share)
+	s.used.Store(n * shardBytes)
+	for i := range s.shards {
+		s.shards[i].store = s
+	}
 }
 
 // Bytes is how much memory the store holds at the moment, all tables counted.
 // It never exceeds the bound.
-func (s *Store) Bytes() int64 { return s.used.Load() }
+func (s *Store) Bytes() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.used.Load()
+}
 
 // Bind implements [core.Store].
 func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
+	if s == nil || len(s.shards) == 0 {
+		return nil, errors.New("sash: this *memstore.Store was not made by memstore.New: write memstore.New()")
+	}
 	if s.err != nil {
 		return nil, s.err
 	}
 	c := &counts{store: s, limits: make([]limit, len(rule.Limits))}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	shortest := rule.Limits[0].Window
+	for _, l := range rule.Limits {
+		shortest = min(shortest, l.Window)
+	}
+	allowance := window.Allowance(shortest.Microseconds())
 	for i, l := range rule.Limits {
-		id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
-		n, ok := s.idents[id]
-		if !ok {
-			n = uint32(len(s.idents))
-			s.idents[id] = n
+		identNumber, boundNumber, err := s.number(rule, l)
+		if err != nil {
+			return nil, err
 		}
-		w := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-		c.limits[i] = limit{l, w, n, s.bounds.number(bound{w, l.Algorithm == core.SlidingLog})}
+		c.limits[i] = limit{l, (*s.rules.bounds.Load())[boundNumber], allowance, identNumber, boundNumber}
 	}
 	return c, nil
 }
 
-// lock takes a shard's lock and tells the time there, which never steps back
-// unless the clock of WithClock does.
+// lock takes a shard's lock and returns the time there, which never steps back
+// unless the clock of WithClock does: a caller that read the clock before it
+// waited for the lock must not decide as of a time at which something counted
+// that has been removed since.
 func (s *Store) lock(sh *shard) (now int64) {
 	if s.clock != nil {
 		sh.mu.Lock()
-		return s.clock().UnixMicro()
+		now = s.clock().UnixMicro()
+		sh.now = max(sh.now, now)
+		return now
 	}
 	now = s.baseMicros + time.Since(s.base).Microseconds() // before, to hold the lock for less
 	sh.mu.Lock()
-	return sh.at(s, now)
-}
-
-// at tells the time in a shard, whose lock is held, to who read the clock at now
-// and perhaps elsewhere. From then on it is no earlier there: somebody who has
-// read the clock and waits for the lock must not decide as of a time at which
-// something counted that has been removed since.
-func (sh *shard) at(s *Store, now int64) int64 {
-	if s.clock != nil {
-		return now
-	}
 	sh.now = max(sh.now, now)
 	return sh.now
 }
@@ -181,26 +193,7 @@ func (s *Store) hash(key string) hash {
 	return hash{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
 }
 
-func (s *Store) shard(h hash) *shard { return &s.shards[s.number(h)] }
+func (s *Store) shard(h hash) *shard { return &s.shards[s.shardNumber(h)] }
 
-// number is that of a key's shard.
-func (s *Store) number(h hash) uint64 { return h.low >> s.shift & uint64(len(s.shards)-1) }
-
-// reserve takes n bytes of what is free; a negative n gives them back.
-func (s *Store) reserve(n int64) bool {
-	if n <= 0 {
-		if n < 0 {
-			s.used.Add(n)
-		}
-		return true
-	}
-	for {
-		used := s.used.Load()
-		if used+n > s.max {
-			return false
-		}
-		if s.used.CompareAndSwap(used, used+n) {
-			return true
-		}
-	}
-}
+// shardNumber is that of a key's shard.
+func (s *Store) shardNumber(h hash) uint64 { return h.low >> s.shift & uint64(len(s.shards)-1) }

@@ -9,45 +9,48 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
 )
 
 // batches decides together, on a single server, what is decided by one script:
 // one call for many requests costs the client, the network and the server
 // little more than one for one.
 type batches struct {
-	queue
+	*queue
 	client  *client
 	breaker *breaker
 	script  script
 }
 
 func newBatches(c *client, s script) *batches {
-	b := &batches{client: c, breaker: c.breakers.get(""), script: s}
-	b.init(b.together)
+	b := &batches{client: c, breaker: c.first.breaker, script: s}
+	b.queue = newQueue(b.together, c.exact)
 	return b
 }
 
-// together decides a batch; see queue.run.
+// together decides a batch; see [gather.Config].
 func (b *batches) together(batch []*call) bool {
-	done, err := b.breaker.Allow()
+	tell, err := b.breaker.Allow()
 	if err != nil {
 		b.answer(batch, "", errOpen)
 		return true
 	}
-	key, args := b.command(batch)
-	ctx := newPatience(batch, func() { done(errLate) })
-	reply, err := b.client.evalNow(ctx, b.client.process, key, args, b.script.source)
-	if !ctx.stop() {
+	args := b.command(batch)
+	ctx := b.Patience(batch, b.client.late(tell))
+	reply, err := b.client.evalNow(ctx, args, b.script.source)
+	if !ctx.Stop() {
 		return false
 	}
-	err = ctx.judge(err)
-	done(err)
+	err = lateOr(ctx, err)
+	if !ctx.Judged() {
+		tell(err)
+	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
 			b.client.separate()
 		}
 		for _, c := range batch {
-			go c.alone()
+			go alone(c)
 		}
 		return true
 	}
@@ -55,45 +58,47 @@ func (b *batches) together(batch []*call) bool {
 	return true
 }
 
-// notTogether says whether nothing has run because of the company: keys of several
-// slots, where there is a cluster or a proxy to one behind a client for a single
-// server, or one key among them that is forbidden.
+// notTogether reports whether nothing has run because the requests came together:
+// their keys are of several slots, where a cluster or a proxy to one is behind a
+// client for a single server, or one of the keys is forbidden.
 func notTogether(err error) bool {
 	// Of a command within the script it may come when others have been counted.
 	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
 	return forbidden || redis.HasErrorPrefix(err, "CROSSSLOT")
 }
 
-// command is the script's call for a batch, and one of its keys. Nothing of it
-// is used again: if patience ends, it may be read for a while.
-func (b *batches) command(batch []*call) (key string, args []any) {
-	first := batch[0].counts
-	args = make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+2))
-	var few [64 * maxBatch]byte
-	var ends [maxBatch]int
+// command returns the script's call for a batch. Its memory is not used again: a
+// call that goes on after its deadline may still read it.
+func (b *batches) command(batch []*call) []any {
+	first := batch[0].Request.counts
+	args := make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+2))
+	var few [64 * gather.MaxBatch]byte
+	var ends [gather.MaxBatch]int
 	text, end := few[:0], ends[:0]
 	for _, c := range batch {
-		text, end = c.counts.appendKeys(text, end, c.key)
+		text, end = c.Request.counts.appendKeys(text, end, c.Request.key)
 	}
 	args = cut(args, string(text), end)
 	args[0], args[1], args[2] = "evalsha", b.script.arg, first.numkeys
 	if len(batch) > 1 {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
-	alike := !slices.ContainsFunc(batch, func(c *call) bool { return c.counts != first || c.cost != 1 || !c.charge })
+	alike := !slices.ContainsFunc(batch, func(c *call) bool {
+		return c.Request.counts != first || c.Request.cost != 1 || !c.Request.charge
+	})
 	args = append(args, first.args...)
 	if alike { // mostly
-		return args[3].(string), args
+		return args
 	}
 	counts := first
 	for _, c := range batch {
-		if c.counts != counts {
-			counts = c.counts
+		if c.Request.counts != counts {
+			counts = c.Request.counts
 			args = append(append(args, "+"), counts.args...)
 		}
-		args = append(args, costArg(c.cost, c.charge))
+		args = append(args, costArg(c.Request.cost, c.Request.charge))
 	}
-	return args[3].(string), args
+	return args
 }
 
 // answer gives each caller its part of the reply.
@@ -104,15 +109,16 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 	}
 	for _, c := range batch {
 		if err != nil {
-			c.answer(core.Decision{}, err)
+			c.Answer(core.Decision{}, err)
 			continue
 		}
 		var d core.Decision
 		var own error
-		d, reply, own = c.counts.read(reply, now, c.cost, c.charge)
+		r := &c.Request
+		d, reply, own = r.counts.read(reply, now, r.cost, r.charge)
 		if errors.Is(own, errReply) {
 			err = own // where the next part begins is not known
 		}
-		c.answer(d, own)
+		c.Answer(d, own)
 	}
 }

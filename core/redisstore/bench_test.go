@@ -71,6 +71,18 @@ func BenchmarkAllow(b *testing.B) {
 }
 
 // BenchmarkBytes reports what a client takes in Redis, key and all.
+// BenchmarkBind is what a rule costs that is made while serving.
+func BenchmarkBind(b *testing.B) {
+	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
+	b.ReportAllocs()
+	for n := int64(1); b.Loop(); n++ {
+		limits := []core.Limit{core.PerMinute(n), core.PerHour(n)}
+		if _, err := store.Bind(core.Rule{Name: "api", Limits: limits}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkBytes(b *testing.B) {
 	for _, bench := range []struct {
 		name     string

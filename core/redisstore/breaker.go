@@ -1,53 +1,53 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
-
-	"github.com/sashlimit/sash/core"
 )
 
 const (
-	// So many failures in a row open a server's breaker: then decisions stop
-	// waiting for it.
+	// breakerFailures failures in a row open a server's breaker: then decisions
+	// stop waiting for the server.
 	breakerFailures = 5
 
-	// So long it stays open before the next decision is tried. With go-redis's
-	// pool, which dials a server that was gone once a second, a server that
-	// answers again is found within about a second.
+	// breakerPause is how long a breaker stays open before the next decision is
+	// tried. go-redis's pool dials a server that was gone once a second, so a
+	// server that answers again is found within about a second.
 	breakerPause = 100 * time.Millisecond
+
+	// breakerTrial is how long a decision may take that is tried, if its caller
+	// has no deadline.
+	breakerTrial = time.Second
 )
 
 // errOpen is the error of a decision that did not wait for a server that has
 // been failing.
 var errOpen = errors.New("sash: Redis has been failing; not waiting for it")
 
-// breakers holds a breaker for each server, by its address.
-type breakers struct {
-	mu sync.RWMutex
-	of map[string]*breaker
-}
+// errTrial is the errOpen of a decision that was sent, to try whether the server is back:
+// it may be counted.
+var errTrial = fmt.Errorf("%w", errOpen)
 
+// breaker is the breaker of one server.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
-	notClosed atomic.Bool // kept beside, for those who ask for every decision
+	notClosed atomic.Bool // the state once more, because every decision reads it
 }
 
-// newBreaker returns a closed one. One that opens stays open for a moment.
-func newBreaker(addr string, opens func(gobreaker.Counts) bool) *breaker {
+// newBreaker returns a closed breaker of the server at addr.
+func newBreaker(addr string) *breaker {
 	b := new(breaker)
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name:          addr,
 		MaxRequests:   1,
 		Timeout:       breakerPause,
-		ReadyToTrip:   opens,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.notClosed.Store(to != gobreaker.StateClosed) },
 		IsSuccessful:  func(err error) bool { return !isFailure(err) },
 		IsExcluded:    isCallers,
@@ -55,41 +55,25 @@ func newBreaker(addr string, opens func(gobreaker.Counts) bool) *breaker {
 	return b
 }
 
-func (b *breakers) get(addr string) *breaker {
-	b.mu.RLock()
-	one := b.of[addr]
-	b.mu.RUnlock()
-	if one != nil {
-		return one
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if one = b.of[addr]; one == nil {
-		if b.of == nil {
-			b.of = map[string]*breaker{}
-		}
-		one = newBreaker(addr, func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures })
-		b.of[addr] = one
-	}
-	return one
-}
-
-// errCaller marks an error as the doing of the caller, whose own context had
-// ended: it says nothing about the server.
+// errCaller marks an error as the caller's doing: the caller's own context had
+// ended, which says nothing about the server.
 type errCaller struct{ error }
 
 func (e errCaller) Unwrap() error { return e.error }
 
+// isCallers reports whether err says nothing about the server, because the
+// caller left or closed the client.
 func isCallers(err error) bool {
 	_, ok := err.(errCaller)
 	return ok || errors.Is(err, redis.ErrClosed)
 }
 
-// failing begins the replies of a server that cannot decide for now. Other
-// errors are answers: the server is there, and waiting for it costs nothing.
+// failing are the beginnings of the replies of a server that cannot decide for
+// now. Other errors are answers: the server is there, and waiting for the server
+// costs nothing.
 var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
 
-// isFailure says whether err speaks against the server.
+// isFailure reports whether err speaks against the server.
 func isFailure(err error) bool {
 	if err == nil {
 		return false
@@ -105,37 +89,8 @@ func isFailure(err error) bool {
 	return false
 }
 
-// isReply says whether err is what a server answered.
+// isReply reports whether err is what a server answered.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && !strings.HasPrefix(reply.Error(), "redis: ")
-}
-
-// guarded runs call unless the breaker is open. Where the breaker tries whether
-// the server is back, it tries with a real decision, one at a time, which the
-// caller does not wait for: the policy answers at once, as it does for the
-// others, and the outcome is for those who come later.
-func guarded(ctx context.Context, b *breaker, call func(context.Context) (string, error)) (string, error) {
-	done, err := b.Allow()
-	if err != nil {
-		return "", errOpen
-	}
-	if b.State() != gobreaker.StateHalfOpen {
-		reply, err := call(ctx)
-		done(err)
-		return reply, err
-	}
-	// As long as it may take, whoever asks: of callers in a hurry each would open
-	// the breaker again.
-	timeout := time.Second
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(deadline), core.DefaultTimeout)
-	}
-	go func() {
-		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout, core.ErrTimeout)
-		defer cancel()
-		_, err := call(ctx)
-		done(err)
-	}()
-	return "", errOpen
 }

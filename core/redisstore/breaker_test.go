@@ -222,7 +222,4 @@ func TestClose(t *testing.T) {
 	if err := l.Reset(ctx, "k"); !errors.Is(err, core.ErrStore) {
 		t.Errorf("Reset after Close: %v", err)
 	}
-	if err := store.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
-		t.Errorf("closing again: %v", err)
-	}
 }

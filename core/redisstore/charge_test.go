@@ -25,7 +25,7 @@ func TestAtMostOneCharge(t *testing.T) {
 		p := startProxy(t, server.Addr())
 		rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
 		t.Cleanup(func() { rdb.Close() })
-		atMostOneCharge(t, rdb, server, p)
+		atMostOneCharge(t, rdb, p)
 	})
 	t.Run("FailoverClient", func(t *testing.T) {
 		t.Parallel()
@@ -36,7 +36,7 @@ func TestAtMostOneCharge(t *testing.T) {
 			MasterName: sentinel.MasterName, SentinelAddrs: sentinel.SentinelAddrs(), Dialer: dial(p),
 		})
 		t.Cleanup(func() { rdb.Close() })
-		atMostOneCharge(t, rdb, sentinel.Master(), p)
+		atMostOneCharge(t, rdb, p)
 	})
 	t.Run("ClusterClient", func(t *testing.T) {
 		t.Parallel()
@@ -48,17 +48,26 @@ func TestAtMostOneCharge(t *testing.T) {
 		}
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial(proxies...)})
 		t.Cleanup(func() { rdb.Close() })
-		atMostOneCharge(t, rdb, cluster.Servers[0], proxies...)
+		atMostOneCharge(t, rdb, proxies...)
+	})
+	t.Run("Ring", func(t *testing.T) {
+		t.Parallel()
+		noLeaks(t)
+		var proxies []*proxy
+		addrs := map[string]string{}
+		for _, name := range []string{"a", "b"} {
+			server := redistest.Start(t)
+			proxies = append(proxies, startProxy(t, server.Addr()))
+			addrs[name] = server.Addr()
+		}
+		rdb := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour, Dialer: dial(proxies...)})
+		t.Cleanup(func() { rdb.Close() })
+		atMostOneCharge(t, rdb, proxies...)
 	})
 }
 
-func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, server *redistest.Server, proxies ...*proxy) {
+func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy) {
 	store := redisstore.New(rdb)
-	var addrs []string
-	for _, p := range proxies {
-		addrs = append(addrs, p.target)
-	}
-	redisstore.HoldBreakersClosed(store, addrs...)
 	count := func() (delivered, lost int) {
 		for _, p := range proxies {
 			delivered += int(p.keys.Load()) // a script may decide several requests
@@ -76,6 +85,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, server *redistest.
 		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 		redistest.WaitFor(t, "a second decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 	}
+	redisstore.HoldBreakersClosed(store)
 	before, _ := count()
 
 	decisions := 0

@@ -1,9 +1,15 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,6 +138,94 @@ func TestCheckUnreachable(t *testing.T) {
 	}
 }
 
+// TestCheckUnreadable: at a reply of an impossible length go-redis panics, in a goroutine
+// that is not the caller's. Check has an error instead.
+func TestCheckUnreadable(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	addr := unreadableServer(t)
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+	}
+	for name, rdb := range map[string]redis.UniversalClient{
+		"Client":        redis.NewClient(&redis.Options{Addr: addr}),
+		"ClusterClient": redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots}),
+		"map of slots":  redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
+		"Ring": redis.NewRing(&redis.RingOptions{
+			Addrs:       map[string]string{"a": addr},
+			HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
+		}),
+	} {
+		err := redisstore.New(rdb).Check(ctx)
+		if err == nil || !strings.Contains(err.Error(), "cannot read the reply") {
+			t.Errorf("%s: %v", name, err)
+		}
+		rdb.Close()
+	}
+}
+
+// unreadableServer returns the address of a server that answers with impossible lengths.
+func unreadableServer(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	answer := func(conn net.Conn) {
+		defer conn.Close()
+		requests := bufio.NewReader(conn)
+		for {
+			_, name, _, err := readCommand(requests)
+			if err != nil {
+				return
+			}
+			reply := "-ERR unknown command\r\n" // to what go-redis sends when it connects
+			switch name {
+			case "info", "evalsha":
+				reply = "$9223372036854775807\r\n"
+			case "cluster":
+				reply = "*9223372036854775807\r\n"
+			}
+			if _, err := io.WriteString(conn, reply); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go answer(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// TestCheckRingDown: a ring that has lost all shards is no success.
+func TestCheckRingDown(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": server.Addr()}, HeartbeatFrequency: 10 * time.Millisecond,
+	})
+	t.Cleanup(func() { ring.Close() })
+	store := redisstore.New(ring)
+	redistest.WaitFor(t, "all to be well", func() error { return store.Check(ctx) })
+	server.Kill()
+	redistest.WaitFor(t, "the shard to be taken out", func() error {
+		if n := ring.Len(); n > 0 {
+			return fmt.Errorf("%d shards", n)
+		}
+		return nil
+	})
+	if err := store.Check(ctx); err == nil || !strings.Contains(err.Error(), "every shard") {
+		t.Errorf("without shards: %v", err)
+	}
+}
+
 // TestCheckCluster: every master is looked at.
 func TestCheckCluster(t *testing.T) {
 	t.Parallel()
@@ -185,5 +279,177 @@ func TestCheckVersion(t *testing.T) {
 	defer rdb.Close()
 	if err := redisstore.New(rdb).Check(ctx); err != nil {
 		t.Errorf("miniredis: %v", err)
+	}
+}
+
+// documentedACL returns the ACL SETUSER command of docs/operations.md as it
+// stands there, without the name of the program that sends it.
+func documentedACL(t *testing.T) []any {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if words, ok := strings.CutPrefix(line, "redis-cli ACL SETUSER "); ok {
+			args := []any{"ACL", "SETUSER"}
+			for _, word := range strings.Fields(words) {
+				bare := strings.Trim(word, "'")
+				if strings.ContainsAny(bare, "|>~*") && bare == word {
+					t.Errorf("a shell reads %s in another way", word)
+				}
+				args = append(args, bare)
+			}
+			return args
+		}
+	}
+	t.Fatal("the page shows no ACL SETUSER")
+	return nil
+}
+
+// TestDocumentedACL: a user that may do what the documentation says can count,
+// on clients of all kinds with whatever go-redis sends when it connects.
+func TestDocumentedACL(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	acl := documentedACL(t)
+	var allowed []string
+	for _, word := range acl {
+		if strings.HasPrefix(word.(string), "+") {
+			allowed = append(allowed, word.(string))
+		}
+	}
+	if got := strings.Join(allowed, " "); got != redisstore.Commands {
+		t.Errorf("the page allows\n%s\nand Check advises\n%s", got, redisstore.Commands)
+	}
+	single, shard, cluster := redistest.Start(t), redistest.Start(t), redistest.StartCluster(t, 2, 1)
+	for _, s := range append([]*redistest.Server{single, shard}, cluster.Servers...) {
+		if err := admin(t, s.Addr()).Do(ctx, acl...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const user, password, name = "api", "password", "a-name"
+	var beats atomic.Int64
+	for kind, rdb := range map[string]redis.UniversalClient{
+		"Client":                redis.NewClient(&redis.Options{Addr: single.Addr(), Username: user, Password: password}),
+		"Client, DB and name":   redis.NewClient(&redis.Options{Addr: single.Addr(), Username: user, Password: password, DB: 3, ClientName: name}),
+		"ClusterClient":         redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password, ClientName: name}),
+		"ClusterClient, nearby": redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password, RouteByLatency: true}),
+		"Ring": redis.NewRing(&redis.RingOptions{
+			Addrs: map[string]string{"a": single.Addr(), "b": shard.Addr()}, Username: user, Password: password, DB: 3, ClientName: name,
+			HeartbeatFrequency: time.Millisecond,
+			HeartbeatFn: func(ctx context.Context, shard *redis.Client) bool {
+				defer beats.Add(1)
+				return shard.Ping(ctx).Err() == nil
+			},
+		}),
+	} {
+		t.Cleanup(func() { rdb.Close() })
+		if ring, ok := rdb.(*redis.Ring); ok {
+			redistest.WaitFor(t, "go-redis to look at the shards", func() error {
+				if beats.Load() < 20 {
+					return errors.New("too few times")
+				}
+				return nil
+			})
+			if ring.Len() != 2 {
+				t.Errorf("%d shards are up", ring.Len())
+			}
+		}
+		store := redisstore.New(rdb)
+		if err := store.Check(ctx); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(100)}, OnStoreError: core.FailClosed, Timeout: patient})
+		for i := range 10 {
+			client := fmt.Sprint("client ", i)
+			if d := l.Allow(ctx, client); d.Err != nil || !d.Allowed {
+				t.Errorf("%s: %+v", kind, d)
+			}
+			if err := l.Reset(ctx, client); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if kind == "ClusterClient" { // is led to a slot that is on its way
+			key := redisstore.Keys(store, l, "client 0")[0]
+			from, to := cluster.Servers[0], cluster.Servers[1]
+			if cluster.MasterOf(key) != from {
+				from, to = to, from
+			}
+			migration := cluster.BeginMigration(t, redistest.Slot(key), from, to)
+			if d := l.Allow(ctx, "client 0"); d.Err != nil || !d.Allowed {
+				t.Errorf("%s, while a slot moves: %+v", kind, d)
+			}
+			migration.Finish(t)
+		}
+	}
+}
+
+// TestCheckTimeouts: a timeout of less than three round trips is told, with the
+// least that is enough.
+func TestCheckTimeouts(t *testing.T) {
+	for _, c := range []struct {
+		roundTrip, shortest time.Duration
+		says                []string // nothing: all is well
+	}{
+		{roundTrip: time.Millisecond},
+		{roundTrip: core.DefaultTimeout / 3},
+		{roundTrip: 40 * time.Millisecond, shortest: 120 * time.Millisecond},
+		{roundTrip: 40 * time.Millisecond, shortest: time.Second},
+		{roundTrip: 40 * time.Millisecond, says: []string{"here:1", "a round trip takes 40ms", "at least 120ms", "3 round trips", "the default is 100ms"}},
+		{roundTrip: 40 * time.Millisecond, shortest: 50 * time.Millisecond, says: []string{"at least 120ms", "one is 50ms"}},
+		{roundTrip: 33_400 * time.Microsecond, says: []string{"a round trip takes 33.4ms", "at least 101ms"}},
+	} {
+		err := redisstore.CheckTimeouts("here:1", c.roundTrip, c.shortest)
+		if (err != nil) != (len(c.says) > 0) {
+			t.Errorf("a round trip of %v, a timeout of %v: %v", c.roundTrip, c.shortest, err)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%v\n does not say %q", err, says)
+			}
+		}
+	}
+}
+
+// far is a connection to a server that is far away.
+type far struct{ net.Conn }
+
+const distance = 50 * time.Millisecond
+
+func (f far) Write(b []byte) (int, error) {
+	time.Sleep(distance)
+	return f.Conn.Write(b)
+}
+
+// TestCheckFar: Check measures the round trip, and knows the timeouts of the
+// limiters that have been made.
+func TestCheckFar(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	rdb := redis.NewClient(&redis.Options{
+		Addr: redistest.Start(t).Addr(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return far{conn}, err
+		},
+	})
+	t.Cleanup(func() { rdb.Close() })
+	store := redisstore.New(rdb)
+	if err := store.Check(ctx); err == nil || !strings.Contains(err.Error(), "the default is 100ms") {
+		t.Errorf("without limiters: %v", err)
+	}
+	limits := []core.Limit{core.PerHour(1)}
+	l := limiter(t, core.Config{Store: store, Limits: limits, Timeout: time.Hour})
+	if err := store.Check(ctx); err != nil {
+		t.Errorf("with a long timeout: %v", err)
+	}
+	limiter(t, core.Config{Name: "hasty", Store: store, Limits: limits, Timeout: 2 * distance})
+	if _, err := l.Rule("later", limits...); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Check(ctx); err == nil || !strings.Contains(err.Error(), "one is 100ms") {
+		t.Errorf("with a short timeout: %v", err)
 	}
 }

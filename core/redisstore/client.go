@@ -4,79 +4,158 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
 )
 
-// client sends commands through the user's client so that the caller waits no
-// longer than its context, a script is sent at most once, and nobody waits for
-// a server that has been failing. A stock client would do none of it: it does
-// not heed deadlines, and it retries three times.
+// client sends commands through the user's client. A caller waits no longer
+// than its deadline, a script is sent at most once, and no caller waits for a
+// server that has been failing. A stock client does none of this: it ignores
+// deadlines, and it retries three times.
 type client struct {
-	rdb      redis.UniversalClient
-	breakers breakers
-
-	// Of a cluster: whether its map of slots has been loaded. Before, asking
-	// for a key's master may wait for the network.
-	cluster   *redis.ClusterClient
-	mapped    atomic.Bool
-	pipelines pipelines
-
-	// Of a single server: the same client with read and write timeouts of 2^i
-	// milliseconds, made when first needed. They share one pool.
-	single *redis.Client
-	timed  [32]atomic.Pointer[redis.Client]
-	apart  atomic.Pointer[pipeline] // nil unless separate has been called
-
+	rdb   redis.UniversalClient
 	calls chan struct{} // a token for each call under way
+
+	first *server // the only one, or stands for every server that is not known
+	nodes nodes
+
+	// Of a single server: the client, and one on the same pool with connections that
+	// heed deadlines.
+	single, heeding *redis.Client
+	exact           bool                   // a call to heeding returns when its context ends
+	apart           atomic.Pointer[server] // nil unless separate has been called
+
+	// Of a cluster: whether its map of slots has been loaded. Before, asking for
+	// the master of a key may wait for the network.
+	cluster *redis.ClusterClient
+	mapped  atomic.Bool
+
+	ring *redis.Ring
 }
 
-// maxCalls bounds the goroutines that wait for Redis on behalf of callers that
-// may have gone. A call beyond it waits its turn, within its own deadline.
-const maxCalls = 1024
+const (
+	// maxCalls bounds the calls to Redis that are under way. A call of a caller
+	// that has left counts until it ends. A call beyond the bound waits for its
+	// turn.
+	maxCalls = 1024
+
+	// longestWait bounds what a connection waits for a reply when a call has a
+	// deadline that is later.
+	longestWait = time.Hour
+)
 
 func (c *client) init(rdb redis.UniversalClient) {
 	c.rdb = rdb
-	c.cluster, _ = rdb.(*redis.ClusterClient)
-	c.single, _ = rdb.(*redis.Client)
 	c.calls = make(chan struct{}, maxCalls)
+	c.cluster, _ = rdb.(*redis.ClusterClient)
+	c.ring, _ = rdb.(*redis.Ring)
+	if c.single, _ = rdb.(*redis.Client); c.single != nil {
+		// WithTimeout reads options that go-redis changes when it connects, so
+		// the clone must not wait for the first decision. The clone's options
+		// are its own, and nothing else has seen the clone yet.
+		c.heeding = c.single.WithTimeout(longestWait)
+		o := c.heeding.Options()
+		o.ContextTimeoutEnabled = true
+		c.exact = isExact(o)
+	}
+	c.first = &server{breaker: newBreaker("")}
 }
 
-// once is a command that go-redis does not repeat: a script whose reply was
-// lost may have run.
+// isExact reports whether nothing of the program runs while a caller waits for a
+// connection: it might not heed the context. go-redis dials on a goroutine of its
+// own.
+func isExact(o *redis.Options) bool {
+	return o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
+		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
+}
+
+// once is a command that go-redis does not repeat: a script may have run although
+// its reply was lost.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// onceString is once for a script whose reply is known to be a string.
+// onceString is once for a script that is known to reply with a string.
 type onceString struct{ *redis.StringCmd }
 
 func (onceString) NoRetry() bool { return true }
 
-// eval runs a script through the breaker of the server that holds key, which is
-// one of its keys.
-func (c *client) eval(ctx context.Context, key string, args []any, source string) (string, error) {
-	return guarded(ctx, c.breaker(ctx, key), func(ctx context.Context) (string, error) {
-		return c.evalNow(ctx, c.send, key, args, source)
+type result struct {
+	reply string
+	err   error
+}
+
+// eval runs the script of args for one request, and waits for the reply until
+// ctx ends; see guarded.
+func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
+	return c.guarded(ctx, deadline, c.server(ctx, firstKey(args)).breaker, func(ctx context.Context) (string, error) {
+		return c.evalNow(ctx, args, source)
 	})
 }
 
-// evalNow has a script sent by its hash, and by its source if the server does
-// not know it: then it has not run, so that is no repetition.
-func (c *client) evalNow(ctx context.Context, send func(context.Context, string, []any) (any, error), key string, args []any, source string) (string, error) {
-	reply, err := send(ctx, key, args)
+// guarded makes a call for one request, unless the breaker is open, and waits
+// for the reply until ctx ends. deadline is the limiter's, or zero.
+//
+// The call has a time of its own and goes on when the caller leaves: else
+// callers in a hurry would never open the breaker, or never close it. If the
+// breaker tries whether the server is back, the caller does not wait: the
+// policy answers at once, and the outcome is for later requests.
+func (c *client) guarded(
+	ctx context.Context, deadline time.Time, b *breaker, call func(context.Context) (string, error),
+) (string, error) {
+	tell, err := b.Allow()
+	if err != nil {
+		return "", errOpen
+	}
+	trial := b.State() == gobreaker.StateHalfOpen
+	if deadline.IsZero() {
+		deadline, _ = ctx.Deadline()
+	}
+	if trial && deadline.IsZero() {
+		deadline = time.Now().Add(breakerTrial)
+	}
+	if !deadline.IsZero() {
+		deadline = later(deadline, time.Now().Add(core.DefaultTimeout))
+	}
+	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.late(tell))
+	answered := make(chan result, 1)
+	go func() {
+		reply, err := call(own)
+		own.Stop()
+		if err = lateOr(own, err); !own.Judged() {
+			tell(err)
+		}
+		answered <- result{reply, err}
+	}()
+	if trial {
+		return "", errTrial
+	}
+	select {
+	case r := <-answered:
+		return r.reply, r.err
+	case <-ctx.Done():
+		return "", ended(ctx)
+	}
+}
+
+// evalNow sends a script by its hash, and by its source if the server does not
+// know the hash: then nothing has run, so the script is not repeated.
+func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
+	key := firstKey(args)
+	reply, err := c.process(ctx, key, args)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		args = append([]any{"eval", source}, args[2:]...)
-		reply, err = send(ctx, key, args)
+		reply, err = c.process(ctx, key, args)
 	}
 	// While a slot moves, some keys are here and some there; nothing has run.
 	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
-		reply, err = send(ctx, key, args)
+		reply, err = c.process(ctx, key, args)
 	}
 	if err != nil {
 		return "", err
@@ -88,47 +167,38 @@ func (c *client) evalNow(ctx context.Context, send func(context.Context, string,
 	return text, nil
 }
 
-// del deletes keys of one slot. It is tried whatever the breaker says: it is
-// rare, and an operator's.
-func (c *client) del(ctx context.Context, key string, args []any) error {
-	_, err := c.send(ctx, key, args)
-	return err
-}
-
-// breaker is that of the server that holds key, as far as is known.
-func (c *client) breaker(ctx context.Context, key string) *breaker {
-	if c.cluster == nil || !c.mapped.Load() {
-		return c.breakers.get("")
-	}
-	master, err := c.cluster.MasterForKey(ctx, key)
-	if err != nil {
-		return c.breakers.get("")
-	}
-	return c.breakers.get(master.Options().Addr)
-}
-
-type result struct {
-	reply any
-	err   error
-}
+// firstKey returns the first key of a script's call. All keys of a call are on
+// one server.
+func firstKey(args []any) string { return args[3].(string) }
 
 // process sends a command, as one of at most maxCalls at a time, and waits for
 // its reply: until ctx ends, where go-redis heeds that, and else for as long as
 // the client's own timeouts.
-func (c *client) process(ctx context.Context, key string, args []any) (any, error) {
+func (c *client) process(ctx context.Context, key string, args []any) (reply any, err error) {
 	if !c.enter(ctx) {
 		return nil, ended(ctx)
 	}
 	defer c.leave()
+	defer func() {
+		if p := recover(); p != nil {
+			err = unreadable(p)
+		}
+	}()
 	cmd := once{redis.NewCmd(ctx, args...)}
-	err := c.within(ctx).Process(ctx, cmd)
-	if c.cluster != nil {
-		c.learn(ctx, key, err)
-	}
+	err = c.within(ctx).Process(ctx, cmd)
+	c.learn(ctx, key, err)
 	return cmd.Val(), err
 }
 
-// enter waits until there are less than maxCalls, or ctx ends.
+// unreadable is the error of a call at which go-redis panicked, as it does at a reply
+// that announces an impossible length. Decisions run in goroutines where net/http does
+// not recover, so that the panic would end the process.
+func unreadable(panicked any) error {
+	return fmt.Errorf("sash: the Redis client cannot read the reply: %v", panicked)
+}
+
+// enter waits for one of the maxCalls tokens, and reports whether there was one
+// before ctx ended.
 func (c *client) enter(ctx context.Context) bool {
 	select {
 	case c.calls <- struct{}{}:
@@ -140,30 +210,26 @@ func (c *client) enter(ctx context.Context) bool {
 
 func (c *client) leave() { <-c.calls }
 
-// send is process for a caller who waits no longer than ctx lasts: who leaves
-// early leaves a goroutine behind.
-func (c *client) send(ctx context.Context, key string, args []any) (any, error) {
-	done := make(chan result, 1)
+// del deletes keys of one slot, and waits until ctx ends. The breaker is not
+// asked: a deletion is rare, and an operator's.
+func (c *client) del(ctx context.Context, key string, args []any) error {
+	answered := make(chan error, 1)
 	go func() {
-		reply, err := c.process(ctx, key, args)
-		done <- result{reply, err}
+		_, err := c.process(ctx, key, args)
+		answered <- err
 	}()
 	select {
-	case r := <-done:
-		if r.err != nil && ctx.Err() != nil {
-			return nil, ended(ctx)
+	case err := <-answered:
+		if err != nil && ctx.Err() != nil {
+			return ended(ctx)
 		}
-		return r.reply, r.err
+		return err
 	case <-ctx.Done():
-		err := ended(ctx)
-		if c.cluster != nil && !isCallers(err) {
-			c.cluster.ReloadState(context.WithoutCancel(ctx)) // see learn; the call itself may go on for seconds
-		}
-		return nil, err
+		return ended(ctx)
 	}
 }
 
-// rest waits, and says whether ctx lasts for longer than that.
+// rest pauses, and reports whether ctx lasts for longer than that.
 func rest(ctx context.Context, pause time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 2*pause {
 		return false
@@ -176,8 +242,8 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// ended is the error of a call whose context ended: on account of the server
-// if it was the limiter's timeout, else on account of the caller.
+// ended returns the error of a call after the end of its context: the server's, if
+// the limiter's timeout ended the context, and else the caller's.
 func ended(ctx context.Context) error {
 	err := fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx))
 	if errors.Is(err, core.ErrTimeout) {
@@ -186,41 +252,17 @@ func ended(ctx context.Context) error {
 	return errCaller{err}
 }
 
-// learn keeps the cluster's map of slots fresh after a call that ended with err.
-func (c *client) learn(ctx context.Context, key string, err error) {
-	if err != nil && !isReply(err) {
-		// The master may have been replaced, which go-redis learns by itself
-		// only from nodes that answer.
-		c.cluster.ReloadState(context.WithoutCancel(ctx))
-	}
-	if !c.mapped.Load() {
-		if _, err := c.cluster.MasterForKey(ctx, key); err == nil {
-			c.mapped.Store(true)
-		}
-	}
-}
-
 // processor is what all clients have in common.
 type processor interface {
 	Process(context.Context, redis.Cmder) error
 	Pipeline() redis.Pipeliner
 }
 
-// within is the client to use until ctx ends: its connection waits at least
-// that long for a reply, and at most twice.
+// within returns the client to use until ctx ends. Where it can, its connection
+// waits exactly that long.
 func (c *client) within(ctx context.Context) processor {
-	deadline, ok := ctx.Deadline()
-	if c.single == nil || !ok {
-		return c.rdb
+	if _, ok := ctx.Deadline(); ok && c.heeding != nil {
+		return c.heeding
 	}
-	i := bits.Len64(uint64(max(1, time.Until(deadline).Milliseconds())))
-	if i >= len(c.timed) {
-		return c.rdb
-	}
-	if timed := c.timed[i].Load(); timed != nil {
-		return timed
-	}
-	timed := c.single.WithTimeout(time.Millisecond << i)
-	c.timed[i].CompareAndSwap(nil, timed)
-	return timed
+	return c.rdb
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,6 +111,82 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
+// TestConnAtTheSameTime: a program may use its client, in any way, while the
+// first decisions are made, and Check. The race detector judges.
+func TestConnAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	for range 20 {
+		rdb := server.Client(t)
+		store := redisstore.New(rdb)
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := store.Check(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			conn := rdb.Conn()
+			defer conn.Close()
+			if err := conn.Ping(ctx).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if d := l.Allow(ctx, "k"); d.Err != nil {
+				t.Error(d.Err)
+			}
+		})
+		group.Wait()
+	}
+}
+
+// watched is a connection that remembers its last deadline for reading.
+type watched struct {
+	net.Conn
+	last *atomic.Pointer[time.Time]
+}
+
+func (w watched) SetReadDeadline(at time.Time) error {
+	if !at.IsZero() {
+		w.last.Store(&at)
+	}
+	return w.Conn.SetReadDeadline(at)
+}
+
+// TestConnectionTimeout: a connection waits for a reply exactly as long as the
+// decision does, and the client's own settings stay what they were.
+func TestConnectionTimeout(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	var last atomic.Pointer[time.Time]
+	rdb := redis.NewClient(&redis.Options{
+		Addr: redistest.Start(t).Addr(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return watched{conn, &last}, err
+		},
+	})
+	t.Cleanup(func() { rdb.Close() })
+	before := *rdb.Options()
+	l := limiter(t, core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
+	for range 3 {
+		start := time.Now()
+		if d := l.Allow(ctx, "k"); d.Err != nil {
+			t.Fatal(d.Err)
+		}
+		end := time.Now()
+		if got := *last.Load(); got.Before(start.Add(patient)) || got.After(end.Add(patient)) {
+			t.Errorf("the connection waits until %v after the start, want between %v and %v", got.Sub(start), patient, end.Add(patient).Sub(start))
+		}
+	}
+	if o := rdb.Options(); o.ContextTimeoutEnabled != before.ContextTimeoutEnabled || o.ReadTimeout != before.ReadTimeout || o.WriteTimeout != before.WriteTimeout {
+		t.Errorf("the client's own options became %v, %v, %v", o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+	}
+}
+
 // TestRefusedConnection: a server starts while Redis is down, and heals by
 // itself when Redis comes.
 func TestRefusedConnection(t *testing.T) {
@@ -127,28 +206,99 @@ func TestRefusedConnection(t *testing.T) {
 	redistest.WaitFor(t, "a counted decision", func() error { return l.AllowN(ctx, "k", 0).Err })
 }
 
+// another is a client of a program's own type.
+type another struct{ redis.UniversalClient }
+
 func TestConstructors(t *testing.T) {
 	limits := []core.Limit{core.PerMinute(1)}
-	var noClient *redis.Client
-	var noCluster *redis.ClusterClient
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { rdb.Close() })
-	for want, store := range map[string]core.Store{
-		`redisstore.New(nil): give a client`:                            redisstore.New(nil),
-		`redisstore.New(nil): give a client,`:                           redisstore.New(noClient),
-		`redisstore.New(nil): give a client, such`:                      redisstore.New(noCluster),
-		`redisstore.WithPrefix("a{b"): give 1 to 128 bytes without`:     redisstore.New(rdb, redisstore.WithPrefix("a{b")),
-		`redisstore.WithPrefix(""): give 1 to 128 bytes without braces`: redisstore.New(rdb, redisstore.WithPrefix("")),
+	const noClient = "sash: redisstore.New(nil): give a client, such as redis.NewClient("
+	const unmade = "not made by redisstore.New or redisstore.Open"
+	for name, test := range map[string]struct {
+		store core.Store
+		want  string
+	}{
+		"nil":                    {redisstore.New(nil), noClient},
+		"nil Client":             {redisstore.New((*redis.Client)(nil)), noClient},
+		"nil ClusterClient":      {redisstore.New((*redis.ClusterClient)(nil)), noClient},
+		"nil Ring":               {redisstore.New((*redis.Ring)(nil)), noClient},
+		"nil of another type":    {redisstore.New((*another)(nil)), noClient},
+		"zero Client":            {redisstore.New(new(redis.Client)), noClient},
+		"zero ClusterClient":     {redisstore.New(new(redis.ClusterClient)), noClient},
+		"zero Ring":              {redisstore.New(new(redis.Ring)), noClient},
+		"braces":                 {redisstore.New(rdb, redisstore.WithPrefix("a{b")), `redisstore.WithPrefix("a{b"): give 1 to 128 bytes without braces and newlines`},
+		"newline":                {redisstore.New(rdb, redisstore.WithPrefix("a\nb")), `redisstore.WithPrefix("a\nb"): give 1 to 128 bytes without braces and newlines`},
+		"empty prefix":           {redisstore.New(rdb, redisstore.WithPrefix("")), `redisstore.WithPrefix(""): give 1 to 128 bytes without braces and newlines`},
+		"long prefix":            {redisstore.New(rdb, redisstore.WithPrefix(strings.Repeat("a", 129))), "give 1 to 128 bytes"},
+		"nil option":             {redisstore.New(rdb, redisstore.WithPrefix("a"), nil), "option 2 of redisstore is nil"},
+		"zero Store":             {new(redisstore.Store), unmade},
+		"nil Store":              {(*redisstore.Store)(nil), "Config.Store is a nil *redisstore.Store"},
+		"down":                   {redisstore.New(rdb), ""},
+		"another type":           {redisstore.New(another{rdb}), ""},
+		"pointer to another":     {redisstore.New(&another{rdb}), ""},
+		"the longest prefix":     {redisstore.New(rdb, redisstore.WithPrefix(strings.Repeat("a", 128))), ""},
+		"any byte but the three": {redisstore.New(rdb, redisstore.WithPrefix("\x00 \xff*?[")), ""},
 	} {
-		if _, err := core.New(core.Config{Store: store, Limits: limits}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+		_, err := core.New(core.Config{Store: test.store, Limits: limits})
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
-	if _, err := core.New(core.Config{Store: redisstore.New(rdb), Limits: limits}); err != nil {
-		t.Errorf("a server that is down: %v", err)
+	many := make([]core.Limit, 17)
+	for i := range many {
+		many[i] = core.PerMinute(1).Named(fmt.Sprint(i))
 	}
-	if err := redisstore.New(rdb).Close(); err != nil || rdb.Ping(ctx).Err() == redis.ErrClosed {
-		t.Errorf("Close closed the caller's client: %v", err)
+	if _, err := core.New(core.Config{Store: redisstore.New(rdb), Limits: many[:16]}); err != nil {
+		t.Errorf("16 limits: %v", err)
+	}
+	if _, err := core.New(core.Config{Store: redisstore.New(rdb), Limits: many}); err == nil || !strings.Contains(err.Error(), "at most 16") {
+		t.Errorf("17 limits: %v", err)
+	}
+}
+
+// TestUnmadeStore: a store that no constructor has made says so, and does not
+// panic.
+func TestUnmadeStore(t *testing.T) {
+	const want = "not made by redisstore.New or redisstore.Open"
+	var none *redisstore.Store
+	for name, err := range map[string]error{
+		"Check of nil": none.Check(ctx), "Close of nil": none.Close(), "Check of the zero value": new(redisstore.Store).Check(ctx),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if err := new(redisstore.Store).Close(); err != nil {
+		t.Errorf("Close of the zero value: %v", err)
+	}
+}
+
+// TestCloseTwice: a store closes its own client once, and never the caller's.
+func TestCloseTwice(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := redisstore.Open(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if err := store.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+	if err := store.Check(ctx); !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("after Close the client is still open: %v", err)
+	}
+	rdb := server.Client(t)
+	if err := redisstore.New(rdb).Close(); err != nil || rdb.Ping(ctx).Err() != nil {
+		t.Errorf("Close of a store of New: %v, and the caller's client: %v", err, rdb.Ping(ctx).Err())
 	}
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"time"
 
@@ -71,7 +72,9 @@ func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) 
 }
 
 // TakeWithin implements [core.Bounded].
-func (c *counts) TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (d core.Decision, err error) {
+func (c *counts) TakeWithin(
+	ctx context.Context, timeout time.Duration, key string, cost int64, charge bool,
+) (d core.Decision, err error) {
 	if found, _ := c.find(key, cost, &d); found {
 		return d, nil
 	}
@@ -89,50 +92,63 @@ func (c *counts) find(key string, cost int64, d *core.Decision) (found, asks boo
 
 // take asks, and remembers a refusal. It waits until ctx ends or the deadline
 // has passed; the zero time is none.
-func (c *counts) take(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) take(
+	ctx context.Context, deadline time.Time, key string, cost int64, charge bool,
+) (core.Decision, error) {
 	return c.decide(ctx, time.Now(), deadline, key, cost, charge)
 }
 
-func (c *counts) decide(ctx context.Context, now, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) decide(
+	ctx context.Context, now, deadline time.Time, key string, cost int64, charge bool,
+) (core.Decision, error) {
 	d, err := c.ask(ctx, deadline, key, cost, charge)
 	switch {
-	case cost == 0:
 	case err == nil:
 		c.store.denials.note(c, key, cost, now, d)
 	case isCallers(err):
 		c.store.denials.unanswered(c, key, cost)
-	case !errors.Is(err, ErrForeign) && c.store.denials.stands(c, key, cost, &d):
+	case unsent(err) && c.store.denials.stands(c, key, cost, &d):
 		err = nil
 	}
 	return d, err
 }
 
+// unsent reports whether a request that failed with err was certainly not sent: then
+// it is not counted, and a remembered refusal may answer it. Any other request may
+// have been counted, and the policy has to answer.
+func unsent(err error) bool {
+	var op *net.OpError
+	return err == errOpen || errors.As(err, &op) && op.Op == "dial"
+}
+
 // ask has the script decide, together with what waits for the same server, if
 // that answers.
-func (c *counts) ask(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) ask(
+	ctx context.Context, deadline time.Time, key string, cost int64, charge bool,
+) (core.Decision, error) {
 	if c.batches != nil && c.store.client.apart.Load() == nil && !c.batches.breaker.notClosed.Load() {
-		return c.batches.decide(ctx, deadline, c, key, cost, charge, nil)
+		return c.batches.Do(ctx, deadline, request{c, key, cost, charge, nil})
 	}
 	args := c.command(key, cost, charge)
 	if p := c.store.client.pipeline(ctx, args[3].(string)); p != nil && !p.breaker.notClosed.Load() {
-		return p.decide(ctx, deadline, c, key, cost, charge, args)
+		return p.Do(ctx, deadline, request{c, key, cost, charge, args})
 	}
 	return c.evalAlone(ctx, deadline, args, cost, charge)
 }
 
 // askAlone has the script decide one request.
-func (c *counts) askAlone(ctx context.Context, deadline time.Time, key string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) askAlone(
+	ctx context.Context, deadline time.Time, key string, cost int64, charge bool,
+) (core.Decision, error) {
 	return c.evalAlone(ctx, deadline, c.command(key, cost, charge), cost, charge)
 }
 
-// alone has the script decide a call by itself that was to be decided together
-// with others, and was not.
-func (c *call) alone() { c.answer(c.counts.askAlone(c.ctx, c.deadline, c.key, c.cost, c.charge)) }
-
-func (c *counts) evalAlone(ctx context.Context, deadline time.Time, args []any, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) evalAlone(
+	ctx context.Context, deadline time.Time, args []any, cost int64, charge bool,
+) (core.Decision, error) {
 	ctx, cancel := withDeadline(ctx, deadline)
 	defer cancel()
-	reply, err := c.store.client.eval(ctx, args[3].(string), args, c.script.source)
+	reply, err := c.store.client.eval(ctx, deadline, args, c.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
@@ -171,9 +187,14 @@ func costArg(cost int64, charge bool) any {
 	return strconv.FormatInt(n, 10)
 }
 
-// Reset implements [core.Counts]. This process believes it at once, others
-// within a second.
+// Reset implements [core.Counts]. This process sees the reset at once, others within
+// a second. A reset that fails may have deleted the counts, so that the remembered
+// refusals of the client are forgotten then too; but if ctx has ended already, nothing
+// is done.
 func (c *counts) Reset(ctx context.Context, key string) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
 	args := c.keys([]any{"del"}, key)
 	err := c.store.client.del(ctx, args[1].(string), args)
 	c.store.denials.forget(key)

@@ -9,6 +9,7 @@
 -- that end with "@lease", and what follows "@ahead", are for leases, which are
 -- stamped ahead of TIME. "@window" is the window of a limit in microseconds: a
 -- number if all windows of the rule are usual, and else where in ARGV it is.
+-- "@allowance" is how far ahead of TIME anything may be stamped.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     the limits of the first request: the requests of each, and then the
@@ -34,12 +35,21 @@
 -- modulo 2^48), 3 bytes of running total up to and with it (modulo 2^20) plus
 -- 2^20 times the number of dropped entries at the front of the list, 8 at most,
 -- and, for a cost other than 1, 3 bytes of cost. Expiry is reckoned against
--- TIME; stamps never run backwards; entries are dropped, which is to be among
--- those that the newest entry says are, only when one is pushed.
+-- TIME; stamps never run backwards, but see below; entries are dropped, which is
+-- to be among those that the newest entry says are, only when one is pushed.
 --
 -- A counter is a string of 12 bytes: the count of the window before and its own,
 -- 3 bytes each, and when its window began, 6 bytes (microseconds modulo 2^48). If
 -- one of the counts is 2^23 or more, both have 6 bytes.
+--
+-- A clock that was ahead leaves stamps ahead of TIME, which would be in the way for
+-- as long as it was ahead. Where the newest stamp of a log, or the beginning of a
+-- counter's window, is ahead by more than "@allowance", which is more than a
+-- lease may be, what is ahead counts from now on: the entries of a log that are
+-- ahead become one entry of TIME, with all their units as its cost, and a counter's
+-- two counts become that of the window of TIME. The request is decided by that. A
+-- request that charges writes it, even if it is refused: else it would be found
+-- anew each time.
 --
 -- Needs no struct, bit or cmsgpack, so that it runs on miniredis; nor does it add
 -- to texts with leading zeros, which miniredis takes for octal. Numbers are dear
@@ -80,6 +90,7 @@ for key = 0, #KEYS - 1, @limits do
   end
   local stamp, admitted = now@ahead, true
   local broken -- a key that holds what is not ours
+  local rewound, kept -- by number of limit, what to write for what is too far ahead of TIME, and entries before that
 
   -- What is there. Of logs, whether it leaves room, and what that was judged by.
 
@@ -106,7 +117,11 @@ for key = 0, #KEYS - 1, @limits do
       end -- @several
       local age = textAge
       at@, total@ = now - age, textTotal
-      if at@ > stamp then stamp = at@ end
+      local far -- ahead of TIME
+      if at@ > stamp then
+        far = at@ - now > @allowance
+        if not far then stamp = at@ end
+      end
       if total@ >= 1048576 then
         local total = total@ % 1048576
         first@, total@ = (total@ - total) / 1048576, total
@@ -116,6 +131,7 @@ for key = 0, #KEYS - 1, @limits do
       elseif first@ > 8 then
         broken = KEYS[key + @]
       else
+        local dropped = first@
         local i, own, before = first@, nil, nil -- the oldest's cost, and the total before it
         repeat
           oldest@ = call('LINDEX', KEYS[key + @], i == 0 and '0' or char(48 + i))
@@ -128,9 +144,9 @@ for key = 0, #KEYS - 1, @limits do
           before = (t * 256 + u) * 256 + v - own
           i = i + 1
         until age < window@ or i == first@ + 2
-        local leaver = '-'
+        local leaver, leaverAge = '-', 0
         first@, units = i - 1, (total@ - before) % 1048576
-        if age >= window@ or units + cost > limit@ + own and cost > 0 and cost <= limit@ then
+        if far or age >= window@ or units + cost > limit@ + own and cost > 0 and cost <= limit@ then
           -- Two at least have expired, or it takes more than the oldest to leave.
           local last = call('LLEN', KEYS[key + @]) - 1
 
@@ -176,8 +192,30 @@ for key = 0, #KEYS - 1, @limits do
             if first@ + excess - 1 < high then high = first@ + excess - 1 end
             -- Where every cost is 1 it is the last that comes into question.
             if high > low and not holds(high - 1) then low = high end
-            local _, _, _, entry = look(search(low, high, holds))
+            local _, entry
+            leaverAge, _, _, entry = look(search(low, high, holds))
             leaver = (#entry == 9 and 'S' or 'L') .. entry
+          end
+          if far then
+            local function bytes(n, size)
+              local s = ''
+              for _ = 1, size do
+                local low = n % 256
+                n, s = (n - low) / 256, char(low) .. s
+              end
+              return s
+            end
+            local tail = search(first@, last, function(i) return look(i) < 0 end)
+            local _, total = look(tail)
+            local entry = bytes(now, 6) .. bytes(total@ + dropped * 1048576, 3) .. bytes((total@ - total) % 1048576, 3)
+            rewound, kept = rewound or {}, kept or {}
+            rewound[@], kept[@] = entry, tail
+            at@, newest@ = now, entry
+            if age < 0 then
+              oldest@, leaver = entry, '-'
+            elseif leaverAge < 0 then
+              leaver = 'L' .. entry
+            end
           end
         end
         if leaver ~= '-' or #newest@ ~= 9 or #oldest@ ~= 9 then
@@ -215,7 +253,27 @@ for key = 0, #KEYS - 1, @limits do
     if start@ % window@ > 0 then
       broken = KEYS[key + @]
     elseif start@ > stamp then
-      stamp = start@
+      if start@ - now > @allowance then
+        local function six(n)
+          local s = ''
+          for _ = 1, 6 do
+            local low = n % 256
+            n, s = (n - low) / 256, char(low) .. s
+          end
+          return s
+        end
+        start@ = now - now % window@
+        current@ = math.min(previous@ + current@, 1099511627776)
+        previous@ = 0
+        local own, set = six(current@), '\0\0\0\0\0\0'
+        if current@ < 8388608 then own, set = string.sub(own, 4), '\0\0\0' end
+        set = set .. own .. six(start@ % 281474976710656)
+        rewound = rewound or {}
+        rewound[@] = set
+        value@ = (#set == 18 and '\254' or '') .. set
+      else
+        stamp = start@
+      end
     end
   end
   @end
@@ -232,10 +290,41 @@ for key = 0, #KEYS - 1, @limits do
   if previous@ + current@ + cost > limit@ and cost > 0 and previous@ * ((window@ - elapsed@) / window@) >= limit@ - current@ - cost + 1 then admitted = false end
   @end
 
-  -- Counting.
+  -- Replacing what is too far ahead of TIME. Of a log, the first command frees memory
+  -- and is never refused, and after that none is. A counter that a full server cannot
+  -- replace is left to the next request, if this one is refused anyway.
 
   local failed
-  if admitted and charge and not broken then
+  if rewound and charge and not broken then
+    @log
+    if rewound[@] and not failed then
+      if kept[@] == 0 then
+        call('DEL', KEYS[key + @])
+      else
+        call('LTRIM', KEYS[key + @], '0', kept[@] - 1)
+      end
+      written = true
+      call('RPUSH', KEYS[key + @], rewound[@])
+      call('PEXPIRE', KEYS[key + @], math.floor(window@ * 1.5 / 1000) + 1000)
+    end
+    @end
+    @counter
+    if rewound[@] and not failed then
+      local ttl = math.floor((2 * window@ - now + start@) / 1000) + 1000
+      local set = try('SET', KEYS[key + @], rewound[@], 'PX', ttl)
+      if type(set) ~= 'table' or not set.err then
+        written = true
+      elseif admitted then
+        if not written and not (replies and string.find(set.err, 'OOM', 1, true)) then return set end
+        failed = set.err
+      end
+    end
+    @end
+  end
+
+  -- Counting.
+
+  if admitted and charge and not broken and not failed then
     @logs
     local low = stamp % 281474976710656
     local f = low % 256; low = (low - f) / 256

@@ -2,6 +2,11 @@ package redisstore
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +165,205 @@ func TestDenialsOfOthers(t *testing.T) {
 	}
 }
 
+// TestDenialsNotContradicted: a refusal with something remaining is not remembered beside
+// an answer that may know of more admissions, in whichever order the answers come.
+func TestDenialsNotContradicted(t *testing.T) {
+	const ms = time.Millisecond
+	rule, other := &counts{id: 1}, &counts{id: 2}
+	refused := func(remaining int64) core.Decision {
+		d := refusal(time.Hour)
+		d.Remaining = remaining
+		return d
+	}
+	elsewhere := refused(3)
+	elsewhere.Limit = core.PerHour(7).Using(core.SlidingCounter).Named("another")
+	raised := refused(3) // as many counted units more as the limit is higher
+	raised.Limit.Requests++
+	for name, c := range map[string]struct {
+		later      core.Decision // an answer that came before the refusal that is noted, and was asked for after it
+		rule       *counts
+		cost       int64
+		remembered int64 // what remains by the refusal that is remembered, or -1
+	}{
+		"an admission":                          {core.Decision{Allowed: true}, rule, 1, -1},
+		"an admission by another rule":          {core.Decision{Allowed: true}, other, 1, -1},
+		"a look at what is left":                {core.Decision{Allowed: true}, rule, 0, -1},
+		"a refusal with the same numbers":       {refused(3), rule, 5, 3},
+		"a refusal with less":                   {refused(2), rule, 5, -1},
+		"a refusal of the same cost with less":  {refused(2), rule, 4, -1},
+		"a refusal with nothing":                {refused(0), rule, 5, -1},
+		"a refusal by another limit":            {elsewhere, rule, 5, -1},
+		"a refusal by a raised limit":           {raised, other, 5, -1},
+		"an earlier refusal by another limit":   {elsewhere, nil, 5, 3},
+		"an earlier refusal of more by a limit": {refused(4), nil, 5, 3},
+	} {
+		// Unless a refusal is known already, any other that comes first is news.
+		for _, known := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDenials()
+				if known {
+					d.note(rule, "k", 4, time.Now(), refused(3))
+					time.Sleep(ms)
+				}
+				asked := time.Now()
+				if c.rule == nil {
+					d.note(rule, "k", c.cost, time.Now(), c.later)
+					time.Sleep(ms)
+					asked = time.Now()
+				}
+				time.Sleep(ms)
+				if c.rule != nil {
+					d.note(c.rule, "k", c.cost, time.Now(), c.later)
+				}
+				time.Sleep(ms)
+				d.note(rule, "k", 4, asked, refused(3))
+				answer, ok := d.found(rule, "k", 4)
+				if ok != (c.remembered >= 0 && (known || c.rule == nil)) || ok && answer.Remaining != c.remembered {
+					t.Errorf("after %s: %+v, remembered %v", name, answer, ok)
+				}
+				d.note(rule, "k", 4, time.Now(), refused(3))
+				if _, ok := d.found(rule, "k", 4); !ok && c.rule == nil {
+					t.Errorf("after %s, the next refusal is not remembered", name)
+				}
+			})
+		}
+	}
+}
+
+// TestDenialsAskedBefore: a refusal that was asked for before the numbers of the newest one came
+// again may know of more admissions than that one, however late it comes.
+func TestDenialsAskedBefore(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		d, rule := newDenials(), &counts{id: 1}
+		some, nothing := refusal(time.Hour), refusal(time.Hour)
+		some.Remaining = 2
+		d.note(rule, "k", 4, time.Now(), some)
+		time.Sleep(ms)
+		early := time.Now()
+		time.Sleep(ms)
+		d.note(rule, "k", 3, time.Now(), some)
+		time.Sleep(ms)
+		d.note(rule, "k", 5, early, nothing)
+		time.Sleep(ms)
+		for cost := int64(3); cost <= 4; cost++ {
+			if answer, ok := d.found(rule, "k", cost); ok {
+				t.Errorf("cost %d: %+v is still remembered", cost, answer)
+			}
+		}
+	})
+}
+
+// operation is a request of a history: order is counted over all requests.
+type operation struct {
+	began, ended int64
+	cost         int64
+	charge       bool
+	decision     core.Decision
+}
+
+// apply returns what is counted after o, given the stamps that are counted before, and
+// reports whether the answer to o was right.
+func (o *operation) apply(limit core.Limit, stamps []time.Time) ([]time.Time, bool) {
+	d, units := &o.decision, int64(len(stamps))
+	left := limit.Requests - units
+	if d.Allowed != (o.cost <= left) {
+		return nil, false
+	}
+	if d.Allowed {
+		left -= o.cost
+		if o.charge {
+			stamps = slices.Clone(stamps)
+			for range o.cost {
+				stamps = append(stamps, d.At)
+			}
+		}
+		return stamps, d.Remaining == left
+	}
+	leaves := func(unit int64) time.Time { return stamps[unit].Add(limit.Window) }
+	right := d.Remaining == left && (units == 0 || d.At.Add(d.ResetAfter).Equal(leaves(0)))
+	if o.cost > limit.Requests {
+		return stamps, right && d.RetryAfter == core.Never
+	}
+	return stamps, right && d.At.Add(d.RetryAfter).Equal(leaves(o.cost-left-1))
+}
+
+// linearizable reports whether each of the operations can have taken place at one
+// moment between its begin and its end, after those that stamps tell of.
+func linearizable(limit core.Limit, history []operation, stamps []time.Time) bool {
+	first := int64(math.MaxInt64) // the first end: no operation that began later comes first
+	for _, o := range history {
+		first = min(first, o.ended)
+	}
+	for i, o := range history {
+		if o.began > first {
+			continue
+		}
+		if after, ok := o.apply(limit, stamps); ok {
+			if linearizable(limit, slices.Delete(slices.Clone(history), i, i+1), after) {
+				return true
+			}
+		}
+	}
+	return len(history) == 0
+}
+
+// TestDenialsLinearizable: within a process, concurrent requests of one client are
+// answered as if one after the other, with refusals remembered.
+func TestDenialsLinearizable(t *testing.T) {
+	const histories = 400
+	remembered := 0
+	for seed := range uint64(histories) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 31))
+			limit := core.Per(4+rng.Int64N(8), time.Hour).Named("a")
+			delays := rand.New(rand.NewPCG(seed, 32))
+			var mu sync.Mutex
+			k := link{newLogServer(0, limit), func() time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Duration(1 + delays.Int64N(int64(10*time.Millisecond)))
+			}, func() bool { return false }}
+			r := remembering{k, newDenials(), &counts{id: 1}}
+			var order atomic.Int64
+			var history []operation
+			var group sync.WaitGroup
+			for range 4 {
+				own := rand.New(rand.NewPCG(rng.Uint64(), 33))
+				group.Go(func() {
+					for range 6 {
+						o := operation{began: order.Add(1), cost: own.Int64N(6), charge: own.IntN(6) > 0}
+						if own.IntN(12) == 0 {
+							o.cost = limit.Requests + 1
+						}
+						if found, _ := r.find("client", o.cost, &o.decision); !found {
+							o.decision, _ = r.take(ctx, time.Time{}, "client", o.cost, o.charge)
+						}
+						o.ended = order.Add(1)
+						mu.Lock()
+						history = append(history, o)
+						if o.decision.Err == core.ErrRemembered {
+							remembered++
+						}
+						mu.Unlock()
+						time.Sleep(time.Duration(own.Int64N(int64(5 * time.Millisecond))))
+					}
+				})
+			}
+			group.Wait()
+			if !linearizable(limit, history, nil) {
+				t.Errorf("seed %d, %v:", seed, limit)
+				for _, o := range history {
+					t.Logf("%d to %d: cost %d, charge %v: %+v", o.began, o.ended, o.cost, o.charge, o.decision)
+				}
+			}
+		})
+	}
+	if t.Logf("%d answers were remembered", remembered); remembered < histories {
+		t.Error("too few to prove anything")
+	}
+}
+
 // TestDenialsBounded: a flood of clients that are all refused does not grow what
 // is remembered, and the newest is.
 func TestDenialsBounded(t *testing.T) {
@@ -173,7 +377,7 @@ func TestDenialsBounded(t *testing.T) {
 	}
 	n := 0
 	for i := range d.shards {
-		n += len(d.shards[i].of)
+		n += len(d.shards[i].byKey)
 	}
 	if n > denialShards*denialsInShard {
 		t.Errorf("%d are remembered", n)

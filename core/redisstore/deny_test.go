@@ -1,11 +1,14 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
@@ -206,8 +209,9 @@ func TestDenialsReset(t *testing.T) {
 	}
 }
 
-// TestDenialsInAnOutage: a client that is refused stays so while Redis is down,
-// as long as it would have been, whatever the policy.
+// TestDenialsInAnOutage: a client that is refused stays so while Redis is down, as long
+// as it would have been, whatever the policy. Only the request that asks, once a second,
+// may be answered by the policy: whether it was counted is not known.
 func TestDenialsInAnOutage(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
@@ -221,14 +225,101 @@ func TestDenialsInAnOutage(t *testing.T) {
 		return nil
 	})
 	server.Kill()
-	asked := 0
-	for start := time.Now(); time.Since(start) < redisstore.DenialCheck*3/2; asked++ {
-		if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.RetryAfter <= 0 {
+	asked, byPolicy, start := 0, 0, time.Now()
+	for ; time.Since(start) < redisstore.DenialCheck*3/2; asked++ {
+		switch d := l.Allow(ctx, "k"); {
+		case errors.Is(d.Err, core.ErrStore):
+			byPolicy++
+		case d.Allowed || d.Err != nil || d.RetryAfter <= 0:
 			t.Errorf("%+v", d)
 		}
+	}
+	if most := int(time.Since(start)/redisstore.DenialCheck) + 1; byPolicy > most {
+		t.Errorf("the policy answered %d times, want at most %d", byPolicy, most)
 	}
 	if d := l.Allow(ctx, "another"); !d.Allowed || !errors.Is(d.Err, core.ErrStore) {
 		t.Errorf("another: %+v", d)
 	}
 	t.Logf("asked %d times", asked)
+}
+
+// TestDenialsAfterALostReply: a request whose reply is lost may have been counted. The
+// policy answers it, even if another request has been refused meanwhile.
+func TestDenialsAfterALostReply(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l := limiter(t, core.Config{
+		Store:  redisstore.New(rdb),
+		Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed, Timeout: 2 * time.Second,
+	})
+	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
+	p.mode.Store(silences)
+	counted := make(chan core.Decision)
+	go func() { counted <- l.Allow(ctx, "k") }()
+	redistest.WaitFor(t, "the reply to be lost", func() error {
+		if p.lost.Load() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	p.mode.Store(passes)
+	if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil {
+		t.Errorf("another request: %+v", d)
+	}
+	if d := <-counted; d.Allowed || !errors.Is(d.Err, core.ErrStore) {
+		t.Errorf("the request that was counted: %+v", d)
+	}
+}
+
+// TestResetTooLate: a reset whose caller has left resets nothing, neither in Redis nor
+// in the process.
+func TestResetTooLate(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	rdb := redistest.Start(t).Client(t)
+	ended, end := context.WithCancel(ctx)
+	end()
+	for _, options := range [][]redisstore.Option{nil, {redisstore.WithLease(100, time.Minute)}} {
+		rdb.FlushAll(ctx)
+		c, err := redisstore.New(rdb, options...).Bind(core.Rule{Limits: []core.Limit{core.PerHour(1000)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		take := func(cost int64) core.Decision {
+			t.Helper()
+			d, err := c.Take(ctx, "k", cost, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for range 30 {
+			take(1)
+		}
+		rdb.ConfigResetStat(ctx)
+		for range 20 {
+			if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+		}
+		if n := calls(t, rdb, "del"); n != 0 {
+			t.Errorf("%d keys were deleted", n)
+		}
+		if d := take(1); !d.Allowed || options != nil && d.Err != core.ErrRemembered {
+			t.Errorf("%+v", d)
+		}
+		for take(1000-30).Allowed || take(1).Allowed {
+		}
+		rdb.ConfigResetStat(ctx)
+		if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if d := take(1); d.Allowed || d.Err != core.ErrRemembered {
+			t.Errorf("%+v", d)
+		}
+	}
 }

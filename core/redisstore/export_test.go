@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"time"
+
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
@@ -12,23 +14,40 @@ var ErrOpen = errOpen
 
 const DenialCheck = denialCheck
 
-// BreakerState is the state of the breaker of the server at addr: "" for the
-// only one.
-func BreakerState(s *Store, addr string) string { return s.client.breakers.get(addr).State().String() }
+// breakersOf are the breakers of a store, by the address of the server: "" is
+// the only server, or stands for those that are not known.
+func breakersOf(s *Store) map[string]*breaker {
+	c := &s.client
+	all := map[string]*breaker{"": c.first.breaker}
+	c.nodes.mu.RLock()
+	defer c.nodes.mu.RUnlock()
+	for node, server := range c.nodes.byClient {
+		all[node.Options().Addr] = server.breaker
+	}
+	return all
+}
+
+// BreakerState is the state of the breaker of the server at addr, or "" if the
+// server is not known.
+func BreakerState(s *Store, addr string) string {
+	if b := breakersOf(s)[addr]; b != nil {
+		return b.State().String()
+	}
+	return ""
+}
 
 // BreakerFailures is how many failures a closed breaker has seen.
 func BreakerFailures(s *Store, addr string) int {
-	return int(s.client.breakers.get(addr).Counts().TotalFailures)
+	return int(breakersOf(s)[addr].Counts().TotalFailures)
 }
 
-// HoldBreakersClosed gives the servers at addrs, and whichever is not known
-// yet, breakers that never open.
-func HoldBreakersClosed(s *Store, addrs ...string) {
-	s.client.breakers.mu.Lock()
-	defer s.client.breakers.mu.Unlock()
-	s.client.breakers.of = map[string]*breaker{}
-	for _, addr := range append(addrs, "") {
-		s.client.breakers.of[addr] = newBreaker(addr, func(gobreaker.Counts) bool { return false })
+// HoldBreakersClosed makes the breakers of all servers that are known such that
+// they never open.
+func HoldBreakersClosed(s *Store) {
+	for _, b := range breakersOf(s) {
+		b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+			ReadyToTrip: func(gobreaker.Counts) bool { return false },
+		})
 	}
 }
 
@@ -50,3 +69,11 @@ func Keys(s *Store, l *core.Limiter, client string) []string {
 
 // CheckInfo is what Check makes of a reply to INFO.
 func CheckInfo(addr, info string) []error { return checkInfo(addr, info) }
+
+// CheckTimeouts is what Check makes of a round trip and the shortest timeout.
+func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
+	return checkTimeouts(addr, roundTrip, shortest)
+}
+
+// Commands are what Check tells an operator to allow.
+const Commands = commands

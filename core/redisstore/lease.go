@@ -15,9 +15,19 @@ const (
 	minLease = time.Millisecond
 	maxLease = time.Minute
 
-	// A lease is at most this part of a limit, and lasts at most this part of
-	// its window.
+	// A lease is at most this part of a limit, and lasts at most this part of its window.
+	// That is less than the [window.Allowance]: what is further ahead of the server's
+	// clock would count from then on, and what is spent later for less than a window.
 	leasePart = 10
+
+	// renewalPatience is how long a caller waits for the renewals of other callers at
+	// most. A renewal that takes longer than that, and than twice the last one, is
+	// taken for lost.
+	renewalPatience = core.DefaultTimeout / 2
+
+	// nextPatience is how long a caller waits for another renewal, after other callers
+	// have spent the lease of the first one: they may be faster again.
+	nextPatience = 20 * time.Millisecond
 )
 
 // WithLease makes a process take units of a busy client's limit ahead, and
@@ -49,13 +59,18 @@ const (
 //     plus the units that were taken in that time and that nobody has spent,
 //     plus n exceed N. Unspent are the rest of a lease that ends, or that gives
 //     way to a new one; what a process held that crashes; and a lease whose
-//     taker did not wait for the reply, or whose reply was lost.
+//     reply was lost. A caller that leaves wastes nothing: its lease is there for
+//     the next.
 //   - A unit that is spent counts for between W and W + D. So where more is asked
 //     for than there is, the rate is at least N / (W + D), which is ten
 //     elevenths of N / W or more, less what is unspent.
 //
 // A clock that steps forward by S while a lease lasts, or a failover to a server
-// whose clock is ahead by S, makes the lease end up to S after it is counted.
+// whose clock is ahead by S, makes the lease end up to S after it is counted. One
+// that steps back until a lease is more than 75 s or an eighth of the shortest window
+// ahead makes what is ahead count from then on: units of a lease that are spent after
+// the step count for up to D less than a window. A rule with a shorter window on the
+// same counts does the same to a lease that is longer than an eighth of that window.
 //
 // A decision without asking Redis tells in Remaining what was left for all when
 // the lease was taken and what is left of the lease; in ResetAfter what it was
@@ -73,9 +88,11 @@ func WithLease(size int64, lifetime time.Duration) Option {
 	return func(s *Store) {
 		switch {
 		case size < 2 || size > core.MaxLogRequests:
-			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease is of 2 to %d units, such as 1000; to have none, leave WithLease out", size, lifetime, core.MaxLogRequests)
+			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease is of 2 to %d units, such as 1000; "+
+				"to have none, leave WithLease out", size, lifetime, core.MaxLogRequests)
 		case lifetime < minLease || lifetime > maxLease:
-			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease lasts from %v to %v, such as 100*time.Millisecond", size, lifetime, minLease, maxLease)
+			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease lasts from %v to %v, "+
+				"such as 100*time.Millisecond", size, lifetime, minLease, maxLease)
 		default:
 			s.leases = newLeases(size, lifetime)
 		}
@@ -94,50 +111,71 @@ type leases struct {
 const (
 	leaseShards   = 64
 	leasesInShard = 256 // some 5 MB in all when full
-	leaseSample   = 8   // looked at for one to give up
+	leaseSample   = 8   // entries that are looked at for one to give up
 )
 
 type leaseShard struct {
-	mu sync.Mutex
-	of map[holder]*lease
+	mu       sync.Mutex
+	byHolder map[holder]*lease
 }
 
-// holder is who holds a lease: the client by its hash.
+// holder is a client, by its hash, under a rule.
 type holder struct {
 	client [2]uint64
 	rule   *leased
 }
 
-// lease is what is known of a client: what it asks for, and what has been
-// taken ahead for it, if anything. The shard's lock guards it.
+// lease is what is known of a client: how much the client asks for, and the units that
+// have been taken ahead, if any. The shard's lock guards it.
 type lease struct {
-	since time.Time // what is asked for is counted since then
-	asked int64     // and admitted
+	since time.Time // the start of the time in which asked is counted
+	asked int64     // units that were admitted since then
 
-	left     int64         // units to spend
-	until    time.Time     // before then
-	reply    core.Decision // to the taking
-	received time.Time
+	left     int64         // units that are left to spend
+	until    time.Time     // the end of the lease
+	reply    core.Decision // the reply with which the units were taken
+	received time.Time     // when the reply came
 
-	retry   time.Time     // until then a refusal stands
-	renewal *renewal      // under way
-	took    time.Duration // to ask, when it was admitted last
+	retry   time.Time     // until then Redis refuses the client
+	renewal *renewal      // the renewal under way, or nil
+	took    time.Duration // how long the last admission by Redis took
 }
 
-// renewal is a lease being taken. Others wait for it, but not for long: its reply
-// may be lost. Where the way is so long that asking alone after that would come too
-// late, they wait for twice as long as it takes; and no more of them than it is for.
+// leaseRequest is a request that may be answered from a lease.
+type leaseRequest struct {
+	ctx      context.Context
+	began    time.Time
+	timeout  time.Duration // 0: none
+	deadline time.Time     // began + timeout, or zero
+	client   string
+	cost     int64
+	holder   holder
+	shard    *leaseShard
+}
+
+// renewal is a request for a lease in flight. It has a context of its own: the caller
+// that started it may leave, and the lease is for the others then. Other callers for
+// the same client wait for it instead of asking Redis themselves, for at most half of
+// their timeout: the reply may be lost. Where a round trip takes longer than that,
+// asking after the wait would be too late as well; then they wait for up to two round
+// trips, but only as many of them as the lease can serve.
 type renewal struct {
-	lost    time.Time // from then on its reply is taken for lost
-	free    int64     // units that nobody waits for, of those who come over a long way
-	done    chan struct{}
-	granted bool // once done
+	leaseRequest           // of the caller that started it, with the renewal's own context
+	lost         time.Time // from then on the reply is taken for lost
+	free         int64     // units that are not reserved for callers that wait for long
+
+	abandoned bool          // the caller that started it has left; the shard's lock guards it
+	done      chan struct{} // closed when the renewal is over; what follows is final then
+	granted   bool
+	first     core.Decision // for the caller that started it
+	err       error         // for all that wait
 }
 
 func newLeases(size int64, lifetime time.Duration) *leases {
-	t := &leases{size: size, lifetime: lifetime, now: time.Now, seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	seed := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	t := &leases{size: size, lifetime: lifetime, now: time.Now, seed: seed}
 	for i := range t.shards {
-		t.shards[i].of = map[holder]*lease{}
+		t.shards[i].byHolder = map[holder]*lease{}
 	}
 	return t
 }
@@ -186,7 +224,7 @@ func (t *leases) bind(c *counts) core.Counts {
 // aheadBy is c where requests are counted so much ahead of time.
 func (c *counts) aheadBy(lifetime time.Duration) *counts {
 	ahead := *c
-	ahead.script = newScript(decideSource(c.rule.Limits, true))
+	ahead.script = c.store.scriptFor(c.rule.Limits, true)
 	ahead.args = append(slices.Clip(c.args), micros(lifetime))
 	ahead.ahead = lifetime.Microseconds()
 	ahead.batches = c.store.batchesFor(ahead.script)
@@ -211,14 +249,18 @@ func (l *leased) Take(ctx context.Context, client string, cost int64, charge boo
 }
 
 // TakeWithin implements [core.Bounded].
-func (l *leased) TakeWithin(ctx context.Context, timeout time.Duration, client string, cost int64, charge bool) (core.Decision, error) {
+func (l *leased) TakeWithin(
+	ctx context.Context, timeout time.Duration, client string, cost int64, charge bool,
+) (core.Decision, error) {
 	return l.decide(ctx, timeout, client, cost, charge)
 }
 
 // decide is TakeWithin, or Take if timeout is 0.
-func (l *leased) decide(ctx context.Context, timeout time.Duration, client string, cost int64, charge bool) (core.Decision, error) {
-	who, shard := l.holder(client)
-	if d, ok := l.spend(shard, who, cost, charge); ok {
+func (l *leased) decide(
+	ctx context.Context, timeout time.Duration, client string, cost int64, charge bool,
+) (core.Decision, error) {
+	holder, shard := l.holder(client)
+	if d, ok := l.spend(shard, holder, cost, charge); ok {
 		return d, nil
 	}
 	var d core.Decision
@@ -226,89 +268,102 @@ func (l *leased) decide(ctx context.Context, timeout time.Duration, client strin
 	if found {
 		return d, nil
 	}
-	began := time.Now()
-	var deadline time.Time
-	patience := prompt // with renewals
+	q := leaseRequest{
+		ctx: ctx, began: time.Now(), timeout: timeout, client: client, cost: cost, holder: holder, shard: shard,
+	}
 	if timeout > 0 {
-		deadline = began.Add(timeout)
-		patience = min(patience, timeout/2)
+		q.deadline = q.began.Add(timeout)
 	}
-	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, end.Sub(began)/2)
+	switch {
+	case cost > l.size || cost == 0 || !charge:
+		return l.take(ctx, q.deadline, client, cost, charge)
+	case asks: // a lease would not tell whether the refusal still holds
+		return l.alone(q)
 	}
-	if cost > l.size || cost == 0 || !charge {
-		return l.take(ctx, deadline, client, cost, charge)
-	}
-	if asks { // a lease would not tell whether the refusal stands
-		return l.alone(ctx, deadline, shard, who, client, cost)
-	}
+	return l.fromLease(q)
+}
+
+// fromLease answers q from the client's lease, which is renewed if need be; or alone
+// where a lease does not pay or takes too long.
+func (l *leased) fromLease(q leaseRequest) (core.Decision, error) {
+	patience := q.patience()
 	for waited := false; ; waited = true {
-		shard.mu.Lock()
-		now := l.table.now() // not before: time must not run back within a lease
-		e := shard.of[who]
-		if e != nil && e.has(now, cost) {
-			d = e.spend(l, now, cost, true)
-			shard.mu.Unlock()
+		q.shard.mu.Lock()
+		now := l.table.now() // under the lock: time must not run back within a lease
+		e := q.shard.byHolder[q.holder]
+		if e != nil && e.has(now, q.cost) {
+			d := e.spend(l, now, q.cost, true)
+			q.shard.mu.Unlock()
 			return d, nil
 		}
 		if e == nil {
-			e = shard.add(who, now)
+			e = q.shard.add(q.holder, now)
 		}
 		if e == nil || now.Before(e.retry) {
-			shard.mu.Unlock()
-			return l.alone(ctx, deadline, shard, who, client, cost)
+			q.shard.mu.Unlock()
+			return l.alone(q)
 		}
-		if r := e.renewal; r != nil {
-			if !waited && e.took > patience*3/4 { // give or take
-				if r.free < cost {
-					shard.mu.Unlock()
-					return l.alone(ctx, deadline, shard, who, client, cost)
-				}
-				r.free -= cost
-				patience = 2 * e.took
-				if timeout > 0 {
-					patience = min(patience, timeout)
-				}
+		r := e.renewal
+		if r == nil {
+			r = l.startRenewal(q, e, now)
+			q.shard.mu.Unlock()
+			if r == nil {
+				return l.alone(q)
 			}
-			shard.mu.Unlock()
-			granted, err := r.wait(ctx, began.Add(patience))
-			if err != nil {
-				return core.Decision{}, err
-			}
-			if !granted {
-				if found, _ := l.find(client, cost, &d); found {
-					return d, nil
-				}
-				return l.alone(ctx, deadline, shard, who, client, cost)
-			}
-			patience = min(patience, slow) // others were faster, and may be again
-			continue
+			return l.awaitOwn(q, r)
 		}
-		want := e.want(l, now, cost)
-		if want <= cost {
-			shard.mu.Unlock()
-			return l.alone(ctx, deadline, shard, who, client, cost)
+		// A quarter is left for a round trip that takes a little longer.
+		if !waited && e.took > patience*3/4 {
+			if r.free < q.cost {
+				q.shard.mu.Unlock()
+				return l.alone(q)
+			}
+			r.free -= q.cost
+			if patience = 2 * e.took; q.timeout > 0 {
+				patience = min(patience, q.timeout)
+			}
 		}
-		r := &renewal{lost: time.Now().Add(max(prompt, 2*e.took)), free: want - cost, done: make(chan struct{})}
-		e.renewal = r
-		shard.mu.Unlock()
-		return l.renew(ctx, deadline, shard, who, e, r, client, cost, want)
+		q.shard.mu.Unlock()
+		granted, err := r.wait(q.ctx, q.began.Add(patience))
+		if err != nil {
+			return core.Decision{}, err
+		}
+		if !granted {
+			var d core.Decision
+			if found, _ := l.find(q.client, q.cost, &d); found {
+				return d, nil
+			}
+			return l.alone(q)
+		}
+		patience = min(patience, nextPatience)
 	}
 }
 
+// patience returns how long q waits for renewals by other callers.
+func (q *leaseRequest) patience() time.Duration {
+	patience := renewalPatience
+	if q.timeout > 0 {
+		patience = min(patience, q.timeout/2)
+	}
+	if end, ok := q.ctx.Deadline(); ok {
+		patience = min(patience, end.Sub(q.began)/2)
+	}
+	return patience
+}
+
 // spend answers a request from the client's lease, if that has enough.
-func (l *leased) spend(shard *leaseShard, who holder, cost int64, charge bool) (core.Decision, bool) {
+func (l *leased) spend(shard *leaseShard, holder holder, cost int64, charge bool) (core.Decision, bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := l.table.now()
-	if e := shard.of[who]; e != nil && e.has(now, cost) {
+	if e := shard.byHolder[holder]; e != nil && e.has(now, cost) {
 		return e.spend(l, now, cost, charge), true
 	}
 	return core.Decision{}, false
 }
 
-// wait returns when the renewal is done, and whether there is a lease; or false
-// when it is taken for lost, or patience has ended.
+// wait returns when the renewal is over, and whether there is a lease. It returns false
+// when the reply is taken for lost or patience has ended.
 func (r *renewal) wait(ctx context.Context, patience time.Time) (granted bool, err error) {
 	if r.lost.Before(patience) {
 		patience = r.lost
@@ -317,7 +372,7 @@ func (r *renewal) wait(ctx context.Context, patience time.Time) (granted bool, e
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		return r.granted, nil
+		return r.granted, r.err
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
@@ -325,16 +380,19 @@ func (r *renewal) wait(ctx context.Context, patience time.Time) (granted bool, e
 	}
 }
 
-// Reset implements [core.Counts]. Leases of the client under other rules end
-// too: they may be on the same counts.
+// Reset implements [core.Counts]. Leases of the client under other rules end too: they
+// may be on the same counts. If ctx has ended already, nothing is done.
 func (l *leased) Reset(ctx context.Context, client string) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
 	err := l.asker.Reset(ctx, client)
 	who, shard := l.holder(client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	for other := range shard.of {
+	for other := range shard.byHolder {
 		if other.client == who.client {
-			delete(shard.of, other)
+			delete(shard.byHolder, other)
 		}
 	}
 	return err
@@ -346,14 +404,15 @@ func (l *leased) holder(client string) (holder, *leaseShard) {
 	return who, &t.shards[who.client[0]%leaseShards]
 }
 
-// add makes an entry for a client that has none, or returns nil if there is no
-// room: then it gives up one that has nothing to spend, if it soon finds it.
+// add makes an entry for a client that has none. In a full shard it gives up the entry of
+// a client that has nothing to spend, or returns nil if it does not find one soon. s.mu
+// must be held.
 func (s *leaseShard) add(who holder, now time.Time) *lease {
-	if len(s.of) >= leasesInShard {
+	if len(s.byHolder) >= leasesInShard {
 		looked := 0
-		for other, e := range s.of {
+		for other, e := range s.byHolder {
 			if !e.has(now, 1) && e.renewal == nil {
-				delete(s.of, other)
+				delete(s.byHolder, other)
 				break
 			}
 			if looked++; looked == leaseSample {
@@ -362,13 +421,13 @@ func (s *leaseShard) add(who holder, now time.Time) *lease {
 		}
 	}
 	e := &lease{since: now}
-	s.of[who] = e
+	s.byHolder[who] = e
 	return e
 }
 
-// has says whether cost can be spent at now. A process that was suspended finds
-// that its monotonic clock stood still and the other did not: by both it must
-// be before the lease's end.
+// has reports whether cost can be spent at now. While a process is suspended, its
+// monotonic clock may stand still and its wall clock goes on: now must be before the
+// lease's end by both.
 func (e *lease) has(now time.Time, cost int64) bool {
 	return e.left > 0 && e.left >= cost && now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
 }
@@ -376,8 +435,8 @@ func (e *lease) has(now time.Time, cost int64) bool {
 // spend answers a request that is within the lease, and counts it if charge is
 // true.
 func (e *lease) spend(l *leased, now time.Time, cost int64, charge bool) core.Decision {
-	// By the server's clock it is at least this much later than then; and less
-	// than the lifetime, since now is before until.
+	// The server's clock has advanced by at least this much since the reply, and by
+	// less than the lifetime, since now is before until.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
 	d.Err = core.ErrRemembered
@@ -391,7 +450,7 @@ func (e *lease) spend(l *leased, now time.Time, cost int64, charge bool) core.De
 	return d
 }
 
-// want is how much to take ahead, for requests of the given cost.
+// want returns how much to take ahead, for requests of the given cost.
 func (e *lease) want(l *leased, now time.Time, cost int64) int64 {
 	want := min(l.size, 2*e.asked)
 	elapsed := max(now.Sub(e.since), time.Nanosecond)
@@ -401,28 +460,27 @@ func (e *lease) want(l *leased, now time.Time, cost int64) int64 {
 	return want - want%cost // so that requests of one cost leave nothing unspent
 }
 
-// alone asks Redis for one request, and learns from the answer what the client
-// asks for.
-func (l *leased) alone(ctx context.Context, deadline time.Time, shard *leaseShard, who holder, client string, cost int64) (core.Decision, error) {
+// alone asks Redis for one request, and learns from the answer what the client asks for.
+func (l *leased) alone(q leaseRequest) (core.Decision, error) {
 	sent := l.table.now()
-	d, err := l.take(ctx, deadline, client, cost, true)
+	d, err := l.take(q.ctx, q.deadline, q.client, q.cost, true)
 	now := l.table.now()
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	switch e := shard.of[who]; {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	switch e := q.shard.byHolder[q.holder]; {
 	case e == nil:
 	case err != nil:
-		e.retry = time.Time{} // what it has asked for stays known: of small leases more would fail
+		e.retry = time.Time{} // asked stays as it is: with smaller leases more requests would fail
 	case d.Allowed:
 		e.retry, e.took = time.Time{}, now.Sub(sent)
 		if now.Sub(e.since) > l.lifetime {
 			e.since, e.asked = sent, 0
 		}
-		e.asked += cost
+		e.asked += q.cost
 	default:
 		retry := sent.Add(d.RetryAfter)
 		if !now.Before(e.retry) {
-			// What it is refused tells nothing about what it asks for.
+			// A time in which the client is refused tells nothing about its rate.
 			e.since = e.since.Add(max(0, retry.Sub(now)))
 		}
 		e.retry = retry
@@ -430,55 +488,147 @@ func (l *leased) alone(ctx context.Context, deadline time.Time, shard *leaseShar
 	return d, err
 }
 
-// renew takes a lease for a client whose own, if any, does not suffice: as much
-// as is wanted, or what there is. If there is none, the request asks alone.
-func (l *leased) renew(ctx context.Context, deadline time.Time, shard *leaseShard, who holder, e *lease, r *renewal, client string, cost, want int64) (core.Decision, error) {
-	defer func() {
-		shard.mu.Lock()
-		e.renewal = nil
-		shard.mu.Unlock()
-		close(r.done)
-	}()
-	for range 2 {
-		if want <= cost {
-			break
-		}
-		sent := l.table.now()
-		d, err := l.ahead(ctx, deadline, client, want)
-		if err != nil {
-			shard.mu.Lock()
-			e.retry = time.Time{}
-			shard.mu.Unlock()
-			return d, err
-		}
-		if d.Allowed {
-			return l.grant(shard, who, e, r, sent, d, cost, want), nil
-		}
-		want = d.Remaining - d.Remaining%cost
+// startRenewal starts to take a lease for a client whose own, if any, does not suffice
+// for q. It returns nil if the client asks for too little. The shard's lock must be held.
+func (l *leased) startRenewal(q leaseRequest, e *lease, now time.Time) *renewal {
+	want := e.want(l, now, q.cost)
+	if want <= q.cost {
+		return nil
 	}
-	return l.alone(ctx, deadline, shard, who, client, cost)
+	r := &renewal{
+		leaseRequest: q,
+		lost:         time.Now().Add(max(renewalPatience, 2*e.took)),
+		free:         want - q.cost,
+		done:         make(chan struct{}),
+	}
+	r.ctx, r.deadline = context.WithoutCancel(q.ctx), q.renewalDeadline()
+	e.renewal = r
+	go l.renew(r, e, want)
+	return r
 }
 
-// grant makes a lease of what has been taken with d, and answers the request
-// that it was taken for.
-func (l *leased) grant(shard *leaseShard, who holder, e *lease, r *renewal, sent time.Time, d core.Decision, cost, taken int64) core.Decision {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
+// renewalDeadline returns until when a renewal that q starts waits for its reply: as long
+// as q may take, and at least as long as a server may be expected to take. A caller in a
+// hurry would else waste the lease. The zero time is no deadline; then the client's own
+// timeouts end the wait.
+func (q *leaseRequest) renewalDeadline() time.Time {
+	deadline := q.deadline
+	if deadline.IsZero() {
+		end, ok := q.ctx.Deadline()
+		if !ok {
+			return time.Time{}
+		}
+		deadline = end
+	}
+	return later(deadline, q.began.Add(core.DefaultTimeout))
+}
+
+// taking is an attempt to take units ahead; the zero value is none.
+type taking struct {
+	sent  time.Time
+	units int64
+	reply core.Decision
+	err   error
+}
+
+// renew takes a lease of as much as is wanted, or else of as much as there is. If there
+// is nothing to lease, the request that started r is asked alone.
+func (l *leased) renew(r *renewal, e *lease, want int64) {
+	var t taking
+	for range 2 {
+		if want <= r.cost {
+			break
+		}
+		t = taking{sent: l.table.now(), units: want}
+		t.reply, t.err = l.ahead(r.ctx, r.deadline, r.client, want)
+		if t.err != nil || t.reply.Allowed {
+			break
+		}
+		want = t.reply.Remaining - t.reply.Remaining%r.cost
+	}
+	if t.err == nil && !t.reply.Allowed && !r.left() {
+		// Callers that wait are answered by what this one is told, if that is a refusal.
+		r.first, r.err = l.alone(r.leaseRequest)
+	}
+	l.finish(r, e, t)
+}
+
+// left reports whether the caller that started r has left.
+func (r *renewal) left() bool {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	return r.abandoned
+}
+
+// finish makes a lease of what has been taken, and tells the callers that wait for r.
+func (l *leased) finish(r *renewal, e *lease, t taking) {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	e.renewal = nil
+	switch {
+	case t.err != nil:
+		e.retry = time.Time{}
+		r.err = t.err
+	case t.reply.Allowed:
+		l.grant(r, e, t)
+	}
+	close(r.done)
+}
+
+// grant makes a lease of what has been taken, and answers the caller that started r
+// unless it has left. The shard's lock must be held.
+func (l *leased) grant(r *renewal, e *lease, t taking) {
 	now := l.table.now()
-	if shard.of[who] != e { // Reset has come in between
-		e = &lease{}
+	if r.shard.byHolder[r.holder] != e {
+		e = &lease{} // a reset has come in between: the lease is for that one caller
 	}
 	*e = lease{
-		since:    sent,
-		left:     taken,
-		until:    sent.Add(l.lifetime - l.lifetime/1000),
-		reply:    d,
+		since:    t.sent,
+		left:     t.units,
+		until:    t.sent.Add(l.lifetime - l.lifetime/1000),
+		reply:    t.reply,
 		received: now,
-		renewal:  r,
-		took:     now.Sub(sent),
+		took:     now.Sub(t.sent),
 	}
 	r.granted = true
-	first := e.spend(l, now, cost, true)
-	first.Err = nil
-	return first
+	if !r.abandoned {
+		r.first = e.spend(l, now, r.cost, true)
+		r.first.Err = nil
+	}
+}
+
+// awaitOwn waits for the renewal that q has started, and answers q.
+func (l *leased) awaitOwn(q leaseRequest, r *renewal) (core.Decision, error) {
+	var late <-chan time.Time
+	if !q.deadline.IsZero() {
+		timer := time.NewTimer(time.Until(q.deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-r.done:
+	case <-late:
+		if r.abandon() {
+			return core.Decision{}, errLate
+		}
+	case <-q.ctx.Done():
+		if r.abandon() {
+			return core.Decision{}, ended(q.ctx)
+		}
+	}
+	return r.first, r.err
+}
+
+// abandon notes that the caller that started r has left. It returns false if r is over:
+// then the caller has been answered.
+func (r *renewal) abandon() bool {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	select {
+	case <-r.done:
+		return false
+	default:
+		r.abandoned = true
+		return true
+	}
 }

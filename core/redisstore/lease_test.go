@@ -26,13 +26,15 @@ import (
 
 // logServer is what Redis does, for one client, in a bubble of synctest.
 type logServer struct {
-	limits []core.Limit
-	skew   time.Duration // of its clock
+	limits    []core.Limit
+	skew      time.Duration // of its clock
+	allowance int64         // how far ahead of its clock anything may be counted
 
 	mu      sync.Mutex
 	logs    []window.Log
 	charges []charged
 	scripts int
+	rewound int // logs that were too far ahead
 }
 
 // charged is what one script has counted.
@@ -41,7 +43,12 @@ type charged struct {
 }
 
 func newLogServer(skew time.Duration, limits ...core.Limit) *logServer {
-	return &logServer{limits: limits, skew: skew, logs: make([]window.Log, len(limits))}
+	shortest := limits[0].Window
+	for _, l := range limits {
+		shortest = min(shortest, l.Window)
+	}
+	allowance := window.Allowance(shortest.Microseconds())
+	return &logServer{limits: limits, skew: skew, allowance: allowance, logs: make([]window.Log, len(limits))}
 }
 
 func (s *logServer) now() int64 { return time.Now().Add(s.skew).UnixMicro() }
@@ -52,14 +59,27 @@ func (s *logServer) decide(now, cost int64, charge bool, ahead time.Duration) co
 	defer s.mu.Unlock()
 	s.scripts++
 	stamp := now + ahead.Microseconds()
+	far := make([]bool, len(s.logs))
 	for i := range s.logs {
-		stamp = max(stamp, s.logs[i].Newest())
+		if newest := s.logs[i].Newest(); newest-now > s.allowance {
+			far[i] = true
+		} else {
+			stamp = max(stamp, newest)
+		}
 	}
 	var verdict window.Verdict
 	var binding core.Limit
 	for i, l := range s.limits {
 		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-		v := s.logs[i].Facts(limit, now, cost).Decide(limit, now, stamp, cost)
+		facts := s.logs[i].Facts(limit, now, cost)
+		if far[i] {
+			facts = facts.Rewound(now)
+			if charge && cost > 0 {
+				s.logs[i].Rewind(now)
+				s.rewound++
+			}
+		}
+		v := facts.Decide(limit, now, stamp, cost)
 		if i == 0 || v.Binds(verdict) {
 			verdict, binding = v, l
 		}
@@ -111,8 +131,8 @@ func (k link) call(ctx context.Context, cost int64, charge bool, ahead time.Dura
 	}()
 	select {
 	case a := <-done:
-		if at, ok := ctx.Value(executed{}).(*int64); ok && a.err == nil {
-			*at = a.at
+		if at, ok := ctx.Value(executed{}).(*atomic.Int64); ok && a.err == nil {
+			at.Store(a.at)
 		}
 		return a.d, a.err
 	case <-ctx.Done():
@@ -165,8 +185,9 @@ type history struct {
 
 // take asks once and writes down the outcome.
 func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Decision {
-	var at int64
-	d, err := c.Take(context.WithValue(ctx, executed{}, &at), "client", cost, true)
+	var ran atomic.Int64
+	d, err := c.Take(context.WithValue(ctx, executed{}, &ran), "client", cost, true)
+	at := ran.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -234,6 +255,7 @@ func randomHistory(seed uint64, backdate bool) *history {
 		limits = append(limits, core.Per(20+rng.Int64N(100), time.Duration(50+rng.IntN(200))*time.Millisecond))
 	}
 	h := &history{server: newLogServer(time.Duration(rng.Int64N(int64(24*time.Hour))), limits...)}
+	h.server.allowance = time.Hour.Microseconds() // these leases are longer, for their windows, than WithLease makes them
 	var group sync.WaitGroup
 	processes := 2 + rng.IntN(4)
 	for range processes {
@@ -503,7 +525,7 @@ func unspent(l *leased) int64 {
 	who, shard := l.holder("client")
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if e := shard.of[who]; e != nil {
+	if e := shard.byHolder[who]; e != nil {
 		return e.left
 	}
 	return 0
@@ -680,6 +702,111 @@ func TestLeaseOneRenews(t *testing.T) {
 	})
 }
 
+// TestLeaseCallerLeaves: a caller that leaves while it renews a lease wastes nothing: the
+// lease is there for the others, whether they wait for it or come later.
+func TestLeaseCallerLeaves(t *testing.T) {
+	for name, impatient := range map[string]func(*leased, context.Context) (core.Decision, error){
+		"cancelled": func(rule *leased, ctx context.Context) (core.Decision, error) {
+			ctx, leave := context.WithCancel(ctx)
+			time.AfterFunc(time.Millisecond, leave)
+			return rule.TakeWithin(ctx, core.DefaultTimeout, "client", 1, true)
+		},
+		"with a deadline": func(rule *leased, ctx context.Context) (core.Decision, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			return rule.Take(ctx, "client", 1, true)
+		},
+		"with a short timeout": func(rule *leased, ctx context.Context) (core.Decision, error) {
+			return rule.TakeWithin(ctx, time.Millisecond, "client", 1, true)
+		},
+	} {
+		for _, waits := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s, rule, l, way := wayTo(t, core.Per(100_000, time.Minute), 1000)
+				admitted := int64(0)
+				for range 400 {
+					admitted += warm(t, s, l)
+				}
+				for round := range 10 {
+					left := unspent(rule)
+					if d := l.AllowN(t.Context(), "client", left); !d.Allowed {
+						t.Fatalf("%+v", d)
+					}
+					admitted += left
+					*way = 10 * time.Millisecond
+					before := s.scripts
+					began := time.Now()
+					var group sync.WaitGroup
+					if waits {
+						group.Go(func() {
+							synctest.Wait()
+							if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil {
+								t.Errorf("%s, round %d: a caller that waits: %+v", name, round, d)
+							}
+						})
+						admitted++
+					}
+					if d, err := impatient(rule, t.Context()); err == nil || time.Since(began) != time.Millisecond {
+						t.Errorf("%s, round %d: %+v, %v after %v", name, round, d, err, time.Since(began))
+					}
+					group.Wait()
+					time.Sleep(30 * time.Millisecond)
+					synctest.Wait()
+					if s.scripts != before+1 || unspent(rule) < 10 {
+						t.Errorf("%s, round %d: %d scripts, %d units are left", name, round, s.scripts-before, unspent(rule))
+					}
+					*way = 100 * time.Microsecond
+					for range 20 {
+						admitted += warm(t, s, l)
+					}
+				}
+				charged := int64(0)
+				for _, c := range s.charges {
+					charged += c.units
+				}
+				// A lease gives way to a larger one with less than a request of cost 1 left.
+				if wasted := charged - admitted - unspent(rule); wasted != 0 {
+					t.Errorf("%s: of %d units that were charged, %d are wasted", name, charged, wasted)
+				}
+			})
+		}
+	}
+}
+
+// TestLeaseRenewalFails: when a lease cannot be taken, those that wait for it are told,
+// and do not ask again one by one.
+func TestLeaseRenewalFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rule, l, way := wayTo(t, core.Per(100_000, time.Minute), 1000)
+		for range 400 {
+			warm(t, s, l)
+		}
+		if d := l.AllowN(t.Context(), "client", unspent(rule)); !d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		*way = 5 * time.Millisecond
+		link := rule.asker.(link)
+		link.loses = func() bool { return true }
+		rule.asker = link
+		rule.ahead = func(ctx context.Context, _ time.Time, _ string, cost int64) (core.Decision, error) {
+			return link.call(ctx, cost, true, rule.lifetime)
+		}
+		before := s.scripts
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if d, err := rule.TakeWithin(t.Context(), core.DefaultTimeout, "client", 1, true); !errors.Is(err, errLost) {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		group.Wait()
+		if n := s.scripts - before; n != 1 {
+			t.Errorf("%d scripts, want 1", n)
+		}
+	})
+}
+
 // TestLeaseLostReply: when the reply to the one who renews is lost, nobody else's
 // time is up with it, however long that one waits.
 func TestLeaseLostReply(t *testing.T) {
@@ -697,6 +824,8 @@ func TestLeaseLostReply(t *testing.T) {
 			if d, err := ahead(ctx, deadline, client, cost); !lost {
 				return d, err
 			}
+			ctx, cancel := withDeadline(ctx, deadline)
+			defer cancel()
 			<-ctx.Done()
 			return core.Decision{}, ctx.Err()
 		}
@@ -713,14 +842,15 @@ func TestLeaseLostReply(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(prompt)
+		time.Sleep(renewalPatience)
 		began := time.Now()
 		if d := l.Allow(t.Context(), "client"); !d.Allowed || time.Since(began) > time.Millisecond {
 			t.Errorf("%+v after %v: it waits although that is in vain", d, time.Since(began))
 		}
-		lost = false
 		leave()
 		group.Wait()
+		time.Sleep(time.Hour)
+		lost = false
 		warm(t, s, l) // it is leased again
 	})
 }
@@ -777,7 +907,7 @@ func TestLeaseCrowd(t *testing.T) {
 		for range 400 {
 			group.Go(func() {
 				began := time.Now()
-				if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > slow+4**way {
+				if d := l.Allow(t.Context(), "client"); !d.Allowed || d.Err != nil || time.Since(began) > nextPatience+4**way {
 					t.Errorf("%+v after %v", d, time.Since(began))
 				}
 			})
@@ -923,7 +1053,7 @@ func TestLeaseTableBounded(t *testing.T) {
 		}
 		n := 0
 		for i := range rule.table.shards {
-			n += len(rule.table.shards[i].of)
+			n += len(rule.table.shards[i].byHolder)
 		}
 		if n > leaseShards*leasesInShard || n < leaseShards*leasesInShard/2 {
 			t.Errorf("%d clients are remembered", n)
@@ -935,18 +1065,22 @@ func TestLeaseTableBounded(t *testing.T) {
 // with requests that are not leases in between.
 func TestLeaseScript(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
+		rewound := 0
 		for seed := range uint64(25) {
 			rng := rand.New(rand.NewPCG(seed, 26))
 			limits := []core.Limit{core.Per(1+rng.Int64N(30), time.Duration(1000+rng.Int64N(100_000))*time.Microsecond).Named("a")}
 			if rng.IntN(2) == 0 {
 				limits = append(limits, core.Per(1+rng.Int64N(60), time.Duration(1000+rng.Int64N(200_000))*time.Microsecond).Named("b"))
 			}
-			lifetime := time.Duration(1+rng.Int64N(20_000)) * time.Microsecond
+			_, lifetime := leaseOf(limits, 1, time.Duration(1+rng.Int64N(20_000))*time.Microsecond)
 			c, s, client := bind(t, rdb, limits...), newLogServer(0, limits...), fmt.Sprint("client ", seed)
 			leased := c.aheadBy(lifetime)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			for step := range 40 {
 				now += rng.Int64N(limits[0].Window.Microseconds() / 3)
+				if rng.IntN(10) == 0 {
+					now -= rng.Int64N(2 * limits[0].Window.Microseconds())
+				}
 				cost, ahead, asked := rng.Int64N(8), time.Duration(0), c
 				if rng.IntN(2) == 0 {
 					ahead, asked = lifetime, leased
@@ -965,7 +1099,31 @@ func TestLeaseScript(t *testing.T) {
 					}
 				}
 			}
+			rewound += s.rewound
 			rdb.FlushAll(ctx)
+		}
+		if rewound < 10 {
+			t.Errorf("only %d logs were too far ahead", rewound)
+		}
+	})
+}
+
+// TestLeaseStepBack: the longest lease that is allowed is counted at its end, even if the
+// server's clock steps back a little, as in a failover.
+func TestLeaseStepBack(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for _, limit := range []core.Limit{core.PerSecond(100), core.PerHour(100)} {
+			c, client := bind(t, rdb, limit), limit.Window.String()
+			_, lifetime := leaseOf(c.rule.Limits, 100, maxLease)
+			now := int64(1_790_000_000_000_000)
+			if d := c.aheadBy(lifetime).takeAt(t, client, 10, true, now); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+			step := min(15*time.Second, limit.Window/40)
+			d := c.takeAt(t, client, 91, true, now-step.Microseconds())
+			if want := step + lifetime + limit.Window; d.Allowed || d.RetryAfter != want {
+				t.Errorf("%v: %+v, want %v", limit, d, want)
+			}
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision
 	if err == nil {
 		err = errReply
 	}
-	return core.Decision{}, fmt.Errorf("%w: %q", err, reply)
+	return core.Decision{}, fmt.Errorf("%w: %.200q", err, reply)
 }
 
 // readTime reads the server's time, with which a reply begins.
@@ -133,7 +133,8 @@ func (f *facts) read(s string, l core.Limit, now, cost int64) (newest int64, res
 		if len(s) < 1+2*shortEntry {
 			return 0, "", false
 		}
-		last, first, s = readEntry(s[1:], shortEntry, now), readEntry(s[1+shortEntry:], shortEntry, now), s[1+2*shortEntry:]
+		last = readEntry(s[1:], shortEntry, now)
+		first, s = readEntry(s[1+shortEntry:], shortEntry, now), s[1+2*shortEntry:]
 	case 'M':
 		s = s[1:]
 		for _, e := range []*entry{&last, &first, &leaver} {

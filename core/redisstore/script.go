@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
 )
 
 //go:embed decide.lua
@@ -44,16 +45,18 @@ func decideSource(limits []core.Limit, lease bool) string {
 		plus, args = " + ahead", args+1
 	}
 	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@args", strconv.Itoa(args), "@ahead", plus)
+	allowance := allowanceSource(limits)
 	var out strings.Builder
 	blocks := map[string]string{} // of the group at hand, by algorithm
 	flush := func() {
 		for i, l := range limits {
-			window := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
+			length := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
 			if usual(limits) {
-				window = micros(l.Window)
+				length = micros(l.Window)
 			}
 			block := blocks["@limit"] + blocks["@"+l.Algorithm.String()]
-			out.WriteString(strings.NewReplacer("@window", window, "@", strconv.Itoa(i+1)).Replace(block))
+			replacer := strings.NewReplacer("@allowance", allowance, "@window", length, "@", strconv.Itoa(i+1))
+			out.WriteString(replacer.Replace(block))
 		}
 		clear(blocks)
 	}
@@ -86,6 +89,28 @@ func decideSource(limits []core.Limit, lease bool) string {
 		}
 	}
 	return out.String()
+}
+
+// scriptShape returns what limits have in common that have one script.
+func scriptShape(limits []core.Limit, lease bool) string {
+	shape := fmt.Sprint(lease)
+	for _, l := range limits {
+		shape += " " + l.Algorithm.String()
+		if usual(limits) {
+			shape += micros(l.Window)
+		}
+	}
+	return shape
+}
+
+// allowanceSource returns how far ahead of TIME a rule may have counted, in microseconds,
+// as the script reckons it; see [window.Allowance].
+func allowanceSource(limits []core.Limit) string {
+	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
+	for i := range limits {
+		windows += ", window" + strconv.Itoa(i+1)
+	}
+	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
 }
 
 // usual says whether the windows stand in the script, where they take less time

@@ -22,8 +22,12 @@ import (
 
 var ctx = context.Background()
 
-// clocked is a script with one change: the time comes from the first two
-// arguments, see at, instead of the server.
+// longer is how much longer than by the script a key of a clocked script lives: Redis
+// expires keys by its own clock, which goes on while a busy machine runs a test.
+const longer = time.Hour
+
+// clocked is a script with two changes: the time comes from the first two
+// arguments, see at, instead of the server; and keys live longer.
 func clocked(t *testing.T, source string) script {
 	t.Helper()
 	if s, ok := clockedScripts.Load(source); ok {
@@ -33,7 +37,12 @@ func clocked(t *testing.T, source string) script {
 	if strings.Count(source, time) != 1 {
 		t.Fatal("decide.lua must read the time once")
 	}
-	s := newScript(strings.Replace(source, time, "{table.remove(ARGV, 1), table.remove(ARGV, 1)}", 1))
+	changed := strings.Replace(source, time, "{table.remove(ARGV, 1), table.remove(ARGV, 1)}", 1)
+	const ttl = " / 1000) + 1000"
+	if !strings.Contains(changed, ttl) {
+		t.Fatal("decide.lua must give keys a TTL")
+	}
+	s := newScript(strings.ReplaceAll(changed, ttl, fmt.Sprint(ttl, " + ", longer.Milliseconds())))
 	clockedScripts.Store(source, s)
 	return s
 }
@@ -111,10 +120,11 @@ func randomLimits(rng *rand.Rand) []core.Limit {
 // TestScriptAgainstModel runs random histories of mixed limits through the
 // script and the model, on a clock that jumps and steps back, with limits
 // raised and lowered on the way, and compares every answer. A request that is
-// refused, free or a peek must leave Redis as it was; every key must have a
-// TTL that outlives its state by little.
+// refused, free or a peek must leave Redis as it was, but for what is too far ahead
+// of the clock; every key must have a TTL that outlives its state by little.
 func TestScriptAgainstModel(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
+		rewound := 0
 		for seed := range uint64(120) {
 			rng := rand.New(rand.NewPCG(seed, 11))
 			limits := randomLimits(rng)
@@ -122,12 +132,14 @@ func TestScriptAgainstModel(t *testing.T) {
 			client, key := model.Client{}, fmt.Sprint("client ", seed)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			highest, charged := now, now
-			c := bind(t, rdb, limits...)
+			c, began := bind(t, rdb, limits...), time.Now()
 			for step := range 60 {
 				switch rng.IntN(15) {
 				case 0:
 					// not beyond half the range of a stamp, some 4 years
 					now = max(now-rng.Int64N(2*window), highest-2*window)
+				case 4:
+					now -= rng.Int64N(window / 5) // about as far as is let pass
 				case 1:
 					now += rng.Int64N(3 * window)
 				case 2:
@@ -150,31 +162,41 @@ func TestScriptAgainstModel(t *testing.T) {
 				}
 				charge := rng.IntN(4) > 0
 				before := dump(t, rdb, c, key)
+				ahead := client.Ahead(limits, time.UnixMicro(now))
 				got := c.takeAt(t, key, cost, charge, now)
 				if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
 					t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v\nbefore %s", seed, step, limits, cost, charge, got, want, before)
 				}
-				if !charge || cost == 0 || !got.Allowed {
+				if !charge || cost == 0 || !got.Allowed && !ahead {
 					if after := dump(t, rdb, c, key); after != before {
 						t.Fatalf("seed %d step %d: cost %d, charge %v, allowed %v changed Redis:\n%q\n%q", seed, step, cost, charge, got.Allowed, before, after)
 					}
 					continue
 				}
+				if ahead {
+					// What was ahead has been written anew, with a TTL by this clock.
+					rewound++
+					highest = now
+				}
 				charged = highest
 				for i, k := range c.keys(nil, key) {
-					ttl := rdb.PTTL(ctx, k.(string)).Val()
+					ttl := rdb.PTTL(ctx, k.(string)).Val() - longer
 					w := limits[i].Window
 					least, most := w, w+w/2+2*time.Second
 					if limits[i].Algorithm == core.SlidingCounter {
 						most = 2*w + 2*time.Second
 					}
 					ahead := time.Duration(highest-now) * time.Microsecond
-					if ttl < least-time.Second || ttl > most+ahead {
-						t.Fatalf("seed %d step %d: %v has a TTL of %v, want %v to %v", seed, step, limits[i], ttl, least, most+ahead)
+					if ttl < least-time.Since(began) || ttl > most+ahead {
+						t.Fatalf("seed %d step %d: %v has a TTL of %v, want %v to %v",
+							seed, step, limits[i], ttl, least, most+ahead)
 					}
 				}
 			}
 			rdb.FlushAll(ctx)
+		}
+		if rewound < 100 {
+			t.Errorf("only %d requests found something too far ahead", rewound)
 		}
 	})
 }
@@ -214,7 +236,14 @@ func TestScriptAgainstSortedSet(t *testing.T) {
 		c := bind(t, rdb, limit)
 		for step := range 100 {
 			now += rng.Int64N(window/6) - window/100
-			if rng.IntN(15) == 0 {
+			switch rng.IntN(30) {
+			case 0:
+				now += rng.Int64N(24 * 3600 * 1_000_000)
+			case 1:
+				now -= rng.Int64N(24 * 3600 * 1_000_000)
+			case 2:
+				now -= rng.Int64N(window / 5)
+			case 3, 4:
 				limit.Requests = 1 + rng.Int64N(20)
 				c = bind(t, rdb, limit)
 			}
@@ -548,24 +577,28 @@ func TestBatchCommand(t *testing.T) {
 		for range 100 {
 			batch := make([]*call, 1+rng.IntN(8))
 			for i := range batch {
-				batch[i] = &call{counts: rules[0], key: fmt.Sprint(i), cost: 1, charge: true}
+				batch[i] = &call{Request: request{counts: rules[0], key: fmt.Sprint(i), cost: 1, charge: true}}
 				switch rng.IntN(8) {
 				case 0:
-					batch[i].cost = rng.Int64N(5)
+					batch[i].Request.cost = rng.Int64N(5)
 				case 1:
-					batch[i].charge = false
+					batch[i].Request.charge = false
 				case 2:
-					batch[i].counts = rules[1]
+					batch[i].Request.counts = rules[1]
 				}
 			}
-			_, args := rules[0].batches.command(batch)
+			args := rules[0].batches.command(batch)
 			now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...))
 			for i, c := range batch {
 				var d core.Decision
 				var err error
-				d, reply, err = c.counts.read(reply, now, c.cost, c.charge)
-				if want := c.counts.rule.Limits[0].Requests - c.cost; err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want || d.Allowed && c.cost > 0 && c.charge && d.At.UnixMicro() != now+c.counts.ahead {
-					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", c.counts.rule.Limits, i, c.cost, c.charge, d, err)
+				r := c.Request
+				d, reply, err = r.counts.read(reply, now, r.cost, r.charge)
+				want := r.counts.rule.Limits[0].Requests - r.cost
+				counted := d.Allowed && r.cost > 0 && r.charge
+				if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
+					counted && d.At.UnixMicro() != now+r.counts.ahead {
+					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", r.counts.rule.Limits, i, r.cost, r.charge, d, err)
 				}
 			}
 			if reply != "" {
@@ -717,4 +750,172 @@ func TestScriptForeignEntryInside(t *testing.T) {
 		}
 		t.Fatal("never reported")
 	})
+}
+
+// TestScriptClockWasAhead: what was counted while the server's clock was ahead, by more
+// than a lease may be, counts for one more window once the clock is right, and not for as
+// long as it was ahead. Nothing of it is forgotten.
+func TestScriptClockWasAhead(t *testing.T) {
+	const day = 24 * 3600 * 1_000_000
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for name, limits := range map[string][]core.Limit{
+			"log":          {core.PerMinute(5)},
+			"counter":      {core.PerMinute(5).Using(core.SlidingCounter)},
+			"log of costs": {core.PerMinute(300_000)},
+			"large counter": {
+				core.PerMinute(core.MaxCounterRequests).Using(core.SlidingCounter),
+			},
+			"several": {
+				core.PerHour(100), core.PerMinute(5), core.PerMinute(8).Using(core.SlidingCounter).Named("c"),
+				core.PerHour(9).Using(core.SlidingCounter).Named("d"),
+			},
+		} {
+			least := limits[0].Requests
+			for _, l := range limits {
+				least = min(least, l.Requests)
+			}
+			for _, cost := range []int64{1, least / 5} {
+				rdb.FlushAll(ctx)
+				c := bind(t, rdb, limits...)
+				now := int64(1_790_000_000_000_000)
+				for range 5 {
+					if d := c.takeAt(t, "k", cost, true, now+day); !d.Allowed {
+						t.Fatalf("%s: %+v", name, d)
+					}
+				}
+				want := least + 1 - 5*cost // is too much
+				before := dump(t, rdb, c, "k")
+				peek := c.takeAt(t, "k", want, false, now)
+				if after := dump(t, rdb, c, "k"); after != before {
+					t.Errorf("%s: a peek made %s of %s", name, after, before)
+				}
+				got := c.takeAt(t, "k", want, true, now)
+				if got != peek || got.Allowed || got.Remaining != least-5*cost || got.RetryAfter > 2*time.Minute {
+					t.Errorf("%s, cost %d: %+v, a peek said %+v", name, want, got, peek)
+				}
+				again := now + got.RetryAfter.Microseconds()
+				if d := c.takeAt(t, "k", want, true, again-1); d.Allowed || d.RetryAfter != time.Microsecond {
+					t.Errorf("%s: 1 us too early: %+v", name, d)
+				}
+				if d := c.takeAt(t, "k", want, true, again); !d.Allowed || d.At.UnixMicro() != again {
+					t.Errorf("%s: when told to come: %+v", name, d)
+				}
+			}
+		}
+	})
+}
+
+// TestScriptClockWasAheadTogether: of requests that are decided in one script, the first
+// rewrites what is too far ahead, and those that follow find it.
+func TestScriptClockWasAheadTogether(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		c := bind(t, rdb, core.PerHour(5), core.PerHour(6).Using(core.SlidingCounter).Named("counter"))
+		keys := c.keys(nil, "k")
+		later := time.Now().Add(48 * time.Hour)
+		for i := range int64(3) {
+			rdb.RPush(ctx, keys[0].(string), logEntry(later, 0, 1+i))
+		}
+		rdb.Set(ctx, keys[1].(string), counterValue(later.Truncate(time.Hour), 1, 2), 0)
+		batch := make([]*call, 4)
+		for i := range batch {
+			batch[i] = &call{Request: request{counts: c, key: "k", cost: 1, charge: true}}
+		}
+		args := c.batches.command(batch)
+		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))
+		for i, r := range batch {
+			var d core.Decision
+			var err error
+			d, reply, err = r.Request.counts.read(reply, now, 1, true)
+			if err != nil || d.Allowed != (i < 2) || d.Remaining != max(0, 1-int64(i)) || d.RetryAfter > time.Hour {
+				t.Errorf("request %d: %+v, %v", i, d, err)
+			}
+		}
+		if n := rdb.LLen(ctx, keys[0].(string)).Val(); n != 3 {
+			t.Errorf("a log of %d entries, want those before, and two", n)
+		}
+		for _, key := range keys {
+			if ttl := rdb.PTTL(ctx, key.(string)).Val(); ttl < time.Hour || ttl > 2*time.Hour+2*time.Second {
+				t.Errorf("%v has a TTL of %v", key, ttl)
+			}
+		}
+	})
+}
+
+// TestScriptClockWasAheadTail: what was counted before the clock was ahead keeps its time,
+// dropped entries stay dropped, and the rest becomes one entry.
+func TestScriptClockWasAheadTail(t *testing.T) {
+	const minute, hour = 60 * 1_000_000, 3600 * 1_000_000
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for old := range int64(16) {
+			for _, ahead := range []int64{7 * minute, 25 * minute, 48 * hour} {
+				cost := 1 + 2*(old%2)
+				rdb.FlushAll(ctx)
+				limits := []core.Limit{core.PerHour(50)}
+				c := bind(t, rdb, limits...)
+				var client model.Client
+				now := int64(1_790_000_000_000_000)
+				take := func(cost int64, charge bool) {
+					t.Helper()
+					got := c.takeAt(t, "k", cost, charge, now)
+					if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
+						t.Fatalf("%d old ones, %d ahead, cost %d at %d:\n got %+v\nwant %+v", old, ahead, cost, now, got, want)
+					}
+				}
+				for range old { // 5 minutes apart, so that some expire
+					take(cost, true)
+					now += 5 * minute
+				}
+				now += ahead
+				take(cost, true)
+				take(1, true)
+				now -= ahead
+				for n := range int64(50) {
+					take(1+n, false)
+				}
+				take(50, true) // refused where anything counts, and written all the same
+				for n := range int64(50) {
+					take(1+n, false)
+				}
+				take(1, true)
+				for range 15 {
+					now += 5 * minute
+					take(20, false)
+					take(2, true)
+				}
+				now += 2 * hour
+				take(50, false)
+			}
+		}
+	})
+}
+
+// TestScriptClockWasAheadWhenFull: a server without memory refuses a client that it knows.
+// It has what a log holds count from now on, which takes no memory, but not a counter.
+func TestScriptClockWasAheadWhenFull(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+		rdb.FlushAll(ctx)
+		c := bind(t, rdb, core.PerHour(2).Using(a))
+		key := c.keys(nil, "k")[0].(string)
+		later := time.Now().Add(48 * time.Hour)
+		if a == core.SlidingLog {
+			rdb.RPush(ctx, key, logEntry(later, 0, 1), logEntry(later, 0, 2))
+		} else {
+			rdb.Set(ctx, key, counterValue(later.Truncate(time.Hour), 0, 2), 0)
+		}
+		before := dump(t, rdb, c, "k")
+		rdb.ConfigSet(ctx, "maxmemory", "1")
+		d, err := c.askAlone(ctx, time.Time{}, "k", 1, true)
+		if err != nil || d.Allowed || d.RetryAfter > 2*time.Hour {
+			t.Errorf("%v: %+v, %v", a, d, err)
+		}
+		larger := bind(t, rdb, core.PerHour(3).Using(a))
+		if d, err := larger.askAlone(ctx, time.Time{}, "k", 1, true); err == nil || !strings.Contains(err.Error(), "OOM") {
+			t.Errorf("%v: %+v, %v", a, d, err)
+		}
+		if after := dump(t, rdb, c, "k"); (after != before) != (a == core.SlidingLog) {
+			t.Errorf("%v: %s became %s", a, before, after)
+		}
+		rdb.ConfigSet(ctx, "maxmemory", "0")
+	}
 }

@@ -22,6 +22,11 @@ func TestConformanceCluster(t *testing.T) {
 	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
 }
 
+func TestConformanceRing(t *testing.T) {
+	_, rdb := startRing(t, 3, 0)
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
+
 func TestConformanceMiniredis(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })

@@ -17,18 +17,51 @@ func TestCheckLogs(t *testing.T) {
 		outcomes []Outcome
 		ok       bool
 	}{
-		"within":                       {[]Outcome{outcome(0, true, 1), outcome(10, true, 2), outcome(12, false, 1)}, true},
-		"in any order":                 {[]Outcome{outcome(12, false, 1), outcome(10, true, 2), outcome(0, true, 1)}, true},
+		"within": {[]Outcome{outcome(0, true, 1), outcome(10, true, 2), outcome(12, false, 1)},
+			true},
+		"in any order": {[]Outcome{outcome(12, false, 1), outcome(10, true, 2), outcome(0, true, 1)},
+			true},
 		"above the short":              {[]Outcome{outcome(0, true, 1), outcome(9, true, 2)}, false},
 		"above the long":               {[]Outcome{outcome(0, true, 2), outcome(50, true, 2)}, false},
 		"exactly a window apart":       {[]Outcome{outcome(0, true, 2), outcome(100, true, 2)}, true},
 		"refused with room":            {[]Outcome{outcome(0, true, 1), outcome(5, false, 1)}, false},
 		"refused for its cost":         {[]Outcome{outcome(0, true, 1), outcome(5, false, 2)}, true},
 		"refused at the window's edge": {[]Outcome{outcome(0, true, 2), outcome(10, false, 1)}, false},
-		"refused by the long":          {[]Outcome{outcome(0, true, 2), outcome(20, true, 1), outcome(60, false, 1)}, true},
+		"refused by the long": {[]Outcome{outcome(0, true, 2), outcome(20, true, 1), outcome(60, false, 1)},
+			true},
 	} {
 		if err := CheckLogs(test.outcomes, limits...); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// FuzzCheckLogs holds CheckLogs against a count of every window, one outcome after the other.
+func FuzzCheckLogs(f *testing.F) {
+	f.Add([]byte{0, 1, 1, 10, 1, 2, 2, 0, 1}, uint8(2), uint8(10))
+	f.Add([]byte{0, 1, 2, 9, 0, 1, 1, 1, 1, 0, 1, 1}, uint8(3), uint8(9))
+	f.Fuzz(func(t *testing.T, encoded []byte, requests, micros uint8) {
+		limit := core.Per(int64(requests), time.Duration(micros)*time.Microsecond)
+		var outcomes []Outcome
+		now := time.UnixMicro(1_800_000_000_000_000)
+		for ; len(encoded) >= 3 && len(outcomes) < 200; encoded = encoded[3:] {
+			now = now.Add(time.Duration(encoded[0]) * time.Microsecond)
+			outcomes = append(outcomes, Outcome{now, encoded[1]%2 == 1, int64(encoded[2] % 4)})
+		}
+		ok := true
+		for _, o := range outcomes {
+			used := int64(0)
+			for _, other := range outcomes {
+				if other.Allowed && other.At.After(o.At.Add(-limit.Window)) && !other.At.After(o.At) {
+					used += other.Cost
+				}
+			}
+			if o.Allowed && used > limit.Requests || !o.Allowed && used+o.Cost <= limit.Requests {
+				ok = false
+			}
+		}
+		if err := CheckLogs(outcomes, limit); (err == nil) != ok {
+			t.Errorf("CheckLogs = %v, want right %v, of %v under %v", err, ok, outcomes, limit)
+		}
+	})
 }

@@ -1,5 +1,5 @@
 // Package storetest is the conformance suite of [core.Store]: what the stores
-// of this module pass, and what a store that somebody else writes can be held
+// of this module pass, and what any other store can be held
 // against.
 //
 //	func TestStore(t *testing.T) {
@@ -53,8 +53,8 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 	}
 }
 
-// suite is one subtest: a store, and a name that keeps its counts apart from
-// those of other subtests and earlier runs.
+// suite is one subtest: a store, and a name that keeps its counts apart from the
+// counts of other subtests and earlier runs.
 type suite struct {
 	*testing.T
 	store core.Store
@@ -63,11 +63,16 @@ type suite struct {
 
 var ctx = context.Background()
 
-// limiter gives the store much more time than it needs: how long a store may
-// take is not what this suite is about.
+// algorithms are all that a store must know.
+var algorithms = []core.Algorithm{core.SlidingLog, core.SlidingCounter}
+
+// limiter returns a limiter that gives the store much more time than it needs,
+// because this suite does not test how long a store takes.
 func (s *suite) limiter(limits ...core.Limit) *core.Limiter {
 	s.Helper()
-	l, err := core.New(core.Config{Name: s.name, Store: s.store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second})
+	l, err := core.New(core.Config{
+		Name: s.name, Store: s.store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+	})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -83,15 +88,24 @@ func (s *suite) rule(l *core.Limiter, name string, limits ...core.Limit) *core.L
 	return r
 }
 
-// take asks for n units and fails unless the answer is as wanted.
-func (s *suite) take(what string, l *core.Limiter, key string, n int64, allowed bool, remaining int64) core.Decision {
+// admits asks for n units and fails unless they are admitted and leave the given
+// number remaining.
+func (s *suite) admits(what string, l *core.Limiter, key string, n, remaining int64) core.Decision {
 	s.Helper()
 	d := l.AllowN(ctx, key, n)
-	if d.Err != nil {
-		s.Fatalf("%s: %v", what, d.Err)
+	if d.Err != nil || !d.Allowed || d.Remaining != remaining {
+		s.Fatalf("%s: %+v, want it allowed with %d remaining", what, d, remaining)
 	}
-	if d.Allowed != allowed || d.Remaining != remaining {
-		s.Fatalf("%s: allowed %v with %d remaining, want %v with %d; decision %+v", what, d.Allowed, d.Remaining, allowed, remaining, d)
+	return d
+}
+
+// refuses asks for n units and fails unless they are refused with the given number
+// remaining.
+func (s *suite) refuses(what string, l *core.Limiter, key string, n, remaining int64) core.Decision {
+	s.Helper()
+	d := l.AllowN(ctx, key, n)
+	if d.Err != nil || d.Allowed || d.Remaining != remaining {
+		s.Fatalf("%s: %+v, want it refused with %d remaining", what, d, remaining)
 	}
 	return d
 }
@@ -107,7 +121,8 @@ func (s *suite) histories() {
 		{core.Per(40, 33333*time.Microsecond).Using(core.SlidingCounter)},
 		{core.Per(3, 5*ms), core.Per(10, 40*ms)},
 		{core.Per(3, 5*ms).Using(core.SlidingCounter), core.Per(10, 40*ms).Using(core.SlidingCounter)},
-		{core.Per(3, 5*ms), core.Per(8, 20*ms).Using(core.SlidingCounter), core.Per(50, time.Hour), core.Per(20, 60*ms), core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)},
+		{core.Per(3, 5*ms), core.Per(8, 20*ms).Using(core.SlidingCounter), core.Per(50, time.Hour), core.Per(20, 60*ms),
+			core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)},
 	} {
 		s.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -184,46 +199,49 @@ func (s *suite) concurrency() {
 }
 
 func (s *suite) allOrNothing() {
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
-		for _, b := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range algorithms {
+		for _, b := range algorithms {
 			wide, narrow := core.PerDay(100).Using(a).Named("wide"), core.PerDay(3).Using(b).Named("narrow")
 			key := fmt.Sprint(a, b)
 			both := s.limiter(wide, narrow)
 			for left := int64(2); left >= 0; left-- {
-				if d := s.take("admitted by both", both, key, 1, true, left); d.Limit.Name != "narrow" {
+				if d := s.admits("admitted by both", both, key, 1, left); d.Limit.Name != "narrow" {
 					s.Fatalf("%s binds, want narrow", d.Limit.Name)
 				}
 			}
 			for range 5 {
-				d := s.take("refused by one", both, key, 1, false, 0)
+				d := s.refuses("refused by one", both, key, 1, 0)
 				if d.Limit.Name != "narrow" || d.RetryAfter <= 0 {
 					s.Fatalf("refused by %s for %v, want narrow", d.Limit.Name, d.RetryAfter)
 				}
 			}
 			// The wide limit alone has counted the three and no more.
-			s.take("the other limit", s.limiter(wide), key, 0, true, 97)
+			s.admits("the other limit", s.limiter(wide), key, 0, 97)
 		}
 	}
 }
 
 func (s *suite) costs() {
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range algorithms {
 		l, key := s.limiter(core.PerDay(10).Using(a)), a.String()
-		if d := s.take("nothing yet", l, key, 0, true, 10); d.ResetAfter != 0 {
+		if d := s.admits("nothing yet", l, key, 0, 10); d.ResetAfter != 0 {
 			s.Fatalf("ResetAfter of nothing is %v", d.ResetAfter)
 		}
-		if d := s.take("above the limit", l, key, 11, false, 10); d.RetryAfter != core.Never {
+		if d := s.refuses("above the limit", l, key, 11, 10); d.RetryAfter != core.Never {
 			s.Fatalf("RetryAfter is %v, want Never", d.RetryAfter)
 		}
-		s.take("six", l, key, 6, true, 4)
-		if d := s.take("five more", l, key, 5, false, 4); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
+		s.admits("six", l, key, 6, 4)
+		if d := s.refuses("five more", l, key, 5, 4); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
 			s.Fatalf("RetryAfter is %v", d.RetryAfter)
 		}
-		s.take("four more", l, key, 4, true, 0)
-		s.take("free of charge", l, key, 0, true, 0)
-		s.take("one more", l, key, 1, false, 0)
-		// Sums with these overflow, also where more is counted than the limit.
-		for what, huge := range map[string]*core.Limiter{"a huge cost": l, "a huge cost above a lowered limit": s.limiter(core.PerDay(3).Using(a))} {
+		s.admits("four more", l, key, 4, 0)
+		s.admits("free of charge", l, key, 0, 0)
+		s.refuses("one more", l, key, 1, 0)
+		// Sums with these costs overflow, also where more is counted than the limit.
+		lowered := s.limiter(core.PerDay(3).Using(a))
+		for what, huge := range map[string]*core.Limiter{
+			"a huge cost": l, "a huge cost above a lowered limit": lowered,
+		} {
 			for _, cost := range []int64{math.MaxInt64, math.MaxInt64 - 10, 1 << 62, core.MaxCounterRequests + 1} {
 				for _, ask := range []func() core.Decision{
 					func() core.Decision { return huge.Decide(ctx, core.Request{Key: key, Cost: cost, Peek: true}) },
@@ -235,12 +253,12 @@ func (s *suite) costs() {
 				}
 			}
 		}
-		s.take("none more after huge costs", l, key, 1, false, 0)
+		s.refuses("none more after huge costs", l, key, 1, 0)
 	}
 }
 
 func (s *suite) peek() {
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range algorithms {
 		l, key := s.limiter(core.PerDay(2).Using(a)), a.String()
 		for left := int64(1); left >= 0; left-- {
 			for range 3 {
@@ -248,7 +266,7 @@ func (s *suite) peek() {
 					s.Fatalf("peek: %+v, want what Allow would answer: %d remaining", d, left)
 				}
 			}
-			s.take("allow", l, key, 1, true, left)
+			s.admits("allow", l, key, 1, left)
 		}
 		if d := l.Peek(ctx, key); d.Err != nil || d.Allowed || d.RetryAfter <= 0 {
 			s.Fatalf("peek at the limit: %+v", d)
@@ -259,31 +277,37 @@ func (s *suite) peek() {
 func (s *suite) reset() {
 	l := s.limiter(core.PerDay(2), core.PerHour(1).Using(core.SlidingCounter))
 	other := s.rule(l, "other", core.PerDay(2))
-	s.take("first", l, "a", 1, true, 0)
-	s.take("second", l, "a", 1, false, 0)
-	s.take("another client", l, "b", 1, true, 0)
-	s.take("another rule", other, "a", 2, true, 0)
+	s.admits("first", l, "a", 1, 0)
+	s.refuses("second", l, "a", 1, 0)
+	s.admits("another client", l, "b", 1, 0)
+	s.admits("another rule", other, "a", 2, 0)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := l.Reset(ended, "a"); err != context.Canceled {
+		s.Fatalf("a reset with an ended context: %v", err)
+	}
+	s.refuses("after that", l, "a", 1, 0)
 	if err := l.Reset(ctx, "a"); err != nil {
 		s.Fatal(err)
 	}
 	if err := l.Reset(ctx, "nobody"); err != nil {
 		s.Fatal(err)
 	}
-	s.take("after the reset", l, "a", 1, true, 0)
-	s.take("another client keeps its count", l, "b", 1, false, 0)
-	s.take("another rule keeps its count", other, "a", 1, false, 0)
+	s.admits("after the reset", l, "a", 1, 0)
+	s.refuses("another client keeps its count", l, "b", 1, 0)
+	s.refuses("another rule keeps its count", other, "a", 1, 0)
 }
 
-// identity checks what shares a count and what must not.
+// identity checks which limiters share a count and which must not.
 func (s *suite) identity() {
 	day := core.PerDay(5)
 	base := s.limiter(day)
-	s.take("the first", base, "k", 3, true, 2)
-	s.take("the same again", s.limiter(day), "k", 0, true, 2)
-	s.take("the same by its default name", s.limiter(day.Named("24h0m0s")), "k", 0, true, 2)
+	s.admits("the first", base, "k", 3, 2)
+	s.admits("the same again", s.limiter(day), "k", 0, 2)
+	s.admits("the same by its default name", s.limiter(day.Named("24h0m0s")), "k", 0, 2)
 	login := s.rule(base, "login", day)
-	s.take("a rule", login, "k", 1, true, 4)
-	s.take("the same rule", s.rule(s.limiter(core.PerHour(9)), "login", day), "k", 0, true, 4)
+	s.admits("a rule", login, "k", 1, 4)
+	s.admits("the same rule", s.rule(s.limiter(core.PerHour(9)), "login", day), "k", 0, 4)
 
 	apart := []*core.Limiter{
 		s.rule(base, "logout", day),
@@ -294,52 +318,57 @@ func (s *suite) identity() {
 		(&suite{T: s.T, store: s.store, name: s.name + "/"}).limiter(day),
 	}
 	for i, l := range apart {
-		s.take(fmt.Sprintf("limiter %d is another", i), l, "k", 0, true, 5)
-		s.take(fmt.Sprintf("limiter %d takes", i), l, "k", 1, true, 4)
+		s.admits(fmt.Sprintf("limiter %d is another", i), l, "k", 0, 5)
+		s.admits(fmt.Sprintf("limiter %d takes", i), l, "k", 1, 4)
 	}
-	s.take("the first is untouched", base, "k", 0, true, 2)
+	s.admits("the first is untouched", base, "k", 0, 2)
 }
 
 // changedLimit raises and lowers a limit on live counts.
 func (s *suite) changedLimit() {
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range algorithms {
 		limit := func(n int64) *core.Limiter { return s.limiter(core.PerDay(n).Using(a)) }
 		key := a.String()
-		s.take("eight of ten", limit(10), key, 8, true, 2)
-		if d := s.take("lowered below the count", limit(3), key, 1, false, 0); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
+		s.admits("eight of ten", limit(10), key, 8, 2)
+		d := s.refuses("lowered below the count", limit(3), key, 1, 0)
+		if d.RetryAfter <= 0 || d.RetryAfter == core.Never {
 			s.Fatalf("RetryAfter is %v", d.RetryAfter)
 		}
-		s.take("nothing is free", limit(3), key, 0, true, 0)
-		s.take("raised", limit(12), key, 4, true, 0)
-		s.take("back", limit(10), key, 1, false, 0)
+		s.admits("nothing is free", limit(3), key, 0, 0)
+		s.admits("raised", limit(12), key, 4, 0)
+		s.refuses("back", limit(10), key, 1, 0)
 	}
 }
 
-// keys checks that hostile keys are clients of their own.
+// keys checks that each hostile key has a count of its own.
 func (s *suite) keys() {
 	long := strings.Repeat("k", 10_000)
 	keys := []string{
-		"a", "A", " a", "a ", "a b", "a:b", "a/b", "a|b", "a%2Fb", "a%252Fb", "%", "%%", "{", "}", "{}", "}{", "{a}", "{a", "a}b", "{}a", "*", "?", "[a]", "#", "##", "\\", "\"", "'",
-		"\x00", "\x00\x00", "a\x00", "\n", "\r\n", "a\r\nb", "\t", "\x7f", "\xff", "\xff\xfe", "\xc3\x28", "\u00e9", "e\u0301", "日本", "🙂", "0", "-1", "1e3", "nil", "false",
-		"ip:198.51.100.7", "ip:2001:db8::/64", long, long + "x", long + "y", "x" + long, strings.Repeat("\x00", 10_000), strings.Repeat("}", 500), strings.Repeat("%", 64), strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 1<<20),
+		"a", "A", " a", "a ", "a b", "a:b", "a/b", "a|b", "a%2Fb", "a%252Fb", "%", "%%", "{", "}", "{}", "}{", "{a}",
+		"{a", "a}b", "{}a", "*", "?", "[a]", "#", "##", "\\", "\"", "'",
+		"\x00", "\x00\x00", "a\x00", "\n", "\r\n", "a\r\nb", "\t", "\x7f", "\xff", "\xff\xfe", "\xc3\x28", "\u00e9",
+		"e\u0301", "日本", "🙂", "0", "-1", "1e3", "nil", "false",
+		"ip:198.51.100.7", "ip:2001:db8::/64", long, long + "x", long + "y", "x" + long, strings.Repeat("\x00", 10_000),
+		strings.Repeat("}", 500), strings.Repeat("%", 64), strings.Repeat("a", 63), strings.Repeat("a", 64),
+		strings.Repeat("a", 65), strings.Repeat("a", 1<<20),
 	}
 	l := s.limiter(core.PerDay(100), core.PerHour(100).Using(core.SlidingCounter))
 	for i, key := range keys {
-		s.take(fmt.Sprintf("key %d, %.20q, first", i, key), l, key, int64(i+1), true, int64(99-i))
+		s.admits(fmt.Sprintf("key %d, %.20q, first", i, key), l, key, int64(i+1), int64(99-i))
 	}
 	for i, key := range keys {
-		s.take(fmt.Sprintf("key %d, %.20q, second", i, key), l, key, 0, true, int64(99-i))
+		s.admits(fmt.Sprintf("key %d, %.20q, second", i, key), l, key, 0, int64(99-i))
 	}
 	for i, key := range keys {
 		if err := l.Reset(ctx, key); err != nil {
 			s.Fatal(err)
 		}
-		s.take(fmt.Sprintf("key %d, %.20q, after its reset", i, key), l, key, 0, true, 100)
+		s.admits(fmt.Sprintf("key %d, %.20q, after its reset", i, key), l, key, 0, 100)
 	}
 }
 
-// retryAfter knocks until it is let in, and checks that this is when it was
-// told to come.
+// retryAfter asks until a request is admitted, and checks that the first
+// RetryAfter has named this time.
 func (s *suite) retryAfter() {
 	window := 60 * time.Millisecond
 	for _, limits := range [][]core.Limit{
@@ -386,24 +415,24 @@ func (s *suite) extremes() {
 	} {
 		l, key := s.limiter(limit), fmt.Sprint(limit)
 		n := limit.Requests
-		d := s.take("all at once", l, key, n, true, 0)
+		d := s.admits("all at once", l, key, n, 0)
 		if d.ResetAfter <= 0 || d.ResetAfter > limit.Window {
 			s.Fatalf("%v: ResetAfter %v", limit, d.ResetAfter)
 		}
-		d = s.take("one more", l, key, 1, false, 0)
+		d = s.refuses("one more", l, key, 1, 0)
 		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
 			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
 		}
-		d = s.take("all again", l, key, n, false, 0)
+		d = s.refuses("all again", l, key, n, 0)
 		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
 			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
 		}
-		if d = s.take("more than all", l, key, n+1, false, 0); d.RetryAfter != core.Never {
+		if d = s.refuses("more than all", l, key, n+1, 0); d.RetryAfter != core.Never {
 			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
 		}
 	}
 	many := s.limiter(core.Per(core.MaxLogRequests, time.Hour))
 	for i := range int64(3000) {
-		s.take("one of many", many, "k", 1+i%2, true, core.MaxLogRequests-i-1-(i+1)/2)
+		s.admits("one of many", many, "k", 1+i%2, core.MaxLogRequests-i-1-(i+1)/2)
 	}
 }

@@ -7,8 +7,14 @@ import (
 
 // decide runs one request through a Counter as a store does.
 func (c *Counter) decide(l Limit, now, cost int64, charge bool) Verdict {
-	stamp := max(now, c.Start(l.W))
-	at := c.At(stamp, l.W)
+	from := *c
+	if from.Start(l.W)-now > Allowance(l.W) {
+		if from = from.Rewind(now, l.W); charge && cost > 0 {
+			*c = from
+		}
+	}
+	stamp := max(now, from.Start(l.W))
+	at := from.At(stamp, l.W)
 	v := at.Decide(l, now, stamp, cost)
 	if v.Admitted && charge && cost > 0 {
 		at.Cur += cost
@@ -92,7 +98,8 @@ func TestCounterRetryAfterIsExact(t *testing.T) {
 	}
 }
 
-// TestCounterClockStepsBack: a late request never wipes a newer window.
+// TestCounterClockStepsBack: a request that is late by no more than the allowance never
+// wipes a newer window.
 func TestCounterClockStepsBack(t *testing.T) {
 	l := Limit{N: 2, W: 1000}
 	var c Counter
@@ -100,14 +107,38 @@ func TestCounterClockStepsBack(t *testing.T) {
 	if v := c.decide(l, 4999, 1, true); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 1001 {
 		t.Errorf("late by 1: %+v", v)
 	}
-	if v := c.decide(l, 4000, 1, true); v.Admitted || c != (Counter{5, 0, 2}) {
-		t.Errorf("late by a window: %+v, then %+v", v, c)
+	if v := c.decide(l, 4900, 1, true); v.Admitted || c != (Counter{5, 0, 2}) {
+		t.Errorf("late by a tenth of a window: %+v, then %+v", v, c)
 	}
 	// In window 6 the two of window 5 must fall below 1: just after its middle... of weight.
-	v := c.decide(l, 4000, 1, true)
-	then := 4000 + v.RetryAfter
+	v := c.decide(l, 4900, 1, true)
+	then := 4900 + v.RetryAfter
 	if c.At(then-1, l.W).Decide(l, then-1, then-1, 1).Admitted || !c.At(then, l.W).Decide(l, then, then, 1).Admitted {
 		t.Errorf("RetryAfter %d from a clock that stepped back is not exact", v.RetryAfter)
+	}
+}
+
+// TestCounterRewind: what was counted in a window that began too far ahead counts in the
+// current one, by the clock that is right.
+func TestCounterRewind(t *testing.T) {
+	for _, n := range []int64{2, 1 << 40} {
+		l := Limit{N: n, W: 1000}
+		for _, late := range []int64{126, 1000, 4000} {
+			c := Counter{5, n - 1, n}
+			now := 5000 - late
+			rewound := Counter{now / l.W, 0, min(2*n-1, 1<<40)}
+			if v := c.decide(l, now, 1, false); v.Admitted || c != (Counter{5, n - 1, n}) {
+				t.Errorf("a look %d late: %+v, then %+v", late, v, c)
+			}
+			v := c.decide(l, now, 1, true)
+			if v.Admitted || c != rewound || v.RetryAfter > 2*l.W {
+				t.Errorf("late by %d: %+v, then %+v, want %+v", late, v, c, rewound)
+			}
+			then := now + v.RetryAfter
+			if c.decide(l, then-1, 1, false).Admitted || !c.decide(l, then, 1, false).Admitted {
+				t.Errorf("late by %d: RetryAfter %d is not exact", late, v.RetryAfter)
+			}
+		}
 	}
 }
 

@@ -18,6 +18,11 @@ type LogFacts struct {
 // refused for now, and of no meaning for a cost above the limit.
 func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
 
+// Rewound returns the facts of the log after [Log.Rewind].
+func (f LogFacts) Rewound(now int64) LogFacts {
+	return LogFacts{Units: f.Units, Oldest: min(f.Oldest, now), Leaver: min(f.Leaver, now)}
+}
+
 // Decide is the log's verdict on a request of the given cost at now, which
 // would be counted at stamp: the newest of now and what is counted already.
 // Expiry, and so the waiting times, are reckoned from now.
@@ -189,6 +194,30 @@ func (l *Log) Expire(cutoff int64) {
 	l.First = l.stamp(expired)
 	l.Head = l.at(expired)
 	l.Len -= expired
+}
+
+// Rewind stamps with now what was counted ahead of now, so that it leaves one window
+// from now at the latest. It is for a log whose newest entry is ahead by more than the
+// Allowance.
+func (l *Log) Rewind(now int64) {
+	tail := search(0, l.Len, func(i uint32) bool { return l.stamp(i) > now })
+	for i := tail; i < l.Len && l.words > 0; i++ {
+		at := l.at(i)
+		if l.Pairs {
+			at *= 2
+		}
+		l.Ring()[at] = now
+	}
+	l.First, l.Last = min(l.First, now), min(l.Last, now)
+}
+
+// Clone returns a copy of l with a ring of its own.
+func (l *Log) Clone() Log {
+	c := *l
+	if l.words > 0 {
+		c.ring = unsafe.SliceData(slices.Clone(l.Ring()))
+	}
+	return c
 }
 
 // Facts tells what a decision on cost at now needs to know.

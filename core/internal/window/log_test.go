@@ -20,6 +20,17 @@ func (p *plainLog) live(now int64, l Limit) (live []int64) {
 
 // decide follows the promise word by word, and finds RetryAfter by trying.
 func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
+	if n := len(p.units); n > 0 && p.units[n-1] > now+min(MaxAhead, l.W/AheadPart) {
+		// Counted by a clock that was ahead: it counts from now on.
+		restamped := plainLog{units: p.live(now, l)}
+		for i := range restamped.units {
+			restamped.units[i] = min(restamped.units[i], now)
+		}
+		if !charge || cost == 0 {
+			return restamped.decide(l, now, cost, charge)
+		}
+		*p = restamped
+	}
 	live := p.live(now, l)
 	stamp := now
 	if n := len(p.units); n > 0 {
@@ -53,8 +64,15 @@ func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
 
 // decide runs one request through a Log as a store does.
 func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
-	stamp := max(now, l.Newest())
-	v := l.Facts(limit, now, cost).Decide(limit, now, stamp, cost)
+	stamp, facts := max(now, l.Newest()), l.Facts(limit, now, cost)
+	ahead := stamp-now > Allowance(limit.W)
+	if ahead {
+		stamp, facts = now, facts.Rewound(now)
+	}
+	v := facts.Decide(limit, now, stamp, cost)
+	if charge && cost > 0 && ahead {
+		l.Rewind(now)
+	}
 	if v.Admitted && charge && cost > 0 {
 		l.Expire(now - limit.W)
 		l.Push(stamp, cost)
@@ -99,6 +117,8 @@ func TestLogHistories(t *testing.T) {
 				now -= rng.Int64N(2 * limit.W)
 			case 1:
 				now += rng.Int64N(3 * limit.W)
+			case 3:
+				now -= limit.W/AheadPart + rng.Int64N(3) - 1 // about as far as is let pass
 			case 2:
 				limit.N = 1 + rng.Int64N(12)
 			default:
@@ -143,6 +163,45 @@ func TestLogNeverExceeds(t *testing.T) {
 	for i, s := range stamps {
 		if j := i - int(limit.N); j >= 0 && stamps[j] > s-limit.W {
 			t.Fatalf("%d units in (%d, %d]", limit.N+1, s-limit.W, s)
+		}
+	}
+}
+
+// TestLogRewind: what was counted by a clock that was ahead counts for one window by the
+// clock that is right, all of it, however far ahead it was.
+func TestLogRewind(t *testing.T) {
+	const day = 24 * 3600 * 1_000_000
+	limit := Limit{N: 5, W: 60_000_000}
+	for _, costs := range [][]int64{{1}, {5}, {1, 1}, {1, 1, 1, 1, 1}, {2, 3}, {1, 4}, {3, 1, 1}} {
+		for _, ahead := range []int64{6_000_000, 6_000_001, 60_000_000, day, 366 * day} {
+			var log Log
+			var units int64
+			now := int64(1_790_000_000_000_000)
+			for _, cost := range costs {
+				units += cost
+				if !log.decide(limit, now+ahead, cost, true).Admitted {
+					t.Fatal("not admitted")
+				}
+			}
+			frees := limit.W
+			if ahead <= Allowance(limit.W) {
+				frees += ahead
+			}
+			want := Verdict{RetryAfter: Never, Remaining: limit.N - units, ResetAfter: frees}
+			if got := log.decide(limit, now, limit.N+1, true); got != want {
+				t.Errorf("%v, %d ahead: %+v, want %+v", costs, ahead, got, want)
+			}
+			want.RetryAfter = frees
+			if got := log.decide(limit, now, limit.N, true); got != want {
+				t.Errorf("%v, %d ahead: %+v, want %+v", costs, ahead, got, want)
+			}
+			log.audit(t)
+			if log.decide(limit, now+frees-1, limit.N, true).Admitted {
+				t.Errorf("%v, %d ahead: admitted too early", costs, ahead)
+			}
+			if !log.decide(limit, now+frees, limit.N, true).Admitted {
+				t.Errorf("%v, %d ahead: refused when told to come", costs, ahead)
+			}
 		}
 	}
 }

@@ -27,6 +27,21 @@ func Duration(micros int64) time.Duration {
 // Limit is N units in any window of W microseconds.
 type Limit struct{ N, W int64 }
 
+// MaxAhead is the most that an Allowance may be, and AheadPart says which part of the
+// shortest window.
+const (
+	MaxAhead  = 75_000_000
+	AheadPart = 8
+)
+
+// Allowance returns how far ahead of a store's clock a rule may have counted, given the
+// shortest window of the rule. Leases are counted up to a tenth of that window ahead, or
+// a minute; the rest is for a clock that steps back a little while a lease lasts. What
+// is counted further ahead was counted by a clock that was wrong, and would be in the
+// way for as long: [Log.Rewind] and [Counter.Rewind] have it count from
+// now on.
+func Allowance(shortest int64) int64 { return min(MaxAhead, shortest/AheadPart) }
+
 // fits says whether cost may be added to what is counted. The first comparison
 // keeps a cost that no limit allows out of the sum, which might overflow.
 func (l Limit) fits(counted, cost int64) bool {

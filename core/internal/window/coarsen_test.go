@@ -1,0 +1,78 @@
+package window
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestCoarsen holds a log that is coarsened now and then against one that is not:
+// it counts as much or more at any time, never less, and its ring is shorter.
+func TestCoarsen(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		limit := Limit{N: 1 << 30, W: 100_000}
+		var log, exact Log
+		now := int64(1_790_000_000_000_000)
+		coarsened := 0
+		for range 3000 {
+			now += rng.Int64N(200) - 20
+			cost := int64(1)
+			if seed%2 == 0 {
+				cost += rng.Int64N(3)
+			}
+			stamp := max(now, exact.Newest())
+			for _, l := range []*Log{&log, &exact} {
+				l.Expire(now - limit.W)
+				l.Push(stamp, cost)
+			}
+			if words := log.Words(); words > 300 || rng.IntN(500) == 0 {
+				if log.Coarsen() {
+					coarsened++
+					if log.Words() > words*7/8 {
+						t.Fatalf("seed %d: %d words became %d", seed, words, log.Words())
+					}
+				}
+			}
+			log.audit(t)
+			for range 3 {
+				at := now - rng.Int64N(limit.W)
+				got, want := log.Since(at), exact.Since(at)
+				if got < want || got > want+exact.Since(now-limit.W)/3+2 {
+					t.Fatalf("seed %d: %d units since %d, want %d or some more", seed, got, at, want)
+				}
+			}
+			if got, want := log.Since(now-limit.W), exact.Since(now-limit.W); got < want {
+				t.Fatalf("seed %d: %d units in the window, want %d at least", seed, got, want)
+			}
+		}
+		if coarsened < 5 {
+			t.Errorf("seed %d: coarsened %d times", seed, coarsened)
+		}
+	}
+}
+
+// TestCoarsenFewEntries: a ring of few entries would hardly become shorter.
+func TestCoarsenFewEntries(t *testing.T) {
+	var log Log
+	for i := range int64(leastCoarsened - 1) {
+		log.Push(i, 1)
+	}
+	if before := log; log.Coarsen() || log != before {
+		t.Errorf("a log of %d entries became %+v", log.Len, log)
+	}
+}
+
+func TestSince(t *testing.T) {
+	var log Log
+	for i := range int64(10) {
+		log.Push(i, 1+i%2)
+	}
+	for cutoff, want := range map[int64]int64{-1: 15, 0: 14, 1: 12, 8: 2, 9: 0, 20: 0} {
+		if got := log.Since(cutoff); got != want {
+			t.Errorf("since %d: %d units, want %d", cutoff, got, want)
+		}
+	}
+	if got := new(Log).Since(-5); got != 0 {
+		t.Errorf("an empty log holds %d units", got)
+	}
+}

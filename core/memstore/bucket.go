@@ -1,0 +1,154 @@
+package memstore
+
+import "math/bits"
+
+// bucket is a line of the cache in a sketch: what has been counted, in the
+// newest epoch and in the one before, for the evicted clients whose hashes lead
+// to it. A client is found by its print, 16 more bits of its hash.
+//
+// For every evicted client, its entry, or rest if no entry has its print, holds
+// at least what the client has counted in each epoch. So where two clients meet
+// the bucket keeps the greater of their numbers, never less.
+type bucket struct {
+	epoch  int64 // the newest
+	rest   tally
+	prints [bucketEntries]uint16
+	tally  [bucketEntries]tally // the zero tally is a free entry
+}
+
+const (
+	bucketEntries = 8
+	bucketBytes   = 64
+)
+
+// tally is units by the epoch in which they were counted.
+type tally struct{ older, newer rounded }
+
+func (t tally) max(u tally) tally { return tally{max(t.older, u.older), max(t.newer, u.newer)} }
+
+func (t tally) units() int64 { return t.older.units() + t.newer.units() }
+
+// aged returns the tally after so many epochs.
+func (t tally) aged(epochs int64) tally {
+	switch {
+	case epochs <= 0:
+		return t
+	case epochs == 1:
+		return tally{older: t.newer}
+	}
+	return tally{}
+}
+
+// find returns the entry with a print, or -1.
+func (b *bucket) find(print uint16) int {
+	for i, p := range &b.prints {
+		if p == print && b.tally[i] != (tally{}) {
+			return i
+		}
+	}
+	return -1
+}
+
+// look returns at least what the client of a print has counted, as of an epoch
+// or a later one, which it returns too, and whether an entry has the print.
+func (b *bucket) look(print uint16, epoch int64) (t tally, at int64, found bool) {
+	t = b.rest
+	i := b.find(print)
+	if i >= 0 {
+		t = b.tally[i]
+	}
+	return t.aged(epoch - b.epoch), max(epoch, b.epoch), i >= 0
+}
+
+// raise makes the bucket hold at least t for the client of a print. When no
+// entry is free, the least of all moves into rest.
+func (b *bucket) raise(print uint16, t tally) {
+	if i := b.find(print); i >= 0 {
+		b.tally[i] = b.tally[i].max(t)
+		return
+	}
+	t = t.max(b.rest) // which other clients of the same print may depend on
+	least, units := 0, b.tally[0].units()
+	for i := 1; i < bucketEntries && units > 0; i++ {
+		if u := b.tally[i].units(); u < units {
+			least, units = i, u
+		}
+	}
+	if units >= t.units() {
+		b.rest = t
+		return
+	}
+	b.rest = b.rest.max(b.tally[least])
+	b.prints[least], b.tally[least] = print, t
+}
+
+// advance makes epoch the newest, where the clock shows now. What is older than
+// the epoch before now is forgotten. Where a clock has stepped back, epoch may
+// be later than now: what still counts at now is put off until then.
+func (b *bucket) advance(now, epoch int64) {
+	if past := now - b.epoch; past > 0 {
+		b.age(func(t tally) tally { return t.aged(past) })
+		b.epoch = now
+	}
+	if epoch > b.epoch {
+		b.age(func(t tally) tally { return tally{older: round(t.units())} })
+		b.epoch = epoch
+	}
+}
+
+// settle has what was counted by a clock that was epochs ahead of now count until the
+// end of the second epoch from now. Without it, the clients of the bucket would be
+// refused for as long as the clock was ahead.
+func (b *bucket) settle(now int64) {
+	if b.epoch-now > 1 {
+		b.epoch = now + 1
+	}
+}
+
+func (b *bucket) age(f func(tally) tally) {
+	b.rest = f(b.rest)
+	for i := range b.tally {
+		b.tally[i] = f(b.tally[i])
+	}
+}
+
+// merge adds the clients of another bucket, where the clock shows now.
+func (b *bucket) merge(other *bucket, now int64) {
+	epoch := max(now, b.epoch, other.epoch)
+	b.advance(now, epoch)
+	other.advance(now, epoch)
+	for i := range b.tally {
+		if b.tally[i] != (tally{}) {
+			b.tally[i] = b.tally[i].max(other.rest)
+		}
+	}
+	b.rest = b.rest.max(other.rest)
+	for i, t := range other.tally {
+		if t != (tally{}) {
+			b.raise(other.prints[i], t)
+		}
+	}
+}
+
+// rounded is a number of units in 16 bits: 11 of the number and 5 for how many
+// zeros follow. Numbers from 2048 on are rounded up, by less than a thousandth.
+type rounded uint16
+
+const (
+	roundedBits = 11
+	mostRounded = 1<<16 - 1 // about 2^42 units, above every limit
+)
+
+func round(units int64) rounded {
+	shift := max(0, bits.Len64(uint64(units))-roundedBits)
+	n := (units + 1<<shift - 1) >> shift
+	if n == 1<<roundedBits {
+		n, shift = n/2, shift+1
+	}
+	if shift > mostRounded>>roundedBits {
+		return mostRounded
+	}
+	return rounded(shift<<roundedBits | int(n))
+}
+
+func (r rounded) units() int64 { return int64(r&(1<<roundedBits-1)) << (r >> roundedBits) }

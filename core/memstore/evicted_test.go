@@ -1,0 +1,215 @@
+package memstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// full returns a store in which clients take all the slots, and its clock.
+func full(t *testing.T, size int) (*memstore.Store, *clock) {
+	t.Helper()
+	c := newClock()
+	s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+	l := core.Must(limiter(t, s, core.PerDay(1)).Rule("crowd", core.Per(1000, 25*time.Hour)))
+	for range 2 { // with its second request a client gets a slot
+		for i := range 2 * fits(size) {
+			if d := l.Allow(ctx, key("crowd ", i)); !d.Allowed {
+				t.Fatalf("client %d of the crowd: %+v", i, d)
+			}
+		}
+	}
+	return s, c
+}
+
+// TestRetryAfterOfAnEvictedClient: a client that was evicted at its limit is told
+// when to come back: later than if it had stayed, by at most a window, never
+// earlier; and it is admitted then.
+func TestRetryAfterOfAnEvictedClient(t *testing.T) {
+	for _, a := range algorithms {
+		for _, w := range []time.Duration{time.Minute, time.Hour + 7*time.Microsecond, 100 * time.Hour} {
+			c := newClock()
+			s := memstore.New(memstore.WithClock(c.Now))
+			l := limiter(t, s, core.Per(5, w).Using(a))
+			twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.Per(5, w).Using(a))
+			for twin.Allow(ctx, "k").Allowed {
+				if d := l.Allow(ctx, "k"); !d.Allowed {
+					t.Fatalf("%v, %v: %+v", a, w, d)
+				}
+				c.Add(w / 50)
+			}
+			s.EvictAll()
+			got, want := l.Peek(ctx, "k"), twin.Peek(ctx, "k")
+			if got.Allowed || got.RetryAfter < want.RetryAfter || got.RetryAfter > want.RetryAfter+w {
+				t.Errorf("%v, %v: evicted %+v, in a store of its own %+v", a, w, got, want)
+			}
+			if d := l.Allow(ctx, "k"); d != got {
+				t.Errorf("%v, %v: %+v, a peek said %+v", a, w, d, got)
+			}
+			c.Add(got.RetryAfter - time.Microsecond)
+			if d := l.Allow(ctx, "k"); d.Allowed || d.RetryAfter != time.Microsecond {
+				t.Errorf("%v, %v: 1 us before the time that was told: %+v", a, w, d)
+			}
+			c.Add(time.Microsecond)
+			if d := l.Allow(ctx, "k"); !d.Allowed {
+				t.Errorf("%v, %v: at the time that was told: %+v", a, w, d)
+			}
+		}
+	}
+}
+
+// TestEvictedAgainAndAgain: a client whose units go from its slot into the sketch
+// and back has them counted once, and they expire.
+func TestEvictedAgainAndAgain(t *testing.T) {
+	for _, a := range algorithms {
+		c := newClock()
+		s := memstore.New(memstore.WithClock(c.Now))
+		limit := core.PerDay(1000).Using(a)
+		l := limiter(t, s, limit)
+		for round := range int64(10) {
+			for range 7 {
+				l.Allow(ctx, "k")
+			}
+			if d := l.AllowN(ctx, "k", 0); d.Remaining != 1000-7*(round+1) {
+				t.Fatalf("%v, round %d: %d remain, want %d", a, round, d.Remaining, 1000-7*(round+1))
+			}
+			s.EvictAll()
+		}
+		for range 3 * 4 { // and returns four times a day
+			c.Add(6 * time.Hour)
+			l.Peek(ctx, "k")
+		}
+		if d := l.AllowN(ctx, "k", 0); d.Remaining != 1000 {
+			t.Errorf("%v: three days later %d remain, want all", a, d.Remaining)
+		}
+	}
+}
+
+// TestFirstRequestInAFlood: what the sketch alone has counted is counted once, also
+// where an epoch ends in the middle of a counter's window.
+func TestFirstRequestInAFlood(t *testing.T) {
+	const span = 1 << 39 // microseconds: an epoch of windows from 38 to 76 hours, but for the 28 with their own
+	for _, a := range algorithms {
+		s, c := full(t, memstore.MinMaxBytes)
+		for i := range 28 {
+			limiter(t, s, core.Per(3, time.Hour+time.Duration(i)*time.Second))
+		}
+		c.Set(time.UnixMicro((noon.UnixMicro()/span+1)*span + 1))
+		l := limiter(t, s, core.Per(1000, 50*time.Hour).Using(a))
+		crowd := core.Must(l.Rule("crowd", core.Per(1000, 25*time.Hour)))
+		for i := range 6 * fits(memstore.MinMaxBytes) { // the second half to be a flood
+			crowd.Allow(ctx, key("newcomer ", i))
+		}
+		for i := range int64(20) {
+			if d := l.Allow(ctx, "k"); d.Remaining != 999-i {
+				t.Fatalf("%v, request %d: %d remain, want %d", a, i, d.Remaining, 999-i)
+			}
+			if i%2 == 1 {
+				s.EvictAll()
+			}
+		}
+	}
+}
+
+// TestResetOfAnEvictedClient: a Reset hides what the sketch holds of a client, for
+// as long as the client keeps the slot that the Reset makes.
+func TestResetOfAnEvictedClient(t *testing.T) {
+	for _, a := range algorithms {
+		c := newClock()
+		s := memstore.New(memstore.WithClock(c.Now))
+		l := limiter(t, s, core.PerDay(5).Using(a), core.PerHour(100).Using(a))
+		l.AllowN(ctx, "k", 5)
+		l.AllowN(ctx, "other", 5)
+		s.EvictAll()
+		if d := l.Peek(ctx, "k"); d.Allowed {
+			t.Fatalf("%v: evicted at its limit: %+v", a, d)
+		}
+		if err := l.Reset(ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		if d := l.AllowN(ctx, "k", 0); d.Remaining != 5 {
+			t.Errorf("%v: after the reset: %+v", a, d)
+		}
+		if d := l.Peek(ctx, "other"); d.Allowed {
+			t.Errorf("%v: another client after that reset: %+v", a, d)
+		}
+		if d := l.AllowN(ctx, "k", 2); !d.Allowed || d.Remaining != 3 {
+			t.Errorf("%v: two of five after the reset: %+v", a, d)
+		}
+		// A day later the slot counts nothing, but what it hides is still there.
+		c.Add(24 * time.Hour)
+		for i := range 2 * fits(small) {
+			l.Peek(ctx, key("stranger ", i))
+		}
+		if d := l.AllowN(ctx, "k", 0); a == core.SlidingLog && d.Remaining != 5 {
+			t.Errorf("%v: a day after the reset: %+v", a, d)
+		}
+	}
+}
+
+// TestPeekWritesNothing: neither a Peek nor a refusal leaves anything in a full
+// store.
+func TestPeekWritesNothing(t *testing.T) {
+	s, _ := full(t, memstore.MinMaxBytes)
+	l := limiter(t, s, core.PerDay(5))
+	l.AllowN(ctx, "k", 3)
+	bytes := s.Bytes()
+	for i := range 3 * fits(memstore.MinMaxBytes) {
+		l.Peek(ctx, key("stranger ", i))
+		l.AllowN(ctx, key("stranger ", i), 6)
+		if d := l.Peek(ctx, "k"); d.Remaining != 1 {
+			t.Fatalf("after %d peeks at strangers: %+v", i, d)
+		}
+	}
+	if s.Bytes() != bytes {
+		t.Errorf("%d bytes before, %d after", bytes, s.Bytes())
+	}
+}
+
+// TestWhatCannotBeHeld: a rule with more limits than a shard has slots is the one
+// thing for which a store is full; nothing is charged then.
+func TestWhatCannotBeHeld(t *testing.T) {
+	for _, c := range []struct {
+		size, limits int
+		fits         bool
+	}{{memstore.MinMaxBytes, 60, true}, {memstore.MinMaxBytes, 200, true}, {large, 6000, false}} {
+		s, _ := full(t, c.size)
+		var limits []core.Limit
+		for i := range c.limits {
+			limits = append(limits, core.PerDay(2).Using(core.SlidingCounter).Named(key("limit ", i)))
+		}
+		l, one := limiter(t, s, limits...), limiter(t, s, limits[0])
+		for range 3 {
+			d, left := l.Allow(ctx, "k"), one.AllowN(ctx, "k", 0).Remaining
+			switch {
+			case c.fits && d.Err != nil, !c.fits && !errors.Is(d.Err, core.ErrStoreFull):
+				t.Errorf("%d limits in %d bytes: %+v", c.limits, c.size, d)
+			case c.fits && left != d.Remaining, !c.fits && left != 2:
+				t.Errorf("%d limits in %d bytes: %d remain of one, after %+v", c.limits, c.size, left, d)
+			}
+		}
+		bounded(t, s, int64(c.size))
+	}
+}
+
+// TestRulesInAFullStore: rules are bound while the store is full; clients make
+// room for them.
+func TestRulesInAFullStore(t *testing.T) {
+	for _, size := range []int{memstore.MinMaxBytes, large} {
+		s, _ := full(t, size)
+		base := limiter(t, s, core.PerMinute(1))
+		for i := range 50 {
+			rule, err := base.Rule(key("rule ", i), core.PerMinute(int64(2+i)))
+			if err != nil {
+				t.Fatalf("%d bytes, rule %d: %v", size, i, err)
+			}
+			if d := rule.Allow(ctx, "k"); !d.Allowed {
+				t.Fatalf("%d bytes, rule %d: %+v", size, i, d)
+			}
+			bounded(t, s, int64(size))
+		}
+	}
+}

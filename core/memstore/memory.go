@@ -1,0 +1,90 @@
+package memstore
+
+import "github.com/sashlimit/sash/core/internal/window"
+
+// A store's bytes are divided once, when it is made: a quarter is for sketches;
+// half of the rest is shared out among the shards, and the other half is common.
+// A shard always gets what its share holds, so no other shard can take the place
+// of its clients. Beyond that it borrows from the common half while there is
+// something. Long rings are from the common half alone, and so
+// is what rules take.
+const (
+	sketchPart = 4
+	commonPart = 2
+
+	// The most that a ring may be short at; in a small store it is a part of the
+	// share, so that a client has short rings for so many limits.
+	shortRing  = 4 << 10
+	shortRings = 16
+
+	// newRing bounds what the first ring of a log takes: two entries that are
+	// restored, and a third.
+	newRing = 15 * 8
+)
+
+// borrow takes n bytes of the common half, if it has them. A negative n gives
+// them back.
+func (s *Store) borrow(n int64) bool {
+	for {
+		common := s.common.Load()
+		if n > 0 && n > common {
+			return false
+		}
+		if s.common.CompareAndSwap(common, common-n) {
+			return true
+		}
+	}
+}
+
+// reserve takes n bytes for slots, the index or short rings, if sh can have
+// them. A negative n gives them back. sh.mu must be held.
+func (sh *shard) reserve(n int64) bool { return sh.account(n, 0) }
+
+// resizeRing takes the bytes by which a ring grows, if sh can have them, or gives
+// back those by which it shrinks. sh.mu must be held.
+func (sh *shard) resizeRing(before, after int64) bool {
+	own, large := after-before, int64(0)
+	if before > sh.store.largeRing {
+		own, large = own+before, large-before
+	}
+	if after > sh.store.largeRing {
+		own, large = own-after, large+after
+	}
+	return sh.account(own, large)
+}
+
+// account takes bytes for sh, of its own share as far as there are any, and for
+// its long rings. sh.mu must be held.
+func (sh *shard) account(own, large int64) bool {
+	s := sh.store
+	borrow := max(0, sh.own+own-s.share) - max(0, sh.own-s.share) + large
+	if own+large < 0 {
+		s.used.Add(own + large) // before others can borrow them: Bytes keeps to the bound
+	}
+	if borrow != 0 && !s.borrow(borrow) {
+		return false
+	}
+	if own+large > 0 {
+		s.used.Add(own + large)
+	}
+	sh.own, sh.large = sh.own+own, sh.large+large
+	return true
+}
+
+func ringBytes(l *window.Log) int64 { return ringSize(l.Words()) }
+
+// ringSize is what a ring of so many words takes. The allocator puts a single
+// word into a block of two, with another's, which stays while either does.
+func ringSize(words int) int64 {
+	if words == 1 {
+		return 16
+	}
+	return int64(words) * 8
+}
+
+// ringGrowth bounds what a Push(_, cost) that does not fit will take from the
+// heap: the allocator rounds up, by less than a quarter.
+func ringGrowth(l *window.Log, cost int64) int64 {
+	words := l.Grown(cost)
+	return int64(words+words/4+2)*8 - ringBytes(l)
+}

@@ -1,0 +1,355 @@
+package memstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// admission is what a client was admitted with, and when.
+type admission struct{ at, cost int64 }
+
+// ledger is the admissions of one client under one limit, in their order, since
+// its last reset.
+type ledger []admission
+
+// check returns an error if the newest admission is above the limit: of a log, if
+// the window that ends with it holds more; of a counter, by the formula, with
+// what was really admitted.
+func (l ledger) check(limit core.Limit) error {
+	w := limit.Window.Microseconds()
+	now := l[len(l)-1].at
+	var log, cur, prev int64
+	for _, a := range l {
+		if a.at > now-w {
+			log += a.cost
+		}
+		switch now/w - a.at/w {
+		case 0:
+			cur += a.cost
+		case 1:
+			prev += a.cost
+		}
+	}
+	counted := log
+	if limit.Algorithm == core.SlidingCounter {
+		counted = cur + int64(float64(prev)*(float64(w-now%w)/float64(w)))
+	}
+	if counted > limit.Requests {
+		return fmt.Errorf("%d units are counted at %d by %v", counted, now, limit)
+	}
+	return nil
+}
+
+// trim forgets what no window can hold any more once the clock has shown latest.
+func (l ledger) trim(latest int64, limit core.Limit) ledger {
+	w := limit.Window.Microseconds()
+	expired := func(a admission) bool {
+		if limit.Algorithm == core.SlidingCounter {
+			return a.at/w < latest/w-1
+		}
+		return a.at <= latest-w
+	}
+	for len(l) > 0 && expired(l[0]) {
+		l = l[1:]
+	}
+	return l
+}
+
+// flooder sends requests by many rules under names that nobody else uses, and
+// checks every admission.
+type flooder struct {
+	rng     *rand.Rand
+	rules   []*core.Limiter
+	ledgers []map[string][]ledger // by rule and name
+	names   []string
+	refused int
+	latest  func() int64 // the latest time that the clock has shown; nil if it never steps back
+}
+
+func newFlooder(seed uint64, rules []*core.Limiter) *flooder {
+	f := &flooder{rng: rand.New(rand.NewPCG(seed, 1)), rules: rules}
+	for range rules {
+		f.ledgers = append(f.ledgers, map[string][]ledger{})
+	}
+	return f
+}
+
+// step sends a request or some, mostly under a fresh name.
+func (f *flooder) step(fresh string) error {
+	name := fresh
+	if len(f.names) > 0 && f.rng.IntN(2) == 0 {
+		name = f.names[f.rng.IntN(len(f.names))]
+	} else {
+		f.names = append(f.names, name)
+	}
+	i := f.rng.IntN(len(f.rules))
+	switch f.rng.IntN(40) {
+	case 0:
+		delete(f.ledgers[i], name)
+		return f.rules[i].Reset(ctx, name)
+	case 1:
+		f.rules[i].Peek(ctx, name)
+	}
+	requests := 1
+	if f.rng.IntN(4) == 0 {
+		requests = 12 // to the limit and beyond
+	}
+	for range requests {
+		if err := f.take(i, name); err != nil {
+			return fmt.Errorf("rule %d, %s: %w", i, name, err)
+		}
+	}
+	return nil
+}
+
+func (f *flooder) take(i int, name string) error {
+	cost := int64(1)
+	if f.rng.IntN(4) == 0 {
+		cost = f.rng.Int64N(4)
+	}
+	d := f.rules[i].AllowN(ctx, name, cost)
+	switch {
+	case d.Err != nil:
+		return d.Err
+	case !d.Allowed && (d.RetryAfter <= 0 || d.Remaining < 0):
+		return fmt.Errorf("refused, with %+v", d)
+	case !d.Allowed:
+		f.refused++
+		return nil
+	case cost == 0:
+		return nil
+	}
+	limits := f.rules[i].Limits()
+	ledgers := f.ledgers[i][name]
+	if ledgers == nil {
+		ledgers = make([]ledger, len(limits))
+		f.ledgers[i][name] = ledgers
+	}
+	at := d.At.UnixMicro()
+	latest := at
+	if f.latest != nil {
+		latest = max(latest, f.latest())
+	}
+	for j, limit := range limits {
+		ledgers[j] = ledgers[j].trim(latest, limit)
+		ledgers[j] = append(ledgers[j], admission{at, cost})
+		if err := ledgers[j].check(limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepBack tells the flooder that the clock, which had shown latest, has stepped back to
+// now. What had expired before may be forgotten, and what was counted too far ahead of
+// now counts from now on.
+func (f *flooder) stepBack(now, latest int64) {
+	for i, byName := range f.ledgers {
+		limits := f.rules[i].Limits()
+		shortest := limits[0].Window
+		for _, l := range limits {
+			shortest = min(shortest, l.Window)
+		}
+		allowance := min(75*time.Second, shortest/8).Microseconds()
+		for _, ledgers := range byName {
+			for j, limit := range limits {
+				l := ledgers[j].trim(latest, limit)
+				if len(l) > 0 && l[len(l)-1].at-now > allowance {
+					for k := range l {
+						l[k].at = min(l[k].at, now)
+					}
+				}
+				ledgers[j] = l
+			}
+		}
+	}
+}
+
+// ruleSets are rules over windows from the shortest to the longest.
+func ruleSets(t testing.TB, s core.Store) []*core.Limiter {
+	var rules []*core.Limiter
+	for i, limits := range [][]core.Limit{
+		{core.PerDay(3)},
+		{core.PerHour(5).Using(core.SlidingCounter)},
+		{core.Per(2, core.MinWindow)},
+		{core.Per(4, 20*time.Millisecond).Using(core.SlidingCounter)},
+		{core.Per(9, core.MaxWindow), core.PerSecond(4).Using(core.SlidingCounter), core.Per(3, 7*time.Millisecond)},
+		{core.Per(100, core.MaxWindow).Using(core.SlidingCounter)},
+		{core.Per(40, 1234567*time.Microsecond), core.PerDay(60)},
+		{core.Per(1<<40, time.Hour).Using(core.SlidingCounter), core.Per(1, 333*time.Millisecond)},
+	} {
+		l := limiter(t, s, limits...)
+		rules = append(rules, core.Must(l.Rule(fmt.Sprint(i), limits...)))
+	}
+	return rules
+}
+
+// TestNobodyIsAdmittedAboveItsLimit floods stores with 20 times as many clients as
+// fit, from 8 goroutines: fresh names, and names that come back until they are
+// refused and after that. An exact model of every client checks every admission.
+func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
+	const goroutines = 8
+	for _, size := range []int64{memstore.MinMaxBytes, 256 << 10, 1 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			c := newClock()
+			s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick))
+			rules := ruleSets(t, s)
+			var group sync.WaitGroup
+			refused := make([]int, goroutines)
+			for g := range goroutines {
+				group.Go(func() {
+					f := newFlooder(uint64(g), rules)
+					for i := range 20 * fits(int(size)) / goroutines * 2 { // half of the steps are of fresh names
+						if f.rng.IntN(2000) == 0 {
+							c.Add(time.Duration(f.rng.Int64N(int64(time.Second) << f.rng.IntN(8))))
+						}
+						if err := f.step(key(fmt.Sprint(g, " "), i)); err != nil {
+							t.Errorf("goroutine %d, step %d: %v", g, i, err)
+							return
+						}
+						if n := s.Bytes(); n > size {
+							t.Errorf("the store holds %d bytes: the bound is %d", n, size)
+							return
+						}
+					}
+					refused[g] = f.refused
+				})
+			}
+			group.Wait()
+			for g, n := range refused {
+				if n < 100 {
+					t.Errorf("goroutine %d was refused %d times", g, n)
+				}
+			}
+		})
+	}
+}
+
+// TestClockStepsInAFullStore: steps forward and back of any length admit nobody
+// above a limit. What had expired before a step back may be forgotten, and what was
+// counted too far ahead counts from the step on.
+func TestClockStepsInAFullStore(t *testing.T) {
+	for seed := range uint64(12) {
+		const size = memstore.MinMaxBytes
+		c := newClock()
+		s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick))
+		latest := c.Now().UnixMicro()
+		f := newFlooder(seed, ruleSets(t, s))
+		f.latest = func() int64 { return latest }
+		for i := range 10 * fits(size) {
+			if f.rng.IntN(50) == 0 {
+				step := time.Duration(f.rng.Int64N(int64(time.Millisecond) << f.rng.IntN(24)))
+				if f.rng.IntN(2) == 0 {
+					step = -step
+				}
+				if c.Add(step); step < 0 {
+					f.stepBack(c.Now().UnixMicro(), latest)
+					latest = c.Now().UnixMicro()
+				}
+			}
+			latest = max(latest, c.Now().UnixMicro())
+			if err := f.step(key("client ", i)); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, i, err)
+			}
+			bounded(t, s, size)
+		}
+	}
+}
+
+// TestEvictionForgetsNothing evicts a few clients again and again, which meet in a
+// sketch or do not: under more windows than there are classes of their own, while
+// the clock steps forward and back.
+func TestEvictionForgetsNothing(t *testing.T) {
+	const clients, windows = 30, 45
+	for seed := range uint64(60) {
+		c := newClock()
+		size := int64(1 << 20)
+		if seed%8 > 3 {
+			size = memstore.MinMaxBytes // where clients share buckets
+		}
+		s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick))
+		rng := rand.New(rand.NewPCG(seed, 2))
+		var rules []*core.Limiter
+		for i := range windows {
+			w := time.Duration(1000+rng.IntN(30_000)) * time.Microsecond
+			limits := []core.Limit{core.Per(5, w).Using(algorithms[i%2])}
+			if i%5 == 0 {
+				limits = append(limits, core.Per(8, 2*w).Using(algorithms[rng.IntN(2)]))
+			}
+			rules = append(rules, limiter(t, s, limits...))
+		}
+		if seed%2 == 0 { // the last have no class of their own
+			rules = rules[windows-10:]
+		} else {
+			rules = rules[:10]
+		}
+		f := newFlooder(seed, rules)
+		latest := c.Now().UnixMicro()
+		if seed%4 > 1 {
+			f.latest = func() int64 { return latest }
+		}
+		for i := range 2500 {
+			switch f.rng.IntN(8) {
+			case 0, 1:
+				s.EvictAll()
+			case 2:
+				step := time.Duration(f.rng.Int64N(int64(16 * time.Millisecond)))
+				if f.latest != nil && f.rng.IntN(2) == 0 {
+					step = -step
+				}
+				if c.Add(step); step < 0 {
+					f.stepBack(c.Now().UnixMicro(), latest)
+					latest = c.Now().UnixMicro()
+				}
+			}
+			latest = max(latest, c.Now().UnixMicro())
+			if err := f.step(key("client ", f.rng.IntN(clients))); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, i, err)
+			}
+		}
+		if f.refused < 100 {
+			t.Errorf("seed %d: only %d requests were refused", seed, f.refused)
+		}
+	}
+}
+
+// TestRetryAfterAfterEvictions: a client that is refused, whether by its slot or by
+// the sketch, is admitted when it was told to come back.
+func TestRetryAfterAfterEvictions(t *testing.T) {
+	for seed := range uint64(40) {
+		c := newClock()
+		s := memstore.New(memstore.WithMaxBytes(1<<20), memstore.WithClock(c.Now))
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var rules []*core.Limiter
+		for i := range 40 {
+			w := time.Duration(1000+rng.IntN(300_000)) * time.Microsecond
+			rules = append(rules, limiter(t, s, core.Per(1+rng.Int64N(9), w).Using(algorithms[i%2])))
+		}
+		for range 400 {
+			l := rules[rng.IntN(len(rules))]
+			n := 1 + rng.Int64N(min(3, l.Limits()[0].Requests))
+			if rng.IntN(3) == 0 {
+				s.EvictAll()
+			}
+			d := l.AllowN(ctx, "k", n)
+			if d.Allowed {
+				c.Add(time.Duration(rng.Int64N(1000)) * time.Microsecond)
+				continue
+			}
+			if most := 6 * l.Limits()[0].Window; d.RetryAfter > most {
+				t.Fatalf("seed %d: refused for %v: %+v", seed, most, d)
+			}
+			c.Add(d.RetryAfter)
+			if again := l.AllowN(ctx, "k", n); !again.Allowed {
+				t.Fatalf("seed %d: refused at the time that was told: %+v, then %+v", seed, d, again)
+			}
+		}
+	}
+}

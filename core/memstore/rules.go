@@ -1,0 +1,148 @@
+package memstore
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// rules numbers the limits of the rules that a store has bound: slots name
+// them by number. It only grows; what it takes is part of the store's bytes.
+type rules struct {
+	mu      sync.Mutex
+	idents  map[hash]uint32
+	numbers map[boundKey]uint32
+	spans   []int64 // by class
+	bytes   int64
+
+	// bounds is read without the lock: a number that a slot holds is in every
+	// list that was published since.
+	bounds atomic.Pointer[[]bound]
+}
+
+// ident is what makes two limits share a count. Its hash stands for it, as a
+// key's does.
+type ident struct {
+	name, rule, limit string
+	algorithm         core.Algorithm
+	window            time.Duration
+}
+
+// bound is what a slot is held against. Limits of one ident differ in N alone.
+type bound struct {
+	boundKey
+	class uint8 // of windows that share a part of a sketch
+	span  int64 // the length of an epoch there
+}
+
+type boundKey struct {
+	window.Limit
+	isLog bool
+}
+
+const (
+	// The most that an ident or a bound takes: an entry of a map that has just
+	// grown, and an entry of a list that append has just grown.
+	identBytes = 64
+	boundBytes = 160
+
+	// rulesShare is the part of a store that rules may take: a quarter.
+	rulesShare = 4
+
+	// Of so many windows each has a class of its own, whose epochs are as long as
+	// the window. Others share classes by their lengths.
+	ownClasses = 28
+	maxClasses = 64
+)
+
+func (r *rules) of(s *slot) *bound { return &(*r.bounds.Load())[s.bound] }
+
+// number returns the numbers of a limit's ident and bound. A new ident or bound
+// takes memory from the store.
+func (s *Store) number(rule core.Rule, l core.Limit) (identNumber, boundNumber uint32, err error) {
+	r := &s.rules
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
+	h := hash{maphash.Comparable(s.seeds[0], id), maphash.Comparable(s.seeds[1], id)}
+	b := boundKey{window.Limit{N: l.Requests, W: l.Window.Microseconds()}, l.Algorithm == core.SlidingLog}
+	identNumber, identKnown := r.idents[h]
+	boundNumber, boundKnown := r.numbers[b]
+	var bytes int64
+	if !identKnown {
+		bytes += identBytes
+	}
+	if !boundKnown {
+		bytes += boundBytes
+	}
+	if bytes == 0 {
+		return identNumber, boundNumber, nil
+	}
+	if r.bytes+bytes > s.max/rulesShare || !s.makeRoomForRules(bytes) {
+		return 0, 0, fmt.Errorf("sash: rule %q does not fit into the memstore: its %d limits take %d of %d bytes, "+
+			"and rules may take a quarter; bind a rule once and use its Limiter again, or give memstore.WithMaxBytes more",
+			rule.Rule, len(r.idents), r.bytes, s.max)
+	}
+	r.bytes += bytes
+	if !identKnown {
+		identNumber = uint32(len(r.idents))
+		r.idents[h] = identNumber
+	}
+	if !boundKnown {
+		boundNumber = r.add(b)
+	}
+	return identNumber, boundNumber, nil
+}
+
+// add publishes a list with one more bound and returns its number. r.mu must be
+// held.
+func (r *rules) add(key boundKey) uint32 {
+	var list []bound
+	if old := r.bounds.Load(); old != nil {
+		list = *old
+	}
+	n := uint32(len(list))
+	r.numbers[key] = n
+	class := r.class(key.W)
+	list = append(list, bound{key, class, r.spans[class]}) // into room that readers of the old list do not look at
+	r.bounds.Store(&list)
+	return n
+}
+
+// class returns the class of a window. An epoch is as long as the window, or,
+// where windows of other lengths share the class, at least twice as long: only
+// then do two epochs hold the two fixed windows of any counter. r.mu must be
+// held.
+func (r *rules) class(w int64) uint8 {
+	span := w
+	if len(r.spans) >= ownClasses && !slices.Contains(r.spans, w) {
+		span = 1 << bits.Len64(uint64(2*w-1))
+	}
+	i := slices.Index(r.spans, span)
+	if i < 0 {
+		i = len(r.spans)
+		r.spans = append(r.spans, span)
+	}
+	return uint8(i)
+}
+
+// epoch returns the number of the epoch at a time.
+func (b *bound) epoch(at int64) int64 { return floorDiv(at, b.span) }
+
+// end returns the last moment of an epoch.
+func (b *bound) end(epoch int64) int64 { return (epoch+1)*b.span - 1 }
+
+// floorDiv is a/b rounded down, where Go rounds towards 0.
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return (a+1)/b - 1
+	}
+	return a / b
+}

@@ -1,0 +1,220 @@
+package core
+
+import (
+	"context"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+)
+
+// withholding is what one limit keeps back from a client because of the units that
+// the fallbacks have admitted.
+type withholding struct {
+	requests int64         // the lowered limit, which the first store enforces
+	excess   int64         // requests less what the client may have; if positive, a cost above 0 is refused
+	retry    time.Duration // if refused, the time until the fallback counts few enough units
+	reset    time.Duration // the time until the fallback's quota starts to come back; 0 if it counts nothing
+}
+
+// fewLimits is the largest number of limits for which a decision allocates no
+// memory of its own.
+const fewLimits = 4
+
+// takeLowered asks the first store while the fallback may count something. What
+// the fallback counts for the client lowers the limits of the first store.
+// Requests is no part of the identity of a count, so the first store still checks
+// and counts in one step, and charges nothing that is refused.
+func (l *Limiter) takeLowered(ctx context.Context, r Request) (Decision, error) {
+	var few [fewLimits]withholding
+	withheld, lowers := l.fallback.appendWithholdings(ctx, few[:0], l.limits, r)
+	if !lowers {
+		return l.takeFirst(ctx, &l.source, r, !r.Peek)
+	}
+	s, err := l.loweredSource(withheld)
+	if err != nil {
+		return Decision{}, err
+	}
+	refused := slices.ContainsFunc(withheld, func(w withholding) bool { return w.excess > 0 })
+	d, err := l.takeFirst(ctx, s, r, !r.Peek && !refused)
+	if err == nil {
+		l.addWithholdings(&d, withheld, r.Cost)
+	}
+	return d, err
+}
+
+// appendWithholdings appends what each limit keeps back from the client, and
+// reports whether any limit keeps back anything. It takes at most peekTimeout, so
+// that time is left for the first store. A fallback that fails keeps nothing back,
+// and neither does a cost that exceeds a limit, which is refused in any case.
+func (f *fallback) appendWithholdings(
+	ctx context.Context, withheld []withholding, limits []Limit, r Request,
+) (_ []withholding, lowers bool) {
+	if f.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.peekTimeout, ErrTimeout)
+		defer cancel()
+	}
+	for i := range limits {
+		if r.Cost > limits[i].Requests {
+			return nil, false
+		}
+		w, err := f.withhold(ctx, &limits[i], i, r)
+		if err != nil {
+			return nil, false
+		}
+		withheld = append(withheld, w)
+		lowers = lowers || w.requests < limits[i].Requests || w.excess > 0
+	}
+	return withheld, lowers
+}
+
+// withhold returns what limit i keeps back from the client. The cost of r must not
+// exceed the limit.
+func (f *fallback) withhold(ctx context.Context, limit *Limit, i int, r Request) (withholding, error) {
+	v := &f.views[i]
+	d, err := v.counts.Take(ctx, r.Key, 0, false)
+	if err != nil || d.Remaining >= v.share {
+		return withholding{requests: limit.Requests}, err
+	}
+	units := v.share - d.Remaining
+	left := limit.Requests - f.unitsOfAllReplicas(units, limit.Requests)
+	w := withholding{requests: left, reset: d.ResetAfter}
+	if left >= max(1, r.Cost) {
+		return w, nil
+	}
+	// A cost above 0 is refused. The first store is asked even so, because its own
+	// numbers are part of the answer.
+	if r.Cost == 0 {
+		// A limit is at least 1, and the first store admits a cost of 0 in any case.
+		w.requests, w.excess = 1, 1
+		return w, nil
+	}
+	// The request can pass as soon as the fallback counts no more than room units.
+	// At the same time the fallback itself admits a cost of share-room, so the
+	// RetryAfter of this cost is the time to wait.
+	room := roundDown((limit.Requests - r.Cost) / f.replicas)
+	w.requests = limit.Requests - room*f.replicas
+	w.excess = w.requests - left
+	d, err = v.counts.Take(ctx, r.Key, v.share-room, false)
+	w.retry = max(d.RetryAfter, time.Microsecond) // units may have left the window since the first look
+	return w, err
+}
+
+// unitsOfAllReplicas returns how many units of a limit all replicas together are
+// taken to have admitted, if this one has admitted the given units: each replica as
+// many, rounded up, and all of them no more than the limit.
+func (f *fallback) unitsOfAllReplicas(units, limit int64) int64 {
+	if units = roundUp(units); units > limit/f.replicas {
+		return limit
+	}
+	return units * f.replicas
+}
+
+// precision is the number of leading binary digits that the rounding of units
+// keeps. With few different numbers of units, few lowered rules are bound.
+const precision = 6
+
+// roundUp returns the least number that is not below n and has only zeros after
+// its first precision binary digits.
+func roundUp(n int64) int64 { return -roundDown(-n) }
+
+// roundDown returns the greatest number that is not above n and has only zeros
+// after its first precision binary digits.
+func roundDown(n int64) int64 {
+	digits := bits.Len64(uint64(max(n, -n)))
+	zeros := max(0, digits-precision)
+	return n >> zeros << zeros
+}
+
+// maxLowered is the most lowered rules that a limiter keeps, of some kilobytes each.
+// They are kept until the fallback counts nothing any more, since binding a rule
+// anew may cost a store a millisecond.
+const maxLowered = 256
+
+// loweredRules are the rules that are bound to the first store for clients with
+// lowered limits.
+type loweredRules struct {
+	mu         sync.Mutex         // guards byRequests
+	byRequests map[string]*source // by the Requests of each limit, as varints
+}
+
+// find returns the rule of key, or nil. k.mu must not be held.
+func (k *loweredRules) find(key []byte) *source {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byRequests[string(key)]
+}
+
+// keep adds a rule. If there are maxLowered rules already, it removes any one of
+// them. k.mu must not be held.
+func (k *loweredRules) keep(key []byte, s *source) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.byRequests) >= maxLowered {
+		for other := range k.byRequests {
+			delete(k.byRequests, other)
+			break
+		}
+	}
+	k.byRequests[string(key)] = s
+}
+
+// loweredSource returns the limiter's rule with lowered limits, bound to the first
+// store.
+func (l *Limiter) loweredSource(withheld []withholding) (*source, error) {
+	rules := l.fallback.lowered.Load()
+	for rules == nil {
+		l.fallback.lowered.CompareAndSwap(nil, &loweredRules{byRequests: map[string]*source{}})
+		rules = l.fallback.lowered.Load()
+	}
+	var few [fewLimits * binary.MaxVarintLen64]byte
+	key := few[:0]
+	for _, w := range withheld {
+		key = binary.AppendVarint(key, w.requests)
+	}
+	if s := rules.find(key); s != nil {
+		return s, nil
+	}
+	limits := slices.Clone(l.limits)
+	for i := range limits {
+		limits[i].Requests = withheld[i].requests
+	}
+	s, err := bind(l.config.Store, l.ruleWith(limits))
+	if err != nil {
+		return nil, err
+	}
+	rules.keep(key, &s) // another request may have bound the same rule; either one does
+	return &s, nil
+}
+
+// addWithholdings turns the first store's answer under lowered limits into the
+// answer for the client. A limit with an excess refuses too, and the longest wait
+// counts. Quota comes back when a unit leaves either store.
+func (l *Limiter) addWithholdings(d *Decision, withheld []withholding, cost int64) {
+	// The first limit stands for that of a store that does not say which one binds.
+	first := max(0, slices.IndexFunc(l.limits, func(limit Limit) bool { return limit.Name == d.Limit.Name }))
+	binds, left, allowed := first, d.Remaining, d.Allowed
+	for i, w := range withheld {
+		switch {
+		case w.excess == 0:
+		case cost == 0:
+			binds = i
+		case d.Allowed:
+			d.Allowed, d.RetryAfter, binds, left = false, w.retry, i, left+cost
+		case w.retry > d.RetryAfter:
+			d.RetryAfter, binds = w.retry, i
+		}
+	}
+	w := &withheld[binds]
+	if binds != first {
+		d.ResetAfter = w.reset
+		if !allowed {
+			left = 0 // the store's Remaining is about another limit
+		}
+	} else if w.reset > 0 && (d.ResetAfter == 0 || w.reset < d.ResetAfter) {
+		d.ResetAfter = w.reset
+	}
+	d.Limit, d.Remaining = l.limits[binds], max(0, left-w.excess)
+}

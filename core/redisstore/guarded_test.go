@@ -1,0 +1,252 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestLateOr: an error of the connection means that it is late once the deadline
+// has passed, and a reply never does.
+func TestLateOr(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deadline := time.Now().Add(core.DefaultTimeout)
+		own := gather.NewPatience(t.Context(), deadline, deadline, errLate, func() {})
+		defer own.Stop()
+		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
+		for _, passed := range []bool{false, true} {
+			if passed {
+				time.Sleep(core.DefaultTimeout)
+			}
+			want := refused
+			if passed {
+				want = errLate
+			}
+			if got := lateOr(own, refused); got != want {
+				t.Errorf("passed: %v: an error of the connection is %v, want %v", passed, got, want)
+			}
+			for _, err := range []error{nil, reply} {
+				if got := lateOr(own, err); got != err {
+					t.Errorf("passed: %v: %v is %v", passed, err, got)
+				}
+			}
+		}
+	})
+}
+
+// newBatch returns calls for a request with these timeouts. Their callers leave
+// when the test ends.
+func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
+	calls := make(chan *call)
+	q := newQueue(func(batch []*call) bool {
+		for _, c := range batch {
+			calls <- c
+		}
+		return true
+	}, false)
+	var batch []*call
+	for _, timeout := range timeouts {
+		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), r) }()
+		batch = append(batch, <-calls)
+	}
+	return batch
+}
+
+// TestPatientRule: a patient caller in each batch does not keep the breaker of a
+// silent server closed.
+func TestPatientRule(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String()})
+	counts := bind(t, rdb, core.PerHour(10))
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer rdb.Close()
+	r := request{counts: counts, key: "k", cost: 1, charge: true}
+	for range breakerFailures {
+		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
+		group.Go(func() { counts.batches.together(batch) })
+	}
+	redistest.WaitFor(t, "the breaker to open", func() error {
+		if !counts.batches.breaker.notClosed.Load() {
+			return errors.New("it is closed")
+		}
+		return nil
+	})
+}
+
+// TestBreakerClosed: the copy of the breaker's state follows the state.
+func TestBreakerClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker("")
+		tell := func(err error) {
+			done, refused := b.Allow()
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			done(err)
+		}
+		for i := range breakerFailures {
+			if b.notClosed.Load() {
+				t.Errorf("open after %d failures", i)
+			}
+			tell(errLate)
+		}
+		if !b.notClosed.Load() || b.State() != gobreaker.StateOpen {
+			t.Errorf("%v after %d failures", b.State(), breakerFailures)
+		}
+		time.Sleep(2 * breakerPause)
+		if b.State() != gobreaker.StateHalfOpen || !b.notClosed.Load() {
+			t.Errorf("%v after a pause", b.State())
+		}
+		tell(nil)
+		if b.State() != gobreaker.StateClosed || b.notClosed.Load() {
+			t.Errorf("%v after a success", b.State())
+		}
+	})
+}
+
+// TestTrialOfTheHasty: a trial, whether the server is back, takes as long as it
+// may, though the caller whose request is tried is in a hurry.
+func TestTrialOfTheHasty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker("")
+		for range breakerFailures {
+			done, err := b.Allow()
+			if err != nil {
+				t.Fatal(err)
+			}
+			done(errLate)
+		}
+		time.Sleep(breakerPause + 1)
+		hasty, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, core.ErrTimeout)
+		defer cancel()
+		_, err := new(client).guarded(hasty, time.Time{}, b, func(ctx context.Context) (string, error) {
+			select {
+			case <-time.After(core.DefaultTimeout * 9 / 10):
+				return "", nil
+			case <-ctx.Done():
+				return "", ended(ctx)
+			}
+		})
+		if !errors.Is(err, errOpen) {
+			t.Errorf("the caller is told %v", err)
+		}
+		time.Sleep(core.DefaultTimeout)
+		if b.notClosed.Load() {
+			t.Error("the server was back, and the breaker is not closed")
+		}
+	})
+}
+
+// TestHastyCallers: callers that leave before the server is due neither speak
+// for the server nor against it; the calls that they leave behind do.
+func TestHastyCallers(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes time.Duration // until the server answers
+		open  bool
+	}{
+		"silent": {time.Hour, true},
+		"slow":   {core.DefaultTimeout * 9 / 10, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, c := newBreaker(""), new(client)
+				deadline := time.Now().Add(core.DefaultTimeout)
+				for range breakerFailures {
+					own, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+					_, err := c.guarded(own, deadline, b, func(ctx context.Context) (string, error) {
+						time.Sleep(test.takes) // go-redis may not heed ctx
+						return "", nil
+					})
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) || !isCallers(err) {
+						t.Errorf("a caller is told %v", err)
+					}
+				}
+				if b.notClosed.Load() {
+					t.Error("the breaker is open before the server is due")
+				}
+				time.Sleep(core.DefaultTimeout)
+				synctest.Wait()
+				if b.notClosed.Load() != test.open {
+					t.Errorf("the breaker is open: %v, want %v", !test.open, test.open)
+				}
+				time.Sleep(time.Hour) // till the calls have ended
+			})
+		})
+	}
+}
+
+// TestToldOnce: a reply that comes after the breaker has heard of a silent server
+// does not speak for the server. A patient caller gets the reply all the same.
+func TestToldOnce(t *testing.T) {
+	server := redistest.Start(t)
+	counts := bind(t, server.Client(t), core.PerHour(10))
+	if _, err := counts.take(t.Context(), time.Time{}, "k", 0, true); err != nil { // the server knows the script now
+		t.Fatal(err)
+	}
+	r := request{counts, "k", 1, true, counts.command("k", 1, true)}
+	own := newBreaker("")
+	counts.batches.breaker = own
+	for name, together := range map[string]func([]*call) bool{
+		"batches":  counts.batches.together,
+		"pipeline": newPipeline(&counts.store.client, nil, own).together,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := own.Counts()
+			server.Pause()
+			inTime := make(chan bool)
+			batch := newBatch(t, r, core.DefaultTimeout, time.Minute)
+			go func() { inTime <- together(batch) }()
+			redistest.WaitFor(t, "the breaker to hear of the server", func() error {
+				if own.Counts().TotalFailures == before.TotalFailures {
+					return errors.New("it has not")
+				}
+				return nil
+			})
+			server.Resume()
+			if !<-inTime {
+				t.Error("the reply was late for the patient caller")
+			}
+			if n := own.Counts(); n.TotalFailures != before.TotalFailures+1 || n.TotalSuccesses != before.TotalSuccesses {
+				t.Errorf("told %+v, before %+v", n, before)
+			}
+		})
+	}
+}
+
+// TestToldOnceAlone is TestToldOnce for a call that goes alone: its caller has left.
+func TestToldOnceAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, deadline := newBreaker(""), time.Now().Add(core.DefaultTimeout)
+		ctx, cancel := context.WithDeadlineCause(t.Context(), deadline, core.ErrTimeout)
+		defer cancel()
+		_, err := new(client).guarded(ctx, deadline, b, func(context.Context) (string, error) {
+			time.Sleep(time.Hour) // go-redis may not heed ctx
+			return "", nil
+		})
+		if !errors.Is(err, core.ErrTimeout) || isCallers(err) {
+			t.Errorf("the caller is told %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := b.Counts(); n.TotalFailures != 1 || n.TotalSuccesses != 0 {
+			t.Errorf("told %+v", n)
+		}
+	})
+}

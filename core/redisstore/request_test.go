@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// watchedConn calls onWrite, on the goroutine that writes.
+type watchedConn struct {
+	net.Conn
+	onWrite func()
+}
+
+func (c watchedConn) Write(b []byte) (int, error) {
+	c.onWrite()
+	return c.Conn.Write(b)
+}
+
+// watched returns the options of a client whose connections are watched.
+func watched(addr string, onWrite func()) *redis.Options {
+	return &redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return watchedConn{conn, onWrite}, err
+	}}
+}
+
+// TestLoneCaller: a caller that is alone sends its request itself, if it can be
+// sure to be back at its deadline and no later than within a second.
+func TestLoneCaller(t *testing.T) {
+	server := redistest.Start(t)
+	for name, test := range map[string]struct {
+		timeout time.Duration
+		change  func(*redis.Options)
+		want    bool
+	}{
+		"within a second": {timeout: time.Second, want: true},
+		"in a hurry":      {timeout: core.DefaultTimeout / 2},
+		"patient":         {timeout: time.Minute},
+		"OnConnect": {timeout: time.Second, change: func(o *redis.Options) {
+			o.OnConnect = func(context.Context, *redis.Conn) error { return nil }
+		}},
+		"CredentialsProvider": {timeout: time.Second, change: func(o *redis.Options) {
+			o.CredentialsProvider = func() (string, string) { return "", "" }
+		}},
+		"CredentialsProviderContext": {timeout: time.Second, change: func(o *redis.Options) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", nil }
+		}},
+		"Limiter": {timeout: time.Second, change: func(o *redis.Options) { o.Limiter = noLimiter{} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var inline atomic.Bool
+			o := watched(server.Addr(), func() {
+				stack := make([]byte, 64<<10)
+				stack = stack[:runtime.Stack(stack, false)]
+				inline.Store(bytes.Contains(stack, []byte(").serveInline(")))
+			})
+			if test.change != nil {
+				test.change(o)
+			}
+			rdb := redis.NewClient(o)
+			defer rdb.Close()
+			c := bind(t, rdb, core.PerHour(10))
+			deadline := time.Now().Add(test.timeout)
+			if _, err := c.take(t.Context(), deadline, "k", 1, true); err != nil && time.Now().Before(deadline) {
+				t.Error(err)
+			}
+			if inline.Load() != test.want {
+				t.Errorf("the caller sent its request itself: %v, want %v", inline.Load(), test.want)
+			}
+		})
+	}
+}
+
+// TestLoneCallerIsCancelled: a caller that is alone and is cancelled while a silent
+// server is asked leaves at its deadline, and what it saw speaks against the server.
+func TestLoneCallerIsCancelled(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	rdb := redis.NewClient(watched(silent.Addr().String(), cancel))
+	defer rdb.Close()
+	c := bind(t, rdb, core.PerHour(10))
+	deadline := time.Now().Add(time.Second)
+	_, err = c.take(ctx, deadline, "k", 1, true)
+	if err != errLate || ctx.Err() == nil || time.Now().Before(deadline) {
+		t.Errorf("%v; cancelled: %v, %v before the deadline", err, ctx.Err(), time.Until(deadline))
+	}
+	redistest.WaitFor(t, "the breaker to hear of it", func() error {
+		if n := c.batches.breaker.Counts().TotalFailures; n != 1 {
+			return fmt.Errorf("%d failures", n)
+		}
+		return nil
+	})
+}
+
+// noLimiter is a limiter of go-redis that limits nothing.
+type noLimiter struct{}
+
+func (noLimiter) Allow() error       { return nil }
+func (noLimiter) ReportResult(error) {}
+
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}
+
+// TestNotTogether: what may have been counted is not sent again.
+func TestNotTogether(t *testing.T) {
+	for err, want := range map[replyError]bool{
+		"CROSSSLOT Keys in request don't hash to the same slot":                              true,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":    true,
+		"NOPERM No permissions to access a key":                                              true,
+		"NOPERM ACL failure in script: User u has no permissions to run the 'ltrim' command": false,
+		"ERR The user executing the script can't run this command or subcommand":             false,
+		"OOM command not allowed when used memory > 'maxmemory'.":                            false,
+	} {
+		if got := notTogether(err); got != want {
+			t.Errorf("%s: %v", err, got)
+		}
+	}
+}

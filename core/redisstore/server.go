@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is what this process knows of one Redis server.
+type server struct {
+	breaker  *breaker
+	pipeline *pipeline // nil if requests are decided together in one script, or alone
+}
+
+// nodes are the masters of a cluster or the shards of a ring, by the client
+// that go-redis has for each.
+type nodes struct {
+	mu       sync.RWMutex
+	byClient map[*redis.Client]*server
+}
+
+// maxServers bounds what is kept of servers that have gone.
+const maxServers = 256
+
+// server returns the server that holds key. It does not wait for the network:
+// until the server of a key is known, c.first stands for all.
+func (c *client) server(ctx context.Context, key string) *server {
+	var node *redis.Client
+	var err error
+	switch {
+	case c.ring != nil:
+		// A shard that go-redis has taken out of the ring holds no keys: its
+		// clients are counted on the other shards until the shard is back.
+		node, err = c.ring.GetShardClientForKey(key)
+	case c.mapped.Load():
+		node, err = c.cluster.MasterForKey(ctx, key)
+	default:
+		if apart := c.apart.Load(); apart != nil {
+			return apart
+		}
+	}
+	if err != nil || node == nil {
+		return c.first
+	}
+	return c.nodes.get(c, node)
+}
+
+func (s *nodes) get(c *client, node *redis.Client) *server {
+	s.mu.RLock()
+	known := s.byClient[node]
+	s.mu.RUnlock()
+	if known != nil {
+		return known
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known = s.byClient[node]; known != nil {
+		return known
+	}
+	if s.byClient == nil || len(s.byClient) >= maxServers {
+		s.byClient = map[*redis.Client]*server{}
+	}
+	breaker := newBreaker(node.Options().Addr)
+	known = &server{breaker, newPipeline(c, node, breaker)}
+	s.byClient[node] = known
+	return known
+}
+
+// pipeline returns that of the server that holds key, or nil if there is none.
+func (c *client) pipeline(ctx context.Context, key string) *pipeline {
+	return c.server(ctx, key).pipeline
+}
+
+// separate makes a client for a single server send a script for each request
+// from now on: behind that server is a cluster, where a script may have keys of
+// one slot only.
+func (c *client) separate() {
+	c.apart.CompareAndSwap(nil, &server{c.first.breaker, newPipeline(c, nil, c.first.breaker)})
+}
+
+// learn keeps the map of a cluster's slots fresh after a call that ended with
+// err.
+func (c *client) learn(ctx context.Context, key string, err error) {
+	if c.cluster == nil {
+		return
+	}
+	if err != nil && !isReply(err) {
+		c.suspect()
+	}
+	if !c.mapped.Load() {
+		if _, err := c.cluster.MasterForKey(ctx, key); err == nil {
+			c.mapped.Store(true)
+		}
+	}
+}
+
+// suspect has the map of a cluster's slots loaded again: a master that does not
+// answer may have been replaced. By itself go-redis learns of that only from
+// servers that answer.
+func (c *client) suspect() {
+	if c.cluster != nil {
+		c.cluster.ReloadState(context.Background())
+	}
+}
