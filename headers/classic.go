@@ -27,8 +27,8 @@ var Classic = ClassicFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-
 // value has no names and is refused by Prepare.
 type ClassicFormat struct {
 	limit, remaining, reset string
-	window                  string // empty: none
-	unix                    bool
+	window                  string // empty: the format has no such field
+	unix                    bool   // Reset is a Unix time
 }
 
 // UnixReset returns the format with Reset as a Unix time in whole seconds,
@@ -43,7 +43,10 @@ func (f ClassicFormat) WithWindow() ClassicFormat { f.window = "X-Ratelimit-Wind
 // WithNames returns the format with other names for its fields. An empty
 // window leaves that field out; the other names are required.
 func (f ClassicFormat) WithNames(limit, remaining, reset, window string) ClassicFormat {
-	f.limit, f.remaining, f.reset, f.window = http.CanonicalHeaderKey(limit), http.CanonicalHeaderKey(remaining), http.CanonicalHeaderKey(reset), http.CanonicalHeaderKey(window)
+	f.limit = http.CanonicalHeaderKey(limit)
+	f.remaining = http.CanonicalHeaderKey(remaining)
+	f.reset = http.CanonicalHeaderKey(reset)
+	f.window = http.CanonicalHeaderKey(window)
 	return f
 }
 
@@ -67,29 +70,29 @@ func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Deci
 }
 
 // ClassicWriter sets the fields of a [ClassicFormat] in memory that its caller
-// has: for those who allocate for a response anyway, as package nethttp does to
-// refuse. It is safe for concurrent use.
+// provides. It is for callers that allocate for a response anyway, as package
+// nethttp does to refuse. It is safe for concurrent use.
 type ClassicWriter struct {
 	format ClassicFormat
 
-	// The digits of Limit depend on Requests alone. Those of a fallback's
-	// share are not among them.
+	// The value of the field Limit depends on Requests alone: digits[i] is the value
+	// for requests[i]. The share of a fallback is not among them.
 	requests []int64
 	digits   []string
 }
 
-// ClassicMemory is what the values of one response's fields take, 80 bytes: the
-// header keeps it, so each response needs its own.
+// ClassicMemory holds the values of one response's fields, in 80 bytes. The header
+// keeps it, so each response needs its own.
 type ClassicMemory struct {
 	values [3]string
 
-	// Remaining and Reset: 13 and 10 digits at most with the largest limit and
-	// a Unix time. Longer ones, of a store that is no good, get an allocation
-	// of their own.
+	// text holds the digits of Remaining and Reset: at most 13 and 10 with the
+	// largest limit and a Unix time. If a store with a mistake gives more digits,
+	// they get an allocation of their own.
 	text [32]byte
 }
 
-// Writer is [ClassicFormat.Prepare] for a caller who has the memory.
+// Writer is [ClassicFormat.Prepare] for a caller that provides the memory.
 func (f ClassicFormat) Writer(limits []core.Limit) (*ClassicWriter, error) {
 	if err := checkNames(f.Names()); err != nil {
 		return nil, err
@@ -122,6 +125,7 @@ func (w *ClassicWriter) Write(h http.Header, d *core.Decision, m *ClassicMemory)
 	}
 }
 
+// resetOf returns the value of the field Reset.
 func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
 	if !f.unix {
 		return ceilSeconds(d.ResetAfter)
@@ -133,8 +137,9 @@ func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
 	return t.Unix()
 }
 
-// maxReset is the longest reset in seconds that is no Unix time: no quota
-// takes longer to come back, and no clock is that close to 1970.
+// maxReset is the largest value of Reset that is taken for seconds to wait and not
+// for a Unix time: no quota takes longer to come back, and no clock is that close
+// to 1970.
 const maxReset = int64(core.MaxWindow / time.Second)
 
 // Read implements [Format]. It reads a Reset of either kind, since the guard
@@ -160,13 +165,17 @@ func (f ClassicFormat) Read(h http.Header, at time.Time) (remaining int64, reset
 	return remaining, max(0, time.Duration(seconds)*time.Second-time.Duration(at.Nanosecond())), true
 }
 
+// checkNames returns an error if a name cannot be that of a header field, or
+// stands twice.
 func checkNames(names []string) error {
 	for i, name := range names {
 		if name == "" {
-			return errors.New("sash: a header field has no name: start from headers.Classic, and give WithNames a name for limit, remaining and reset")
+			return errors.New("sash: a header field has no name: start from headers.Classic, " +
+				"and give WithNames a name for limit, remaining and reset")
 		}
 		if at := strings.IndexFunc(name, notToken); at >= 0 {
-			return fmt.Errorf("sash: %q cannot be the name of a header field because of byte %d: use letters, digits and hyphens, such as X-RateLimit-Limit", name, at)
+			return fmt.Errorf("sash: %q cannot be the name of a header field because of byte %d: "+
+				"use letters, digits and hyphens, such as X-RateLimit-Limit", name, at)
 		}
 		for _, other := range names[:i] {
 			if other == name {
@@ -177,7 +186,7 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// notToken reports what RFC 9110 does not allow in the name of a field.
+// notToken reports whether RFC 9110 forbids r in the name of a field.
 func notToken(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

@@ -16,8 +16,12 @@ func ExampleClassicFormat_UnixReset() {
 		panic(err)
 	}
 	h := http.Header{}
-	write(h, core.Decision{Allowed: true, Limit: limit, Remaining: 42, ResetAfter: 17 * time.Second, At: time.Unix(1_800_000_000, 0)})
-	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Window"} {
+	write(h, core.Decision{
+		Allowed: true, Limit: limit, Remaining: 42, ResetAfter: 17 * time.Second, At: time.Unix(1_800_000_000, 0),
+	})
+	for _, name := range []string{
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Window",
+	} {
 		fmt.Println(name+":", h.Get(name))
 	}
 	// Output:

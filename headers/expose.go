@@ -10,11 +10,12 @@ import (
 )
 
 // Expose returns the format with its names, and Retry-After, appended to
-// Access-Control-Expose-Headers: browsers hide them from scripts of other
-// origins otherwise. What a CORS middleware has put there before stays; one
-// that comes later must append as well, or allow the names itself.
+// Access-Control-Expose-Headers: browsers hide these fields from scripts of other
+// origins otherwise. What a CORS middleware has put there before stays. A CORS
+// middleware that comes later must append as well, or allow the names itself.
 func Expose(f Format) Format { return exposed{f} }
 
+// exposed is the format that Expose returns.
 type exposed struct{ Format }
 
 const exposeHeaders = "Access-Control-Expose-Headers"

@@ -1,5 +1,5 @@
 // Package headers writes what a limiter decided into HTTP header fields: the
-// X-RateLimit fields that everybody knows ([Classic]), the RateLimit fields of
+// X-RateLimit fields that most clients know ([Classic]), the RateLimit fields of
 // the IETF draft ([IETF]), and the value of Retry-After. It formats and reads
 // back, and decides nothing.
 //
@@ -33,23 +33,22 @@ type Format interface {
 	Prepare(limits []core.Limit) (write func(h http.Header, d core.Decision), err error)
 
 	// Names returns the names of the fields that write sets, as
-	// [http.CanonicalHeaderKey] writes them. Two formats of the same names
-	// are one for a guard that looks for what another guard wrote.
+	// [http.CanonicalHeaderKey] writes them.
 	Names() []string
 
-	// Read tells what the fields in h say, whichever guard of this format
+	// Read returns what the fields in h say, whichever guard of this format
 	// wrote them: how many units are left, and how long until quota comes
-	// back, reckoned from at and rounded as the field is. It is false if the
+	// back, reckoned from at and rounded as the field is. ok is false if the
 	// fields are not there or not understood.
 	//
-	// Every guard of the process calls it on every response, to find what a
-	// guard around it wrote and leave the fields of the tighter one.
+	// A guard calls it on every response, for its own formats, Classic and IETF,
+	// to find what a guard around it wrote and leave the fields of the tighter limit.
 	Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool)
 }
 
 // RetryAfter returns the value of the Retry-After field for a refusal: whole
 // seconds, rounded up so that the client does not come too early, at least 1.
-// It is false if there is nothing to wait for: the request was allowed, or its
+// ok is false if there is nothing to wait for: the request was allowed, or its
 // cost exceeds the limit ([core.Never]).
 func RetryAfter(d core.Decision) (seconds int64, ok bool) {
 	if d.Allowed || d.RetryAfter == core.Never {
@@ -58,7 +57,8 @@ func RetryAfter(d core.Decision) (seconds int64, ok bool) {
 	return max(1, ceilSeconds(d.RetryAfter)), true
 }
 
-// ceilSeconds rounds up without the overflow that adding a second first has.
+// ceilSeconds returns d in seconds, rounded up. Unlike an addition of a second
+// before the division, it does not overflow.
 func ceilSeconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -67,19 +67,25 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
-// wholeSeconds returns the window in seconds, or false if no whole number of
-// seconds says it truthfully: 1.5 s is neither 1 nor 2.
+// wholeSeconds returns the window in seconds, and reports whether the window is a
+// whole number of them: 1.5 s is neither 1 nor 2.
 func wholeSeconds(window time.Duration) (int64, bool) {
 	return int64(window / time.Second), window >= time.Second && window%time.Second == 0
 }
 
-// str returns b as a string without a copy. Nobody may write to b afterwards.
-// It lets a response's values and their text be one allocation.
+// str returns b as a string without a copy, so that a response's values and their
+// text are one allocation. The caller must not write to b afterwards.
 func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// first returns the first value of a field, given by its canonical name.
+// maxValue is the length in bytes of the longest value of a field that is read. The
+// formats write less than 150 bytes, but a middleware may have copied a longer value
+// from a client or an upstream server.
+const maxValue = 1 << 10
+
+// first returns the first value of a field, given by its canonical name, and
+// reports whether there is one that may be read.
 func first(h http.Header, name string) (string, bool) {
-	if values := h[name]; len(values) > 0 {
+	if values := h[name]; len(values) > 0 && len(values[0]) <= maxValue {
 		return values[0], true
 	}
 	return "", false

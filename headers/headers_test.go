@@ -40,9 +40,14 @@ func flat(h http.Header) string {
 }
 
 func TestFormats(t *testing.T) {
-	long := core.Limit{Name: strings.Repeat("n", core.MaxNameLength), Requests: core.MaxCounterRequests, Window: core.MaxWindow, Algorithm: core.SlidingCounter}
+	long := core.Limit{
+		Name: strings.Repeat("n", core.MaxNameLength), Requests: core.MaxCounterRequests,
+		Window: core.MaxWindow, Algorithm: core.SlidingCounter,
+	}
 	admitted := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: 16*time.Second + 1, At: noon}
-	refused := core.Decision{Limit: daily, ResetAfter: 9 * time.Second, RetryAfter: 29*time.Second + time.Microsecond, At: noon}
+	refused := core.Decision{
+		Limit: daily, ResetAfter: 9 * time.Second, RetryAfter: 29*time.Second + time.Microsecond, At: noon,
+	}
 	never := core.Decision{Limit: burst, Remaining: 7, ResetAfter: time.Second, RetryAfter: core.Never, At: noon}
 	largest := core.Decision{Allowed: true, Limit: long, Remaining: math.MaxInt64, ResetAfter: core.MaxWindow, At: noon}
 	unix := headers.Classic.UnixReset()
@@ -55,26 +60,57 @@ func TestFormats(t *testing.T) {
 		d      core.Decision
 		want   string
 	}{
-		{"classic", headers.Classic, both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
-		{"classic refused", headers.Classic, both, refused, "X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9"},
-		{"classic, nothing counted", headers.Classic, both, core.Decision{Allowed: true, Limit: burst, Remaining: 100}, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 100 | X-Ratelimit-Reset: 0"},
-		{"classic largest", headers.Classic, []core.Limit{long}, largest, "X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | X-Ratelimit-Reset: 31622400"},
-		{"classic, a store that says never", headers.Classic, both, core.Decision{Limit: burst, ResetAfter: core.Never}, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9223372037"},
-		{"classic, share of a fallback", headers.Classic, both, core.Decision{Allowed: true, Limit: core.PerMinute(25).Named("burst"), Remaining: 3}, "X-Ratelimit-Limit: 25 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 0"},
-		{"unix rounds up", unix, both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 1772366417"},
-		{"unix, whole second", unix, both, refused, "X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1772366409"},
-		{"unix largest", unix, []core.Limit{long}, largest, "X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | X-Ratelimit-Reset: 1803988800"},
-		{"window", headers.Classic.WithWindow(), both, admitted, "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17 | X-Ratelimit-Window: 60"},
-		{"window of 1.5 s", headers.Classic.WithWindow(), nil, core.Decision{Allowed: true, Limit: core.Per(3, 1500*time.Millisecond)}, "X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 0"},
-		{"window of 1 ms", headers.Classic.WithWindow(), nil, core.Decision{Allowed: true, Limit: core.Per(3, time.Millisecond), ResetAfter: time.Microsecond}, "X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1"},
-		{"renamed", renamed, both, admitted, "X-Quota-Limit: 100 | X-Quota-Remaining: 42 | X-Quota-Reset: 17 | X-Quota-Window: 60"},
-		{"ietf", headers.IETF, both, admitted, `Ratelimit: "burst";r=42;t=17 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
-		{"ietf refused: t is Retry-After", headers.IETF, both, refused, `Ratelimit: "daily";r=0;t=30 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
-		{"ietf refused below a second", headers.IETF, []core.Limit{burst}, core.Decision{Limit: burst, RetryAfter: time.Microsecond}, `Ratelimit: "burst";r=0;t=1 | Ratelimit-Policy: "burst";q=100;w=60`},
-		{"ietf never", headers.IETF, []core.Limit{burst}, never, `Ratelimit: "burst";r=7 | Ratelimit-Policy: "burst";q=100;w=60`},
-		{"ietf, windows without a true w", headers.IETF, []core.Limit{core.Per(1, time.Millisecond).Named("a"), core.Per(2, 1500*time.Millisecond).Named("b"), core.PerSecond(3).Named("c")}, core.Decision{Allowed: true, Limit: burst}, `Ratelimit: "burst";r=0;t=0 | Ratelimit-Policy: "a";q=1, "b";q=2, "c";q=3;w=1`},
-		{"ietf largest", headers.IETF, []core.Limit{long}, largest, fmt.Sprintf(`Ratelimit: "%s";r=9223372036854775807;t=31622400 | Ratelimit-Policy: "%[1]s";q=1099511627776;w=31622400`, long.Name)},
-		{"exposed", headers.Expose(headers.Classic), both, admitted, "Access-Control-Expose-Headers: X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After | X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
+		{"classic", headers.Classic, both, admitted,
+			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
+		{"classic refused", headers.Classic, both, refused,
+			"X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9"},
+		{"classic, nothing counted", headers.Classic, both, core.Decision{Allowed: true, Limit: burst, Remaining: 100},
+			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 100 | X-Ratelimit-Reset: 0"},
+		{"classic largest", headers.Classic, []core.Limit{long}, largest,
+			"X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | " +
+				"X-Ratelimit-Reset: 31622400"},
+		{"classic, a store that says never", headers.Classic, both, core.Decision{Limit: burst, ResetAfter: core.Never},
+			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9223372037"},
+		{"classic, share of a fallback", headers.Classic, both,
+			core.Decision{Allowed: true, Limit: core.PerMinute(25).Named("burst"), Remaining: 3},
+			"X-Ratelimit-Limit: 25 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 0"},
+		{"unix rounds up", unix, both, admitted,
+			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 1772366417"},
+		{"unix, whole second", unix, both, refused,
+			"X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1772366409"},
+		{"unix largest", unix, []core.Limit{long}, largest,
+			"X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | " +
+				"X-Ratelimit-Reset: 1803988800"},
+		{"window", headers.Classic.WithWindow(), both, admitted,
+			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17 | X-Ratelimit-Window: 60"},
+		{"window of 1.5 s", headers.Classic.WithWindow(), nil,
+			core.Decision{Allowed: true, Limit: core.Per(3, 1500*time.Millisecond)},
+			"X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 0"},
+		{"window of 1 ms", headers.Classic.WithWindow(), nil,
+			core.Decision{Allowed: true, Limit: core.Per(3, time.Millisecond), ResetAfter: time.Microsecond},
+			"X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1"},
+		{"renamed", renamed, both, admitted,
+			"X-Quota-Limit: 100 | X-Quota-Remaining: 42 | X-Quota-Reset: 17 | X-Quota-Window: 60"},
+		{"ietf", headers.IETF, both, admitted,
+			`Ratelimit: "burst";r=42;t=17 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
+		{"ietf refused: t is Retry-After", headers.IETF, both, refused,
+			`Ratelimit: "daily";r=0;t=30 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
+		{"ietf refused below a second", headers.IETF, []core.Limit{burst},
+			core.Decision{Limit: burst, RetryAfter: time.Microsecond},
+			`Ratelimit: "burst";r=0;t=1 | Ratelimit-Policy: "burst";q=100;w=60`},
+		{"ietf never", headers.IETF, []core.Limit{burst}, never,
+			`Ratelimit: "burst";r=7 | Ratelimit-Policy: "burst";q=100;w=60`},
+		{"ietf, windows without a true w", headers.IETF,
+			[]core.Limit{core.Per(1, time.Millisecond).Named("a"), core.Per(2, 1500*time.Millisecond).Named("b"),
+				core.PerSecond(3).Named("c")},
+			core.Decision{Allowed: true, Limit: burst},
+			`Ratelimit: "burst";r=0;t=0 | Ratelimit-Policy: "a";q=1, "b";q=2, "c";q=3;w=1`},
+		{"ietf largest", headers.IETF, []core.Limit{long}, largest,
+			fmt.Sprintf(`Ratelimit: "%s";r=9223372036854775807;t=31622400 | `+
+				`Ratelimit-Policy: "%[1]s";q=1099511627776;w=31622400`, long.Name)},
+		{"exposed", headers.Expose(headers.Classic), both, admitted,
+			"Access-Control-Expose-Headers: X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After " +
+				"| X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := http.Header{}
@@ -105,13 +141,14 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A guard reads what another guard wrote, whose variant of the format it does
-// not know.
+// A guard reads what another guard wrote, in a variant of the format that the
+// first guard does not know.
 func TestReadOtherVariants(t *testing.T) {
 	d := core.Decision{Allowed: true, Limit: burst, Remaining: 5, ResetAfter: 30 * time.Second, At: noon}
 	h := http.Header{}
 	prepare(t, headers.Classic.UnixReset().WithWindow(), both)(h, d)
-	if remaining, reset, ok := headers.Classic.Read(h, noon.Add(-time.Second)); remaining != 5 || reset != 31*time.Second || !ok {
+	if remaining, reset, ok := headers.Classic.Read(h, noon.Add(-time.Second)); remaining != 5 ||
+		reset != 31*time.Second || !ok {
 		t.Errorf("Unix reset read as %d, %v, %v", remaining, reset, ok)
 	}
 	if _, reset, ok := headers.Classic.Read(h, noon.Add(time.Hour)); reset != 0 || !ok {
@@ -134,19 +171,25 @@ func TestReadForeignFields(t *testing.T) {
 		nil,
 		{"X-Ratelimit-Remaining": nil},
 		{"X-Ratelimit-Remaining": {"5"}},
-		classic("", "1"), classic("-1", "1"), classic("5", "-1"), classic("x", "1"), classic("5", "Sun, 06 Nov 1994 08:49:37 GMT"), classic("9223372036854775808", "1"),
+		classic("", "1"), classic("-1", "1"), classic("5", "-1"), classic("x", "1"),
+		classic("5", "Sun, 06 Nov 1994 08:49:37 GMT"), classic("9223372036854775808", "1"),
+		classic(strings.Repeat("0", 1<<20)+"1", "1"),
 	} {
 		if remaining, reset, ok := headers.Classic.Read(h, noon); ok {
-			t.Errorf("Classic.Read(%v) = %d, %v, true", h, remaining, reset)
+			t.Errorf("Classic.Read(%.100v) = %d, %v, true", h, remaining, reset)
 		}
 	}
-	for _, state := range []string{"", `"a"`, `"a";t=3`, `"a";r=-1`, `"a";r=x`, `"a";r`, `;;;`, `limit=1, remaining=2`} {
+	for _, state := range []string{
+		"", `"a"`, `"a";t=3`, `"a";r=-1`, `"a";r=x`, `"a";r`, `;;;`, `limit=1, remaining=2`,
+		`"a"` + strings.Repeat(";", 1<<20) + "r=1",
+	} {
 		if remaining, reset, ok := headers.IETF.Read(http.Header{"Ratelimit": {state}}, noon); ok {
-			t.Errorf("IETF.Read(%q) = %d, %v, true", state, remaining, reset)
+			t.Errorf("IETF.Read(%.100q) = %d, %v, true", state, remaining, reset)
 		}
 	}
 	// A name may look like parameters, and a t be absurd.
-	if remaining, reset, ok := headers.IETF.Read(http.Header{"Ratelimit": {`"x;r=1;t=2";r=7;t=9223372036854775807`}}, noon); remaining != 7 || reset != core.MaxWindow || !ok {
+	h := http.Header{"Ratelimit": {`"x;r=1;t=2";r=7;t=9223372036854775807`}}
+	if remaining, reset, ok := headers.IETF.Read(h, noon); remaining != 7 || reset != core.MaxWindow || !ok {
 		t.Errorf("IETF.Read = %d, %v, %v", remaining, reset, ok)
 	}
 	if _, reset, ok := headers.IETF.Read(http.Header{"Ratelimit": {`"x;t=9;x";r=7`}}, noon); reset != 0 || !ok {
@@ -244,7 +287,9 @@ func TestExposeKeepsWhatIsThere(t *testing.T) {
 }
 
 func TestAllocations(t *testing.T) {
-	d := core.Decision{Allowed: true, Limit: burst, Remaining: core.MaxCounterRequests, ResetAfter: core.MaxWindow, At: noon}
+	d := core.Decision{
+		Allowed: true, Limit: burst, Remaining: core.MaxCounterRequests, ResetAfter: core.MaxWindow, At: noon,
+	}
 	for _, c := range []struct {
 		name   string
 		format headers.Format

@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,14 @@ import (
 // the seconds until quota comes back, rounded up; on a refusal t equals
 // Retry-After, and is left out if the request can never pass.
 //
+// A refusal by a limit that is not among these, such as one of
+// keyfuncs.LimitFailures, has a RateLimit-Policy of that limit alone.
+//
 // Under a fallback with [core.Share], q remains the configured limit while r
 // is what is left of this replica's share.
 const IETF ietfFormat = 0
 
-// ietfFormat is a constant's type, so that nobody can reassign IETF.
+// ietfFormat is the type of a constant, so that no program can reassign IETF.
 type ietfFormat uint8
 
 const (
@@ -35,29 +39,23 @@ const (
 // Names implements Format.
 func (ietfFormat) Names() []string { return []string{ietfState, ietfPolicy} }
 
-// ietfValues is what one response needs, in one allocation of 80 bytes. A
-// state that is longer than its text moves to an allocation of its own.
+// ietfValues holds the values of one response's fields, in one allocation of 80
+// bytes. A RateLimit that is longer than text gets an allocation of its own.
 type ietfValues struct {
 	values [2]string
 	text   [48]byte
 }
 
-// Prepare implements Format. Names of limits are taken as core.New has checked
-// them: they need no escapes in a structured field.
+// Prepare implements Format. The names of limits need no escapes in a structured
+// field, since core.New has checked them.
 func (ietfFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
-	var p []byte
-	for i, l := range limits {
-		if i > 0 {
-			p = append(p, ", "...)
-		}
-		p = appendQuoted(p, l.Name)
-		p = strconv.AppendInt(append(p, ";q="...), l.Requests, 10)
-		if seconds, ok := wholeSeconds(l.Window); ok {
-			p = strconv.AppendInt(append(p, ";w="...), seconds, 10)
-		}
-	}
-	policy := string(p)
+	limits = slices.Clone(limits)
+	all := policyOf(limits)
 	return func(h http.Header, d core.Decision) {
+		policy := all
+		if !d.Allowed && !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }) {
+			policy = policyOf([]core.Limit{d.Limit})
+		}
 		v := new(ietfValues)
 		text := appendQuoted(v.text[:0], d.Limit.Name)
 		text = strconv.AppendInt(append(text, ";r="...), d.Remaining, 10)
@@ -72,6 +70,23 @@ func (ietfFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision)
 	}, nil
 }
 
+// policyOf returns the value of RateLimit-Policy.
+func policyOf(limits []core.Limit) string {
+	var p []byte
+	for i, l := range limits {
+		if i > 0 {
+			p = append(p, ", "...)
+		}
+		p = appendQuoted(p, l.Name)
+		p = strconv.AppendInt(append(p, ";q="...), l.Requests, 10)
+		if seconds, ok := wholeSeconds(l.Window); ok {
+			p = strconv.AppendInt(append(p, ";w="...), seconds, 10)
+		}
+	}
+	return string(p)
+}
+
+// appendQuoted appends the name in quotes.
 func appendQuoted(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
@@ -80,7 +95,7 @@ func appendQuoted(b []byte, name string) []byte {
 // structured field.
 func (ietfFormat) Read(h http.Header, _ time.Time) (remaining int64, reset time.Duration, ok bool) {
 	state, found := first(h, ietfState)
-	if !found { // as on most responses
+	if !found { // the case of most responses
 		return 0, 0, false
 	}
 	for parameter := range strings.SplitSeq(state[strings.LastIndexByte(state, '"')+1:], ";") {
