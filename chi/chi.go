@@ -20,8 +20,8 @@
 //
 // # What is counted
 //
-// A guard in Use counts every request that reaches its router, also those that
-// end as 404 or 405. One in r.With or r.Group counts the requests of its routes
+// A guard in Use counts every request that reaches its router, also a request that
+// ends as 404 or 405. One in r.With or r.Group counts the requests of its routes
 // alone.
 package sashchi
 
@@ -39,7 +39,8 @@ import (
 // refused request reaches neither the handler nor later middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
-func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...nethttp.Option) func(http.Handler) http.Handler {
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
+	opts ...nethttp.Option) func(http.Handler) http.Handler {
 	if key == nil {
 		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 	}

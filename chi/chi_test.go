@@ -111,7 +111,8 @@ func TestUnmatched(t *testing.T) {
 // In a mounted router, two deep, the path is still the request's.
 func TestSkipPathsInMount(t *testing.T) {
 	inner := chi.NewRouter()
-	inner.Use(sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody, nethttp.SkipPaths("/a/b/health", "/ready")))
+	inner.Use(sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody,
+		nethttp.SkipPaths("/a/b/health", "/ready")))
 	inner.Get("/health", ok)
 	inner.Get("/ready", ok)
 	outer := chi.NewRouter()
@@ -143,7 +144,8 @@ func TestWithoutRouter(t *testing.T) {
 
 func TestResponseWriterIsHandedOn(t *testing.T) {
 	w := httptest.NewRecorder()
-	h := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)(http.HandlerFunc(func(got http.ResponseWriter, r *http.Request) {
+	guard := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)
+	h := guard(http.HandlerFunc(func(got http.ResponseWriter, r *http.Request) {
 		if got != http.ResponseWriter(w) {
 			t.Errorf("the handler got a %T", got)
 		}

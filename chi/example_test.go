@@ -50,7 +50,9 @@ func ExampleMiddleware() {
 // A limit for a group of routes, and a tighter one for a route inside it. Both
 // hold, and the client reads about the tighter.
 func ExampleMiddleware_group() {
-	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}}))
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
+	}))
 	search := core.Must(api.Rule("search", core.PerMinute(10)))
 
 	r := chi.NewRouter()

@@ -19,12 +19,13 @@
 //
 // # What is counted
 //
-// A guard in Pre or Use counts every request, also those that end as 404 or 405.
-// One in a group counts the requests of the group's routes and, since echo
-// registers routes of its own for that, those under the group's prefix for which
-// there is no route; one that is given to a route counts that route alone.
+// A guard in Pre or Use counts every request, also a request that ends as 404 or
+// 405. A guard in a group counts the requests of the group's routes and, since echo
+// registers routes of its own for a group with middleware, the requests under the
+// group's prefix for which there is no route. A guard that is given to a route
+// counts the requests of this route alone.
 //
-// echo's own c.RealIP() believes everybody's X-Forwarded-For unless the server
+// echo's own c.RealIP() believes the X-Forwarded-For of every client unless the server
 // has an IPExtractor; the key functions of package keyfuncs do not use it.
 package sashecho
 
@@ -44,7 +45,8 @@ import (
 // middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
-func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...nethttp.Option) echo.MiddlewareFunc {
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
+	opts ...nethttp.Option) echo.MiddlewareFunc {
 	if key == nil {
 		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 	}
@@ -55,7 +57,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), 
 // what an earlier middleware has stored in it, or a parameter of the route. As
 // in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
 // refuses the request with 400, and any other error with 500.
-func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error), opts ...nethttp.Option) echo.MiddlewareFunc {
+func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
+	opts ...nethttp.Option) echo.MiddlewareFunc {
 	if key == nil {
 		panic("sash: the key function is nil: give a func(echo.Context) (string, error)")
 	}
@@ -65,27 +68,25 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 		panic(err)
 	}
 	serve := func(c echo.Context, next echo.HandlerFunc) error {
-		if own.skip(c) {
+		name := func() (string, error) { return key(c) }
+		if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 			return next(c)
 		}
-		name := func() (string, error) { return key(c) }
 		if own.refuse == nil {
-			if decider.Admit(c.Response(), c.Request(), c.Path(), name) {
-				return next(c)
-			}
-			return nil
+			return nil // Admit has written the refusal
 		}
 		d := decider.Decide(c.Response(), c.Request(), c.Path(), name)
 		if d.Allowed {
 			return next(c)
 		}
-		if err := own.refuse(c, d); err != nil || c.Response().Committed {
-			return err
+		begun, err := own.writeRefusal(c, d)
+		if err == nil && !begun {
+			decider.Refuse(c.Response(), c.Request(), d)
 		}
-		decider.Refuse(c.Response(), c.Request(), d)
-		return nil
+		return err
 	}
-	// echo wraps every request's handler anew: what this makes is to be small.
+	// echo calls the middleware anew for each request, so the closure that it returns
+	// must be small.
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return serve(c, next) }
 	}
@@ -97,16 +98,29 @@ type settings struct {
 	skip   func(echo.Context) bool
 }
 
+// writeRefusal calls refuse and reports whether refuse has begun a response. An
+// interim response, such as 103 Early Hints, does not begin one, but echo would take
+// it for the response.
+func (own *settings) writeRefusal(c echo.Context, d core.Decision) (begun bool, err error) {
+	w := &nethttp.RefusalWriter{ResponseWriter: c.Response().Writer, Status: nethttp.Status(d)}
+	c.Response().Writer, c.Response().Status = w, w.Status
+	defer func() { c.Response().Committed = w.Begun() }() // after a panic too, so that an outer Recover can answer
+	err = own.refuse(c, d)
+	return w.Begun(), err
+}
+
 // WithRefusal sets what answers a refused request, in echo's own way, instead of
 // nethttp.Refuse; it goes before nethttp.WithRefusal. It writes the response, or
 // returns an error for the server's HTTPErrorHandler, such as
 // echo.NewHTTPError(nethttp.Status(d)); if it does neither, the refusal is
-// written as without it. The limit fields, Retry-After and Cache-Control are set.
-// d.Err may quote the client's input: log it, do not send it.
+// written as without it. A body without a status gets nethttp.Status(d). The
+// limit fields, Retry-After and Cache-Control are set. d.Err may quote the
+// client's input: log it, do not send it.
 func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if refuse == nil {
-			return errors.New("sash: sashecho.WithRefusal(nil): give a func(echo.Context, core.Decision) error, or leave the option out for nethttp.Refuse")
+			return errors.New("sash: sashecho.WithRefusal(nil): give a func(echo.Context, core.Decision) error, " +
+				"or leave the option out for nethttp.Refuse")
 		}
 		own.refuse = refuse
 		return nil
@@ -119,7 +133,8 @@ func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Opt
 func WithSkipper(skip func(echo.Context) bool) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if skip == nil {
-			return errors.New("sash: sashecho.WithSkipper(nil): give a func(echo.Context) bool, or leave the option out")
+			return errors.New("sash: sashecho.WithSkipper(nil): " +
+				"give a func(echo.Context) bool, or leave the option out")
 		}
 		before := own.skip
 		own.skip = func(c echo.Context) bool { return before(c) || skip(c) }

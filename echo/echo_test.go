@@ -3,16 +3,19 @@ package sashecho_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
+	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/internal/adaptertest"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -47,6 +50,12 @@ func TestBehaviour(t *testing.T) {
 		Build: build,
 		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
 			sashecho.Middleware(l, key, opts...)
+		},
+		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
+			return sashecho.WithRefusal(func(c echo.Context, d core.Decision) error {
+				refuse(c.Response(), c.Request(), d)
+				return nil
+			})
 		},
 		RootLabel:  "/api/items/:id", // echo routes before Use
 		GroupLabel: "/api/items/:id",
@@ -135,7 +144,10 @@ func TestMiddlewareBy(t *testing.T) {
 	for _, c := range []struct {
 		user   string
 		status int
-	}{{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"empty", 400}, {"broken", 500}, {"skipped", 200}, {"skipped", 200}} {
+	}{
+		{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"empty", 400}, {"broken", 500},
+		{"skipped", 200}, {"skipped", 200},
+	} {
 		if w := get(e, "/users/"+c.user); w.Code != c.status || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: %d %s, want %d", c.user, w.Code, w.Body, c.status)
 		}
@@ -162,8 +174,11 @@ func TestWithRefusal(t *testing.T) {
 		refuse func(echo.Context, core.Decision) error
 		want   string
 	}{
-		{"an error", func(c echo.Context, d core.Decision) error { return echo.NewHTTPError(nethttp.Status(d), "slow down") }, `{"seen":"slow down"}`},
-		{"a response", func(c echo.Context, d core.Decision) error { return c.String(nethttp.Status(d), "slow down") }, "slow down"},
+		{"an error", func(c echo.Context, d core.Decision) error {
+			return echo.NewHTTPError(nethttp.Status(d), "slow down")
+		}, `{"seen":"slow down"}`},
+		{"a response", func(c echo.Context, d core.Decision) error { return c.String(nethttp.Status(d), "slow down") },
+			"slow down"},
 		{"neither", func(echo.Context, core.Decision) error { return nil }, `"violated-policies":["1m0s"]}`},
 	} {
 		unused := nethttp.WithRefusal(nethttp.Refuse)
@@ -177,8 +192,66 @@ func TestWithRefusal(t *testing.T) {
 		}
 		get(e, "/")
 		w := get(e, "/")
-		if w.Code != 429 || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), c.want) || strings.Count(w.Body.String(), "slow down")+strings.Count(w.Body.String(), "rate_limit_exceeded") != 1 || w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Limit") != "1" || w.Header().Get("X-Later") != "" {
+		if w.Code != 429 || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), c.want) ||
+			strings.Count(w.Body.String(), "slow down")+strings.Count(w.Body.String(), "rate_limit_exceeded") != 1 ||
+			w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Limit") != "1" ||
+			w.Header().Get("X-Later") != "" {
 			t.Errorf("%s: %d %v %s", c.name, w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+// An interim response keeps neither echo's error handler nor its context from
+// answering, with no 200.
+func TestWithRefusalAfterEarlyHints(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		refuse func(echo.Context, core.Decision) error
+		want   int
+	}{
+		{"an error", func(_ echo.Context, d core.Decision) error { return echo.NewHTTPError(nethttp.Status(d)) }, 429},
+		{"a panic", func(echo.Context, core.Decision) error { panic("the user's own") }, 500},
+		{"a string", func(ctx echo.Context, d core.Decision) error { return ctx.String(nethttp.Status(d), "no") }, 429},
+		{"JSON", func(ctx echo.Context, d core.Decision) error { return ctx.JSON(nethttp.Status(d), "no") }, 429},
+	} {
+		e := echo.New()
+		e.Logger.SetOutput(io.Discard)
+		e.Use(middleware.Recover())
+		e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+			sashecho.WithRefusal(func(ctx echo.Context, d core.Decision) error {
+				ctx.Response().WriteHeader(http.StatusEarlyHints)
+				return c.refuse(ctx, d)
+			})))
+		e.GET("/", ok)
+		get(e, "/")
+		s := httptest.NewServer(e)
+		res, err := s.Client().Get(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		s.Close()
+		if res.StatusCode != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, res.StatusCode, c.want)
+		}
+	}
+}
+
+// echo's Timeout is net/http's: limits around it and inside it leave one set of
+// fields.
+func TestAroundTimeout(t *testing.T) {
+	e := echo.New()
+	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(9)), everybody, nethttp.WithHeaders(headers.IETF)))
+	//lint:ignore SA1019 programs still use it
+	e.Use(middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Hour}))
+	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.GET("/", ok)
+	for _, want := range []int{200, 429} {
+		w := get(e, "/")
+		h := w.Header()
+		if w.Code != want || h.Get("X-RateLimit-Limit") != "1" || h.Get("RateLimit") != "" ||
+			h.Get("RateLimit-Policy") != "" {
+			t.Errorf("got %d %v; want %d and the inner limit's fields alone", w.Code, h, want)
 		}
 	}
 }
@@ -187,12 +260,14 @@ func TestWithRefusal(t *testing.T) {
 func TestWithSkipper(t *testing.T) {
 	var static middleware.Skipper = func(c echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
 	internal := func(c echo.Context) bool { return c.QueryParam("internal") != "" }
-	e := limited(sashecho.WithSkipper(static), nethttp.SkipPaths("/health"), sashecho.WithSkipper(internal), sashecho.WithSkipper(middleware.DefaultSkipper))
+	e := limited(sashecho.WithSkipper(static), nethttp.SkipPaths("/health"), sashecho.WithSkipper(internal),
+		sashecho.WithSkipper(middleware.DefaultSkipper))
 	e.GET("/static/*", ok)
 	e.GET("/health", ok)
 	for range 2 {
 		for _, target := range []string{"/static/a.css", "/health", "/?internal=1"} {
-			if w := get(e, target); w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" || w.Header().Get("X-Later") == "" {
+			if w := get(e, target); w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" ||
+				w.Header().Get("X-Later") == "" {
 				t.Errorf("%s: %d %v", target, w.Code, w.Header())
 			}
 		}
@@ -206,7 +281,9 @@ func TestWithSkipper(t *testing.T) {
 // script can read the refusal.
 func TestCORS(t *testing.T) {
 	e := echo.New()
-	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: []string{"https://app.example"}, ExposeHeaders: []string{"Retry-After"}}))
+	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
+		AllowOrigins: []string{"https://app.example"}, ExposeHeaders: []string{"Retry-After"},
+	}))
 	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", ok)
 	for _, c := range []struct {
@@ -244,11 +321,13 @@ func TestPanics(t *testing.T) {
 	l := adaptertest.Limiter(core.PerMinute(1))
 	key := func(echo.Context) (string, error) { return "k", nil }
 	for name, f := range map[string]func(){
-		"no limiter":               func() { sashecho.MiddlewareBy(nil, key) },
-		"no key function":          func() { sashecho.MiddlewareBy(l, nil) },
-		"no refusal":               func() { sashecho.MiddlewareBy(l, key, sashecho.WithRefusal(nil)) },
-		"no skipper":               func() { sashecho.MiddlewareBy(l, key, sashecho.WithSkipper(nil)) },
-		"the option in net/http":   func() { nethttp.Middleware(l, everybody, sashecho.WithSkipper(middleware.DefaultSkipper)) },
+		"no limiter":      func() { sashecho.MiddlewareBy(nil, key) },
+		"no key function": func() { sashecho.MiddlewareBy(l, nil) },
+		"no refusal":      func() { sashecho.MiddlewareBy(l, key, sashecho.WithRefusal(nil)) },
+		"no skipper":      func() { sashecho.MiddlewareBy(l, key, sashecho.WithSkipper(nil)) },
+		"the option in net/http": func() {
+			nethttp.Middleware(l, everybody, sashecho.WithSkipper(middleware.DefaultSkipper))
+		},
 		"nil for Middleware's key": func() { sashecho.Middleware(l, nil) },
 	} {
 		func() {

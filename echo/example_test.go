@@ -51,7 +51,9 @@ func ExampleMiddleware() {
 // A limit for a group of routes, and a tighter one for a route inside it. Both
 // hold, and the client reads about the tighter.
 func ExampleMiddleware_group() {
-	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}}))
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
+	}))
 	search := core.Must(api.Rule("search", core.PerMinute(10)))
 
 	e := echo.New()
@@ -71,7 +73,7 @@ func ExampleMiddleware_group() {
 	// GET /health 200
 }
 
-// The client is who an earlier middleware says.
+// An earlier middleware names the client.
 func ExampleMiddlewareBy() {
 	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
 	byUser := func(c echo.Context) (string, error) {

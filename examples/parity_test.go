@@ -4,18 +4,13 @@ package examples_test
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,98 +19,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sashlimit/sash/examples/internal/apptest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-var frameworks = []string{"nethttp", "chi", "gin", "echo"} // the first is the reference
+var frameworks = apptest.Frameworks // the first is the reference
 
-// build builds the servers once for all tests and returns their folder.
-var build = sync.OnceValues(func() (string, error) {
-	args := []string{"build", "-o", programs + string(filepath.Separator)}
-	for _, name := range frameworks {
-		args = append(args, "./"+name)
-	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
-	}
-	return programs, nil
-})
-
-var programs string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "examples")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	programs = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 // server is a running example and one connection to it.
 type server struct {
-	name, addr string
-	started    time.Time
-	conn       net.Conn
-	in         *bufio.Reader
-
-	cmd       *exec.Cmd
-	read      chan struct{} // closed when its log has been read to the end
-	uncounted int           // decisions that the store could not make; read after stop
-	stopped   bool
+	*apptest.Process
+	conn net.Conn
+	in   *bufio.Reader
 }
 
 // start starts an example; the test's cleanup stops it.
 func start(t *testing.T, name string, args ...string) *server {
 	t.Helper()
-	dir, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{name: name, started: time.Now(), read: make(chan struct{})}
-	s.cmd = exec.Command(filepath.Join(dir, name), append([]string{"-addr", "127.0.0.1:0", "-trust", "127.0.0.0/8"}, args...)...)
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.stop(t) })
-	lines := bufio.NewScanner(stderr)
-	var first struct{ Msg, Addr string }
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &first) != nil || first.Msg != "listening" {
-		close(s.read)
-		t.Fatalf("%s: the first line is %q", name, lines.Text())
-	}
-	go func() {
-		defer close(s.read)
-		for lines.Scan() {
-			if bytes.Contains(lines.Bytes(), []byte(`"msg":"not counted"`)) {
-				s.uncounted++
-			}
-		}
-	}()
-	s.addr = first.Addr
+	s := &server{Process: apptest.Start(t, name, append([]string{"-trust", "127.0.0.0/8"}, args...)...)}
+	t.Cleanup(s.close) // before the process is stopped, which waits for connections in use
 	return s
-}
-
-// stop ends the server and checks that it ends well.
-func (s *server) stop(t *testing.T) {
-	t.Helper()
-	if s.stopped {
-		return
-	}
-	s.stopped = true
-	s.close()
-	_ = s.cmd.Process.Signal(os.Interrupt)
-	<-s.read
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("%s ended with %v", s.name, err)
-	}
 }
 
 func (s *server) close() {
@@ -145,7 +69,7 @@ func (a answer) String() string {
 // request before if that is still open.
 func (s *server) send(method, request string) (answer, error) {
 	if s.conn == nil {
-		conn, err := net.Dial("tcp", s.addr)
+		conn, err := net.Dial("tcp", s.Addr)
 		if err != nil {
 			return answer{}, err
 		}
@@ -192,7 +116,7 @@ func (s *server) normal(a answer, window time.Duration) (answer, error) {
 	if err != nil {
 		return a, err
 	}
-	got, age := time.Duration(seconds)*time.Second, time.Since(s.started)
+	got, age := time.Duration(seconds)*time.Second, time.Since(s.Started)
 	if got > window || got < window-age {
 		return a, fmt.Errorf("a reset of %v: the window is %v, and the server %v old", got, window, age)
 	}
@@ -237,12 +161,12 @@ func all(servers []*server, window time.Duration, method, request string) (answe
 	title, _, _ := strings.Cut(request, "\r\n")
 	for i, s := range servers {
 		if errs[i] != nil {
-			return answer{}, fmt.Errorf("%s, %.100s: %w", s.name, title, errs[i])
+			return answer{}, fmt.Errorf("%s, %.100s: %w", s.Name, title, errs[i])
 		}
 	}
 	for i, s := range servers {
 		if got, want := answers[i].String(), answers[0].String(); got != want {
-			return answer{}, fmt.Errorf("%.100s\n%s answers\n%s\nand %s\n%s", title, s.name, got, servers[0].name, want)
+			return answer{}, fmt.Errorf("%.100s\n%s answers\n%s\nand %s\n%s", title, s.Name, got, servers[0].Name, want)
 		}
 	}
 	return answers[0], nil
@@ -263,6 +187,8 @@ type exchange struct {
 const (
 	key1, key2, unknown = "X-API-Key: demo-key-1\r\n", "X-API-Key: demo-key-2\r\n", "X-API-Key: invented\r\n"
 	alice, bob          = "X-Forwarded-For: 203.0.113.1\r\n", "X-Forwarded-For: 198.51.100.9, 203.0.113.2\r\n"
+	guesser             = "X-Forwarded-For: 203.0.113.3\r\n"
+	bearer1             = "Authorization: Bearer demo-key-1\r\n"
 	quarter             = 15 * time.Minute
 )
 
@@ -347,20 +273,37 @@ var table = []exchange{
 	{request: "GET /api/data", header: key1, status: 200, limit: "100, 99 left"},
 	{request: "GET /api/data", header: key2, status: 200, limit: "100, 99 left"},
 	{request: "GET /api/data", header: key1, status: 200, limit: "100, 98 left"},
-	{request: "GET /api/data", header: "Authorization: Bearer demo-key-1\r\n", status: 200, limit: "100, 97 left"},
+	{request: "GET /api/data", header: bearer1, status: 200, limit: "100, 97 left"},
 	{request: "GET /api/data", header: key1 + alice, status: 200, limit: "100, 96 left"},
+	{request: "GET /api/data", header: key1 + bearer1, status: 200, limit: "100, 95 left"},
+	{request: "GET /api/data", header: unknown + bearer1, status: 200, limit: "100, 94 left"},
 	{request: "GET /api/data", header: unknown, status: 200, limit: "100, 94 left"},
 	{request: "GET /api/data", header: "X-API-Key: \r\n", status: 200, limit: "100, 93 left"},
-	{request: "GET /api/data", header: key1 + key2, status: 200, limit: "100, 92 left"},
 	{request: "GET /api/data", header: bob, status: 200, limit: "100, 99 left"},
-	{request: "GET /api/data", header: "X-Forwarded-For: nonsense\r\n", status: 200, limit: "100, 91 left"},
+	{request: "GET /api/data", header: "X-Forwarded-For: nonsense\r\n", status: 200, limit: "100, 92 left"},
 	{request: "POST /login", header: bob, status: 200, limit: "5, 4 left", window: quarter},
 
+	// Several keys at once, and keys of no good.
+	{request: "GET /api/data", header: key1 + key2, status: 400},
+	{request: "GET /api/data", header: key1 + key1, status: 400},
+	{request: "HEAD /api/data", header: key2 + bearer1, status: 400},
+	{request: "GET /api/data", header: bearer1 + bearer1, status: 400},
+	{request: "POST /api/upload", header: "X-API-Key: demo-key-1, demo-key-2\r\n", status: 400},
+	{request: "GET /api/data", header: "X-API-Key: " + strings.Repeat("k", 10_000) + "\r\n", status: 400},
+
+	// Guessing keys: an address has ten guesses a minute, and then no key counts.
+	{request: "GET /api/data", header: unknown + guesser, times: 10, status: 200, limit: "100, 90 left"},
+	{request: "GET /api/data", header: unknown + guesser, status: 429, limit: "10, 0 left"},
+	{request: "GET /api/data", header: key1 + guesser, status: 429, limit: "10, 0 left"},
+	{request: "POST /api/upload", header: bearer1 + guesser, status: 429, limit: "10, 0 left"},
+	{request: "GET /api/data", header: guesser, status: 200, limit: "100, 89 left"},
+	{request: "GET /api/data", header: key1, status: 200, limit: "100, 93 left"},
+
 	// Older clients.
-	{request: "GET /api/data HTTP/1.0", status: 200, limit: "100, 90 left"},
-	{request: "GET /api/data HTTP/1.0", header: "Connection: keep-alive\r\n", status: 200, limit: "100, 89 left"},
+	{request: "GET /api/data HTTP/1.0", status: 200, limit: "100, 91 left"},
+	{request: "GET /api/data HTTP/1.0", header: "Connection: keep-alive\r\n", status: 200, limit: "100, 90 left"},
 	{request: "GET /nowhere HTTP/1.0", status: 404},
-	{request: "GET /api/data", header: "Connection: close\r\n", status: 200, limit: "100, 88 left"},
+	{request: "GET /api/data", header: "Connection: close\r\n", status: 200, limit: "100, 89 left"},
 
 	// Limits that run out, and what is said then.
 	{request: "POST /login", times: 4, status: 200, limit: "5, 0 left", window: quarter},
@@ -378,7 +321,7 @@ var table = []exchange{
 	{request: "POST /api/upload", header: key2, status: 200, limit: "5, 4 left"},
 	{request: "GET /api/search", times: 28, status: 200, limit: "30, 0 left"},
 	{request: "HEAD /api/search", times: 2, status: 429, limit: "30, 0 left"},
-	{request: "GET /api/data", times: 88, status: 200, limit: "100, 0 left"},
+	{request: "GET /api/data", times: 89, status: 200, limit: "100, 0 left"},
 	{request: "GET /api/data", status: 429, limit: "100, 0 left"},
 	{request: "GET /api/status", times: 998, status: 200, limit: "1000, 0 left"},
 	{request: "GET /api/status", status: 429, limit: "1000, 0 left"},
@@ -459,8 +402,9 @@ func onRedis(t *testing.T, redis *redistest.Server, db func(i int) int, check fu
 		}
 		uncounted := 0
 		for _, s := range servers {
-			s.stop(t)
-			uncounted += s.uncounted
+			s.close()
+			s.Stop(t)
+			uncounted += s.Uncounted()
 		}
 		if uncounted == 0 || attempt == 5 {
 			t.Fatal(err)
@@ -498,7 +442,7 @@ func TestParityOnRedis(t *testing.T) {
 
 	redis.Kill()
 	for _, request := range []string{"GET /api/data", "HEAD /api/search", "POST /api/upload", "GET /api/status", "GET /health"} {
-		method, text := exchange{request: request, header: alice}.text()
+		method, text := exchange{request: request, header: alice + key2}.text()
 		got, err := all(servers, time.Minute, method, text)
 		if err != nil || !strings.Contains(got.status, " 200 ") || got.header.Get("X-RateLimit-Limit") != "" {
 			t.Errorf("%s without Redis: %v\n%v", request, err, got)
@@ -510,7 +454,7 @@ func TestParityOnRedis(t *testing.T) {
 		method, text := exchange{request: "POST /login", header: bob}.text()
 		got, err := s.send(method, text)
 		if err != nil || !strings.Contains(got.status, " 503 ") || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "rate_limiter_unavailable") {
-			t.Errorf("%s, POST /login without Redis: %v\n%v", s.name, err, got)
+			t.Errorf("%s, POST /login without Redis: %v\n%v", s.Name, err, got)
 		}
 	}
 }

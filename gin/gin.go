@@ -18,13 +18,13 @@
 //
 // # What is counted
 //
-// A guard in the engine's Use counts every request, also those that end as 404 or
-// 405, except the redirects that gin answers by itself for a path with or without
+// A guard in the engine's Use counts every request, also a request that ends as 404
+// or 405, except the redirects that gin answers by itself for a path with or without
 // a slash too many (RedirectTrailingSlash, RedirectFixedPath). One in a group
 // counts the requests of the group's routes alone. Use comes before the routes:
 // gin gives a route the middleware that is there when it is registered.
 //
-// gin's own c.ClientIP() believes everybody's X-Forwarded-For unless the engine
+// gin's own c.ClientIP() believes the X-Forwarded-For of every client unless the engine
 // is told otherwise; the key functions of package keyfuncs do not use it.
 package sashgin
 
@@ -44,7 +44,8 @@ import (
 // later middleware.
 //
 // It panics on wrong arguments: while the program starts, never at request time.
-func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...nethttp.Option) gin.HandlerFunc {
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
+	opts ...nethttp.Option) gin.HandlerFunc {
 	if key == nil {
 		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 	}
@@ -55,7 +56,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), 
 // what an earlier handler has stored in it, or a parameter of the route. As in
 // package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
 // refuses the request with 400, and any other error with 500.
-func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error), opts ...nethttp.Option) gin.HandlerFunc {
+func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
+	opts ...nethttp.Option) gin.HandlerFunc {
 	if key == nil {
 		panic("sash: the key function is nil: give a func(*gin.Context) (string, error)")
 	}
@@ -77,10 +79,25 @@ func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 			return
 		}
 		c.Abort()
-		c.Status(nethttp.Status(d)) // 200 otherwise, should it write none
+		c.Status(nethttp.Status(d)) // the status is 200 otherwise, if own.refuse sets none
+		c.Writer = refusalWriter{c.Writer}
 		own.refuse(c, d)
 	}
 }
+
+// refusalWriter keeps the status of a refusal when an interim response, such as
+// 103 Early Hints, is written: gin would take the interim response for the final one.
+type refusalWriter struct{ gin.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w refusalWriter) WriteHeader(status int) {
+	if !nethttp.WriteInterim(w.ResponseWriter, status) {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Unwrap returns the ResponseWriter inside, for http.ResponseController.
+func (w refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // settings are what the options of this package change.
 type settings struct {
@@ -89,13 +106,14 @@ type settings struct {
 
 // WithRefusal sets what answers a refused request, in gin's own way, instead of
 // nethttp.Refuse; it goes before nethttp.WithRefusal. The request is aborted
-// already, the status is that of nethttp.Status(d) unless it writes another, and
-// the limit fields, Retry-After and Cache-Control are set. d.Err may quote the client's input: log
-// it, do not send it.
+// already, the status is the one of nethttp.Status(d) unless refuse writes another,
+// and the limit fields, Retry-After and Cache-Control are set. d.Err may quote the
+// client's input: log it, do not send it.
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if refuse == nil {
-			return errors.New("sash: sashgin.WithRefusal(nil): give a func(*gin.Context, core.Decision), or leave the option out for nethttp.Refuse")
+			return errors.New("sash: sashgin.WithRefusal(nil): give a func(*gin.Context, core.Decision), " +
+				"or leave the option out for nethttp.Refuse")
 		}
 		own.refuse = refuse
 		return nil

@@ -54,6 +54,9 @@ func TestBehaviour(t *testing.T) {
 		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
 			sashgin.Middleware(l, key, opts...)
 		},
+		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
+			return sashgin.WithRefusal(func(c *gin.Context, d core.Decision) { refuse(c.Writer, c.Request, d) })
+		},
 		RootLabel:  "/api/items/:id", // gin routes before any middleware runs
 		GroupLabel: "/api/items/:id",
 		RouteLabel: "/api/items/:id",
@@ -114,7 +117,8 @@ func TestUnmatched(t *testing.T) {
 func TestRefusedWithoutRoute(t *testing.T) {
 	e := gin.New()
 	e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
-	if first, second := get(e, "/"), get(e, "/"); first.Code != 404 || second.Code != 429 || !strings.Contains(second.Body.String(), "rate_limit_exceeded") {
+	if first, second := get(e, "/"), get(e, "/"); first.Code != 404 || second.Code != 429 ||
+		!strings.Contains(second.Body.String(), "rate_limit_exceeded") {
 		t.Errorf("%d, then %d %s", first.Code, second.Code, second.Body)
 	}
 }
@@ -140,7 +144,10 @@ func TestMiddlewareBy(t *testing.T) {
 	for _, c := range []struct {
 		user   string
 		status int
-	}{{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"empty", 400}, {"broken", 500}, {"skipped", 200}, {"skipped", 200}} {
+	}{
+		{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"empty", 400}, {"broken", 500},
+		{"skipped", 200}, {"skipped", 200},
+	} {
 		if w := get(e, "/users/"+c.user); w.Code != c.status || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: %d %s, want %d", c.user, w.Code, w.Body, c.status)
 		}
@@ -153,8 +160,11 @@ func TestMiddlewareBy(t *testing.T) {
 func TestWithRefusal(t *testing.T) {
 	engine := func(refuse func(*gin.Context, core.Decision)) http.Handler {
 		e := gin.New()
-		unused := nethttp.WithRefusal(func(http.ResponseWriter, *http.Request, core.Decision) { t.Error("the other refusal wrote") })
-		e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, sashgin.WithRefusal(refuse), unused, nethttp.SkipPaths("/health")))
+		unused := nethttp.WithRefusal(func(http.ResponseWriter, *http.Request, core.Decision) {
+			t.Error("the other refusal wrote")
+		})
+		e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, sashgin.WithRefusal(refuse), unused,
+			nethttp.SkipPaths("/health")))
 		e.Use(func(c *gin.Context) { c.Header("X-Later", "reached") })
 		e.GET("/", ok)
 		return e
@@ -166,7 +176,8 @@ func TestWithRefusal(t *testing.T) {
 	})
 	get(h, "/")
 	w := get(h, "/")
-	if w.Code != 429 || w.Body.String() != `{"code":"slow_down"}` || w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Limit") != "1" || w.Header().Get("X-Later") != "" {
+	if w.Code != 429 || w.Body.String() != `{"code":"slow_down"}` || w.Header().Get("Retry-After") != "60" ||
+		w.Header().Get("X-RateLimit-Limit") != "1" || w.Header().Get("X-Later") != "" {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 	if seen.Allowed || seen.Limit.Requests != 1 {
@@ -186,7 +197,8 @@ func TestWithRefusal(t *testing.T) {
 func TestResponseWriterIsHandedOn(t *testing.T) {
 	var before gin.ResponseWriter
 	e := gin.New()
-	e.Use(func(c *gin.Context) { before = c.Writer }, sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(func(c *gin.Context) { before = c.Writer },
+		sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", func(c *gin.Context) {
 		if c.Writer != before {
 			t.Errorf("the handler got a %T", c.Writer)
@@ -199,10 +211,12 @@ func TestPanics(t *testing.T) {
 	l := adaptertest.Limiter(core.PerMinute(1))
 	key := func(*gin.Context) (string, error) { return "k", nil }
 	for name, f := range map[string]func(){
-		"no limiter":               func() { sashgin.MiddlewareBy(nil, key) },
-		"no key function":          func() { sashgin.MiddlewareBy(l, nil) },
-		"no refusal":               func() { sashgin.MiddlewareBy(l, key, sashgin.WithRefusal(nil)) },
-		"the option in net/http":   func() { nethttp.Middleware(l, everybody, sashgin.WithRefusal(func(*gin.Context, core.Decision) {})) },
+		"no limiter":      func() { sashgin.MiddlewareBy(nil, key) },
+		"no key function": func() { sashgin.MiddlewareBy(l, nil) },
+		"no refusal":      func() { sashgin.MiddlewareBy(l, key, sashgin.WithRefusal(nil)) },
+		"the option in net/http": func() {
+			nethttp.Middleware(l, everybody, sashgin.WithRefusal(func(*gin.Context, core.Decision) {}))
+		},
 		"nil for Middleware's key": func() { sashgin.Middleware(l, nil) },
 	} {
 		func() {

@@ -4,96 +4,296 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 )
 
-// apiKeyBytes of the SHA-256 are kept. Only verified keys are counted, so a
-// collision would have to be one of two keys that were both issued; 128 bits
-// rule it out at half the room in the store.
+// apiKeyBytes is the number of bytes of the SHA-256 that a key holds. Only verified
+// identities are counted, so that only two identities that were both issued could
+// collide. 128 bits rule this out at half the room in the store.
 const apiKeyBytes = 16
 
-// APIKey names the client by its API key: the value of the given header, or,
-// where that is missing or blank, the token of "Authorization: Bearer" (the
-// scheme in any case). If header is Authorization itself, only a Bearer token
-// is taken, without its scheme, and any other scheme is no API key.
+// APIKey names the client by its API key: the value of the given header and the
+// token of "Authorization: Bearer" (the scheme in any case). If header is
+// Authorization itself, only a Bearer token is taken, without its scheme, and
+// any other scheme is no API key. With [HeaderOnly], Authorization is not read.
 //
-// verify says whether the key is one that was issued. Without that question a
-// client who invents a new key for every request would never be limited, so
-// there is no way to leave it out. It is asked on each request, by many
-// goroutines at once and with the request's context: look in memory, or cache.
+// # What is counted
 //
-// The key is apikey: and the first 128 bits of the SHA-256 of the API key in
+// verify returns the identity behind the key that the client presented, such as
+// the id of the key's record or of its account, and an empty one for a key that
+// was not issued; an error that matches [ErrNoKey] means the same. The identity
+// is counted and not the text: if verify admits two spellings of a key, such as
+// another case or a JWT with other spare bits in its base64, both have one count.
+// verify is asked on each request, by many goroutines at once and with the request's
+// context: look in memory, or cache. [Issued] makes a verify of a function that
+// knows only yes and no.
+//
+// verify must be what the application itself authenticates with. A key that verify
+// does not know names no client, and [First] goes on to the next function, such as
+// [RemoteIP].
+//
+// The key is apikey: and the first 128 bits of the SHA-256 of the identity in
 // hex, apikey:0b2c109e25ac7d47cc0c56f999832031; [APIKeyString] computes the
-// same. The API key itself is in no key and no error. Hashing hides it as well
-// as it is hard to guess.
+// same. An identity that is the API key itself is thus in no key and no error.
+// Hashing hides it as well as it is hard to guess.
 //
-// The error matches [ErrNoKey] if there is no API key, if it came in more than
-// one line of the header, or if verify returned false: an unverified key names
-// nobody, and [First] goes on, to [RemoteIP] for example, so that guessing keys
-// is limited too. If verify fails, the error is another one, which wraps that
-// of verify for [errors.Is] and [errors.As]. Its text does not repeat verify's,
-// which may quote the key.
+// # Guessing
 //
-// APIKey panics if the name cannot be that of a header, or if verify is nil.
-func APIKey(header string, verify func(ctx context.Context, key string) (bool, error)) Func {
-	header = mustHeaderName("APIKey", header)
-	if verify == nil {
-		panic("keyfuncs: APIKey: verify is nil; give a func(ctx context.Context, key string) (bool, error) that says whether the key was issued: unverified, each invented key would get a count of its own")
+// Guessing keys is not limited by this function alone, nor by the limit of the
+// address that First goes on to. When that limit is spent, a wrong key is
+// answered with 429 and the right one with 200, so refused requests are guesses
+// too, and each of them asks verify. [LimitFailures] is the option that limits
+// guessing. Without it, put a guard outside that counts every request by its
+// address, whatever key it carries:
+//
+//	handler = nethttp.Middleware(perAddress, keyfuncs.RemoteIP)(
+//		nethttp.Middleware(perKey, keyfuncs.First(keyfuncs.APIKey("X-API-Key", verify), keyfuncs.RemoteIP))(mux))
+//
+// # Several keys
+//
+// A request names one client, or is refused with an error that matches
+// [ErrBadRequest]: if the header or Authorization comes in more than one line, if
+// header and bearer are known keys of two identities, or if a key that is not
+// known is no visible ASCII without commas and blanks, as where a proxy has
+// folded two lines into "a, b", or if a blank of Unicode stands beside Bearer. A
+// client could otherwise choose to be counted by its address while the
+// application finds a key. A value of more than 8 KiB is
+// refused as well, before verify is asked. If one of header and bearer is known
+// and the other one is not, the known one counts.
+//
+// # Errors
+//
+// The error matches ErrNoKey if there is no API key, or if it is not known. If
+// verify fails, the error is another one, which wraps that of verify for
+// [errors.Is] and [errors.As]. Its text does not repeat verify's, which may
+// quote the key.
+//
+// APIKey panics if the name cannot be that of a header, if verify is nil, or if
+// an option is wrong.
+func APIKey(header string, verify Verifier, options ...APIKeyOption) Func {
+	k := apiKeys{
+		header:        newHeader(mustHeaderName("APIKey", header)),
+		authorization: newHeader(authorization),
+		verify:        verify,
 	}
-	missing, repeated := noHeader(header)
-	var unknown error = noKeyError("the API key is not known")
-	return func(r *http.Request) (string, error) {
-		raw, ok := apiKey(r, header)
-		switch {
-		case !ok:
-			return "", repeated
-		case raw == "":
-			return "", missing
+	if verify == nil {
+		panic("keyfuncs: APIKey: verify is nil; " +
+			"give a func(ctx context.Context, presented string) (id string, err error) " +
+			"that returns the identity of an issued key: unverified, each invented key would get a count of its own")
+	}
+	for i, option := range options {
+		if option == nil {
+			panic(fmt.Sprintf("keyfuncs: APIKey: option %d of %d is nil", i+1, len(options)))
 		}
-		known, err := verify(r.Context(), raw)
+		option(&k)
+	}
+	if k.headerOnly && k.header.name == authorization {
+		panic("keyfuncs: APIKey: HeaderOnly and the header Authorization contradict each other; " +
+			"leave HeaderOnly out")
+	}
+	return k.key
+}
+
+// Verifier returns the identity of the API key that a client presented, an
+// empty one or [ErrNoKey] if the key was not issued, or another error if that
+// could not be found out. It is an alias, so any function of this type fits.
+type Verifier = func(ctx context.Context, presented string) (id string, err error)
+
+// Issued makes a [Verifier] of a function that reports whether a key was issued.
+// The text that the client presented is then its identity, so known must report
+// true for exactly one spelling of each key: compare bytes, not letters in any
+// case, and never take a JWT, whose signature can be written in several ways.
+// Each further spelling would be a further count of the same client. Issued
+// panics if known is nil.
+func Issued(known func(ctx context.Context, presented string) (bool, error)) Verifier {
+	if known == nil {
+		panic("keyfuncs: Issued: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
+			"that reports whether the key was issued")
+	}
+	return func(ctx context.Context, presented string) (string, error) {
+		if ok, err := known(ctx, presented); err != nil || !ok {
+			return "", err
+		}
+		return presented, nil
+	}
+}
+
+// APIKeyOption is an option of [APIKey].
+type APIKeyOption func(*apiKeys)
+
+// HeaderOnly has the key taken from the header alone, and Authorization not
+// read. It is for applications in which a bearer token is something else than
+// an API key, a user's session for example: verify would be asked about each of
+// them, and with [LimitFailures] each would count as a failure.
+func HeaderOnly() APIKeyOption {
+	return func(k *apiKeys) { k.headerOnly = true }
+}
+
+// apiKeys holds the arguments of APIKey. It does not change after construction.
+type apiKeys struct {
+	header, authorization header
+	verify                Verifier
+	headerOnly            bool
+	failures              *failures // nil: failures are not limited
+}
+
+const authorization = "Authorization"
+
+const (
+	errUnknownKey   noKeyError      = "the API key is not known"
+	errTwoKeys      badRequestError = "the API keys of two identities came together"
+	errMalformedKey badRequestError = "the API key is not known and is no visible ASCII without commas and blanks"
+	errTwoBearers   badRequestError = "the header Authorization holds several credentials, " +
+		"or Bearer beside a character that is no blank of HTTP"
+)
+
+// key is the Func that APIKey returns.
+func (k *apiKeys) key(r *http.Request) (string, error) {
+	presented, err := k.presented(r)
+	if err != nil {
+		return "", err
+	}
+	if presented == [2]string{} {
+		return "", k.header.missing
+	}
+	address := ""
+	if k.failures != nil {
+		if address, err = k.failures.addressOf(r); err != nil {
+			return "", err
+		}
+	}
+	id := ""
+	for _, text := range presented {
+		if text == "" {
+			continue
+		}
+		got, err := k.identify(r.Context(), address, text)
 		switch {
 		case err != nil:
-			return "", &verifyError{err}
-		case !known:
-			return "", unknown
+			return "", err
+		case got == "" && !isVisible(text):
+			return "", errMalformedKey
+		case got == "":
+		case id != "" && got != id:
+			return "", errTwoKeys
+		default:
+			id = got
 		}
-		return APIKeyString(raw), nil
 	}
+	if id == "" {
+		return "", errUnknownKey
+	}
+	return APIKeyString(id), nil
 }
 
-// apiKey returns the API key of a request, empty if it has none. It is not ok
-// if there are several.
-func apiKey(r *http.Request, header string) (raw string, ok bool) {
-	if header != "Authorization" {
-		value, lines := headerValue(r, header)
-		if value != "" || lines > 1 {
-			return value, lines == 1
+// presented returns the API keys of a request: from the header, and from the bearer
+// token. A key is empty if the request has none there; the second one is empty too
+// if both are equal.
+func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
+	if k.header.name != authorization {
+		if keys[0], err = k.header.value(r); err != nil {
+			return keys, err
 		}
 	}
-	value, lines := headerValue(r, "Authorization")
-	if lines > 1 {
+	if k.headerOnly {
+		return keys, nil
+	}
+	value, err := k.authorization.value(r)
+	if err != nil {
+		return keys, err
+	}
+	bearer, ok := cutBearer(value)
+	if !ok && holdsBearer(value) {
+		return keys, errTwoBearers
+	}
+	if bearer != keys[0] {
+		keys[1] = bearer
+	}
+	return keys, nil
+}
+
+// identify returns the identity of a key, or an empty one for an unknown key. With
+// LimitFailures, it counts an unknown key as a failure of address.
+func (k *apiKeys) identify(ctx context.Context, address, presented string) (id string, err error) {
+	if k.failures == nil {
+		return k.ask(ctx, presented)
+	}
+	attempt, err := k.failures.begin(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer attempt.end() // also if verify panics
+	if id, err = k.ask(ctx, presented); id == "" && err == nil {
+		attempt.charge(ctx)
+	}
+	return id, err
+}
+
+// ask returns the answer of verify: an empty identity for an unknown key.
+func (k *apiKeys) ask(ctx context.Context, presented string) (id string, err error) {
+	switch id, err = k.verify(ctx, presented); {
+	case err == nil:
+		return id, nil
+	case errors.Is(err, ErrNoKey):
+		return "", nil
+	}
+	return "", &verifyError{err}
+}
+
+// cutBearer returns the token in a value of Authorization, and reports whether the
+// value is a Bearer token.
+func cutBearer(value string) (token string, ok bool) {
+	const scheme = "Bearer"
+	if len(value) <= len(scheme) || !isBlank(value[len(scheme)]) || !strings.EqualFold(value[:len(scheme)], scheme) {
 		return "", false
 	}
-	const bearer = "Bearer "
-	if len(value) < len(bearer) || !strings.EqualFold(value[:len(bearer)], bearer) {
-		return "", true
-	}
-	return trim(value[len(bearer):]), true
+	return trim(value[len(scheme):]), true
 }
 
-// APIKeyString returns the key under which [APIKey] counts an API key, for a
-// Reset of its count or to find it in a log.
-func APIKeyString(raw string) string {
+// holdsBearer reports whether a parser may find a Bearer token where cutBearer
+// found none: behind a comma, where a proxy has folded two lines into one, or
+// beside a blank of Unicode, which strings.Fields takes for a blank.
+func holdsBearer(value string) bool {
+	const scheme = "Bearer"
+	for found := true; found; {
+		var credential string
+		credential, value, found = strings.Cut(value, ",")
+		credential = strings.TrimSpace(credential)
+		if len(credential) > len(scheme) && strings.EqualFold(credential[:len(scheme)], scheme) &&
+			!isToken(credential[len(scheme):len(scheme)+1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isVisible reports whether s is visible ASCII without commas, so that all parsers of
+// headers read it alike.
+func isVisible(s string) bool {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' || c == ',' {
+			return false
+		}
+	}
+	return true
+}
+
+// APIKeyString returns the key under which [APIKey] counts an identity, for a
+// Reset of its count or to find it in a log. With [Issued], the identity is the
+// API key.
+func APIKeyString(id string) string {
 	const prefix = "apikey:"
-	sum := sha256.Sum256([]byte(raw))
+	sum := sha256.Sum256([]byte(id))
 	var buf [len(prefix) + 2*apiKeyBytes]byte
 	n := copy(buf[:], prefix)
 	hex.Encode(buf[n:], sum[:apiKeyBytes])
 	return string(buf[:])
 }
 
-// verifyError wraps the error of a verifier and keeps its text to itself.
+// verifyError wraps the error of a verifier without showing its text.
 type verifyError struct{ err error }
 
 func (e *verifyError) Error() string { return "keyfuncs: the API key could not be verified" }

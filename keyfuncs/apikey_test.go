@@ -14,7 +14,8 @@ import (
 func TestAPIKey(t *testing.T) {
 	one, two := keyfuncs.APIKeyString("demo-key-1"), keyfuncs.APIKeyString("demo-key-2")
 	header := keyfuncs.APIKey("x-api-KEY", known)
-	authorization := keyfuncs.APIKey("authorization", known)
+	bearer := keyfuncs.APIKey("authorization", known)
+	only := keyfuncs.APIKey("X-API-Key", known, keyfuncs.HeaderOnly())
 	for _, test := range []struct {
 		name    string
 		f       keyfuncs.Func
@@ -27,26 +28,29 @@ func TestAPIKey(t *testing.T) {
 		{"bearer", header, []string{"Authorization: Bearer demo-key-1"}, one},
 		{"scheme in lower case", header, []string{"Authorization: bearer demo-key-1"}, one},
 		{"scheme in capitals", header, []string{"Authorization: BEARER   demo-key-1"}, one},
-		{"the header comes first", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: demo-key-2"}, two},
-		{"the header comes first, though it is wrong", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: wrong"}, ""},
+		{"tab behind the scheme", header, []string{"Authorization: Bearer\tdemo-key-1"}, one},
+		{"the same twice", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: demo-key-1"}, one},
+		{"unknown, and a bearer", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: wrong"}, one},
+		{"unknown bearer", header, []string{"Authorization: Bearer wrong", "X-API-Key: demo-key-2"}, two},
 		{"blank header", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: "}, one},
 		{"nothing", header, nil, ""},
 		{"unverified", header, []string{"X-API-Key: demo-key-3"}, ""},
+		{"two unverified", header, []string{"X-API-Key: demo-key-3", "Authorization: Bearer demo-key-4"}, ""},
 		{"case matters", header, []string{"X-API-Key: DEMO-KEY-1"}, ""},
 		{"unverified bearer", header, []string{"Authorization: Bearer demo-key-3"}, ""},
-		{"twice", header, []string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-1"}, ""},
-		{"twice, and a bearer", header, []string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-2", "Authorization: Bearer demo-key-1"}, ""},
-		{"two bearers", header, []string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-1"}, ""},
 		{"no scheme", header, []string{"Authorization: demo-key-1"}, ""},
 		{"another scheme", header, []string{"Authorization: Basic demo-key-1"}, ""},
+		{"a scheme with commas", header, []string{`Authorization: Digest a="b", bearers="c", Bearerd=e`}, ""},
 		{"scheme run together", header, []string{"Authorization: Bearerdemo-key-1"}, ""},
 		{"scheme only", header, []string{"Authorization: Bearer"}, ""},
 		{"scheme and blanks", header, []string{"Authorization: Bearer   "}, ""},
-		{"Authorization: bearer", authorization, []string{"Authorization: Bearer demo-key-1"}, one},
-		{"Authorization: no scheme", authorization, []string{"Authorization: demo-key-1"}, ""},
-		{"Authorization: another scheme", authorization, []string{"Authorization: Basic demo-key-1"}, ""},
-		{"Authorization: two", authorization, []string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-2"}, ""},
-		{"Authorization: nothing", authorization, []string{"X-API-Key: demo-key-1"}, ""},
+		{"Authorization: bearer", bearer, []string{"Authorization: Bearer demo-key-1"}, one},
+		{"Authorization: no scheme", bearer, []string{"Authorization: demo-key-1"}, ""},
+		{"Authorization: another scheme", bearer, []string{"Authorization: Basic demo-key-1"}, ""},
+		{"Authorization: nothing", bearer, []string{"X-API-Key: demo-key-1"}, ""},
+		{"header only: header", only, []string{"X-API-Key: demo-key-1", "Authorization: Bearer demo-key-2"}, one},
+		{"header only: bearer", only, []string{"Authorization: Bearer demo-key-1"}, ""},
+		{"header only: two bearers", only, []string{"Authorization: Bearer a", "Authorization: Bearer b"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := request("198.51.100.7:1", test.headers...)
@@ -62,11 +66,78 @@ func TestAPIKey(t *testing.T) {
 	}
 }
 
+// A request that names several clients must not be counted as one that its
+// sender has chosen, nor by its address.
+func TestAPIKeyRefuses(t *testing.T) {
+	header, bearer := keyfuncs.APIKey("X-API-Key", known), keyfuncs.APIKey("Authorization", known)
+	long := strings.Repeat("k", 8193)
+	for _, test := range []struct {
+		name    string
+		f       keyfuncs.Func
+		headers []string
+		want    string // a part of the error
+	}{
+		{"twice", header, []string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-1"}, "X-Api-Key came more than once"},
+		{"twice, one blank", header, []string{"X-API-Key: ", "X-API-Key: demo-key-1"}, "more than once"},
+		{"twice, and a bearer", header,
+			[]string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-2", "Authorization: Bearer demo-key-1"},
+			"more than once"},
+		{"two bearers", header,
+			[]string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-1"}, "more than once"},
+		{"two schemes", header, []string{"Authorization: Basic YTpi", "Authorization: Bearer demo-key-1"},
+			"more than once"},
+		{"two bearers beside a key", header,
+			[]string{"X-API-Key: demo-key-1", "Authorization: Bearer a", "Authorization: Bearer b"}, "more than once"},
+		{"two keys", header, []string{"X-API-Key: demo-key-1", "Authorization: Bearer demo-key-2"}, "two identities"},
+		{"folded", header, []string{"X-API-Key: wrong, demo-key-1"}, "commas"},
+		{"folded, known in front", header, []string{"X-API-Key: demo-key-1,wrong"}, "commas"},
+		{"folded, and a bearer", header, []string{"X-API-Key: a, b", "Authorization: Bearer demo-key-1"}, "commas"},
+		{"folded bearers", header, []string{"Authorization: Bearer wrong, Bearer demo-key-1"}, "commas"},
+		{"folded schemes", header, []string{"Authorization: Basic YTpi ,\t bearer\tdemo-key-1"}, "several credentials"},
+		{"folded, empty bearer", header, []string{"Authorization: Bearer, Bearer demo-key-1"}, "several credentials"},
+		{"two words", header, []string{"X-API-Key: demo-key-1 wrong"}, "visible ASCII"},
+		{"space of another kind", header, []string{"X-API-Key: demo-key-1\u00a0"}, "visible ASCII"},
+		{"letters of another alphabet", header, []string{"X-API-Key: d\u0435mo-key-1"}, "visible ASCII"},
+		{"control character", header, []string{"X-API-Key: demo-key-1\x00"}, "visible ASCII"},
+		{"too long", header, []string{"X-API-Key: " + long}, "8192 bytes"},
+		{"too long, blanks", header, []string{"X-API-Key: demo-key-1" + strings.Repeat(" ", 8192)}, "8192 bytes"},
+		{"too long a bearer", header, []string{"Authorization: Bearer " + long}, "8192 bytes"},
+		{"Authorization: two", bearer,
+			[]string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-2"}, "more than once"},
+		{"Authorization: folded", bearer, []string{"Authorization: Basic YTpi, Bearer demo-key-1"},
+			"several credentials"},
+		// Blanks for strings.Fields and strings.TrimSpace, and none for HTTP.
+		{"no-break space", header, []string{"Authorization: Bearer\u00a0demo-key-1"}, "no blank of HTTP"},
+		{"no-break space in front", header, []string{"Authorization: \u00a0bearer demo-key-1"}, "no blank of HTTP"},
+		{"em space, folded", header, []string{"Authorization: Basic YTpi,\u2003Bearer demo-key-1"}, "no blank of HTTP"},
+		{"Authorization: no-break space", bearer, []string{"Authorization: Bearer\u00a0demo-key-1"}, "no blank of HTTP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := wantBadRequest(t, test.f, request("198.51.100.7:1", test.headers...))
+			if text := err.Error(); !strings.Contains(text, test.want) || strings.Contains(text, "demo-key") ||
+				len(text) > 200 {
+				t.Errorf("error %s; want %q", text, test.want)
+			}
+		})
+	}
+}
+
+// Keys of any text may be issued: only what is not known is refused for it.
+func TestAPIKeyWithCommasAndBlanks(t *testing.T) {
+	odd := keyfuncs.APIKey("X-API-Key", func(_ context.Context, presented string) (string, error) {
+		return map[string]string{"a, b": "1", "schlüssel 2": "2"}[presented], nil
+	})
+	for text, id := range map[string]string{"a, b": "1", "schlüssel 2": "2"} {
+		if got := mustKey(t, odd, request("", "X-API-Key: "+text)); got != keyfuncs.APIKeyString(id) {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
 func TestAPIKeySaysWhatIsWrong(t *testing.T) {
 	f := keyfuncs.APIKey("X-API-Key", known)
 	for want, headers := range map[string][]string{
 		"X-Api-Key is missing":     nil,
-		"X-Api-Key came more than": {"X-API-Key: demo-key-1", "X-API-Key: demo-key-2"},
 		"the API key is not known": {"X-API-Key: invented"},
 	} {
 		if err := wantNoKey(t, f, request("", headers...)); !strings.Contains(err.Error(), want) {
@@ -75,20 +146,44 @@ func TestAPIKeySaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// The identity is counted, whatever the spelling that the verifier admits.
+func TestAPIKeyCountsIdentities(t *testing.T) {
+	f := keyfuncs.APIKey("X-API-Key", func(_ context.Context, presented string) (string, error) {
+		if strings.EqualFold(presented, "sesame") {
+			return "account 7", nil
+		}
+		return "", fmt.Errorf("no such row: %w", keyfuncs.ErrNoKey)
+	})
+	want := keyfuncs.APIKeyString("account 7")
+	for _, headers := range [][]string{
+		{"X-API-Key: sesame"}, {"X-API-Key: SeSaMe"}, {"Authorization: Bearer SESAME"},
+		{"X-API-Key: sesame", "Authorization: Bearer SESAME"},
+	} {
+		if got := mustKey(t, f, request("", headers...)); got != want {
+			t.Errorf("%q: %s, want %s", headers, got, want)
+		}
+	}
+	wantNoKey(t, f, request("", "X-API-Key: open"))
+}
+
 // verify is asked with what the client sent and the request's context, and not
 // at all where there is nothing to ask about.
 func TestAPIKeyAsksVerify(t *testing.T) {
 	type contextKey struct{}
 	var asked []string
-	f := keyfuncs.APIKey("X-API-Key", func(ctx context.Context, key string) (bool, error) {
+	f := keyfuncs.APIKey("X-API-Key", func(ctx context.Context, key string) (string, error) {
 		asked = append(asked, fmt.Sprint(key, " ", ctx.Value(contextKey{})))
-		return true, nil
+		return "id", nil
 	})
 	ctx := context.WithValue(context.Background(), contextKey{}, "mine")
 	mustKey(t, f, request("", "X-API-Key: abc").WithContext(ctx))
 	mustKey(t, f, request("", "Authorization: Bearer d e").WithContext(ctx))
+	mustKey(t, f, request("", "X-API-Key: f", "Authorization: Bearer f").WithContext(ctx)) // once
+	mustKey(t, f, request("", "X-API-Key: g", "Authorization: Bearer h").WithContext(ctx))
 	wantNoKey(t, f, request("").WithContext(ctx))
-	if got := strings.Join(asked, ","); got != "abc mine,d e mine" {
+	wantBadRequest(t, f, request("", "X-API-Key: i", "X-API-Key: i"))
+	wantBadRequest(t, f, request("", "X-API-Key: "+strings.Repeat("k", 8193)))
+	if got := strings.Join(asked, ","); got != "abc mine,d e mine,f mine,g mine,h mine" {
 		t.Error(got)
 	}
 }
@@ -96,8 +191,8 @@ func TestAPIKeyAsksVerify(t *testing.T) {
 func TestAPIKeyVerifyFails(t *testing.T) {
 	const raw = "s3cr3t/+"
 	cause := fmt.Errorf("GET https://keys.example/s3cr3t%%2F%%2B: %q: %w", raw, context.DeadlineExceeded)
-	for _, ok := range []bool{false, true} {
-		f := keyfuncs.APIKey("X-API-Key", func(context.Context, string) (bool, error) { return ok, cause })
+	for _, id := range []string{"", "7"} {
+		f := keyfuncs.APIKey("X-API-Key", func(context.Context, string) (string, error) { return id, cause })
 		f = keyfuncs.First(f, keyfuncs.RemoteIP) // which must not go on
 		key, err := f(request("198.51.100.7:1", "X-API-Key: "+raw))
 		switch {
@@ -106,10 +201,26 @@ func TestAPIKeyVerifyFails(t *testing.T) {
 		case !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause):
 			t.Errorf("%v does not wrap the cause", err)
 		}
-		for _, text := range []string{err.Error(), fmt.Sprintf("%v %+v %q %s", err, err, err, fmt.Errorf("key: %w", err))} {
+		for _, text := range []string{
+			err.Error(), fmt.Sprintf("%v %+v %q %s", err, err, err, fmt.Errorf("key: %w", err)),
+		} {
 			if strings.Contains(text, "s3cr3t") {
 				t.Errorf("the error quotes the key: %s", text)
 			}
+		}
+	}
+}
+
+func TestIssued(t *testing.T) {
+	failed := errors.New("down")
+	for _, test := range []struct {
+		known bool
+		err   error
+		want  string
+	}{{true, nil, "key"}, {false, nil, ""}, {true, failed, ""}, {false, failed, ""}} {
+		verify := keyfuncs.Issued(func(context.Context, string) (bool, error) { return test.known, test.err })
+		if id, err := verify(t.Context(), "key"); id != test.want || err != test.err {
+			t.Errorf("%v, %v: %q, %v", test.known, test.err, id, err)
 		}
 	}
 }
@@ -124,7 +235,16 @@ func TestAPIKeyString(t *testing.T) {
 }
 
 func TestAPIKeyPanicsOnMisuse(t *testing.T) {
-	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", nil) }, "verify is nil", "func(ctx context.Context, key string) (bool, error)")
+	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", nil) }, "verify is nil", "(id string, err error)")
 	mustPanic(t, func() { keyfuncs.APIKey("", known) }, "APIKey", "empty header name")
 	mustPanic(t, func() { keyfuncs.APIKey("X API Key", known) }, `"X API Key"`)
+	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", known, keyfuncs.HeaderOnly(), nil) }, "option 2 of 2 is nil")
+	mustPanic(t, func() { keyfuncs.APIKey("authorization", known, keyfuncs.HeaderOnly()) }, "HeaderOnly", "leave")
+	mustPanic(t, func() { keyfuncs.Issued(nil) }, "Issued", "(bool, error)")
+}
+
+func TestAPIKeyAllocations(t *testing.T) {
+	f := keyfuncs.APIKey("X-API-Key", known)
+	wantAllocs(t, 1, f, request("", "X-API-Key: demo-key-1"))
+	wantAllocs(t, 1, f, request("", "Authorization: Bearer demo-key-1"))
 }

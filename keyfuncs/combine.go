@@ -10,15 +10,19 @@ import (
 
 // First names the client by the first of the functions that can name it:
 //
-//	keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+//	ip := keyfuncs.RemoteIP
+//	keyfuncs.First(keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip)), ip)
 //
 // It goes on to the next function only on [ErrNoKey], or on an empty key. Any
 // other error ends it and is returned: a client whose name cannot be found out
-// just now is not a client without a name. If no function names the client, the
-// error matches ErrNoKey and is that of the last function.
+// just now is not a client without a name, and neither is one that gives two
+// names ([ErrBadRequest]). If no function names the client, the error matches
+// ErrNoKey and is that of the last function.
 //
-// Whoever can leave out the first name can choose to be counted under the
-// second, so let each function after the first be at least as hard to forge.
+// A client that can leave out the first name can choose to be counted under the
+// second, so let each function after the first be at least as hard to forge. Wrong
+// credentials are counted under the second name too, but that does not limit
+// guessing: see [LimitFailures].
 //
 // First panics if no function is given or one is nil.
 func First(funcs ...Func) Func {
@@ -98,8 +102,8 @@ func JoinString(parts ...string) string {
 	return b.String()
 }
 
-// named calls f and never returns an empty key without an error, or a key with
-// one.
+// named returns the key of f. It turns an empty key into ErrNoKey, and drops a key
+// that comes with an error.
 func named(f Func, r *http.Request) (string, error) {
 	key, err := f(r)
 	if err != nil {
@@ -111,14 +115,16 @@ func named(f Func, r *http.Request) (string, error) {
 	return key, nil
 }
 
-// mustFuncs returns a copy, which the caller's later changes do not reach.
+// mustFuncs returns a copy of funcs, so that the caller may change its slice later.
+// It panics unless there is a function and none is nil.
 func mustFuncs(caller string, funcs []Func) []Func {
 	if len(funcs) == 0 {
 		panic("keyfuncs: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
 	}
 	for i, f := range funcs {
 		if f == nil {
-			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil; leave it out or give one, such as keyfuncs.RemoteIP", caller, i+1, len(funcs)))
+			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil; "+
+				"leave it out or give one, such as keyfuncs.RemoteIP", caller, i+1, len(funcs)))
 		}
 	}
 	return slices.Clone(funcs)

@@ -48,7 +48,8 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %v", test.name, key, err, test.key, test.err)
 		}
 	}
-	if _, err := keyfuncs.First(noKey, keyfuncs.RemoteIP)(request("@")); err == nil || !strings.Contains(err.Error(), `"@"`) {
+	_, err := keyfuncs.First(noKey, keyfuncs.RemoteIP)(request("@"))
+	if err == nil || !strings.Contains(err.Error(), `"@"`) {
 		t.Errorf("not the error of the last: %v", err)
 	}
 }
@@ -90,7 +91,8 @@ func TestJoin(t *testing.T) {
 	}{
 		{"two", []keyfuncs.Func{gives("user:42"), keyfuncs.RemoteIP}, "join:user:42|ip:198.51.100.7", nil},
 		{"one", []keyfuncs.Func{gives("user:42")}, "join:user:42", nil},
-		{"six", []keyfuncs.Func{gives("a"), gives("b"), gives("c"), gives("d"), gives("e"), gives("f")}, "join:a|b|c|d|e|f", nil},
+		{"six", []keyfuncs.Func{gives("a"), gives("b"), gives("c"), gives("d"), gives("e"), gives("f")},
+			"join:a|b|c|d|e|f", nil},
 		{"escaped", []keyfuncs.Func{gives(`a|b\`), gives(`\|`)}, `join:a\|b\\|\\\|`, nil},
 		{"one is missing", []keyfuncs.Func{gives("a"), noKey, failing}, "", keyfuncs.ErrNoKey},
 		{"one is empty", []keyfuncs.Func{gives("a"), empty}, "", keyfuncs.ErrNoKey},
@@ -108,7 +110,8 @@ func TestJoinIsUnambiguous(t *testing.T) {
 	lists := [][]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"a:b:c"}, {"a|b", "c"}, {"a", "b|c"}, {"a|b|c"}, {"a", "b", "c"},
 		{`a\`, "b"}, {`a\|b`}, {`a\|`, "b"}, {"a", `\b`}, {`a\\`, "b"}, {`a|\`, "b"}, {`\`, `\`}, {`\|\`}, {`\\`},
-		{"a b", "c"}, {"a\x00b", "c"}, {"a", "\x00b", "c"}, {"\xff", "|"}, {"|", "\xff"}, {"", "a"}, {"a", ""}, {"", "", ""},
+		{"a b", "c"}, {"a\x00b", "c"}, {"a", "\x00b", "c"}, {"\xff", "|"}, {"|", "\xff"}, {"", "a"}, {"a", ""},
+		{"", "", ""},
 		{"a", keyfuncs.JoinString("b", "c")}, {keyfuncs.JoinString("a", "b"), "c"},
 	}
 	seen := map[string][]string{}
@@ -135,7 +138,9 @@ func TestJoinIsUnambiguous(t *testing.T) {
 }
 
 func TestCombinePanicsOnMisuse(t *testing.T) {
-	for name, combine := range map[string]func(...keyfuncs.Func) keyfuncs.Func{"First": keyfuncs.First, "Join": keyfuncs.Join} {
+	for name, combine := range map[string]func(...keyfuncs.Func) keyfuncs.Func{
+		"First": keyfuncs.First, "Join": keyfuncs.Join,
+	} {
 		mustPanic(t, func() { combine() }, name, "no functions", "keyfuncs.RemoteIP")
 		mustPanic(t, func() { combine(keyfuncs.RemoteIP, nil) }, name, "function 2 of 2 is nil")
 

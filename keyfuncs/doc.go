@@ -1,7 +1,7 @@
 // Package keyfuncs holds functions that name the client of an HTTP request.
-// Requests of one name share one count, so the name decides who is limited: one
-// that a client can choose limits nobody, and one that many clients share lets
-// each of them use up the others' quota.
+// Requests of one name share one count, so the name decides which requests are
+// limited together: a name that a client can choose limits nothing, and one that
+// many clients share lets each of them use up the quota of the others.
 //
 // # Choosing
 //
@@ -14,7 +14,9 @@
 // verified. [First] takes the first name that a request has, and [Join] several
 // of them together:
 //
-//	keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+//	failures := core.Must(limiter.Rule("apikey-failures", core.PerMinute(10).Named("apikey-failures")))
+//	apiKey := keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, keyfuncs.RemoteIP))
+//	client := keyfuncs.First(apiKey, keyfuncs.RemoteIP)
 //
 // # Keys
 //
@@ -29,6 +31,13 @@
 // # Errors
 //
 // A request without such a name is an error that matches [ErrNoKey], never an
-// empty key. The functions that make a [Func] panic on what cannot work, as
-// net/http does on a nil handler; the Func itself never does.
+// empty key. A request that gives its name in a way that could be read as two is
+// an error that matches [ErrBadRequest], and no function after that names it. The
+// functions that make a [Func] panic on what cannot work, as net/http does on a
+// nil handler; the Func itself never does.
+//
+// # Cost
+//
+// Of any header, a few KiB are looked at, whatever its size: values above 8 KiB
+// are refused or not believed.
 package keyfuncs

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -112,21 +114,53 @@ func ExampleHeader() {
 }
 
 func ExampleAPIKey() {
-	issued := map[string]bool{"demo-key-1": true}
-	key := keyfuncs.APIKey("X-API-Key", func(_ context.Context, key string) (bool, error) {
-		return issued[key], nil
+	accounts := map[string]string{"demo-key-1": "acme", "demo-key-2": "acme"} // in a cache or a database
+	key := keyfuncs.APIKey("X-API-Key", func(_ context.Context, presented string) (id string, err error) {
+		return accounts[presented], nil // empty: the key was not issued
 	})
 
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("X-API-Key", "demo-key-1")
 	fmt.Println(key(r))
+	r.Header.Set("X-API-Key", "demo-key-2")
+	fmt.Println(key(r)) // another key of the same account
 
 	r.Header.Set("X-API-Key", "invented")
 	_, err := key(r)
 	fmt.Println(errors.Is(err, keyfuncs.ErrNoKey))
 	// Output:
-	// apikey:0b2c109e25ac7d47cc0c56f999832031 <nil>
+	// apikey:822b33ad87c148a0a20a5ba7cd5ebcaa <nil>
+	// apikey:822b33ad87c148a0a20a5ba7cd5ebcaa <nil>
 	// true
+}
+
+// After two wrong keys from one address, each key from there is refused.
+func ExampleLimitFailures() {
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}}))
+	failures := core.Must(limiter.Rule("apikey-failures", core.PerMinute(2).Named("apikey-failures")))
+	identify := func(_ context.Context, presented string) (string, error) {
+		return map[string]string{"demo-key-1": "acme"}[presented], nil
+	}
+	key := keyfuncs.First(
+		keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, keyfuncs.RemoteIP)),
+		keyfuncs.RemoteIP,
+	)
+
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "198.51.100.7:52241"
+	for _, guess := range []string{"demo-key-0", "demo-key-2", "demo-key-1"} {
+		r.Header.Set("X-API-Key", guess)
+		name, err := key(r)
+		if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
+			fmt.Println("refused by", refused.Decision.Limit.Name)
+			continue
+		}
+		fmt.Println(name, err)
+	}
+	// Output:
+	// ip:198.51.100.7 <nil>
+	// ip:198.51.100.7 <nil>
+	// refused by apikey-failures
 }
 
 func ExampleAPIKeyString() {
@@ -148,8 +182,8 @@ func ExampleUserID() {
 
 // Clients with a key are counted by it, all others by their address.
 func ExampleFirst() {
-	known := func(_ context.Context, key string) (bool, error) { return key == "demo-key-1", nil }
-	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+	identify := keyfuncs.Issued(func(_ context.Context, key string) (bool, error) { return key == "demo-key-1", nil })
+	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", identify), keyfuncs.RemoteIP)
 
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr = "198.51.100.7:52241"

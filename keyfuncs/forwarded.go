@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// lastElement returns where the last element of a line of Forwarded starts.
+// lastElement returns the index at which the last element of a line of Forwarded
+// starts.
 //
-// It looks from the end, so that what it finds depends on that element and not
-// on what stands before. Read from the start, a quote that a client left open
-// would swallow what the proxies appended. A quote seen from the end closes a
-// string, which goes back to the next quote without an odd number of
-// backslashes before it; a well-formed element has both, so it is left only at
-// its own comma. Where the quotes do not match, the element starts with the
-// line, and parseForwarded will refuse it.
+// It reads from the end, so that the result depends on the last element and not on
+// the text before it. Read from the start, a quote that a client left open would
+// swallow what the proxies appended. A quote seen from the end closes a string, which
+// goes back to the next quote without an odd number of backslashes before it. A
+// well-formed element has both quotes, so only a comma outside a string ends it. If
+// the quotes do not match, the element starts with the line, and parseForwarded
+// refuses it.
 func lastElement(line string) int {
 	quoted := false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -77,8 +78,8 @@ func cutPair(s string) (name, value, rest string, ok bool) {
 		return "", "", "", false
 	}
 	if s == "" || s[0] != '"' {
-		// More than a token is taken here: proxies that leave out the quotes
-		// around an address with a colon are many.
+		// More than a token is accepted here, because many proxies leave out the
+		// quotes around an address with a colon.
 		end := strings.IndexAny(s, "; \t")
 		if end < 0 {
 			end = len(s)
@@ -103,6 +104,8 @@ func cutPair(s string) (name, value, rest string, ok bool) {
 	return "", "", "", false // the quote is not closed
 }
 
+// unescape removes the backslashes of a quoted string with the given number of
+// escapes.
 func unescape(s string, escapes int) string {
 	b := make([]byte, 0, len(s)-escapes)
 	for i := 0; i < len(s); i++ {

@@ -1,16 +1,19 @@
 package keyfuncs_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// The two targets below play an attacker who writes whatever he likes into the
+// The two targets below play an attacker that writes arbitrary text into the
 // header, in front of what the trusted proxies append. The key must be the same
 // as if he had sent nothing.
 
@@ -27,7 +30,8 @@ func FuzzForwardedForPrefix(f *testing.F) {
 			first, want = "", proxyKey
 		}
 		proxies := []string{"10.0.0.9", "[::ffff:10.1.2.3]:80", "\t10.0.0.8:1 "}[:shape>>2&3]
-		attack(t, "X-Forwarded-For", prefix, first, proxies, want, keyfuncs.IP(ten), keyfuncs.IP(keyfuncs.TrustHops(1+len(proxies))))
+		forged := forgery{"X-Forwarded-For", prefix, first, proxies, want}
+		attack(t, forged, keyfuncs.IP(ten), keyfuncs.IP(keyfuncs.TrustHops(1+len(proxies))))
 	})
 }
 
@@ -44,23 +48,36 @@ func FuzzForwardedPrefix(f *testing.F) {
 			first = "for=" + quote(client.String(), true)
 		}
 		// The client may choose some of what a proxy quotes, such as the host.
-		quoted := quote(text, false)
+		quoted := quote(text[:min(len(text), 1000)], false) // which leaves the elements below the bound
 		if shape&16 == 0 {
 			first += ";host=" + quoted
 		} else {
 			first = "host=" + quoted + " ; " + first
 		}
-		proxies := []string{"for=10.0.0.9", `proto=https;FOR="10.0.0.8:_p";host=` + quoted, `for="[::ffff:10.1.2.3]"; by=_me`}[:shape>>2&3]
-		attack(t, "Forwarded", prefix, first, proxies, want, keyfuncs.IP(ten, keyfuncs.FromForwarded()),
+		proxies := []string{"for=10.0.0.9", `proto=https;FOR="10.0.0.8:_p";host=` + quoted,
+			`for="[::ffff:10.1.2.3]"; by=_me`}[:shape>>2&3]
+		forged := forgery{"Forwarded", prefix, first, proxies, want}
+		attack(t, forged, keyfuncs.IP(ten, keyfuncs.FromForwarded()),
 			keyfuncs.IP(keyfuncs.TrustHops(1+len(proxies)), keyfuncs.FromForwarded()))
 	})
 }
 
-// attack checks that the key is want with and without the prefix, in each way
-// in which a proxy may append to what came before.
-func attack(t *testing.T, name, prefix, first string, proxies []string, want string, funcs ...keyfuncs.Func) {
-	trusted := append([]string{first}, proxies...)
+// forgery is a header that a client and the trusted proxies have written.
+type forgery struct {
+	header  string   // its name
+	prefix  string   // what the client wrote
+	first   string   // the entry that the outermost proxy wrote about the client
+	proxies []string // the entries of the proxies behind it
+	want    string   // the key of the client
+}
+
+// attack checks that the key is the one wanted with and without the prefix, and
+// with 8 KiB of it, in each way in which a proxy may append to what came before.
+func attack(t *testing.T, f forgery, funcs ...keyfuncs.Func) {
+	prefix, first := f.prefix, f.first
+	trusted := append([]string{first}, f.proxies...)
 	joined := strings.Join(trusted, ", ")
+	long := strings.Repeat(prefix+",", 8192/(len(prefix)+1))
 	for _, lines := range [][]string{
 		{joined},
 		trusted,
@@ -68,13 +85,15 @@ func attack(t *testing.T, name, prefix, first string, proxies []string, want str
 		{prefix + "," + strings.Join(trusted, ",")},
 		{prefix, joined},
 		{prefix, prefix, joined},
+		{long + joined},
+		{long, joined},
 		append([]string{prefix}, trusted...),
-		append([]string{prefix + ", " + first}, proxies...),
+		append([]string{prefix + ", " + first}, f.proxies...),
 	} {
-		for i, f := range funcs {
-			r := &http.Request{RemoteAddr: proxy, Header: http.Header{name: lines}}
-			if got := mustKey(t, f, r); got != want {
-				t.Errorf("%d: %q: key %s, want %s", i, lines, got, want)
+		for i, key := range funcs {
+			r := &http.Request{RemoteAddr: proxy, Header: http.Header{f.header: lines}}
+			if got := mustKey(t, key, r); got != f.want {
+				t.Errorf("%d: %q: key %s, want %s", i, lines, got, f.want)
 			}
 		}
 	}
@@ -89,7 +108,7 @@ func clientAddr(b []byte) netip.Addr {
 	return addr
 }
 
-// keyOf is the key of a client who comes without a proxy.
+// keyOf returns the key of a client that comes without a proxy.
 func keyOf(t *testing.T, addr netip.Addr) string {
 	return mustKey(t, keyfuncs.RemoteIP, request(netip.AddrPortFrom(addr, 1).String()))
 }
@@ -109,8 +128,10 @@ func quote(s string, all bool) string {
 	return b.String()
 }
 
-// Whatever comes in, there is a key or an ErrNoKey, and no panic.
+// Whatever comes in, there is a key or an ErrNoKey, and no panic. Only a header
+// that must come once is refused.
 func FuzzIP(f *testing.F) {
+	const header = 6 // the first function of such a header
 	funcs := []keyfuncs.Func{
 		keyfuncs.RemoteIP,
 		keyfuncs.IP(),
@@ -129,7 +150,8 @@ func FuzzIP(f *testing.F) {
 				got, err := key(r)
 				switch {
 				case err == nil && got != "":
-				case errors.Is(err, keyfuncs.ErrNoKey) && got == "":
+				case errors.Is(err, keyfuncs.ErrNoKey) && got == "" && !(i >= header && len(values) > 1):
+				case errors.Is(err, keyfuncs.ErrBadRequest) && got == "" && i >= header:
 				default:
 					t.Errorf("%d: peer %q, values %q: key %q, error %v", i, peer, values, got, err)
 				}
@@ -138,12 +160,112 @@ func FuzzIP(f *testing.F) {
 	})
 }
 
+// FuzzEmbedded plays a client that chooses what an IPv6 address embeds. Its name
+// is that of the IPv4 address inside, if this can be a client's on the internet, or
+// no IPv4 address at all. What stands around the IPv4 address changes nothing.
+func FuzzEmbedded(f *testing.F) {
+	forms := map[string]func(v4 [4]byte, around uint64) [16]byte{
+		"NAT64": func(v4 [4]byte, _ uint64) [16]byte {
+			return [16]byte{0, 0x64, 0xff, 0x9b, 12: v4[0], v4[1], v4[2], v4[3]}
+		},
+		"6to4": func(v4 [4]byte, around uint64) (b [16]byte) {
+			binary.BigEndian.PutUint64(b[8:], around)
+			copy(b[:], []byte{0x20, 0x02, v4[0], v4[1], v4[2], v4[3], byte(around), byte(around >> 8)})
+			return b
+		},
+		"Teredo": func(v4 [4]byte, around uint64) (b [16]byte) {
+			b[0], b[1] = 0x20, 0x01
+			binary.BigEndian.PutUint64(b[4:], around)
+			copy(b[12:], []byte{^v4[0], ^v4[1], ^v4[2], ^v4[3]})
+			return b
+		},
+	}
+	f.Fuzz(func(t *testing.T, address uint32, one, two uint64) {
+		var v4 [4]byte
+		binary.BigEndian.PutUint32(v4[:], address)
+		ipv4 := netip.AddrFrom4(v4)
+		for name, form := range forms {
+			got, other := keyOf(t, netip.AddrFrom16(form(v4, one))), keyOf(t, netip.AddrFrom16(form(v4, two)))
+			if got != other {
+				t.Errorf("%s of %v: %s around %x, %s around %x", name, ipv4, got, one, other, two)
+			}
+			inside := ipv4.IsPrivate() || !ipv4.IsGlobalUnicast()
+			if isName := got == keyOf(t, ipv4); isName && inside || !isName && !strings.Contains(got, "::/") {
+				t.Errorf("%s of %v: %s", name, ipv4, got)
+			}
+		}
+	})
+}
+
+// FuzzAPIKey plays a client that holds a key and wants to be counted as another.
+// However it writes the key, its address is not what counts unless no parser
+// finds the key: where the value of a header is the key, or a list that holds it,
+// the request is counted by the key or refused.
+func FuzzAPIKey(f *testing.F) {
+	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
+	one, two := keyfuncs.APIKeyString("demo-key-1"), keyfuncs.APIKeyString("demo-key-2")
+	f.Fuzz(func(t *testing.T, header, bearer, more string, shape uint8) {
+		headers := http.Header{}
+		for i, name := range []string{"X-Api-Key", "Authorization"} {
+			value, with := []string{header, bearer}[i], shape>>(4*i)
+			if with&1 != 0 {
+				headers[name] = []string{value}
+			}
+			if with&2 != 0 {
+				headers[name] = append(headers[name], more)
+			}
+			if with&4 != 0 && len(headers[name]) > 0 {
+				headers[name][0] += "," + more
+			}
+		}
+		got, err := key(&http.Request{RemoteAddr: "198.51.100.7:1", Header: headers})
+		switch {
+		case err == nil && (got == one || got == two || got == clientKey):
+		case errors.Is(err, keyfuncs.ErrBadRequest) && got == "":
+		default:
+			t.Fatalf("%q: key %q, error %v", headers, got, err)
+		}
+		switch {
+		case err != nil:
+		case len(headers["X-Api-Key"]) > 1 || len(headers["Authorization"]) > 1:
+			t.Errorf("%q: a repeated credential is named %s", headers, got)
+		case got == clientKey && presents(headers, "demo-key-1"), got == clientKey && presents(headers, "demo-key-2"):
+			t.Errorf("%q: counted by its address, with a known key", headers)
+		case presents(headers, "demo-key-1") && presents(headers, "demo-key-2"):
+			t.Errorf("%q: two keys, and named %s", headers, got)
+		}
+	})
+}
+
+// presents reports whether a parser of headers that splits at commas and blanks
+// finds the key.
+func presents(headers http.Header, key string) bool {
+	for _, value := range headers["X-Api-Key"] {
+		if slices.Contains(words(value), key) {
+			return true
+		}
+	}
+	for _, value := range headers["Authorization"] {
+		for credential := range strings.SplitSeq(value, ",") {
+			if w := words(credential); len(w) > 1 && strings.EqualFold(w[0], "Bearer") && w[1] == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func words(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
 // Joined keys can be taken apart again, so no two lists have the same key.
 func FuzzJoin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		for _, parts := range [][]string{{a}, {a, b}, {a, b, c}, {a, keyfuncs.JoinString(b, c)}} {
 			joined := keyfuncs.JoinString(parts...)
-			if got := split(joined); strings.Join(got, "\x00,") != strings.Join(parts, "\x00,") || len(got) != len(parts) {
+			if got := split(joined); strings.Join(got, "\x00,") != strings.Join(parts, "\x00,") ||
+				len(got) != len(parts) {
 				t.Errorf("%q joined is %q, which is %q", parts, joined, got)
 			}
 		}

@@ -6,77 +6,104 @@ import (
 	"strings"
 )
 
+// maxValue is the length in bytes of the longest value of a header that is accepted.
+// Proxies accept header lines of 4 to 8 KiB unless they are told otherwise.
+const maxValue = 8 << 10
+
 // Header names the client by the value of a request header. The key is
 // header:x-tenant:acme, with the header's name in lower case and the value as
 // it came, without the blanks around it.
 //
-// A client who can choose the value chooses its count, and can take a fresh one
+// A client that can choose the value chooses its count, and can take a fresh one
 // for each request: use Header only for what a gateway in front sets or has
-// verified, and strips from what clients send. The value goes into the store as
-// it is; for a secret use [APIKey].
+// verified. The gateway must replace what clients send. A gateway that appends to it
+// lets clients choose. The value goes into the store as it is; for a secret use
+// [APIKey].
 //
-// The error matches [ErrNoKey] if the header is missing or blank, and also if
-// it came in more than one line: which of them would count is then a guess, and
-// one of them may be the client's.
+// The error matches [ErrNoKey] if the header is missing or blank. It matches
+// [ErrBadRequest] if the header came in more than one line, of which one may be
+// the client's, or if its value has more than 8 KiB: [First] does not go on,
+// since a client could otherwise send a second line to be counted as another.
 //
 // Header panics if the name cannot be that of a header, or is Host, which
 // net/http keeps in Request.Host.
 func Header(name string) Func {
 	name = mustHeaderName("Header", name)
 	prefix := "header:" + strings.ToLower(name) + ":"
-	var missing, repeated error = noHeader(name)
+	h := newHeader(name)
 	return func(r *http.Request) (string, error) {
-		value, lines := headerValue(r, name)
+		value, err := h.value(r)
 		switch {
-		case lines > 1:
-			return "", repeated
+		case err != nil:
+			return "", err
 		case value == "":
-			return "", missing
+			return "", h.missing
 		}
 		return prefix + value, nil
 	}
 }
 
-// noHeader returns the errors for a header, made once so that a request that
-// goes on to the next function pays nothing.
-func noHeader(name string) (missing, repeated error) {
-	return noKeyError("the header " + name + " is missing or blank"),
-		noKeyError("the header " + name + " came more than once")
+// header reads a header that must not be repeated. Its errors are made in advance, so
+// that a request that goes on to the next function allocates nothing for them.
+type header struct {
+	name                       string // canonical
+	missing, repeated, tooLong error
 }
 
-// headerValue returns the only value of a header without the blanks around it,
-// and in how many lines the header came.
-func headerValue(r *http.Request, canonicalName string) (value string, lines int) {
-	values := r.Header[canonicalName]
-	if len(values) != 1 {
-		return "", len(values)
+// newHeader returns a reader of the header with the given canonical name.
+func newHeader(canonicalName string) header {
+	return header{
+		name:     canonicalName,
+		missing:  noKeyError("the header " + canonicalName + " is missing or blank"),
+		repeated: badRequestError("the header " + canonicalName + " came more than once"),
+		tooLong:  badRequestError(fmt.Sprintf("the header %s has more than %d bytes", canonicalName, maxValue)),
 	}
-	return trim(values[0]), 1
 }
 
-// trim takes off what HTTP counts as blank around a value, and no other
+// value returns the value without the blanks around it, empty if the header is
+// missing or blank.
+func (h *header) value(r *http.Request) (string, error) {
+	lines := r.Header[h.name]
+	switch {
+	case len(lines) == 0:
+		return "", nil
+	case len(lines) > 1:
+		return "", h.repeated
+	case len(lines[0]) > maxValue:
+		return "", h.tooLong
+	}
+	return trim(lines[0]), nil
+}
+
+// trim removes from both ends of a value what HTTP counts as blank, and no other
 // characters.
 func trim(s string) string {
-	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+	for len(s) > 0 && isBlank(s[0]) {
 		s = s[1:]
 	}
-	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+	for len(s) > 0 && isBlank(s[len(s)-1]) {
 		s = s[:len(s)-1]
 	}
 	return s
 }
 
-// mustHeaderName returns the name in the form in which net/http stores it.
+// isBlank reports whether HTTP counts c as blank around a value.
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// mustHeaderName returns the name in the form in which net/http stores it. It panics
+// if the name cannot be that of a header.
 func mustHeaderName(caller, name string) string {
 	if name == "" {
 		panic("keyfuncs: " + caller + ": empty header name; give one such as X-Tenant-Id")
 	}
 	if !isToken(name) {
-		panic(fmt.Sprintf("keyfuncs: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id", caller, name))
+		panic(fmt.Sprintf("keyfuncs: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
+			caller, name))
 	}
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
-		panic("keyfuncs: " + caller + ": net/http takes Host out of the headers; read Request.Host in a function of your own")
+		panic("keyfuncs: " + caller +
+			": net/http takes Host out of the headers; read Request.Host in a function of your own")
 	}
 	return name
 }

@@ -1,6 +1,7 @@
 package keyfuncs_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sashlimit/sash/keyfuncs"
@@ -21,9 +22,7 @@ func TestHeader(t *testing.T) {
 		{[]string{"X-Tenant: acme"}, ""},
 		{[]string{"X-Tenant-Id: "}, ""},
 		{[]string{"X-Tenant-Id:  \t "}, ""},
-		{[]string{"X-Tenant-Id: acme", "X-Tenant-Id: other"}, ""},
-		{[]string{"X-Tenant-Id: acme", "X-Tenant-Id: acme"}, ""},
-		{[]string{"X-Tenant-Id: ", "X-Tenant-Id: acme"}, ""},
+		{[]string{"X-Tenant-Id: " + strings.Repeat("a", 8192)}, "header:x-tenant-id:" + strings.Repeat("a", 8192)},
 	} {
 		r := request("198.51.100.7:1", test.headers...)
 		if test.want == "" {
@@ -33,6 +32,25 @@ func TestHeader(t *testing.T) {
 		}
 	}
 	wantAllocs(t, 1, f, request("", "X-Tenant-Id: acme"))
+}
+
+// A client must not choose another name by sending a second line, or a value
+// that is too long.
+func TestHeaderRefuses(t *testing.T) {
+	f := keyfuncs.Header("X-Tenant-Id")
+	for _, headers := range [][]string{
+		{"X-Tenant-Id: acme", "X-Tenant-Id: other"},
+		{"X-Tenant-Id: acme", "X-Tenant-Id: acme"},
+		{"X-Tenant-Id: ", "X-Tenant-Id: acme"},
+		{"X-Tenant-Id: ", "X-Tenant-Id: "},
+		{"X-Tenant-Id: " + strings.Repeat("a", 8193)},
+		{"X-Tenant-Id: " + strings.Repeat(" ", 8193)},
+	} {
+		err := wantBadRequest(t, f, request("198.51.100.7:1", headers...))
+		if len(err.Error()) > 200 || !strings.Contains(err.Error(), "X-Tenant-Id") {
+			t.Errorf("error %v", err)
+		}
+	}
 }
 
 func TestHeaderPanicsOnMisuse(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// request is a request from peer with the header lines "Name: value" as given.
+// request returns a request from peer with header lines such as "Name: value".
 func request(peer string, headerLines ...string) *http.Request {
 	r := &http.Request{Method: "GET", RemoteAddr: peer, Header: http.Header{}}
 	for _, line := range headerLines {
@@ -46,7 +46,7 @@ func mustKey(t testing.TB, f keyfuncs.Func, r *http.Request) string {
 	return key
 }
 
-// wantNoKey fails unless f says that r has no such name.
+// wantNoKey fails unless f returns ErrNoKey for r. It returns the error.
 func wantNoKey(t testing.TB, f keyfuncs.Func, r *http.Request) error {
 	t.Helper()
 	key, err := f(r)
@@ -75,7 +75,7 @@ func mustPanic(t *testing.T, f func(), words ...string) {
 	f()
 }
 
-// wantAllocs fails unless f names r with exactly so many allocations.
+// wantAllocs fails unless f names r with exactly the wanted number of allocations.
 func wantAllocs(t *testing.T, want float64, f keyfuncs.Func, r *http.Request) {
 	t.Helper()
 	mustKey(t, f, r)
@@ -84,7 +84,18 @@ func wantAllocs(t *testing.T, want float64, f keyfuncs.Func, r *http.Request) {
 	}
 }
 
-// known is the verifier that the tests use.
-func known(_ context.Context, key string) (bool, error) {
+// known is the verifier that the tests use: each key is its own identity.
+var known = keyfuncs.Issued(func(_ context.Context, key string) (bool, error) {
 	return key == "demo-key-1" || key == "demo-key-2", nil
+})
+
+// wantBadRequest fails unless f refuses r and First does not go on to the next
+// function. It returns the error.
+func wantBadRequest(t testing.TB, f keyfuncs.Func, r *http.Request) error {
+	t.Helper()
+	key, err := keyfuncs.First(f, gives("another"))(r)
+	if key != "" || !errors.Is(err, keyfuncs.ErrBadRequest) || errors.Is(err, keyfuncs.ErrNoKey) {
+		t.Fatalf("key %q, error %v; want no key and ErrBadRequest", key, err)
+	}
+	return err
 }

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/keyfuncs"
 )
@@ -21,7 +20,8 @@ import (
 const (
 	proxy     = "10.0.0.1:1234" // a trusted peer
 	proxyKey  = "ip:10.0.0.1"   // F: the header could not be believed
-	clientKey = "ip:198.51.100.7"
+	clientIP  = "198.51.100.7"
+	clientKey = "ip:" + clientIP
 )
 
 var ten = keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"))
@@ -94,12 +94,14 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "a trusted proxy on the right", headers: xff("198.51.100.7, 10.0.0.9"), want: clientKey},
 		{name: "all trusted", headers: xff("10.1.1.1, 10.0.0.9"), want: "ip:10.1.1.1"},
 		{name: "no header", want: proxyKey, reason: keyfuncs.HeaderMissing},
-		{name: "garbage on the right", headers: xff("198.51.100.7, garbage"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "garbage on the right", headers: xff("198.51.100.7, garbage"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "garbage on the left", headers: xff("garbage, 198.51.100.7"), want: clientKey},
 		{name: "port", headers: xff("198.51.100.7:52241"), want: clientKey},
 		{name: "IPv6 with port", headers: xff("[2001:db8:1:2::5]:443"), want: "ip:2001:db8:1:2::/64"},
 		{name: "one /64, an address", headers: xff("2001:db8:1:2::5"), want: "ip:2001:db8:1:2::/64"},
-		{name: "one /64, another address", headers: xff("2001:db8:1:2:ffff:ffff:ffff:fffe"), want: "ip:2001:db8:1:2::/64"},
+		{name: "one /64, another address", headers: xff("2001:db8:1:2:ffff:ffff:ffff:fffe"),
+			want: "ip:2001:db8:1:2::/64"},
 		{name: "the next /64", headers: xff("2001:db8:1:3::5"), want: "ip:2001:db8:1:3::/64"},
 		{name: "IPv4-mapped client", headers: xff("::ffff:198.51.100.7"), want: clientKey},
 		{name: "IPv4-mapped peer", peer: "[::ffff:10.0.0.1]:80", headers: xff("198.51.100.7"), want: clientKey},
@@ -110,36 +112,50 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "zone a", headers: xff("fe80::1%a"), want: "ip:fe80::/64"},
 		{name: "zone b", headers: xff("fe80::1%b"), want: "ip:fe80::/64"},
 		{name: "zoned peer", peer: "[fe80::1%eth0]:80", headers: xff("1.1.1.1"), want: "ip:fe80::1%eth0"},
-		{name: "other headers are ignored", headers: []string{"X-Real-IP: 6.6.6.6", "True-Client-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6",
+		{name: "other headers are ignored", headers: []string{"X-Real-IP: 6.6.6.6", "True-Client-IP: 6.6.6.6",
+			"CF-Connecting-IP: 6.6.6.6",
 			"Forwarded: for=6.6.6.6", "X-Forwarded-For: 198.51.100.7"}, want: clientKey},
-		{name: "other headers do not replace it", headers: []string{"X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6"}, want: proxyKey, reason: keyfuncs.HeaderMissing},
+		{name: "other headers do not replace it", headers: []string{"X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6"},
+			want: proxyKey, reason: keyfuncs.HeaderMissing},
 		{name: "unix socket", peer: "@", headers: xff("198.51.100.7"), want: ""},
 
-		{name: "empty entry on the right", headers: xff("198.51.100.7, "), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "empty entry on the right", headers: xff("198.51.100.7, "), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "empty last line", headers: xff("198.51.100.7", ""), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "empty first line", headers: xff("", "198.51.100.7"), want: clientKey},
 		{name: "only commas", headers: xff(",,,,"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "hole between proxies", headers: xff("198.51.100.7,,10.0.0.9"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "garbage behind a trusted proxy", headers: xff("198.51.100.7, garbage, 10.0.0.9"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "hole between proxies", headers: xff("198.51.100.7,,10.0.0.9"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "garbage behind a trusted proxy", headers: xff("198.51.100.7, garbage, 10.0.0.9"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "no blanks", headers: xff("6.6.6.6,198.51.100.7,10.0.0.9"), want: clientKey},
 		{name: "blanks and tabs", headers: xff("6.6.6.6 \t,\t 198.51.100.7 \t ,\t10.0.0.9 "), want: clientKey},
-		{name: "other white space is garbage", headers: xff("198.51.100.7\u00a0"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "trusted proxies over three lines", headers: xff("6.6.6.6", "198.51.100.7, 10.0.0.8", "10.0.0.9"), want: clientKey},
+		{name: "other white space is garbage", headers: xff("198.51.100.7\u00a0"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "trusted proxies over three lines", headers: xff("6.6.6.6", "198.51.100.7, 10.0.0.8", "10.0.0.9"),
+			want: clientKey},
 		{name: "all trusted over two lines", headers: xff("10.1.1.1", "10.0.0.9"), want: "ip:10.1.1.1"},
-		{name: "trusted again on the left of the client", headers: xff("10.0.0.8, 198.51.100.7, 10.0.0.9"), want: clientKey},
+		{name: "trusted again on the left of the client", headers: xff("10.0.0.8, 198.51.100.7, 10.0.0.9"),
+			want: clientKey},
 		{name: "trusted proxy with a port", headers: xff("198.51.100.7, 10.0.0.9:80"), want: clientKey},
 		{name: "IPv4-mapped proxy in the list", headers: xff("198.51.100.7, ::ffff:10.0.0.9"), want: clientKey},
-		{name: "two addresses without a comma", headers: xff("198.51.100.7 10.0.0.9"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "syntax of Forwarded", headers: xff("for=198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "two addresses without a comma", headers: xff("198.51.100.7 10.0.0.9"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "syntax of Forwarded", headers: xff("for=198.51.100.7"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "quotes", headers: xff(`"198.51.100.7"`), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "an open quote on the left", headers: xff(`"6.6.6.6, 198.51.100.7`), want: clientKey},
 		{name: "obfuscated port", headers: xff("198.51.100.7:_p"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "port out of range", headers: xff("198.51.100.7:65536"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "port out of range", headers: xff("198.51.100.7:65536"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "empty port", headers: xff("198.51.100.7:"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "IPv4 in brackets", headers: xff("[198.51.100.7]"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "text behind the bracket", headers: xff("[2001:db8::1]x:80"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "a network is no address", headers: xff("198.51.100.0/24"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "a host name is no address", headers: xff("localhost"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "text behind the bracket", headers: xff("[2001:db8::1]x:80"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "a network is no address", headers: xff("198.51.100.0/24"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "a host name is no address", headers: xff("localhost"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "untrusted peer without a header", peer: "198.51.100.7:80", want: clientKey},
 		{name: "untrusted peer with garbage", peer: "198.51.100.7:80", headers: xff("garbage"), want: clientKey},
 		{name: "just outside the network", peer: "11.0.0.0:80", headers: xff("198.51.100.7"), want: "ip:11.0.0.0"},
@@ -147,32 +163,48 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "last of the network", peer: "10.255.255.255:80", headers: xff("198.51.100.7"), want: clientKey},
 		{name: "a peer without a port", peer: "10.0.0.1", headers: xff("198.51.100.7"), want: clientKey},
 
-		{name: "prefix with host bits", options: with(keyfuncs.TrustProxies(prefixes("10.1.2.3/8")...)), headers: xff("198.51.100.7"), want: clientKey},
-		{name: "IPv4-mapped prefix", options: with(keyfuncs.TrustProxies(prefixes("::ffff:10.0.0.0/104")...)), headers: xff("198.51.100.7, 10.2.2.2"), want: clientKey},
-		{name: "options add up", options: with(ten, keyfuncs.TrustProxies(prefixes("192.0.2.0/24")...)), headers: xff("198.51.100.7, 192.0.2.9"), want: clientKey},
-		{name: "one network inside another", options: with(keyfuncs.TrustProxies(prefixes("10.0.0.0/24", "10.0.0.0/8", "10.200.0.0/16")...)),
-			peer: "10.9.9.9:80", headers: xff("198.51.100.7, 10.200.0.1, 10.201.0.1"), want: clientKey},
-		{name: "IPv6 proxy", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48", "10.0.0.0/8")...)), peer: "[2001:db8:f::1]:80",
+		{name: "prefix with host bits", options: with(keyfuncs.TrustProxies(prefixes("10.1.2.3/8")...)),
+			headers: xff("198.51.100.7"), want: clientKey},
+		{name: "IPv4-mapped prefix", options: with(keyfuncs.TrustProxies(prefixes("::ffff:10.0.0.0/104")...)),
+			headers: xff("198.51.100.7, 10.2.2.2"), want: clientKey},
+		{name: "options add up", options: with(ten, keyfuncs.TrustProxies(prefixes("192.0.2.0/24")...)),
+			headers: xff("198.51.100.7, 192.0.2.9"), want: clientKey},
+		{name: "one network inside another",
+			options: with(keyfuncs.TrustProxies(prefixes("10.0.0.0/24", "10.0.0.0/8", "10.200.0.0/16")...)),
+			peer:    "10.9.9.9:80", headers: xff("198.51.100.7, 10.200.0.1, 10.201.0.1"), want: clientKey},
+		{name: "IPv6 proxy", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48", "10.0.0.0/8")...)),
+			peer:    "[2001:db8:f::1]:80",
 			headers: xff("198.51.100.7, 2001:db8:f:9::1, 10.0.0.3"), want: clientKey},
-		{name: "IPv6 proxy not believed", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48")...)), peer: "[2001:db8:f:1::1]:80",
+		{name: "IPv6 proxy not believed", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48")...)),
+			peer:    "[2001:db8:f:1::1]:80",
 			headers: xff("garbage"), want: "ip:2001:db8:f:1::/64", reason: keyfuncs.HeaderMalformed},
-		{name: "trust goes by address, not by /64", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:1:2::1/128")...)), peer: "[2001:db8:1:2::1]:80",
+		{name: "trust goes by address, not by /64",
+			options: with(keyfuncs.TrustProxies(prefixes("2001:db8:1:2::1/128")...)), peer: "[2001:db8:1:2::1]:80",
 			headers: xff("6.6.6.6, 2001:db8:1:2::2"), want: "ip:2001:db8:1:2::/64"},
 		{name: "zoned proxy", options: with(keyfuncs.TrustProxies(prefixes("fe80::/10")...)), peer: "[fe80::1%eth0]:80",
 			headers: xff("198.51.100.7, fe80::9%eth7"), want: clientKey},
-		{name: "zoned proxy without a header", options: with(keyfuncs.TrustProxies(prefixes("fe80::/10")...)), peer: "[fe80::1%eth0]:80",
+		{name: "zoned proxy without a header", options: with(keyfuncs.TrustProxies(prefixes("fe80::/10")...)),
+			peer: "[fe80::1%eth0]:80",
 			want: "ip:fe80::1%eth0", reason: keyfuncs.HeaderMissing},
-		{name: "private ranges", options: with(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...)), peer: "127.0.0.1:80",
+		{name: "private ranges", options: with(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...)),
+			peer:    "127.0.0.1:80",
 			headers: xff("6.6.6.6, 198.51.100.7, 192.168.3.4, 172.31.0.1, fd00::1, ::1"), want: clientKey},
-		{name: "carrier-grade NAT is not private", options: with(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...)), peer: "127.0.0.1:80",
+		{name: "carrier-grade NAT is not private", options: with(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...)),
+			peer:    "127.0.0.1:80",
 			headers: xff("6.6.6.6, 100.64.0.1"), want: "ip:100.64.0.1"},
 
-		{name: "IPv6Prefix 56", options: with(ten, keyfuncs.IPv6Prefix(56)), headers: xff("2001:db8:1:2ff::5"), want: "ip:2001:db8:1:200::/56"},
-		{name: "IPv6Prefix 128", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("2001:db8:1:2::5"), want: "ip:2001:db8:1:2::5/128"},
-		{name: "IPv6Prefix 1", options: with(ten, keyfuncs.IPv6Prefix(1)), headers: xff("2001:db8:1:2::5"), want: "ip:::/1"},
-		{name: "IPv6Prefix and IPv4", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("198.51.100.7"), want: clientKey},
-		{name: "IPv6Prefix alone", options: with(keyfuncs.IPv6Prefix(48)), peer: "[2001:db8:1:2::5]:80", headers: xff("1.1.1.1"), want: "ip:2001:db8:1::/48"},
-		{name: "IPv6Prefix and a zoned peer", options: with(keyfuncs.IPv6Prefix(48)), peer: "[fe80::1%eth0]:80", want: "ip:fe80::1%eth0"},
+		{name: "IPv6Prefix 56", options: with(ten, keyfuncs.IPv6Prefix(56)), headers: xff("2001:db8:1:2ff::5"),
+			want: "ip:2001:db8:1:200::/56"},
+		{name: "IPv6Prefix 128", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("2001:db8:1:2::5"),
+			want: "ip:2001:db8:1:2::5/128"},
+		{name: "IPv6Prefix 1", options: with(ten, keyfuncs.IPv6Prefix(1)), headers: xff("2001:db8:1:2::5"),
+			want: "ip:::/1"},
+		{name: "IPv6Prefix and IPv4", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("198.51.100.7"),
+			want: clientKey},
+		{name: "IPv6Prefix alone", options: with(keyfuncs.IPv6Prefix(48)), peer: "[2001:db8:1:2::5]:80",
+			headers: xff("1.1.1.1"), want: "ip:2001:db8:1::/48"},
+		{name: "IPv6Prefix and a zoned peer", options: with(keyfuncs.IPv6Prefix(48)), peer: "[fe80::1%eth0]:80",
+			want: "ip:fe80::1%eth0"},
 	})
 }
 
@@ -180,23 +212,33 @@ func TestIPTrustHops(t *testing.T) {
 	hops := func(n int) []keyfuncs.IPOption { return with(keyfuncs.TrustHops(n)) }
 	runIPCases(t, []ipCase{
 		{name: "one", options: hops(1), headers: xff("6.6.6.6, 198.51.100.7"), want: clientKey},
-		{name: "one, any peer", options: hops(1), peer: "203.0.113.9:80", headers: xff("198.51.100.7"), want: clientKey},
+		{name: "one, any peer", options: hops(1), peer: "203.0.113.9:80", headers: xff("198.51.100.7"),
+			want: clientKey},
 		{name: "two", options: hops(2), headers: xff("6.6.6.6, 198.51.100.7, 203.0.113.9"), want: clientKey},
-		{name: "two, over two lines", options: hops(2), headers: xff("6.6.6.6, 198.51.100.7", "203.0.113.9"), want: clientKey},
+		{name: "two, over two lines", options: hops(2), headers: xff("6.6.6.6, 198.51.100.7", "203.0.113.9"),
+			want: clientKey},
 		{name: "exactly two", options: hops(2), headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
-		{name: "fewer entries than hops", options: hops(2), headers: xff("198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderTooShort},
+		{name: "fewer entries than hops", options: hops(2), headers: xff("198.51.100.7"), want: proxyKey,
+			reason: keyfuncs.HeaderTooShort},
 		{name: "no header", options: hops(2), want: proxyKey, reason: keyfuncs.HeaderMissing},
-		{name: "garbage at the client", options: hops(2), headers: xff("6.6.6.6, garbage, 203.0.113.9"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "garbage at a hop", options: hops(2), headers: xff("198.51.100.7, garbage"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "garbage at the client", options: hops(2), headers: xff("6.6.6.6, garbage, 203.0.113.9"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
+		{name: "garbage at a hop", options: hops(2), headers: xff("198.51.100.7, garbage"), want: proxyKey,
+			reason: keyfuncs.HeaderMalformed},
 		{name: "garbage on the left", options: hops(1), headers: xff("garbage, 198.51.100.7"), want: clientKey},
 		{name: "addresses do not matter", options: hops(1), headers: xff("6.6.6.6, 10.0.0.9"), want: "ip:10.0.0.9"},
 		{name: "unix socket", options: hops(1), peer: "@", headers: xff("198.51.100.7"), want: ""},
 
-		{name: "with proxies: stops at hops", options: with(ten, keyfuncs.TrustHops(1)), headers: xff("6.6.6.6, 10.5.5.5"), want: "ip:10.5.5.5"},
-		{name: "with proxies: stops at the first that is not listed", options: with(ten, keyfuncs.TrustHops(3)), headers: xff("6.6.6.6, 198.51.100.7, 10.5.5.5"), want: clientKey},
-		{name: "with proxies: fewer entries", options: with(ten, keyfuncs.TrustHops(3)), headers: xff("10.5.5.5"), want: "ip:10.5.5.5"},
-		{name: "with proxies: untrusted peer", options: with(ten, keyfuncs.TrustHops(2)), peer: "198.51.100.7:80", headers: xff("6.6.6.6, 10.0.0.9"), want: clientKey},
-		{name: "with proxies: no header", options: with(ten, keyfuncs.TrustHops(2)), want: proxyKey, reason: keyfuncs.HeaderMissing},
+		{name: "with proxies: stops at hops", options: with(ten, keyfuncs.TrustHops(1)),
+			headers: xff("6.6.6.6, 10.5.5.5"), want: "ip:10.5.5.5"},
+		{name: "with proxies: stops at the first that is not listed", options: with(ten, keyfuncs.TrustHops(3)),
+			headers: xff("6.6.6.6, 198.51.100.7, 10.5.5.5"), want: clientKey},
+		{name: "with proxies: fewer entries", options: with(ten, keyfuncs.TrustHops(3)), headers: xff("10.5.5.5"),
+			want: "ip:10.5.5.5"},
+		{name: "with proxies: untrusted peer", options: with(ten, keyfuncs.TrustHops(2)), peer: "198.51.100.7:80",
+			headers: xff("6.6.6.6, 10.0.0.9"), want: clientKey},
+		{name: "with proxies: no header", options: with(ten, keyfuncs.TrustHops(2)), want: proxyKey,
+			reason: keyfuncs.HeaderMissing},
 	})
 }
 
@@ -212,12 +254,16 @@ func TestIPFromHeader(t *testing.T) {
 		{name: "blanks", options: cf, headers: one(" 198.51.100.7\t"), want: clientKey},
 		{name: "untrusted peer", options: cf, peer: "198.51.100.7:80", headers: one("1.1.1.1"), want: clientKey},
 		{name: "missing", options: cf, headers: xff("6.6.6.6"), want: proxyKey, reason: keyfuncs.HeaderMissing},
-		{name: "twice", options: cf, headers: one("198.51.100.7", "6.6.6.6"), want: proxyKey, reason: keyfuncs.HeaderRepeated},
-		{name: "twice the same", options: cf, headers: one("198.51.100.7", "198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderRepeated},
-		{name: "a list", options: cf, headers: one("6.6.6.6, 198.51.100.7"), want: proxyKey, reason: keyfuncs.HeaderRepeated},
+		{name: "twice", options: cf, headers: one("198.51.100.7", "6.6.6.6"), want: proxyKey,
+			reason: keyfuncs.HeaderRepeated},
+		{name: "twice the same", options: cf, headers: one("198.51.100.7", "198.51.100.7"), want: proxyKey,
+			reason: keyfuncs.HeaderRepeated},
+		{name: "a list", options: cf, headers: one("6.6.6.6, 198.51.100.7"), want: proxyKey,
+			reason: keyfuncs.HeaderRepeated},
 		{name: "empty", options: cf, headers: one(""), want: proxyKey, reason: keyfuncs.HeaderMalformed},
 		{name: "garbage", options: cf, headers: one("garbage"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "others are ignored", options: cf, headers: append(one("198.51.100.7"), "X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6"), want: clientKey},
+		{name: "others are ignored", options: cf, headers: append(one("198.51.100.7"), "X-Forwarded-For: 6.6.6.6",
+			"X-Real-IP: 6.6.6.6"), want: clientKey},
 	})
 }
 
@@ -225,18 +271,28 @@ func TestIPUnixSocket(t *testing.T) {
 	unix := with(keyfuncs.TrustUnixSocket())
 	runIPCases(t, []ipCase{
 		{name: "the last entry", options: unix, peer: "@", headers: xff("6.6.6.6, 198.51.100.7"), want: clientKey},
-		{name: "named client socket", options: unix, peer: "/run/nginx.sock", headers: xff("198.51.100.7"), want: clientKey},
+		{name: "named client socket", options: unix, peer: "/run/nginx.sock", headers: xff("198.51.100.7"),
+			want: clientKey},
 		{name: "abstract client socket", options: unix, peer: "@nginx", headers: xff("198.51.100.7"), want: clientKey},
 		{name: "no header", options: unix, peer: "@", want: "ip:unix", reason: keyfuncs.HeaderMissing},
-		{name: "garbage", options: unix, peer: "@", headers: xff("198.51.100.7, garbage"), want: "ip:unix", reason: keyfuncs.HeaderMalformed},
-		{name: "with proxies", options: with(ten, keyfuncs.TrustUnixSocket()), peer: "@", headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
-		{name: "with proxies, over TCP", options: with(ten, keyfuncs.TrustUnixSocket()), headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
-		{name: "with hops", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@", headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
-		{name: "with hops, too short", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@", headers: xff("198.51.100.7"), want: "ip:unix", reason: keyfuncs.HeaderTooShort},
-		{name: "with FromHeader", options: with(keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustUnixSocket()), peer: "@", headers: []string{"X-Real-IP: 198.51.100.7"}, want: clientKey},
-		{name: "with FromForwarded", options: with(keyfuncs.FromForwarded(), keyfuncs.TrustUnixSocket()), peer: "@", headers: forwarded("for=198.51.100.7"), want: clientKey},
-		{name: "TCP peers are not trusted by it", options: unix, peer: "198.51.100.7:80", headers: xff("6.6.6.6"), want: clientKey},
-		{name: "loopback is not trusted by it", options: unix, peer: "127.0.0.1:80", headers: xff("6.6.6.6"), want: "ip:127.0.0.1"},
+		{name: "garbage", options: unix, peer: "@", headers: xff("198.51.100.7, garbage"), want: "ip:unix",
+			reason: keyfuncs.HeaderMalformed},
+		{name: "with proxies", options: with(ten, keyfuncs.TrustUnixSocket()), peer: "@",
+			headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
+		{name: "with proxies, over TCP", options: with(ten, keyfuncs.TrustUnixSocket()),
+			headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
+		{name: "with hops", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
+			headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
+		{name: "with hops, too short", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
+			headers: xff("198.51.100.7"), want: "ip:unix", reason: keyfuncs.HeaderTooShort},
+		{name: "with FromHeader", options: with(keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustUnixSocket()),
+			peer: "@", headers: []string{"X-Real-IP: 198.51.100.7"}, want: clientKey},
+		{name: "with FromForwarded", options: with(keyfuncs.FromForwarded(), keyfuncs.TrustUnixSocket()), peer: "@",
+			headers: forwarded("for=198.51.100.7"), want: clientKey},
+		{name: "TCP peers are not trusted by it", options: unix, peer: "198.51.100.7:80", headers: xff("6.6.6.6"),
+			want: clientKey},
+		{name: "loopback is not trusted by it", options: unix, peer: "127.0.0.1:80", headers: xff("6.6.6.6"),
+			want: "ip:127.0.0.1"},
 		{name: "garbage is no socket", options: unix, peer: "198.51.100.7:http", headers: xff("6.6.6.6"), want: ""},
 	})
 	f := keyfuncs.IP(unix...)
@@ -250,7 +306,8 @@ func TestIPUnixSocket(t *testing.T) {
 		return r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, addr))
 	}
 	wantNoKey(t, f, local(request("", "X-Forwarded-For: 6.6.6.6"), &net.TCPAddr{Port: 80}))
-	if got := mustKey(t, f, local(request("client.sock", "X-Forwarded-For: 198.51.100.7"), &net.UnixAddr{Name: "s", Net: "unix"})); got != clientKey {
+	socket := &net.UnixAddr{Name: "s", Net: "unix"}
+	if got := mustKey(t, f, local(request("client.sock", "X-Forwarded-For: 198.51.100.7"), socket)); got != clientKey {
 		t.Errorf("client with a relative path: %s", got)
 	}
 }
@@ -262,13 +319,16 @@ func TestIPServedOnUnixSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := keyfuncs.IP(keyfuncs.TrustUnixSocket())
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		without, err := keyfuncs.RemoteIP(r)
-		fmt.Fprintf(w, "%s %q %v", mustKey(t, key, r), without, err != nil)
-	})}}
+	server := &httptest.Server{Listener: listener,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			without, err := keyfuncs.RemoteIP(r)
+			fmt.Fprintf(w, "%s %q %v", mustKey(t, key, r), without, err != nil)
+		})}}
 	server.Start()
 	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(
+		context.Context, string, string,
+	) (net.Conn, error) {
 		return net.Dial("unix", listener.Addr().String())
 	}}}
 	defer client.CloseIdleConnections()
@@ -349,7 +409,9 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		{"everyone, with others", trust("10.0.0.0/8", "0.0.0.0/0"), []string{"0.0.0.0/0"}},
 		{"two halves", trust("0.0.0.0/1", "128.0.0.0/1"), []string{"0.0.0.0/1, 128.0.0.0/1", "100%"}},
 		{"two halves, IPv6", trust("::/1", "8000::/1"), []string{"::/1", "100%"}},
-		{"two halves in two options", ip(keyfuncs.TrustProxies(prefixes("0.0.0.0/1")...), keyfuncs.TrustProxies(prefixes("128.0.0.0/1")...)), []string{"0.0.0.0/1, 128.0.0.0/1"}},
+		{"two halves in two options",
+			ip(keyfuncs.TrustProxies(prefixes("0.0.0.0/1")...), keyfuncs.TrustProxies(prefixes("128.0.0.0/1")...)),
+			[]string{"0.0.0.0/1, 128.0.0.0/1"}},
 		{"all but a little", trust("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3"), []string{"88%"}},
 		{"most of it in small parts", func() {
 			var list []netip.Prefix
@@ -362,11 +424,13 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		{"everyone, IPv4-mapped", trust("::ffff:0.0.0.0/96"), []string{"0.0.0.0/0"}},
 		{"more than the mapped ones", trust("::ffff:0.0.0.0/90"), []string{"::ffff:0.0.0.0/90", "IPv4-mapped"}},
 		{"zero prefix", ip(keyfuncs.TrustProxies(netip.Prefix{})), []string{"prefix 1 of 1", "not valid", "TrustHops"}},
-		{"invalid prefix", ip(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"), netip.PrefixFrom(netip.MustParseAddr("10.0.0.0"), 33))), []string{"prefix 2 of 2"}},
+		{"invalid prefix", ip(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"),
+			netip.PrefixFrom(netip.MustParseAddr("10.0.0.0"), 33))), []string{"prefix 2 of 2"}},
 		{"no prefix", trust(), []string{"no prefixes", "PrivateRanges", "TrustHops"}},
 		{"no prefix, with another", ip(ten, keyfuncs.TrustProxies()), []string{"no prefixes"}},
 		{"no hops", ip(keyfuncs.TrustHops(0)), []string{"TrustHops(0)", "RemoteIP"}},
 		{"negative hops", ip(keyfuncs.TrustHops(-1)), []string{"TrustHops(-1)"}},
+		{"too many hops", ip(keyfuncs.TrustHops(101)), []string{"TrustHops(101)", "100"}},
 		{"hops twice", ip(keyfuncs.TrustHops(1), keyfuncs.TrustHops(2)), []string{"TrustHops", "twice"}},
 		{"no bits", ip(keyfuncs.IPv6Prefix(0)), []string{"IPv6Prefix(0)", "128", "64"}},
 		{"negative bits", ip(keyfuncs.IPv6Prefix(-1)), []string{"IPv6Prefix(-1)"}},
@@ -377,15 +441,19 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		{"header name with a colon", ip(ten, keyfuncs.FromHeader("X-Real-IP:")), []string{`"X-Real-IP:"`}},
 		{"header name beyond ASCII", ip(ten, keyfuncs.FromHeader("X-É")), []string{"X-É"}},
 		{"Host", ip(ten, keyfuncs.FromHeader("host")), []string{"Request.Host"}},
-		{"FromHeader of a list", ip(ten, keyfuncs.FromHeader("x-forwarded-for")), []string{"TrustProxies", "leave FromHeader out"}},
+		{"FromHeader of a list", ip(ten, keyfuncs.FromHeader("x-forwarded-for")),
+			[]string{"TrustProxies", "leave FromHeader out"}},
 		{"FromHeader of Forwarded", ip(ten, keyfuncs.FromHeader("forwarded")), []string{"FromForwarded()"}},
 		{"FromHeader twice", ip(ten, keyfuncs.FromHeader("X-A"), keyfuncs.FromHeader("X-B")), []string{"twice"}},
 		{"FromHeader without proxies", ip(keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-Ip", "TrustProxies"}},
-		{"FromHeader and hops", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustHops(1)), []string{"FromHeader", "TrustHops", "contradict"}},
-		{"FromHeader and FromForwarded", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.FromForwarded()), []string{"FromHeader", "FromForwarded", "contradict"}},
+		{"FromHeader and hops", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustHops(1)),
+			[]string{"FromHeader", "TrustHops", "contradict"}},
+		{"FromHeader and FromForwarded", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.FromForwarded()),
+			[]string{"FromHeader", "FromForwarded", "contradict"}},
 		{"FromForwarded alone", ip(keyfuncs.FromForwarded()), []string{"FromForwarded", "TrustProxies", "TrustHops"}},
 		{"nil observer", ip(ten, keyfuncs.OnUntrusted(nil)), []string{"OnUntrusted"}},
-		{"two observers", ip(ten, keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {}), keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {})), []string{"twice"}},
+		{"two observers", ip(ten, keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {}),
+			keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {})), []string{"twice"}},
 		{"nil option", ip(ten, nil), []string{"option 2 of 2 is nil"}},
 	} {
 		t.Run(test.name, func(t *testing.T) { mustPanic(t, test.do, test.words...) })
@@ -427,28 +495,30 @@ func TestIPAllocations(t *testing.T) {
 		f       keyfuncs.Func
 		headers []string
 	}{
-		"IPv4":          {keyfuncs.IP(ten, observe), xff("6.6.6.6, 198.51.100.7, 10.0.0.9")},
-		"two lines":     {keyfuncs.IP(ten), xff("6.6.6.6, 198.51.100.7", "10.0.0.9")},
-		"IPv6":          {keyfuncs.IP(ten), xff("[2001:db8:1:2::5]:443, 10.0.0.9")},
-		"10 KB":         {keyfuncs.IP(ten), xff(strings.Repeat("6.6.6.6, ", 1200) + "198.51.100.7")},
-		"proxies, 10KB": {keyfuncs.IP(ten), xff("198.51.100.7" + strings.Repeat(", 10.0.0.9", 1000))},
-		"hops":          {keyfuncs.IP(keyfuncs.TrustHops(2)), xff("198.51.100.7, 10.0.0.9")},
-		"no header":     {keyfuncs.IP(ten, observe), nil},
-		"Forwarded":     {keyfuncs.IP(ten, keyfuncs.FromForwarded()), forwarded(`for=6.6.6.6, for="198.51.100.7:80";host="a,b";proto=https, for=10.0.0.9`)},
-		"FromHeader":    {keyfuncs.IP(ten, keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-IP: 198.51.100.7"}},
+		"IPv4":       {keyfuncs.IP(ten, observe), xff("6.6.6.6, 198.51.100.7, 10.0.0.9")},
+		"two lines":  {keyfuncs.IP(ten), xff("6.6.6.6, 198.51.100.7", "10.0.0.9")},
+		"IPv6":       {keyfuncs.IP(ten), xff("[2001:db8:1:2::5]:443, 10.0.0.9")},
+		"10 KB":      {keyfuncs.IP(ten), xff(strings.Repeat("6.6.6.6, ", 1200) + "198.51.100.7")},
+		"99 proxies": {keyfuncs.IP(ten), xff("198.51.100.7" + strings.Repeat(", 10.0.0.9", 99))},
+		"hops":       {keyfuncs.IP(keyfuncs.TrustHops(2)), xff("198.51.100.7, 10.0.0.9")},
+		"no header":  {keyfuncs.IP(ten, observe), nil},
+		"Forwarded": {keyfuncs.IP(ten, keyfuncs.FromForwarded()),
+			forwarded(`for=6.6.6.6, for="198.51.100.7:80";host="a,b";proto=https, for=10.0.0.9`)},
+		"FromHeader": {keyfuncs.IP(ten, keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-IP: 198.51.100.7"}},
 	} {
 		t.Run(name, func(t *testing.T) { wantAllocs(t, 1, test.f, request(proxy, test.headers...)) })
 	}
 }
 
-// A megabyte that an attacker wrote must take linear time, which is
-// milliseconds. Quadratic time would be minutes, so the bound can be wide
-// enough for a slow machine.
-func TestIPTakesLinearTime(t *testing.T) {
+// Of a megabyte that an attacker wrote, the last 8 KiB alone decide.
+func TestIPLooksAtTheEnd(t *testing.T) {
 	const size = 1 << 20
 	for _, unit := range []string{
-		",", " ", "\t", `"`, `\`, ";", "=", ":", "[", "%", "1", " ,", `",`, `\"`, `"\`, `"",`, `" "`, `;"`, `a="",`, `a="\"`, `a=";`, "a=b;", "; ", ",;",
-		"10.0.0.9,", "10.0.0.9 , ", "for=10.0.0.9,", `for="10.0.0.9";a="\\\"",`, `for="\1\0.0.0.9",`,
+		",", " ", "\t", `"`, `\`, ";", "=", ":", "[", "%", "1", " ,", `",`, `\"`, `"\`, `"",`, `" "`, `;"`,
+		`a="",`, `a="\"`, `a=";`, "a=b;", "; ", ",;", "10.0.0.9,", "10.0.0.9 , ", "for=10.0.0.9,",
+		`for="10.0.0.9";a="\\\"",`,
+		`for="\1\0.0.0.9",`,
+		"10.0.0.9," + strings.Repeat(" ", 500), "for=10.0.0.9;" + strings.Repeat(";", 500) + ",",
 	} {
 		whole := strings.Repeat(unit, size/len(unit))
 		for name, headers := range map[string][]string{
@@ -460,19 +530,113 @@ func TestIPTakesLinearTime(t *testing.T) {
 			"open":      {`for=10.0.0.9;a="` + whole},
 			"lines":     strings.SplitAfterN(whole, unit, 10000),
 		} {
-			r := request(proxy)
-			r.Header["X-Forwarded-For"], r.Header["Forwarded"], r.Header["X-One"] = headers, headers, headers
-			for _, options := range [][]keyfuncs.IPOption{
-				with(ten), with(keyfuncs.TrustHops(size)), with(ten, keyfuncs.FromForwarded()),
-				with(keyfuncs.TrustHops(size), keyfuncs.FromForwarded()), with(ten, keyfuncs.FromHeader("X-One")),
+			for i, options := range [][]keyfuncs.IPOption{
+				with(ten), with(keyfuncs.TrustHops(100)), with(ten, keyfuncs.FromForwarded()),
+				with(keyfuncs.TrustHops(100), keyfuncs.FromForwarded()),
 			} {
-				f := keyfuncs.IP(options...)
-				start := time.Now()
-				mustKey(t, f, r)
-				if d := time.Since(start); d > 5*time.Second {
-					t.Fatalf("%q, %s: %v", unit, name, d)
+				got, reason := believed(t, options, headers)
+				if want, wantReason := believed(t, options, end(headers, 8192)); got != want || reason != wantReason {
+					t.Fatalf("%q, %s, %d: %s %q, want %s %q", unit, name, i, got, reason, want, wantReason)
 				}
 			}
 		}
 	}
+}
+
+// believed returns the key for a list in X-Forwarded-For and Forwarded, and why
+// it was not believed.
+func believed(t *testing.T, options []keyfuncs.IPOption, headers []string) (key string, reason keyfuncs.Reason) {
+	t.Helper()
+	observe := keyfuncs.OnUntrusted(func(_ *http.Request, r keyfuncs.Reason) { reason = r })
+	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": headers, "Forwarded": headers}}
+	return mustKey(t, keyfuncs.IP(append(with(observe), options...)...), r), reason
+}
+
+// end returns the last n bytes of a list, where each line counts a comma more.
+func end(headers []string, n int) (out []string) {
+	for i := len(headers) - 1; i >= 0 && n >= 0; i-- {
+		line := headers[i][max(0, len(headers[i])-n):]
+		out, n = append([]string{line}, out...), n-len(line)-1
+		if n < 0 {
+			break
+		}
+	}
+	return out
+}
+
+// Embedded addresses name a client. They make no proxy of it, and no other
+// client of a proxy.
+func TestIPEmbedded(t *testing.T) {
+	nat64 := keyfuncs.TrustProxies(netip.MustParsePrefix("64:ff9b::/96"))
+	runIPCases(t, []ipCase{
+		{name: "NAT64", headers: xff("64:ff9b::198.51.100.7"), want: clientKey},
+		{name: "6to4", headers: xff("[2002:c633:6407:9::1]:80"), want: clientKey},
+		{name: "Teredo", headers: forwarded(`for="[2001:0:4136:e378:8000:63bf:39cc:9bf8]"`),
+			options: with(ten, keyfuncs.FromForwarded()), want: clientKey},
+		{name: "another prefix", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("2002:c633:6407::1"),
+			want: clientKey},
+		{name: "not public, 128 bits", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("64:ff9b::10.0.0.1"),
+			want: "ip:64:ff9b::/96"},
+		{name: "not public, 32 bits", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("2002:a00:1::1"),
+			want: "ip:2002:a00::/32"},
+		{name: "no proxy by what it embeds", peer: "[64:ff9b::10.0.0.1]:80", headers: xff("6.6.6.6"),
+			want: "ip:64:ff9b::/64"},
+		{name: "no proxy in the list either", headers: xff("6.6.6.6, 2002:a00:1::1"), want: "ip:2002:a00:1::/48"},
+		{name: "a proxy by what it is", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
+			headers: xff("198.51.100.7"), want: clientKey},
+		{name: "a proxy that is not believed", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
+			want:   "ip:203.0.113.9",
+			reason: keyfuncs.HeaderMissing},
+	})
+}
+
+func TestIPBounds(t *testing.T) {
+	proxies := func(n int) string { return strings.Repeat(", 10.0.0.9", n) }
+	blanks := func(n int, element string) string { return strings.Repeat(" ", n-len(element)) + element }
+	quoted := func(n int) string {
+		const before, after = `for=198.51.100.7;a="`, `"`
+		return before + strings.Repeat(",", n-len(before)-len(after)) + after
+	}
+	one := with(ten, keyfuncs.FromHeader("X-One"))
+	runIPCases(t, []ipCase{
+		{name: "the 100th entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)), want: clientKey},
+		{name: "the 101st entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(100)), want: proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+		{name: "100 proxies and no client", headers: xff("10.1.1.1" + proxies(99)), want: "ip:10.1.1.1"},
+		{name: "the 101st line", headers: xff(strings.Split("198.51.100.7"+proxies(100), ", ")...), want: proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+		{name: "100 hops", options: with(keyfuncs.TrustHops(100)), headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)),
+			want: clientKey},
+		{name: "100 hops, too short", options: with(keyfuncs.TrustHops(100)),
+			headers: xff("198.51.100.7" + proxies(98)), want: proxyKey,
+			reason: keyfuncs.HeaderTooShort},
+
+		{name: "8191 bytes", headers: xff(blanks(8191, clientIP)), want: clientKey},
+		{name: "8192 bytes", headers: xff(blanks(8192, clientIP)), want: proxyKey, reason: keyfuncs.HeaderTooLong},
+		{name: "8191 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8191, clientIP)), want: clientKey},
+		{name: "8192 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8192, clientIP)), want: proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+		{name: "8191 bytes behind a line", headers: xff("6.6.6.6", blanks(8191, clientIP)), want: clientKey},
+		{name: "8192 bytes behind a line", headers: xff("6.6.6.6", blanks(8192, clientIP)), want: proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+		{name: "bytes of several lines", headers: xff(blanks(4095, clientIP), blanks(4095, "10.0.0.9")),
+			want: clientKey},
+		{name: "too many bytes of several lines", headers: xff(blanks(4096, clientIP), blanks(4095, "10.0.0.9")),
+			want:   proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+		{name: "a megabyte in front", headers: xff(strings.Repeat("6.6.6.6,", 1<<17) + clientIP), want: clientKey},
+		{name: "a megabyte of one entry in front", headers: xff(strings.Repeat("6", 1<<20) + "," + clientIP),
+			want: clientKey},
+
+		{name: "Forwarded, 8191 bytes", options: with(ten, keyfuncs.FromForwarded()),
+			headers: forwarded(`x=",` + quoted(8191)), want: clientKey},
+		{name: "Forwarded, 8192 bytes", options: with(ten, keyfuncs.FromForwarded()),
+			headers: forwarded("for=6.6.6.6," + quoted(8192)),
+			want:    proxyKey, reason: keyfuncs.HeaderTooLong},
+		{name: "FromHeader, 8192 bytes", options: one, headers: []string{"X-One: " + blanks(8192, clientIP)},
+			want: clientKey},
+		{name: "FromHeader, 8193 bytes", options: one, headers: []string{"X-One: " + blanks(8193, clientIP)},
+			want:   proxyKey,
+			reason: keyfuncs.HeaderTooLong},
+	})
 }

@@ -9,17 +9,17 @@ import (
 )
 
 // PrivateRanges returns the networks that are not routed on the internet, to be
-// given to [TrustProxies] by those whose proxies are on their own network: RFC
+// given to [TrustProxies] where the proxies are on a network of your own: RFC
 // 1918 (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), loopback (127.0.0.0/8,
 // ::1/128), unique local addresses of RFC 4193 (fc00::/7) and link-local ones
 // (169.254.0.0/16, fe80::/10). The slice is the caller's.
 //
-// Whoever has an address in these ranges and can send to the proxy, such as a
+// A sender with an address in these ranges that can send to the proxy, such as a
 // colleague on the office network, is taken for a proxy and can write any name:
 // list the proxies' own networks where you can, or add [TrustHops].
 //
 // The shared space of RFC 6598, 100.64.0.0/10, is left out: behind it are the
-// customers of a carrier, or the members of an overlay network, so these are
+// customers of a carrier, or the members of an overlay network, and these are
 // clients more often than proxies. Append it if your proxies live there.
 func PrivateRanges() []netip.Prefix {
 	return []netip.Prefix{
@@ -37,7 +37,8 @@ func PrivateRanges() []netip.Prefix {
 // prefixSet holds disjoint networks in the order of their addresses.
 type prefixSet []netip.Prefix
 
-// contains takes an unmapped address; its zone does not matter.
+// contains reports whether one of the networks holds addr, which must be unmapped.
+// The zone of addr does not matter.
 func (s prefixSet) contains(addr netip.Addr) bool {
 	addr = addr.WithZone("") // Prefix.Contains is false for an address with a zone
 	i, found := slices.BinarySearchFunc(s, addr, func(p netip.Prefix, a netip.Addr) int {
@@ -46,11 +47,13 @@ func (s prefixSet) contains(addr netip.Addr) bool {
 	return found || i > 0 && s[i-1].Contains(addr)
 }
 
+// trustAdvice ends the text of each panic of TrustProxies about its prefixes.
 const trustAdvice = `: whoever is trusted chooses the client's name by writing a header; ` +
 	`list the networks of your proxies, such as netip.MustParsePrefix("10.0.0.0/8"), or use PrivateRanges(); ` +
 	`if they cannot be listed and nobody can reach this server but through them, use TrustHops(n)`
 
-// mustPrefixSet brings prefixes into the form in which addresses are compared.
+// mustPrefixSet returns the prefixes in the form in which addresses are compared. It
+// panics if a prefix is not valid, or if they hold too many addresses.
 func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	if len(prefixes) == 0 {
 		panic("keyfuncs: TrustProxies: no prefixes" + trustAdvice + "; to trust no header, leave TrustProxies out")
@@ -58,12 +61,14 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	set := make(prefixSet, 0, len(prefixes))
 	for i, p := range prefixes {
 		if !p.IsValid() {
-			panic(fmt.Sprintf("keyfuncs: TrustProxies: prefix %d of %d is not valid (a zero netip.Prefix, or more bits than the address has)%s", i+1, len(prefixes), trustAdvice))
+			panic(fmt.Sprintf("keyfuncs: TrustProxies: prefix %d of %d is not valid "+
+				"(a zero netip.Prefix, or more bits than the address has)%s", i+1, len(prefixes), trustAdvice))
 		}
 		if p.Addr().Is4In6() {
-			// Peers are compared as IPv4, so this must be IPv4 too.
+			// Peers are compared as IPv4, so the prefix must be IPv4 too.
 			if p.Bits() < 96 {
-				panic(fmt.Sprintf("keyfuncs: TrustProxies(%v) holds every IPv4 address, in IPv4-mapped form%s", p, trustAdvice))
+				panic(fmt.Sprintf("keyfuncs: TrustProxies(%v) holds every IPv4 address, in IPv4-mapped form%s",
+					p, trustAdvice))
 			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
@@ -75,7 +80,7 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 		}
 		return a.Bits() - b.Bits()
 	})
-	// Networks overlap only by holding one another, and the holder is first.
+	// Two networks overlap only if one holds the other, and the larger one is first.
 	n := 0
 	for _, p := range set {
 		if n == 0 || !set[n-1].Contains(p.Addr()) {
@@ -88,13 +93,13 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	return set
 }
 
-// mostTrusted is the largest part of all addresses that can be meant as
-// proxies: all networks of the largest clouds together are less. It is measured
-// over all prefixes, so that two halves are not let through as smaller than the
-// whole.
+// mostTrusted is the largest part of all addresses that may be trusted as proxies:
+// all networks of the largest clouds together are less. All prefixes are added up, so
+// that two halves are refused like the whole.
 const mostTrusted = 1.0 / 8
 
-// mustNotTrustEveryone refuses sets that hold the clients as well.
+// mustNotTrustEveryone panics if the set holds so large a part of all addresses that
+// clients must be among them.
 func mustNotTrustEveryone(set prefixSet) {
 	v6 := slices.IndexFunc(set, func(p netip.Prefix) bool { return p.Addr().Is6() })
 	if v6 < 0 {
@@ -104,6 +109,8 @@ func mustNotTrustEveryone(set prefixSet) {
 	mustNotTrustMost(set[v6:], "public IPv6", shareOfGlobal)
 }
 
+// mustNotTrustMost panics if the networks, all of one family, hold more than
+// mostTrusted of the family's addresses. share returns the part that one network holds.
 func mustNotTrustMost(set prefixSet, family string, share func(netip.Prefix) float64) {
 	var sum float64
 	for _, p := range set {
@@ -123,11 +130,12 @@ func mustNotTrustMost(set prefixSet, family string, share func(netip.Prefix) flo
 		}
 		given.WriteString(p.String())
 	}
-	panic(fmt.Sprintf("keyfuncs: TrustProxies(%s) trusts %.0f%% of all %s addresses, clients among them%s", &given, 100*sum, family, trustAdvice))
+	panic(fmt.Sprintf("keyfuncs: TrustProxies(%s) trusts %.0f%% of all %s addresses, clients among them%s",
+		&given, 100*sum, family, trustAdvice))
 }
 
-// globalUnicast is where all public IPv6 addresses are: trusting it is trusting
-// everyone, though it is only an eighth of ::/0.
+// globalUnicast holds all public IPv6 addresses. A server that trusts it trusts every
+// client, though it is only an eighth of ::/0.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // shareOfGlobal returns the part of the public IPv6 addresses that p holds.

@@ -11,19 +11,22 @@ import (
 // fits; it must be safe for concurrent use.
 //
 // The limiter has to run behind the authentication: before it, no request has a
-// user. For requests without one, put [First] around it.
+// user. For requests without one, put [First] around it. A request whose
+// credentials the authentication refuses must not come here, or it would be
+// counted under the next name. The identifier goes into the store as it is.
 //
 // The error matches [ErrNoKey] if id returns false or an empty identifier.
 // UserID panics if id is nil.
 func UserID(id func(context.Context) (string, bool)) Func {
 	if id == nil {
-		panic("keyfuncs: UserID: nil function; give a func(context.Context) (string, bool) that returns the user's identifier")
+		panic("keyfuncs: UserID: nil function; " +
+			"give a func(context.Context) (string, bool) that returns the user's identifier")
 	}
-	var nobody error = noKeyError("the request's context holds no user")
+	var noUser error = noKeyError("the request's context holds no user")
 	return func(r *http.Request) (string, error) {
 		user, ok := id(r.Context())
 		if !ok || user == "" {
-			return "", nobody
+			return "", noUser
 		}
 		return "user:" + user, nil
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // NewDeciderFor is [NewDecider] for an adapter that has options of its own
-// beside those of this package: the options that the adapter makes with
+// beside the options of this package: the options that the adapter makes with
 // [AdapterOption] change settings. S is a type that only the adapter has.
 func NewDeciderFor[S any](settings *S, limiter *core.Limiter, opts ...Option) (*Decider, error) {
 	return newDecider(settings, limiter, opts)
@@ -21,7 +21,8 @@ func AdapterOption[S any](set func(*S) error) Option {
 		settings, ok := c.settings.(*S)
 		if !ok {
 			adapter, _, _ := strings.Cut(fmt.Sprintf("%T", *new(S)), ".")
-			return fmt.Errorf("sash: an option of package %s works in that package's Middleware alone: leave it out here, or see nethttp.Skip and nethttp.WithRefusal", adapter)
+			return fmt.Errorf("sash: an option of package %s works in that package's Middleware alone: "+
+				"leave it out here, or see nethttp.Skip and nethttp.WithRefusal", adapter)
 		}
 		return set(settings)
 	}

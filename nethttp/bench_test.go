@@ -1,10 +1,13 @@
 package nethttp_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,13 +24,15 @@ func (s sink) Header() http.Header         { return s.header }
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 
+func (s sink) SetReadDeadline(time.Time) error { return nil }
+
 func inMemory(limit core.Limit) http.Handler {
 	l := core.Must(core.New(core.Config{Name: "test", Store: memstore.New(), Limits: []core.Limit{limit}}))
 	return nethttp.Middleware(l, keyfuncs.RemoteIP)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
 // One allocation for the key and one for the fields of the response, admitted or
-// refused, however long the client has to wait.
+// refused, with a body or without, however long the client has to wait.
 func TestAllocations(t *testing.T) {
 	for _, c := range []struct {
 		limit   core.Limit
@@ -40,7 +45,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		h := inMemory(c.limit)
 		w := sink{http.Header{}}
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 		serve := func() {
 			clear(w.header) // each response has a header of its own
 			h.ServeHTTP(w, r)
@@ -49,7 +54,8 @@ func TestAllocations(t *testing.T) {
 		if got := testing.AllocsPerRun(1000, serve); got > c.most {
 			t.Errorf("%v: %v allocations; at most %v", c.limit, got, c.most)
 		}
-		if w.header.Get("X-RateLimit-Limit") != strconv.FormatInt(c.limit.Requests, 10) || (w.header["Retry-After"] != nil) != c.refused {
+		if w.header.Get("X-RateLimit-Limit") != strconv.FormatInt(c.limit.Requests, 10) ||
+			(w.header["Retry-After"] != nil) != c.refused {
 			t.Errorf("%v: %v", c.limit, w.header)
 		}
 	}
@@ -57,10 +63,12 @@ func TestAllocations(t *testing.T) {
 
 // With a real store: the limit holds, and what the client reads is true.
 func TestInMemory(t *testing.T) {
-	h := nethttp.Middleware(core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(3)}})), keyfuncs.RemoteIP)(page)
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(3)}}))
+	h := nethttp.Middleware(l, keyfuncs.RemoteIP)(page)
 	for i, want := range []string{"2", "1", "0", "0", "0"} {
 		w := get(t, h, "/")
-		if status := map[bool]int{true: 200, false: 429}[i < 3]; w.Code != status || w.Header().Get("X-RateLimit-Remaining") != want {
+		if status := map[bool]int{true: 200, false: 429}[i < 3]; w.Code != status ||
+			w.Header().Get("X-RateLimit-Remaining") != want {
 			t.Errorf("request %d: %d %v", i, w.Code, w.Header())
 		}
 		if i >= 3 && w.Header().Get("Retry-After") != "3600" {
@@ -84,7 +92,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			h := inMemory(c.limit)
 			peers := make([]string, c.keys)
 			for i := range peers {
-				peers[i] = "10." + strconv.Itoa(i>>16) + "." + strconv.Itoa(i>>8&255) + "." + strconv.Itoa(i&255) + ":80"
+				peers[i] = fmt.Sprintf("10.%d.%d.%d:80", i>>16, i>>8&255, i&255)
 			}
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			w := sink{http.Header{}}
@@ -98,11 +106,38 @@ func BenchmarkMiddleware(b *testing.B) {
 			for range 2 * len(peers) { // every key is there
 				serve()
 			}
-			// They come in another order than that in which they stand in memory.
+			// The requests come in another order than the keys have in memory.
 			rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
 			b.ReportAllocs()
 			for b.Loop() {
 				serve()
+			}
+		})
+	}
+}
+
+// What a client can make a refusal cost by its Accept: Go's server takes up to
+// 1 MB of header.
+func BenchmarkAccept(b *testing.B) {
+	h := inMemory(core.PerDay(1))
+	for _, c := range []struct {
+		name   string
+		accept []string
+	}{
+		{"none", nil},
+		{"browser", []string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}},
+		{"1MB of commas", []string{strings.Repeat(",", 1<<20)}},
+		{"1MB of semicolons", []string{strings.Repeat(";", 1<<20)}},
+		{"1MB of lines", slices.Repeat([]string{"A"}, 1<<18)}, // "\r\n" and a name take three bytes at least
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header["Accept"] = c.accept
+			w := sink{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
 			}
 		})
 	}

@@ -3,7 +3,7 @@ package nethttp
 import (
 	"errors"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -16,8 +16,9 @@ import (
 type Decider struct {
 	limiter *core.Limiter
 	config
-	classic *headers.ClassicWriter             // of the first format that is Classic, or a variant
-	write   []func(http.Header, core.Decision) // one for each of the others
+	classic *headers.ClassicWriter             // writes the first format that is Classic or a variant; may be nil
+	writers []func(http.Header, core.Decision) // write the other formats
+	known   knownFormats
 }
 
 // NewDecider returns a Decider for limiter. An error says which argument is
@@ -26,11 +27,15 @@ func NewDecider(limiter *core.Limiter, opts ...Option) (*Decider, error) {
 	return newDecider(nil, limiter, opts)
 }
 
+// newDecider is NewDecider for an adapter with the given settings; nil without.
 func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, error) {
 	if limiter == nil {
 		return nil, errors.New("sash: the limiter is nil: give one made by core.New")
 	}
-	c := config{formats: []headers.Format{headers.Classic}, settings: settings}
+	if len(limiter.Limits()) == 0 {
+		return nil, errors.New("sash: the limiter is the zero Limiter and has no limits: give one made by core.New")
+	}
+	c := config{formats: []headers.Format{headers.Classic}, outageWait: newWaitRange(defaultWait), settings: settings}
 	for _, o := range opts {
 		if o == nil {
 			return nil, errors.New("sash: an option is nil: leave it out")
@@ -47,18 +52,18 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 		}
 		for _, name := range f.Names() {
 			if written[name] {
-				return nil, errors.New("sash: two formats of WithHeaders write the field " + name + ": give one of them, or other names with headers.Classic.WithNames")
+				return nil, errors.New("sash: two formats of WithHeaders write the field " + name +
+					": give one of them, or other names with headers.Classic.WithNames")
 			}
 			written[name] = true
 		}
 	}
-	for _, f := range c.formats {
-		register(f)
-	}
+	d.known = newKnownFormats(c.formats)
+	timeoutWriterType() // so that the first request does not pay for it
 	return d, nil
 }
 
-// prepare makes d write the fields of f.
+// prepare adds the writer of the fields of f. It is called by newDecider only.
 func (g *Decider) prepare(f headers.Format) (err error) {
 	limits := g.limiter.Limits()
 	if classic, ok := f.(headers.ClassicFormat); ok && g.classic == nil {
@@ -66,7 +71,7 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 		return err
 	}
 	write, err := f.Prepare(limits)
-	g.write = append(g.write, write)
+	g.writers = append(g.writers, write)
 	return err
 }
 
@@ -80,33 +85,43 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 // If the decision is not allowed, the request must not reach its handler, and
 // the caller writes the refusal: with Refuse, or natively with the status of
 // [Status]. The decision's Err then is nil or one that core.Decision
-// describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey,
-// or wraps the key function's own error. It is for logs, not for clients.
-func (g *Decider) Decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) (d core.Decision) {
-	g.decide(w, r, label, key, &d)
+// describes, or says what is wrong with the key: it matches keyfuncs.ErrNoKey
+// or keyfuncs.ErrBadRequest, or wraps the key function's own error. It is for
+// logs, not for clients. The decision is that of another limiter if the key
+// function returned a keyfuncs.RefusedError. Its RetryAfter is what Retry-After
+// says, also where the store could not be asked; see [WithRetryAfter].
+func (g *Decider) Decide(
+	w http.ResponseWriter, r *http.Request, label string, key func() (string, error),
+) (d core.Decision) {
+	g.decideAndSetFields(w, r, label, key, &d)
 	return d
 }
 
-// Admit is Decide, and Refuse for a request that is refused. True means go on:
+// Admit is Decide, followed by Refuse if the request is refused. True means go on:
 // the limit fields are set. False means that the response is written completely
 // and nothing may be added.
 func (g *Decider) Admit(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) bool {
 	var d core.Decision
-	f := g.decide(w, r, label, key, &d)
-	if !d.Allowed && !g.refuses(w, r, d) {
-		f.respond(w, r, d.Limit.Name)
+	response := g.decideAndSetFields(w, r, label, key, &d)
+	if !d.Allowed && !g.writeCustomRefusal(w, r, d) {
+		response.write(w, r, d.Limit.Name)
 	}
 	return d.Allowed
 }
 
-// decide is Decide. It returns what it began of a refusal, if d is one.
-func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision) (f refusal) {
+// decideAndSetFields is Decide with the decision in *d. If the request is refused,
+// it returns the default response; the fields that are not about the body are set in
+// w's header already. Admit writes the response. Decide drops it, and the function
+// Refuse makes it again from the decision.
+func (g *Decider) decideAndSetFields(
+	w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision,
+) (response refusalResponse) {
 	if g.skips(r) {
 		d.Allowed = true
-		return f
+		return response
 	}
 	if name, err := key(); err != nil || name == "" {
-		d.Err = noName(r, err)
+		*d = decisionWithoutKey(r, err)
 	} else {
 		cost := 1
 		if g.cost != nil {
@@ -115,50 +130,67 @@ func (g *Decider) decide(w http.ResponseWriter, r *http.Request, label string, k
 		*d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
 	}
 	if d.Allowed {
-		g.setLimitFields(w.Header(), d, nil)
-		return f
+		g.setLimitFields(w, r, d, nil)
+		return response
 	}
-	f = refusalOf(d)
-	g.setLimitFields(w.Header(), d, &f.limit)
-	f.announce(w.Header())
-	return f
+	limitBodyRead(w, r)
+	if d.RetryAfter == 0 && reasonOf(d) == noStore {
+		d.RetryAfter = g.outageWait.draw()
+	}
+	response = newRefusalResponse(d)
+	g.setLimitFields(w, r, d, &response.limit)
+	response.setFields(w.Header())
+	return response
 }
 
-// noName is the error of a decision on a request without a key, where the key
-// function returned err.
-func noName(r *http.Request, err error) error {
+// refusedBodyWait is the time for which the server goes on reading the body of a
+// refused request.
+const refusedBodyWait = time.Second
+
+// limitBodyRead bounds the time that the server spends on reading the body of a
+// refused request. net/http reads up to 256 KB of the body after the handler, to
+// use the connection again, and would wait for a slow client until
+// Server.ReadTimeout, or without end. The server sets the deadline anew before the
+// next request. Where the ResponseWriter has no deadlines, nothing happens.
+//
+// ContentLength alone says whether there is a body. An outer handler may have
+// replaced r.Body, but the server reads the body that it made itself.
+func limitBodyRead(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyWait))
+	}
+}
+
+// decisionWithoutKey returns the decision on a request for which the key function
+// returned err, or an empty key if err is nil. If a limiter inside the key function
+// has refused the request, the decision is the one of this limiter.
+func decisionWithoutKey(r *http.Request, err error) core.Decision {
+	if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
+		d := refused.Decision
+		d.Allowed = false // whatever the key function has put in: without a key nothing is admitted
+		return d
+	}
 	switch ended := r.Context().Err(); {
 	case err == nil:
-		return keyfuncs.ErrNoKey
-	case errors.Is(err, keyfuncs.ErrNoKey):
-		return err
+		return core.Decision{Err: keyfuncs.ErrNoKey}
+	case errors.Is(err, keyfuncs.ErrNoKey), errors.Is(err, keyfuncs.ErrBadRequest):
+		return core.Decision{Err: err}
 	case ended != nil: // the client left while the key function waited
-		return ended
+		return core.Decision{Err: ended}
 	}
-	return &keyError{err}
+	return core.Decision{Err: &keyError{err}}
 }
 
 // Refuse writes the response to a request that Decide refused: with the
 // function of [WithRefusal], else with the function [Refuse].
 func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
-	if !g.refuses(w, r, d) {
+	if !g.writeCustomRefusal(w, r, d) {
 		Refuse(w, r, d)
 	}
 }
 
-func (g *Decider) skips(r *http.Request) bool {
-	if len(g.paths) > 0 && r.URL.RawPath == "" && slices.Contains(g.paths, r.URL.Path) {
-		return true
-	}
-	for _, skip := range g.skip {
-		if skip(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// keyError marks an error of a key function, which may match anything else.
+// keyError marks an error of a key function. The error inside may match any other
+// error, such as core.ErrStore.
 type keyError struct{ err error }
 
 func (e *keyError) Error() string { return "sash: the key function failed: " + e.err.Error() }

@@ -6,11 +6,13 @@ import (
 	"testing"
 )
 
-// Whoever limits in memory behind net/http compiles no Redis and no framework:
-// nothing but the standard library and this module.
+// A program that limits in memory behind net/http compiles no Redis and no
+// framework: nothing but the standard library and this module.
 func TestDependencies(t *testing.T) {
 	const module = "github.com/sashlimit/sash"
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/nethttp", module+"/core/memstore").CombinedOutput()
+	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+	out, err := exec.Command("go", "list", "-deps", "-f", format, module+"/nethttp", module+"/core/memstore").
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -26,7 +26,9 @@ func show(h http.Handler, path string, fields ...string) {
 }
 
 func ExampleMiddleware() {
-	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)}}))
+	limiter := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
+	}))
 	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, nethttp.SkipPaths("/health"))(hello)
 
 	show(handler, "/", "X-RateLimit-Limit", "X-RateLimit-Remaining")
@@ -48,7 +50,9 @@ func ExampleMiddleware() {
 // A limit for everything and a tighter one for one route inside it: both hold,
 // and the client reads about the tighter.
 func ExampleMiddleware_nested() {
-	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100).Named("hourly")}}))
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100).Named("hourly")},
+	}))
 	search := core.Must(api.Rule("search", core.PerMinute(10).Named("search")))
 	ietf := nethttp.WithHeaders(headers.IETF)
 
@@ -69,7 +73,9 @@ func ExampleMiddleware_nested() {
 
 // Check serves frameworks that are built on net/http and have no adapter.
 func ExampleGuard_Check() {
-	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	limiter := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+	}))
 	guard, err := nethttp.New(limiter, keyfuncs.RemoteIP)
 	if err != nil {
 		panic(err)
@@ -89,7 +95,9 @@ func ExampleGuard_Check() {
 
 // A refusal in the API's own form, which logs why a decision was impossible.
 func ExampleWithRefusal() {
-	limiter := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	limiter := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+	}))
 	refuse := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		if d.Err != nil {
 			slog.ErrorContext(r.Context(), "not limited", "error", d.Err)

@@ -46,7 +46,9 @@ var (
 func init() { minute.Name = "1m0s" }
 
 func admits(remaining int64, reset time.Duration) *fakeStore {
-	return &fakeStore{decision: core.Decision{Allowed: true, Limit: minute, Remaining: remaining, ResetAfter: reset, At: at}}
+	return &fakeStore{decision: core.Decision{
+		Allowed: true, Limit: minute, Remaining: remaining, ResetAfter: reset, At: at,
+	}}
 }
 
 func refuses(retry time.Duration) *fakeStore {

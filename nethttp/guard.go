@@ -1,7 +1,7 @@
-// Package nethttp limits the requests of an HTTP server. It is where a request
-// gets its client's name, the limiter its question, the response its headers,
-// and the handler its turn or the client a refusal; the adapters for other
-// frameworks build on it and decide nothing themselves.
+// Package nethttp limits the requests of an HTTP server. For each request it finds
+// the client's key, asks the limiter, sets the header fields of the response, and
+// calls the handler or writes a refusal. The adapters for other frameworks build on
+// it and decide nothing themselves.
 //
 //	mux.Handle("POST /login", nethttp.Middleware(login, keyfuncs.RemoteIP)(loginHandler))
 //
@@ -12,26 +12,50 @@
 // Cache-Control: no-store, and:
 //
 //	429  over the limit          Retry-After, unless the request can never pass
-//	503  no store, [core.FailClosed]   Retry-After: 5, unless the limiter knows better
+//	503  no store, [core.FailClosed]   Retry-After, 5 to 10 s unless [WithRetryAfter] says otherwise
 //	503  the request's context has ended   no body
-//	400  the client has no name  the key function's error matches keyfuncs.ErrNoKey, or the key is empty
+//	400  the client has no name  the key function's error matches keyfuncs.ErrNoKey
+//	                             or ErrBadRequest, or the key is empty
 //	500  no decision is possible  the key function failed, or [WithCost] gave a negative cost
 //
+// A [keyfuncs.RefusedError] of the key function is answered as its decision, with
+// the fields of that decision's limit.
+//
 // The body is application/problem+json (RFC 9457), or HTML or plain text for
-// clients that ask for those and not for JSON. [WithRefusal] replaces it. No body
-// holds input of the client, its key, or the text of an error.
+// clients that ask in Accept for one of these and not for JSON; the first 4 KB of
+// Accept are read.
+// [WithRefusal] replaces the body. No body holds input of the client, its key, or
+// the text of an error.
 //
 // Under [core.FailOpen] a request is served without limit fields while the store
 // cannot be asked: the numbers are unknown. Decisions of a [core.Fallback] are
 // decisions like others.
 //
+// # Bodies of refused requests
+//
+// net/http reads up to 256 KB of a body that the handler has left, to use the
+// connection again, and a slow client holds it meanwhile. The body of a refused
+// request gets a read deadline of one second after the decision, by
+// [http.ResponseController]: a client that has sent its body, or does so in
+// time, keeps its connection, and the connection of any other is closed. A function
+// of [WithRefusal] that reads the body has this second too. Nothing happens where
+// the ResponseWriter has no deadlines, as inside [http.TimeoutHandler]. Admitted
+// requests are up to the server's ReadTimeout, as ever.
+//
 // # Limiters inside limiters
 //
-// Each is a decision of its own, and together they leave the fields of one:
-// those of a refusal, else of the limit with less remaining, then of the one
-// that takes longer to come back, then of the outer. This holds whatever
-// formats they write. A guard that has no numbers, or WithHeaders(), leaves an
-// outer guard's fields alone; the latter removes them when it refuses.
+// Each guard decides for itself, and together they leave the fields of one limit:
+// of the limit that refuses, else of the limit with less remaining, else of the
+// limit that takes longer to come back, else of the outer limit. A guard looks for
+// [headers.Classic], [headers.IETF] and its own formats, so that guards with
+// different names of their own ([headers.ClassicFormat.WithNames]) may leave both
+// sets, each true. A guard that has no numbers, or WithHeaders(), leaves an outer
+// guard's fields alone; the latter removes them when it refuses.
+//
+// Across an [http.TimeoutHandler] there is one set too, but a guard inside cannot
+// see what an outer guard wrote. Where Guard.Handler is given the TimeoutHandler
+// itself, or [TimeoutHandler] stands in its place, the rule above holds.
+// Elsewhere, behind a ServeMux for example, the set is that of the inner guard.
 //
 // # CORS
 //
@@ -44,6 +68,7 @@ package nethttp
 import (
 	"errors"
 	"net/http"
+	"reflect"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -72,7 +97,8 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ..
 
 // Middleware is [New] and [Guard.Handler] in one. It panics where New returns
 // an error: while the program starts, never at request time.
-func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...Option) func(http.Handler) http.Handler {
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
+	opts ...Option) func(http.Handler) http.Handler {
 	g, err := New(limiter, key, opts...)
 	if err != nil {
 		panic(err)
@@ -85,6 +111,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error), 
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("sash: the handler behind the guard is nil")
+	}
+	if reflect.TypeOf(next) == timeoutHandlerType {
+		next = handOnHeader(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Check(w, r) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -47,38 +46,69 @@ func TestAnswers(t *testing.T) {
 		header string // without Content-Length and Content-Type
 		body   string // a part of it; "-" for none
 	}{
-		{name: "admitted", store: admits(42, 16*time.Second+1), status: 200, header: fields + "42 | X-Ratelimit-Reset: 17", body: "page"},
-		{name: "refused", store: refuses(29500 * time.Millisecond), status: 429, header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30", body: `"retry_after":30`},
-		{name: "refused for less than a second", store: refuses(time.Microsecond), status: 429, header: "Cache-Control: no-store | Retry-After: 1 | " + fields + "0 | X-Ratelimit-Reset: 1", body: `"retry_after":1,`},
-		{name: "never", store: &fakeStore{decision: core.Decision{Limit: minute, Remaining: 7, RetryAfter: core.Never}}, status: 429, header: "Cache-Control: no-store | " + fields + "7 | X-Ratelimit-Reset: 0", body: "quota-exceeded"},
-		{name: "no headers", store: refuses(time.Second), opts: []nethttp.Option{nethttp.WithHeaders()}, status: 429, header: "Cache-Control: no-store | Retry-After: 1", body: "quota-exceeded"},
-		{name: "both formats", store: refuses(9 * time.Second), opts: []nethttp.Option{nethttp.WithHeaders(headers.Classic, headers.IETF)}, status: 429, header: `Cache-Control: no-store | Ratelimit: "1m0s";r=0;t=9 | Ratelimit-Policy: "1m0s";q=100;w=60 | Retry-After: 9 | ` + fields + "0 | X-Ratelimit-Reset: 9", body: "quota-exceeded"},
+		{name: "admitted", store: admits(42, 16*time.Second+1), status: 200,
+			header: fields + "42 | X-Ratelimit-Reset: 17", body: "page"},
+		{name: "refused", store: refuses(29500 * time.Millisecond), status: 429,
+			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
+			body:   `"retry_after":30`},
+		{name: "refused for less than a second", store: refuses(time.Microsecond), status: 429,
+			header: "Cache-Control: no-store | Retry-After: 1 | " + fields + "0 | X-Ratelimit-Reset: 1",
+			body:   `"retry_after":1,`},
+		{name: "never", store: &fakeStore{decision: core.Decision{Limit: minute, Remaining: 7, RetryAfter: core.Never}},
+			status: 429, header: "Cache-Control: no-store | " + fields + "7 | X-Ratelimit-Reset: 0",
+			body: "quota-exceeded"},
+		{name: "no headers", store: refuses(time.Second), opts: []nethttp.Option{nethttp.WithHeaders()}, status: 429,
+			header: "Cache-Control: no-store | Retry-After: 1", body: "quota-exceeded"},
+		{name: "both formats", store: refuses(9 * time.Second),
+			opts: []nethttp.Option{nethttp.WithHeaders(headers.Classic, headers.IETF)}, status: 429,
+			header: `Cache-Control: no-store | Ratelimit: "1m0s";r=0;t=9 | Ratelimit-Policy: "1m0s";q=100;w=60 | ` +
+				"Retry-After: 9 | " + fields + "0 | X-Ratelimit-Reset: 9", body: "quota-exceeded"},
 
 		{name: "fail open", store: down, policy: core.FailOpen, status: 200, body: "page"},
-		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
-		{name: "fail closed, a full store", store: &fakeStore{err: core.ErrStoreFull}, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: `"retry_after":5`},
-		{name: "a deadline of the store's", store: &fakeStore{err: context.DeadlineExceeded}, policy: core.FailClosed, status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
-		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second)), status: 200, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
-		{name: "fallback refuses", store: down, policy: core.Fallback(fallen), status: 429, header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30", body: "quota-exceeded"},
-		{name: "fallback down too", store: down, policy: core.Fallback(down), status: 503, header: "Cache-Control: no-store | Retry-After: 5", body: "#temporary-reduced-capacity"},
+		{name: "fail closed", store: down, policy: core.FailClosed, status: 503,
+			header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
+		{name: "fail closed, a full store", store: &fakeStore{err: core.ErrStoreFull}, policy: core.FailClosed,
+			status: 503, header: "Cache-Control: no-store | Retry-After: 2", body: `"retry_after":2`},
+		{name: "a deadline of the store's", store: &fakeStore{err: context.DeadlineExceeded}, policy: core.FailClosed,
+			status: 503, header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
+		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second)), status: 200,
+			header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
+		{name: "fallback refuses", store: down, policy: core.Fallback(fallen), status: 429,
+			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
+			body:   "quota-exceeded"},
+		{name: "fallback down too", store: down, policy: core.Fallback(down), status: 503,
+			header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
 
-		{name: "request ended before", store: admits(1, 0), ctx: ended, status: 503, header: "Cache-Control: no-store", body: "-"},
-		{name: "request past its deadline", store: admits(1, 0), ctx: late, status: 503, header: "Cache-Control: no-store", body: "-"},
-		{name: "request ended while the key was looked up", store: admits(1, 0), ctx: ended, key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, header: "Cache-Control: no-store", body: "-"},
+		{name: "request ended before", store: admits(1, 0), ctx: ended, status: 503, header: "Cache-Control: no-store",
+			body: "-"},
+		{name: "request past its deadline", store: admits(1, 0), ctx: late, status: 503,
+			header: "Cache-Control: no-store", body: "-"},
+		{name: "request ended while the key was looked up", store: admits(1, 0), ctx: ended,
+			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, header: "Cache-Control: no-store",
+			body: "-"},
 
-		{name: "no key", store: admits(1, 0), key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)), status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
-		{name: "empty key", store: admits(1, 0), key: func(*http.Request) (string, error) { return "", nil }, status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
-		{name: "key function fails", store: admits(1, 0), key: failing(errors.New("secret-host is down")), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
-		{name: "key function's own deadline", store: admits(1, 0), key: failing(context.DeadlineExceeded), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
-		{name: "key function fails like a store", store: admits(1, 0), key: failing(core.ErrStore), status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
-		{name: "negative cost", store: admits(1, 0), opts: []nethttp.Option{nethttp.WithCost(func(*http.Request) int { return -1 })}, status: 500, header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "no key", store: admits(1, 0), key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)),
+			status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
+		{name: "empty key", store: admits(1, 0), key: func(*http.Request) (string, error) { return "", nil },
+			status: 400, header: "Cache-Control: no-store", body: `"client_unidentified"`},
+		{name: "key function fails", store: admits(1, 0), key: failing(errors.New("secret-host is down")), status: 500,
+			header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "key function's own deadline", store: admits(1, 0), key: failing(context.DeadlineExceeded), status: 500,
+			header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "key function fails like a store", store: admits(1, 0), key: failing(core.ErrStore), status: 500,
+			header: "Cache-Control: no-store", body: `"internal_error"`},
+		{name: "negative cost", store: admits(1, 0),
+			opts: []nethttp.Option{nethttp.WithCost(func(*http.Request) int { return -1 })}, status: 500,
+			header: "Cache-Control: no-store", body: `"internal_error"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.key == nil {
 				c.key = alice
 			}
 			reached := false
-			h := nethttp.Middleware(limiter(c.store, c.policy), c.key, c.opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c.opts = append(c.opts, nethttp.WithRetryAfter(1200*time.Millisecond)) // draws 2 alone
+			guard := nethttp.Middleware(limiter(c.store, c.policy), c.key, c.opts...)
+			h := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				reached = true
 				_, _ = io.WriteString(w, "page")
 			}))
@@ -200,7 +230,9 @@ func TestSkip(t *testing.T) {
 	preflight := func(r *http.Request) bool { return r.Method == http.MethodOptions }
 	internal := func(r *http.Request) bool { return r.Header.Get("X-Internal") != "" }
 	h := nethttp.Middleware(limiter(s, nil), key, nethttp.Skip(preflight), nethttp.Skip(internal))(page)
-	for _, r := range []*http.Request{httptest.NewRequest(http.MethodOptions, "/", nil), httptest.NewRequest(http.MethodGet, "/", nil)} {
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodOptions, "/", nil), httptest.NewRequest(http.MethodGet, "/", nil),
+	} {
 		r.Header.Set("X-Internal", "1")
 		if w := serve(h, r); w.Code != 200 || len(w.Header()) != 1 { // Content-Type, from the recorder
 			t.Errorf("%s: %d %v", r.Method, w.Code, w.Header())
@@ -222,10 +254,12 @@ func TestWhatTheStoreIsAsked(t *testing.T) {
 		return core.Decision{Allowed: true, Limit: minute}, nil
 	}}
 	var event core.Event
-	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { event = e })}))
+	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { event = e })}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /items/{id}", nethttp.Middleware(l, alice)(page))
-	mux.Handle("GET /dear", nethttp.Middleware(l, alice, nethttp.WithCost(func(*http.Request) int { return math.MaxInt }))(page))
+	mux.Handle("GET /dear", nethttp.Middleware(l, alice,
+		nethttp.WithCost(func(*http.Request) int { return math.MaxInt }))(page))
 
 	get(t, mux, "/items/1")
 	if key != "user:alice" || cost != 1 || event.Label != "GET /items/{id}" {
@@ -247,7 +281,8 @@ func TestWhatTheStoreIsAsked(t *testing.T) {
 func TestDecider(t *testing.T) {
 	var label string
 	s := refuses(30 * time.Second)
-	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { label = e.Label })}))
+	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { label = e.Label })}))
 	g, err := nethttp.NewDecider(l, nethttp.SkipPaths("/health"))
 	if err != nil {
 		t.Fatal(err)
@@ -270,56 +305,46 @@ func TestDecider(t *testing.T) {
 	if d.Allowed || !errors.Is(d.Err, cause) || nethttp.Status(d) != 500 {
 		t.Errorf("%+v", d)
 	}
-	d = g.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil), "", func() (string, error) { panic("not for skipped requests") })
+	d = g.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil), "",
+		func() (string, error) { panic("not for skipped requests") })
 	if !d.Allowed || nethttp.Status(d) != 200 {
 		t.Errorf("%+v", d)
 	}
 }
 
-// TestRefusalOfNothing: a function of the user's that writes nothing does not make
-// a refusal a 200.
-func TestRefusalOfNothing(t *testing.T) {
-	for name, test := range map[string]struct {
+// A function of the user's that begins a response without a status gets that of
+// the refusal, and nothing is added. The suite of all frameworks has what does not
+// begin one.
+func TestRefusalWithoutStatus(t *testing.T) {
+	for name, c := range map[string]struct {
 		refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)
-		status int
-		body   string // begins so
+		body   string
 	}{
-		"nothing": {func(http.ResponseWriter, *http.Request, core.Decision) {}, 429, `{"type":`},
-		"fields": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			w.Header().Set("Content-Type", "text/plain")
-		}, 429, `{"type":`},
-		"early hints":  {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(103) }, 429, `{"type":`},
-		"a status":     {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(420) }, 420, ""},
-		"a body":       {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { io.WriteString(w, "no") }, 200, "no"},
-		"a flush":      {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.(http.Flusher).Flush() }, 200, ""},
-		"a controller": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { http.NewResponseController(w).Flush() }, 200, ""},
-		"hijacked": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			io.WriteString(conn, "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 2\r\nConnection: close\r\n\r\nmy")
-			conn.Close()
-		}, 418, "my"},
+		"a body": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			io.WriteString(w, "no")
+		}, "no"},
+		"a flush": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			w.(http.Flusher).Flush()
+		}, ""},
+		"a controller": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			http.NewResponseController(w).Flush()
+		}, ""},
+		"a body after early hints": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			w.WriteHeader(103)
+			io.WriteString(w, "no")
+		}, "no"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
-			server := httptest.NewServer(nethttp.Middleware(l, keyfuncs.RemoteIP, nethttp.WithRefusal(test.refuse))(page))
+			server := httptest.NewServer(guarded(refuses(time.Second), nethttp.WithRefusal(c.refuse)))
 			defer server.Close()
-			for i, want := range []int{200, test.status} {
-				response, err := http.Get(server.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := io.ReadAll(response.Body)
-				response.Body.Close()
-				if err != nil || response.StatusCode != want {
-					t.Errorf("%d, want %d; %v", response.StatusCode, want, err)
-				}
-				if i == 1 && (!strings.HasPrefix(string(body), test.body) || test.body == "" && len(body) > 0) {
-					t.Errorf("body %q, want %q", body, test.body)
-				}
+			response, err := http.Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 429 ||
+				string(body) != c.body {
+				t.Errorf("got %d %q, %v; want 429 %q", response.StatusCode, body, err, c.body)
 			}
 		})
 	}
@@ -333,11 +358,13 @@ func TestWithRefusal(t *testing.T) {
 		nethttp.Refuse(w, r, d)
 	})
 	w := get(t, guarded(refuses(30*time.Second), custom), "/")
-	if w.Code != 429 || w.Header().Get("X-Custom") != "1" || w.Header().Get("Retry-After") != "30" || got.RetryAfter != 30*time.Second {
+	if w.Code != 429 || w.Header().Get("X-Custom") != "1" || w.Header().Get("Retry-After") != "30" ||
+		got.RetryAfter != 30*time.Second {
 		t.Errorf("%d %v, decision %+v", w.Code, w.Header(), got)
 	}
 	cause := errors.New("cause")
-	w = serve(nethttp.Middleware(limiter(admits(1, 0), nil), failing(cause), custom)(page), httptest.NewRequest(http.MethodGet, "/", nil))
+	w = serve(nethttp.Middleware(limiter(admits(1, 0), nil), failing(cause), custom)(page),
+		httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != 500 || !errors.Is(got.Err, cause) {
 		t.Errorf("%d, decision %+v", w.Code, got)
 	}
@@ -352,13 +379,31 @@ func TestConstructionErrors(t *testing.T) {
 		want    string
 	}{
 		{nil, alice, nethttp.SkipPaths(), "core.New"},
+		{new(core.Limiter), alice, nethttp.SkipPaths(), "core.New"},
 		{l, nil, nethttp.SkipPaths(), "keyfuncs.RemoteIP"},
 		{l, alice, nil, "option"},
 		{l, alice, nethttp.SkipPaths("/ok", "health"), `"health"`},
 		{l, alice, nethttp.SkipPaths(""), "slash"},
+		{l, alice, nethttp.SkipPaths("GET health"), `"health"`},
+		{l, alice, nethttp.SkipPaths("GET "), "slash"},
+		{l, alice, nethttp.SkipPaths("GET  /health"), `"GET /health"`},
+		{l, alice, nethttp.SkipPaths("GET\t/health"), `write "GET /health"`},
+		{l, alice, nethttp.SkipPaths(" /health"), `write "GET /health"`},
+		{l, alice, nethttp.SkipPaths("get /health"), `"GET /health"`},
+		{l, alice, nethttp.SkipPaths("GET,HEAD /health"), `write "GET /health"`},
+		{l, alice, nethttp.SkipPaths("gEtÄ /health"), `"gEtÄ"`},
+		{l, alice, nethttp.SkipPaths("example.com/health"), "nethttp.Skip"},
+		{l, alice, nethttp.SkipPaths("/static/*"), "strings.HasPrefix"},
+		{l, alice, nethttp.SkipPaths("GET /items/{id}"), `"GET /items/{id}"`},
+		{l, alice, nethttp.SkipPaths("/health?full=1"), "query"},
 		{l, alice, nethttp.Skip(nil), "Skip(nil)"},
 		{l, alice, nethttp.WithCost(nil), "WithCost(nil)"},
 		{l, alice, nethttp.WithRefusal(nil), "nethttp.Refuse"},
+		{l, alice, nethttp.WithRetryAfter(0), "1s"},
+		{l, alice, nethttp.WithRetryAfter(-time.Second), "WithRetryAfter(-1s)"},
+		{l, alice, nethttp.WithRetryAfter(999 * time.Millisecond), "WithRetryAfter(999ms)"},
+		{l, alice, nethttp.WithRetryAfter(24*time.Hour + 1), "24h0m0s"},
+		{l, alice, nethttp.WithRetryAfter(math.MaxInt64), "24h0m0s"},
 		{l, alice, nethttp.WithHeaders(nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, headers.Classic.UnixReset()), "X-Ratelimit-Limit"},
@@ -397,7 +442,8 @@ func TestOptionsCopy(t *testing.T) {
 
 // What a handler does to its header stays in its response, and in that field.
 func TestHeadersAreNotShared(t *testing.T) {
-	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice, nethttp.WithHeaders(headers.Classic, headers.IETF))
+	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice,
+		nethttp.WithHeaders(headers.Classic, headers.IETF))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,51 +3,74 @@ package nethttp
 import (
 	"net/http"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
 )
 
-// known holds every format that a guard of this process writes, once per set of
-// names. A guard inside another has to find and remove what the outer one
-// wrote, in whatever format, and all that it sees of it is the response's
-// header.
-var known struct {
-	sync.Mutex // held to add
-	formats    atomic.Pointer[[]knownFormat]
+// knownFormats are the formats that a guard looks for in a response's header, to
+// find and remove the fields of a guard around it: the formats that it writes
+// itself, and the two that other guards usually write.
+type knownFormats struct {
+	readable []headers.Format
+	names    []string // the names of all their fields, in the usual variants; sorted
 }
 
-type knownFormat struct {
-	headers.Format
-	names []string
+// newKnownFormats returns the formats of a guard that writes the formats own.
+func newKnownFormats(own []headers.Format) knownFormats {
+	var f knownFormats
+	for _, format := range append(slices.Clip(own), headers.Classic, headers.IETF) {
+		names := format.Names()
+		if !slices.ContainsFunc(f.readable, func(r headers.Format) bool { return slices.Equal(r.Names(), names) }) {
+			f.readable = append(f.readable, format)
+		}
+		f.names = append(f.names, names...)
+	}
+	f.names = append(f.names, headers.Classic.WithWindow().Names()...)
+	slices.Sort(f.names)
+	f.names = slices.Compact(f.names)
+	return f
 }
 
-func init() { known.formats.Store(new([]knownFormat)) }
+// read returns what the limit fields in h say, and reports whether there are any.
+func (f *knownFormats) read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool) {
+	if len(h) == 0 {
+		return 0, 0, false
+	}
+	for _, format := range f.readable {
+		if remaining, reset, ok = format.Read(h, at); ok {
+			return remaining, reset, true
+		}
+	}
+	return 0, 0, false
+}
 
-func register(f headers.Format) {
-	known.Lock()
-	defer known.Unlock()
-	formats := *known.formats.Load()
-	names := slices.Clone(f.Names())
-	if slices.ContainsFunc(formats, func(k knownFormat) bool { return slices.Equal(k.names, names) }) {
+// setLimitFields writes the fields of d, if its limit is known, and removes the
+// fields of an outer guard. If d is allowed and the outer limit is the tighter one,
+// the outer fields stay instead. memory holds the values of a Classic format; if it
+// is nil, they get memory of their own.
+func (g *Decider) setLimitFields(
+	w http.ResponseWriter, r *http.Request, d *core.Decision, memory *headers.ClassicMemory,
+) {
+	if d.Limit.Requests == 0 || d.Allowed && g.classic == nil && len(g.writers) == 0 {
 		return
 	}
-	formats = append(slices.Clip(formats), knownFormat{f, names})
-	known.formats.Store(&formats)
-}
-
-// setLimitFields writes the fields of d, if its limit is known, and removes those
-// of an outer guard, unless the outer limit is the tighter one. The memory is for
-// a Classic format's; without one it gets its own.
-func (g *Decider) setLimitFields(h http.Header, d *core.Decision, memory *headers.ClassicMemory) {
-	if d.Limit.Requests == 0 || d.Allowed && g.classic == nil && len(g.write) == 0 {
+	h := w.Header()
+	remaining, reset, found := g.known.read(h, d.At)
+	timeout := insideTimeoutHandler(w)
+	hidden := false // whether an outer guard may have set fields that are not in h
+	if timeout && !found {
+		var outer http.Header
+		outer, handedOn := outerHeader(r)
+		remaining, reset, found = g.known.read(outer, d.At)
+		hidden = !handedOn
+	}
+	if found && d.Allowed && !tighter(d, remaining, reset) {
 		return
 	}
-	if len(h) > 0 && !giveWay(h, d) {
-		return
+	if found || hidden {
+		g.known.remove(h, timeout)
 	}
 	if g.classic != nil {
 		if memory == nil {
@@ -55,43 +78,31 @@ func (g *Decider) setLimitFields(h http.Header, d *core.Decision, memory *header
 		}
 		g.classic.Write(h, d, memory)
 	}
-	for _, write := range g.write {
+	for _, write := range g.writers {
 		write(h, *d)
 	}
 }
 
-// giveWay makes the fields of an outer guard, if there are any, give way to
-// those of d, or says that they stay.
-func giveWay(h http.Header, d *core.Decision) bool {
-	formats := *known.formats.Load()
-	for i := range formats {
-		remaining, reset, ok := formats[i].Read(h, d.At)
-		if !ok {
-			continue
+// remove removes the limit fields from h. With timeout, h is the header inside an
+// http.TimeoutHandler, which copies h over the outer header afterwards. A field
+// without values then removes the outer field of the same name.
+func (f *knownFormats) remove(h http.Header, timeout bool) {
+	for _, name := range f.names {
+		if timeout {
+			h[name] = nil
+		} else {
+			delete(h, name)
 		}
-		if d.Allowed && !tighter(d, remaining, reset) {
-			return false
-		}
-		removeLimitFields(h, formats)
-		break
 	}
-	return true
 }
 
-// tighter is the rule by which core.Decision names the limit that binds. reset
-// is rounded up to seconds, which does not matter to the comparison: the
-// outer limit is first in a tie.
+// tighter reports whether the limit of d binds rather than an outer limit with the
+// given numbers, by the rule by which core.Decision names the limit that binds.
+// reset is rounded up to seconds. This does not change the result, because the
+// outer limit binds in a tie.
 func tighter(d *core.Decision, remaining int64, reset time.Duration) bool {
 	if d.Remaining != remaining {
 		return d.Remaining < remaining
 	}
 	return d.ResetAfter > reset
-}
-
-func removeLimitFields(h http.Header, formats []knownFormat) {
-	for _, f := range formats {
-		for _, name := range f.names {
-			delete(h, name)
-		}
-	}
 }

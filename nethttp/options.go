@@ -3,9 +3,10 @@ package nethttp
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -14,49 +15,16 @@ import (
 // Option is an option of [New], [NewDecider], [Middleware] and the adapters.
 type Option func(*config) error
 
+// config is what the options set. It does not change after construction.
 type config struct {
-	paths   []string
-	skip    []func(*http.Request) bool
-	cost    func(*http.Request) int                                 // nil: 1
-	refuse  func(http.ResponseWriter, *http.Request, core.Decision) // nil: Refuse
-	formats []headers.Format
+	skipPaths     []skippedPath
+	skip          []func(*http.Request) bool
+	cost          func(*http.Request) int                                 // nil: each request costs 1
+	customRefusal func(http.ResponseWriter, *http.Request, core.Decision) // nil: the function Refuse
+	formats       []headers.Format
+	outageWait    waitRange
 
-	settings any // of an adapter: what its own options change
-}
-
-// SkipPaths excludes the paths from the limit: their requests touch no store
-// and get no fields. Each starts with a slash and is compared byte for byte
-// with r.URL.Path as it is where the guard stands, behind an http.StripPrefix
-// without the prefix. "/health" excludes neither /healthz nor //health nor
-// /api/../health.
-//
-// A path that is escaped in an unusual way, such as /%68ealth or
-// /api/..%2fhealth, is never excluded (r.URL.RawPath is not empty then): routers
-// disagree about which page that is. Several SkipPaths add up.
-func SkipPaths(paths ...string) Option {
-	paths = slices.Clone(paths)
-	return func(c *config) error {
-		for _, p := range paths {
-			if !strings.HasPrefix(p, "/") {
-				return fmt.Errorf("sash: SkipPaths(%q): a path starts with a slash; for anything else use nethttp.Skip", p)
-			}
-		}
-		c.paths = append(c.paths, paths...)
-		return nil
-	}
-}
-
-// Skip excludes the requests for which skip returns true: they touch no store
-// and get no fields. It is called by many goroutines at once. Several Skips, and
-// SkipPaths, add up.
-func Skip(skip func(*http.Request) bool) Option {
-	return func(c *config) error {
-		if skip == nil {
-			return errors.New("sash: Skip(nil): give a func(*http.Request) bool, or leave the option out")
-		}
-		c.skip = append(c.skip, skip)
-		return nil
-	}
+	settings any // what the options of an adapter change; nil without an adapter
 }
 
 // WithHeaders sets the formats of the limit fields, instead of the default
@@ -65,24 +33,66 @@ func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
 	return func(c *config) error {
 		if slices.Contains(formats, nil) {
-			return errors.New("sash: WithHeaders was given a nil format: use headers.Classic, headers.IETF, or none at all for no fields")
+			return errors.New("sash: WithHeaders was given a nil format: " +
+				"use headers.Classic, headers.IETF, or none at all for no fields")
 		}
 		c.formats = formats
 		return nil
 	}
 }
 
+// WithRetryAfter sets how long a client is told to wait while the store cannot
+// be asked (503), instead of 5 s. Each 503 draws its own whole number of seconds
+// from d to 2d, all equally likely, so that the clients of an outage do not come
+// back at once: a d of 5 s draws one of 5, 6, 7, 8, 9 and 10. Where d is not a
+// whole number of seconds, d is rounded up and 2d down. The number is the same in
+// Retry-After, in the body, and in the RetryAfter of the decision that a function
+// of [WithRefusal] gets. d is from 1 s to 24 h.
+func WithRetryAfter(d time.Duration) Option {
+	return func(c *config) error {
+		if d < time.Second || d > maxWait {
+			return fmt.Errorf("sash: WithRetryAfter(%v): give from 1s to %v, such as 10*time.Second", d, maxWait)
+		}
+		c.outageWait = newWaitRange(d)
+		return nil
+	}
+}
+
+const (
+	defaultWait = 5 * time.Second
+	maxWait     = 24 * time.Hour
+)
+
+// waitRange holds the least and the most seconds that a client is told to wait
+// while the store cannot be asked.
+type waitRange struct{ least, most int64 }
+
+// newWaitRange returns the whole seconds from d to 2d.
+func newWaitRange(d time.Duration) waitRange {
+	return waitRange{
+		least: int64((d + time.Second - 1) / time.Second),
+		most:  int64(2 * d / time.Second),
+	}
+}
+
+// draw returns a random wait of the range.
+func (w waitRange) draw() time.Duration {
+	return time.Duration(w.least+rand.Int64N(w.most-w.least+1)) * time.Second
+}
+
 // WithRefusal sets what writes the response to a refused request, whatever the
-// reason, instead of the function [Refuse]. It writes a status: [Status] tells
-// which, d.Err why. Limit fields, Retry-After and Cache-Control are set. If it
-// writes nothing, Refuse does. d.Err may quote the client's input: log it, do not
-// send it.
+// reason, instead of the function [Refuse]. The status is that of [Status] unless
+// the function writes another; d.Err says why. Limit fields, Retry-After and
+// Cache-Control are set. If the function writes nothing, or only an interim
+// response such as 103, Refuse writes the response. If it panics, the server ends
+// the connection, as after a panic of any handler. d.Err
+// may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
 	return func(c *config) error {
 		if refuse == nil {
 			return errors.New("sash: WithRefusal(nil): give a function, or leave the option out for nethttp.Refuse")
 		}
-		c.refuse = refuse
+		c.customRefusal = refuse
 		return nil
 	}
 }
@@ -93,7 +103,8 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Deci
 func WithCost(cost func(*http.Request) int) Option {
 	return func(c *config) error {
 		if cost == nil {
-			return errors.New("sash: WithCost(nil): give a func(*http.Request) int, or leave the option out for a cost of 1")
+			return errors.New("sash: WithCost(nil): give a func(*http.Request) int, " +
+				"or leave the option out for a cost of 1")
 		}
 		c.cost = cost
 		return nil

@@ -11,15 +11,15 @@ import (
 //
 //	proxy.ModifyResponse = nethttp.DropUpstreamLimits // of httputil.ReverseProxy
 //
-// It removes RateLimit, all fields that begin with X-RateLimit- or RateLimit-,
-// and those of every format that a guard of this process writes. Retry-After
-// stays: it belongs to the upstream's status. It never returns an error.
+// It removes RateLimit, and all fields that begin with X-RateLimit- or RateLimit-.
+// Retry-After stays: it belongs to the upstream's status. It never returns an
+// error. An upstream's fields of other names are for a ModifyResponse that deletes
+// the Names of their format, and then calls this.
 //
 // A ReverseProxy clears the response's header, the guard's fields included, after
 // each interim response of the upstream. The usual one is 100 Continue; delete
 // Expect from the outgoing request's header in Rewrite, and it does not come.
 func DropUpstreamLimits(res *http.Response) error {
-	removeLimitFields(res.Header, *known.formats.Load())
 	for name := range res.Header {
 		if name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Ratelimit-") {
 			delete(res.Header, name)

@@ -2,7 +2,11 @@ package nethttp_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,17 +17,41 @@ import (
 
 func TestProblemBodies(t *testing.T) {
 	never := &fakeStore{decision: core.Decision{Limit: minute, RetryAfter: core.Never}}
+	nameless := func(*http.Request) (string, error) { return "", nil }
 	for _, c := range []struct {
 		name string
 		h    http.Handler
 		want string
 	}{
-		{"429", guarded(refuses(30 * time.Second)), `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"detail":"The limit on requests is reached. Try again in 30 seconds.","error":"rate_limit_exceeded","retry_after":30,"violated-policies":["1m0s"]}`},
-		{"429, one second", guarded(refuses(time.Millisecond)), `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"detail":"The limit on requests is reached. Try again in 1 second.","error":"rate_limit_exceeded","retry_after":1,"violated-policies":["1m0s"]}`},
-		{"never", guarded(never), `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"detail":"This request costs more than the limit ever allows.","error":"rate_limit_exceeded","violated-policies":["1m0s"]}`},
-		{"503", nethttp.Middleware(limiter(&fakeStore{err: core.ErrStore}, core.FailClosed), alice)(page), `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Service Unavailable","status":503,"detail":"The limit on requests cannot be checked at the moment. Try again in 5 seconds.","error":"rate_limiter_unavailable","retry_after":5}`},
-		{"400", nethttp.Middleware(limiter(admits(1, 0), nil), func(*http.Request) (string, error) { return "", nil })(page), `{"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not say whose it is.","error":"client_unidentified"}`},
-		{"500", guarded(admits(1, 0), nethttp.WithCost(func(*http.Request) int { return -1 })), `{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"The limit on requests could not be checked.","error":"internal_error"}`},
+		{"429", guarded(refuses(30 * time.Second)),
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+				`"title":"Too Many Requests","status":429,` +
+				`"detail":"The limit on requests is reached. Try again in 30 seconds.",` +
+				`"error":"rate_limit_exceeded","retry_after":30,"violated-policies":["1m0s"]}`},
+		{"429, one second", guarded(refuses(time.Millisecond)),
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+				`"title":"Too Many Requests","status":429,` +
+				`"detail":"The limit on requests is reached. Try again in 1 second.",` +
+				`"error":"rate_limit_exceeded","retry_after":1,"violated-policies":["1m0s"]}`},
+		{"never", guarded(never),
+			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+				`"title":"Too Many Requests","status":429,` +
+				`"detail":"This request costs more than the limit ever allows.",` +
+				`"error":"rate_limit_exceeded","violated-policies":["1m0s"]}`},
+		{"503", nethttp.Middleware(limiter(&fakeStore{err: core.ErrStore}, core.FailClosed), alice,
+			nethttp.WithRetryAfter(1200*time.Millisecond))(page),
+			`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+				`"title":"Service Unavailable","status":503,` +
+				`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
+				`"error":"rate_limiter_unavailable","retry_after":2}`},
+		{"400", nethttp.Middleware(limiter(admits(1, 0), nil), nameless)(page),
+			`{"type":"about:blank","title":"Bad Request","status":400,` +
+				`"detail":"The request does not say whose it is.",` +
+				`"error":"client_unidentified"}`},
+		{"500", guarded(admits(1, 0), nethttp.WithCost(func(*http.Request) int { return -1 })),
+			`{"type":"about:blank","title":"Internal Server Error","status":500,` +
+				`"detail":"The limit on requests could not be checked.",` +
+				`"error":"internal_error"}`},
 	} {
 		w := get(t, c.h, "/")
 		if got := w.Body.String(); got != c.want || !json.Valid([]byte(got)) {
@@ -35,8 +63,62 @@ func TestProblemBodies(t *testing.T) {
 	}
 }
 
-// The limiter may know better than 5 s when its store will be back.
-func TestRetryAfterOfTheStore(t *testing.T) {
+// Each 503 draws its own wait: all numbers of the range come, and no other. The
+// response says the same number everywhere, whatever writes it.
+func TestWithRetryAfter(t *testing.T) {
+	down := limiter(&fakeStore{err: errors.New("down")}, core.FailClosed)
+	var seen core.Decision
+	note := nethttp.WithRefusal(func(_ http.ResponseWriter, _ *http.Request, d core.Decision) { seen = d })
+	own := nethttp.WithRefusal(nethttp.Refuse)
+	for _, c := range []struct {
+		name        string
+		opts        []nethttp.Option
+		least, most int
+	}{
+		{"default", nil, 5, 10},
+		{"decision", []nethttp.Option{note}, 5, 10},
+		{"WithRefusal", []nethttp.Option{own}, 5, 10},
+		{"1s", []nethttp.Option{nethttp.WithRetryAfter(time.Second)}, 1, 2},
+		{"1.2s", []nethttp.Option{nethttp.WithRetryAfter(1200 * time.Millisecond)}, 2, 2},
+		{"2.5s", []nethttp.Option{nethttp.WithRetryAfter(2500 * time.Millisecond)}, 3, 5},
+		{"the last counts",
+			[]nethttp.Option{nethttp.WithRetryAfter(time.Hour), nethttp.WithRetryAfter(7 * time.Second)}, 7, 14},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := nethttp.Middleware(down, alice, c.opts...)(page)
+			drawn := map[int]bool{}
+			for range 1000 { // one of 8 is missing in 1 of 10^57 runs
+				w := get(t, h, "/")
+				seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+				if err != nil || w.Code != 503 || seconds < c.least || seconds > c.most {
+					t.Fatalf("got %d, Retry-After %q; want 503 and %d to %d", w.Code, w.Header().Get("Retry-After"),
+						c.least, c.most)
+				}
+				var body struct {
+					Detail string
+					Wait   int `json:"retry_after"`
+				}
+				if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+					t.Fatal(err)
+				}
+				if sentence := fmt.Sprintf("Try again in %d second", seconds); body.Wait != seconds ||
+					!strings.Contains(body.Detail, sentence) {
+					t.Fatalf("Retry-After is %d, the body %s", seconds, w.Body)
+				}
+				if c.name == "decision" && seen.RetryAfter != time.Duration(seconds)*time.Second {
+					t.Fatalf("Retry-After is %d, the decision's RetryAfter %v", seconds, seen.RetryAfter)
+				}
+				drawn[seconds] = true
+			}
+			if len(drawn) != c.most-c.least+1 {
+				t.Errorf("drawn were %v, want all from %d to %d", drawn, c.least, c.most)
+			}
+		})
+	}
+}
+
+// The body that Refuse writes later says the wait that Decide has drawn.
+func TestRefuseRepeatsTheDecision(t *testing.T) {
 	g, err := nethttp.NewDecider(limiter(admits(1, 0), nil))
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +149,16 @@ func TestNegotiation(t *testing.T) {
 		{json, []string{"text/plain;q=0, */*"}},
 		{json, []string{"text/html ; a=b ; Q=0.000"}},
 		{json, []string{";;,,;q=,text"}},
-		{html, []string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}}, // browsers
+		// Browsers send this.
+		{html, []string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}},
 		{html, []string{"Text/HTML;level=1"}},
 		{html, []string{"text/html, text/plain"}},
 		{html, []string{"application/json;q=0, text/html"}},
+		{html, []string{strings.Repeat(",", 4000) + "text/html"}},
+		{json, []string{strings.Repeat(",", 5000) + "text/html"}},
+		{json, append(slices.Repeat([]string{""}, 5000), "text/html")},
+		{html, []string{"text/html," + strings.Repeat("a/b,", 100_000) + "application/json"}},
+		{json, []string{"text/html" + strings.Repeat(" ", 5000) + ";q=0"}}, // the element is cut: not html
 		{text, []string{"text/plain"}},
 		{text, []string{"text/*"}},
 		{text, []string{"text/plain;q=0.01"}},
@@ -82,10 +170,10 @@ func TestNegotiation(t *testing.T) {
 		}
 		w := get(t, h, "/", header...)
 		if got := w.Header().Get("Content-Type"); got != c.want || w.Code != 429 {
-			t.Errorf("Accept %q: %d %q, want %q", c.accept, w.Code, got, c.want)
+			t.Errorf("Accept %.100q: %d %q, want %q", c.accept, w.Code, got, c.want)
 		}
 		if !strings.Contains(w.Body.String(), "Try again in 30 seconds.") {
-			t.Errorf("Accept %q: %s", c.accept, w.Body)
+			t.Errorf("Accept %.100q: %s", c.accept, w.Body)
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 func TestResponseWriterIsHandedOn(t *testing.T) {
 	var got http.ResponseWriter
-	h := nethttp.Middleware(limiter(admits(1, 0), nil), alice)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = w }))
+	keep := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = w })
+	h := nethttp.Middleware(limiter(admits(1, 0), nil), alice)(keep)
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	h.ServeHTTP(w, r)
@@ -127,7 +128,8 @@ func TestRefusalOnTheWire(t *testing.T) {
 			t.Fatal(method, err)
 		}
 		body, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != 429 || res.ContentLength != 260 || (method == "HEAD") != (len(body) == 0) || res.Header.Get("Retry-After") != "30" || res.Close {
+		if err != nil || res.StatusCode != 429 || res.ContentLength != 260 || (method == "HEAD") != (len(body) == 0) ||
+			res.Header.Get("Retry-After") != "30" || res.Close {
 			t.Errorf("%s: %v %+v %q", method, err, res, body)
 		}
 	}
@@ -143,7 +145,7 @@ func TestRefusalOnTheWire(t *testing.T) {
 // one. This is the check that the advice works.
 func TestReverseProxyContinue(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // sends 100 Continue to whoever expects it
+		_, _ = io.Copy(io.Discard, r.Body) // sends 100 Continue to a client that expects it
 	}))
 	defer upstream.Close()
 	target, err := url.Parse(upstream.URL)

@@ -12,18 +12,26 @@ import (
 
 const module = "github.com/sashlimit/sash"
 
-// Whoever uses one framework compiles no other, and no store but his own.
+// TestDependencies: an adapter compiles no framework but its own, and no store.
 func TestDependencies(t *testing.T) {
-	roots := map[string]string{"chi": "github.com/go-chi/", "gin": "github.com/gin-gonic/", "echo": "github.com/labstack/"}
+	roots := map[string]string{
+		"chi":  "github.com/go-chi/",
+		"gin":  "github.com/gin-gonic/",
+		"echo": "github.com/labstack/",
+	}
+	foreign := []string{
+		"redis", "memstore", "redisstore", "echo/v4/middleware", roots["chi"], roots["gin"], roots["echo"],
+	}
 	for name, own := range roots {
-		out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/"+name).CombinedOutput()
+		const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+		out, err := exec.Command("go", "list", "-deps", "-f", format, module+"/"+name).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		found := false
 		for _, p := range strings.Fields(string(out)) {
 			found = found || strings.HasPrefix(p, own)
-			for _, other := range append([]string{"redis", "memstore", "redisstore", "echo/v4/middleware"}, roots["chi"], roots["gin"], roots["echo"]) {
+			for _, other := range foreign {
 				if other != own && strings.Contains(p, other) {
 					t.Errorf("%s compiles %s", name, p)
 				}
@@ -38,7 +46,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// An adapter has fewer than 80 lines of code: what decides is in nethttp.
+// TestSize: an adapter has fewer than 80 lines of code, since all decisions are
+// made in package nethttp.
 func TestSize(t *testing.T) {
 	for _, name := range []string{"chi", "gin", "echo"} {
 		files, err := filepath.Glob("../../" + name + "/*.go")
@@ -54,7 +63,7 @@ func TestSize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A line is one of code if a token begins on it.
+			// A line counts as code if a token begins on it.
 			set := token.NewFileSet()
 			var s scanner.Scanner
 			s.Init(set.AddFile(file, -1, len(source)), source, nil, 0)

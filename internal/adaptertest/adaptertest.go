@@ -1,5 +1,5 @@
 // Package adaptertest is one suite of behaviour for the middleware of every
-// framework: what it asserts holds for a user of any of them.
+// framework. Its assertions hold for the users of all frameworks.
 package adaptertest
 
 import (
@@ -20,19 +20,39 @@ import (
 
 // Framework is one framework and its adapter.
 type Framework struct {
-	// Build returns a handler that serves a tree, in the way that a user of
-	// the framework would write it.
+	// Build returns a handler that serves a tree, written as a user of the
+	// framework writes it.
 	Build func(Tree) http.Handler
 
 	// Middleware calls the adapter's Middleware.
 	Middleware func(*core.Limiter, keyfuncs.Func, ...nethttp.Option)
 
-	// The observer's label for GET /api/items/{id} at the root, in the group
-	// "/api" and at the route.
+	// Refusal is the adapter's own option for refusals, or nil. The option calls
+	// refuse with the framework's own ResponseWriter.
+	Refusal func(refuse Refusal) nethttp.Option
+
+	// RootLabel, GroupLabel and RouteLabel are the labels that an observer gets for
+	// GET /api/items/{id} from a guard at the root, in the group "/api" and at the
+	// route.
 	RootLabel, GroupLabel, RouteLabel string
 }
 
-// Tree is a server: one group of routes in a root.
+// Refusal writes the response to a refused request.
+type Refusal = func(w http.ResponseWriter, r *http.Request, d core.Decision)
+
+// refusals returns the options of the framework that set the response to a
+// refused request, by name.
+func (f Framework) refusals() map[string]func(Refusal) nethttp.Option {
+	all := map[string]func(Refusal) nethttp.Option{
+		"nethttp": func(refuse Refusal) nethttp.Option { return nethttp.WithRefusal(refuse) },
+	}
+	if f.Refusal != nil {
+		all["native"] = f.Refusal
+	}
+	return all
+}
+
+// Tree describes a server: one group of routes in a root.
 type Tree struct {
 	Use    []Step
 	Prefix string // of the group; may be empty
@@ -40,7 +60,8 @@ type Tree struct {
 	Routes []Route
 }
 
-// Step is one middleware: a limit, or one that calls Spy and goes on.
+// Step is one middleware. If Spy is set, the middleware calls Spy and the next
+// handler; otherwise it is a guard with the other fields.
 type Step struct {
 	Limiter *core.Limiter
 	Key     keyfuncs.Func
@@ -49,7 +70,7 @@ type Step struct {
 	Spy func()
 }
 
-// Route is a route of the group. A parameter is written {id}.
+// Route is a route of the group. A parameter in its pattern is written {id}.
 type Route struct {
 	Method, Pattern string
 	Steps           []Step
@@ -67,9 +88,14 @@ func Run(t *testing.T, f Framework) {
 		{"SharedRules", sharedRules},
 		{"Allocations", allocations},
 		{"Exclusions", exclusions},
+		{"ExcludedMethods", excludedMethods},
 		{"Prefixes", prefixes},
 		{"Labels", labels},
 		{"Refusals", refusals},
+		{"EndedRequest", endedRequest},
+		{"FailOpen", failOpen},
+		{"CustomRefusals", customRefusals},
+		{"TimeoutHandlers", timeoutHandlers},
 		{"Panics", panicking},
 		{"Streaming", streaming},
 		{"WebSocket", webSocket},
@@ -77,6 +103,9 @@ func Run(t *testing.T, f Framework) {
 		{"CORS", cors},
 		{"HTTP10", http10},
 		{"KeepAlive", keepAlive},
+		{"SlowBodies", slowBodies},
+		{"KeepAliveAfterRefusedBody", keepAliveAfterRefusedBody},
+		{"RefusedBodyH2C", refusedBodyH2C},
 		{"H2C", h2c},
 		{"ReverseProxy", reverseProxy},
 	} {
@@ -84,14 +113,14 @@ func Run(t *testing.T, f Framework) {
 	}
 }
 
-// noon is when everything happens where the clock stands still.
+// noon is the time of a clock that stands still.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// store counts in memory, while the clock stands still, and remembers what it
-// was asked.
+// store counts in memory, with a clock that stands still, and remembers how often
+// and about which keys it was asked.
 type store struct {
 	core.Store
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the fields below
 	calls int
 	keys  []string
 }
@@ -105,7 +134,7 @@ func (s *store) Bind(rule core.Rule) (core.Counts, error) {
 	return counts{c, s}, err
 }
 
-// asked returns how often the store was asked since the last call.
+// asked returns how often the store was asked since the last call of asked.
 func (s *store) asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,6 +143,7 @@ func (s *store) asked() int {
 	return n
 }
 
+// counts are the counts of a store, which notes the calls of Take.
 type counts struct {
 	core.Counts
 	store *store
@@ -131,26 +161,30 @@ func (c counts) Take(ctx context.Context, key string, cost int64, charge bool) (
 	return c.Counts.Take(ctx, key, cost, charge)
 }
 
-// Limiter returns a limiter of its own store, whose clock stands still.
+// Limiter returns a limiter with a store of its own. The store's clock stands
+// still.
 func Limiter(limits ...core.Limit) *core.Limiter { return on(newStore(), limits...) }
 
+// on returns a limiter that counts in s.
 func on(s core.Store, limits ...core.Limit) *core.Limiter {
 	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits}))
 }
 
+// rule returns a limiter with other limits that counts in the store of l.
 func rule(l *core.Limiter, name string, limits ...core.Limit) *core.Limiter {
 	return core.Must(l.Rule(name, limits...))
 }
 
-// by is the step of a limiter by the address of the peer.
+// by returns the step of a limiter with the address of the peer as its key.
 func by(l *core.Limiter, opts ...nethttp.Option) []Step {
 	return []Step{{Limiter: l, Key: keyfuncs.RemoteIP, Options: opts}}
 }
 
-// page is a handler that says that it was reached.
+// page is a handler with the body "page": a test sees that it was reached.
 func page(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page")) }
 
-// serve sends a request whose target is parsed as a server does.
+// serve passes a request to h and returns the response. The target is parsed as a
+// server parses it; header holds names and values in turn.
 func serve(t *testing.T, h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
@@ -167,19 +201,18 @@ func serve(t *testing.T, h http.Handler, method, target string, header ...string
 	return w
 }
 
-// expect checks a response: its status, and Limit and Remaining as one value
-// each, or none if limit is empty.
+// expect checks a response: its status, and that the fields X-RateLimit-Limit and
+// X-RateLimit-Remaining have one value each. An empty limit means that neither
+// field may be set.
 func expect(t *testing.T, w *httptest.ResponseRecorder, status int, limit, remaining string) {
 	t.Helper()
-	one := func(value string) []string {
-		if limit == "" {
-			return nil
-		}
-		return []string{value}
+	var wantLimit, wantRemaining []string
+	if limit != "" {
+		wantLimit, wantRemaining = []string{limit}, []string{remaining}
 	}
 	h := w.Header()
-	if w.Code != status || !slices.Equal(h["X-Ratelimit-Limit"], one(limit)) || !slices.Equal(h["X-Ratelimit-Remaining"], one(remaining)) {
-		t.Helper()
+	if w.Code != status || !slices.Equal(h["X-Ratelimit-Limit"], wantLimit) ||
+		!slices.Equal(h["X-Ratelimit-Remaining"], wantRemaining) {
 		t.Fatalf("got %d %v\nwant %d, limit %q, remaining %q", w.Code, h, status, limit, remaining)
 	}
 }

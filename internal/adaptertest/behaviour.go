@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -19,8 +20,8 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// A limit for a group and a tighter one for a route inside it: both hold, and
-// the client reads about the tighter.
+// groupAndRoute checks a limit of a group and a tighter limit of a route inside
+// the group: both hold, and the response tells the client about the tighter one.
 func groupAndRoute(t *testing.T, f Framework) {
 	s := newStore()
 	api := on(s, core.PerMinute(20))
@@ -41,21 +42,27 @@ func groupAndRoute(t *testing.T, f Framework) {
 	if reached != 10 || w.Header().Get("Retry-After") != "60" {
 		t.Errorf("the handler was reached %d times; %v", reached, w.Header())
 	}
-	for i := range 9 { // what the route's limit refused, the group's has counted
+	for i := range 9 { // the group's limit has counted the refused request too
 		expect(t, serve(t, h, "GET", "/api/items/1"), 200, "20", strconv.Itoa(8-i))
 	}
 	s.asked()
 	expect(t, serve(t, h, "GET", "/api/search"), 429, "20", "0")
 	if n := s.asked(); n != 1 || reached != 10 {
-		t.Errorf("the store was asked %d times after the group's refusal; the handler was reached %d times", n, reached)
+		t.Errorf("the store was asked %d times after the group's refusal; the handler was reached %d times",
+			n, reached)
 	}
 }
 
+// manyPaths checks that the paths of one route share one key and one label.
 func manyPaths(t *testing.T, f Framework) {
 	const paths, admitted = 100_000, 99_000
 	s := newStore()
 	seen := map[string]int{}
-	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerMinute(admitted)}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen[e.Label]++ })}))
+	l := core.Must(core.New(core.Config{
+		Store:    s,
+		Limits:   []core.Limit{core.PerMinute(admitted)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen[e.Label]++ }),
+	}))
 	served := 0
 	h := f.Build(Tree{Prefix: "/api", Routes: []Route{
 		{"GET", "/items/{id}", by(l), func(http.ResponseWriter, *http.Request) { served++ }},
@@ -69,28 +76,28 @@ func manyPaths(t *testing.T, f Framework) {
 		h.ServeHTTP(sink{http.Header{}}, &each)
 	}
 	if served != admitted || len(s.keys) != 1 || seen[f.RouteLabel] != paths || len(seen) != 1 {
-		t.Errorf("%d of %d paths were served at a limit of %d; %d keys; labels %v", served, paths, admitted, len(s.keys), seen)
+		t.Errorf("%d of %d paths were served at a limit of %d; %d keys; labels %v",
+			served, paths, admitted, len(s.keys), seen)
 	}
 }
 
-// sink is a ResponseWriter that keeps nothing.
+// sink is a ResponseWriter that keeps only the header.
 type sink struct{ header http.Header }
 
 func (s sink) Header() http.Header         { return s.header }
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 
-// An adapter costs no more than any middleware of its framework, and one
-// allocation for the fields of the response.
+// allocations checks that an adapter makes at most one allocation more than a
+// middleware of its framework that does nothing: the one for the header fields.
 func allocations(t *testing.T, f Framework) {
 	l := Limiter(core.PerHour(100_000))
-	key := func(*http.Request) (string, error) { return "user:everybody", nil }
 	least := func(s Step) float64 {
 		h := f.Build(Tree{Routes: []Route{{"GET", "/", []Step{s}, func(http.ResponseWriter, *http.Request) {}}}})
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		w := sink{http.Header{}}
 		least := math.Inf(1)
-		for range 100 { // the frameworks' pools may lose what was put into them
+		for range 100 { // the least of many, since the frameworks' pools may lose their contents
 			least = min(least, testing.AllocsPerRun(1, func() {
 				clear(w.header)
 				h.ServeHTTP(w, r)
@@ -98,14 +105,14 @@ func allocations(t *testing.T, f Framework) {
 		}
 		return least
 	}
-	with, without := least(Step{Limiter: l, Key: key}), least(Step{Spy: func() {}})
+	with, without := least(Step{Limiter: l, Key: sameKey}), least(Step{Spy: func() {}})
 	if with-without > 1 {
 		t.Errorf("%v allocations with the limit, %v with a middleware that does nothing", with, without)
 	}
 }
 
-// Two routes with different rules never share a count; two that are given the
-// same rule do.
+// sharedRules checks that routes with different rules never share a count, and
+// that routes with the same rule do.
 func sharedRules(t *testing.T, f Framework) {
 	l := Limiter(core.PerMinute(5))
 	a, b := rule(l, "a", core.PerMinute(5)), rule(l, "b", core.PerMinute(5))
@@ -124,9 +131,14 @@ func sharedRules(t *testing.T, f Framework) {
 	expect(t, serve(t, h, "POST", "/b1"), 200, "5", "2")
 }
 
-// hostile are targets that are not /health, whatever a router makes of them.
-var hostile = []string{"/healthz", "/Health", "//health", "/api/../health", "/./health", "/api/..%2fhealth", "/%68ealth", "/heal%2fth", "/health;a", "/healt%68?a=b"}
+// hostile are targets that are not /health, even if a router takes them for it.
+var hostile = []string{
+	"/healthz", "/Health", "//health", "/api/../health", "/./health", "/api/..%2fhealth",
+	"/%68ealth", "/heal%2fth", "/health;a", "/healt%68?a=b",
+}
 
+// exclusions checks that excluded paths and skipped requests do not ask the store,
+// and that similar paths do.
 func exclusions(t *testing.T, f Framework) {
 	s := newStore()
 	l := on(s, core.PerMinute(1))
@@ -157,8 +169,42 @@ func exclusions(t *testing.T, f Framework) {
 	expect(t, serve(t, h, "GET", "/work"), 429, "1", "0")
 }
 
-// SkipPaths compares the request's path: whole inside groups and mounted
-// routers, and what is left behind an http.StripPrefix.
+// excludedMethods checks that SkipPaths excludes a path for GET and HEAD, or for
+// the given method. Another method of the same path may belong to another
+// handler, so the guard limits it.
+func excludedMethods(t *testing.T, f Framework) {
+	s := newStore()
+	reached := 0
+	skip := nethttp.SkipPaths("/health", "GET /ready", "HEAD /head", "POST /hook", "OPTIONS /cors")
+	h := f.Build(Tree{
+		Use: by(on(s, core.PerMinute(1)), skip),
+		Routes: []Route{
+			{"GET", "/health", nil, page},
+			{"POST", "/{any}", nil, func(w http.ResponseWriter, r *http.Request) { reached++; page(w, r) }},
+		},
+	})
+	excluded := map[string][]string{
+		"/health": {"GET", "HEAD"},
+		"/ready":  {"GET", "HEAD"},
+		"/head":   {"HEAD"},
+		"/hook":   {"POST"},
+		"/cors":   {"OPTIONS"},
+	}
+	for path, methods := range excluded {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "PROPFIND"} {
+			w := serve(t, h, method, path)
+			if skipped, want := s.asked() == 0, slices.Contains(methods, method); skipped != want {
+				t.Errorf("%s %s: got %d, skipped %v; want skipped %v", method, path, w.Code, skipped, want)
+			}
+		}
+	}
+	if reached > 2 { // POST /hook, and one request that the limit admits
+		t.Errorf("the catch-all behind a limit of 1 was reached %d times", reached)
+	}
+}
+
+// prefixes checks which path SkipPaths compares: the whole path inside groups and
+// mounted routers, and the rest of the path behind an http.StripPrefix.
 func prefixes(t *testing.T, f Framework) {
 	for _, c := range []struct {
 		name   string
@@ -175,17 +221,23 @@ func prefixes(t *testing.T, f Framework) {
 	} {
 		s := newStore()
 		guard := by(on(s, core.PerMinute(9)), nethttp.SkipPaths(c.skip))
-		h := http.StripPrefix(c.strip, f.Build(Tree{Prefix: "/api", Group: guard, Routes: []Route{{"GET", "/health", nil, page}}}))
-		w := serve(t, h, "GET", c.target)
+		tree := Tree{Prefix: "/api", Group: guard, Routes: []Route{{"GET", "/health", nil, page}}}
+		w := serve(t, http.StripPrefix(c.strip, f.Build(tree)), "GET", c.target)
 		if skipped := s.asked() == 0; skipped != c.want {
 			t.Errorf("%s: %d, skipped %v, want %v", c.name, w.Code, skipped, c.want)
 		}
 	}
 }
 
+// labels checks the labels that an observer gets, which are empty where no route
+// matches.
 func labels(t *testing.T, f Framework) {
 	var seen []string
-	l := core.Must(core.New(core.Config{Store: newStore(), Limits: []core.Limit{core.PerMinute(9)}, Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen = append(seen, e.Label) })}))
+	l := core.Must(core.New(core.Config{
+		Store:    newStore(),
+		Limits:   []core.Limit{core.PerMinute(9)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen = append(seen, e.Label) }),
+	}))
 	h := f.Build(Tree{Use: by(l), Prefix: "/api", Group: by(l), Routes: []Route{{"GET", "/items/{id}", by(l), page}}})
 	serve(t, h, "GET", "/api/items/17")
 	if want := []string{f.RootLabel, f.GroupLabel, f.RouteLabel}; !slices.Equal(seen, want) {
@@ -194,11 +246,11 @@ func labels(t *testing.T, f Framework) {
 	seen = nil
 	serve(t, h, "GET", "/nowhere/17")
 	if len(seen) != 1 || seen[0] != "" {
-		t.Errorf("labels %q where nothing matches", seen)
+		t.Errorf("labels %q where no route matches; want one empty label", seen)
 	}
 }
 
-// broken is a store that cannot be asked.
+// broken is a store that fails each call.
 type broken struct{}
 
 func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
@@ -207,53 +259,63 @@ func (broken) Take(context.Context, string, int64, bool) (core.Decision, error) 
 }
 func (broken) Reset(context.Context, string) error { return errors.New("down") }
 
-// A refusal is the same as that of net/http's middleware, byte for byte, and
-// nothing behind it is reached: no handler and no later middleware.
+// refusalSteps are guards that refuse each request. step makes a new guard, and
+// header holds names and values of the request's header in turn.
+var refusalSteps = []struct {
+	name   string
+	status int
+	step   func() Step
+	header []string
+}{
+	{"429", 429, func() Step { return spent() }, nil},
+	{"429 in text", 429, func() Step { return spent() }, []string{"Accept", "text/plain"}},
+	{"429 in both formats", 429, func() Step {
+		return spent(nethttp.WithHeaders(headers.Classic, headers.IETF))
+	}, nil},
+	{"429 custom", 429, func() Step {
+		return spent(nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+			w.Header().Set("X-Custom", "yes")
+			w.WriteHeader(nethttp.Status(d))
+			_, _ = io.WriteString(w, "custom")
+		}))
+	}, nil},
+	{"429 that is never served", 429, func() Step {
+		return by(Limiter(core.PerMinute(3)), nethttp.WithCost(func(*http.Request) int { return 4 }))[0]
+	}, nil},
+	{"503", 503, func() Step {
+		down := on(broken{}, core.PerMinute(3)).WithPolicy(core.FailClosed)
+		return by(down, nethttp.WithRetryAfter(1200*time.Millisecond))[0]
+	}, nil},
+	{"400", 400, func() Step {
+		return Step{Limiter: Limiter(core.PerMinute(3)), Key: keyfuncs.Header("X-Tenant")}
+	}, nil},
+	{"500", 500, func() Step {
+		failing := func(*http.Request) (string, error) { return "", errors.New("secret") }
+		return Step{Limiter: Limiter(core.PerMinute(3)), Key: failing}
+	}, nil},
+}
+
+// refusals checks that a refusal equals the refusal of net/http's middleware, byte
+// for byte, and that no handler and no later middleware is reached.
 func refusals(t *testing.T, f Framework) {
-	custom := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
-		w.Header().Set("X-Custom", "yes")
-		w.WriteHeader(nethttp.Status(d))
-		_, _ = io.WriteString(w, "custom")
-	})
-	for _, c := range []struct {
-		name   string
-		status int
-		step   func() Step
-		header []string
-	}{
-		{"429", 429, func() Step { return spent() }, nil},
-		{"429 in text", 429, func() Step { return spent() }, []string{"Accept", "text/plain"}},
-		{"429 in both formats", 429, func() Step { return spent(nethttp.WithHeaders(headers.Classic, headers.IETF)) }, nil},
-		{"429 custom", 429, func() Step { return spent(custom) }, nil},
-		{"429 that is never served", 429, func() Step {
-			return by(Limiter(core.PerMinute(3)), nethttp.WithCost(func(*http.Request) int { return 4 }))[0]
-		}, nil},
-		{"503", 503, func() Step { return by(on(broken{}, core.PerMinute(3)).WithPolicy(core.FailClosed))[0] }, nil},
-		{"400", 400, func() Step {
-			return Step{Limiter: Limiter(core.PerMinute(3)), Key: keyfuncs.Header("X-Tenant")}
-		}, nil},
-		{"500", 500, func() Step {
-			return Step{Limiter: Limiter(core.PerMinute(3)), Key: func(*http.Request) (string, error) { return "", errors.New("secret") }}
-		}, nil},
-	} {
+	for _, c := range refusalSteps {
 		for _, method := range []string{"GET", "HEAD", "POST"} {
 			t.Run(c.name+" "+method, func(t *testing.T) {
+				step := c.step()
+				guard := nethttp.Middleware(step.Limiter, step.Key, step.Options...)
+				want := serve(t, guard(http.NotFoundHandler()), method, "/api/work", c.header...)
+				if want.Code != c.status {
+					t.Fatalf("net/http's middleware answers %d, want %d", want.Code, c.status)
+				}
 				reached := ""
 				spy := Step{Spy: func() { reached += "middleware " }}
 				handler := func(http.ResponseWriter, *http.Request) { reached += "handler" }
-				step := c.step()
-				reference := serve(t, nethttp.Middleware(step.Limiter, step.Key, step.Options...)(http.NotFoundHandler()), method, "/api/work", c.header...)
-				if reference.Code != c.status {
-					t.Fatalf("the reference answers %d", reference.Code)
-				}
-				for place, tree := range map[string]Tree{
-					"root":  {Use: []Step{c.step(), spy}, Routes: []Route{{method, "/api/work", []Step{spy}, handler}}},
-					"group": {Use: nil, Prefix: "/api", Group: []Step{c.step(), spy}, Routes: []Route{{method, "/work", []Step{spy}, handler}}},
-					"route": {Use: nil, Prefix: "/api", Routes: []Route{{method, "/work", []Step{c.step(), spy}, handler}}},
-				} {
+				for place, tree := range treesAround(c.step, spy, Route{Method: method, Handler: handler}) {
 					got := serve(t, f.Build(tree), method, "/api/work", c.header...)
-					if got.Code != c.status || got.Body.String() != reference.Body.String() || !maps.EqualFunc(got.Header(), reference.Header(), slices.Equal) {
-						t.Errorf("%s: got %d %v %s\nwant %d %v %s", place, got.Code, got.Header(), got.Body, reference.Code, reference.Header(), reference.Body)
+					if got.Code != c.status || got.Body.String() != want.Body.String() ||
+						!maps.EqualFunc(got.Header(), want.Header(), slices.Equal) {
+						t.Errorf("%s: got %d %v %s\nwant %d %v %s",
+							place, got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
 					}
 					if reached != "" {
 						t.Errorf("%s: a refused request reached %s", place, reached)
@@ -263,23 +325,41 @@ func refusals(t *testing.T, f Framework) {
 			})
 		}
 	}
+}
 
-	// The request's own end: 503, and nothing else.
+// treesAround returns three servers with a route at /api/work. A guard of step
+// stands before spy at the root, in the group, or at the route.
+func treesAround(step func() Step, spy Step, route Route) map[string]Tree {
+	at := func(pattern string, steps ...Step) []Route {
+		return []Route{{route.Method, pattern, steps, route.Handler}}
+	}
+	return map[string]Tree{
+		"root":  {Use: []Step{step(), spy}, Routes: at("/api/work", spy)},
+		"group": {Prefix: "/api", Group: []Step{step(), spy}, Routes: at("/work", spy)},
+		"route": {Prefix: "/api", Routes: at("/work", step(), spy)},
+	}
+}
+
+// endedRequest checks that a request with a context that has ended gets a 503
+// without a body.
+func endedRequest(t *testing.T, f Framework) {
 	h := f.Build(Tree{Use: by(Limiter(core.PerMinute(3))), Routes: []Route{{"GET", "/work", nil, page}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/work", nil).WithContext(ctx))
 	if w.Code != 503 || w.Body.Len() != 0 {
-		t.Errorf("an ended request: %d %q", w.Code, w.Body)
+		t.Errorf("an ended request: got %d %q, want 503 without a body", w.Code, w.Body)
 	}
+}
 
-	// Fail-open serves without numbers.
-	h = f.Build(Tree{Use: by(on(broken{}, core.PerMinute(3))), Routes: []Route{{"GET", "/work", nil, page}}})
+// failOpen checks that a limiter that fails open serves without limit fields.
+func failOpen(t *testing.T, f Framework) {
+	h := f.Build(Tree{Use: by(on(broken{}, core.PerMinute(3))), Routes: []Route{{"GET", "/work", nil, page}}})
 	expect(t, serve(t, h, "GET", "/work"), 200, "", "")
 }
 
-// spent is a limit that the test's client has used up.
+// spent returns a guard with a limit that the test's client has used up.
 func spent(opts ...nethttp.Option) Step {
 	l := Limiter(core.PerMinute(1))
 	key, err := keyfuncs.RemoteIP(httptest.NewRequest("GET", "/", nil))
@@ -289,7 +369,8 @@ func spent(opts ...nethttp.Option) Step {
 	return by(l, opts...)[0]
 }
 
-// What is wrong is a panic while the program starts, and says what to do.
+// panicking checks that Middleware panics on wrong arguments, with a message of
+// more than a few words.
 func panicking(t *testing.T, f Framework) {
 	l := Limiter(core.PerMinute(3))
 	type elsewhere struct{}

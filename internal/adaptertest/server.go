@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,20 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// start serves h at GET /, behind a limit of 2 a minute, over real TCP.
+// twoPerMinute returns a server with h at GET /, behind a limit of 2 a minute.
+func twoPerMinute(h http.HandlerFunc) Tree {
+	return Tree{Use: by(Limiter(core.PerMinute(2))), Routes: []Route{{"GET", "/", nil, h}}}
+}
+
+// start serves h at GET /, behind a limit of 2 a minute, over TCP.
 func start(t *testing.T, f Framework, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(f.Build(Tree{Use: by(Limiter(core.PerMinute(2))), Routes: []Route{{"GET", "/", nil, h}}}))
+	s := httptest.NewServer(f.Build(twoPerMinute(h)))
 	t.Cleanup(s.Close)
 	return s
 }
 
+// get sends a GET request and returns the response and its body.
 func get(t *testing.T, client *http.Client, url string) (*http.Response, string) {
 	t.Helper()
 	res, err := client.Get(url)
@@ -42,7 +49,8 @@ func get(t *testing.T, client *http.Client, url string) (*http.Response, string)
 	return res, string(body)
 }
 
-// dial opens a connection that a test cannot wait on for ever.
+// dial opens a connection. Reads and writes of it fail after 20 s, so that no test
+// waits for ever.
 func dial(t *testing.T, s *httptest.Server) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -56,7 +64,8 @@ func dial(t *testing.T, s *httptest.Server) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// An event arrives, with the limit fields, while the handler still runs.
+// streaming checks that an event arrives, with the limit fields, while the handler
+// still runs.
 func streaming(t *testing.T, f Framework) {
 	received := make(chan struct{})
 	s := start(t, f, func(w http.ResponseWriter, r *http.Request) {
@@ -90,36 +99,49 @@ func streaming(t *testing.T, f Framework) {
 	}
 }
 
-// A handshake as RFC 6455 has it, and one message each way; a refused handshake
-// is an ordinary 429 that a client can read.
+// The handshake of RFC 6455, section 1.3.
+const (
+	handshake = "GET / HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	accepted     = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+	acceptedKey  = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+	webSocketUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+)
+
+// echoMessage accepts a WebSocket and sends back one message of 5 bytes.
+func echoMessage(w http.ResponseWriter, r *http.Request) error {
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + webSocketUID))
+	conn, rw, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	fmt.Fprintf(rw, accepted+"Sec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(sum[:]))
+	_ = rw.Flush()
+	frame := make([]byte, 2+4+5) // a masked text of 5 bytes
+	if _, err := io.ReadFull(rw, frame); err != nil {
+		return err
+	}
+	for i := range 5 {
+		frame[6+i] ^= frame[2+i%4]
+	}
+	_, _ = rw.Write(append([]byte{0x81, 5}, frame[6:]...))
+	return rw.Flush()
+}
+
+// webSocket checks a handshake and one message in each direction, and that a
+// refused handshake is an ordinary 429 that a client can read.
 func webSocket(t *testing.T, f Framework) {
 	s := start(t, f, func(w http.ResponseWriter, r *http.Request) {
-		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-		conn, rw, err := w.(http.Hijacker).Hijack()
-		if err != nil {
+		if err := echoMessage(w, r); err != nil {
 			t.Error(err)
-			return
 		}
-		defer conn.Close()
-		fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(sum[:]))
-		_ = rw.Flush()
-		frame := make([]byte, 2+4+5) // a masked text of 5 bytes
-		if _, err := io.ReadFull(rw, frame); err != nil {
-			t.Error(err)
-			return
-		}
-		for i := range 5 {
-			frame[6+i] ^= frame[2+i%4]
-		}
-		_, _ = rw.Write(append([]byte{0x81, 5}, frame[6:]...))
-		_ = rw.Flush()
 	})
-	const handshake = "GET / HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 	for range 2 {
 		conn, in := dial(t, s)
 		_, _ = io.WriteString(conn, handshake)
 		res, err := http.ReadResponse(in, nil)
-		if err != nil || res.StatusCode != 101 || res.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
+		if err != nil || res.StatusCode != 101 || res.Header.Get("Sec-WebSocket-Accept") != acceptedKey {
 			t.Fatalf("%v %+v", err, res)
 		}
 		_, _ = conn.Write([]byte{0x81, 0x80 | 5, 1, 2, 3, 4, 'h' ^ 1, 'e' ^ 2, 'l' ^ 3, 'l' ^ 4, 'o' ^ 1})
@@ -138,11 +160,14 @@ func webSocket(t *testing.T, f Framework) {
 	}
 }
 
+// responseController checks that all methods of an http.ResponseController work
+// behind a guard.
 func responseController(t *testing.T, f Framework) {
 	s := start(t, f, func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		soon := time.Now().Add(time.Minute)
-		if err := errors.Join(c.SetReadDeadline(soon), c.SetWriteDeadline(soon), c.EnableFullDuplex(), c.Flush()); err != nil {
+		err := errors.Join(c.SetReadDeadline(soon), c.SetWriteDeadline(soon), c.EnableFullDuplex(), c.Flush())
+		if err != nil {
 			t.Error(err)
 		}
 		if conn, _, err := c.Hijack(); err != nil {
@@ -158,8 +183,9 @@ func responseController(t *testing.T, f Framework) {
 	res.Body.Close()
 }
 
-// A preflight is counted like any other request, unless it is skipped or never
-// comes so far; and only a CORS middleware outside puts its fields on a 429.
+// cors checks that a preflight is counted like any other request, unless it is
+// skipped or a CORS middleware outside the guard answers it. Only a CORS
+// middleware outside the guard sets its fields on a 429.
 func cors(t *testing.T, f Framework) {
 	allow := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -171,6 +197,8 @@ func cors(t *testing.T, f Framework) {
 			next.ServeHTTP(w, r)
 		})
 	}
+	noContent := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	unchanged := func(h http.Handler) http.Handler { return h }
 	preflights := nethttp.Skip(func(r *http.Request) bool {
 		return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 	})
@@ -181,12 +209,15 @@ func cors(t *testing.T, f Framework) {
 		asked int
 		left  string
 	}{
-		{"counted", nil, func(h http.Handler) http.Handler { return h }, 1, "0"},
-		{"skipped", []nethttp.Option{preflights}, func(h http.Handler) http.Handler { return h }, 0, "1"},
+		{"counted", nil, unchanged, 1, "0"},
+		{"skipped", []nethttp.Option{preflights}, unchanged, 0, "1"},
 		{"outside", nil, allow, 0, "1"},
 	} {
 		store := newStore()
-		h := c.wrap(f.Build(Tree{Use: by(on(store, core.PerMinute(2)), c.opts...), Routes: []Route{{"GET", "/", nil, page}, {"OPTIONS", "/", nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }}}}))
+		h := c.wrap(f.Build(Tree{
+			Use:    by(on(store, core.PerMinute(2)), c.opts...),
+			Routes: []Route{{"GET", "/", nil, page}, {"OPTIONS", "/", nil, noContent}},
+		}))
 		w := serve(t, h, "OPTIONS", "/", "Origin", "https://app.example", "Access-Control-Request-Method", "GET")
 		if n := store.asked(); w.Code != 204 || n != c.asked {
 			t.Errorf("%s: the preflight got %d and asked the store %d times, want %d", c.name, w.Code, n, c.asked)
@@ -195,27 +226,31 @@ func cors(t *testing.T, f Framework) {
 		for range 2 {
 			w = serve(t, h, "GET", "/", "Origin", "https://app.example")
 		}
-		if readable := w.Header().Get("Access-Control-Allow-Origin") != ""; w.Code != 429 || readable != (c.name == "outside") {
+		readable := w.Header().Get("Access-Control-Allow-Origin") != ""
+		if w.Code != 429 || readable != (c.name == "outside") {
 			t.Errorf("%s: %d %v", c.name, w.Code, w.Header())
 		}
 	}
 }
 
+// http10 checks that HTTP/1.0 requests are limited, and get responses that are
+// whole when the connection ends.
 func http10(t *testing.T, f Framework) {
 	s := start(t, f, page)
 	for i, want := range []string{"HTTP/1.0 200 OK", "HTTP/1.0 200 OK", "HTTP/1.0 429 Too Many Requests"} {
 		conn, in := dial(t, s)
-		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n") // no Host either
+		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n") // HTTP/1.0 needs no Host
 		answer, err := io.ReadAll(in)
 		head, body, _ := strings.Cut(string(answer), "\r\n\r\n")
-		if err != nil || !strings.HasPrefix(head, want+"\r\n") || !strings.Contains(head, "X-Ratelimit-Limit: 2\r\n") || (i < 2) != (body == "page") || body == "" {
+		if err != nil || !strings.HasPrefix(head, want+"\r\n") || !strings.Contains(head, "X-Ratelimit-Limit: 2\r\n") ||
+			(i < 2) != (body == "page") || body == "" {
 			t.Errorf("request %d: %v %q", i, err, answer)
 		}
 	}
 }
 
-// One connection serves on after refusals, also of requests whose body nobody
-// has read.
+// keepAlive checks that a single connection goes on after refusals, although no handler
+// has read the body of a refused request.
 func keepAlive(t *testing.T, f Framework) {
 	s := httptest.NewServer(f.Build(Tree{
 		Use:    by(Limiter(core.PerMinute(2)), nethttp.SkipPaths("/health")),
@@ -239,8 +274,9 @@ func keepAlive(t *testing.T, f Framework) {
 	}
 }
 
+// h2c checks that requests of unencrypted HTTP/2 are limited.
 func h2c(t *testing.T, f Framework) {
-	s := httptest.NewUnstartedServer(f.Build(Tree{Use: by(Limiter(core.PerMinute(2))), Routes: []Route{{"GET", "/", nil, func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(f.Build(twoPerMinute(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			t.Errorf("the server got %s", r.Proto)
 		}
@@ -248,7 +284,7 @@ func h2c(t *testing.T, f Framework) {
 			t.Error(err)
 		}
 		page(w, r)
-	}}}}))
+	})))
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
@@ -257,16 +293,22 @@ func h2c(t *testing.T, f Framework) {
 	defer transport.CloseIdleConnections()
 	for i, want := range []int{200, 200, 429} {
 		res, body := get(t, &http.Client{Transport: transport}, s.URL)
-		if res.ProtoMajor != 2 || res.StatusCode != want || res.Header.Get("X-RateLimit-Limit") != "2" || (want == 200) != (body == "page") {
+		if res.ProtoMajor != 2 || res.StatusCode != want || res.Header.Get("X-RateLimit-Limit") != "2" ||
+			(want == 200) != (body == "page") {
 			t.Errorf("request %d: %s %d %v %q", i, res.Proto, res.StatusCode, res.Header, body)
 		}
 	}
 }
 
-// The upstream's own limit fields do not stand beside ours.
+// reverseProxy checks that the limit fields of an upstream server do not stand
+// beside the guard's.
 func reverseProxy(t *testing.T, f Framework) {
+	limitFields := []string{
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Used",
+		"RateLimit", "RateLimit-Policy",
+	}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Used", "RateLimit", "RateLimit-Policy"} {
+		for _, name := range limitFields {
 			w.Header().Set(name, "999")
 		}
 		w.Header().Set("X-Upstream", r.URL.Path)
@@ -284,7 +326,8 @@ func reverseProxy(t *testing.T, f Framework) {
 	s := start(t, f, proxy.ServeHTTP)
 	for i, want := range []string{"upstream", "upstream", ""} {
 		res, body := get(t, s.Client(), s.URL)
-		ours := len(res.Header["X-Ratelimit-Limit"]) == 1 && res.Header.Get("X-RateLimit-Limit") == "2" && res.Header["Ratelimit"] == nil && res.Header["X-Ratelimit-Used"] == nil
+		ours := slices.Equal(res.Header["X-Ratelimit-Limit"], []string{"2"}) &&
+			res.Header["Ratelimit"] == nil && res.Header["X-Ratelimit-Used"] == nil
 		if !ours || want != "" && body != want || (res.Header.Get("X-Upstream") == "/") != (want != "") {
 			t.Errorf("request %d: %v %q", i, res.Header, body)
 		}

@@ -1,6 +1,6 @@
-// Package app is what the example servers have in common, so that each of them
-// shows only what its framework does: the limits, the names of clients, the
-// answers where no route matches, flags, store, access log and shutdown.
+// Package app holds the common parts of the example servers: the limits, the names
+// of clients, the answers where no route matches, flags, store, access log and
+// shutdown. Each example shows only the part that its framework does.
 package app
 
 import (
@@ -18,12 +18,13 @@ type App struct {
 	Data, Search, Upload, Status *core.Limiter // per Client, fail-open
 	Login                        *core.Limiter // per IP, fail-closed
 
-	Client keyfuncs.Func // the API key in X-API-Key, or else IP
-	IP     keyfuncs.Func
+	Client keyfuncs.Func // the API key in X-API-Key, or else IP; 10 unknown keys a minute per IP
+	IP     keyfuncs.Func // the address of the client
 }
 
-// New returns an App that counts in store and tells clients apart by ip. log
-// hears of decisions that the store could not make, observers of all.
+// New returns an App that counts in store and tells clients apart by ip. Decisions
+// that the store could not make are logged to log. The observers get all
+// decisions.
 func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer) *App {
 	observers = append(observers, core.LogErrors(log, time.Second))
 	api := core.Must(core.New(core.Config{
@@ -36,28 +37,31 @@ func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core
 			}
 		}),
 	}))
+	failures := core.Must(api.Rule("apikey-failures", core.PerMinute(10).Named("apikey-failures")))
+	apiKey := keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip))
 	return &App{
 		Data:   api,
 		Search: core.Must(api.Rule("search", core.PerMinute(30))),
 		Upload: core.Must(api.Rule("upload", core.PerMinute(5))),
 		Status: core.Must(api.Rule("status", core.PerMinute(1000))),
 		Login:  core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed),
-		Client: keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), ip),
+		Client: keyfuncs.First(apiKey, ip),
 		IP:     ip,
 	}
 }
 
-// known stands for a look-up in a cache or database of issued keys.
-func known(_ context.Context, key string) (bool, error) {
-	return key == "demo-key-1" || key == "demo-key-2", nil
+// identify stands for a look-up in a cache or database of issued keys. It returns
+// the owner of the presented key, or an empty id if the key was not issued.
+func identify(_ context.Context, presented string) (id string, err error) {
+	return map[string]string{"demo-key-1": "customer 1", "demo-key-2": "customer 2"}[presented], nil
 }
 
-// JSON answers every request with body.
+// JSON returns a handler that answers every request with body.
 func JSON(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, body) }
 }
 
-// allow is the Allow field of every path that has a route.
+// allow holds the value of the Allow field for every path that has a route.
 var allow = map[string]string{
 	"/api/data":   "GET, HEAD, OPTIONS",
 	"/api/search": "GET, HEAD, OPTIONS",
@@ -68,8 +72,9 @@ var allow = map[string]string{
 	"/ready":      "GET, HEAD, OPTIONS",
 }
 
-// NoRoute answers what no route matches, since the frameworks' own answers
-// differ: 404, or where the path has a route 405, and 204 to OPTIONS.
+// NoRoute answers requests that no route matches, since the frameworks' own
+// answers differ. It answers 404 if the path has no route, and otherwise 204 to
+// OPTIONS and 405 to other methods.
 func NoRoute(w http.ResponseWriter, r *http.Request) {
 	methods, ok := allow[r.URL.Path]
 	switch {
@@ -84,6 +89,7 @@ func NoRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// writeJSON writes a response with a body in JSON.
 func writeJSON(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// Handler returns what an example serves: its routes, behind an access log.
+// Handler returns the handler that an example serves: its routes, behind an access
+// log.
 func Handler(routes http.Handler, log *slog.Logger) http.Handler {
 	return accessLog(plainPaths(routes), log)
 }
 
 // plainPaths lets through what every router reads the same. Of the others, some
-// redirect //health, and some take /%68ealth for /health.
+// redirect //health, some take /%68ealth for /health, and net/http alone answers
+// 400 to the target *.
 func plainPaths(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawPath != "" || r.URL.Path != path.Clean(r.URL.Path) {
+		if r.URL.RawPath != "" || r.URL.Path == "*" || r.URL.Path != path.Clean(r.URL.Path) {
 			writeJSON(w, http.StatusNotFound, `{"error":"not found"}`)
 			return
 		}
@@ -24,13 +26,13 @@ func plainPaths(next http.Handler) http.Handler {
 	})
 }
 
-// accessLog writes one line per request. slog escapes what the client chose, and
-// the query, which may hold secrets, is left out.
+// accessLog writes one line per request. slog escapes the values that the client
+// chose. The query is left out, since it may hold secrets.
 func accessLog(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-		defer func() { // also if the handler panics
+		defer func() { // runs even if the handler panics
 			log.LogAttrs(r.Context(), slog.LevelInfo, "request",
 				slog.String("method", r.Method),
 				slog.String("path", r.URL.Path),
@@ -49,7 +51,7 @@ type statusRecorder struct {
 }
 
 func (s *statusRecorder) WriteHeader(status int) {
-	s.status = status // after interim ones the last is the response's
+	s.status = status // interim statuses come first, the response's comes last
 	s.ResponseWriter.WriteHeader(status)
 }
 

@@ -24,7 +24,8 @@ import (
 )
 
 // Run is the main function of an example. It serves the routes until SIGINT or
-// SIGTERM, then lets running requests finish. It exits with 1 on an error.
+// SIGTERM, and returns after the running requests have finished. It exits with 1
+// on an error.
 func Run(routes func(*App) http.Handler) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
@@ -34,11 +35,14 @@ func Run(routes func(*App) http.Handler) {
 	}
 }
 
+// run serves the routes until ctx ends. args are the flags of the program; stderr
+// gets the log, and the help that -h asks for.
 func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App) http.Handler) (err error) {
 	flags := flag.NewFlagSet("example", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error is printed by Run
+	flags.SetOutput(io.Discard) // Run prints the error
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
-	redis := flags.String("redis", "", "count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
+	redis := flags.String("redis", "",
+		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
 	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
 	switch err := flags.Parse(args); {
@@ -73,7 +77,9 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	return serve(ctx, *addr, Handler(routes(New(store, ip, log, observers...)), log), log)
 }
 
-// openStore does not talk to Redis: the server starts while Redis is down.
+// openStore returns the store of a Redis URL, or a store in memory if url is empty,
+// and the function that closes it. openStore does not talk to Redis, so that a
+// server can start while Redis is down.
 func openStore(url string) (core.Store, func(), error) {
 	if url == "" {
 		return memstore.New(), func() {}, nil
@@ -85,6 +91,8 @@ func openStore(url string) (core.Store, func(), error) {
 	return store, func() { _ = store.Close() }, nil
 }
 
+// clientIP returns the key function for the address of the client. trust lists the
+// prefixes of trusted proxies, which set X-Forwarded-For; it may be empty.
 func clientIP(trust string) (ip keyfuncs.Func, err error) {
 	if trust == "" {
 		return keyfuncs.RemoteIP, nil

@@ -11,13 +11,15 @@ import (
 	"testing"
 )
 
-// server runs an example on a free port until the test ends.
+// server is an example that runs on a free port.
 type server struct {
 	url  string
 	stop context.CancelFunc
 	done chan error
 }
 
+// serving starts an example, which runs until the test ends, and waits until it
+// listens.
 func serving(t *testing.T, routes func(*App) http.Handler, args ...string) *server {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -32,7 +34,7 @@ func serving(t *testing.T, routes func(*App) http.Handler, args ...string) *serv
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &first) != nil || first.Msg != "listening" {
 		t.Fatalf("the first line is %q", lines.Text())
 	}
-	go func() { // the rest, so that nobody waits to write
+	go func() { // reads the other lines, so that the server does not block on the pipe
 		for lines.Scan() {
 		}
 	}()
@@ -55,7 +57,7 @@ func get(t *testing.T, url string) (*http.Response, string) {
 	return res, string(body)
 }
 
-// A running request is finished before the server ends.
+// TestGracefulShutdown: the server ends after the running request has finished.
 func TestGracefulShutdown(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	s := serving(t, func(*App) http.Handler {
@@ -68,7 +70,7 @@ func TestGracefulShutdown(t *testing.T) {
 	go func() {
 		<-begun
 		s.stop()
-		for { // until the listener is closed
+		for { // ends when the listener is closed
 			res, err := http.Head(s.url)
 			if err != nil {
 				break
@@ -85,7 +87,8 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 }
 
-// Redis being down is no error at start, and requests follow the policy.
+// TestRedisDownAtStart: a server starts while Redis is down, and requests follow
+// the policies of their limiters.
 func TestRedisDownAtStart(t *testing.T) {
 	s := serving(t, func(a *App) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +138,8 @@ func TestBadFlags(t *testing.T) {
 		}
 	}
 	var help bytes.Buffer
-	if err := run(t.Context(), []string{"-h"}, &help, nil); err != nil || !strings.Contains(help.String(), "-redis URL") {
+	err := run(t.Context(), []string{"-h"}, &help, nil)
+	if err != nil || !strings.Contains(help.String(), "-redis URL") {
 		t.Errorf("-h: %v, %q", err, &help)
 	}
 }

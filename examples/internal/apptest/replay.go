@@ -1,5 +1,5 @@
-// Package apptest replays one list of requests against an example server, so
-// that all of them are known to give the same answers.
+// Package apptest sends the same requests to each example server, to check that all
+// examples give the same answers.
 package apptest
 
 import (
@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +22,8 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// Replay starts the example of these routes in this process, counting in memory,
-// and checks its answers over TCP.
+// Replay starts the example with these routes in this process, with a store in
+// memory, and checks its answers over TCP.
 func Replay(t *testing.T, routes func(*app.App) http.Handler) {
 	t.Run("requests", func(t *testing.T) { requests(t, routes) })
 	t.Run("limits", func(t *testing.T) { limits(t, routes) })
@@ -29,16 +31,20 @@ func Replay(t *testing.T, routes func(*app.App) http.Handler) {
 	t.Run("access log", func(t *testing.T) { accessLog(t, routes) })
 }
 
-// response is what a client sees.
+// response is a response as a client sees it.
 type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// start returns a function that sends a request: method, target as it stands
-// on the wire, and pairs of a header's name and value.
-func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) http.Handler) func(method, target string, header ...string) response {
+// sender sends a request and returns its response. target is sent unchanged;
+// header holds names and values in turn.
+type sender func(method, target string, header ...string) response
+
+// start starts an example, which runs until the test ends, and returns a function
+// that sends requests to it. The access log is written to log.
+func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) http.Handler) sender {
 	t.Helper()
 	logger := slog.New(slog.NewJSONHandler(log, nil))
 	server := httptest.NewServer(app.Handler(routes(app.New(store, keyfuncs.RemoteIP, logger)), logger))
@@ -51,7 +57,7 @@ func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.URL.Opaque = target // unchanged by this client
+		r.URL.Opaque = target // the client sends an opaque target unchanged
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Add(header[i], header[i+1])
 		}
@@ -68,17 +74,27 @@ func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) 
 	}
 }
 
-func requests(t *testing.T, routes func(*app.App) http.Handler) {
-	const json, get, post = "application/json", "GET, HEAD, OPTIONS", "POST, OPTIONS"
-	const missing, method = `{"error":"not found"}`, `{"error":"method not allowed"}`
-	send := start(t, stopped(), io.Discard, routes)
-	for _, c := range []struct {
-		method, target string
-		status         int
-		body           string
-		limit          string // X-RateLimit-Limit
-		allow          string
-	}{
+// Bodies of answers where no route matches, and values of their field Allow.
+const (
+	notFound   = `{"error":"not found"}`
+	notAllowed = `{"error":"method not allowed"}`
+	allowGet   = "GET, HEAD, OPTIONS"
+	allowPost  = "POST, OPTIONS"
+)
+
+// exchange is a request and the wanted response.
+type exchange struct {
+	method, target string
+	status         int
+	body           string
+	limit          string // X-RateLimit-Limit
+	allow          string // Allow
+}
+
+// exchanges returns one request for each route and method, and requests that no
+// route matches. No client sends enough of them to be refused.
+func exchanges() []exchange {
+	return []exchange{
 		{"GET", "/api/data", 200, `{"message":"Hello, World!"}`, "100", ""},
 		{"HEAD", "/api/data", 200, "", "100", ""},
 		{"GET", "/api/data?q=1", 200, `{"message":"Hello, World!"}`, "100", ""},
@@ -93,58 +109,67 @@ func requests(t *testing.T, routes func(*app.App) http.Handler) {
 		{"GET", "/ready", 200, `{"status":"ok"}`, "", ""},
 		{"HEAD", "/ready", 200, "", "", ""},
 
-		{"GET", "/", 404, missing, "", ""},
+		{"GET", "/", 404, notFound, "", ""},
 		{"HEAD", "/", 404, "", "", ""},
-		{"OPTIONS", "/", 404, missing, "", ""},
-		{"GET", "/nowhere", 404, missing, "", ""},
-		{"GET", "/api/data/", 404, missing, "", ""},
-		{"GET", "/api", 404, missing, "", ""},
-		{"GET", "/API/data", 404, missing, "", ""},
-		{"GET", "//health", 404, missing, "", ""},
-		{"GET", "/api/../health", 404, missing, "", ""},
-		{"GET", "/api/..%2fhealth", 404, missing, "", ""},
-		{"GET", "/%68ealth", 404, missing, "", ""},
+		{"OPTIONS", "/", 404, notFound, "", ""},
+		{"GET", "/nowhere", 404, notFound, "", ""},
+		{"GET", "/api/data/", 404, notFound, "", ""},
+		{"GET", "/api", 404, notFound, "", ""},
+		{"GET", "/API/data", 404, notFound, "", ""},
+		{"GET", "//health", 404, notFound, "", ""},
+		{"GET", "/api/../health", 404, notFound, "", ""},
+		{"GET", "/api/..%2fhealth", 404, notFound, "", ""},
+		{"GET", "/%68ealth", 404, notFound, "", ""},
 
-		{"POST", "/api/data", 405, method, "", get},
-		{"DELETE", "/api/search", 405, method, "", get},
-		{"PUT", "/api/status", 405, method, "", get},
-		{"GET", "/api/upload", 405, method, "", post},
-		{"HEAD", "/api/upload", 405, "", "", post},
-		{"GET", "/login", 405, method, "", post},
-		{"POST", "/health", 405, method, "", get},
-		{"BREW", "/ready", 405, method, "", get},
+		{"POST", "/api/data", 405, notAllowed, "", allowGet},
+		{"DELETE", "/api/search", 405, notAllowed, "", allowGet},
+		{"PUT", "/api/status", 405, notAllowed, "", allowGet},
+		{"GET", "/api/upload", 405, notAllowed, "", allowPost},
+		{"HEAD", "/api/upload", 405, "", "", allowPost},
+		{"GET", "/login", 405, notAllowed, "", allowPost},
+		{"POST", "/health", 405, notAllowed, "", allowGet},
+		{"BREW", "/ready", 405, notAllowed, "", allowGet},
 
-		{"OPTIONS", "/api/data", 204, "", "", get},
-		{"OPTIONS", "/api/upload", 204, "", "", post},
-		{"OPTIONS", "/login", 204, "", "", post},
-		{"OPTIONS", "/health", 204, "", "", get},
-	} {
-		got := send(c.method, c.target)
-		wantType := json
-		if c.status == 204 {
+		{"OPTIONS", "/api/data", 204, "", "", allowGet},
+		{"OPTIONS", "/api/upload", 204, "", "", allowPost},
+		{"OPTIONS", "/login", 204, "", "", allowPost},
+		{"OPTIONS", "/health", 204, "", "", allowGet},
+	}
+}
+
+// requests checks the answers of all routes below their limits.
+func requests(t *testing.T, routes func(*app.App) http.Handler) {
+	send := start(t, stopped(), io.Discard, routes)
+	for _, want := range exchanges() {
+		got := send(want.method, want.target)
+		wantType, wantReset := "application/json", ""
+		if want.status == 204 {
 			wantType = ""
 		}
-		if got.status != c.status || got.body != c.body || got.header.Get("Content-Type") != wantType || got.header.Get("X-RateLimit-Limit") != c.limit || got.header.Get("Allow") != c.allow {
-			t.Errorf("%s %s: %d %q %v\nwant %d %q, limit %q, Allow %q", c.method, c.target, got.status, got.body, got.header, c.status, c.body, c.limit, c.allow)
-		}
-		wantReset := ""
 		switch {
-		case c.target == "/login" && c.limit != "":
+		case want.target == "/login" && want.limit != "":
 			wantReset = "900"
-		case c.limit != "":
+		case want.limit != "":
 			wantReset = "60"
 		}
+		if got.status != want.status || got.body != want.body || got.header.Get("Allow") != want.allow ||
+			got.header.Get("Content-Type") != wantType || got.header.Get("X-RateLimit-Limit") != want.limit {
+			t.Errorf("%s %s: %d %q %v\nwant %d %q, limit %q, Allow %q", want.method, want.target,
+				got.status, got.body, got.header, want.status, want.body, want.limit, want.allow)
+		}
 		if reset := got.header.Get("X-RateLimit-Reset"); reset != wantReset {
-			t.Errorf("%s %s: a reset of %q, want %q", c.method, c.target, reset, wantReset)
+			t.Errorf("%s %s: a reset of %q, want %q", want.method, want.target, reset, wantReset)
 		}
 	}
 }
 
-// stopped is a store whose clock stands still.
+// stopped returns a store with a clock that stands still.
 func stopped() core.Store {
 	return memstore.New(memstore.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) }))
 }
 
+// limits checks how many requests each route admits, and the response to the next
+// one.
 func limits(t *testing.T, routes func(*app.App) http.Handler) {
 	send := start(t, stopped(), io.Discard, routes)
 	admitted := func(method, target string, header ...string) int {
@@ -164,7 +189,7 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 		{"POST", "/api/upload", nil, 5},
 		{"POST", "/api/upload", []string{"X-API-Key", "demo-key-1"}, 5},
 		{"POST", "/api/upload", []string{"X-API-Key", "demo-key-2"}, 5},
-		{"POST", "/api/upload", []string{"X-API-Key", "invented"}, 0}, // counts as its address
+		{"POST", "/api/upload", []string{"X-API-Key", "invented"}, 0}, // an unknown key counts as its address
 		{"POST", "/api/upload", []string{"X-Forwarded-For", "203.0.113.9"}, 0},
 		{"POST", "/login", nil, 5},
 		{"POST", "/login", []string{"X-API-Key", "demo-key-1"}, 0}, // a key buys no more attempts
@@ -176,15 +201,8 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 			t.Errorf("%s %s %q: %d admitted, want %d", c.method, c.target, c.header, got, c.want)
 		}
 	}
-	for target, seconds := range map[string]string{"/login": "900", "/api/upload": "60"} {
-		got := send("POST", target)
-		header := got.header.Get("X-RateLimit-Limit") + " " + got.header.Get("X-RateLimit-Remaining") + " " + got.header.Get("X-RateLimit-Reset") + " " + got.header.Get("Retry-After") + " " + got.header.Get("Cache-Control") + " " + got.header.Get("Content-Type")
-		wantHeader := "5 0 " + seconds + " " + seconds + " no-store application/problem+json"
-		wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"detail":"The limit on requests is reached. Try again in ` + seconds + ` seconds.","error":"rate_limit_exceeded","retry_after":` + seconds + `,"violated-policies":["` + map[string]string{"900": "15m0s", "60": "1m0s"}[seconds] + `"]}`
-		if got.status != 429 || header != wantHeader || got.body != wantBody {
-			t.Errorf("POST %s: %d %s\n%s\nwant 429 %s\n%s", target, got.status, header, got.body, wantHeader, wantBody)
-		}
-	}
+	expectRefusal(t, "/login", send("POST", "/login"), "900", "15m0s")
+	expectRefusal(t, "/api/upload", send("POST", "/api/upload"), "60", "1m0s")
 	for _, target := range []string{"/health", "/ready", "/api/status"} {
 		if got := send("GET", target); got.status != 200 {
 			t.Errorf("GET %s: %d", target, got.status)
@@ -192,7 +210,30 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 	}
 }
 
-// broken is a store that cannot be asked.
+// expectRefusal checks the response to a POST request that a limit of 5 refused.
+// seconds is the time until the next request is admitted, and policy the name of
+// the limit.
+func expectRefusal(t *testing.T, target string, got response, seconds, policy string) {
+	t.Helper()
+	var header []string
+	for _, name := range []string{
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+		"Retry-After", "Cache-Control", "Content-Type",
+	} {
+		header = append(header, got.header.Get(name))
+	}
+	wantHeader := []string{"5", "0", seconds, seconds, "no-store", "application/problem+json"}
+	wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Too Many Requests","status":429,` +
+		`"detail":"The limit on requests is reached. Try again in ` + seconds + ` seconds.",` +
+		`"error":"rate_limit_exceeded","retry_after":` + seconds + `,"violated-policies":["` + policy + `"]}`
+	if got.status != 429 || !slices.Equal(header, wantHeader) || got.body != wantBody {
+		t.Errorf("POST %s: %d %q\n%s\nwant 429 %q\n%s",
+			target, got.status, header, got.body, wantHeader, wantBody)
+	}
+}
+
+// broken is a store that fails each call.
 type broken struct{}
 
 func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
@@ -201,30 +242,46 @@ func (broken) Take(context.Context, string, int64, bool) (core.Decision, error) 
 }
 func (broken) Reset(context.Context, string) error { return errors.New("down") }
 
+// storeDown checks that all routes but the login are served while the store fails,
+// without limit fields, and that the login is refused.
 func storeDown(t *testing.T, routes func(*app.App) http.Handler) {
 	send := start(t, broken{}, io.Discard, routes)
-	for target, method := range map[string]string{"/api/data": "GET", "/api/search": "GET", "/api/upload": "POST", "/api/status": "GET", "/health": "GET"} {
-		if got := send(method, target); got.status != 200 || got.header.Get("X-RateLimit-Limit") != "" {
-			t.Errorf("%s %s: %d %v", method, target, got.status, got.header)
+	methodByTarget := map[string]string{
+		"/api/data":   "GET",
+		"/api/search": "GET",
+		"/api/upload": "POST",
+		"/api/status": "GET",
+		"/health":     "GET",
+	}
+	for target, method := range methodByTarget {
+		got := send(method, target, "X-API-Key", "demo-key-1")
+		if got.status != 200 || got.header.Get("X-RateLimit-Limit") != "" {
+			t.Errorf("%s %s: %d %v; want 200 without limit fields", method, target, got.status, got.header)
 		}
 	}
-	if got := send("POST", "/login"); got.status != 503 || got.header.Get("Retry-After") != "5" {
-		t.Errorf("POST /login: %d %v", got.status, got.header)
+	got := send("POST", "/login")
+	wait, err := strconv.Atoi(got.header.Get("Retry-After"))
+	if got.status != 503 || err != nil || wait < 5 || wait > 10 {
+		t.Errorf("POST /login: %d %v; want 503 and a Retry-After of 5 to 10", got.status, got.header)
 	}
 }
 
-// accessLog sends what would forge a line if it were not escaped.
+// accessLog checks the access log of a request with a path that would forge a line
+// if the log did not escape it.
 func accessLog(t *testing.T, routes func(*app.App) http.Handler) {
-	var log bytes.Buffer // written before the answer is complete
+	var log bytes.Buffer // the server writes it before the response is complete
 	send := start(t, memstore.New(), &log, routes)
 	send("GET", "/%0a%7b%22msg%22:%22forged%22%7d?secret=1")
 	got := log.String()
-	for _, want := range []string{`"method":"GET"`, `"path":"/\n{\"msg\":\"forged\"}"`, `"status":404`, `"duration":`, `"remote":"127.0.0.1:`} {
+	for _, want := range []string{
+		`"method":"GET"`, `"path":"/\n{\"msg\":\"forged\"}"`, `"status":404`,
+		`"duration":`, `"remote":"127.0.0.1:`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the log lacks %s: %s", want, got)
 		}
 	}
 	if strings.Count(got, "\n") != 1 || strings.Contains(got, "secret") {
-		t.Errorf("not one line, or with the query: %s", got)
+		t.Errorf("the log has more than one line, or the query: %s", got)
 	}
 }

@@ -1,0 +1,214 @@
+package adaptertest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// pipes is a listener of connections in memory. In a bubble of testing/synctest,
+// the time that a server waits for such a connection passes at once.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// listen serves h in a bubble, by a server without any timeouts, and returns a
+// function that opens a connection to the server.
+func listen(t *testing.T, h http.Handler) func() (net.Conn, *bufio.Reader) {
+	p := &pipes{make(chan net.Conn), make(chan struct{})}
+	s := &http.Server{Handler: h}
+	go s.Serve(p)
+	t.Cleanup(func() { s.Close() })
+	return func() (net.Conn, *bufio.Reader) {
+		client, server := net.Pipe()
+		t.Cleanup(func() { client.Close() })
+		p.conns <- server
+		return client, bufio.NewReader(client)
+	}
+}
+
+// sameKey is a key function that gives all requests the same key.
+func sameKey(*http.Request) (string, error) { return "user:all", nil }
+
+// tooMuch returns a guard that refuses each request, since a request costs more
+// than the limit.
+func tooMuch(opts ...nethttp.Option) Step {
+	opts = append(opts, nethttp.WithCost(func(*http.Request) int { return 2 }))
+	return Step{Limiter: Limiter(core.PerMinute(1)), Key: sameKey, Options: opts}
+}
+
+// refusing returns guards that refuse each request, for all reasons. Each name
+// begins with the status of the refusal.
+func refusing(f Framework) map[string]Step {
+	limiter := Limiter(core.PerMinute(1))
+	noKey := func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
+	failing := func(*http.Request) (string, error) { return "", errors.New("down") }
+	guards := map[string]Step{
+		"429": tooMuch(),
+		"503": {Limiter: on(broken{}, core.PerMinute(1)).WithPolicy(core.FailClosed), Key: sameKey},
+		"400": {Limiter: limiter, Key: noKey},
+		"500": {Limiter: limiter, Key: failing},
+	}
+	for name, option := range f.refusals() {
+		guards["429 "+name] = tooMuch(option(func(w http.ResponseWriter, _ *http.Request, d core.Decision) {
+			w.WriteHeader(nethttp.Status(d))
+		}))
+	}
+	return guards
+}
+
+// wrapper is a ResponseWriter that a middleware puts around another one.
+type wrapper struct{ http.ResponseWriter }
+
+func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// slowBodies checks that a refused request gets its response, and that its
+// connection ends within a second, if the body does not arrive.
+func slowBodies(t *testing.T, f Framework) {
+	for name, guard := range refusing(f) {
+		for _, c := range []struct{ name, header, body string }{
+			{"Content-Length", "Content-Length: 1000\r\n", "abc"},
+			{"chunked", "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n"},
+			{"Expect", "Content-Length: 1000\r\nExpect: 100-continue\r\n", ""},
+			{"close", "Content-Length: 1000\r\nConnection: close\r\n", "abc"},
+		} {
+			t.Run(name+" "+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := f.Build(Tree{Use: []Step{guard}, Routes: []Route{{"POST", "/", nil, page}}})
+					dial := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						h.ServeHTTP(wrapper{w}, r)
+					}))
+					conn, in := dial()
+					start := time.Now()
+					go io.WriteString(conn, "POST / HTTP/1.1\r\nHost: test\r\n"+c.header+"\r\n"+c.body)
+					_ = conn.SetReadDeadline(start.Add(time.Hour))
+					res, err := http.ReadResponse(in, nil)
+					if err != nil {
+						t.Fatalf("after %v: %v; want a response", time.Since(start), err)
+					}
+					if status := name[:3]; !strings.HasPrefix(res.Status, status) || !res.Close {
+						t.Errorf("got %s, close %v; want %s and close", res.Status, res.Close, status)
+					}
+					if _, err := io.Copy(io.Discard, in); err != nil || time.Since(start) > time.Second {
+						t.Errorf("the connection ended after %v, %v; want at most 1s", time.Since(start), err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// keepAliveAfterRefusedBody checks that the connection of a refused request stays
+// as it was if the request's body arrives in time: the next request and its body
+// may be slow.
+func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
+	synctest.Test(t, func(t *testing.T) {
+		read := 0
+		upload := func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			read = len(body)
+		}
+		dial := listen(t, f.Build(Tree{
+			Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
+			Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, upload}},
+		}))
+		conn, in := dial()
+		for _, c := range []struct {
+			path   string
+			pauses [3]time.Duration // before the request, in its header, in its body
+			status int
+		}{
+			{"/", [3]time.Duration{0, 0, 0}, 429},
+			{"/upload", [3]time.Duration{90 * time.Second, time.Hour, time.Hour}, 200},
+			{"/", [3]time.Duration{90 * time.Second, time.Hour, 900 * time.Millisecond}, 429},
+			{"/upload", [3]time.Duration{0, 0, time.Hour}, 200},
+		} {
+			go func() {
+				for i, part := range []string{
+					"POST " + c.path + " HTTP/1.1\r\n",
+					"Host: test\r\nContent-Length: 6\r\n\r\nabc",
+					"def",
+				} {
+					time.Sleep(c.pauses[i])
+					_, _ = io.WriteString(conn, part)
+				}
+			}()
+			_ = conn.SetReadDeadline(time.Now().Add(24 * time.Hour))
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("%s after pauses of %v: %v", c.path, c.pauses, err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != c.status || res.Close {
+				t.Errorf("%s after pauses of %v: %d, close %v, %v; want %d",
+					c.path, c.pauses, res.StatusCode, res.Close, err, c.status)
+			}
+		}
+		if read != 6 {
+			t.Errorf("the handler read %d bytes, want 6", read)
+		}
+	})
+}
+
+// refusedBodyH2C checks that in HTTP/2 a refusal is sent before the request's body
+// has ended, and that the connection goes on with other streams.
+func refusedBodyH2C(t *testing.T, f Framework) {
+	s := httptest.NewUnstartedServer(f.Build(Tree{
+		Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
+		Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, page}},
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	opened := 0
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened++
+		}
+	}
+	s.Start()
+	transport := &http.Transport{Protocols: s.Config.Protocols}
+	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	for path, want := range map[string]int{"/": 429, "/upload": 200} {
+		body, writer := io.Pipe() // an open body, of which no byte is written
+		res, err := client.Post(s.URL+path, "text/plain", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.ProtoMajor != 2 || res.StatusCode != want {
+			t.Errorf("%s: %s %d, %v; want HTTP/2 and %d", path, res.Proto, res.StatusCode, err, want)
+		}
+		res.Body.Close()
+		writer.Close()
+	}
+	transport.CloseIdleConnections()
+	s.Close() // waits for the goroutine that writes opened
+	if opened != 1 {
+		t.Errorf("%d connections, want 1", opened)
+	}
+}

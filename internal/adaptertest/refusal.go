@@ -1,0 +1,144 @@
+package adaptertest
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// refusalCases are functions for WithRefusal, with the response that the client
+// gets. A status of 0 means that the connection ends without a response, and the
+// body "?" stands for any body.
+var refusalCases = []struct {
+	name   string
+	refuse Refusal
+	status int
+	body   string
+}{
+	{"nothing", func(http.ResponseWriter, *http.Request, core.Decision) {}, 429, "?"},
+	{"fields", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.Header().Set("X-Custom", "yes")
+	}, 429, "?"},
+	{"early hints", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(103) }, 429, "?"},
+	{"early hints twice", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.WriteHeader(103)
+		w.WriteHeader(103)
+	}, 429, "?"},
+	{"the default", nethttp.Refuse, 429, "?"},
+	{"a status", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(420) }, 420, ""},
+	{"status and body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.WriteHeader(420)
+		_, _ = io.WriteString(w, "calm")
+	}, 420, "calm"},
+	{"a body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { _, _ = io.WriteString(w, "no") }, 429, "no"},
+	{"early hints and a body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.WriteHeader(103)
+		_, _ = io.WriteString(w, "no")
+	}, 429, "no"},
+	{"a flush", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		_ = http.NewResponseController(w).Flush()
+	}, 429, ""},
+	{"hijacked", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 418 I'm a teapot\r\nConnection: close\r\n\r\nmy")
+		conn.Close()
+	}, 418, "my"},
+	{"panic", func(http.ResponseWriter, *http.Request, core.Decision) { panic("the user's own") }, 0, ""},
+	{"early hints and panic", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.WriteHeader(103)
+		panic("the user's own")
+	}, 0, ""},
+}
+
+// customRefusals checks that a user's function that writes no response, or an
+// interim one only, does not make a refusal a 200, and that a response that the
+// function writes reaches the client without additions.
+func customRefusals(t *testing.T, f Framework) {
+	for _, c := range refusalCases {
+		for name, option := range f.refusals() {
+			t.Run(name+" "+c.name, func(t *testing.T) {
+				var logged strings.Builder
+				handler := func(http.ResponseWriter, *http.Request) {
+					t.Error("a refused request reached the handler")
+				}
+				s := httptest.NewUnstartedServer(f.Build(Tree{
+					Use:    []Step{tooMuch(option(c.refuse))},
+					Routes: []Route{{"GET", "/", nil, handler}},
+				}))
+				s.Config.ErrorLog = log.New(&logged, "", 0)
+				s.Start()
+				res, err := s.Client().Get(s.URL)
+				var body []byte
+				if err == nil {
+					body, _ = io.ReadAll(res.Body)
+					res.Body.Close()
+				}
+				s.Close()
+				if c.status == 0 {
+					if err == nil {
+						t.Errorf("got %d; want the connection to end", res.StatusCode)
+					}
+					return
+				}
+				if err != nil || res.StatusCode != c.status || c.body != "?" && string(body) != c.body {
+					t.Fatalf("%v, %d %q; want %d %q", err, res.StatusCode, body, c.status, c.body)
+				}
+				if logged.Len() > 0 {
+					t.Errorf("the server logged %q", &logged)
+				}
+			})
+		}
+	}
+}
+
+// timeoutHandlers checks that two guards with a TimeoutHandler between them leave
+// one set of limit fields: the fields of the limit that refused, or else of the
+// tighter limit. With http.TimeoutHandler in place of the TimeoutHandler of
+// package nethttp, the fields are about the inner limit if it has numbers.
+func timeoutHandlers(t *testing.T, f Framework) {
+	type timeout = func(http.Handler, time.Duration, string) http.Handler
+	three, nine := core.PerMinute(3), core.PerMinute(9)
+	aware, standard := nethttp.TimeoutHandler, http.TimeoutHandler
+	for _, c := range []struct {
+		name         string
+		outer, inner *core.Limiter
+		between      timeout
+		status       int
+		limit, left  string
+	}{
+		{"outer tighter", Limiter(three), Limiter(nine), aware, 200, "3", "2"},
+		{"inner tighter", Limiter(nine), Limiter(three), aware, 200, "3", "2"},
+		{"outer tighter, untold", Limiter(three), Limiter(nine), standard, 200, "9", "8"},
+		{"inner tighter, untold", Limiter(nine), Limiter(three), standard, 200, "3", "2"},
+		{"inner refuses", Limiter(core.PerMinute(2)), spent().Limiter, aware, 429, "1", "0"},
+		{"inner refuses, untold", Limiter(core.PerMinute(2)), spent().Limiter, standard, 429, "1", "0"},
+		{"outer refuses", spent().Limiter, Limiter(nine), aware, 429, "1", "0"},
+		{"outer has no numbers", on(broken{}, core.PerMinute(1)), Limiter(nine), aware, 200, "9", "8"},
+		{"inner has no numbers", Limiter(nine), on(broken{}, core.PerMinute(1)), standard, 200, "9", "8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inner := f.Build(Tree{Use: by(c.inner), Routes: []Route{{"GET", "/work", nil, page}}})
+			between := c.between(inner, time.Hour, "")
+			h := f.Build(Tree{
+				Use:    by(c.outer, nethttp.WithHeaders(headers.Classic, headers.IETF)),
+				Routes: []Route{{"GET", "/work", nil, between.ServeHTTP}},
+			})
+			w := serve(t, h, "GET", "/work")
+			expect(t, w, c.status, c.limit, c.left)
+			if ietf := w.Header()["Ratelimit"]; len(ietf) > 0 && !strings.Contains(ietf[0], ";r="+c.left+";") {
+				t.Errorf("X-RateLimit-Remaining is %s beside RateLimit %q", c.left, ietf)
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package nethttp
+
+import (
+	"bufio"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// FuzzSkipPaths sends what the fuzzer makes of a request line to a guard that excludes
+// two paths: nothing but GET and HEAD of the one and POST of the other is excluded.
+func FuzzSkipPaths(f *testing.F) {
+	for _, line := range []string{
+		"GET /health", "HEAD /health", "POST /health", "get /health", "GET /hook", "POST /hook", "POST //hook",
+		"GET /health?x", "GET /health#x", "GET /%68ealth", "GET /api/..%2fhealth", "GET /health/", "GET //health",
+		"GET http://a/health", "GET http://a//health", "OPTIONS *", "CONNECT /health", "GET /health%20", "GET /health;a",
+	} {
+		f.Add(line)
+	}
+	var c config
+	if err := SkipPaths("/health", "POST /hook")(&c); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		text := line + " HTTP/1.1\r\nHost: a\r\n\r\n"
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+		if err != nil {
+			return
+		}
+		target := strings.TrimPrefix(strings.TrimPrefix(r.RequestURI, "http://a"), "http:")
+		path, _, _ := strings.Cut(target, "?")
+		health := (r.Method == "GET" || r.Method == "HEAD") && strings.HasSuffix(path, "/health")
+		hook := r.Method == "POST" && strings.HasSuffix(path, "/hook")
+		if got := c.skips(r); got && !health && !hook {
+			t.Errorf("%q is excluded", line)
+		}
+		if want := line == "GET /health" || line == "HEAD /health" || line == "POST /hook"; want && !c.skips(r) {
+			t.Errorf("%q is not excluded", line)
+		}
+	})
+}
+
+// FuzzSkippedPath: what is taken as an argument of SkipPaths is a method and a path that
+// a request can have, and what an error says to write instead is taken.
+func FuzzSkippedPath(f *testing.F) {
+	for _, given := range []string{"/health", "GET /health", "get /x", "POST  /x", "x", "", "/a*", "/{a}", "/a?b", "\t/a"} {
+		f.Add(given)
+	}
+	f.Fuzz(func(t *testing.T, given string) {
+		s, err := parseSkippedPath(given)
+		if err == nil {
+			if s.path[0] != '/' || !isMethod(s.method) || strings.ContainsAny(s.path, "*{?") {
+				t.Errorf("%q is taken as %q", given, s)
+			}
+			return
+		}
+		if _, instead, found := strings.Cut(err.Error(), ": write "); found && !strings.ContainsAny(given, "*{?") {
+			if _, err := parseSkippedPath(correction(given)); err != nil {
+				t.Errorf("%q: told to write %s, which is refused: %v", given, instead, err)
+			}
+		}
+	})
+}
+
+// FuzzAccept: what stands behind the bytes that are read changes nothing, and JSON is
+// the answer to what asks for nothing else.
+func FuzzAccept(f *testing.F) {
+	for _, accept := range []string{
+		"", "text/html", "text/plain;q=0, text/html", "application/json;q=0", "*/*", "a/b+json", ",,,;;;=,", "text/html,application/*",
+	} {
+		f.Add(accept)
+	}
+	f.Fuzz(func(t *testing.T, accept string) {
+		got := negotiate([]string{accept})
+		if got != problemJSON && !strings.Contains(strings.ToLower(accept), "text/") {
+			t.Errorf("%q is answered with %v", accept, got)
+		}
+		if len(accept) <= maxAccept-1 {
+			filled := accept + strings.Repeat(",", maxAccept-len(accept))
+			if again := negotiate([]string{filled + "application/json", "application/json"}); again != got {
+				t.Errorf("%q and more is answered with %v, not %v", accept, again, got)
+			}
+		}
+	})
+}

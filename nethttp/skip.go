@@ -1,0 +1,119 @@
+package nethttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// skippedPath is one argument of SkipPaths.
+type skippedPath struct{ method, path string }
+
+// matches reports whether the request is skipped. A path for GET matches HEAD too.
+func (s skippedPath) matches(r *http.Request) bool {
+	return s.path == r.URL.Path &&
+		(s.method == r.Method || s.method == http.MethodGet && r.Method == http.MethodHead)
+}
+
+// SkipPaths excludes requests from the limit by path: they touch no store and
+// get no fields. An argument is a path, or a method, one space and a path, as in
+// the patterns of [http.ServeMux]:
+//
+//	nethttp.SkipPaths("/health", "POST /hook", "OPTIONS /graphql")
+//
+// "/health" and "GET /health" both exclude GET and HEAD, and no other method: a
+// POST to the same path may be for another handler, such as a catch-all. Any
+// other method is excluded alone. To exclude GET without HEAD, use [Skip].
+//
+// Methods are compared byte for byte with r.Method. Paths are compared byte for
+// byte with r.URL.Path as it is where the guard stands, behind an
+// http.StripPrefix without the prefix. "/health" excludes neither /healthz nor
+// //health nor /api/../health. There are no wildcards: an argument with "*", "{"
+// or "?" is an error of construction, since it would never match.
+//
+// A path that is escaped in an unusual way, such as /%68ealth or
+// /api/..%2fhealth, is never excluded (r.URL.RawPath is not empty then): routers
+// disagree about which page that is. Several SkipPaths add up.
+func SkipPaths(paths ...string) Option {
+	paths = slices.Clone(paths)
+	return func(c *config) error {
+		for _, p := range paths {
+			s, err := parseSkippedPath(p)
+			if err != nil {
+				return fmt.Errorf("sash: SkipPaths(%q): %w", p, err)
+			}
+			c.skipPaths = append(c.skipPaths, s)
+		}
+		return nil
+	}
+}
+
+// parseSkippedPath returns the method and the path of an argument of SkipPaths.
+func parseSkippedPath(given string) (skippedPath, error) {
+	method, path := http.MethodGet, given
+	if m, rest, found := strings.Cut(given, " "); found && !strings.HasPrefix(given, "/") {
+		method, path = m, rest
+	}
+	switch {
+	case !isMethod(method):
+		return skippedPath{}, fmt.Errorf("%q is not a method in capital letters: write %q", method, correction(given))
+	case !strings.HasPrefix(path, "/"):
+		return skippedPath{}, fmt.Errorf("the path %q does not start with a slash: write %q; "+
+			"for anything but a method and a path use nethttp.Skip", path, correction(given))
+	case strings.ContainsAny(path, "*{"):
+		return skippedPath{}, errors.New("paths are compared byte for byte, without wildcards: use nethttp.Skip, " +
+			"with a function that calls strings.HasPrefix(r.URL.Path, ...) for example")
+	case strings.Contains(path, "?"):
+		return skippedPath{}, errors.New("a path has no query: " +
+			"leave out the question mark and the rest, or use nethttp.Skip")
+	}
+	return skippedPath{method, path}, nil
+}
+
+func isMethod(s string) bool {
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
+}
+
+// correction returns what the caller of SkipPaths probably meant by an argument.
+func correction(given string) string {
+	method, path := http.MethodGet, given
+	if fields := strings.Fields(given); len(fields) == 2 {
+		path = fields[1]
+		if upper := strings.ToUpper(fields[0]); isMethod(upper) {
+			method = upper
+		}
+	}
+	return method + " /" + strings.TrimLeft(path, " /")
+}
+
+// Skip excludes the requests for which skip returns true: they touch no store
+// and get no fields. It is called by many goroutines at once. Several Skips, and
+// SkipPaths, add up.
+func Skip(skip func(*http.Request) bool) Option {
+	return func(c *config) error {
+		if skip == nil {
+			return errors.New("sash: Skip(nil): give a func(*http.Request) bool, or leave the option out")
+		}
+		c.skip = append(c.skip, skip)
+		return nil
+	}
+}
+
+// skips reports whether an option excludes the request from the limit.
+func (c *config) skips(r *http.Request) bool {
+	if r.URL.RawPath == "" {
+		for _, s := range c.skipPaths {
+			if s.matches(r) {
+				return true
+			}
+		}
+	}
+	for _, skip := range c.skip {
+		if skip(r) {
+			return true
+		}
+	}
+	return false
+}
