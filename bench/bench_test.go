@@ -8,8 +8,9 @@ import (
 func BenchmarkWeb(b *testing.B)      { benchmarkRaces(b, Env{}, webRaces()) }
 func BenchmarkEcho(b *testing.B)     { benchmarkRaces(b, Env{}, echoRaces()) }
 func BenchmarkDecision(b *testing.B) { benchmarkRaces(b, Env{}, decisionRaces()) }
+func BenchmarkParallel(b *testing.B) { benchmarkRaces(b, Env{}, parallelRaces()) }
 
-// benchmarkRaces runs one contestant after the other, in this process.
+// benchmarkRaces measures one contestant after the other in this process.
 func benchmarkRaces(b *testing.B, env Env, races []Race) {
 	for _, r := range races {
 		for _, c := range r.Contestants {
@@ -36,7 +37,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the bytes per live key, of few keys.
+// BenchmarkMemory reports the bytes per live key, with fewer keys than the table.
 func BenchmarkMemory(b *testing.B) {
 	const keys = 100_000
 	race := memoryRace()
@@ -60,7 +61,7 @@ func BenchmarkScripts(b *testing.B) {
 	for i, cast := range casts() {
 		for j, make := range cast.actors {
 			if i > 0 && j == 0 {
-				continue // the unit, once
+				continue // the unit is the same in each race
 			}
 			l := openLab(b)
 			a, err := make(l)
@@ -78,18 +79,18 @@ func BenchmarkScripts(b *testing.B) {
 				}
 				b.ReportMetric(median(micros), "server-us/decision")
 			})
-			if a.finished == nil {
+			if a.checkCounts == nil {
 				continue
 			}
-			if err := a.finished(); err != nil {
+			if err := a.checkCounts(); err != nil {
 				b.Errorf("%s: %v", a.name, err)
 			}
 		}
 	}
 }
 
-// BenchmarkSteady is the same for logs in steady state, which takes as long as
-// their windows to be reached.
+// BenchmarkSteady reports the server's time per decision of logs in steady state. A
+// log reaches that state after the length of its window.
 func BenchmarkSteady(b *testing.B) {
 	for _, s := range steadies() {
 		b.Run(fmt.Sprintf("%s, %d in a script", s.name, s.together), func(b *testing.B) {

@@ -27,26 +27,26 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// load is the limit that all libraries enforce: so many requests an hour, all of
-// which may come at once. It is the same number for fixed windows, token
-// buckets and sliding windows, which mean different things by it.
+// load is the limit that all libraries enforce. Fixed windows, token buckets and
+// sliding windows get the same numbers, which mean a different rule for each.
 type load struct {
-	requests int
+	requests int // an hour, all of which may come at once
 
-	// log is what a sliding log enforces, if it must be another limit than the
-	// others': a log remembers each request of its window, so an hour of a
-	// benchmark is more than fits.
+	// log is the limit that a sliding log enforces instead, if it is set. A log
+	// remembers each request of its window, and the requests of an hour of a
+	// benchmark do not fit.
 	log core.Limit
 
-	// room is what memstore is bounded to; 0 is its default.
+	// room is the bound of memstore in bytes; 0 means memstore's default.
 	room int64
 }
 
 const unlimited = 1 << 30 // requests an hour that no contestant gets through
 
+// perSecond returns the requests a second.
 func (l load) perSecond() float64 { return float64(l.requests) / time.Hour.Seconds() }
 
-// limit is the limit of a sash contestant.
+// limit returns the limit of a sash contestant with algorithm a.
 func (l load) limit(a core.Algorithm) core.Limit {
 	if a == core.SlidingLog && l.log != (core.Limit{}) {
 		return l.log
@@ -54,7 +54,7 @@ func (l load) limit(a core.Algorithm) core.Limit {
 	return core.PerHour(int64(l.requests)).Using(a)
 }
 
-// inMemory is a limiter of sash with a store of its own.
+// inMemory returns a limiter of sash with a store of its own.
 func (l load) inMemory(a core.Algorithm) (*core.Limiter, error) {
 	store := memstore.New()
 	if l.room > 0 {
@@ -68,14 +68,15 @@ func (l load) inMemory(a core.Algorithm) (*core.Limiter, error) {
 	})
 }
 
-// library limits net/http by the address of the client's socket and writes the
-// headers that it writes by default.
+// library is a middleware of net/http or echo. It limits requests by the address of
+// the client's socket and writes its default headers.
 type library struct {
 	name string
 	sash bool
 	wrap func(load, http.Handler) (http.Handler, error)
 }
 
+// libraries returns the middleware of net/http that is compared.
 func libraries() []library {
 	return []library{
 		{"sash counter", true, sashHTTP(core.SlidingCounter)},
@@ -121,14 +122,17 @@ func libraries() []library {
 	}
 }
 
+// gcra returns the quota of throttled.
 func (l load) gcra() throttled.RateQuota {
 	return throttled.RateQuota{MaxRate: throttled.PerHour(l.requests), MaxBurst: l.requests - 1}
 }
 
+// newGoLimiter returns a store of go-limiter.
 func newGoLimiter(l load) (golimiter.Store, error) {
 	return memorystore.New(&memorystore.Config{Tokens: uint64(l.requests), Interval: time.Hour})
 }
 
+// sashHTTP returns the wrap function of sash with algorithm a.
 func sashHTTP(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
 	return func(l load, next http.Handler) (http.Handler, error) {
 		limiter, err := l.inMemory(a)
@@ -139,12 +143,14 @@ func sashHTTP(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
 	}
 }
 
-// echoLibraries limit an echo server; echo's own writes no headers.
+// echoLibraries returns the middleware of echo that is compared. echo's own
+// RateLimiter writes no headers.
 func echoLibraries() []library {
 	serve := func(limit echo.MiddlewareFunc, next http.Handler) http.Handler {
 		e := echo.New()
-		// As echo's guide has it where there is no proxy. Without it RealIP, which
-		// names the client for echo's RateLimiter, looks into two headers first.
+		// echo's guide recommends this setting for a server without a proxy. Without
+		// the setting, RealIP, which names the client for echo's RateLimiter, reads two
+		// headers first.
 		e.IPExtractor = echo.ExtractIPDirect()
 		e.Use(limit)
 		e.GET("/", func(c echo.Context) error {
@@ -174,13 +180,14 @@ func echoLibraries() []library {
 	}
 }
 
-// decider decides about one key, without HTTP.
+// decider is a limiter that decides about one key, without HTTP.
 type decider struct {
 	name string
 	sash bool
 	make func(load) (allow func() bool, err error)
 }
 
+// deciders returns the limiters that are compared without HTTP.
 func deciders() []decider {
 	sash := func(a core.Algorithm) func(load) (func() bool, error) {
 		return func(l load) (func() bool, error) {

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What each contestant writes by default.
-var fields = map[string][]string{
+// fieldsByName holds the header fields that each library writes by default.
+var fieldsByName = map[string][]string{
 	"sash counter": {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 	"sash log":     {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 	"httprate":     {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
@@ -29,7 +29,7 @@ var fields = map[string][]string{
 	"tollbooth":    {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
 }
 
-// Each contestant really limits, by client, and writes its headers.
+// TestLibraries: each library limits by client and writes its headers.
 func TestLibraries(t *testing.T) {
 	for _, l := range append(libraries(), echoLibraries()...) {
 		var through served
@@ -43,16 +43,17 @@ func TestLibraries(t *testing.T) {
 			w := httptest.NewRecorder()
 			before := through
 			h.ServeHTTP(w, r)
-			if w.Code != c.status || (through > before) != (c.status == 200) {
-				t.Errorf("%s: client %d got %d, want %d; reached the handler: %v", l.name, c.client, w.Code, c.status, through > before)
+			if reached := through > before; w.Code != c.status || reached != (c.status == 200) {
+				t.Errorf("%s: client %d got %d, want %d; reached the handler: %v",
+					l.name, c.client, w.Code, c.status, reached)
 			}
-			for _, field := range fields[l.name] {
+			for _, field := range fieldsByName[l.name] {
 				if w.Header().Get(field) == "" {
 					t.Errorf("%s: no %s in %v", l.name, field, w.Header())
 				}
 			}
 		}
-		if fields[l.name] == nil && l.name != "echo RateLimiter" {
+		if fieldsByName[l.name] == nil && l.name != "echo RateLimiter" {
 			t.Errorf("%s: what does it write?", l.name)
 		}
 	}
@@ -72,6 +73,23 @@ func TestDeciders(t *testing.T) {
 	}
 }
 
+// TestKeyedDeciders holds each library to a limit of 3, for each key by itself.
+func TestKeyedDeciders(t *testing.T) {
+	for _, d := range keyedDeciders() {
+		allow, err := d.make(load{requests: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			for _, key := range []string{"a", "b"} {
+				if ok, err := allow(key); err != nil || ok != (i < 3) {
+					t.Errorf("%s: request %d of %s: %v, %v", d.name, i, key, ok, err)
+				}
+			}
+		}
+	}
+}
+
 func TestRemotes(t *testing.T) {
 	server := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 3, 0)
@@ -79,10 +97,10 @@ func TestRemotes(t *testing.T) {
 	for _, env := range []Env{{Redis: server.Addr()}, {Redis: server.Addr(), Cluster: cluster.Addrs()}} {
 		for _, remote := range remotes(3) {
 			if remote.name == plainCounter || remote.name == plainLog || remote.name == returnOne {
-				continue // they decide nothing
+				continue // a script without a library decides nothing
 			}
 			if env.Cluster != nil && (remote.name == aloneCounter || remote.name == aloneLog) {
-				continue // they are on a server
+				continue // these contestants use the single server
 			}
 			var rdb redis.UniversalClient = server.Client(t)
 			if env.Cluster != nil {
@@ -108,7 +126,8 @@ func TestRemotes(t *testing.T) {
 	}
 }
 
-// A batch that did not go as it should is an error, not a time.
+// TestScenesAreChecked: a batch of requests of which one is admitted or refused
+// against the scene's rule gives an error, not a time.
 func TestScenesAreChecked(t *testing.T) {
 	for _, s := range []scene{
 		{keys: 1, refused: false, load: load{requests: 5}},
@@ -118,9 +137,9 @@ func TestScenesAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Two requests came before, and three pass.
+		// open sent two requests, so a limit of 5 admits three of these.
 		if err := work(10); err == nil {
-			t.Errorf("refused %v: nobody saw that it is not so", s.refused)
+			t.Errorf("refused %v: no error, want one", s.refused)
 		}
 	}
 }

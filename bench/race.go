@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// Env says where the servers are that a contestant may need.
+// Env holds the addresses of the servers that a contestant may need.
 type Env struct {
 	Redis   string   // the address of a single server
-	Cluster []string // of the nodes of a cluster, for a race on one
+	Cluster []string // the addresses of the nodes of a cluster, for a race on one
 }
 
-// Work does a contestant's thing n times. An error says that it was not done:
-// a request was refused that should have been admitted, for example.
+// Work does a contestant's operation n times. An error means that an operation
+// went wrong: for example, a request was refused that should have been admitted.
 type Work func(n int) error
 
-// Contestant is one of those that are compared.
+// Contestant is one participant of a race.
 type Contestant struct {
 	Name string
-	Open func(Env) (Work, error) // ready to be timed: warm, keys in place
+	Open func(Env) (Work, error) // returns work that is ready to be timed: warm, keys in place
 	Goal Goal
 }
 
-// Race compares contestants that do the same work. Each has a process of its
-// own, so that no garbage collector works for another, and they take turns:
-// what disturbs the machine disturbs all.
+// Race compares contestants that do the same work. Each contestant has a process
+// of its own, so that the garbage of one costs the others no time. The
+// contestants take turns, so that a disturbance of the machine disturbs all.
 type Race struct {
 	Name        string
 	Contestants []Contestant
 
-	// Baseline names the contestants of which the fastest, by its median, is
-	// what the others are compared with.
+	// Baseline names the candidates for the baseline. The candidate with the lowest
+	// median is the one with which all contestants are compared.
 	Baseline []string
 }
 
-// sample is one slice of a contestant's work, per operation.
+// sample is the cost of one slice of a contestant's work, per operation.
 type sample struct{ NS, Bytes, Allocs float64 }
 
+// run runs the race in workers with the servers of env, and returns its rows.
 func (r Race) run(c Config, env Env) ([]Row, error) {
 	workers := make([]*worker, len(r.Contestants))
 	defer func() {
@@ -50,47 +51,60 @@ func (r Race) run(c Config, env Env) ([]Row, error) {
 		if workers[i], err = startWorker(job{Race: r.Name, Contestant: contestant.Name, Env: env}); err != nil {
 			return nil, err
 		}
-		if _, err := workers[i].ask(order{For: c.Slice / 4}); err != nil { // how fast it is
+		// The first order shows the worker how fast its contestant is.
+		if _, err := workers[i].ask(order{For: c.Slice / 4}); err != nil {
 			return nil, err
 		}
 	}
-	all := make([][]sample, len(workers))
+	samples := make([][]sample, len(workers))
 	for range c.Rounds {
 		for i, w := range workers {
 			a, err := w.ask(order{For: c.Slice})
 			if err != nil {
 				return nil, err
 			}
-			all[i] = append(all[i], a.Sample)
+			samples[i] = append(samples[i], a.Sample)
 		}
 	}
+	return r.rows(samples), nil
+}
 
-	times := map[string][]float64{}
-	for i, contestant := range r.Contestants {
-		times[contestant.Name] = column(all[i], func(s sample) float64 { return s.NS })
-	}
-	baseline := ""
+// baseline returns the name of the contestant with which all are compared, given
+// the times of all contestants. The name is empty if the race has no baseline.
+func (r Race) baseline(timesByName map[string][]float64) string {
+	fastest := ""
 	for _, name := range r.Baseline {
-		if baseline == "" || median(times[name]) < median(times[baseline]) {
-			baseline = name
+		if fastest == "" || median(timesByName[name]) < median(timesByName[fastest]) {
+			fastest = name
 		}
 	}
+	return fastest
+}
+
+// rows returns the rows of the table, given the samples of each contestant.
+func (r Race) rows(samples [][]sample) []Row {
+	timesByName := map[string][]float64{}
+	for i, contestant := range r.Contestants {
+		timesByName[contestant.Name] = column(samples[i], func(s sample) float64 { return s.NS })
+	}
+	baseline := r.baseline(timesByName)
 	var rows []Row
 	for i, contestant := range r.Contestants {
+		times := timesByName[contestant.Name]
 		row := Row{
-			What: r.Name, Name: contestant.Name, Unit: "ns", Values: times[contestant.Name], Goal: contestant.Goal,
-			Bytes:  new(median(column(all[i], func(s sample) float64 { return s.Bytes }))),
-			Allocs: new(median(column(all[i], func(s sample) float64 { return s.Allocs }))),
+			What: r.Name, Name: contestant.Name, Unit: "ns", Values: times, Goal: contestant.Goal,
+			Bytes:  new(median(column(samples[i], func(s sample) float64 { return s.Bytes }))),
+			Allocs: new(median(column(samples[i], func(s sample) float64 { return s.Allocs }))),
 		}
 		if contestant.Name == baseline {
 			row.Name += " (baseline)"
 		}
 		if baseline != "" {
-			row.Ratios = ratios(times[baseline], times[contestant.Name])
+			row.Ratios = ratios(timesByName[baseline], times)
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows
 }
 
 // find returns the contestant of a job.
@@ -108,36 +122,37 @@ func find(j job) (Contestant, error) {
 // races returns all races that workers run.
 func races() []Race {
 	var all []Race
-	for _, rs := range [][]Race{webRaces(), echoRaces(), decisionRaces(), {memoryRace()}, throughputRaces()} {
+	for _, rs := range [][]Race{webRaces(), echoRaces(), decisionRaces(), parallelRaces(), {memoryRace()}, throughputRaces()} {
 		all = append(all, rs...)
 	}
 	return all
 }
 
-// Config says how long to measure.
+// Config sets how long to measure.
 type Config struct {
-	Rounds int           // of the races; scripts have 20 times as many
-	Slice  time.Duration // that a contestant works for in each round of a race
-	Keys   int           // of the memory measurement
+	Rounds int           // rounds of a race; a race of scripts has 20 times as many
+	Slice  time.Duration // how long a contestant works in each round of a race
+	Keys   int           // keys of the memory measurement
 
-	Progress func(string) // what is measured now; may be nil
+	Progress func(string) // is called with the name of the next measurement; may be nil
 }
 
+// progress reports the name of the next measurement.
 func (c Config) progress(format string, args ...any) {
 	if c.Progress != nil {
 		c.Progress(fmt.Sprintf(format, args...))
 	}
 }
 
-// Part is what can be asked for by itself.
+// Part is a part of the table that can be measured by itself.
 type Part struct {
 	Name, About string
 	check       func(Config) error // may be nil
 	run         func(Config) ([]Row, error)
 }
 
-// Check says what would end the part with an error, so that nobody waits
-// minutes for that.
+// Check returns the error with which the part would end, as far as that is known
+// beforehand, so that a user does not wait minutes for it.
 func (p Part) Check(c Config) error {
 	if p.check == nil {
 		return nil
@@ -148,7 +163,7 @@ func (p Part) Check(c Config) error {
 	return nil
 }
 
-// Run measures the part.
+// Run measures the part and returns its rows of the table.
 func (p Part) Run(c Config) ([]Row, error) {
 	rows, err := p.run(c)
 	if err != nil {
@@ -166,6 +181,7 @@ func Parts() []Part {
 		{"web", "net/http middleware in memory", nil, inMemory(webRaces)},
 		{"echo", "echo middleware in memory", nil, inMemory(echoRaces)},
 		{"decision", "the decision alone, in memory", nil, inMemory(decisionRaces)},
+		{"parallel", "decisions of one and of two goroutines, in memory", nil, inMemory(parallelRaces)},
 		{"memory", "bytes per live key in memory", checkKeys, runMemory},
 		{"scripts", "server time per decision in Redis", checkScripts, runScripts},
 		{"bytes", "bytes per log entry in Redis", checkRedis, runBytes},
@@ -174,6 +190,7 @@ func Parts() []Part {
 	}
 }
 
+// runRaces runs one race after the other and returns the rows of all.
 func runRaces(c Config, env Env, races []Race) ([]Row, error) {
 	var rows []Row
 	for _, r := range races {
@@ -187,9 +204,10 @@ func runRaces(c Config, env Env, races []Race) ([]Row, error) {
 	return rows, nil
 }
 
-// again measures once more what failed while the hour turned. The windows of
-// sash's counter begin with the hour, as they should: clients that were refused
-// are let in, and the check that all are refused ends the run.
+// again calls measure, and once more if measure failed while the hour turned. The
+// windows of sash's counter begin with the hour, as they should. A client that was
+// refused before the hour is admitted after it, and the check that all clients are
+// refused fails.
 func again(now func() time.Time, measure func() ([]Row, error)) ([]Row, error) {
 	hour := now().Truncate(time.Hour)
 	rows, err := measure()

@@ -15,7 +15,7 @@ import (
 
 var short = Config{Rounds: 2, Slice: time.Millisecond, Keys: 10_000}
 
-// A race in processes of its own, to the last line of the table.
+// TestRace runs races in worker processes and writes their table.
 func TestRace(t *testing.T) {
 	for _, r := range decisionRaces() {
 		rows, err := r.run(short, Env{})
@@ -26,7 +26,8 @@ func TestRace(t *testing.T) {
 			t.Fatalf("%d rows for %d contestants", len(rows), len(r.Contestants))
 		}
 		for _, row := range rows {
-			if len(row.Values) != short.Rounds || len(row.Ratios) != short.Rounds || !(median(row.Values) > 1) || row.Bytes == nil || row.Allocs == nil {
+			if len(row.Values) != short.Rounds || len(row.Ratios) != short.Rounds || !(median(row.Values) > 1) ||
+				row.Bytes == nil || row.Allocs == nil {
 				t.Errorf("%+v", row)
 			}
 		}
@@ -38,7 +39,9 @@ func TestRace(t *testing.T) {
 		if err := WriteTable(&table, rows); err != nil {
 			t.Fatal(err)
 		}
-		if lines := strings.Split(table.String(), "\n"); len(lines) < 2+len(rows) || !strings.Contains(lines[2], r.Name) || strings.Count(lines[2], "|") != strings.Count(lines[1], "|") {
+		lines := strings.Split(table.String(), "\n")
+		if len(lines) < 2+len(rows) || !strings.Contains(lines[2], r.Name) ||
+			strings.Count(lines[2], "|") != strings.Count(lines[1], "|") {
 			t.Error(table.String())
 		}
 	}
@@ -75,7 +78,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestWorkersThatCannot(t *testing.T) {
-	for _, text := range []string{"", "{}", `{"Race":"decision, admitted, 1 key","Contestant":"nobody"}`} {
+	for _, text := range []string{"", "{}", `{"Race":"decision, admitted, 1 key","Contestant":"none"}`} {
 		if err := serve(text, strings.NewReader(""), nil); err == nil {
 			t.Errorf("%q is a job", text)
 		}
@@ -83,7 +86,9 @@ func TestWorkersThatCannot(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for f, want := range map[float64]string{0: "0", 1: "1", 0.654: "0.65", 3.14159: "3.14", 31.4159: "31.4", 314.159: "314", 120: "120"} {
+	for f, want := range map[float64]string{
+		0: "0", 1: "1", 0.654: "0.65", 3.14159: "3.14", 31.4159: "31.4", 314.159: "314", 120: "120",
+	} {
 		if got := number(f); got != want {
 			t.Errorf("%v is written %s, want %s", f, got, want)
 		}
@@ -94,7 +99,9 @@ func TestFlatness(t *testing.T) {
 	row := func(name string, ratio float64) Row {
 		return Row{What: "script, refused", Name: name, Ratios: []float64{ratio}}
 	}
-	rows := flatness([]Row{row("log, limit 10", 0.5), row("log, limit 1000", 0.4), row("log, limit 100000", 0.8), row("counter", 9)})
+	rows := flatness([]Row{
+		row("log, limit 10", 0.5), row("log, limit 1000", 0.4), row("log, limit 100000", 0.8), row("counter", 9),
+	})
 	if len(rows) != 1 || rows[0].Values[0] != 2 {
 		t.Errorf("%+v", rows)
 	}
@@ -103,7 +110,8 @@ func TestFlatness(t *testing.T) {
 	}
 }
 
-// What fails while the hour turns is measured once more, and nothing else is.
+// TestAgain: a measurement that fails while the hour turns is repeated once, and no
+// other measurement is.
 func TestAgain(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	failure := errors.New("a client was let in")
@@ -115,7 +123,7 @@ func TestAgain(t *testing.T) {
 	}{
 		{"all is well", noon, noon.Add(time.Hour), 0, 1, nil},
 		{"the hour turned", noon.Add(-time.Second), noon, 1, 2, nil},
-		{"the hour turned, but that was not it", noon.Add(-time.Second), noon, 2, 2, failure},
+		{"the hour turned, and the second run fails too", noon.Add(-time.Second), noon, 2, 2, failure},
 		{"within an hour", noon, noon.Add(time.Minute), 1, 1, failure},
 	} {
 		times, calls := []time.Time{c.begin, c.end}, 0
@@ -139,7 +147,7 @@ func TestCheck(t *testing.T) {
 	for _, p := range Parts() {
 		err := p.Check(c)
 		switch p.Name {
-		case "web", "echo", "decision":
+		case "web", "echo", "decision", "parallel":
 			if err != nil {
 				t.Error(err)
 			}
@@ -155,7 +163,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The nodes of a cluster start at once, and each leaves something to clean.
+// TestOwner: an owner is safe for concurrent use, since the nodes of a cluster start
+// at once.
 func TestOwner(t *testing.T) {
 	o := &owner{}
 	cleaned := 0
@@ -169,7 +178,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// An interrupt leaves no directory behind, and no server.
+// TestInterrupt: an interrupt leaves no directory and no server behind.
 func TestInterrupt(t *testing.T) {
 	const child = "SASH_BENCH_INTERRUPTED"
 	if os.Getenv(child) != "" {

@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// The harness speaks to Redis by itself where a client would stand in the way:
-// it hears what a library's client sends, and sends the same again in pipelines.
+// The harness speaks the protocol of Redis itself, because it sends the commands of
+// a library in pipelines. To learn these commands, it records the bytes that the
+// library's client sends.
 
-// encode writes a command as it goes over the wire.
+// encode returns a command in the protocol of Redis (RESP).
 func encode(args ...string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -26,7 +26,7 @@ func encode(args ...string) []byte {
 	return b
 }
 
-// replyError is an error that Redis replied.
+// replyError is an error reply of Redis.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
@@ -72,12 +72,13 @@ func decode(r *bufio.Reader) (any, error) {
 	return nil, fmt.Errorf("not RESP: type %q", kind)
 }
 
-// wire is a connection of the harness's own.
+// wire is a connection of the harness to Redis.
 type wire struct {
 	conn net.Conn
 	r    *bufio.Reader
 }
 
+// dial connects the harness to the Redis at addr.
 func dial(addr string) (*wire, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -88,9 +89,10 @@ func dial(addr string) (*wire, error) {
 
 func (w *wire) close() { _ = w.conn.Close() }
 
-// pipeline sends n encoded commands at once and hands their replies to see. An
-// error among them ends it.
-func (w *wire) pipeline(commands []byte, n int, see func(any) error) error {
+// pipeline sends n encoded commands at once and calls check, which may be nil, for
+// each reply. It ends with an error at the first error reply, or at the first
+// error of check.
+func (w *wire) pipeline(commands []byte, n int, check func(any) error) error {
 	if _, err := w.conn.Write(commands); err != nil {
 		return err
 	}
@@ -102,8 +104,8 @@ func (w *wire) pipeline(commands []byte, n int, see func(any) error) error {
 		if e, ok := reply.(replyError); ok {
 			return e
 		}
-		if see != nil {
-			if err := see(reply); err != nil {
+		if check != nil {
+			if err := check(reply); err != nil {
 				return err
 			}
 		}
@@ -117,9 +119,13 @@ func (w *wire) do(args ...string) (reply any, err error) {
 	return reply, err
 }
 
-// isScript says whether a command runs a script or a function.
+// isScript reports whether a command runs a script or a function.
 func isScript(name string) bool {
-	return slices.Contains([]string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"}, strings.ToLower(name))
+	switch strings.ToLower(name) {
+	case "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro":
+		return true
+	}
+	return false
 }
 
 // scriptStats returns how many scripts the server has run and for how many
@@ -145,18 +151,20 @@ func (w *wire) scriptStats() (calls, micros int64, err error) {
 	return calls, micros, nil
 }
 
-// recorder hears the commands that clients with its dialer send.
+// recorder records the commands that clients with its dialer send.
 type recorder struct {
-	mu   sync.Mutex
+	mu   sync.Mutex      // guards sent and the buffers in it
 	sent []*bytes.Buffer // one for each connection
 }
 
+// recordedConn is a connection with a record of the bytes that were written to it.
 type recordedConn struct {
 	net.Conn
 	recorder *recorder
 	sent     *bytes.Buffer
 }
 
+// dial is the dialer of a client that is recorded.
 func (r *recorder) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
@@ -176,8 +184,8 @@ func (c recordedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// scripts returns the scripts that were run since it was last called, each as
-// the words of its command.
+// scripts returns the commands of scripts that were sent since the last call of
+// scripts, each as a list of words.
 func (r *recorder) scripts() ([][]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,7 +217,7 @@ func (r *recorder) scripts() ([][]string, error) {
 	return all, nil
 }
 
-// keysOf returns the keys of a script's command.
+// keysOf returns the keys in the command of a script.
 func keysOf(command []string) ([]string, error) {
 	n, err := strconv.Atoi(command[2])
 	if err != nil || len(command) < 3+n {

@@ -16,31 +16,33 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 const (
-	pipelined     = 16 // decisions that the harness asks for at once
+	pipelined     = 16 // decisions in a pipeline
 	turnPipelines = 16 // pipelines in an actor's turn
 )
 
-// actor is a script under load: the calls that the harness sends for it.
+// actor is a script under load, with the commands that the harness sends for it.
 type actor struct {
 	name string
 	goal Goal
 
-	// commands, one for each client, are sent in turn. A nil slice leaves
-	// it to command.
+	// commands holds one command for each client, or, if together is not 1, one for
+	// each group of clients. The commands are sent in turn. If commands is nil, the
+	// function command returns the command of decision i.
 	commands [][]byte
 	command  func(i int) []byte
-	together int // decisions in a command, a divisor of pipelined; 0 is 1
-	next     int // decision
+	together int // decisions in a command, a divisor of pipelined; 0 means 1
+	next     int // number of the next decision
 
-	good     func(any) error // checks a reply; may be nil
-	before   func() error    // before each round, not timed; may be nil
-	finished func() error    // checks what was counted; may be nil
+	checkReply  func(any) error // may be nil
+	before      func() error    // is called before each turn, not timed; may be nil
+	checkCounts func() error    // is called after the last turn; may be nil
 }
 
-// pipeline returns the next calls.
+// pipeline returns the commands of the next pipeline.
 func (a *actor) pipeline() []byte {
 	var b []byte
 	for range a.scripts(pipelined) {
@@ -54,18 +56,19 @@ func (a *actor) pipeline() []byte {
 	return b
 }
 
-// scripts is how many scripts take so many decisions.
+// scripts returns the number of scripts for a number of decisions.
 func (a *actor) scripts(decisions int) int { return decisions / max(a.together, 1) }
 
-// lab is a server under the harness's control.
+// lab is a server that the harness controls.
 type lab struct {
 	wire     *wire
-	rdb      *redis.Client // for questions that are not measured
+	rdb      *redis.Client // for commands that are not measured
 	recorder recorder
-	recorded *redis.Client // whose commands the recorder hears
-	names    int
+	recorded *redis.Client // the recorder records its commands
+	names    int           // number of names given so far, so that each name is used once
 }
 
+// newLab returns the lab of the server at addr.
 func newLab(addr string) (*lab, error) {
 	w, err := dial(addr)
 	if err != nil {
@@ -82,8 +85,21 @@ func (l *lab) close() {
 	_ = l.recorded.Close()
 }
 
-// record has decide decide twice about each client and returns the script that
-// it sent the second time, when the server knows it. State stays behind.
+// withLab calls f with the lab of a server that it starts for f.
+func withLab(f func(*lab) error) error {
+	return withServers(single, func(server *redistest.Server) error {
+		l, err := newLab(server.Addr())
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		return f(l)
+	})
+}
+
+// record calls decide twice for each client and returns the command of the second
+// call, for which the server knew the script already. The server keeps the counts
+// of these decisions.
 func (l *lab) record(clients int, decide func(client string) error) (scripts [][]string, err error) {
 	for i := range clients {
 		for range 2 {
@@ -99,35 +115,45 @@ func (l *lab) record(clients int, decide func(client string) error) (scripts [][
 			return nil, err
 		}
 		if len(sent) != 1 {
-			return nil, fmt.Errorf("a decision sent %d scripts; the harness takes it for one", len(sent))
+			return nil, fmt.Errorf("a decision sent %d scripts; the harness expects one", len(sent))
 		}
 		scripts = append(scripts, sent[0])
 	}
 	return scripts, nil
 }
 
+// client returns the name of client i.
 func client(i int) string { return "ip:198.51." + strconv.Itoa(i/250) + "." + strconv.Itoa(i%250) }
 
-// sashCalls are the scripts of a limiter of sash, as it sends them.
+// sashCalls holds the commands that a limiter of sash sends, one for each client.
 type sashCalls struct {
 	*lab
-	limits   []core.Limit
-	scripts  [][]string
-	encoded  [][]byte
-	observer *core.Limiter // of the same counts, through another client
+	scripts  [][]string    // words of each command
+	encoded  [][]byte      // each command in the protocol of Redis
+	observer *core.Limiter // a limiter with the same counts that is not recorded
 }
 
+// redisLimiter returns a limiter of sash that counts in rdb. It waits long for
+// Redis, since a stall of a busy machine is no result.
+func redisLimiter(name string, rdb *redis.Client, limits ...core.Limit) (*core.Limiter, error) {
+	return core.New(core.Config{
+		Name:         name,
+		Store:        redisstore.New(rdb),
+		Limits:       limits,
+		OnStoreError: core.FailClosed,
+		Timeout:      10 * time.Second,
+	})
+}
+
+// sash records the commands of a limiter of sash. All counts are empty afterwards.
 func (l *lab) sash(clients int, limits ...core.Limit) (*sashCalls, error) {
 	l.names++
 	name := "bench" + strconv.Itoa(l.names)
-	limiter := func(rdb *redis.Client) (*core.Limiter, error) {
-		return core.New(core.Config{Name: name, Store: redisstore.New(rdb), Limits: limits, OnStoreError: core.FailClosed, Timeout: 10 * time.Second})
-	}
-	recorded, err := limiter(l.recorded)
+	recorded, err := redisLimiter(name, l.recorded, limits...)
 	if err != nil {
 		return nil, err
 	}
-	c := &sashCalls{lab: l, limits: limits}
+	c := &sashCalls{lab: l}
 	c.scripts, err = l.record(clients, func(client string) error {
 		return admitted(recorded.Allow(context.Background(), client))
 	})
@@ -137,12 +163,13 @@ func (l *lab) sash(clients int, limits ...core.Limit) (*sashCalls, error) {
 	for _, s := range c.scripts {
 		c.encoded = append(c.encoded, encode(s...))
 	}
-	if c.observer, err = limiter(l.rdb); err != nil {
+	if c.observer, err = redisLimiter(name, l.rdb, limits...); err != nil {
 		return nil, err
 	}
 	return c, c.empty()
 }
 
+// admitted returns an error unless d admits the request.
 func admitted(d core.Decision) error {
 	if d.Err != nil {
 		return d.Err
@@ -153,30 +180,30 @@ func admitted(d core.Decision) error {
 	return nil
 }
 
-// together returns commands that each decide n clients' requests by one script,
-// as sash sends what waits.
+// together returns commands with one script for the requests of n clients each.
+// sash sends such scripts for requests that wait together.
 func (c *sashCalls) together(n int) ([][]byte, error) {
 	var commands [][]byte
-	for some := range slices.Chunk(c.scripts, n) {
+	for batch := range slices.Chunk(c.scripts, n) {
 		var keys, args []string
-		for i, s := range some {
+		for i, s := range batch {
 			k, err := keysOf(s)
 			if err != nil {
 				return nil, err
 			}
-			a := s[3+len(k):]
-			if i > 0 { // the same limits, and a cost of 1: see decide.lua
-				a = nil
+			keys = append(keys, k...)
+			if i == 0 { // decide.lua takes the same limits, and a cost of 1, for the others
+				args = s[3+len(k):]
 			}
-			keys, args = append(keys, k...), append(args, a...)
 		}
-		command := append(append(some[0][:2:2], strconv.Itoa(len(keys))), keys...)
+		command := append(append(batch[0][:2:2], strconv.Itoa(len(keys))), keys...)
 		commands = append(commands, encode(append(command, args...)...))
 	}
 	return commands, nil
 }
 
-// actor sends the calls, so many in a script.
+// actor returns an actor of the commands. If together is not 1, each script decides
+// the requests of this number of clients.
 func (c *sashCalls) actor(name string, goal Goal, together int) (*actor, error) {
 	a := &actor{name: name, goal: goal, commands: c.encoded, together: together}
 	if together == 1 {
@@ -191,7 +218,7 @@ func (c *sashCalls) actor(name string, goal Goal, together int) (*actor, error) 
 	return a, err
 }
 
-// empty forgets what was counted.
+// empty deletes the counts of all clients.
 func (c *sashCalls) empty() error {
 	var b []byte
 	for _, s := range c.scripts {
@@ -204,8 +231,8 @@ func (c *sashCalls) empty() error {
 	return c.wire.pipeline(b, len(c.scripts), nil)
 }
 
-// fill lets every client come so often: the first really, and the others get a
-// copy of its keys.
+// fill counts a number of requests for each client. It sends the requests of the
+// first client, and copies this client's keys for the others.
 func (c *sashCalls) fill(requests int) error {
 	for sent := 0; sent < requests; {
 		n := min(512, requests-sent)
@@ -236,7 +263,8 @@ func (c *sashCalls) fill(requests int) error {
 	return nil
 }
 
-// counted asks the library what it has counted for all clients together.
+// counted returns how many units the library has counted for all clients together,
+// and whether it refuses, or admits, the next request of every client.
 func (c *sashCalls) counted() (units int64, allRefused, allAdmitted bool, err error) {
 	allRefused, allAdmitted = true, true
 	for i := range c.scripts {
@@ -247,7 +275,7 @@ func (c *sashCalls) counted() (units int64, allRefused, allAdmitted bool, err er
 		units += d.Limit.Requests - d.Remaining
 		if d.Allowed {
 			allRefused = false
-			units-- // Peek answers what would remain after the request
+			units-- // Remaining is what would remain after the request
 		} else {
 			allAdmitted = false
 		}
@@ -255,61 +283,74 @@ func (c *sashCalls) counted() (units int64, allRefused, allAdmitted bool, err er
 	return units, allRefused, allAdmitted, nil
 }
 
-// fresh is admitted traffic of which nothing expires: of prefilled counts,
-// which begin anew when they would reach the limit.
-func (l *lab) fresh(name string, clients, prefilled, together int, goal Goal, limits ...core.Limit) (*actor, error) {
-	c, err := l.sash(clients, limits...)
+// traffic describes the clients and requests of an actor of sash.
+type traffic struct {
+	name      string
+	clients   int
+	prefilled int // requests of each client before the first turn
+	together  int // decisions in a script
+	goal      Goal
+	limits    []core.Limit
+}
+
+// prefill returns the commands and the actor of traffic, with prefilled counts.
+func (l *lab) prefill(t traffic) (*sashCalls, *actor, error) {
+	c, err := l.sash(t.clients, t.limits...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.fill(t.prefilled); err != nil {
+		return nil, nil, err
+	}
+	a, err := c.actor(t.name, t.goal, t.together)
+	return c, a, err
+}
+
+// fresh returns an actor of traffic that is admitted, and of which nothing expires.
+// Before the counts reach a limit, the actor resets them to the prefilled ones.
+func (l *lab) fresh(t traffic) (*actor, error) {
+	c, a, err := l.prefill(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fill(prefilled); err != nil {
-		return nil, err
-	}
-	a, err := c.actor(name, goal, together)
-	if err != nil {
-		return nil, err
-	}
-	since := 0 // of a.next, when the counts were prefilled
-	room := slices.MinFunc(limits, func(a, b core.Limit) int { return int(a.Requests - b.Requests) }).Requests - int64(prefilled)
+	since := 0 // value of a.next when the counts were prefilled
+	tightest := slices.MinFunc(t.limits, func(a, b core.Limit) int { return int(a.Requests - b.Requests) })
+	room := tightest.Requests - int64(t.prefilled)
 	a.before = func() error {
-		if int64((a.next-since+turnPipelines*pipelined)/clients+1) < room {
+		if int64((a.next-since+turnPipelines*pipelined)/t.clients+1) < room {
 			return nil
 		}
 		since = a.next
-		return errors.Join(c.empty(), c.fill(prefilled))
+		return errors.Join(c.empty(), c.fill(t.prefilled))
 	}
-	a.finished = func() error {
+	a.checkCounts = func() error {
 		units, _, allAdmitted, err := c.counted()
 		if err != nil {
 			return err
 		}
-		if want := int64(prefilled*clients + a.next - since); units != want || !allAdmitted {
-			return fmt.Errorf("%d units are counted, not %d", units, want)
+		if want := int64(t.prefilled*t.clients + a.next - since); units != want || !allAdmitted {
+			return fmt.Errorf("%d units are counted, not %d, or some client is refused", units, want)
 		}
 		return nil
 	}
 	return a, nil
 }
 
-// refused is traffic of clients that have used up their limit.
-func (l *lab) refused(name string, clients, together int, goal Goal, limit core.Limit) (*actor, error) {
-	c, err := l.sash(clients, limit)
+// refused returns an actor of clients that have used up the limit of t, which has
+// no other limit.
+func (l *lab) refused(t traffic) (*actor, error) {
+	limit := t.limits[0]
+	t.prefilled = int(limit.Requests)
+	c, a, err := l.prefill(t)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fill(int(limit.Requests)); err != nil {
-		return nil, err
-	}
-	a, err := c.actor(name, goal, together)
-	if err != nil {
-		return nil, err
-	}
-	a.finished = func() error {
+	a.checkCounts = func() error {
 		units, allRefused, _, err := c.counted()
 		if err != nil {
 			return err
 		}
-		if want := limit.Requests * int64(clients); units != want || !allRefused {
+		if want := limit.Requests * int64(t.clients); units != want || !allRefused {
 			return fmt.Errorf("%d units are counted, not %d, or some client is admitted", units, want)
 		}
 		return nil
@@ -317,17 +358,21 @@ func (l *lab) refused(name string, clients, together int, goal Goal, limit core.
 	return a, nil
 }
 
-// redisRate is the script of redis_rate, as it sends it, admitting: the unit.
+// redisRate returns the actor of redis_rate with clients that are admitted. Its
+// script is the unit of all others.
 func (l *lab) redisRate() (*actor, error) {
 	return l.gcra("redis_rate GCRA, admitted", "", unlimited, firstIs(1))
 }
 
-// redisRateRefused is the same for clients that have used up their limit.
+// redisRateRefused returns the actor of redis_rate with clients that have used up
+// their limit.
 func (l *lab) redisRateRefused() (*actor, error) {
 	return l.gcra("redis_rate GCRA, refused", "refused:", 1, firstIs(0))
 }
 
-func (l *lab) gcra(name, prefix string, requests int, good func(any) error) (*actor, error) {
+// gcra returns an actor of redis_rate with a limit of requests an hour. prefix
+// keeps its keys apart from the keys of other actors.
+func (l *lab) gcra(name, prefix string, requests int, checkReply func(any) error) (*actor, error) {
 	limiter := redisrate.NewLimiter(l.recorded)
 	limit := redisrate.Limit{Rate: requests, Burst: requests, Period: time.Hour}
 	scripts, err := l.record(1000, func(client string) error {
@@ -337,14 +382,15 @@ func (l *lab) gcra(name, prefix string, requests int, good func(any) error) (*ac
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{name: name, good: good}
+	a := &actor{name: name, checkReply: checkReply}
 	for _, s := range scripts {
 		a.commands = append(a.commands, encode(s...))
 	}
 	return a, nil
 }
 
-// firstIs wants an array that begins with n: 1 is admitted, 0 refused.
+// firstIs returns a check that a reply is an array that begins with n. The scripts
+// reply 1 to an admitted request and 0 to a refused one.
 func firstIs(n int64) func(reply any) error {
 	return func(reply any) error {
 		if all, ok := reply.([]any); !ok || len(all) == 0 || all[0] != n {
@@ -357,7 +403,7 @@ func firstIs(n int64) func(reply any) error {
 //go:embed sortedset.lua
 var sortedSetSource string
 
-// load makes a script known to the server.
+// load loads a script into the server and returns its hash.
 func (l *lab) load(source string) (sha string, err error) {
 	reply, err := l.wire.do("SCRIPT", "LOAD", source)
 	if err != nil {
@@ -367,34 +413,39 @@ func (l *lab) load(source string) (sha string, err error) {
 	return sha, nil
 }
 
-// sortedSet is a log in a sorted set, of so many prefilled entries.
+// sortedSet returns an actor of a log in a sorted set. Each client has prefilled
+// entries at first.
 func (l *lab) sortedSet(clients, prefilled, requests int) (*actor, error) {
 	sha, err := l.load(sortedSetSource)
 	if err != nil {
 		return nil, err
 	}
 	l.names++
-	a := &actor{name: fmt.Sprintf("sorted set, %d entries", prefilled), good: firstIs(1)}
+	a := &actor{name: fmt.Sprintf("sorted set, %d entries", prefilled), checkReply: firstIs(1)}
+	window := strconv.FormatInt(time.Hour.Microseconds(), 10)
 	for i := range clients {
 		key := fmt.Sprintf("set%d:{%s}", l.names, client(i))
-		a.commands = append(a.commands, encode("EVALSHA", sha, "2", key, key+":n", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(requests)))
+		a.commands = append(a.commands, encode("EVALSHA", sha, "2", key, key+":n", window, strconv.Itoa(requests)))
 	}
 	return a, l.run(a, prefilled*clients)
 }
 
-// run has an actor take a number of decisions, untimed.
+// run sends the commands of an actor for a number of decisions, which is rounded
+// down to whole pipelines.
 func (l *lab) run(a *actor, decisions int) error {
 	for range decisions / pipelined {
-		if err := l.wire.pipeline(a.pipeline(), a.scripts(pipelined), a.good); err != nil {
+		if err := l.wire.pipeline(a.pipeline(), a.scripts(pipelined), a.checkReply); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// referencePath is where the reference script lies, seen from this module.
+// referencePath is the path of the reference script, from the directory bench.
 const referencePath = "../core/redisstore/testdata/reference.lua"
 
+// checkScripts returns an error if the reference script is not found or there is no
+// redis-server.
 func checkScripts(c Config) error {
 	if _, err := os.Stat(referencePath); err != nil {
 		return fmt.Errorf("run this in the directory bench: %w", err)
@@ -402,8 +453,9 @@ func checkScripts(c Config) error {
 	return checkRedis(c)
 }
 
-// reference is the plain script that the shipped one is checked against. It
-// reads the whole log for each decision, so it begins anew now and then.
+// reference returns an actor of the plain script against which the shipped script
+// is checked. The plain script reads the whole log for each decision, so the actor
+// empties its logs, and fills them again, after they have grown by half.
 func (l *lab) reference(clients, prefilled int) (*actor, error) {
 	source, err := os.ReadFile(referencePath)
 	if err != nil {
@@ -414,11 +466,13 @@ func (l *lab) reference(clients, prefilled int) (*actor, error) {
 		return nil, err
 	}
 	key := func(i int) string { return "reference:{" + client(i%clients) + "}" }
-	a := &actor{name: fmt.Sprintf("reference.lua, %d entries", prefilled), good: firstIs(1)}
+	a := &actor{name: fmt.Sprintf("reference.lua, %d entries", prefilled), checkReply: firstIs(1)}
+	window := strconv.FormatInt(time.Hour.Microseconds(), 10)
 	a.command = func(i int) []byte {
-		return encode("EVALSHA", sha, "2", key(i), key(i)+":n", "1", "1", strconv.FormatInt(time.Hour.Microseconds(), 10), strconv.Itoa(unlimited), strconv.FormatInt(time.Now().UnixMicro(), 10))
+		now := strconv.FormatInt(time.Now().UnixMicro(), 10)
+		return encode("EVALSHA", sha, "2", key(i), key(i)+":n", "1", "1", window, strconv.Itoa(unlimited), now)
 	}
-	since := 0 // of a.next, when the logs were empty
+	since := 0 // value of a.next when the logs were empty
 	a.before = func() error {
 		if since > 0 && a.next-since < 3*prefilled*clients/2 {
 			return nil
@@ -433,16 +487,16 @@ func (l *lab) reference(clients, prefilled int) (*actor, error) {
 	return a, l.run(a, pipelined)
 }
 
-// one is the script that does nothing.
+// one returns an actor of a script that does nothing.
 func (l *lab) one() (*actor, error) {
 	sha, err := l.load("return 1")
 	return &actor{name: "return 1", commands: [][]byte{encode("EVALSHA", sha, "0")}}, err
 }
 
-// race lets actors take turns, in another order each round, and returns the
-// server's microseconds per decision, for each actor one of each round. Who comes
-// after a script that makes much garbage pays for a part of it, since the
-// scripts of a server share one collector.
+// race lets actors take turns and returns the server's microseconds per decision,
+// for each actor one value a round. The order changes each round: the scripts of a
+// server share one garbage collector, so an actor after one that makes much garbage
+// pays for a part of it.
 func (l *lab) race(actors []*actor, rounds int) ([][]float64, error) {
 	micros := make([][]float64, len(actors))
 	order := rand.New(rand.NewPCG(1, 2))
@@ -458,7 +512,8 @@ func (l *lab) race(actors []*actor, rounds int) ([][]float64, error) {
 	return micros, nil
 }
 
-// turn sends an actor's share and returns the server's microseconds per decision.
+// turn sends the pipelines of an actor's turn and returns the server's microseconds
+// per decision.
 func (l *lab) turn(a *actor) (float64, error) {
 	if a.before != nil {
 		if err := a.before(); err != nil {
@@ -470,8 +525,8 @@ func (l *lab) turn(a *actor) (float64, error) {
 	return float64(micros) / decisions, err
 }
 
-// cost returns the server's microseconds in the scripts that f runs, which must
-// be so many.
+// cost returns the server's microseconds in the scripts that f runs. The number of
+// these scripts must be calls.
 func (l *lab) cost(calls int64, f func() error) (micros int64, err error) {
 	ran, before, err := l.wire.scriptStats()
 	if err != nil {

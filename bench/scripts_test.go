@@ -10,6 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
+// openLab returns the lab of a server that runs until the test ends.
 func openLab(tb testing.TB) *lab {
 	l, err := newLab(redistest.Start(tb).Addr())
 	if err != nil {
@@ -19,38 +20,44 @@ func openLab(tb testing.TB) *lab {
 	return l
 }
 
-// What is replayed has the effect that the library's own call has: finished
-// checks that by asking the library.
+// TestActors: a recorded command has the same effect as a call of its library.
+// checkCounts asks the library for the counts.
 func TestActors(t *testing.T) {
 	l := openLab(t)
 	counter := core.PerHour(unlimited).Using(core.SlidingCounter)
-	makes := []func() (*actor, error){
-		l.redisRate,
-		l.redisRateRefused,
-		l.one,
-		func() (*actor, error) { return l.fresh("log", 1000, 1, 1, Goal{}, core.PerHour(10)) },
-		func() (*actor, error) { return l.fresh("3 logs", 1000, 5, 1, Goal{}, three(core.PerHour(100))...) },
-		func() (*actor, error) { return l.fresh("counter", 1000, 1, 1, Goal{}, counter) },
-		func() (*actor, error) { return l.fresh("3 counters", 1000, 1, 1, Goal{}, three(counter)...) },
-		func() (*actor, error) { return l.refused("refused log", 100, 1, Goal{}, core.PerHour(10)) },
-		func() (*actor, error) {
-			return l.refused("refused counter", 100, 1, Goal{}, core.PerHour(10).Using(core.SlidingCounter))
-		},
-		func() (*actor, error) { return l.fresh("log", 96, 1, together, Goal{}, core.PerHour(10)) },
-		func() (*actor, error) { return l.fresh("3 counters", 96, 1, together, Goal{}, three(counter)...) },
-		func() (*actor, error) { return l.refused("refused log", 96, together, Goal{}, core.PerHour(10)) },
-		func() (*actor, error) { return l.sortedSet(100, 10, unlimited) },
-		func() (*actor, error) { return l.reference(100, 10) },
+	makes := []newActor{
+		(*lab).redisRate,
+		(*lab).redisRateRefused,
+		(*lab).one,
+		func(l *lab) (*actor, error) { return l.sortedSet(100, 10, unlimited) },
+		func(l *lab) (*actor, error) { return l.reference(100, 10) },
+	}
+	for _, t := range []traffic{ // name, clients, prefilled, together, goal, limits
+		{"log", 1000, 1, 1, Goal{}, only(core.PerHour(10))},
+		{"3 logs", 1000, 5, 1, Goal{}, three(core.PerHour(100))},
+		{"counter", 1000, 1, 1, Goal{}, only(counter)},
+		{"3 counters", 1000, 1, 1, Goal{}, three(counter)},
+		{"log", 96, 1, together, Goal{}, only(core.PerHour(10))},
+		{"3 counters", 96, 1, together, Goal{}, three(counter)},
+	} {
+		makes = append(makes, func(l *lab) (*actor, error) { return l.fresh(t) })
+	}
+	for _, t := range []traffic{
+		{"refused log", 100, 0, 1, Goal{}, only(core.PerHour(10))},
+		{"refused counter", 100, 0, 1, Goal{}, only(core.PerHour(10).Using(core.SlidingCounter))},
+		{"refused log", 96, 0, together, Goal{}, only(core.PerHour(10))},
+	} {
+		makes = append(makes, func(l *lab) (*actor, error) { return l.refused(t) })
 	}
 	var actors []*actor
 	for _, make := range makes {
-		a, err := make()
+		a, err := make(l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		actors = append(actors, a)
 	}
-	const rounds = 10 // more than a limit of 10 lasts without beginning anew
+	const rounds = 10 // a limit of 10 is used up before, so the actor resets its counts
 	micros, err := l.race(actors, 4*rounds)
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +66,8 @@ func TestActors(t *testing.T) {
 		if m := median(micros[i]); !(m > 0) {
 			t.Errorf("%s takes %v us", a.name, m)
 		}
-		if a.finished != nil {
-			if err := a.finished(); err != nil {
+		if a.checkCounts != nil {
+			if err := a.checkCounts(); err != nil {
 				t.Errorf("%s: %v", a.name, err)
 			}
 		}
@@ -69,29 +76,31 @@ func TestActors(t *testing.T) {
 
 func TestSteady(t *testing.T) {
 	for _, n := range []int{1, together} {
-		rows, err := steady{"log", 96, 20, n, Goal{}, []core.Limit{core.PerHour(1000)}}.measure(openLab(t), 3)
+		rows, err := steady{"log", 96, 20, n, Goal{}, only(core.PerHour(1000))}.measure(openLab(t), 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if log := rows[1]; len(log.Values) != 3 || !(median(log.Values) > 1) || !strings.Contains(log.Note, "expire per request") {
+		log := rows[1]
+		if len(log.Values) != 3 || !(median(log.Values) > 1) || !strings.Contains(log.Note, "expire per request") {
 			t.Errorf("%+v", log)
 		}
-		t.Log(rows[1].Note)
+		t.Log(log.Note)
 	}
 }
 
-// An actor that does not do what it says is found out.
+// TestActorsAreChecked: checkCounts reports requests that were not counted, and run
+// reports error replies.
 func TestActorsAreChecked(t *testing.T) {
 	l := openLab(t)
-	a, err := l.fresh("log", 10, 1, 1, Goal{}, core.PerHour(10))
+	a, err := l.fresh(traffic{"log", 10, 1, 1, Goal{}, only(core.PerHour(10))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.run(a, 10*pipelined); err != nil { // 16 requests each
 		t.Fatal(err)
 	}
-	if err := a.finished(); err == nil {
-		t.Error("16 of 10 requests, and nobody noticed")
+	if err := a.checkCounts(); err == nil {
+		t.Error("16 requests at a limit of 10: no error")
 	}
 	a.command, a.commands = func(int) []byte { return encode("EVALSHA", "nothing", "0") }, nil
 	if err := l.run(a, pipelined); err == nil || !strings.Contains(err.Error(), "NOSCRIPT") {
@@ -101,7 +110,7 @@ func TestActorsAreChecked(t *testing.T) {
 
 func TestTogether(t *testing.T) {
 	l := openLab(t)
-	a, err := l.fresh("log", 96, 1, together, Goal{}, core.PerHour(10))
+	a, err := l.fresh(traffic{"log", 96, 1, together, Goal{}, only(core.PerHour(10))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +118,10 @@ func TestTogether(t *testing.T) {
 	if err != nil || micros == 0 || a.next != 96 {
 		t.Errorf("96 decisions, 16 in a script: %d, %d us, %v", a.next, micros, err)
 	}
-	if err := a.finished(); err != nil {
+	if err := a.checkCounts(); err != nil {
 		t.Error(err)
 	}
-	if _, err := l.fresh("log", 97, 1, together, Goal{}, core.PerHour(10)); err == nil {
+	if _, err := l.fresh(traffic{"log", 97, 1, together, Goal{}, only(core.PerHour(10))}); err == nil {
 		t.Error("97 clients fit scripts for 16")
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// owner starts servers outside of tests: it is as much of a testing.TB as
-// package redistest uses. What would fail a test panics.
+// owner owns servers that are started outside of tests. It has the methods of
+// testing.TB that package redistest calls. Fatal and Fatalf panic with a failure.
+// An owner is safe for concurrent use, since the nodes of a cluster start at once.
 type owner struct {
 	testing.TB // nil: no other method may be called
 
-	mu       sync.Mutex // the nodes of a cluster start at once
+	mu       sync.Mutex // guards cleanups
 	cleanups []func()
 }
 
@@ -39,11 +40,12 @@ func (o *owner) TempDir() string {
 	return dir
 }
 
+// failure is the panic of an owner.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// clean does what was left to do, the last first. o.mu is held.
+// clean calls the cleanups, the last one first. o.mu must be held.
 func (o *owner) clean() {
 	for i := len(o.cleanups) - 1; i >= 0; i-- {
 		o.cleanups[i]()
@@ -51,14 +53,14 @@ func (o *owner) clean() {
 	o.cleanups = nil
 }
 
-// cleanOnSignal ends this process in order when it is interrupted, until stop is
-// called.
+// cleanOnSignal calls the cleanups and ends this process when it is interrupted,
+// until stop is called.
 func (o *owner) cleanOnSignal() (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		if _, ok := <-signals; ok {
-			o.mu.Lock() // for good: the end of this process is said here
+			o.mu.Lock() // never unlocked: this goroutine ends the process
 			o.clean()
 			fmt.Fprintln(os.Stderr, "compare: interrupted")
 			os.Exit(130)
@@ -67,8 +69,8 @@ func (o *owner) cleanOnSignal() (stop func()) {
 	return func() { signal.Stop(signals); close(signals) }
 }
 
-// withServers runs f with what start has started, and ends that afterwards, also
-// when this process is interrupted.
+// withServers calls f with the servers that start has started. It ends the servers
+// when f has returned, or when this process is interrupted.
 func withServers[S any](start func(testing.TB) S, f func(S) error) (err error) {
 	o := &owner{}
 	stop := o.cleanOnSignal()
@@ -88,6 +90,7 @@ func withServers[S any](start func(testing.TB) S, f func(S) error) (err error) {
 	return f(start(o))
 }
 
+// checkRedis returns an error if there is no redis-server.
 func checkRedis(Config) error {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return fmt.Errorf("%w: install Debian's package redis-server, or run make bench, which does", err)
@@ -95,6 +98,8 @@ func checkRedis(Config) error {
 	return nil
 }
 
+// single starts a single server.
 func single(tb testing.TB) *redistest.Server { return redistest.Start(tb) }
 
+// threeMasters starts a cluster of three masters.
 func threeMasters(tb testing.TB) *redistest.Cluster { return redistest.StartCluster(tb, 3, 0) }

@@ -8,57 +8,57 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// steady is a log in steady state: requests come at an even pace, and the window
-// is so long that for each that comes one expires.
+// steady is a log in steady state: requests come at an even pace, and one entry of
+// the log expires for each request.
 //
-// The clients take turns, 16 of them at every tick of a clock, so that all send
-// one request in the same time. The window is a whole number of these times
-// less half a tick: when a request comes, the one that it replaces expired
-// half a tick ago, and the next will half a tick before the client is back. The
-// unit, redis_rate's script, comes between the ticks, after every second one: a
-// script that comes seldom finds caches that have forgotten it.
+// A clock ticks, and at every tick 16 clients send one request each; the clients
+// take turns, so that all send one request in the same time. The window is a
+// multiple of this time minus half a tick. So when a client sends a request, its
+// oldest entry has expired half a tick before, and the next entry will expire half
+// a tick before the client's next request.
+//
+// The unit, redis_rate's script, runs between the ticks, after every second one. A
+// script that ran less often would find the processor's caches without its data.
 type steady struct {
 	name     string
 	clients  int // a multiple of 16
-	entries  int // that a log has
+	entries  int // entries of a log in steady state
 	together int // decisions in a script
 	goal     Goal
-	limits   []core.Limit // whose windows are made to fit
+	limits   []core.Limit // measure replaces their windows
 }
 
+// steadies returns the logs that are measured in steady state.
 func steadies() []steady {
-	thousand := []core.Limit{core.PerHour(1000)}
-	return []steady{
-		{"log, limit 10", 992, 6, 1, share(0.85), []core.Limit{core.PerHour(10)}},
-		{"log, limit 1000", 96, 600, 1, share(0.85), thousand},
-		{"log, limit 100000", pipelined, 50_000, 1, share(0.85), []core.Limit{core.PerHour(100_000)}},
-		{"3 logs, limit 1000", 96, 600, 1, share(1.9), three(thousand[0])},
-		{"log, limit 1000", 96, 600, together, Goal{}, thousand},
-		{"3 logs, limit 1000", 96, 600, together, Goal{}, three(thousand[0])},
+	thousand := core.PerHour(1000)
+	return []steady{ // name, clients, entries, together, goal, limits
+		{"log, limit 10", 992, 6, 1, share(0.85), only(core.PerHour(10))},
+		{"log, limit 1000", 96, 600, 1, share(0.85), only(thousand)},
+		{"log, limit 100000", pipelined, 50_000, 1, share(0.85), only(core.PerHour(100_000))},
+		{"3 logs, limit 1000", 96, 600, 1, share(1.9), three(thousand)},
+		{"log, limit 1000", 96, 600, together, Goal{}, only(thousand)},
+		{"3 logs, limit 1000", 96, 600, together, Goal{}, three(thousand)},
 	}
 }
 
 const (
 	ticksPerRound = 128
-	ticksPerUnit  = 2 // a pipeline of the unit for so many ticks
+	ticksPerUnit  = 2 // ticks for each pipeline of the unit
 )
 
+// run measures the log on a server of its own.
 func (s steady) run(rounds int) (rows []Row, err error) {
-	err = withServers(single, func(server *redistest.Server) error {
-		l, err := newLab(server.Addr())
-		if err != nil {
-			return err
-		}
-		defer l.close()
+	err = withLab(func(l *lab) error {
 		rows, err = s.measure(l, rounds)
 		return err
 	})
 	return rows, err
 }
 
+// measure brings the log into steady state and returns two rows, one of the unit
+// and one of the log, with a value for each round.
 func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	unit, err := l.redisRate()
 	if err != nil {
@@ -68,11 +68,7 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	around := time.Duration(s.clients/pipelined) * tick // until a client is back
-	limits := slices.Clone(s.limits)
-	for i := range limits {
-		limits[i].Window = (time.Duration(s.entries)*around - tick/2).Truncate(time.Microsecond)
-	}
+	limits := s.fitLimits(tick)
 	calls, err := l.sash(s.clients, limits...)
 	if err != nil {
 		return nil, err
@@ -81,87 +77,132 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	units := func() (int64, error) {
-		d := calls.observer.Peek(context.Background(), client(0))
-		return d.Limit.Requests - d.Remaining - 1, admitted(d)
+	p := &pacer{lab: l, log: log, unit: unit, tick: tick, start: time.Now()}
+	if err := p.steps(int(limits[0].Window/tick)*11/10 + ticksPerUnit); err != nil {
+		return nil, err
 	}
-
-	start, ticks := time.Now(), 0
-	var unitMicros, unitCalls int64
-	// step waits for the next tick and sends its requests; one that is late
-	// is made up for.
-	step := func() error {
-		at := start.Add(time.Duration(ticks) * tick)
-		ticks++
-		time.Sleep(time.Until(at))
-		if err := l.run(log, pipelined); err != nil {
-			return err
-		}
-		if ticks%ticksPerUnit > 0 {
-			return nil
-		}
-		time.Sleep(time.Until(at.Add(tick / 2)))
-		m, err := l.cost(pipelined, func() error { return l.run(unit, pipelined) })
-		unitMicros, unitCalls = unitMicros+m, unitCalls+pipelined
-		return err
-	}
-	settled := int(limits[0].Window/tick)*11/10 + ticksPerUnit
-	for ticks < settled {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	before, err := units()
+	before, err := calls.entries()
 	if err != nil {
 		return nil, err
 	}
-	first := ticks
-	var unitTimes, times, lengths []float64
+	first := p.ticks
+	var logTimes, unitTimes, entries []float64
 	for range rounds {
-		unitMicros, unitCalls = 0, 0
-		const inRound = ticksPerRound * pipelined
-		all, err := l.cost(int64(log.scripts(inRound))+ticksPerRound/ticksPerUnit*pipelined, func() error {
-			for range ticksPerRound {
-				if err := step(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		logMicros, unitMicros, err := p.round()
 		if err != nil {
 			return nil, err
 		}
-		unitTimes = append(unitTimes, float64(unitMicros)/float64(unitCalls))
-		times = append(times, float64(all-unitMicros)/inRound)
-		n, err := units()
+		logTimes, unitTimes = append(logTimes, logMicros), append(unitTimes, unitMicros)
+		n, err := calls.entries()
 		if err != nil {
 			return nil, fmt.Errorf("%s: at a steady pace: %w", s.name, err)
 		}
-		lengths = append(lengths, float64(n))
+		entries = append(entries, float64(n))
 	}
-	sent := float64(ticks-first) * pipelined / float64(s.clients)
-	expired := (float64(before) + sent - lengths[len(lengths)-1]) / sent
-	note := fmt.Sprintf("%.0f entries, %.2f expire per request", median(lengths), expired)
-	if expired < 0.8 || expired > 1.25 || median(lengths) < 0.9*float64(s.entries) {
-		note += ": NOT STEADY"
-	}
+	sent := float64(p.ticks-first) * pipelined / float64(s.clients)
+	expired := (float64(before) + sent - entries[len(entries)-1]) / sent
 	const what = "script, one expires per request"
-	return []Row{
-		{What: what, Name: unit.name, Unit: "us", Values: unitTimes, Ratios: ratios(unitTimes, unitTimes), LowerIsBetter: true, Note: "beside " + log.name},
-		{What: what, Name: log.name, Unit: "us", Values: times, Ratios: ratios(times, unitTimes), LowerIsBetter: true, Goal: log.goal, Note: note},
-	}, nil
+	return []Row{{
+		What: what, Name: unit.name, Unit: "us", Note: "beside " + log.name,
+		Values: unitTimes, Ratios: ratios(unitTimes, unitTimes), LowerIsBetter: true,
+	}, {
+		What: what, Name: log.name, Unit: "us", Note: s.note(median(entries), expired),
+		Values: logTimes, Ratios: ratios(logTimes, unitTimes), LowerIsBetter: true, Goal: log.goal,
+	}}, nil
 }
 
-// tick is four times what a pipeline takes at this machine's speed while nothing
-// expires, so that there is time to make up for a stall, or twice what the unit
-// takes, which has half a tick.
+// note describes the state of a log, and says so if the state was not steady.
+// expired is the number of entries that expired for each request.
+func (s steady) note(entries, expired float64) string {
+	note := fmt.Sprintf("%.0f entries, %.2f expire per request", entries, expired)
+	if expired < 0.8 || expired > 1.25 || entries < 0.9*float64(s.entries) {
+		note += ": NOT STEADY"
+	}
+	return note
+}
+
+// fitLimits returns the limits with windows for s.entries entries at one request of
+// each client in turn.
+func (s steady) fitLimits(tick time.Duration) []core.Limit {
+	around := time.Duration(s.clients/pipelined) * tick // time between two requests of a client
+	limits := slices.Clone(s.limits)
+	for i := range limits {
+		limits[i].Window = (time.Duration(s.entries)*around - tick/2).Truncate(time.Microsecond)
+	}
+	return limits
+}
+
+// entries returns the length of the first client's log. It returns an error if the
+// client's next request would be refused.
+func (c *sashCalls) entries() (int64, error) {
+	d := c.observer.Peek(context.Background(), client(0))
+	return d.Limit.Requests - d.Remaining - 1, admitted(d)
+}
+
+// pacer sends the requests of a log, and of the unit, at the ticks of a clock.
+type pacer struct {
+	lab       *lab
+	log, unit *actor
+	tick      time.Duration
+	start     time.Time
+	ticks     int // ticks so far
+
+	// unitMicros is the server's time in the unit's scripts of this round, and
+	// unitCalls their number.
+	unitMicros, unitCalls int64
+}
+
+// step waits for the next tick and sends its requests. After a late step, the next
+// ones follow without a wait until the delay is made up for.
+func (p *pacer) step() error {
+	at := p.start.Add(time.Duration(p.ticks) * p.tick)
+	p.ticks++
+	time.Sleep(time.Until(at))
+	if err := p.lab.run(p.log, pipelined); err != nil {
+		return err
+	}
+	if p.ticks%ticksPerUnit > 0 {
+		return nil
+	}
+	time.Sleep(time.Until(at.Add(p.tick / 2)))
+	micros, err := p.lab.cost(pipelined, func() error { return p.lab.run(p.unit, pipelined) })
+	p.unitMicros, p.unitCalls = p.unitMicros+micros, p.unitCalls+pipelined
+	return err
+}
+
+// steps does n steps.
+func (p *pacer) steps(n int) error {
+	for range n {
+		if err := p.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round does the steps of a round and returns the server's microseconds per
+// decision of the log and of the unit.
+func (p *pacer) round() (logMicros, unitMicros float64, err error) {
+	const decisions = ticksPerRound * pipelined
+	p.unitMicros, p.unitCalls = 0, 0
+	scripts := int64(p.log.scripts(decisions)) + ticksPerRound/ticksPerUnit*pipelined
+	all, err := p.lab.cost(scripts, func() error { return p.steps(ticksPerRound) })
+	if err != nil {
+		return 0, 0, err
+	}
+	return float64(all-p.unitMicros) / decisions, float64(p.unitMicros) / float64(p.unitCalls), nil
+}
+
+// tick returns the time between two ticks, from a trial in which nothing expires: at
+// least four times the time of a pipeline, so that a stall can be made up for, and
+// at least twice the time of the unit's pipeline, which has half a tick.
 func (s steady) tick(l *lab, unit *actor) (time.Duration, error) {
 	limits := slices.Clone(s.limits)
 	for i := range limits {
 		limits[i].Requests = core.MaxLogRequests
 		limits[i].Name = "trial" + strconv.Itoa(i)
 	}
-	trial, err := l.fresh("trial", 96, 1, s.together, Goal{}, limits...)
+	trial, err := l.fresh(traffic{name: "trial", clients: 96, prefilled: 1, together: s.together, limits: limits})
 	if err != nil {
 		return 0, err
 	}

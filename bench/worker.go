@@ -20,21 +20,22 @@ type job struct {
 	Env              Env
 }
 
-// order is what a worker is asked to do, again and again.
+// order is one order to a worker, which gets many of them.
 type order struct {
-	For  time.Duration // work for about so long
-	N    int           // or: do it so many times
-	Heap bool          // and say how much memory is held
+	For  time.Duration // work for about this long, if N is 0
+	N    int           // do this number of operations
+	Heap bool          // and answer how much memory is in use
 }
 
+// answer is the answer to one order.
 type answer struct {
 	Sample sample
-	Heap   uint64 // bytes alive, less those before the contestant was made
+	Heap   uint64 // bytes in use, minus the bytes in use before the contestant was made
 	Error  string
 }
 
-// RunWorker must be called first in main: if this process was started as a
-// worker it is one from then on, and ends with it.
+// RunWorker must be called first in main. If this process was started as a worker,
+// RunWorker carries out the worker's orders, ends the process and does not return.
 func RunWorker() {
 	text, ok := os.LookupEnv(workerVariable)
 	if !ok {
@@ -47,7 +48,8 @@ func RunWorker() {
 	os.Exit(0)
 }
 
-// serve does as it is ordered until nobody orders any more.
+// serve carries out orders, which it reads as JSON, until there are no more. text
+// is the job as JSON.
 func serve(text string, orders io.Reader, answers io.Writer) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -57,13 +59,11 @@ func serve(text string, orders io.Reader, answers io.Writer) error {
 	if err != nil {
 		return err
 	}
-	before := heap()
-	work, err := contestant.Open(j.Env)
-	if err != nil {
+	d := duty{job: j, heapBefore: heap()}
+	if d.work, err = contestant.Open(j.Env); err != nil {
 		return fmt.Errorf("%s, %s: %w", j.Race, j.Contestant, err)
 	}
 	in, out := json.NewDecoder(orders), json.NewEncoder(answers)
-	ns := 0.0 // per operation, the last time
 	for {
 		var o order
 		if err := in.Decode(&o); errors.Is(err, io.EOF) {
@@ -71,36 +71,51 @@ func serve(text string, orders io.Reader, answers io.Writer) error {
 		} else if err != nil {
 			return err
 		}
-		var a answer
-		n := o.N
-		if n == 0 && ns == 0 {
-			first, err := timed(work, 500)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", j.Race, j.Contestant, err)
-			}
-			ns = first.NS
-		}
-		if n == 0 {
-			n = max(1, int(float64(o.For)/ns))
-		}
-		s, err := timed(work, n)
+		a, err := d.carryOut(o)
 		if err != nil {
-			a.Error = fmt.Sprintf("%s, %s: %v", j.Race, j.Contestant, err)
-		}
-		a.Sample, ns = s, s.NS
-		if o.Heap {
-			if now := heap(); now > before {
-				a.Heap = now - before
-			}
+			return err
 		}
 		if err := out.Encode(a); err != nil {
 			return err
 		}
-		runtime.KeepAlive(work)
 	}
 }
 
-// timed does the work and says what it took.
+// duty is the state of a worker.
+type duty struct {
+	job        job
+	work       Work
+	heapBefore uint64  // bytes in use before the contestant was made
+	ns         float64 // per operation, in the last sample; 0 before the first one
+}
+
+// carryOut does the work of one order.
+func (d *duty) carryOut(o order) (a answer, err error) {
+	if o.N == 0 && d.ns == 0 {
+		first, err := timed(d.work, 500)
+		if err != nil {
+			return a, fmt.Errorf("%s, %s: %w", d.job.Race, d.job.Contestant, err)
+		}
+		d.ns = first.NS
+	}
+	n := o.N
+	if n == 0 {
+		n = max(1, int(float64(o.For)/d.ns))
+	}
+	if a.Sample, err = timed(d.work, n); err != nil {
+		a.Error = fmt.Sprintf("%s, %s: %v", d.job.Race, d.job.Contestant, err)
+	}
+	d.ns = a.Sample.NS
+	if o.Heap {
+		if now := heap(); now > d.heapBefore {
+			a.Heap = now - d.heapBefore
+		}
+	}
+	runtime.KeepAlive(d.work) // heap counts the contestant's memory
+	return a, nil
+}
+
+// timed does n operations and returns their cost.
 func timed(work Work, n int) (sample, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -116,17 +131,17 @@ func timed(work Work, n int) (sample, error) {
 	}, err
 }
 
-// heap returns the bytes that are alive.
+// heap returns the bytes of the heap that are in use.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools let go
+	runtime.GC() // frees the memory that finalizers and pools released in the first run
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// worker is a process that runs one contestant. It ends when its input does, so
-// it cannot outlive this process.
+// worker is a process that runs one contestant. It ends when its input ends, so it
+// cannot outlive this process.
 type worker struct {
 	cmd     *exec.Cmd
 	input   io.Closer
@@ -134,6 +149,7 @@ type worker struct {
 	answers *json.Decoder
 }
 
+// startWorker starts a worker for a job.
 func startWorker(j job) (*worker, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -160,7 +176,7 @@ func startWorker(j job) (*worker, error) {
 	return &worker{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, nil
 }
 
-// ask gives an order and waits until it is carried out.
+// ask gives an order to the worker and waits for the answer.
 func (w *worker) ask(o order) (answer, error) {
 	var a answer
 	if err := w.orders.Encode(o); err != nil {
@@ -175,7 +191,7 @@ func (w *worker) ask(o order) (answer, error) {
 	return a, nil
 }
 
-// stop ends the process and waits for it; nil is no worker.
+// stop ends the process and waits for its end. A nil worker is allowed.
 func (w *worker) stop() {
 	if w == nil {
 		return

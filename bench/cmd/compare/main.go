@@ -29,34 +29,16 @@ func main() {
 	}
 }
 
+// run measures the parts that the flags name and prints the table. If a part fails,
+// run prints the rows of the parts before it, and returns the error.
 func run() error {
-	var names, about []string
-	for _, p := range bench.Parts() {
-		names = append(names, p.Name)
-		about = append(about, fmt.Sprintf("  %-11s %s", p.Name, p.About))
+	parts, c, err := parse()
+	if err != nil {
+		return err
 	}
-	parts := flag.String("parts", strings.Join(names, ","), "what to measure:\n"+strings.Join(about, "\n")+"\n")
-	var c bench.Config
-	flag.IntVar(&c.Rounds, "rounds", 11, "rounds in which all contestants take turns; 6 or more give a confidence interval")
-	flag.DurationVar(&c.Slice, "slice", 100*time.Millisecond, "how long a contestant works in each round")
-	flag.IntVar(&c.Keys, "keys", 1_000_000, "keys of the memory measurement")
-	flag.Parse()
-	if flag.NArg() > 0 || c.Rounds < 1 || c.Slice <= 0 || c.Keys < 1 {
-		flag.Usage()
-		return fmt.Errorf("arguments %q, -rounds %d, -slice %v, -keys %d: the numbers must be positive, and there are no other arguments", flag.Args(), c.Rounds, c.Slice, c.Keys)
-	}
-	wanted := strings.Split(*parts, ",")
-	for _, w := range wanted {
-		if !slices.Contains(names, w) {
-			return fmt.Errorf("-parts: there is no part %q: give some of %s", w, strings.Join(names, ","))
-		}
-	}
-
-	for _, p := range bench.Parts() {
-		if slices.Contains(wanted, p.Name) {
-			if err := p.Check(c); err != nil {
-				return err
-			}
+	for _, p := range parts {
+		if err := p.Check(c); err != nil {
+			return err
 		}
 	}
 
@@ -66,10 +48,7 @@ func run() error {
 	}
 	var rows []bench.Row
 	var failed error
-	for _, p := range bench.Parts() {
-		if !slices.Contains(wanted, p.Name) {
-			continue
-		}
+	for _, p := range parts {
 		more, err := p.Run(c)
 		if err != nil {
 			failed = err
@@ -80,6 +59,41 @@ func run() error {
 	if len(rows) == 0 {
 		return failed
 	}
-	fmt.Printf("%s %s/%s, %d CPUs, %d rounds of %v, %.0f s in all\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), c.Rounds, c.Slice, time.Since(start).Seconds())
-	return errors.Join(failed, bench.WriteTable(os.Stdout, rows)) // what came before is worth having
+	fmt.Printf("%s %s/%s, %d CPUs, %d rounds of %v, %.0f s in all\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		c.Rounds, c.Slice, time.Since(start).Seconds())
+	return errors.Join(failed, bench.WriteTable(os.Stdout, rows))
+}
+
+// parse reads the flags. It returns the wanted parts in the order of the table.
+func parse() (parts []bench.Part, c bench.Config, err error) {
+	var names, about []string
+	for _, p := range bench.Parts() {
+		names = append(names, p.Name)
+		about = append(about, fmt.Sprintf("  %-11s %s", p.Name, p.About))
+	}
+	list := flag.String("parts", strings.Join(names, ","), "what to measure:\n"+strings.Join(about, "\n")+"\n")
+	flag.IntVar(&c.Rounds, "rounds", 11,
+		"rounds in which all contestants take turns; 6 or more give a confidence interval")
+	flag.DurationVar(&c.Slice, "slice", 100*time.Millisecond, "how long a contestant works in each round")
+	flag.IntVar(&c.Keys, "keys", 1_000_000, "keys of the memory measurement")
+	flag.Parse()
+	if flag.NArg() > 0 || c.Rounds < 1 || c.Slice <= 0 || c.Keys < 1 {
+		flag.Usage()
+		return nil, c, fmt.Errorf("arguments %q, -rounds %d, -slice %v, -keys %d: "+
+			"the numbers must be positive, and there are no other arguments",
+			flag.Args(), c.Rounds, c.Slice, c.Keys)
+	}
+	wanted := strings.Split(*list, ",")
+	for _, w := range wanted {
+		if !slices.Contains(names, w) {
+			return nil, c, fmt.Errorf("-parts: there is no part %q: give some of %s", w, strings.Join(names, ","))
+		}
+	}
+	for _, p := range bench.Parts() {
+		if slices.Contains(wanted, p.Name) {
+			parts = append(parts, p)
+		}
+	}
+	return parts, c, nil
 }
