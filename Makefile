@@ -1,10 +1,13 @@
 # make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server processes
-# make lint        gofmt, go vet, staticcheck, go mod tidy
+# make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
+# make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
 # make benchmarks  run every benchmark of sash alone
 # make fuzz        run every fuzz target for FUZZTIME each
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
+# make flood       what floods of a full memstore cost others: a table
+# make attack      attack the four example servers over sockets, in memory and on Redis, and a table of what held
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080
@@ -12,11 +15,15 @@ FUZZTIME  ?= 30s
 CHAOSTIME ?= 5m
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+# .ci/gosec.json lists what gosec finds that is meant so, and why.
+GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.ci/gosec.json
 
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: demo test lint bench benchmarks fuzz chaos traffic redis
+.PHONY: demo test lint audit bench benchmarks fuzz chaos attack flood traffic redis
 
 demo:
 	@go build -o .build/demo ./examples/nethttp
@@ -37,9 +44,14 @@ lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	go run $(GOSEC) ./...
 	go mod tidy -diff
 	cd headers/sfvtest && go vet ./... && go mod tidy -diff
-	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
+	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
+
+audit:
+	go run $(GOVULNCHECK) ./...
+	cd bench && go run $(GOVULNCHECK) ./...
 
 bench: redis
 	cd bench && go run ./cmd/compare
@@ -57,6 +69,12 @@ fuzz:
 
 chaos: redis
 	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
+
+attack: redis
+	go test -count=1 -timeout 30m -v -run '^TestAttack$$' ./examples/attack -args -attack
+
+flood:
+	go test -count=1 -timeout 30m -v -run '^TestFloodTable$$' ./core/memstore -args -flood
 
 traffic: redis
 	./examples/traffic.sh

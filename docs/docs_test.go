@@ -43,7 +43,7 @@ var imports = map[string]string{
 // given is what the snippets of every page may use, and of each page.
 var given = map[string]string{
 	"": `var api, search, login *core.Limiter
-var known func(ctx context.Context, key string) (bool, error)
+var identify func(ctx context.Context, presented string) (id string, err error)
 `,
 	"nethttp.md": `var mux *http.ServeMux
 var proxy *httputil.ReverseProxy
