@@ -19,6 +19,10 @@ type Decision struct {
 	// Allowed reports whether the request may be served.
 	Allowed bool
 
+	// Source says where the decision comes from: the store's counts, its memory of an
+	// earlier answer, a lease, a fallback or the policy.
+	Source Source
+
 	// Limit is the limit that binds. Refused: of the limits that refuse, the
 	// one with the longest RetryAfter. Allowed: the one with the least
 	// Remaining, then the longest ResetAfter. In a tie, the first listed.

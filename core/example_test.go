@@ -136,7 +136,7 @@ type unreachable struct{}
 
 func (unreachable) Bind(core.Rule) (core.Counts, error) { return unreachable{}, nil }
 
-func (unreachable) Take(context.Context, string, int64, bool) (core.Decision, error) {
+func (unreachable) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("connection refused")
 }
 

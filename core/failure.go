@@ -131,7 +131,7 @@ func (c *lastCount) within(d time.Duration) bool {
 
 // fallback is the second store of a limiter.
 type fallback struct {
-	source                    // the limiter's rule, with the shares as its limits
+	boundRule                 // the limiter's rule, with the shares as its limits
 	views       []view        // one for each limit of the rule
 	replicas    int64         // the number given to Share
 	lastCount   *lastCount    // shared by all limiters of the policy
@@ -142,7 +142,7 @@ type fallback struct {
 
 // view is one limit by itself, as the fallback counts it.
 type view struct {
-	source
+	boundRule
 	share int64 // the requests that the fallback enforces
 }
 
@@ -165,17 +165,17 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 		f.retention = max(f.retention, shares[i].retention())
 	}
 	var err error
-	if f.source, err = bind(p.store, l.ruleWith(slices.Clone(shares))); err != nil {
+	if f.boundRule, err = bind(p.store, l.ruleWith(slices.Clone(shares))); err != nil {
 		return nil, err
 	}
-	f.views = []view{{f.source, shares[0].Requests}}
+	f.views = []view{{f.boundRule, shares[0].Requests}}
 	if len(shares) == 1 {
 		return f, nil
 	}
 	f.views = make([]view, len(shares))
 	for i := range shares {
 		f.views[i].share = shares[i].Requests
-		if f.views[i].source, err = bind(p.store, l.ruleWith(shares[i:i+1:i+1])); err != nil {
+		if f.views[i].boundRule, err = bind(p.store, l.ruleWith(shares[i:i+1:i+1])); err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +201,7 @@ func (f *fallback) take(ctx context.Context, r Request) (Decision, error) {
 		// Before the fallback counts: from now on, other requests must look at it.
 		f.lastCount.note()
 	}
-	d, err := f.counts.Take(ctx, r.Key, r.Cost, !r.Peek)
+	d, err := f.counts.Take(ctx, r.ask(0))
 	if counts {
 		// Again afterwards, because the unit was counted later than the first note.
 		f.lastCount.note()

@@ -29,7 +29,7 @@ func TestFailOpenAndClosed(t *testing.T) {
 			if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
-			if d.Err, d.Allowed = nil, false; d != (core.Decision{}) {
+			if d.Err, d.Allowed = nil, false; d != (core.Decision{Source: core.FromPolicy}) {
 				t.Errorf("%s: numbers that nobody counted: %+v", c.name, d)
 			}
 		}
@@ -54,7 +54,8 @@ func TestFallback(t *testing.T) {
 		}
 		d.Err, peeked.Err = nil, nil
 		want := core.Decision{
-			Allowed: i < 3, Limit: l.Limits()[0], Remaining: max(0, 2-i), ResetAfter: time.Minute, At: d.At,
+			Allowed: i < 3, Source: core.FromFallback,
+			Limit: l.Limits()[0], Remaining: max(0, 2-i), ResetAfter: time.Minute, At: d.At,
 		}
 		if !want.Allowed {
 			want.RetryAfter = time.Minute
@@ -86,7 +87,7 @@ func TestFallbackFails(t *testing.T) {
 				t.Errorf("%v does not tell of %v", d.Err, is)
 			}
 		}
-		if d.Err = nil; d != (core.Decision{}) {
+		if d.Err = nil; d != (core.Decision{Source: core.FromPolicy}) {
 			t.Errorf("numbers that nobody counted: %+v", d)
 		}
 	}
@@ -225,10 +226,9 @@ func TestTimeout(t *testing.T) {
 		{name: "the first fails at once", first: fails(errDown), second: waits(99*ms, ok), takes: 99 * ms,
 			allowed: true, left: 7},
 	} {
-		timeout := func(t *testing.T, store core.Store, first *fake) {
-			first.answer = c.first
-			second := &fake{answer: c.second}
-			config := core.Config{Store: store, Timeout: c.timeout}
+		synctest.Test(t, func(t *testing.T) {
+			first, second := &fake{answer: c.first}, &fake{answer: c.second}
+			config := core.Config{Store: first, Timeout: c.timeout}
 			if c.memory {
 				config.OnStoreError = core.Fallback(memstore.New())
 			} else if c.second != nil {
@@ -257,14 +257,6 @@ func TestTimeout(t *testing.T) {
 					t.Errorf("%s: a context outlives its decision", c.name)
 				}
 			}
-		}
-		synctest.Test(t, func(t *testing.T) {
-			var store fake
-			timeout(t, &store, &store)
-		})
-		synctest.Test(t, func(t *testing.T) {
-			var store boundedFake
-			timeout(t, &store, &store.fake)
 		})
 	}
 }
@@ -333,15 +325,16 @@ func TestImmediate(t *testing.T) {
 	}
 }
 
-// TestBounded: a store that bounds its own waiting gets the caller's own context
-// and costs no timer, and is asked together with a fallback as other stores are.
-func TestBounded(t *testing.T) {
-	store := &boundedFake{fake{answer: answers(core.Decision{Allowed: true, Remaining: 99})}}
+// TestRemembered: a store that answers from memory costs no context and no timer, and is
+// asked together with a fallback as other stores are.
+func TestRemembered(t *testing.T) {
+	store := &fake{answer: answers(core.Decision{Allowed: true, Remaining: 99}), remembers: true}
 	l := limiter(t, core.Config{Store: store})
-	if d, want := l.AllowN(ctx, "known", 7), (core.Decision{Allowed: true, Remaining: 7}); d != want {
+	want := core.Decision{Allowed: true, Source: core.Remembered, Remaining: 7}
+	if d := l.AllowN(ctx, "known", 7); d != want {
 		t.Errorf("%+v, want %+v", d, want)
 	}
-	if d, want := l.Peek(ctx, "known"), (core.Decision{Remaining: 1}); d != want {
+	if d, want := l.Peek(ctx, "known"), (core.Decision{Source: core.Remembered, Remaining: 1}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
 	}
 	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "known") }); n > 0 {
@@ -375,7 +368,7 @@ type immediate struct {
 func (i *immediate) Bind(core.Rule) (core.Counts, error) { return i, nil }
 func (*immediate) Immediate()                            {}
 func (*immediate) Reset(context.Context, string) error   { return nil }
-func (i *immediate) Take(ctx context.Context, _ string, _ int64, _ bool) (core.Decision, error) {
+func (i *immediate) Take(ctx context.Context, _ core.Ask) (core.Decision, error) {
 	i.asked = ctx
 	return core.Decision{Allowed: true}, i.err
 }
@@ -419,7 +412,7 @@ func TestFallbackHangs(t *testing.T) {
 func TestFallbackForgotten(t *testing.T) {
 	for _, algorithm := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &boundedFake{fake{answer: fails(errDown)}}
+			store := &fake{answer: fails(errDown), remembers: true}
 			second := &fake{answer: answers(core.Decision{Allowed: true, Remaining: 1})}
 			l := limiter(t, core.Config{
 				Store: store, Limits: []core.Limit{core.PerSecond(1).Using(algorithm)},

@@ -28,10 +28,11 @@ type call struct {
 
 // fake is a store that answers what it is told and remembers what it was asked.
 type fake struct {
-	bindErr error
-	answer  func(ctx context.Context) (core.Decision, error)
-	calls   []call
-	bound   []core.Rule
+	bindErr   error
+	answer    func(ctx context.Context) (core.Decision, error)
+	remembers bool // answers the client "known" without a call
+	calls     []call
+	bound     []core.Rule
 }
 
 func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
@@ -47,41 +48,24 @@ type fakeCounts struct {
 	rule core.Rule
 }
 
-func (c fakeCounts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
-	c.calls = append(c.calls, call{ctx, c.rule, key, cost, charge, time.Now(), false})
-	return c.answer(ctx)
+func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	if c.remembers && ask.Key == "known" {
+		return core.Decision{Remaining: ask.Cost, Allowed: !ask.Peek, Source: core.Remembered}, nil
+	}
+	ctx, cancel := ask.Context(ctx)
+	defer cancel()
+	c.calls = append(c.calls, call{ctx, c.rule, ask.Key, ask.Cost, !ask.Peek, time.Now(), false})
+	d, err := c.answer(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return d, err
 }
 
 func (c fakeCounts) Reset(ctx context.Context, key string) error {
 	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now(), reset: true})
 	_, err := c.answer(ctx)
 	return err
-}
-
-// boundedFake is a fake that bounds its own waiting, and answers the client "known"
-// without a call to the fake.
-type boundedFake struct{ fake }
-
-func (f *boundedFake) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := f.fake.Bind(rule)
-	return boundedCounts{counts}, err
-}
-
-type boundedCounts struct{ core.Counts }
-
-func (c boundedCounts) TakeWithin(
-	ctx context.Context, timeout time.Duration, key string, cost int64, charge bool,
-) (core.Decision, error) {
-	if key == "known" {
-		return core.Decision{Remaining: cost, Allowed: charge, Err: core.ErrRemembered}, nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, core.ErrTimeout)
-	defer cancel()
-	d, err := c.Take(ctx, key, cost, charge)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return d, err
 }
 
 func fails(err error) func(context.Context) (core.Decision, error) {

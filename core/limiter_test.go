@@ -93,7 +93,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 		if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
 			t.Errorf("%s: %+v", name, d)
 		}
-		counted := core.Decision{Allowed: true, Remaining: 2}
+		counted := core.Decision{Allowed: true, Source: core.Counted, Remaining: 2}
 		own, cancel = context.WithCancel(ctx)
 		store = &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return counted, nil }}
 		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != counted {
@@ -115,10 +115,11 @@ func TestContextEndsMeanwhile(t *testing.T) {
 
 // TestDecideAsks checks what a store is asked for each of the calls.
 func TestDecideAsks(t *testing.T) {
-	// The Err of a store's decision is ignored: a store returns its error separately.
 	want := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
+	// The Err of a store's decision is ignored: a store returns its error separately. A
+	// store that does not say where its decision comes from has counted.
 	sloppy := want
-	sloppy.Err = errDown
+	sloppy.Err, want.Source = errDown, core.Counted
 	store := &fake{answer: answers(sloppy)}
 	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.FailClosed})
 	rule := core.Must(l.Rule("login", core.PerHour(1)))
@@ -389,7 +390,7 @@ func TestDecisionIsComparable(t *testing.T) {
 		fields = append(fields, typ.Field(i).Name)
 	}
 	if got := strings.Join(fields, " "); !typ.Comparable() ||
-		got != "Allowed Limit Remaining ResetAfter RetryAfter At Err" {
+		got != "Allowed Source Limit Remaining ResetAfter RetryAfter At Err" {
 		t.Errorf("Decision has the fields %s", got)
 	}
 }

@@ -30,14 +30,17 @@ func (l *Limiter) takeLowered(ctx context.Context, r Request) (Decision, error) 
 	var few [fewLimits]withholding
 	withheld, lowers := l.fallback.appendWithholdings(ctx, few[:0], l.limits, r)
 	if !lowers {
-		return l.takeFirst(ctx, &l.source, r, !r.Peek)
+		return l.counts.Take(ctx, r.ask(l.firstTimeout))
 	}
-	s, err := l.loweredSource(withheld)
+	lowered, err := l.loweredCounts(withheld)
 	if err != nil {
 		return Decision{}, err
 	}
-	refused := slices.ContainsFunc(withheld, func(w withholding) bool { return w.excess > 0 })
-	d, err := l.takeFirst(ctx, s, r, !r.Peek && !refused)
+	ask := r.ask(l.firstTimeout)
+	if slices.ContainsFunc(withheld, func(w withholding) bool { return w.excess > 0 }) {
+		ask.Peek = true // the request is refused in any case
+	}
+	d, err := lowered.Take(ctx, ask)
 	if err == nil {
 		l.addWithholdings(&d, withheld, r.Cost)
 	}
@@ -74,7 +77,7 @@ func (f *fallback) appendWithholdings(
 // exceed the limit.
 func (f *fallback) withhold(ctx context.Context, limit *Limit, i int, r Request) (withholding, error) {
 	v := &f.views[i]
-	d, err := v.counts.Take(ctx, r.Key, 0, false)
+	d, err := v.counts.Take(ctx, Ask{Key: r.Key, Peek: true})
 	if err != nil || d.Remaining >= v.share {
 		return withholding{requests: limit.Requests}, err
 	}
@@ -97,7 +100,7 @@ func (f *fallback) withhold(ctx context.Context, limit *Limit, i int, r Request)
 	room := roundDown((limit.Requests - r.Cost) / f.replicas)
 	w.requests = limit.Requests - room*f.replicas
 	w.excess = w.requests - left
-	d, err = v.counts.Take(ctx, r.Key, v.share-room, false)
+	d, err = v.counts.Take(ctx, Ask{Key: r.Key, Cost: v.share - room, Peek: true})
 	w.retry = max(d.RetryAfter, time.Microsecond) // units may have left the window since the first look
 	return w, err
 }
@@ -136,12 +139,12 @@ const maxLowered = 256
 // loweredRules are the rules that are bound to the first store for clients with
 // lowered limits.
 type loweredRules struct {
-	mu         sync.Mutex         // guards byRequests
-	byRequests map[string]*source // by the Requests of each limit, as varints
+	mu         sync.Mutex        // guards byRequests
+	byRequests map[string]Counts // by the Requests of each limit, as varints
 }
 
 // find returns the rule of key, or nil. k.mu must not be held.
-func (k *loweredRules) find(key []byte) *source {
+func (k *loweredRules) find(key []byte) Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byRequests[string(key)]
@@ -149,7 +152,7 @@ func (k *loweredRules) find(key []byte) *source {
 
 // keep adds a rule. If there are maxLowered rules already, it removes any one of
 // them. k.mu must not be held.
-func (k *loweredRules) keep(key []byte, s *source) {
+func (k *loweredRules) keep(key []byte, rule Counts) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.byRequests) >= maxLowered {
@@ -158,15 +161,15 @@ func (k *loweredRules) keep(key []byte, s *source) {
 			break
 		}
 	}
-	k.byRequests[string(key)] = s
+	k.byRequests[string(key)] = rule
 }
 
-// loweredSource returns the limiter's rule with lowered limits, bound to the first
+// loweredCounts returns the limiter's rule with lowered limits, bound to the first
 // store.
-func (l *Limiter) loweredSource(withheld []withholding) (*source, error) {
+func (l *Limiter) loweredCounts(withheld []withholding) (Counts, error) {
 	rules := l.fallback.lowered.Load()
 	for rules == nil {
-		l.fallback.lowered.CompareAndSwap(nil, &loweredRules{byRequests: map[string]*source{}})
+		l.fallback.lowered.CompareAndSwap(nil, &loweredRules{byRequests: map[string]Counts{}})
 		rules = l.fallback.lowered.Load()
 	}
 	var few [fewLimits * binary.MaxVarintLen64]byte
@@ -174,19 +177,19 @@ func (l *Limiter) loweredSource(withheld []withholding) (*source, error) {
 	for _, w := range withheld {
 		key = binary.AppendVarint(key, w.requests)
 	}
-	if s := rules.find(key); s != nil {
-		return s, nil
+	if known := rules.find(key); known != nil {
+		return known, nil
 	}
 	limits := slices.Clone(l.limits)
 	for i := range limits {
 		limits[i].Requests = withheld[i].requests
 	}
-	s, err := bind(l.config.Store, l.ruleWith(limits))
+	lowered, err := bind(l.config.Store, l.ruleWith(limits))
 	if err != nil {
 		return nil, err
 	}
-	rules.keep(key, &s) // another request may have bound the same rule; either one does
-	return &s, nil
+	rules.keep(key, lowered.counts) // another request may have bound the same rule; either one does
+	return lowered.counts, nil
 }
 
 // addWithholdings turns the first store's answer under lowered limits into the

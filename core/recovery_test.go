@@ -43,13 +43,15 @@ type flakyCounts struct {
 	store *flaky
 }
 
-func (c flakyCounts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+func (c flakyCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	c.store.asked.Add(1)
 	if c.store.down.Load() {
 		return core.Decision{}, errDown
 	}
-	d, err := c.Counts.Take(ctx, key, cost, charge)
+	d, err := c.Counts.Take(ctx, ask)
 	if c.store.slow.Load() {
+		ctx, cancel := ask.Context(ctx)
+		defer cancel()
 		<-ctx.Done()
 		return core.Decision{}, ctx.Err()
 	}
@@ -521,6 +523,7 @@ func (w *world) decide(replica int, r core.Request) {
 		if !errors.Is(d.Err, core.ErrStore) {
 			w.Fatalf("the store has not answered: %+v", d)
 		}
+		want.Source = core.FromFallback
 		if d.Err = nil; d != want {
 			w.Fatalf("replica %d, %+v by the fallback:\n got %+v\nwant %+v", replica, r, d, want)
 		}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -41,8 +40,8 @@ type Rule struct {
 
 // Counts decides requests by one rule. It is safe for concurrent use.
 type Counts interface {
-	// Take decides a request of the given cost by the client named key, and
-	// counts it if charge is true and every limit of the rule admits it.
+	// Take decides a request, and counts it if every limit of the rule admits it and it
+	// is no peek.
 	//
 	//   - All limits are checked at one instant of the store's clock, then
 	//     all are charged or none. No other request comes between.
@@ -60,17 +59,18 @@ type Counts interface {
 	//     is refused and its RetryAfter is Never.
 	//   - A refused request leaves no trace, but for the units that count from
 	//     now on.
-	//   - With charge false nothing is written; the answer is the one that
-	//     charge true would have got.
+	//   - A peek writes nothing; its answer is the one that the request would have
+	//     got.
 	//
-	// key is not empty, cost is not negative; key may hold any bytes. The
-	// Decision's fields are filled as their comments say, Err excepted, which
-	// the limiter ignores; see [ErrRemembered]. An error means that nothing can
-	// be said about the request.
+	// The Decision's fields are filled as their comments say. Source is [Counted], for
+	// which its zero value stands too, [Remembered] or [Leased]; the limiter ignores Err.
+	// An error beside the Decision means that nothing can be said about the request.
 	//
-	// Take returns soon after ctx ends. A store that answers from memory may
-	// ignore ctx; see [Immediate].
-	Take(ctx context.Context, key string, cost int64, charge bool) (Decision, error)
+	// Take returns soon after ctx ends, and soon after ask.Timeout with an error that
+	// matches [ErrTimeout]. If the timeout is a second or less, Take need not return as
+	// soon as ctx is cancelled: the timeout, and a deadline of ctx, bound the wait all
+	// the same. A store that answers from memory may ignore both; see [Immediate].
+	Take(ctx context.Context, ask Ask) (Decision, error)
 
 	// Reset forgets what is counted for key under the limits of the rule. It
 	// returns soon after ctx ends, and nil only if all is forgotten. A limiter
@@ -78,25 +78,30 @@ type Counts interface {
 	Reset(ctx context.Context, key string) error
 }
 
-// ErrRemembered is what a store puts into the Err of a decision that it makes by
-// what it knows from earlier answers of its server, for its tests to see. The
-// limiter removes it: such a decision is the store's as any other.
-var ErrRemembered = errors.New("sash: decided by an earlier answer of the store")
+// Ask is one request as a store gets it.
+type Ask struct {
+	Key  string // the client: any bytes, not empty
+	Cost int64  // units, not negative
+	Peek bool   // answer as if, but write nothing
 
-// Immediate is implemented by Counts that never wait for anything but a lock.
-// The limiter then spends no timer on bounding their calls.
-type Immediate interface{ Immediate() }
-
-// Bounded is implemented by Counts that bound their own waiting, and so may
-// answer what they know already without a context or a timer for it. The
-// limiter then makes none.
-type Bounded interface {
-	// TakeWithin is Take that returns soon after timeout too, which is positive,
-	// with an error that matches [ErrTimeout]. If the timeout is a second or less,
-	// TakeWithin need not return as soon as ctx is cancelled: the timeout, and a
-	// deadline of ctx, bound the wait all the same.
-	TakeWithin(ctx context.Context, timeout time.Duration, key string, cost int64, charge bool) (Decision, error)
+	// Timeout is the time that the store has for its answer, from the call of Take.
+	// It is not a deadline, so that an answer from memory needs no look at a clock.
+	// With 0 the context alone bounds the wait.
+	Timeout time.Duration
 }
+
+// Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over: for a
+// store that waits on a context alone. The caller calls cancel when it has the answer.
+func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	if a.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, a.Timeout, ErrTimeout)
+}
+
+// Immediate is implemented by Counts that never wait for anything but a lock. Asked as a
+// [Fallback], they need no part of Config.Timeout, which then is the first store's alone.
+type Immediate interface{ Immediate() }
 
 // DefaultTimeout is the Config.Timeout that 0 stands for.
 const DefaultTimeout = 100 * time.Millisecond

@@ -333,7 +333,7 @@ func TestLimitFailuresNeedsAnAddress(t *testing.T) {
 type brokenStore struct{}
 
 func (brokenStore) Bind(core.Rule) (core.Counts, error) { return brokenStore{}, nil }
-func (brokenStore) Take(context.Context, string, int64, bool) (core.Decision, error) {
+func (brokenStore) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
 func (brokenStore) Reset(context.Context, string) error { return nil }

@@ -80,7 +80,7 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 // Retry-After and Cache-Control in w's header. label is the route's pattern for
 // the observer, never the path itself; empty where the router has not matched.
 // key is called at most once, and not for skipped requests, which are
-// allowed.
+// allowed with the Source core.Skipped.
 //
 // If the decision is not allowed, the request must not reach its handler, and
 // the caller writes the refusal: with Refuse, or natively with the status of
@@ -117,7 +117,7 @@ func (g *Decider) decideAndSetFields(
 	w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision,
 ) (response refusalResponse) {
 	if g.skips(r) {
-		d.Allowed = true
+		d.Allowed, d.Source = true, core.Skipped
 		return response
 	}
 	if name, err := key(); err != nil || name == "" {

@@ -27,10 +27,10 @@ type fakeCounts struct {
 
 func (s *fakeStore) Bind(rule core.Rule) (core.Counts, error) { return fakeCounts{s, rule.Limits}, nil }
 
-func (c fakeCounts) Take(ctx context.Context, key string, cost int64, _ bool) (core.Decision, error) {
+func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	c.calls.Add(1)
 	if c.answer != nil {
-		return c.answer(ctx, c.limits, key, cost)
+		return c.answer(ctx, c.limits, ask.Key, ask.Cost)
 	}
 	return c.decision, c.err
 }

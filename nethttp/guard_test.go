@@ -238,6 +238,15 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%s: %d %v", r.Method, w.Code, w.Header())
 		}
 	}
+	decider, err := nethttp.NewDecider(limiter(s, nil), nethttp.Skip(preflight))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decider.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodOptions, "/", nil), "",
+		func() (string, error) { return key(nil) })
+	if want := (core.Decision{Allowed: true, Source: core.Skipped}); d != want {
+		t.Errorf("a skipped request: %+v, want %+v", d, want)
+	}
 	if asked != 0 || s.calls.Load() != 0 {
 		t.Errorf("skipped requests asked for %d keys and the store %d times", asked, s.calls.Load())
 	}

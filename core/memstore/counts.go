@@ -41,14 +41,14 @@ func (c *counts) counts(ident uint32) bool {
 }
 
 // Take implements [core.Counts]. It ignores the context: it waits for nothing.
-func (c *counts) Take(_ context.Context, key string, cost int64, charge bool) (d core.Decision, err error) {
-	h := c.store.hash(key)
+func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
+	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
-	r := request{hash: h, now: c.store.lock(sh), cost: cost}
-	v, binding, at, counted := c.take(sh, &r, charge)
+	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
+	v, binding, at, counted := c.take(sh, &r, !ask.Peek)
 	// Before the lock is released, which waits until all is written: a copy of d
 	// would have to wait as well.
-	d.Allowed = v.Admitted
+	d.Allowed, d.Source = v.Admitted, core.Counted
 	d.Limit = c.limits[binding].Limit
 	d.Remaining = v.Remaining
 	d.ResetAfter = window.Duration(v.ResetAfter)

@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 		clock.Set(c.at)
 		fill.AllowN(ctx, "k", c.cur)
 		want := core.Decision{
-			Allowed: c.allowed, Limit: l.Limits()[0], Remaining: c.remaining,
+			Allowed: c.allowed, Source: core.Counted, Limit: l.Limits()[0], Remaining: c.remaining,
 			ResetAfter: c.reset, RetryAfter: c.retryAfter, At: clock.Now(),
 		}
 		if d := l.Peek(ctx, "k"); d != want {

@@ -55,7 +55,7 @@ func TestResetInEndedContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := counts.Take(ctx, "k", 1, true); err != nil || !d.Allowed {
+	if d, err := counts.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
 		t.Fatalf("first request: %+v, %v; want admitted", d, err)
 	}
 	ended, cancel := context.WithCancel(ctx)
@@ -65,13 +65,13 @@ func TestResetInEndedContext(t *testing.T) {
 	if err := counts.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Reset in an ended context returned %v, want %v", err, context.Canceled)
 	}
-	if d, err := counts.Take(ctx, "k", 1, true); err != nil || d.Allowed {
+	if d, err := counts.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed {
 		t.Errorf("second request after that Reset: %+v, %v; want refused", d, err)
 	}
 	if err := counts.Reset(late, "k"); err != nil {
 		t.Errorf("Reset when the limiter's timeout is over: %v, want nil", err)
 	}
-	if d, err := counts.Take(ctx, "k", 1, true); err != nil || !d.Allowed {
+	if d, err := counts.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
 		t.Errorf("request after the late Reset: %+v, %v; want admitted", d, err)
 	}
 }

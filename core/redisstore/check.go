@@ -184,7 +184,7 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 	for i := range 4 {
 		for range 3 {
 			sent := time.Now()
-			if _, err := counts.Take(ctx, client, 1, true); err != nil {
+			if _, err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); err != nil {
 				return 0, err
 			}
 			roundTrip = min(roundTrip, time.Since(sent))

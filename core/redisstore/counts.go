@@ -23,10 +23,7 @@ type counts struct {
 	ahead    int64    // of the server's clock is what is counted stamped: for a lease
 }
 
-var (
-	_ core.Counts  = (*counts)(nil)
-	_ core.Bounded = (*counts)(nil)
-)
+var _ core.Counts = (*counts)(nil)
 
 // appendKeys appends the keys of a client, a limit each, to text, and where each
 // of them ends to ends.
@@ -64,22 +61,21 @@ func (c *counts) keys(dst []any, client string) []any {
 }
 
 // Take implements [core.Counts].
-func (c *counts) Take(ctx context.Context, key string, cost int64, charge bool) (d core.Decision, err error) {
-	if found, _ := c.find(key, cost, &d); found {
-		return d, nil
-	}
-	return c.take(ctx, time.Time{}, key, cost, charge)
-}
-
-// TakeWithin implements [core.Bounded].
-func (c *counts) TakeWithin(
-	ctx context.Context, timeout time.Duration, key string, cost int64, charge bool,
-) (d core.Decision, err error) {
-	if found, _ := c.find(key, cost, &d); found {
+func (c *counts) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
+	if found, _ := c.find(ask.Key, ask.Cost, &d); found {
 		return d, nil
 	}
 	now := time.Now()
-	return c.decide(ctx, now, now.Add(timeout), key, cost, charge)
+	return c.decide(ctx, now, deadlineOf(now, ask.Timeout), ask.Key, ask.Cost, !ask.Peek)
+}
+
+// deadlineOf returns when a timeout that begins now is over, or the zero time for no
+// timeout.
+func deadlineOf(now time.Time, timeout time.Duration) time.Time {
+	if timeout <= 0 {
+		return time.Time{}
+	}
+	return now.Add(timeout)
 }
 
 // find sets d to a refusal that stands, if there is one; see denials.find.

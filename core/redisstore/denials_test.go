@@ -21,8 +21,8 @@ func refusal(after time.Duration) core.Decision {
 // found is find with its result returned, which says where it comes from.
 func (d *denials) found(c *counts, client string, cost int64) (answer core.Decision, ok bool) {
 	ok, _ = d.find(c, client, cost, &answer)
-	ok = ok && answer.Err == core.ErrRemembered
-	answer.Err = nil
+	ok = ok && answer.Source == core.Remembered
+	answer.Source = core.Unasked
 	return answer, ok
 }
 
@@ -342,7 +342,7 @@ func TestDenialsLinearizable(t *testing.T) {
 						o.ended = order.Add(1)
 						mu.Lock()
 						history = append(history, o)
-						if o.decision.Err == core.ErrRemembered {
+						if o.decision.Source == core.Remembered {
 							remembered++
 						}
 						mu.Unlock()

@@ -197,7 +197,7 @@ func (e *denial) tell(now time.Duration, answer *core.Decision) {
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
 	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
-	answer.RetryAfter, answer.Err = e.decision.RetryAfter, core.ErrRemembered
+	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.Remembered
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}

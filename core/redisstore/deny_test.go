@@ -291,7 +291,7 @@ func TestResetTooLate(t *testing.T) {
 		}
 		take := func(cost int64) core.Decision {
 			t.Helper()
-			d, err := c.Take(ctx, "k", cost, true)
+			d, err := c.Take(ctx, core.Ask{Key: "k", Cost: cost})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestResetTooLate(t *testing.T) {
 		if n := calls(t, rdb, "del"); n != 0 {
 			t.Errorf("%d keys were deleted", n)
 		}
-		if d := take(1); !d.Allowed || options != nil && d.Err != core.ErrRemembered {
+		if d := take(1); !d.Allowed || options != nil && d.Source != core.Leased {
 			t.Errorf("%+v", d)
 		}
 		for take(1000-30).Allowed || take(1).Allowed {
@@ -318,7 +318,7 @@ func TestResetTooLate(t *testing.T) {
 		if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		if d := take(1); d.Allowed || d.Err != core.ErrRemembered {
+		if d := take(1); d.Allowed || d.Source != core.Remembered {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -34,11 +34,11 @@ type unsteadyCounts struct {
 	store *unsteady
 }
 
-func (u unsteadyCounts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+func (u unsteadyCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	if u.store.down.Load() {
 		return core.Decision{}, errors.New("down")
 	}
-	return u.Counts.Take(ctx, key, cost, charge)
+	return u.Counts.Take(ctx, ask)
 }
 
 // most is the most that any window in which an admission ends holds, of those

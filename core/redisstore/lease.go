@@ -198,10 +198,7 @@ type asker interface {
 	Reset(ctx context.Context, client string) error
 }
 
-var (
-	_ core.Counts  = (*leased)(nil)
-	_ core.Bounded = (*leased)(nil)
-)
+var _ core.Counts = (*leased)(nil)
 
 // bind returns c with leases, or c if its rule does not allow them.
 func (t *leases) bind(c *counts) core.Counts {
@@ -244,21 +241,8 @@ func leaseOf(limits []core.Limit, size int64, lifetime time.Duration) (int64, ti
 }
 
 // Take implements [core.Counts].
-func (l *leased) Take(ctx context.Context, client string, cost int64, charge bool) (core.Decision, error) {
-	return l.decide(ctx, 0, client, cost, charge)
-}
-
-// TakeWithin implements [core.Bounded].
-func (l *leased) TakeWithin(
-	ctx context.Context, timeout time.Duration, client string, cost int64, charge bool,
-) (core.Decision, error) {
-	return l.decide(ctx, timeout, client, cost, charge)
-}
-
-// decide is TakeWithin, or Take if timeout is 0.
-func (l *leased) decide(
-	ctx context.Context, timeout time.Duration, client string, cost int64, charge bool,
-) (core.Decision, error) {
+func (l *leased) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	timeout, client, cost, charge := ask.Timeout, ask.Key, ask.Cost, !ask.Peek
 	holder, shard := l.holder(client)
 	if d, ok := l.spend(shard, holder, cost, charge); ok {
 		return d, nil
@@ -271,9 +255,7 @@ func (l *leased) decide(
 	q := leaseRequest{
 		ctx: ctx, began: time.Now(), timeout: timeout, client: client, cost: cost, holder: holder, shard: shard,
 	}
-	if timeout > 0 {
-		q.deadline = q.began.Add(timeout)
-	}
+	q.deadline = deadlineOf(q.began, timeout)
 	switch {
 	case cost > l.size || cost == 0 || !charge:
 		return l.take(ctx, q.deadline, client, cost, charge)
@@ -439,7 +421,7 @@ func (e *lease) spend(l *leased, now time.Time, cost int64, charge bool) core.De
 	// less than the lifetime, since now is before until.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
-	d.Err = core.ErrRemembered
+	d.Source = core.Leased
 	d.At = d.At.Add(later - l.lifetime)
 	d.Remaining += e.left - cost
 	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
@@ -593,7 +575,7 @@ func (l *leased) grant(r *renewal, e *lease, t taking) {
 	r.granted = true
 	if !r.abandoned {
 		r.first = e.spend(l, now, r.cost, true)
-		r.first.Err = nil
+		r.first.Source = core.Counted
 	}
 }
 

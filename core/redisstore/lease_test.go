@@ -84,7 +84,7 @@ func (s *logServer) decide(now, cost int64, charge bool, ahead time.Duration) co
 			verdict, binding = v, l
 		}
 	}
-	d := core.Decision{Allowed: verdict.Admitted, Limit: binding, Remaining: verdict.Remaining,
+	d := core.Decision{Allowed: verdict.Admitted, Source: core.Counted, Limit: binding, Remaining: verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter), RetryAfter: window.Duration(verdict.RetryAfter), At: time.UnixMicro(now)}
 	if !charge || cost == 0 || !d.Allowed {
 		return d
@@ -140,8 +140,8 @@ func (k link) call(ctx context.Context, cost int64, charge bool, ahead time.Dura
 	}
 }
 
-func (k link) Take(ctx context.Context, _ string, cost int64, charge bool) (core.Decision, error) {
-	return k.call(ctx, cost, charge, 0)
+func (k link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	return k.call(ctx, ask.Cost, !ask.Peek, 0)
 }
 
 func (k link) take(ctx context.Context, deadline time.Time, _ string, cost int64, charge bool) (core.Decision, error) {
@@ -186,7 +186,7 @@ type history struct {
 // take asks once and writes down the outcome.
 func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Decision {
 	var ran atomic.Int64
-	d, err := c.Take(context.WithValue(ctx, executed{}, &ran), "client", cost, true)
+	d, err := c.Take(context.WithValue(ctx, executed{}, &ran), core.Ask{Key: "client", Cost: cost})
 	at := ran.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,10 +197,10 @@ func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Deci
 	case at == 0: // without asking
 		at = h.server.now()
 		h.local++
-		if d.Err != core.ErrRemembered {
+		if d.Source != core.Leased {
 			h.unsaid++
 		}
-	case d.Err != nil:
+	case d.Source != core.Counted:
 		h.unsaid++
 	}
 	if d.Allowed {
@@ -709,15 +709,15 @@ func TestLeaseCallerLeaves(t *testing.T) {
 		"cancelled": func(rule *leased, ctx context.Context) (core.Decision, error) {
 			ctx, leave := context.WithCancel(ctx)
 			time.AfterFunc(time.Millisecond, leave)
-			return rule.TakeWithin(ctx, core.DefaultTimeout, "client", 1, true)
+			return rule.Take(ctx, core.Ask{Key: "client", Cost: 1, Timeout: core.DefaultTimeout})
 		},
 		"with a deadline": func(rule *leased, ctx context.Context) (core.Decision, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
-			return rule.Take(ctx, "client", 1, true)
+			return rule.Take(ctx, core.Ask{Key: "client", Cost: 1})
 		},
 		"with a short timeout": func(rule *leased, ctx context.Context) (core.Decision, error) {
-			return rule.TakeWithin(ctx, time.Millisecond, "client", 1, true)
+			return rule.Take(ctx, core.Ask{Key: "client", Cost: 1, Timeout: time.Millisecond})
 		},
 	} {
 		for _, waits := range []bool{false, true} {
@@ -795,7 +795,7 @@ func TestLeaseRenewalFails(t *testing.T) {
 		var group sync.WaitGroup
 		for range 100 {
 			group.Go(func() {
-				if d, err := rule.TakeWithin(t.Context(), core.DefaultTimeout, "client", 1, true); !errors.Is(err, errLost) {
+				if d, err := rule.Take(t.Context(), core.Ask{Key: "client", Cost: 1, Timeout: core.DefaultTimeout}); !errors.Is(err, errLost) {
 					t.Errorf("%+v, %v", d, err)
 				}
 			})
@@ -831,7 +831,7 @@ func TestLeaseLostReply(t *testing.T) {
 		}
 		patient, leave := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { rule.TakeWithin(patient, time.Hour, "client", 1, true) })
+		group.Go(func() { rule.Take(patient, core.Ask{Key: "client", Cost: 1, Timeout: time.Hour}) })
 		synctest.Wait()
 		for i := range 200 {
 			group.Go(func() {
@@ -871,7 +871,7 @@ func TestLeaseLongWay(t *testing.T) {
 				group.Go(func() {
 					for time.Now().Before(end) {
 						began := time.Now()
-						if _, err := rule.TakeWithin(t.Context(), timeout, "client", 1, true); err == nil {
+						if _, err := rule.Take(t.Context(), core.Ask{Key: "client", Cost: 1, Timeout: timeout}); err == nil {
 							answered.Add(1)
 						} else {
 							late.Add(1)
@@ -1301,7 +1301,7 @@ func hotKey(t *testing.T, limit core.Limit, lifetime time.Duration, options ...O
 				var yes, no []storetest.Outcome
 				for i := 0; i%64 > 0 || time.Now().Before(end); i++ {
 					cost := int64(1 + i%40/39*20)
-					d, err := counts.Take(ctx, "client", cost, true)
+					d, err := counts.Take(ctx, core.Ask{Key: "client", Cost: cost})
 					if err != nil {
 						t.Error(err)
 						return

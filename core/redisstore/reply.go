@@ -93,6 +93,7 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 	}
 	return core.Decision{
 		Allowed:    judged.Admitted,
+		Source:     core.Counted,
 		Limit:      c.rule.Limits[binding],
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),

@@ -256,7 +256,8 @@ func TestScriptAgainstSortedSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := core.Decision{Allowed: reply[0] == int64(1), Limit: limit.Named(limit.Window.String()), At: time.UnixMicro(now)}
+			want := core.Decision{Allowed: reply[0] == int64(1), Source: core.Counted,
+				Limit: limit.Named(limit.Window.String()), At: time.UnixMicro(now)}
 			micros := func(i int) time.Duration {
 				n, err := strconv.ParseInt(reply[i].(string), 10, 64)
 				if err != nil {
@@ -392,17 +393,17 @@ func TestScriptForeignValues(t *testing.T) {
 				key := c.keys(nil, "k")[0].(string)
 				put(rdb, key)
 				before := dump(t, rdb, c, "k")
-				if _, err := c.Take(ctx, "k", 1, false); !errors.Is(err, ErrForeign) {
+				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, ErrForeign) {
 					t.Errorf("%s at a %v: a peek says %v", name, a, err)
 				}
 				if after := dump(t, rdb, c, "k"); after != before {
 					t.Errorf("%s at a %v: a peek changed it to %s", name, a, after)
 				}
-				if _, err := c.Take(ctx, "k", 1, true); !errors.Is(err, ErrForeign) {
+				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, ErrForeign) {
 					t.Errorf("%s at a %v: %v", name, a, err)
 				}
 				for i, want := range []bool{true, true, false} {
-					if d, err := c.Take(ctx, "k", 1, true); err != nil || d.Allowed != want {
+					if d, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed != want {
 						t.Errorf("%s at a %v: then request %d: %v, %v", name, a, i, d.Allowed, err)
 					}
 				}

@@ -151,14 +151,14 @@ type counts struct {
 
 func (c counts) Immediate() {}
 
-func (c counts) Take(ctx context.Context, key string, cost int64, charge bool) (core.Decision, error) {
+func (c counts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	c.store.mu.Lock()
 	c.store.calls++
-	if !slices.Contains(c.store.keys, key) {
-		c.store.keys = append(c.store.keys, key)
+	if !slices.Contains(c.store.keys, ask.Key) {
+		c.store.keys = append(c.store.keys, ask.Key)
 	}
 	c.store.mu.Unlock()
-	return c.Counts.Take(ctx, key, cost, charge)
+	return c.Counts.Take(ctx, ask)
 }
 
 // Limiter returns a limiter with a store of its own. The store's clock stands

@@ -101,6 +101,7 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 	}
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
+		Source:     core.Counted,
 		Limit:      binding,
 		Remaining:  verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter),

@@ -237,7 +237,7 @@ func expectRefusal(t *testing.T, target string, got response, seconds, policy st
 type broken struct{}
 
 func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
-func (broken) Take(context.Context, string, int64, bool) (core.Decision, error) {
+func (broken) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
 func (broken) Reset(context.Context, string) error { return errors.New("down") }

@@ -1,0 +1,161 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Config says what a [Limiter] enforces and where it counts.
+type Config struct {
+	// Name is part of the identity of every count: two limiters of the same
+	// name on the same data share their counts, which is how replicas share,
+	// and two that must not share need different names. It may be empty.
+	Name string
+
+	// Store is where counts are kept. Required.
+	Store Store
+
+	// Limits are enforced together: a request is admitted by all of them and
+	// then counted by all, or refused and counted by none. At least one.
+	Limits []Limit
+
+	// OnStoreError decides while the store cannot be asked: FailOpen, FailClosed
+	// or what Fallback returns. Default FailOpen.
+	OnStoreError FailurePolicy
+
+	// Timeout is the most that a decision may wait for a store, the fallback
+	// included; a fallback that is not in memory leaves the store half of it.
+	// Default 100 ms. A timeout that a healthy store misses now and then hands
+	// requests to the policy: leave room for several round trips to the store,
+	// and for pauses of this process and of the store. A caller whose context is
+	// cancelled leaves at once. If the timeout is a second or less, a store may keep
+	// the caller until the store answers or the timeout has passed.
+	Timeout time.Duration
+
+	// Observer hears of every decision. Default none.
+	Observer Observer
+}
+
+// New returns a limiter for c. It does not talk to the store, so a program
+// starts while its store is down.
+func New(c Config) (*Limiter, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.OnStoreError == nil {
+		c.OnStoreError = FailOpen
+	}
+	return build(c, "", c.Limits)
+}
+
+// check returns an error that says what is wrong with the Config apart from its
+// limits and its policy.
+func (c *Config) check() error {
+	if err := checkName("limiter", c.Name); err != nil {
+		return err
+	}
+	if isNil(c.Store) {
+		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
+			nilName(c.Store))
+	}
+	if c.Timeout < 0 {
+		return fmt.Errorf("sash: Config.Timeout is %v: it must be positive, or 0 for the default of %v",
+			c.Timeout, DefaultTimeout)
+	}
+	if c.Observer != nil && isNil(c.Observer) {
+		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", nilName(c.Observer))
+	}
+	return nil
+}
+
+// isNil reports whether v is nil or holds a nil pointer, function or map. The
+// methods of such a value would fail at the first request.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// nilName describes a value for which isNil reports true, for an error message.
+func nilName(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
+}
+
+// Must returns l, or panics with err: for limiters made while a program starts.
+func Must(l *Limiter, err error) *Limiter {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// build returns a limiter of a config that was checked and has its defaults. It
+// checks the limits and the policy.
+func build(c Config, rule string, limits []Limit) (*Limiter, error) {
+	if c.Store == nil {
+		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
+	}
+	limits, err := checkLimits(limits)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{config: c, rule: rule, limits: limits, firstTimeout: c.Timeout}
+	if l.boundRule, err = bind(c.Store, l.ruleWith(slices.Clone(limits))); err != nil {
+		return nil, err
+	}
+	switch p := c.OnStoreError.(type) {
+	case fixedPolicy:
+		if p <= FailClosed {
+			return l, nil
+		}
+	case fallbackPolicy:
+		if l.fallback, err = p.bind(l); err != nil {
+			return nil, err
+		}
+		if l.fallback.waits {
+			l.firstTimeout /= 2 // leave the fallback time within the timeout
+		}
+		return l, nil
+	}
+	return nil, fmt.Errorf("sash: the policy for store errors is %T(%[1]v): give core.FailOpen, core.FailClosed "+
+		"or what core.Fallback returns", c.OnStoreError)
+}
+
+// boundRule is a rule bound to a store.
+type boundRule struct {
+	counts Counts
+	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
+}
+
+// bind binds a rule to a store. It returns an error if the store returns neither
+// Counts nor an error.
+func bind(s Store, r Rule) (boundRule, error) {
+	counts, err := s.Bind(r)
+	if err != nil {
+		return boundRule{}, err
+	}
+	if isNil(counts) {
+		return boundRule{}, fmt.Errorf("sash: Bind of the store %T returned neither Counts nor an error", s)
+	}
+	_, immediate := counts.(Immediate)
+	return boundRule{counts, !immediate}, nil
+}
+
+// ruleWith returns the limiter's rule with other limits.
+func (l *Limiter) ruleWith(limits []Limit) Rule {
+	return Rule{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+}
