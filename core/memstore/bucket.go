@@ -98,9 +98,11 @@ func (b *bucket) advance(now, epoch int64) {
 
 // settle has what was counted by a clock that was epochs ahead of now count until the
 // end of the second epoch from now. Without it, the clients of the bucket would be
-// refused for as long as the clock was ahead.
+// refused for as long as the clock was ahead. All units become those of the next epoch:
+// some may have been counted in it, a moment ahead of now, whatever the bucket dates them.
 func (b *bucket) settle(now int64) {
 	if b.epoch-now > 1 {
+		b.age(func(t tally) tally { return tally{newer: round(t.units())} })
 		b.epoch = now + 1
 	}
 }

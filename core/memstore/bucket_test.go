@@ -119,6 +119,30 @@ func TestBucketNeverForgets(t *testing.T) {
 	}
 }
 
+// TestBucketSettles: where the clock has stepped back, what was counted in the next epoch
+// stays in it, though another client of the bucket has counted further ahead.
+func TestBucketSettles(t *testing.T) {
+	for _, ahead := range []int64{2, 3, 1000} {
+		const now, print, other = 8, 1, 2
+		var b bucket
+		b.advance(now, now+1)
+		b.raise(print, tally{newer: 5})
+		b.advance(now, now+ahead)
+		b.raise(other, tally{newer: 3})
+		b.settle(now)
+		for p, want := range map[uint16]int64{print: 5, other: 3} {
+			got, epoch, _ := b.look(p, now+1)
+			if epoch != now+1 || got.newer.units() < want {
+				t.Errorf("%d epochs ahead, client %d: %+v of epoch %d, want at least %d newer of %d",
+					ahead, p, got, epoch, want, now+1)
+			}
+			if got, _, _ := b.look(p, now+3); got != (tally{}) {
+				t.Errorf("%d epochs ahead, client %d: %+v is left two epochs later", ahead, p, got)
+			}
+		}
+	}
+}
+
 // TestRounded: a number is rounded up, by less than a thousandth, and rounding
 // keeps the order.
 func TestRounded(t *testing.T) {
