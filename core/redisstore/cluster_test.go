@@ -43,7 +43,8 @@ func TestSlotMigration(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 3)
 	rdb := cluster.Client(t)
 	store := redisstore.New(rdb)
-	log, counter := core.PerHour(1_000_000), core.PerHour(1_000_000).Using(core.SlidingCounter).Named("counter")
+	// The longest window: where a counter's begins, what is counted becomes that of the window before.
+	log, counter := core.PerHour(1_000_000), core.Per(1_000_000, core.MaxWindow).Using(core.SlidingCounter).Named("counter")
 	one := limiter(t, core.Config{Name: "one", Store: store, Limits: []core.Limit{log}, OnStoreError: core.FailClosed, Timeout: patient})
 	two := limiter(t, core.Config{Name: "two", Store: store, Limits: []core.Limit{log, counter}, OnStoreError: core.FailClosed, Timeout: patient})
 	const clients = 12
