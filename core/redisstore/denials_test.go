@@ -311,6 +311,7 @@ func linearizable(limit core.Limit, history []operation, stamps []time.Time) boo
 // TestDenialsLinearizable: within a process, concurrent requests of one client are
 // answered as if one after the other, with refusals remembered.
 func TestDenialsLinearizable(t *testing.T) {
+	t.Parallel()
 	const histories = 400
 	remembered := 0
 	for seed := range uint64(histories) {

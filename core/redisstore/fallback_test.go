@@ -61,6 +61,7 @@ func most(admitted []time.Time, window time.Duration, from time.Time) (n int) {
 // against what core.Fallback promises of windows with a change in them, on a
 // clock of the test's own.
 func TestFallbackBounds(t *testing.T) {
+	t.Parallel()
 	const window = 10 * time.Second
 	worst := map[string]int{}
 	for seed := range uint64(300) {

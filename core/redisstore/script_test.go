@@ -71,11 +71,12 @@ func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now i
 
 func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts {
 	t.Helper()
-	l, err := core.New(core.Config{Name: "test", Store: New(rdb), Limits: limits})
+	s := New(rdb) // one, for tests bind hundreds of times
+	l, err := core.New(core.Config{Name: "test", Store: s, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(rdb).Bind(core.Rule{Name: "test", Limits: l.Limits()})
+	c, err := s.Bind(core.Rule{Name: "test", Limits: l.Limits()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,17 +202,29 @@ func TestScriptAgainstModel(t *testing.T) {
 	})
 }
 
-// dump is all that Redis holds for a client.
+// dump is all that Redis holds for a client, asked for in one round trip: half of what
+// it asks of each key is an error, for a key of another type.
 func dump(t *testing.T, rdb *redis.Client, c *counts, key string) string {
 	t.Helper()
+	keys := c.keys(nil, key)
 	var b strings.Builder
-	for _, k := range c.keys(nil, key) {
-		k := k.(string)
-		switch kind := rdb.Type(ctx, k).Val(); kind {
+	answers, _ := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, k := range keys {
+			p.Type(ctx, k.(string))
+			p.Get(ctx, k.(string))
+			p.LRange(ctx, k.(string), 0, -1)
+		}
+		return nil
+	})
+	for i := range keys {
+		of := answers[3*i : 3*i+3]
+		switch kind := of[0].(*redis.StatusCmd).Val(); kind {
 		case "list":
-			fmt.Fprintf(&b, "%q ", rdb.LRange(ctx, k, 0, -1).Val())
+			fmt.Fprintf(&b, "%q ", of[2].(*redis.StringSliceCmd).Val())
 		case "string":
-			fmt.Fprintf(&b, "%q ", rdb.Get(ctx, k).Val())
+			fmt.Fprintf(&b, "%q ", of[1].(*redis.StringCmd).Val())
+		case "":
+			t.Fatal(of[0].Err())
 		default:
 			fmt.Fprintf(&b, "%s ", kind)
 		}
@@ -225,6 +238,7 @@ var referenceSource string
 // TestScriptAgainstSortedSet compares the list with the sorted set, call by
 // call, on the same server.
 func TestScriptAgainstSortedSet(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	reference := redis.NewScript(referenceSource)
 	for seed := range uint64(100) {
@@ -284,6 +298,7 @@ func TestScriptAgainstSortedSet(t *testing.T) {
 // clock, expires most of a large log at once, and asks it for
 // costs that make it look deep.
 func TestScriptLargeLog(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	limits := []core.Limit{core.Per(100_000, time.Hour).Named("log")}
 	c := bind(t, rdb, limits...)
