@@ -8,14 +8,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-//go:embed decide.lua
-var decideTemplate string
+//go:embed decide.lua.tmpl
+var decideText string
+
+// decideTemplate returns the template of all scripts.
+var decideTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("decide").Parse(decideText))
+})
 
 // script is a Lua script and the name that Redis knows it by.
 type script struct {
@@ -33,62 +40,77 @@ func newScript(source string) script {
 // the 200 that a Lua function has.
 const maxLimits = 16
 
-// decideSource is decide.lua for limits of these algorithms, in this order: the
-// blocks that begin with @log or @counter and end with @end, repeated for each
-// limit of that algorithm, and with @limit for each of either. Blocks that follow
-// one another are taken together, so that the limits keep their order. A block
-// that begins with @logs is there once if there is a log, a line that ends with
-// @several if there are several, and one that ends with @lease if it is for leases.
+// templateRule is a rule as decide.lua.tmpl needs it.
+type templateRule struct {
+	Limits []templateLimit
+	Args   int  // the number of arguments for all limits
+	Lease  bool // reports whether requests are stamped ahead of TIME
+
+	MaxAhead  int64 // see window.Allowance: windows and MaxAhead are divided by AheadPart
+	AheadPart int64
+}
+
+// Count returns how many limits have an algorithm.
+func (r *templateRule) Count(algorithm string) int {
+	n := 0
+	for _, l := range r.Limits {
+		if l.Algorithm.String() == algorithm {
+			n++
+		}
+	}
+	return n
+}
+
+// templateLimit is a limit as decide.lua.tmpl needs it.
+type templateLimit struct {
+	Rule      *templateRule
+	N         int    // the number of the limit, from 1
+	Key       string // the Redis key, in Lua
+	Window    string // the window in microseconds, in Lua
+	Algorithm core.Algorithm
+}
+
+// Step returns a step of the limit's algorithm, in Lua. A template cannot choose another by its data itself.
+func (l templateLimit) Step(name string) (string, error) {
+	var lua strings.Builder
+	err := decideTemplate().ExecuteTemplate(&lua, l.Algorithm.String()+" "+name, l)
+	return lua.String(), err
+}
+
+// decideSource returns the script that decides by such limits, in this order. It panics if an algorithm is unknown.
 func decideSource(limits []core.Limit, lease bool) string {
-	plus, args := "", len(limitArgs(limits))
+	rule := &templateRule{
+		Limits: make([]templateLimit, len(limits)), Args: len(limitArgs(limits)), Lease: lease,
+		MaxAhead: window.MaxAhead * window.AheadPart, AheadPart: window.AheadPart,
+	}
 	if lease {
-		plus, args = " + ahead", args+1
+		rule.Args++
 	}
-	markers := strings.NewReplacer("@limits", strconv.Itoa(len(limits)), "@args", strconv.Itoa(args), "@ahead", plus)
-	allowance := allowanceSource(limits)
-	var out strings.Builder
-	blocks := map[string]string{} // of the group at hand, by algorithm
-	flush := func() {
-		for i, l := range limits {
-			length := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
-			if usual(limits) {
-				length = micros(l.Window)
-			}
-			block := blocks["@limit"] + blocks["@"+l.Algorithm.String()]
-			replacer := strings.NewReplacer("@allowance", allowance, "@window", length, "@", strconv.Itoa(i+1))
-			out.WriteString(replacer.Replace(block))
+	for i, l := range limits {
+		length := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
+		if usual(limits) {
+			length = micros(l.Window)
 		}
-		clear(blocks)
+		rule.Limits[i] = templateLimit{rule, i + 1, fmt.Sprintf("KEYS[key + %d]", i+1), length, l.Algorithm}
 	}
-	logs := 0
-	for _, l := range limits {
-		if l.Algorithm == core.SlidingLog {
-			logs++
-		}
+	var lua strings.Builder
+	if err := decideTemplate().Execute(&lua, rule); err != nil {
+		panic("sash: " + err.Error())
 	}
-	in := ""
-	for line := range strings.Lines(decideTemplate) {
-		switch word := strings.TrimSpace(line); {
-		case strings.HasPrefix(word, "--"):
-		case word == "@log" || word == "@counter" || word == "@limit" || word == "@logs":
-			in = word
-		case word == "@end":
-			in = ""
-		case logs < 2 && strings.HasSuffix(word, "-- @several"), !lease && strings.HasSuffix(word, "-- @lease"):
-		case in == "@logs":
-			if logs > 0 {
-				out.WriteString(line)
-			}
-		case in != "":
-			blocks[in] += line
-		default:
-			if len(blocks) > 0 {
-				flush()
-			}
-			out.WriteString(markers.Replace(line))
+	return compact(lua.String())
+}
+
+// compact returns a script without comments, indentation and empty lines. No text in the script may hold "--".
+func compact(lua string) string {
+	var short strings.Builder
+	for line := range strings.Lines(lua) {
+		code, _, _ := strings.Cut(line, "--")
+		if code = strings.TrimSpace(code); code != "" {
+			short.WriteString(code)
+			short.WriteByte('\n')
 		}
 	}
-	return out.String()
+	return short.String()
 }
 
 // scriptShape returns what limits have in common that have one script.
@@ -101,16 +123,6 @@ func scriptShape(limits []core.Limit, lease bool) string {
 		}
 	}
 	return shape
-}
-
-// allowanceSource returns how far ahead of TIME a rule may have counted, in microseconds,
-// as the script reckons it; see [window.Allowance].
-func allowanceSource(limits []core.Limit) string {
-	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
-	for i := range limits {
-		windows += ", window" + strconv.Itoa(i+1)
-	}
-	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
 }
 
 // usual says whether the windows stand in the script, where they take less time

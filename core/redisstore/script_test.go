@@ -35,12 +35,12 @@ func clocked(t *testing.T, source string) script {
 	}
 	const time = "call('TIME')"
 	if strings.Count(source, time) != 1 {
-		t.Fatal("decide.lua must read the time once")
+		t.Fatal("the script must read the time once")
 	}
 	changed := strings.Replace(source, time, "{table.remove(ARGV, 1), table.remove(ARGV, 1)}", 1)
 	const ttl = " / 1000) + 1000"
 	if !strings.Contains(changed, ttl) {
-		t.Fatal("decide.lua must give keys a TTL")
+		t.Fatal("the script must give keys a TTL")
 	}
 	s := newScript(strings.ReplaceAll(changed, ttl, fmt.Sprint(ttl, " + ", longer.Milliseconds())))
 	clockedScripts.Store(source, s)
