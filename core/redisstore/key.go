@@ -15,7 +15,7 @@ import (
 //	prefix:{name/rule/client}:c1h0m0s:hourly
 //
 // All limits of a client under a rule share what stands in braces, and so the
-// hash slot on a cluster. Behind it: l for a log or c for a counter, the
+// hash slot on a cluster. Behind it: the algorithm's letter (see formatOf), the
 // window, and the limit's name if it is not the window's.
 
 // maxClient is the length up to which a client's name stands in the key as it
@@ -58,12 +58,9 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 	return dst
 }
 
+// suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
-	s := ":l"
-	if l.Algorithm == core.SlidingCounter {
-		s = ":c"
-	}
-	s += l.Window.String()
+	s := ":" + formatOf(l.Algorithm).letter + l.Window.String()
 	if l.Name != l.Window.String() {
 		s += ":" + l.Name
 	}

@@ -45,9 +45,8 @@ func readTime(reply string) (now int64, rest string, err error) {
 	return seconds*1_000_000 + micros, skip(rest), nil
 }
 
-// read turns what the script saw of one request into what it decided, and
-// returns the rest of the reply; see decide.lua. The arithmetic is the same as
-// in memory. Only after errReply is it not known where the rest begins.
+// read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
+// The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
 func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, rest string, err error) {
 	if reply == "" {
 		return d, "", errReply
@@ -71,7 +70,7 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 	var seen [maxLimits]facts
 	stamp := now + c.ahead
 	for i, l := range c.rule.Limits {
-		newest, after, ok := seen[i].read(reply, l, now, cost)
+		newest, after, ok := seen[i].read(reply, l, now)
 		if !ok {
 			return d, "", errReply
 		}
@@ -102,146 +101,10 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 	}, reply, nil
 }
 
-// facts are what one limit is judged by.
-type facts struct {
-	log     window.LogFacts
-	counter window.Counter
-}
-
-func (f *facts) decide(l core.Limit, now, stamp, cost int64) window.Verdict {
-	limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-	if l.Algorithm == core.SlidingLog {
-		return f.log.Decide(limit, now, stamp, cost)
-	}
-	return f.counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
-}
-
-// read reads the facts that s begins with, and how far counting has come: no
-// later request is counted before that.
-func (f *facts) read(s string, l core.Limit, now, cost int64) (newest int64, rest string, ok bool) {
-	if s == "" {
-		return 0, "", false
-	}
-	if l.Algorithm == core.SlidingCounter {
-		return f.readCounter(s, l.Window.Microseconds(), now)
-	}
-	if s[0] == '-' {
-		return 0, s[1:], true
-	}
-	var first, last, leaver entry
-	switch s[0] {
-	case 'S':
-		if len(s) < 1+2*shortEntry {
-			return 0, "", false
-		}
-		last = readEntry(s[1:], shortEntry, now)
-		first, s = readEntry(s[1+shortEntry:], shortEntry, now), s[1+2*shortEntry:]
-	case 'M':
-		s = s[1:]
-		for _, e := range []*entry{&last, &first, &leaver} {
-			if *e, s, ok = markedEntry(s, now); !ok {
-				return 0, "", false
-			}
-		}
-		if first.size == 0 || last.size == 0 {
-			return 0, "", false
-		}
-	default:
-		return 0, "", false
-	}
-	if leaver.size == 0 {
-		leaver = first
-	}
-	f.log = window.LogFacts{
-		Units:  (last.total - first.total + first.cost) & (totals - 1),
-		Oldest: first.stamp,
-		Leaver: leaver.stamp,
-	}
-	return last.stamp, s, true
-}
-
-// readCounter is read for a counter with windows of w.
-func (f *facts) readCounter(s string, w, now int64) (start int64, rest string, ok bool) {
-	size := shortCounter
-	switch {
-	case s[0] == noCounter:
-		return 0, s[1:], true
-	case s[0] == longMark:
-		size, s = longCounter, s[1:]
-	}
-	if len(s) < size {
-		return 0, "", false
-	}
-	if size == longCounter {
-		f.counter.Prev, f.counter.Cur = uint48(s), uint48(s[6:])
-	} else {
-		f.counter.Prev, f.counter.Cur = uint24(s), uint24(s[3:])
-	}
-	start = nearest(s[size-6:], now)
-	f.counter.Index = start / w
-	return start, s[size:], true
-}
-
-const (
-	shortEntry = 9 // of cost 1
-	longEntry  = 12
-
-	shortCounter = 12 // of counts that fit into 23 bits: it begins with less than the marks
-	longCounter  = 18
-	longMark     = 254
-	noCounter    = 255
-
-	totals = 1 << 20 // running totals are modulo that
-)
-
-// entry is one of a log, or none if it has no size.
-type entry struct {
-	size               int
-	stamp, total, cost int64
-}
-
-// readEntry reads the entry of the given size that s begins with.
-func readEntry(s string, size int, now int64) entry {
-	e := entry{size, nearest(s, now), uint24(s[6:]), 1}
-	if size == longEntry {
-		e.cost = uint24(s[9:])
-	}
-	return e
-}
-
-// markedEntry reads an entry after the mark of its size, or the mark of none.
-func markedEntry(s string, now int64) (e entry, rest string, ok bool) {
-	if s == "" {
-		return e, "", false
-	}
-	size := 0
-	switch s[0] {
-	case '-':
-		return e, s[1:], true
-	case 'S':
-		size = shortEntry
-	case 'L':
-		size = longEntry
-	}
-	if size == 0 || len(s) < 1+size {
-		return e, "", false
-	}
-	return readEntry(s[1:], size, now), s[1+size:], true
-}
-
-// nearest is the time nearest to now that has the last 48 bits that s begins
-// with.
-func nearest(s string, now int64) int64 {
-	return now - (now-uint48(s))<<16>>16 // the sign of 48 bits
-}
-
-func uint48(s string) int64 { return uint24(s)<<24 | uint24(s[3:]) }
-
-func uint24(s string) int64 { return int64(s[0])<<16 | int64(s[1])<<8 | int64(s[2]) }
-
+// skip returns s without the space with which it may begin.
 func skip(s string) string { return strings.TrimPrefix(s, " ") }
 
-// number reads the digits that s begins with: at most 18, so that it fits.
+// number reads the digits with which s begins: at most 18, so that the number fits.
 func number(s string) (n int64, rest string, ok bool) {
 	i := 0
 	for i < len(s) && i < 18 && s[i] >= '0' && s[i] <= '9' {

@@ -50,11 +50,11 @@ type templateRule struct {
 	AheadPart int64
 }
 
-// Count returns how many limits have an algorithm.
-func (r *templateRule) Count(algorithm string) int {
+// Count returns how many limits have the steps of this name.
+func (r *templateRule) Count(steps string) int {
 	n := 0
 	for _, l := range r.Limits {
-		if l.Algorithm.String() == algorithm {
+		if formatOf(l.Algorithm).steps == steps {
 			n++
 		}
 	}
@@ -73,7 +73,7 @@ type templateLimit struct {
 // Step returns a step of the limit's algorithm, in Lua. A template cannot choose another by its data itself.
 func (l templateLimit) Step(name string) (string, error) {
 	var lua strings.Builder
-	err := decideTemplate().ExecuteTemplate(&lua, l.Algorithm.String()+" "+name, l)
+	err := decideTemplate().ExecuteTemplate(&lua, formatOf(l.Algorithm).steps+" "+name, l)
 	return lua.String(), err
 }
 

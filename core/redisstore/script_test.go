@@ -427,24 +427,6 @@ func TestScriptForeignValues(t *testing.T) {
 	})
 }
 
-func big48(n int64) string {
-	return string([]byte{byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
-}
-
-// counterValue is a counter as it is stored.
-func counterValue(start time.Time, previous, current int64) string {
-	first := 0
-	if max(previous, current) < 1<<23 {
-		first = 3
-	}
-	return big48(previous)[first:] + big48(current)[first:] + big48(start.UnixMicro())
-}
-
-// logEntry is an entry of cost 1.
-func logEntry(stamp time.Time, dropped, total int64) string {
-	return big48(stamp.UnixMicro()) + big48(dropped<<20 | total)[3:]
-}
-
 // TestScriptDropped: in steady state a log holds few entries that count no more,
 // and says how many; these stay dropped when the clock steps back, and are gone
 // when all have expired.

@@ -1,0 +1,201 @@
+package redisstore
+
+import (
+	_ "embed"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+//go:embed format.go
+var formatSource string
+
+// big48 is the last 48 bits of n.
+func big48(n int64) string {
+	return string([]byte{byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// counterValue is a counter as it is stored.
+func counterValue(start time.Time, previous, current int64) string {
+	first := 0
+	if max(previous, current) < 1<<23 {
+		first = 3
+	}
+	return big48(previous)[first:] + big48(current)[first:] + big48(start.UnixMicro())
+}
+
+// logEntry is an entry of cost 1.
+func logEntry(stamp time.Time, dropped, total int64) string {
+	return big48(stamp.UnixMicro()) + big48(dropped<<20 | total)[3:]
+}
+
+// bytesOf returns the bytes of an example, which must stand in format.go.
+func bytesOf(t *testing.T, example string) string {
+	t.Helper()
+	if !strings.Contains(formatSource, "//\t"+example+"\n") {
+		t.Errorf("the example %s is not in format.go", example)
+	}
+	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// reply returns what a clocked script of c replies to a request of cost 1.
+func (c *counts) reply(t *testing.T, rdb *redis.Client, now int64) string {
+	t.Helper()
+	at := c.at(t, now)
+	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, at.command("k", 1, true)[2:]...)...).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestFormats holds the script, and what reads its replies, to the examples in format.go.
+func TestFormats(t *testing.T) {
+	t.Run("log", func(t *testing.T) { servers(t, testLogFormat) })
+	t.Run("counter", func(t *testing.T) { servers(t, testCounterFormat) })
+}
+
+func testLogFormat(t *testing.T, rdb *redis.Client) {
+	const now = 1_790_000_000_000_005
+	examples := []struct {
+		hex     string
+		dropped int64
+		entry   entry
+	}{
+		{"5bfeda25e005 000001", 0, entry{shortEntry, now, 1, 1}},
+		{"5bfeda352245 00012d 00012c", 0, entry{longEntry, now + 1_000_000, 301, 300}},
+		{"5bfeddc10825 10012e", 1, entry{shortEntry, now + 60_500_000, 302, 1}},
+	}
+	c := bind(t, rdb, core.PerMinute(1000))
+	var want []string
+	for _, e := range examples {
+		text := bytesOf(t, e.hex)
+		read := readEntry(text, len(text), now)
+		total := read.total
+		if read.total &= totals - 1; read != e.entry || total>>20 != e.dropped {
+			t.Errorf("%s reads as %+v, %d dropped, want %+v, %d", e.hex, read, total>>20, e.entry, e.dropped)
+		}
+		want = append(want, text)
+		c.takeAt(t, "k", e.entry.cost, true, e.entry.stamp)
+	}
+	if got := rdb.LRange(ctx, c.keys(nil, "k")[0].(string), 0, -1).Val(); !slices.Equal(got, want) {
+		t.Errorf("the script wrote %x, want %x", got, want)
+	}
+	reply := bytesOf(t, "31373930303030303630 20 363030303035 41 4d "+
+		"53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d")
+	if got := c.reply(t, rdb, now+60_600_000); got != reply {
+		t.Errorf("the script replied %x, want %x", got, reply)
+	}
+	d, err := c.readAlone(reply, 1, true)
+	if err != nil || d.Remaining != 698 || d.ResetAfter != 400*time.Millisecond || d.At.UnixMicro() != now+60_600_000 {
+		t.Errorf("the reply reads as %+v, %v", d, err)
+	}
+}
+
+func testCounterFormat(t *testing.T, rdb *redis.Client) {
+	const start = 1_790_000_040_000_000
+	c := bind(t, rdb, core.PerMinute(10_000_000).Using(core.SlidingCounter))
+	key := c.keys(nil, "k")[0].(string)
+	c.takeAt(t, "k", 80, true, start-1)
+	for _, e := range []struct {
+		hex     string
+		cost    int64
+		counter window.Counter
+	}{
+		{"000050 00001e 5bfedc883a00", 30, window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 30}},
+		{
+			"000000000050 000000800000 5bfedc883a00", 8_388_578,
+			window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 8_388_608},
+		},
+	} {
+		c.takeAt(t, "k", e.cost, true, start+30_000_000)
+		value := bytesOf(t, e.hex)
+		if got := rdb.Get(ctx, key).Val(); got != value {
+			t.Errorf("the script wrote %x, want %s", got, e.hex)
+		}
+		if len(value) == longCounter {
+			value = "\xfe" + value
+		}
+		var f facts
+		newest, rest, ok := f.read(value, c.rule.Limits[0], start)
+		if !ok || rest != "" || newest != start || f.counter != e.counter {
+			t.Errorf("%s reads as %+v, want %+v", e.hex, f.counter, e.counter)
+		}
+	}
+	reply := bytesOf(t, "31373930303030303731 20 30 41 fe 000000000050 000000800000 5bfedc883a00")
+	if got := c.reply(t, rdb, start+31_000_000); got != reply {
+		t.Errorf("the script replied %x, want %x", got, reply)
+	}
+	d, err := c.readAlone(reply, 1, true)
+	if err != nil || d.Remaining != 10_000_000-8_388_609-80*29/60 || d.ResetAfter != 29*time.Second {
+		t.Errorf("the reply reads as %+v, %v", d, err)
+	}
+}
+
+// algorithms returns all algorithms that core knows.
+func algorithms() (all []core.Algorithm) {
+	for a := core.Algorithm(0); !strings.HasPrefix(a.String(), "Algorithm("); a++ {
+		all = append(all, a)
+	}
+	return all
+}
+
+// TestAlgorithms: each algorithm has keys, a script and a format of its own, and counts in Redis.
+func TestAlgorithms(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	letters, scripts, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, a := range algorithms() {
+		limit := core.PerHour(2).Using(a)
+		letters[suffix(limit)[:2]] = true
+		c := bind(t, rdb, limit)
+		scripts[c.script.source] = true
+		now := int64(1_790_000_000_000_000)
+		for i, allowed := range []bool{true, true, false} {
+			want := core.Decision{Allowed: allowed, Remaining: max(0, 1-int64(i))}
+			if d := c.takeAt(t, "k", 1, true, now); d.Allowed != want.Allowed || d.Remaining != want.Remaining {
+				t.Errorf("%v, request %d: %+v, want %+v", a, i, d, want)
+			}
+		}
+		kinds[dump(t, rdb, c, "k")] = true
+		now += 2 * time.Hour.Microseconds()
+		if d := c.takeAt(t, "k", 2, true, now); !d.Allowed {
+			t.Errorf("%v, two hours later: %+v", a, d)
+		}
+	}
+	if n := len(algorithms()); n < 2 || len(letters) != n || len(scripts) != n || len(kinds) != n {
+		t.Errorf("%d algorithms have the keys %v, %d scripts and %d formats", n, letters, len(scripts), len(kinds))
+	}
+}
+
+// TestUnknownAlgorithm: an algorithm that a function does not know panics there, and is not taken for another one.
+func TestUnknownAlgorithm(t *testing.T) {
+	unknown := core.PerHour(2).Using(core.Algorithm(len(algorithms())))
+	var f facts
+	for name, call := range map[string]func(){
+		"suffix":       func() { suffix(unknown) },
+		"decideSource": func() { decideSource([]core.Limit{core.PerHour(1), unknown}, false) },
+		"read":         func() { f.read("-", unknown, 0) },
+		"decide":       func() { f.decide(unknown, 0, 0, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, "unknown algorithm: "+unknown.Algorithm.String()) {
+					t.Errorf("the panic is %q", text)
+				}
+			}()
+			call()
+		})
+	}
+}
