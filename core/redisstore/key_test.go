@@ -61,39 +61,3 @@ func FuzzTag(f *testing.F) {
 		}
 	})
 }
-
-// FuzzReply: no reply, whoever writes it, makes reading it panic.
-func FuzzReply(f *testing.F) {
-	const entry = "\x5c\x00\x86\x0e\xa6\x20\x00\x00\x01"
-	const units = "\x00\x00\x01\x00\x00\x02"
-	f.Add("1790000000 5A-", int64(1))
-	f.Add("1790000000 5A\xff", int64(1))
-	f.Add("1790000000 5A"+units+entry[:6]+"R\xff", int64(1))
-	f.Add("1790000000 5R\xfe"+units+units+entry[:6], int64(1))
-	f.Add("1790000000 5A\xfe"+units+units, int64(1))
-	f.Add("1790000000 593790A-R-", int64(1))
-	f.Add("1790000000 593790RS"+entry+entry, int64(1))
-	f.Add("1790000000 593790RMS"+entry+"L"+entry+"\x00\x00\x01-A-", int64(1))
-	f.Add("1790000000 593790RML"+entry+"\x00\x00\x01S"+entry+"S"+entry, int64(1))
-	f.Add("1790000000 5A"+entry+entry, int64(3))
-	f.Add("1790000000 5Fkey\nEerror\nA-", int64(3))
-	f.Fuzz(func(t *testing.T, reply string, cost int64) {
-		for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
-			c := counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1).Using(a)}}}
-			now, rest, err := readTime(reply)
-			if err != nil {
-				return
-			}
-			for rest != "" {
-				d, after, err := c.read(rest, now, max(cost, 0), true)
-				if err == nil && d.Allowed != (rest[0] == 'A') {
-					t.Fatalf("%q: %+v", rest, d)
-				}
-				if len(after) >= len(rest) {
-					t.Fatalf("%q: read nothing", rest)
-				}
-				rest = after
-			}
-		}
-	})
-}

@@ -20,6 +20,9 @@ var (
 // was a peek; the next request is counted again.
 var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
 
+// maxErrorText is the most bytes of a reply in an error: more than a key of the store has.
+const maxErrorText = 1024
+
 // readAlone reads the script's reply to one request.
 func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision, error) {
 	now, rest, err := readTime(reply)
@@ -56,6 +59,7 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 	case 'A', 'R':
 	case 'F', 'E':
 		text, rest, ok := strings.Cut(reply, "\n")
+		text = text[:min(len(text), maxErrorText)]
 		switch {
 		case !ok:
 			return d, "", errReply

@@ -1,0 +1,163 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// readers are counts of rules of each algorithm, and of one with all of them twice.
+func readers() []*counts {
+	var all []*counts
+	var several []core.Limit
+	for _, a := range algorithms() {
+		limit := core.PerMinute(1).Using(a)
+		several = append(several, limit, core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
+		all = append(all, &counts{rule: core.Rule{Limits: []core.Limit{limit}}})
+	}
+	return append(all, &counts{rule: core.Rule{Limits: several}, ahead: 1_000_000})
+}
+
+// checkRead fails the test unless a decision or an error is one that reading may give for any reply.
+func checkRead(t *testing.T, reply string, d core.Decision, err error) {
+	t.Helper()
+	switch {
+	case err != nil:
+		if d != (core.Decision{}) {
+			t.Fatalf("%.200q: %+v with the error %v", reply, d, err)
+		}
+		if n := len(err.Error()); n > 2*maxErrorText {
+			t.Fatalf("%.200q: an error of %d bytes", reply, n)
+		}
+		own := errors.Is(err, ErrForeign) || errors.Is(err, errDisagree) || errors.Is(err, errReply)
+		if !own && !strings.ContainsRune(reply, 'E') { // E begins an error of Redis
+			t.Fatalf("%.200q: the error %.200v", reply, err)
+		}
+	case d.Remaining < 0 || d.Limit == core.Limit{} || d.Allowed && d.RetryAfter != 0:
+		t.Fatalf("%.200q: %+v", reply, d)
+	}
+}
+
+// FuzzReply: no reply, whatever server writes it, makes reading it panic or hang, whether it is for one request or for a
+// batch. What cannot be read is errReply, and errors are short.
+func FuzzReply(f *testing.F) {
+	const entry = "\x5c\x00\x86\x0e\xa6\x20\x00\x00\x01"
+	const units = "\x00\x00\x01\x00\x00\x02"
+	for _, reply := range []string{
+		"", "1790000000 5", "1790000000 5A-", "1790000000 5A\xff", "1790000000 593790A-R-",
+		"1790000000 5A" + units + entry[:6] + "R\xff",
+		"1790000000 5R\xfe" + units + units + entry[:6],
+		"1790000000 5A\xfe" + units + units,
+		"1790000000 593790RS" + entry + entry,
+		"1790000000 593790RMS" + entry + "L" + entry + "\x00\x00\x01-A-",
+		"1790000000 593790RML" + entry + "\x00\x00\x01S" + entry + "S" + entry,
+		"1790000000 5A" + entry + entry, "1790000000 5A--\xff\xff", "1790000000 5R-S" + entry + entry + "\xff\xff",
+		"1790000000 5Fkey\nEerror\nA-", "999999999999999999 999999999999999999A-",
+		"1790000000 5R\xfe" + strings.Repeat("\xff", 12) + entry[:6],
+	} {
+		f.Add(reply, int64(1), uint8(2))
+		f.Add(reply, int64(math.MaxInt64), uint8(7))
+	}
+	all, waiting := readers(), newWaiting()
+	f.Fuzz(func(t *testing.T, reply string, cost int64, size uint8) {
+		cost = max(cost, 0)
+		for _, c := range all {
+			for _, charge := range []bool{true, false} {
+				d, err := c.readAlone(reply, cost, charge)
+				checkRead(t, reply, d, err)
+			}
+			waiting.read(t, c, reply, cost, 1+int(size%8))
+		}
+	})
+}
+
+// waiting is callers that wait for their part of a reply.
+type waiting struct {
+	queue *queue
+	calls chan *call
+}
+
+func newWaiting() waiting {
+	w := waiting{calls: make(chan *call, 8)}
+	w.queue = newQueue(func(batch []*call) bool {
+		for _, c := range batch {
+			w.calls <- c
+		}
+		return true
+	}, false)
+	return w
+}
+
+// read has n callers, 8 at most, wait for a reply, and compares what each is told with its part of the reply.
+func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) {
+	t.Helper()
+	type answer struct {
+		d   core.Decision
+		err error
+	}
+	answers, batch := make([]chan answer, n), make([]*call, n)
+	for i := range answers {
+		answers[i] = make(chan answer, 1)
+		go func() {
+			d, err := w.queue.Do(ctx, time.Time{}, request{counts: c, key: strconv.Itoa(i), cost: cost, charge: true})
+			answers[i] <- answer{d, err}
+		}()
+	}
+	order := make([]string, n)
+	for i := range batch {
+		batch[i] = <-w.calls
+		order[i] = batch[i].Request.key
+	}
+	new(batches).answer(batch, reply, nil)
+	now, rest, err := readTime(reply)
+	for _, key := range order {
+		i, _ := strconv.Atoi(key)
+		got := <-answers[i]
+		want := answer{err: err}
+		before := rest
+		if err == nil {
+			want.d, rest, want.err = c.read(before, now, cost, true)
+			checkRead(t, before, want.d, want.err)
+			switch {
+			case errors.Is(want.err, errReply):
+				err = want.err
+			case len(rest) >= len(before):
+				t.Fatalf("%.200q: read nothing", before)
+			case want.err == nil && want.d.Allowed != (before[0] == 'A'):
+				t.Fatalf("%.200q: %+v", before, want.d)
+			}
+		}
+		if got.d != want.d || fmt.Sprint(got.err) != fmt.Sprint(want.err) {
+			t.Fatalf("%.200q of %.200q: %+v, want %+v", before, reply, got, want)
+		}
+	}
+}
+
+// TestReplyMemory: to read a large reply takes little memory, whatever it holds.
+func TestReplyMemory(t *testing.T) {
+	const size, times = 1 << 20, 200
+	for _, part := range []string{"A", "F", "E", "S", "M", "-", "A-", "\xfe", "\xff", "9", "\n"} {
+		for _, head := range []string{"", "1790000000 5", "1790000000 5F", "1790000000 5E", "1790000000 5AM"} {
+			reply := head + strings.Repeat(part, size/len(part)) + "\n"
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range times {
+				for _, c := range readers() {
+					_, err := c.readAlone(reply, 1, true)
+					checkRead(t, reply, core.Decision{}, err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if n := (after.TotalAlloc - before.TotalAlloc) / times; n > size/8 {
+				t.Errorf("%q and %q many times: reading takes %d bytes", head, part, n)
+			}
+		}
+	}
+}
