@@ -12,7 +12,6 @@ package headers
 import (
 	"net/http"
 	"time"
-	"unsafe"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -72,10 +71,6 @@ func ceilSeconds(d time.Duration) int64 {
 func wholeSeconds(window time.Duration) (int64, bool) {
 	return int64(window / time.Second), window >= time.Second && window%time.Second == 0
 }
-
-// str returns b as a string without a copy, so that a response's values and their
-// text are one allocation. The caller must not write to b afterwards.
-func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // maxValue is the length in bytes of the longest value of a field that is read. The
 // formats write less than 150 bytes, but a middleware may have copied a longer value

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/decimal"
 )
 
 // IETF is the format of draft-ietf-httpapi-ratelimit-headers, versions 08 to 11:
@@ -64,7 +65,7 @@ func (ietfFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision)
 		} else if seconds, ok := RetryAfter(d); ok {
 			text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
 		}
-		v.values = [2]string{str(text), policy}
+		v.values = [2]string{decimal.Text(text), policy}
 		h[ietfState] = v.values[0:1:1]
 		h[ietfPolicy] = v.values[1:2:2]
 	}, nil

@@ -2,10 +2,7 @@
 // already for its header's values.
 package decimal
 
-import (
-	"strconv"
-	"unsafe"
-)
+import "strconv"
 
 // twoDigits holds the two digits of every number below 100: 00, 01, 02 and so on.
 var twoDigits = func() (b [200]byte) {
@@ -38,8 +35,5 @@ func String(b []byte, n int64) string {
 	if b[i] == '0' && len(b)-i > 1 {
 		i++
 	}
-	// unsafe.String avoids the copy, and with it the allocation, of string(b[i:]).
-	// The bytes b[i:] exist, since i is below len(b), and the string keeps them
-	// alive. The caller promises that they do not change.
-	return unsafe.String(&b[i], len(b)-i)
+	return Text(b[i:])
 }

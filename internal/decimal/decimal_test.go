@@ -2,9 +2,7 @@ package decimal_test
 
 import (
 	"math"
-	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/sashlimit/sash/internal/decimal"
@@ -26,32 +24,6 @@ func TestString(t *testing.T) {
 			if got := decimal.String(b[1:], n); got != want || b[0] != '#' {
 				t.Fatalf("%d in %d bytes: got %q, want %q", n, size, got, want)
 			}
-		}
-	}
-}
-
-// The strings of one response lie in parts of one array, and outlive the slices
-// that String was given. The race detector reports a byte that String writes
-// outside its part, and with -race the compiler checks that the memory of each
-// string is part of the array.
-func TestStringsInOneArray(t *testing.T) {
-	const parts, size = 8, 20
-	array := new([parts * size]byte)
-	var got [parts]string
-	var writers sync.WaitGroup
-	for i := range parts {
-		writers.Go(func() {
-			for n := range int64(1000) {
-				got[i] = decimal.String(array[i*size:(i+1)*size], math.MaxInt64-n-int64(i))
-			}
-		})
-	}
-	writers.Wait()
-	array = nil
-	runtime.GC()
-	for i := range parts {
-		if want := strconv.FormatInt(math.MaxInt64-999-int64(i), 10); got[i] != want {
-			t.Errorf("part %d: got %q, want %q", i, got[i], want)
 		}
 	}
 }
