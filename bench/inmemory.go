@@ -79,7 +79,8 @@ func (s scene) open(l library) func(Env) (Work, error) {
 			}
 		}
 		do(2 * len(clients))
-		rand.New(rand.NewPCG(1, 2)).Shuffle(len(clients), func(i, j int) { clients[i], clients[j] = clients[j], clients[i] })
+		rng := rand.New(rand.NewPCG(1, 2))
+		rng.Shuffle(len(clients), func(i, j int) { clients[i], clients[j] = clients[j], clients[i] })
 		return func(n int) error {
 			through = 0
 			do(n)
@@ -263,7 +264,10 @@ func runMemory(c Config) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, Row{What: fmt.Sprintf("%s of %d", race.Name, c.Keys), Name: contestant.Name, Unit: "B", Values: []float64{bytes}, Goal: contestant.Goal})
+		rows = append(rows, Row{
+			What: fmt.Sprintf("%s of %d", race.Name, c.Keys), Name: contestant.Name, Unit: "B",
+			Values: []float64{bytes}, Goal: contestant.Goal,
+		})
 	}
 	return rows, nil
 }

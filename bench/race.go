@@ -122,7 +122,9 @@ func find(j job) (Contestant, error) {
 // races returns all races that workers run.
 func races() []Race {
 	var all []Race
-	for _, rs := range [][]Race{webRaces(), echoRaces(), decisionRaces(), parallelRaces(), {memoryRace()}, throughputRaces()} {
+	for _, rs := range [][]Race{
+		webRaces(), echoRaces(), decisionRaces(), parallelRaces(), {memoryRace()}, throughputRaces(),
+	} {
 		all = append(all, rs...)
 	}
 	return all

@@ -65,7 +65,8 @@ func (r Row) Met() (verdicts []string, met bool) {
 
 // median and its confidence interval are benchstat's.
 func summary(values []float64) benchmath.Summary {
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds), 0.95)
+	sample := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
+	return benchmath.AssumeNothing.Summary(sample, 0.95)
 }
 
 func median(values []float64) float64 {

@@ -149,7 +149,8 @@ type bindsNothing struct{ counts core.Counts }
 func (b bindsNothing) Bind(core.Rule) (core.Counts, error) { return b.counts, nil }
 
 func TestRuleErrors(t *testing.T) {
-	if r, err := new(core.Limiter).Rule("login", core.PerMinute(1)); r != nil || err == nil || !strings.Contains(err.Error(), "core.New") {
+	r, err := new(core.Limiter).Rule("login", core.PerMinute(1))
+	if r != nil || err == nil || !strings.Contains(err.Error(), "core.New") {
 		t.Errorf("a rule of a limiter that was not made: %v, %v", r, err)
 	}
 	l := limiter(t, core.Config{})

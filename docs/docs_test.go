@@ -154,7 +154,7 @@ func writeModule(t *testing.T, dir string) {
 		if name == "go.mod" {
 			const module = "github.com/sashlimit/sash"
 			_, rest, _ := strings.Cut(string(text), "\n") // after the module line
-			text = []byte("module snippets\n" + rest + "\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + strconv.Quote(root) + "\n")
+			text = fmt.Appendf(nil, "module snippets\n%s\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n", rest, module, root)
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}

@@ -363,7 +363,8 @@ func replay(servers []*server) error {
 			limit = n + ", " + got.header.Get("X-RateLimit-Remaining") + " left"
 		}
 		if !strings.Contains(got.status, fmt.Sprintf(" %d ", e.status)) || limit != e.limit {
-			problems = append(problems, fmt.Errorf("%.100s: got %s, limit %q; want %d, %q\n%v", e.request, got.status, limit, e.status, e.limit, got))
+			problems = append(problems, fmt.Errorf("%.100s: got %s, limit %q; want %d, %q\n%v",
+				e.request, got.status, limit, e.status, e.limit, got))
 		}
 		if age := time.Since(began); age > 50*time.Second {
 			return fmt.Errorf("the table takes %v and more: too long for windows of a minute", age)
@@ -441,7 +442,9 @@ func TestParityOnRedis(t *testing.T) {
 	}
 
 	redis.Kill()
-	for _, request := range []string{"GET /api/data", "HEAD /api/search", "POST /api/upload", "GET /api/status", "GET /health"} {
+	for _, request := range []string{
+		"GET /api/data", "HEAD /api/search", "POST /api/upload", "GET /api/status", "GET /health",
+	} {
 		method, text := exchange{request: request, header: alice + key2}.text()
 		got, err := all(servers, time.Minute, method, text)
 		if err != nil || !strings.Contains(got.status, " 200 ") || got.header.Get("X-RateLimit-Limit") != "" {
@@ -453,7 +456,8 @@ func TestParityOnRedis(t *testing.T) {
 	for _, s := range servers {
 		method, text := exchange{request: "POST /login", header: bob}.text()
 		got, err := s.send(method, text)
-		if err != nil || !strings.Contains(got.status, " 503 ") || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "rate_limiter_unavailable") {
+		if err != nil || !strings.Contains(got.status, " 503 ") || got.header.Get("Retry-After") == "" ||
+			!strings.Contains(got.body, "rate_limiter_unavailable") {
 			t.Errorf("%s, POST /login without Redis: %v\n%v", s.Name, err, got)
 		}
 	}

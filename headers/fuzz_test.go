@@ -12,7 +12,9 @@ import (
 
 // FuzzRead reads fields of any content: what is read is in range, or is not understood.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"", "5", "-1", "9223372036854775807", "1772366400", `"a";r=1;t=2`, `"a\";r=1";r=2;t=-3`, "+5", " 5", "5\x00"} {
+	for _, s := range []string{
+		"", "5", "-1", "9223372036854775807", "1772366400", `"a";r=1;t=2`, `"a\";r=1";r=2;t=-3`, "+5", " 5", "5\x00",
+	} {
 		f.Add(s, s, int64(1_772_366_400_000_000_001))
 	}
 	f.Fuzz(func(t *testing.T, first, second string, at int64) {
@@ -26,11 +28,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzWriteRead writes a decision in each format and reads the same numbers back, as exactly as the fields hold them.
+// FuzzWriteRead writes a decision in each format and reads the same numbers back, as
+// exactly as the fields hold them.
 func FuzzWriteRead(f *testing.F) {
 	f.Add(int64(42), int64(17*time.Second), int64(0), int64(1_772_366_400_000_000), true)
 	f.Add(int64(0), int64(1), int64(time.Second+1), int64(1_772_366_400_000_001), false)
-	f.Add(int64(core.MaxCounterRequests), int64(core.MaxWindow), int64(core.MaxWindow), int64(1_900_000_000_999_999), false)
+	const most, longest = int64(core.MaxCounterRequests), int64(core.MaxWindow)
+	f.Add(most, longest, longest, int64(1_900_000_000_999_999), false)
 	f.Add(int64(7), int64(time.Minute), int64(math.MaxInt64), int64(1_772_366_400_000_000), false)
 	f.Fuzz(func(t *testing.T, remaining, reset, retry, at int64, allowed bool) {
 		const year2020, year2200 = 1_577_836_800_000_000, 7_258_118_400_000_000
@@ -56,7 +60,8 @@ func FuzzWriteRead(f *testing.F) {
 				}
 			}
 			// A field holds whole seconds and is rounded up. A reset as long as the longest window is cut to it.
-			if !ok || gotRemaining != remaining || gotReset > want+time.Second || gotReset < min(want, core.MaxWindow-time.Second) {
+			least, most := min(want, core.MaxWindow-time.Second), want+time.Second
+			if !ok || gotRemaining != remaining || gotReset < least || gotReset > most {
 				t.Errorf("%T of %v wrote %s and read %d, %v, %v", format, d, flat(h), gotRemaining, gotReset, ok)
 			}
 		}

@@ -43,7 +43,9 @@ func FuzzSkipPaths(f *testing.F) {
 // FuzzSkippedPath: what is taken as an argument of SkipPaths is a method and a path that
 // a request can have, and what an error says to write instead is taken.
 func FuzzSkippedPath(f *testing.F) {
-	for _, given := range []string{"/health", "GET /health", "get /x", "POST  /x", "x", "", "/a*", "/{a}", "/a?b", "\t/a"} {
+	for _, given := range []string{
+		"/health", "GET /health", "get /x", "POST  /x", "x", "", "/a*", "/{a}", "/a?b", "\t/a",
+	} {
 		f.Add(given)
 	}
 	f.Fuzz(func(t *testing.T, given string) {
@@ -66,7 +68,8 @@ func FuzzSkippedPath(f *testing.F) {
 // the answer to what asks for nothing else.
 func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{
-		"", "text/html", "text/plain;q=0, text/html", "application/json;q=0", "*/*", "a/b+json", ",,,;;;=,", "text/html,application/*",
+		"", "text/html", "text/plain;q=0, text/html", "application/json;q=0", "*/*", "a/b+json", ",,,;;;=,",
+		"text/html,application/*",
 	} {
 		f.Add(accept)
 	}

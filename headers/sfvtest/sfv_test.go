@@ -55,7 +55,8 @@ func TestIETFParses(t *testing.T) {
 	for range 500 {
 		limits := make([]core.Limit, 1+rng.IntN(4))
 		for i := range limits {
-			limits[i] = core.Per(1+rng.Int64N(core.MaxCounterRequests), time.Duration(1+rng.Int64N(366*24*3600*1000))*time.Millisecond).Named(name(i)).Using(core.SlidingCounter)
+			window := time.Duration(1+rng.Int64N(366*24*3600*1000)) * time.Millisecond
+			limits[i] = core.Per(1+rng.Int64N(core.MaxCounterRequests), window).Named(name(i)).Using(core.SlidingCounter)
 			if rng.IntN(2) == 0 {
 				limits[i].Window = core.MaxWindow
 			}
@@ -68,7 +69,11 @@ func TestIETFParses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := core.Decision{Allowed: true, Limit: limits[rng.IntN(len(limits))], Remaining: rng.Int64N(core.MaxCounterRequests), ResetAfter: time.Duration(rng.Int64N(int64(core.MaxWindow)))}
+		d := core.Decision{
+			Allowed: true, Limit: limits[rng.IntN(len(limits))],
+			Remaining:  rng.Int64N(core.MaxCounterRequests),
+			ResetAfter: time.Duration(rng.Int64N(int64(core.MaxWindow))),
+		}
 		wantT := any(int64((d.ResetAfter + time.Second - 1) / time.Second))
 		switch rng.IntN(3) {
 		case 0:
@@ -96,7 +101,8 @@ func TestIETFParses(t *testing.T) {
 			}
 		}
 		state := items(t, h, "RateLimit")
-		if len(state) != 1 || state[0].Value != d.Limit.Name || parameter(state[0], "r") != d.Remaining || parameter(state[0], "t") != wantT {
+		if len(state) != 1 || state[0].Value != d.Limit.Name ||
+			parameter(state[0], "r") != d.Remaining || parameter(state[0], "t") != wantT {
 			t.Errorf("state %q of %+v", h["Ratelimit"], d)
 		}
 	}

@@ -38,7 +38,9 @@ var refusalCases = []struct {
 		w.WriteHeader(420)
 		_, _ = io.WriteString(w, "calm")
 	}, 420, "calm"},
-	{"a body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { _, _ = io.WriteString(w, "no") }, 429, "no"},
+	{"a body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		_, _ = io.WriteString(w, "no")
+	}, 429, "no"},
 	{"early hints and a body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
 		w.WriteHeader(103)
 		_, _ = io.WriteString(w, "no")

@@ -173,7 +173,9 @@ func FuzzCounterRetryAfter(f *testing.F) {
 	f.Add(int64(1), int64(1000), int64(2), int64(0), int64(0), int64(1))
 	f.Add(int64(1)<<40, int64(31_622_400_000_000), int64(1)<<40, int64(1)<<39, int64(12345), int64(1)<<38)
 	f.Fuzz(func(t *testing.T, n, w, prev, cur, e, cost int64) {
-		if n < 1 || n > 1<<40 || w < 1000 || w > 31_622_400_000_000 || prev < 0 || prev > 1<<40 || cur < 0 || cur > 1<<40 || e < 0 || e >= w || cost < 1 || cost > n {
+		between := func(low, v, high int64) bool { return low <= v && v <= high }
+		if !between(1, n, 1<<40) || !between(1000, w, 31_622_400_000_000) || !between(0, e, w-1) ||
+			!between(0, prev, 1<<40) || !between(0, cur, 1<<40) || !between(1, cost, n) {
 			return
 		}
 		l := Limit{N: n, W: w}

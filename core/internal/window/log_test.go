@@ -132,7 +132,8 @@ func TestLogHistories(t *testing.T) {
 			want := plain.decide(limit, now, cost, charge)
 			got := log.decide(limit, now, cost, charge)
 			if got != want {
-				t.Fatalf("seed %d step %d: limit %+v now %d cost %d charge %v:\n got %+v\nwant %+v", seed, step, limit, now, cost, charge, got, want)
+				t.Fatalf("seed %d step %d: limit %+v now %d cost %d charge %v:\n got %+v\nwant %+v",
+					seed, step, limit, now, cost, charge, got, want)
 			}
 			if rng.IntN(10) == 0 {
 				log.Shrink()
