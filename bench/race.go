@@ -21,6 +21,10 @@ type Contestant struct {
 	Name string
 	Open func(Env) (Work, error) // returns work that is ready to be timed: warm, keys in place
 	Goal Goal
+
+	// Latency collects the times of single operations, of which the row notes the 99th
+	// percentile. It may be nil.
+	Latency *latency
 }
 
 // Race compares contestants that do the same work. Each contestant has a process
@@ -35,8 +39,9 @@ type Race struct {
 	Baseline []string
 }
 
-// sample is the cost of one slice of a contestant's work, per operation.
-type sample struct{ NS, Bytes, Allocs float64 }
+// sample is the cost of one slice of a contestant's work, per operation. P99 is the
+// 99th percentile of the times of single operations, or 0 if they were not measured.
+type sample struct{ NS, Bytes, Allocs, P99 float64 }
 
 // run runs the race in workers with the servers of env, and returns its rows.
 func (r Race) run(c Config, env Env) ([]Row, error) {
@@ -101,6 +106,10 @@ func (r Race) rows(samples [][]sample) []Row {
 		}
 		if baseline != "" {
 			row.Ratios = ratios(timesByName[baseline], times)
+		}
+		if contestant.Latency != nil {
+			p99 := median(column(samples[i], func(s sample) float64 { return s.P99 }))
+			row.Note = "p99 " + number(p99/1000) + " us"
 		}
 		rows = append(rows, row)
 	}

@@ -110,6 +110,28 @@ func TestFlatness(t *testing.T) {
 	}
 }
 
+func TestLatency(t *testing.T) {
+	l := new(latency)
+	if got := l.p99(); got != 0 {
+		t.Errorf("without decisions: %v, want 0", got)
+	}
+	for i := range 200 {
+		l.ns = append(l.ns, float64((i*77+5)%200)) // 0 to 199, in another order
+	}
+	if got := l.p99(); got != 198 {
+		t.Errorf("of 0 to 199: %v, want 198", got)
+	}
+	failure := errors.New("refused")
+	if err := l.noting(func(int) error { return failure })(1); err != failure || len(l.ns) != 1 || l.ns[0] <= 0 {
+		t.Errorf("a decision: %v, and the times %v", err, l.ns)
+	}
+	r := Race{Contestants: []Contestant{{Name: "a", Latency: l}, {Name: "b"}}}
+	rows := r.rows([][]sample{{{P99: 2000}, {P99: 4000}, {P99: 3000}}, {{NS: 1}, {NS: 1}, {NS: 1}}})
+	if rows[0].Note != "p99 3 us" || rows[1].Note != "" {
+		t.Errorf("notes %q and %q", rows[0].Note, rows[1].Note)
+	}
+}
+
 // TestAgain: a measurement that fails while the hour turns is repeated once, and no
 // other measurement is.
 func TestAgain(t *testing.T) {

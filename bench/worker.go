@@ -59,7 +59,7 @@ func serve(text string, orders io.Reader, answers io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d := duty{job: j, heapBefore: heap()}
+	d := duty{job: j, latency: contestant.Latency, heapBefore: heap()}
 	if d.work, err = contestant.Open(j.Env); err != nil {
 		return fmt.Errorf("%s, %s: %w", j.Race, j.Contestant, err)
 	}
@@ -85,8 +85,9 @@ func serve(text string, orders io.Reader, answers io.Writer) error {
 type duty struct {
 	job        job
 	work       Work
-	heapBefore uint64  // bytes in use before the contestant was made
-	ns         float64 // per operation, in the last sample; 0 before the first one
+	latency    *latency // of the contestant; may be nil
+	heapBefore uint64   // bytes in use before the contestant was made
+	ns         float64  // per operation, in the last sample; 0 before the first one
 }
 
 // carryOut does the work of one order.
@@ -104,6 +105,9 @@ func (d *duty) carryOut(o order) (a answer, err error) {
 	}
 	if a.Sample, err = timed(d.work, n); err != nil {
 		a.Error = fmt.Sprintf("%s, %s: %v", d.job.Race, d.job.Contestant, err)
+	}
+	if d.latency != nil {
+		a.Sample.P99 = d.latency.p99()
 	}
 	d.ns = a.Sample.NS
 	if o.Heap {
