@@ -1,14 +1,87 @@
 package core
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
+
+// TestEveryAlgorithm walks all algorithms through what the engine knows of them.
+func TestEveryAlgorithm(t *testing.T) {
+	if want := constants(t); len(want) != len(Algorithms()) {
+		t.Fatalf("the constants are %q, the algorithms are %v", want, Algorithms())
+	}
+	names := map[string]bool{}
+	for i, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			if own := a.properties(); own.constant != constants(t)[i] {
+				t.Errorf("algorithm %d is called %s, its constant is %s", i, own.constant, constants(t)[i])
+			}
+			if name := a.String(); names[name] || name == "" || strings.ContainsAny(name, "( :/%") {
+				t.Errorf("algorithm %d has the name %q, want one word of its own", i, name)
+			}
+			names[a.String()] = true
+			if limit := PerMinute(1).Using(a); !strings.HasSuffix(limit.String(), "("+a.String()+")") {
+				t.Errorf("a limit is %s in words", limit)
+			}
+			if d := PerMinute(1).Using(a).retention(); d < time.Minute {
+				t.Errorf("units are kept for %v, want at least a window", d)
+			}
+			testLargest(t, a)
+		})
+	}
+}
+
+// testLargest: a limit allows as much as its algorithm can count, and no more; the
+// error repeats the limit as a program writes it.
+func testLargest(t *testing.T, a Algorithm) {
+	largest := Per(a.properties().maxRequests, MaxWindow).Using(a)
+	if _, err := checkLimits([]Limit{largest}); err != nil {
+		t.Errorf("the largest limit: %v", err)
+	}
+	largest.Requests++
+	_, err := checkLimits([]Limit{largest})
+	if err == nil || !strings.Contains(err.Error(), a.properties().constant+" holds at most") {
+		t.Errorf("a limit above the largest: %v", err)
+	}
+	code := PerSecond(1).Using(a).code()
+	if using := strings.Contains(code, "Using(core."+a.properties().constant+")"); using != (a != Limit{}.Algorithm) {
+		t.Errorf("a program writes %s", code)
+	}
+}
+
+// constants returns the names of the constants of type Algorithm, which one const
+// declaration has in the order of their numbers.
+func constants(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "algorithm.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.CONST {
+			continue
+		}
+		first, _ := d.Specs[0].(*ast.ValueSpec)
+		if kind, _ := first.Type.(*ast.Ident); kind == nil || kind.Name != "Algorithm" {
+			continue
+		}
+		for _, spec := range d.Specs {
+			names = append(names, spec.(*ast.ValueSpec).Names[0].Name)
+		}
+	}
+	return names
+}
 
 // TestUnknownAlgorithm: an algorithm that a method does not know panics there, and
 // is not taken for another one.
 func TestUnknownAlgorithm(t *testing.T) {
-	unknown := PerMinute(1).Using(SlidingCounter + 1)
+	unknown := PerMinute(1).Using(Algorithm(len(Algorithms())))
 	for name, call := range map[string]func(){
 		"retention": func() { unknown.retention() },
 		"code":      func() { _ = unknown.code() },
@@ -16,11 +89,14 @@ func TestUnknownAlgorithm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				text, _ := recover().(string)
-				if !strings.Contains(text, "unknown algorithm: Algorithm(2)") {
+				if !strings.Contains(text, "unknown algorithm: "+unknown.Algorithm.String()) {
 					t.Errorf("the panic is %q", text)
 				}
 			}()
 			call()
 		})
+	}
+	if slices.Contains(Algorithms(), unknown.Algorithm) || !strings.HasPrefix(unknown.Algorithm.String(), "Algorithm(") {
+		t.Errorf("an unknown algorithm is called %v", unknown.Algorithm)
 	}
 }

@@ -185,13 +185,7 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 // retention returns how long a unit counts under the limit after it was admitted.
 // The limit must have been checked.
 func (l Limit) retention() time.Duration {
-	switch l.Algorithm {
-	case SlidingLog:
-		return l.Window
-	case SlidingCounter:
-		return 2 * l.Window
-	}
-	panic("sash: unknown algorithm: " + l.Algorithm.String())
+	return time.Duration(l.Algorithm.properties().windows) * l.Window
 }
 
 // take decides a request about which the first store could not be asked.

@@ -6,50 +6,11 @@ import (
 	"time"
 )
 
-// Algorithm is how a [Limit] counts.
-type Algorithm uint8
-
-const (
-	// SlidingLog remembers every admitted request and is exact: no interval of
-	// the window's length, wherever it starts, holds more than Requests
-	// admitted units. It is the zero value. Memory grows with the requests
-	// remembered, so Requests is at most [MaxLogRequests].
-	SlidingLog Algorithm = iota
-
-	// SlidingCounter keeps two numbers per key: the counts of the current and
-	// of the previous window, windows being aligned to the Unix epoch. With e
-	// elapsed of the current window W it admits n more when
-	//
-	//	floor(previous * ((W-e)/W)) + current + n <= Requests
-	//
-	// It is an estimate: it supposes that the previous window's requests were
-	// spread evenly. A client that sends all of them at the end of one window
-	// and goes on in the next can be admitted up to 2*Requests times within
-	// one real window (with Requests = 1: two requests microseconds apart).
-	// Prefer it when limits are large, when memory per key must be constant,
-	// and when such a burst does no harm; prefer SlidingLog for logins, quotas
-	// that are billed, and small limits.
-	SlidingCounter
-)
-
-// String returns "log" or "counter".
-func (a Algorithm) String() string {
-	switch a {
-	case SlidingLog:
-		return "log"
-	case SlidingCounter:
-		return "counter"
-	}
-	return fmt.Sprintf("Algorithm(%d)", uint8(a))
-}
-
 // The range of what a Limit may hold.
 const (
-	MinWindow          = time.Millisecond
-	MaxWindow          = 366 * 24 * time.Hour
-	MaxLogRequests     = 1_000_000 // for SlidingLog
-	MaxCounterRequests = 1 << 40   // for SlidingCounter
-	MaxNameLength      = 64        // bytes, for the names of limits, rules and limiters
+	MinWindow     = time.Millisecond
+	MaxWindow     = 366 * 24 * time.Hour
+	MaxNameLength = 64 // bytes, for the names of limits, rules and limiters
 )
 
 // Limit allows Requests units per Window. A unit is a request of cost 1.
@@ -136,36 +97,17 @@ func (l Limit) check() error {
 		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; "+
 			"to refuse everybody, do not mount the handler", l.Name, l.Requests)
 	}
-	switch l.Algorithm {
-	case SlidingLog:
-		if l.Requests > MaxLogRequests {
-			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingLog holds at most %d; "+
-				"use %v.Using(core.SlidingCounter), which holds up to %d",
-				l.Name, l.Requests, MaxLogRequests, l.code(), int64(MaxCounterRequests))
-		}
-	case SlidingCounter:
-		if l.Requests > MaxCounterRequests {
-			return fmt.Errorf("sash: limit %q allows %d requests: a SlidingCounter holds at most %d (2^40)",
-				l.Name, l.Requests, int64(MaxCounterRequests))
-		}
-	default:
-		return fmt.Errorf("sash: limit %q has algorithm %d: use core.SlidingLog or core.SlidingCounter",
-			l.Name, uint8(l.Algorithm))
-	}
-	return nil
+	return l.Algorithm.check(l)
 }
 
 // code returns the limit as a program writes it, for error messages. The algorithm
 // must have been checked.
 func (l Limit) code() string {
 	code := fmt.Sprintf("core.Per(%d, %d /* %v */)", l.Requests, int64(l.Window), l.Window)
-	switch l.Algorithm {
-	case SlidingLog:
-		return code
-	case SlidingCounter:
-		return code + ".Using(core.SlidingCounter)"
+	if l.Algorithm != (Limit{}).Algorithm {
+		code += ".Using(core." + l.Algorithm.properties().constant + ")"
 	}
-	panic("sash: unknown algorithm: " + l.Algorithm.String())
+	return code
 }
 
 // checkName returns an error unless name can stand unescaped in a quoted string of

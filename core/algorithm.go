@@ -1,0 +1,104 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Algorithm is how a [Limit] counts.
+type Algorithm uint8
+
+const (
+	// SlidingLog remembers every admitted request and is exact: no interval of
+	// the window's length, wherever it starts, holds more than Requests
+	// admitted units. It is the zero value. Memory grows with the requests
+	// remembered, so Requests is at most [MaxLogRequests].
+	SlidingLog Algorithm = iota
+
+	// SlidingCounter keeps two numbers per key: the counts of the current and
+	// of the previous window, windows being aligned to the Unix epoch. With e
+	// elapsed of the current window W it admits n more when
+	//
+	//	floor(previous * ((W-e)/W)) + current + n <= Requests
+	//
+	// It is an estimate: it supposes that the previous window's requests were
+	// spread evenly. A client that sends all of them at the end of one window
+	// and goes on in the next can be admitted up to 2*Requests times within
+	// one real window (with Requests = 1: two requests microseconds apart).
+	// Prefer it when limits are large, when memory per key must be constant,
+	// and when such a burst does no harm; prefer SlidingLog for logins, quotas
+	// that are billed, and small limits.
+	SlidingCounter
+)
+
+// The most that a Limit may allow.
+const (
+	MaxLogRequests     = 1_000_000 // for SlidingLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter
+)
+
+// properties are what the engine knows of an algorithm. How it counts is the stores'
+// business.
+type properties struct {
+	name        string // what String returns
+	constant    string // what a program writes
+	maxRequests int64  // the most that a Limit may allow
+	windows     int    // how many windows a unit counts at most after it was admitted
+}
+
+// algorithms are the properties of all algorithms.
+var algorithms = [...]properties{
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2},
+}
+
+// Algorithms returns all algorithms. A store counts by each of them.
+func Algorithms() []Algorithm {
+	all := make([]Algorithm, len(algorithms))
+	for i := range all {
+		all[i] = Algorithm(i)
+	}
+	return all
+}
+
+// String returns "log" or "counter".
+func (a Algorithm) String() string {
+	if a.known() {
+		return algorithms[a].name
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// known reports whether there is such an algorithm.
+func (a Algorithm) known() bool { return int(a) < len(algorithms) }
+
+// properties returns what is known of the algorithm, which must have been checked.
+func (a Algorithm) properties() properties {
+	if !a.known() {
+		panic("sash: unknown algorithm: " + a.String())
+	}
+	return algorithms[a]
+}
+
+// check returns an error that says what is wrong with the algorithm of the limit, or
+// with how many requests the limit allows by it.
+func (a Algorithm) check(l Limit) error {
+	if !a.known() {
+		var constants []string
+		for _, known := range algorithms {
+			constants = append(constants, "core."+known.constant)
+		}
+		return fmt.Errorf("sash: limit %q has algorithm %d: use %s", l.Name, uint8(a), strings.Join(constants, " or "))
+	}
+	own := a.properties()
+	if l.Requests <= own.maxRequests {
+		return nil
+	}
+	tooMany := fmt.Sprintf("sash: limit %q allows %d requests: a %s holds at most %d",
+		l.Name, l.Requests, own.constant, own.maxRequests)
+	if own.maxRequests < MaxCounterRequests {
+		return fmt.Errorf("%s; use %v.Using(core.SlidingCounter), which holds up to %d",
+			tooMany, l.code(), int64(MaxCounterRequests))
+	}
+	return fmt.Errorf("%s (2^40)", tooMany)
+}
