@@ -1,6 +1,6 @@
 package memstore
 
-import "math/bits"
+import "github.com/sashlimit/sash/core/internal/window"
 
 // bucket is a line of the cache in a sketch: what has been counted, in the
 // newest epoch and in the one before, for the evicted clients whose hashes lead
@@ -22,11 +22,11 @@ const (
 )
 
 // tally is units by the epoch in which they were counted.
-type tally struct{ older, newer rounded }
+type tally struct{ older, newer window.Rounded }
 
 func (t tally) max(u tally) tally { return tally{max(t.older, u.older), max(t.newer, u.newer)} }
 
-func (t tally) units() int64 { return t.older.units() + t.newer.units() }
+func (t tally) units() int64 { return t.older.Units() + t.newer.Units() }
 
 // aged returns the tally after so many epochs.
 func (t tally) aged(epochs int64) tally {
@@ -91,7 +91,7 @@ func (b *bucket) advance(now, epoch int64) {
 		b.epoch = now
 	}
 	if epoch > b.epoch {
-		b.age(func(t tally) tally { return tally{older: round(t.units())} })
+		b.age(func(t tally) tally { return tally{older: window.Round(t.units())} })
 		b.epoch = epoch
 	}
 }
@@ -102,7 +102,7 @@ func (b *bucket) advance(now, epoch int64) {
 // some may have been counted in it, a moment ahead of now, whatever the bucket dates them.
 func (b *bucket) settle(now int64) {
 	if b.epoch-now > 1 {
-		b.age(func(t tally) tally { return tally{newer: round(t.units())} })
+		b.age(func(t tally) tally { return tally{newer: window.Round(t.units())} })
 		b.epoch = now + 1
 	}
 }
@@ -131,26 +131,3 @@ func (b *bucket) merge(other *bucket, now int64) {
 		}
 	}
 }
-
-// rounded is a number of units in 16 bits: 11 of the number and 5 for how many
-// zeros follow. Numbers from 2048 on are rounded up, by less than a thousandth.
-type rounded uint16
-
-const (
-	roundedBits = 11
-	mostRounded = 1<<16 - 1 // about 2^42 units, above every limit
-)
-
-func round(units int64) rounded {
-	shift := max(0, bits.Len64(uint64(units))-roundedBits)
-	n := (units + 1<<shift - 1) >> shift
-	if n == 1<<roundedBits {
-		n, shift = n/2, shift+1
-	}
-	if shift > mostRounded>>roundedBits {
-		return mostRounded
-	}
-	return rounded(shift<<roundedBits | int(n))
-}
-
-func (r rounded) units() int64 { return int64(r&(1<<roundedBits-1)) << (r >> roundedBits) }

@@ -3,6 +3,8 @@ package memstore
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sashlimit/sash/core/internal/window"
 )
 
 // exactBucket is what a bucket is never to fall below: each client's units by
@@ -27,7 +29,7 @@ func (x *exactBucket) check(t *testing.T, what string) {
 				newer += units
 			}
 		}
-		if got.units() < want || got.newer.units() < newer {
+		if got.units() < want || got.newer.Units() < newer {
 			t.Fatalf("%s: client %v at %d: %+v of epoch %d, want at least %d of which %d are newer",
 				what, client, x.now, got, epoch, want, newer)
 		}
@@ -50,9 +52,9 @@ func (x *exactBucket) evict(rng *rand.Rand, client [2]uint16, back bool) {
 	if rng.IntN(2) == 0 {
 		t = known
 		if epoch > newest { // all of it counts until then
-			t = tally{older: round(known.units())}
+			t = tally{older: window.Round(known.units())}
 		}
-		t.newer = round(t.newer.units() + x.counts[client][epoch])
+		t.newer = window.Round(t.newer.Units() + x.counts[client][epoch])
 	} else {
 		var older int64
 		for e, units := range x.counts[client] {
@@ -60,7 +62,7 @@ func (x *exactBucket) evict(rng *rand.Rand, client [2]uint16, back bool) {
 				older += units
 			}
 		}
-		t = tally{round(older), round(x.counts[client][epoch])}
+		t = tally{window.Round(older), window.Round(x.counts[client][epoch])}
 	}
 	x.bucket.advance(x.now, epoch)
 	x.bucket.raise(client[0], t)
@@ -132,7 +134,7 @@ func TestBucketSettles(t *testing.T) {
 		b.settle(now)
 		for p, want := range map[uint16]int64{print: 5, other: 3} {
 			got, epoch, _ := b.look(p, now+1)
-			if epoch != now+1 || got.newer.units() < want {
+			if epoch != now+1 || got.newer.Units() < want {
 				t.Errorf("%d epochs ahead, client %d: %+v of epoch %d, want at least %d newer of %d",
 					ahead, p, got, epoch, want, now+1)
 			}
@@ -140,27 +142,5 @@ func TestBucketSettles(t *testing.T) {
 				t.Errorf("%d epochs ahead, client %d: %+v is left two epochs later", ahead, p, got)
 			}
 		}
-	}
-}
-
-// TestRounded: a number is rounded up, by less than a thousandth, and rounding
-// keeps the order.
-func TestRounded(t *testing.T) {
-	before := rounded(0)
-	for n := int64(0); n < 1<<42-1<<31; n += 1 + n/997 {
-		r := round(n)
-		if got := r.units(); got < n || n < 1<<roundedBits && got != n || got-n > n/1000 {
-			t.Fatalf("%d is rounded to %d", n, got)
-		}
-		if round(r.units()) != r {
-			t.Fatalf("%d is rounded to %d, and that to %d", n, r.units(), round(r.units()).units())
-		}
-		if r < before {
-			t.Fatalf("%d is rounded to less than what came before", n)
-		}
-		before = r
-	}
-	if got := round(1 << 62).units(); got < 1<<41 {
-		t.Errorf("the greatest number is %d", got)
 	}
 }

@@ -3,15 +3,15 @@ package memstore
 // charge counts cost at every limit, and reports whether there is memory for all
 // of it. A client without a slot gets one, with the past that the sketch says.
 func (c *counts) charge(sh *shard, r *request, all []held) bool {
+	if c.chargeInPlace(r, all) {
+		return true
+	}
 	var lacks need
 	for i := range all {
-		b, s := &c.limits[i].bound, all[i].slot
-		if s == nil {
+		if all[i].slot == nil {
 			lacks.slots++
-		} else if b.isLog {
-			s.log.Expire(r.now - b.W)
 		}
-		if ring, growth := all[i].growth(b, r.cost); ring+growth <= c.store.largeRing {
+		if ring, growth := all[i].growth(&c.limits[i].bound, r); ring+growth <= c.store.largeRing {
 			lacks.rings += growth
 		}
 	}
@@ -35,23 +35,26 @@ func (c *counts) charge(sh *shard, r *request, all []held) bool {
 	return true
 }
 
-// remember counts cost in the sketch alone: in the epoch in which pastOf would
-// count it, or the client would have it twice when its slot is evicted.
+// chargeInPlace counts cost if that takes no memory at any limit, and reports whether
+// it has.
+func (c *counts) chargeInPlace(r *request, all []held) bool {
+	for i := range all {
+		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.Now, r.Cost) > 0 {
+			return false
+		}
+	}
+	for i := range all {
+		all[i].slot.count.Add(c.limits[i].bound.Limit, r.Stamp, r.Cost)
+	}
+	return true
+}
+
+// remember counts cost in the sketch alone.
 func (c *counts) remember(sh *shard, r *request, all []held) {
 	for i := range all {
-		l, p, at := &c.limits[i], all[i].past, r.stamp
-		if !l.bound.isLog {
-			at -= at % l.bound.W
-		}
-		switch epoch := l.bound.epoch(at); {
-		case epoch > p.epoch:
-			p.epoch, p.older, p.newer = epoch, p.older+p.newer, r.cost
-		case epoch == p.epoch:
-			p.newer += r.cost
-		default:
-			p.older += r.cost
-		}
-		sh.remember(&l.bound, r.hash, l.ident, p, r.now)
+		l, p := &c.limits[i], all[i].past.Past
+		p.Add(&l.bound.Bound, &r.Request)
+		sh.remember(&l.bound, r.hash, l.ident, p, r.Now)
 	}
 }
 
@@ -69,37 +72,37 @@ func strange(all []held) bool {
 // the memory to grow, too. A long one takes what is free; if that is not
 // enough, its entries are merged.
 func (l *limit) charge(sh *shard, r *request, known *held) {
-	ring, growth := known.growth(&l.bound, r.cost)
+	ring, growth := known.growth(&l.bound, r)
 	s := known.slot
 	if s == nil {
 		s = sh.insert(r.hash, l.ident, l.number)
-		known.past.restore(&l.bound, s, r)
+		if !known.past.None() {
+			s.mark(hides)
+			s.count.Restore(&l.bound.Bound, known.past.Past, &r.Request)
+		}
 	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
-		s.log.Coarsen()
-		growth = ringBytes(&s.log) - ring
+		s.count.Coarsen(l.bound.Limit)
+		growth = ringBytes(&s.count) - ring
 		sh.resizeRing(ring, ring+growth)
 	}
-	s.count(&l.bound, r.stamp, r.cost)
+	s.count.Add(l.bound.Limit, r.Stamp, r.Cost)
 	if growth != 0 {
-		sh.resizeRing(ring+growth, ringBytes(&s.log))
+		sh.resizeRing(ring+growth, ringBytes(&s.count))
 	}
 }
 
-// growth returns what the ring of a client takes, and bounds what it must take
-// more for a charge.
-func (k *held) growth(b *bound, cost int64) (ring, growth int64) {
-	switch {
-	case !b.isLog:
-		return 0, 0
-	case k.slot == nil:
-		if k.past.none() && cost == 1 {
-			return 0, 0
-		}
-		return 0, newRing
+// growth drops from the count of a client what has expired. It returns what the ring
+// takes, and bounds what it must take more for a charge.
+func (k *held) growth(b *bound, r *request) (ring, growth int64) {
+	var words int
+	if k.slot == nil {
+		words = k.past.Words(b.Kind, r.Cost)
+	} else {
+		ring = ringBytes(&k.slot.count)
+		words = k.slot.count.Prepare(b.Limit, r.Now, r.Cost)
 	}
-	ring = ringBytes(&k.slot.log)
-	if k.slot.log.Fits(cost) {
+	if words == 0 {
 		return ring, 0
 	}
-	return ring, ringGrowth(&k.slot.log, cost)
+	return ring, ringBound(words) - ring
 }

@@ -44,7 +44,7 @@ func (c *counts) counts(ident uint32) bool {
 func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
-	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
+	r := request{h, window.Request{Now: c.store.lock(sh), Cost: ask.Cost}}
 	v, binding, at, counted := c.take(sh, &r, !ask.Peek)
 	// Before the lock is released, which waits until all is written: a copy of d
 	// would have to wait as well.
@@ -56,7 +56,7 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	d.At = time.UnixMicro(at)
 	// Afterwards, so that a client that is back keeps the room of its log.
 	if sh.asked++; sh.asked%sweepEvery == 0 {
-		sh.sweep(r.now)
+		sh.sweep(r.Now)
 	}
 	sh.mu.Unlock()
 	if !counted {
@@ -65,13 +65,10 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	return d, nil
 }
 
-// request is what a client asks for, and when. It is counted at stamp: the newest
-// of now and what is counted already. What a sketch knows is dated latest at the
-// latest: now, or by how much a clock has stepped back a little later.
+// request is what a client asks for, and when.
 type request struct {
-	hash             hash
-	now, stamp, cost int64
-	latest           int64
+	hash hash
+	window.Request
 }
 
 // held is what a shard knows of a client under a limit: its slot, or if there is
@@ -96,18 +93,18 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 		all = make([]held, len(c.limits))
 	}
 	all = all[:len(c.limits)]
-	r.stamp, r.latest = r.now, min(sh.now, r.now+c.limits[0].allowance)
+	r.Stamp, r.Latest = r.Now, min(sh.now, r.Now+c.limits[0].allowance)
 	for i := range all {
 		l, known := &c.limits[i], &all[i]
 		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
-			known.slot.bound = l.number
-			if known.slot.begun(&l.bound)-r.now > l.allowance {
-				known.slot = known.slot.rewound(&l.bound, r.now, charge && r.cost > 0)
+			known.slot.hold(l.number)
+			if known.slot.count.Begun(l.bound.Limit)-r.Now > l.allowance {
+				known.slot = known.slot.rewound(&l.bound, r.Now, charge && r.Cost > 0)
 			}
-			r.stamp = max(r.stamp, known.slot.begun(&l.bound))
+			r.Stamp = max(r.Stamp, known.slot.count.Begun(l.bound.Limit))
 		} else if sh.sketch != nil {
-			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.now)
-			r.stamp = max(r.stamp, known.past.begun(&l.bound, r))
+			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.Now)
+			r.Stamp = max(r.Stamp, known.past.Begun(&l.bound.Bound, &r.Request))
 		}
 	}
 	for i := range all {
@@ -116,43 +113,40 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 			v, binding = one, i
 		}
 	}
-	if !charge || !v.Admitted || r.cost == 0 {
-		return v, binding, r.now, true
+	if !charge || !v.Admitted || r.Cost == 0 {
+		return v, binding, r.Now, true
 	}
-	return v, binding, r.stamp, c.charge(sh, r, all)
+	return v, binding, r.Stamp, c.charge(sh, r, all)
 }
 
 // take decides and charges where a limit is alone and nothing else is to be done:
 // the client has a slot, and its log has room. That is nearly every request, and
 // half the work of the general case.
 func (l *limit) take(sh *shard, r *request) (v window.Verdict, stamp int64, done bool) {
-	s, now, cost := sh.find(r.hash, l.ident), r.now, r.cost
-	if s == nil || s.bound != l.number {
+	s, now, cost := sh.find(r.hash, l.ident), r.Now, r.Cost
+	if s == nil || s.number() != l.number {
 		return v, now, false
 	}
-	if stamp = max(now, s.begun(&l.bound)); stamp-now > l.allowance {
+	if stamp = max(now, s.count.Begun(l.bound.Limit)); stamp-now > l.allowance {
 		return v, now, false
 	}
-	v = s.decide(&l.bound, now, stamp, cost)
+	v = s.count.Decide(l.bound.Limit, now, stamp, cost)
 	if !v.Admitted || cost == 0 {
 		return v, now, true
 	}
-	if l.bound.isLog {
-		s.log.Expire(now - l.bound.W)
-		if !s.log.Fits(cost) {
-			return v, now, false
-		}
+	if s.count.Prepare(l.bound.Limit, now, cost) > 0 {
+		return v, now, false
 	}
-	s.count(&l.bound, stamp, cost)
+	s.count.Add(l.bound.Limit, stamp, cost)
 	return v, stamp, true
 }
 
 // decide is the verdict of one limit.
 func (l *limit) decide(known *held, r *request) window.Verdict {
 	if known.slot != nil {
-		return known.slot.decide(&l.bound, r.now, r.stamp, r.cost)
+		return known.slot.count.Decide(l.bound.Limit, r.Now, r.Stamp, r.Cost)
 	}
-	return known.past.decide(&l.bound, r)
+	return known.past.Decide(&l.bound.Bound, &r.Request)
 }
 
 // Reset implements [core.Counts]. What the sketch holds of the client cannot be
@@ -168,7 +162,7 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 	}
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
-	r := request{hash: h, now: c.store.lock(sh)}
+	r := request{h, window.Request{Now: c.store.lock(sh)}}
 	defer sh.mu.Unlock()
 	full := false
 	for i := range c.limits {
@@ -177,9 +171,9 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 			p, _ := sh.place(h, l.ident)
 			sh.forget(sh.named(p))
 		}
-		p := sh.sketch.recall(&l.bound, h, l.ident, r.now)
+		p := sh.sketch.recall(&l.bound, h, l.ident, r.Now)
 		switch {
-		case p.none():
+		case p.None():
 		case sh.makeRoom(c, &r, need{slots: 1}):
 			sh.insert(h, l.ident, l.number).mark(hides | forgiven)
 		default:

@@ -204,7 +204,7 @@ func TestClockStepsAgainstModel(t *testing.T) {
 		limits := make([]core.Limit, 1+rng.IntN(3))
 		for i := range limits {
 			limits[i] = core.Per(1+rng.Int64N(8), time.Duration(1000+rng.Int64N(100_000))*time.Microsecond).Named(key("l", i))
-			limits[i] = limits[i].Using(algorithms[rng.IntN(2)])
+			limits[i] = limits[i].Using(algorithms[rng.IntN(len(algorithms))])
 		}
 		w := limits[rng.IntN(len(limits))].Window.Microseconds()
 		clock := newClock()
@@ -298,7 +298,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 		for i := range limits {
 			w := core.MinWindow << rng.IntN(36)
 			w += time.Duration(rng.Int64N(int64(w))).Truncate(time.Microsecond)
-			limits[i] = core.Per(1+rng.Int64N(30), min(w, core.MaxWindow)).Using(algorithms[rng.IntN(2)]).Named(key("l", i))
+			limits[i] = core.Per(1+rng.Int64N(30), min(w, core.MaxWindow)).Using(algorithms[rng.IntN(len(algorithms))]).Named(key("l", i))
 		}
 		l := limiter(t, s, limits...)
 		var h history

@@ -1,5 +1,7 @@
 package memstore
 
+import "github.com/sashlimit/sash/core/internal/window"
+
 // What is evicted goes on counting. When a shard has no memory for another slot
 // it evicts the one that has used the smallest part of its limit among sampleSize
 // that it looks at, and writes into its sketch what the slot has counted. When
@@ -16,11 +18,11 @@ const sampleSize = 16
 // room, and reports false if it has evicted all of them in vain.
 func (sh *shard) makeRoom(c *counts, r *request, n need) bool {
 	for !sh.grow(n) {
-		i := sh.leastUsed(c, r.hash, r.now)
+		i := sh.leastUsed(c, r.hash, r.Now)
 		if i < 0 {
 			return false
 		}
-		sh.evict(i, r.now)
+		sh.evict(i, r.Now)
 		sh.release(chunkSlots)
 	}
 	return true
@@ -33,8 +35,8 @@ func (sh *shard) floodedBy(c *counts, r *request) bool {
 	if sh.recent < flood {
 		return false
 	}
-	i := sh.leastUsed(c, r.hash, r.now)
-	return i >= 0 && !sh.slot(i).spent(sh.store.rules.of(sh.slot(i)), r.now)
+	i := sh.leastUsed(c, r.hash, r.Now)
+	return i >= 0 && !sh.slot(i).count.Spent(sh.store.rules.of(sh.slot(i)).Limit, r.Now)
 }
 
 // makeRoomForRules takes n bytes of the common half, for which it evicts clients
@@ -90,23 +92,23 @@ func (sh *shard) used(at *slot, now int64) float32 {
 	switch {
 	case at.is(forgiven):
 		return 1
-	case at.spent(b, now):
+	case at.count.Spent(b.Limit, now):
 		return -1
 	}
-	return at.used(b, now)
+	return float32(at.count.Units(b.Limit, now)) / float32(b.N)
 }
 
 // evict forgets slot i, after it has written into the sketch what it has counted.
 func (sh *shard) evict(i int, now int64) {
 	at := sh.slot(i)
 	b := sh.store.rules.of(at)
-	sh.remember(b, at.hash, at.ident, b.pastOf(at, now), now)
+	sh.remember(b, at.hash, at.ident, at.count.Past(&b.Bound, now), now)
 	sh.forget(i)
 }
 
 // remember writes into the sketch what a client has counted.
-func (sh *shard) remember(b *bound, h hash, ident uint32, p past, now int64) {
-	if p.none() {
+func (sh *shard) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
+	if p.None() {
 		return
 	}
 	if sh.sketch == nil {

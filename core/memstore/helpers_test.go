@@ -62,4 +62,4 @@ func bounded(t testing.TB, s *memstore.Store, most int64) {
 	}
 }
 
-var algorithms = []core.Algorithm{core.SlidingLog, core.SlidingCounter}
+var algorithms = core.Algorithms()

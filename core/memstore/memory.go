@@ -16,10 +16,6 @@ const (
 	// share, so that a client has short rings for so many limits.
 	shortRing  = 4 << 10
 	shortRings = 16
-
-	// newRing bounds what the first ring of a log takes: two entries that are
-	// restored, and a third.
-	newRing = 15 * 8
 )
 
 // borrow takes n bytes of the common half, if it has them. A negative n gives
@@ -71,7 +67,7 @@ func (sh *shard) account(own, large int64) bool {
 	return true
 }
 
-func ringBytes(l *window.Log) int64 { return ringSize(l.Words()) }
+func ringBytes(c *window.Count) int64 { return ringSize(c.Words()) }
 
 // ringSize is what a ring of so many words takes. The allocator puts a single
 // word into a block of two, with another's, which stays while either does.
@@ -82,9 +78,6 @@ func ringSize(words int) int64 {
 	return int64(words) * 8
 }
 
-// ringGrowth bounds what a Push(_, cost) that does not fit will take from the
-// heap: the allocator rounds up, by less than a quarter.
-func ringGrowth(l *window.Log, cost int64) int64 {
-	words := l.Grown(cost)
-	return int64(words+words/4+2)*8 - ringBytes(l)
-}
+// ringBound bounds what a new ring takes that is to have so many words: the allocator
+// rounds up, by less than a quarter.
+func ringBound(words int) int64 { return int64(words+words/4+2) * 8 }

@@ -281,7 +281,7 @@ func TestEvictionForgetsNothing(t *testing.T) {
 			w := time.Duration(1000+rng.IntN(30_000)) * time.Microsecond
 			limits := []core.Limit{core.Per(5, w).Using(algorithms[i%2])}
 			if i%5 == 0 {
-				limits = append(limits, core.Per(8, 2*w).Using(algorithms[rng.IntN(2)]))
+				limits = append(limits, core.Per(8, 2*w).Using(algorithms[rng.IntN(len(algorithms))]))
 			}
 			rules = append(rules, limiter(t, s, limits...))
 		}

@@ -18,7 +18,7 @@ import (
 type rules struct {
 	mu      sync.Mutex
 	idents  map[hash]uint32
-	numbers map[boundKey]uint32
+	numbers map[window.Limit]uint32
 	spans   []int64 // by class
 	bytes   int64
 
@@ -37,14 +37,8 @@ type ident struct {
 
 // bound is what a slot is held against. Limits of one ident differ in N alone.
 type bound struct {
-	boundKey
+	window.Bound
 	class uint8 // of windows that share a part of a sketch
-	span  int64 // the length of an epoch there
-}
-
-type boundKey struct {
-	window.Limit
-	isLog bool
 }
 
 const (
@@ -62,7 +56,7 @@ const (
 	maxClasses = 64
 )
 
-func (r *rules) of(s *slot) *bound { return &(*r.bounds.Load())[s.bound] }
+func (r *rules) of(s *slot) *bound { return &(*r.bounds.Load())[s.number()] }
 
 // number returns the numbers of a limit's ident and bound. A new ident or bound
 // takes memory from the store.
@@ -72,7 +66,11 @@ func (s *Store) number(rule core.Rule, l core.Limit) (identNumber, boundNumber u
 	defer r.mu.Unlock()
 	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
 	h := hash{maphash.Comparable(s.seeds[0], id), maphash.Comparable(s.seeds[1], id)}
-	b := boundKey{window.Limit{N: l.Requests, W: l.Window.Microseconds()}, l.Algorithm == core.SlidingLog}
+	kind := window.Kind(l.Algorithm) // has the same number; see TestEveryAlgorithm
+	if !kind.Known() {
+		return 0, 0, fmt.Errorf("sash: the memstore does not know the algorithm of limit %v", l)
+	}
+	b := window.Limit{N: l.Requests, W: l.Window.Microseconds(), Kind: kind}
 	identNumber, identKnown := r.idents[h]
 	boundNumber, boundKnown := r.numbers[b]
 	var bytes int64
@@ -103,15 +101,16 @@ func (s *Store) number(rule core.Rule, l core.Limit) (identNumber, boundNumber u
 
 // add publishes a list with one more bound and returns its number. r.mu must be
 // held.
-func (r *rules) add(key boundKey) uint32 {
+func (r *rules) add(limit window.Limit) uint32 {
 	var list []bound
 	if old := r.bounds.Load(); old != nil {
 		list = *old
 	}
 	n := uint32(len(list))
-	r.numbers[key] = n
-	class := r.class(key.W)
-	list = append(list, bound{key, class, r.spans[class]}) // into room that readers of the old list do not look at
+	r.numbers[limit] = n
+	class := r.class(limit.W)
+	// Into room that readers of the old list do not look at.
+	list = append(list, bound{window.Bound{Limit: limit, Span: r.spans[class]}, class})
 	r.bounds.Store(&list)
 	return n
 }
@@ -131,18 +130,4 @@ func (r *rules) class(w int64) uint8 {
 		r.spans = append(r.spans, span)
 	}
 	return uint8(i)
-}
-
-// epoch returns the number of the epoch at a time.
-func (b *bound) epoch(at int64) int64 { return floorDiv(at, b.span) }
-
-// end returns the last moment of an epoch.
-func (b *bound) end(epoch int64) int64 { return (epoch+1)*b.span - 1 }
-
-// floorDiv is a/b rounded down, where Go rounds towards 0.
-func floorDiv(a, b int64) int64 {
-	if a < 0 {
-		return (a+1)/b - 1
-	}
-	return a / b
 }

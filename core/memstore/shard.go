@@ -52,7 +52,7 @@ func (sh *shard) grow(n need) bool {
 
 // forget removes slot i and gives its memory back.
 func (sh *shard) forget(i int) {
-	ring := ringBytes(&sh.slot(i).log)
+	ring := ringBytes(&sh.slot(i).count)
 	sh.remove(i)
 	sh.resizeRing(ring, 0)
 	// A chunk goes when half of the one before it is free, too: a key that
@@ -83,14 +83,14 @@ func (sh *shard) release(keep int) {
 // as the sketch says it: the slot knows better.
 func (sh *shard) over(at *slot, now int64) bool {
 	b := sh.store.rules.of(at)
-	if !at.spent(b, now) {
+	if !at.count.Spent(b.Limit, now) {
 		return false
 	}
 	if !at.is(hides) {
 		return true
 	}
 	p := sh.sketch.recall(b, at.hash, at.ident, now)
-	return p.none()
+	return p.None()
 }
 
 // sweepEvery is how many decisions pass before sweep looks at as many slots: at
@@ -127,15 +127,11 @@ func (sh *shard) clean(i int, now int64) (removed bool) {
 		sh.forget(i)
 		return true
 	}
-	if b := sh.store.rules.of(at); b.isLog && at.log.Words() > 8 {
-		l := &at.log
-		l.Expire(now - b.W)
-		if l.First <= now-b.W/2 { // else it may be about to fill again
-			before := ringBytes(l)
-			l.Shrink()
-			sh.resizeRing(before, ringBytes(l))
+	if ring := ringBytes(&at.count); ring > 0 {
+		at.count.Trim(sh.store.rules.of(at).Limit, now)
+		if left := ringBytes(&at.count); left != ring {
+			sh.resizeRing(ring, left)
 		}
-		at.weigh()
 	}
 	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -54,8 +53,8 @@ func (s *Store) audit() error {
 			if len(s.shards) > 1 && s.shard(at.hash) != sh {
 				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
 			}
-			if words := at.log.Words(); words > 0 {
-				if !sh.store.rules.of(at).isLog {
+			if words := at.count.Words(); words > 0 {
+				if sh.store.rules.of(at).Kind != window.SlidingLog {
 					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
 				}
 				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
@@ -101,31 +100,22 @@ func TestSizes(t *testing.T) {
 	if size := unsafe.Sizeof(slot{}); size != 64 {
 		t.Errorf("a slot takes %d bytes", size)
 	}
-	log := reflect.TypeFor[window.Log]()
-	if f, _ := log.FieldByName("Spare"); f.Offset < unsafe.Sizeof(window.Counter{}) {
-		t.Error("a counter lies where a log has room to spare")
-	}
 	if size := unsafe.Sizeof(bucket{}); size != bucketBytes {
 		t.Errorf("a bucket takes %d bytes, want %d", size, bucketBytes)
 	}
 	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
 		t.Errorf("a shard takes %d bytes: a neighbour's lock is in its line of the cache", size)
 	}
-	for i := range log.NumField() {
-		if f := log.Field(i); f.Type.Kind() == reflect.Pointer && f.Offset < unsafe.Sizeof(window.Counter{}) {
-			t.Errorf("a counter lies where a log has the pointer %s", f.Name)
-		}
-	}
+	log := window.Limit{N: 1 << 20, W: 1, Kind: window.SlidingLog}
 	for words := 1; words < 100_000; words += 1 + words/50 {
-		var l window.Log
-		for l.Words() < words || int(l.Len) < l.Words() {
-			l.Push(1, 1)
+		var c window.Count
+		for c.Words() < words || c.Prepare(log, 0, 1) == 0 {
+			c.Add(log, 1, 1)
 		}
-		grown := ringGrowth(&l, 1)
-		before := ringBytes(&l)
-		l.Push(1, 1)
-		if got := ringBytes(&l) - before; got > grown {
-			t.Errorf("a ring of %d bytes grew by %d, foreseen were %d", before, got, grown)
+		foreseen := c.Prepare(log, 0, 1)
+		c.Add(log, 1, 1)
+		if got, most := ringBytes(&c), ringBound(foreseen); got > most {
+			t.Errorf("a ring that was to have %d words takes %d bytes, foreseen were %d", foreseen, got, most)
 		}
 	}
 }
@@ -141,7 +131,7 @@ func TestTable(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := New()
 		one := window.Limit{N: 1, W: 1}
-		number := s.rules.add(boundKey{Limit: one})
+		number := s.rules.add(one)
 		sh := &s.shards[0]
 		model := map[entry]int64{}
 		var entries []entry
@@ -152,7 +142,7 @@ func TestTable(t *testing.T) {
 				e.hash.low = ^uint64(0) - rng.Uint64N(4)
 			}
 			slot := sh.find(e.hash, e.ident)
-			if id, ok := model[e]; ok != (slot != nil) || ok && slot.counter().Index != id {
+			if id, ok := model[e]; ok != (slot != nil) || ok && slot.count.Begun(one) != id {
 				t.Fatalf("step %d: %v is found as %+v, in the map: %v", step, e, slot, ok)
 			}
 			growing := step/2000%2 == 0
@@ -161,7 +151,7 @@ func TestTable(t *testing.T) {
 				if !sh.grow(need{slots: 1}) {
 					t.Fatalf("step %d: no room in a store of %d bytes", step, s.Bytes())
 				}
-				sh.insert(e.hash, e.ident, number).counter().Index = int64(step)
+				sh.insert(e.hash, e.ident, number).count.Add(one, int64(step), 1)
 				model[e] = int64(step)
 				entries = append(entries, e)
 			case slot == nil && len(entries) > 0: // remove any
@@ -184,7 +174,7 @@ func TestTable(t *testing.T) {
 					t.Fatalf("step %d: %v", step, err)
 				}
 				for e, id := range model {
-					if slot := sh.find(e.hash, e.ident); slot == nil || slot.counter().Index != id {
+					if slot := sh.find(e.hash, e.ident); slot == nil || slot.count.Begun(one) != id {
 						t.Fatalf("step %d: %v is lost", step, e)
 					}
 				}

@@ -1,5 +1,7 @@
 package memstore
 
+import "github.com/sashlimit/sash/core/internal/window"
+
 // sketch is what a shard remembers of the clients that it has evicted. An
 // evicted client is never held to have counted less than it has; it may be
 // held to have counted more, or for longer:
@@ -20,15 +22,12 @@ type sketch struct {
 	until   int64             // when nothing in it will count any more
 }
 
-// past is what a sketch says of a client under a limit: at least the units that
-// it has counted in an epoch and in the one before; and whether the sketch has an
+// past is what a sketch says of a client under a limit, and whether the sketch has an
 // entry for the client, or for one that it takes for the same.
 type past struct {
-	epoch, older, newer int64
-	known               bool
+	window.Past
+	known bool
 }
-
-func (p *past) none() bool { return p.older == 0 && p.newer == 0 }
 
 func newSketch(bytes int64) *sketch {
 	n := int(bytes / bucketBytes)
@@ -49,24 +48,24 @@ func (k *sketch) recall(b *bound, h hash, ident uint32, now int64) past {
 		return past{}
 	}
 	at, print := k.spot(b.class, h, ident)
-	at.settle(b.epoch(now))
-	t, epoch, found := at.look(print, b.epoch(now))
-	return past{epoch, t.older.units(), t.newer.units(), found}
+	at.settle(b.Epoch(now))
+	t, epoch, found := at.look(print, b.Epoch(now))
+	return past{window.Past{Epoch: epoch, Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
 // remember adds to what is known of a client under a limit.
-func (k *sketch) remember(b *bound, h hash, ident uint32, p past, now int64) {
+func (k *sketch) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
 	if k.part[b.class] == 0 {
 		k.add(b, now)
 	}
 	at, print := k.spot(b.class, h, ident)
-	at.settle(b.epoch(now))
-	at.advance(b.epoch(now), p.epoch)
-	if p.epoch < at.epoch { // the clock has stepped back since
-		p.older, p.newer = p.older+p.newer, 0
+	at.settle(b.Epoch(now))
+	at.advance(b.Epoch(now), p.Epoch)
+	if p.Epoch < at.epoch { // the clock has stepped back since
+		p.Older, p.Newer = p.Older+p.Newer, 0
 	}
-	at.raise(print, tally{round(p.older), round(p.newer)})
-	k.until = max(k.until, b.end(at.epoch)+2*b.W)
+	at.raise(print, tally{window.Round(p.Older), window.Round(p.Newer)})
+	k.until = max(k.until, b.End(at.epoch)+2*b.W)
 }
 
 // add gives a class a part. Where there are as many classes as parts, all parts
@@ -79,11 +78,11 @@ func (k *sketch) add(b *bound, now int64) {
 			part, j := i/k.size, i%k.size
 			from := k.buckets[2*part*k.size:]
 			merged := from[j]
-			merged.merge(&from[k.size+j], floorDiv(now, k.spans[part]))
+			merged.merge(&from[k.size+j], window.FloorDiv(now, k.spans[part]))
 			k.buckets[i] = merged
 		}
 		clear(k.buckets[n*k.size:])
 	}
-	k.spans = append(k.spans, b.span)
+	k.spans = append(k.spans, b.Span)
 	k.part[b.class] = uint8(n + 1)
 }

@@ -98,7 +98,7 @@ func WithClock(now func() time.Time) Option {
 // error of [core.New].
 func New(options ...Option) *Store {
 	s := &Store{max: DefaultMaxBytes, base: time.Now()}
-	s.rules.idents, s.rules.numbers = map[hash]uint32{}, map[boundKey]uint32{}
+	s.rules.idents, s.rules.numbers = map[hash]uint32{}, map[window.Limit]uint32{}
 	s.baseMicros = s.base.UnixMicro()
 	for i := range s.seeds {
 		s.seeds[i] = maphash.MakeSeed()

@@ -1,17 +1,5 @@
 package window
 
-// Since returns the units that were counted after cutoff.
-func (l *Log) Since(cutoff int64) int64 {
-	expired := l.expired(cutoff)
-	switch {
-	case expired == l.Len:
-		return 0
-	case expired == 0:
-		return l.total(l.Len - 1)
-	}
-	return l.total(l.Len-1) - l.total(expired-1)
-}
-
 // leastCoarsened is the least number of entries that are worth merging: the
 // ring of fewer would hardly become shorter.
 const leastCoarsened = 32
@@ -23,27 +11,26 @@ const leastCoarsened = 32
 // a log which is coarsened again and again remains as fine for old units as for
 // new ones.
 func (l *Log) Coarsen() bool {
-	if l.Len < leastCoarsened {
+	if l.entries < leastCoarsened {
 		return false
 	}
-	entries := l.Len / 4 // a pair takes two words
-	if l.Pairs {
-		entries = l.Len / 2
+	entries := l.entries / 4 // a pair takes two words
+	if l.pairs {
+		entries = l.entries / 2
 	}
 	// Two merged entries in a row hold more than most, so there are not more of
 	// them than entries, and one.
-	most := 2 * l.total(l.Len-1) / int64(entries)
+	most := 2 * l.total(l.entries-1) / int64(entries)
 	var coarse Log
 	coarse.move(words(entries+1, true), true)
 	before := int64(0)
-	for i := range l.Len {
-		if i+1 < l.Len && l.total(i+1)-before <= most {
+	for i := range l.entries {
+		if i+1 < l.entries && l.total(i+1)-before <= most {
 			continue
 		}
 		coarse.Push(l.stamp(i), l.total(i)-before)
 		before = l.total(i)
 	}
-	coarse.Spare = l.Spare
 	*l = coarse
 	return true
 }

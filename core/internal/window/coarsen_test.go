@@ -58,7 +58,7 @@ func TestCoarsenFewEntries(t *testing.T) {
 		log.Push(i, 1)
 	}
 	if before := log; log.Coarsen() || log != before {
-		t.Errorf("a log of %d entries became %+v", log.Len, log)
+		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
 }
 

@@ -1,10 +1,5 @@
 package window
 
-import (
-	"slices"
-	"unsafe"
-)
-
 // LogFacts is what a decision needs to know of a log of admitted requests. An
 // entry counts until it is a window old.
 type LogFacts struct {
@@ -64,98 +59,42 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 // refused: then every later stamp is at least a window after what was dropped,
 // even if the clock steps back in between.
 type Log struct {
-	First, Last int64  // the oldest and the newest stamp; of no meaning when Len is 0
-	Head        uint32 // entry index of the oldest
-	Len         uint32 // entries
+	first, last int64  // the oldest and the newest stamp; of no meaning when entries is 0
+	head        uint32 // the index of the oldest entry
+	entries     uint32
 
-	// The ring, without the capacity of a slice, which is its length: a store
-	// has a Log for every client. Of pairs, the last word is the running total
-	// before the oldest.
-	ring  *int64
+	// The ring, see setRing. Of pairs, the last word is the running total before the
+	// oldest.
+	start *int64
 	words uint32
-	Pairs bool
-	Spare [3]byte // for a store's own use; the room is there
+	pairs bool
+
+	units Rounded // of pairs, about all in the ring
 }
-
-// Ring is what the entries stand in.
-func (l *Log) Ring() []int64 { return unsafe.Slice(l.ring, l.words) }
-
-// Words is the length of the Ring.
-func (l *Log) Words() int { return int(l.words) }
-
-// room is how many entries the ring can hold.
-func (l *Log) room() uint32 { return room(l.words, l.Pairs) }
-
-func room(words uint32, pairs bool) uint32 {
-	if pairs {
-		return (max(1, words) - 1) / 2
-	}
-	return words
-}
-
-// words is what a ring takes that has room for so many entries and some more.
-func words(entries uint32, pairs bool) int {
-	n := int(entries + max(3, entries/8))
-	if pairs {
-		return 2*n + 1
-	}
-	return n
-}
-
-// base is the running total before the oldest entry of a ring of pairs.
-func (l *Log) base() *int64 { return &l.Ring()[l.words-1] }
-
-// at is where the i-th oldest entry stands.
-func (l *Log) at(i uint32) uint32 {
-	if i += l.Head; i >= l.room() {
-		i -= l.room()
-	}
-	return i
-}
-
-func (l *Log) stamp(i uint32) int64 {
-	switch i {
-	case 0:
-		return l.First
-	case l.Len - 1:
-		return l.Last
-	}
-	return l.inner(i)
-}
-
-// inner is the stamp of an entry that is neither the oldest nor the newest.
-func (l *Log) inner(i uint32) int64 {
-	i = l.at(i)
-	if l.Pairs {
-		i *= 2
-	}
-	return l.Ring()[i]
-}
-
-// total is how many units the i+1 oldest entries hold together.
-func (l *Log) total(i uint32) int64 {
-	if l.Pairs {
-		return l.totalOfPairs(i)
-	}
-	return int64(i) + 1
-}
-
-func (l *Log) totalOfPairs(i uint32) int64 { return l.Ring()[2*l.at(i)+1] - *l.base() }
 
 // Newest is the newest stamp, or 0 when nothing is counted.
 func (l *Log) Newest() int64 {
-	if l.Len == 0 {
+	if l.entries == 0 {
 		return 0
 	}
-	return l.Last
+	return l.last
+}
+
+// held returns about how many units are in the ring, expired ones that Expire has not
+// dropped among them. It does not fetch the ring.
+func (l *Log) held() int64 {
+	if l.pairs {
+		return l.units.Units()
+	}
+	return int64(l.entries)
 }
 
 // expired is how many entries are at cutoff or before.
 func (l *Log) expired(cutoff int64) uint32 {
 	switch {
-	case l.Last <= cutoff:
-		return l.Len
-	case l.First > cutoff:
+	case l.last <= cutoff:
+		return l.entries
+	case l.first > cutoff:
 		return 0
 	}
 	return l.someExpired(cutoff)
@@ -165,16 +104,16 @@ func (l *Log) expired(cutoff int64) uint32 {
 // search begins at the old end, in steps that double.
 func (l *Log) someExpired(cutoff int64) uint32 {
 	switch {
-	case l.Len == 0:
+	case l.entries == 0:
 		return 0
 	case l.stamp(1) > cutoff:
 		return 1
 	}
 	low, high := uint32(2), uint32(3)
-	for ; high < l.Len && l.stamp(high) <= cutoff; high = 2*high + 1 {
+	for ; high < l.entries && l.stamp(high) <= cutoff; high = 2*high + 1 {
 		low = high + 1
 	}
-	return search(low, min(high, l.Len), func(i uint32) bool { return l.stamp(i) > cutoff })
+	return search(low, min(high, l.entries), func(i uint32) bool { return l.stamp(i) > cutoff })
 }
 
 // Expire drops what is counted at cutoff or before: now - W for a window W.
@@ -184,57 +123,62 @@ func (l *Log) Expire(cutoff int64) {
 	switch expired {
 	case 0:
 		return
-	case l.Len:
-		l.Head, l.Len, l.Pairs = 0, 0, false
+	case l.entries:
+		l.head, l.entries, l.pairs = 0, 0, false
 		return
 	}
-	if l.Pairs {
-		*l.base() += l.total(expired - 1)
+	if l.pairs {
+		gone := l.total(expired - 1)
+		l.units = Round(l.total(l.entries-1) - gone)
+		*l.base() += gone
 	}
-	l.First = l.stamp(expired)
-	l.Head = l.at(expired)
-	l.Len -= expired
+	l.first = l.stamp(expired)
+	l.head = l.at(expired)
+	l.entries -= expired
 }
 
 // Rewind stamps with now what was counted ahead of now, so that it leaves one window
 // from now at the latest. It is for a log whose newest entry is ahead by more than the
 // Allowance.
 func (l *Log) Rewind(now int64) {
-	tail := search(0, l.Len, func(i uint32) bool { return l.stamp(i) > now })
-	for i := tail; i < l.Len && l.words > 0; i++ {
+	tail := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > now })
+	for i := tail; i < l.entries && l.words > 0; i++ {
 		at := l.at(i)
-		if l.Pairs {
+		if l.pairs {
 			at *= 2
 		}
-		l.Ring()[at] = now
+		l.ring()[at] = now
 	}
-	l.First, l.Last = min(l.First, now), min(l.Last, now)
+	l.first, l.last = min(l.first, now), min(l.last, now)
 }
 
-// Clone returns a copy of l with a ring of its own.
-func (l *Log) Clone() Log {
-	c := *l
-	if l.words > 0 {
-		c.ring = unsafe.SliceData(slices.Clone(l.Ring()))
+// Since returns the units that were counted after cutoff.
+func (l *Log) Since(cutoff int64) int64 {
+	expired := l.expired(cutoff)
+	switch {
+	case expired == l.entries:
+		return 0
+	case expired == 0:
+		return l.total(l.entries - 1)
 	}
-	return c
+	return l.total(l.entries-1) - l.total(expired-1)
 }
 
 // Facts tells what a decision on cost at now needs to know.
 func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
 	expired := l.expired(now - limit.W)
-	if expired == l.Len {
+	if expired == l.entries {
 		return LogFacts{}
 	}
 	var gone int64
 	if expired > 0 {
 		gone = l.total(expired - 1)
 	}
-	f := LogFacts{Units: l.total(l.Len-1) - gone, Oldest: l.stamp(expired)}
+	f := LogFacts{Units: l.total(l.entries-1) - gone, Oldest: l.stamp(expired)}
 	if k := limit.Excess(f.Units, cost); k > 0 && cost <= limit.N {
 		// Every entry holds at least a unit, so the k-th unit is at most k entries in.
-		last := expired + uint32(min(k, int64(l.Len-expired))) - 1
-		if l.Pairs {
+		last := expired + uint32(min(k, int64(l.entries-expired))) - 1
+		if l.pairs {
 			last = search(expired, last, func(i uint32) bool { return l.total(i)-gone >= k })
 		}
 		f.Leaver = l.stamp(last)
@@ -254,72 +198,26 @@ func search(lo, hi uint32, f func(uint32) bool) uint32 {
 	return lo
 }
 
-// Fits says whether there is room for Push(_, cost).
-func (l *Log) Fits(cost int64) bool {
-	if cost != 1 && !l.Pairs {
-		return false
-	}
-	return l.Len < l.room() || l.Len == 0 && !l.Pairs
-}
-
-// Grown is how many words the ring must have for a Push(_, cost) that does not
-// fit.
-func (l *Log) Grown(cost int64) int {
-	if cost == 1 || l.Pairs {
-		return words(l.Len, l.Pairs)
-	}
-	return max(words(l.Len, true), l.Words())
-}
-
 // Push counts cost units at stamp, which is not before Newest. If they do not
 // fit, the ring grows as Grown says. Expire first.
 func (l *Log) Push(stamp, cost int64) {
 	if !l.Fits(cost) {
-		l.move(l.Grown(cost), l.Pairs || cost != 1)
+		l.move(l.Grown(cost), l.pairs || cost != 1)
 	}
-	l.Last = stamp
-	if l.Len++; l.Len == 1 {
-		l.First = stamp
+	l.last = stamp
+	if l.entries++; l.entries == 1 {
+		l.first = stamp
 	}
-	i := l.at(l.Len - 1)
+	i := l.at(l.entries - 1)
 	switch {
-	case l.Pairs:
-		total := *l.base() + cost
-		if l.Len > 1 {
-			total += l.total(l.Len - 2)
+	case l.pairs:
+		total := cost
+		if l.entries > 1 {
+			total += l.total(l.entries - 2)
 		}
-		l.Ring()[2*i], l.Ring()[2*i+1] = stamp, total
+		l.units = Round(total)
+		l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
 	case l.words > 0:
-		l.Ring()[i] = stamp
-	}
-}
-
-// Shrink gives memory back when more than three quarters of a ring are empty.
-func (l *Log) Shrink() {
-	const small = 8 // words that are not worth an allocation
-	if l.words > small && l.Len < l.room()/4 {
-		l.move(words(l.Len, l.Pairs), l.Pairs)
-	}
-}
-
-// move copies the entries into a new ring of at least the given words.
-func (l *Log) move(words int, pairs bool) {
-	ring := slices.Grow([]int64(nil), words)
-	ring = ring[:cap(ring)] // the allocator rounds up: use what it gave
-	switch {
-	case pairs:
-		for i := range l.Len {
-			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
-		}
-	case l.words == 0:
-		ring[0] = l.First
-	default:
-		old := l.Ring()
-		n := copy(ring[:l.Len], old[l.Head:])
-		copy(ring[n:l.Len], old)
-	}
-	l.ring, l.words, l.Head, l.Pairs = unsafe.SliceData(ring), uint32(len(ring)), 0, pairs
-	if pairs {
-		*l.base() = 0
+		l.ring()[i] = stamp
 	}
 }

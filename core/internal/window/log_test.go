@@ -83,18 +83,21 @@ func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
 // audit holds what stands beside the ring against what stands in it.
 func (l *Log) audit(t *testing.T) {
 	t.Helper()
-	if l.Len == 0 || l.Len == 1 && l.Words() == 0 && !l.Pairs {
+	if l.entries == 0 || l.entries == 1 && l.Words() == 0 && !l.pairs {
 		return
 	}
-	if l.Len > l.room() {
-		t.Fatalf("%d entries in a ring of %d words", l.Len, l.Words())
+	if units := l.total(l.entries - 1); l.held() != units && (!l.pairs || l.units != Round(units)) {
+		t.Fatalf("about %d units, the ring holds %d", l.held(), units)
+	}
+	if l.entries > l.room() {
+		t.Fatalf("%d entries in a ring of %d words", l.entries, l.Words())
 	}
 	words := uint32(1)
-	if l.Pairs {
+	if l.pairs {
 		words = 2
 	}
-	if first, last := l.Ring()[words*l.at(0)], l.Ring()[words*l.at(l.Len-1)]; first != l.First || last != l.Last {
-		t.Fatalf("from %d to %d in the ring, from %d to %d beside it", first, last, l.First, l.Last)
+	if first, last := l.ring()[words*l.at(0)], l.ring()[words*l.at(l.entries-1)]; first != l.first || last != l.last {
+		t.Fatalf("from %d to %d in the ring, from %d to %d beside it", first, last, l.first, l.last)
 	}
 }
 
@@ -260,8 +263,8 @@ func TestLogMemory(t *testing.T) {
 	}
 	log.Expire(9_990)
 	log.Shrink()
-	if words := log.Words(); words > 20 || log.Len != 9 || log.Newest() != 9_999 {
-		t.Errorf("after shrinking: %d words, %d entries, newest %d", words, log.Len, log.Newest())
+	if words := log.Words(); words > 20 || log.entries != 9 || log.Newest() != 9_999 {
+		t.Errorf("after shrinking: %d words, %d entries, newest %d", words, log.entries, log.Newest())
 	}
 }
 

@@ -24,8 +24,12 @@ func Duration(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Limit is N units in any window of W microseconds.
-type Limit struct{ N, W int64 }
+// Limit is N units in any window of W microseconds. A [Count] is of the limit's Kind; a
+// [Log] and a [Counter] do not look at it.
+type Limit struct {
+	N, W int64
+	Kind Kind
+}
 
 // MaxAhead is the most that an Allowance may be, and AheadPart says which part of the
 // shortest window.

@@ -1,0 +1,186 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// kinds returns all there are.
+func kinds() (all []Kind) {
+	for k := Kind(0); k.Known(); k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
+// TestCountSize: a slot of the store in memory has 64 bytes, 40 for the Count. A
+// counter of any numbers comes out of it as it went in.
+func TestCountSize(t *testing.T) {
+	if size := unsafe.Sizeof(Count{}); size != 40 {
+		t.Errorf("a Count takes %d bytes, want 40", size)
+	}
+	for _, n := range []int64{0, 1, -1, 1<<32 - 1, 1 << 32, 1<<32 + 5, 1 << 40, math.MaxInt64, math.MinInt64} {
+		for _, want := range []Counter{{n, 1, 2}, {1, n, 2}, {1, 2, n}} {
+			var c Count
+			if c.setCounter(want); c.counter() != want || c.Words() != 0 {
+				t.Errorf("%+v became %+v and a ring of %d words", want, c.counter(), c.Words())
+			}
+		}
+	}
+}
+
+// TestUnknownKind calls every method that depends on the Kind with one that there is
+// not: none may take it for another.
+func TestUnknownKind(t *testing.T) {
+	k := Kind(len(kinds()))
+	limit := Limit{N: 1, W: 1000, Kind: k}
+	arguments := map[reflect.Type]any{
+		reflect.TypeFor[Kind](): k, reflect.TypeFor[Limit](): limit, reflect.TypeFor[*Bound](): &Bound{limit, 1000},
+	}
+	tried := 0
+	for _, receiver := range []any{new(Count), new(Past)} {
+		v := reflect.ValueOf(receiver)
+		for i := range v.NumMethod() {
+			method, depends := v.Type().Method(i), false
+			in := []reflect.Value{v}
+			for j := 1; j < method.Type.NumIn(); j++ {
+				argument := reflect.New(method.Type.In(j)).Elem()
+				if argument.Kind() == reflect.Pointer {
+					argument = reflect.New(method.Type.In(j).Elem())
+				}
+				if a, ok := arguments[method.Type.In(j)]; ok {
+					argument, depends = reflect.ValueOf(a), true
+				}
+				in = append(in, argument)
+			}
+			if !depends {
+				continue
+			}
+			tried++
+			if method.Name == "Trim" { // looks at long rings only
+				long := new(Count)
+				for i := range int64(2 * smallRing) {
+					long.log.Push(i, 1)
+				}
+				in[0] = reflect.ValueOf(long)
+			}
+			if text := panics(func() { method.Func.Call(in) }); !strings.Contains(text, "unknown algorithm: Kind(") {
+				t.Errorf("%T.%s: the panic is %q, want one that says unknown algorithm", receiver, method.Name, text)
+			}
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d methods were tried", tried)
+	}
+}
+
+// panics returns what f panics with.
+func panics(f func()) (text string) {
+	defer func() { text = fmt.Sprint(recover()) }()
+	f()
+	return ""
+}
+
+// TestEveryKind runs random histories of one client by each kind, and holds what a
+// store does with a Count, beside counting, against the Count as it was.
+func TestEveryKind(t *testing.T) {
+	for _, kind := range kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			for seed := range uint64(300) {
+				rng := rand.New(rand.NewPCG(seed, 11))
+				w := 1000 + rng.Int64N(5000)
+				b := &Bound{Limit{N: 1 + rng.Int64N(60), W: w, Kind: kind}, w}
+				if rng.IntN(2) == 0 {
+					b.Span = 2 * w
+				}
+				var c Count
+				now := int64(1_790_000_000_000_000)
+				for range 100 {
+					now += rng.Int64N(w / 4)
+					if rng.IntN(20) == 0 {
+						now += rng.Int64N(2 * w)
+					}
+					cost := 1 + rng.Int64N(3)*rng.Int64N(2)
+					checkCount(t, &c, b, now, cost)
+				}
+			}
+		})
+	}
+}
+
+// checkCount decides a request of the given cost, counts it if it is admitted, and
+// checks the other methods of c.
+func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
+	t.Helper()
+	stamp := max(now, c.Begun(b.Limit))
+	v := c.Decide(b.Limit, now, stamp, cost)
+	copied := c.Clone()
+	copied.Trim(b.Limit, now)
+	copied.Coarsen(b.Limit)
+	if got := copied.Decide(b.Limit, now, stamp, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
+		t.Fatalf("trimmed and coarsened: %+v, before %+v", got, v)
+	}
+	if !v.Admitted {
+		checkRefused(t, c, b, now, cost)
+		return
+	}
+	words := c.Prepare(b.Limit, now, cost)
+	if words == 0 {
+		words = c.Words()
+	}
+	c.Add(b.Limit, stamp, cost)
+	if c.Words() < words || c.Words() > words+words/4+2 {
+		t.Fatalf("a ring of %d words, foreseen were %d", c.Words(), words)
+	}
+	if c.Spent(b.Limit, now) || c.Units(b.Limit, now) < cost || c.Begun(b.Limit) > stamp {
+		t.Fatalf("after %d units at %d: %+v", cost, now, c)
+	}
+	if !c.Spent(b.Limit, now+3*b.W) {
+		t.Fatalf("three windows after the last unit: %+v", c)
+	}
+}
+
+// checkRefused checks a Count by which a request is refused: it is admitted at the time
+// that it is told and no sooner, and what remains of the Count as a Past refuses too.
+func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
+	t.Helper()
+	if cost > b.N {
+		return
+	}
+	admits := func(c *Count, now int64) bool {
+		return c.Decide(b.Limit, now, max(now, c.Begun(b.Limit)), cost).Admitted
+	}
+	then := now + c.Decide(b.Limit, now, max(now, c.Begun(b.Limit)), cost).RetryAfter
+	if admits(c, then-1) || !admits(c, then) {
+		t.Fatalf("cost %d at %d: told to come at %d, which is not exact", cost, now, then)
+	}
+	past := c.Past(b, now)
+	r := &Request{Now: now, Latest: now, Cost: cost}
+	r.Stamp = max(now, past.Begun(b, r))
+	v := past.Decide(b, r)
+	if past.None() || v.Admitted || now+v.RetryAfter < then {
+		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
+	}
+	var back Count
+	back.Restore(b, past, r)
+	if admits(&back, now) || admits(&back, then-1) {
+		t.Fatalf("restored from %+v: admitted before %d", past, then)
+	}
+	back.Add(b.Limit, max(now, back.Begun(b.Limit)), 3)
+	if words := past.Words(b.Kind, 3); back.Words() > words+words/4+2 {
+		t.Fatalf("restored and charged: a ring of %d words, foreseen were %d", back.Words(), words)
+	}
+	if past.Add(b, &Request{Now: now, Stamp: now, Cost: cost}); past.Older+past.Newer < cost {
+		t.Fatalf("after a cost of %d: %+v", cost, past)
+	}
+	ahead := c.Clone()
+	before := now - 2*b.W
+	if ahead.Rewind(b.Limit, before); admits(&ahead, before) || ahead.Begun(b.Limit) > before {
+		t.Fatalf("counted by a clock that was two windows ahead: %+v", ahead)
+	}
+}

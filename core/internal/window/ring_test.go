@@ -1,0 +1,57 @@
+package window
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestRingIsItsSlice: a ring is the slice that it was made of, of every length, while
+// it moves, is copied, and the collector frees what no pointer leads to. With -race,
+// checkptr looks at every slice that ring returns: it ends the test if one is longer
+// than the memory of its pointer.
+func TestRingIsItsSlice(t *testing.T) {
+	for n := range 300 {
+		var log Log
+		made := make([]int64, n)
+		for i := range made {
+			made[i] = int64(n*1000 + i)
+		}
+		log.setRing(slices.Clone(made))
+		copied := log.Clone()
+		runtime.GC()
+		if got := log.ring(); !slices.Equal(got, made) || log.Words() != n {
+			t.Fatalf("a ring of %d words is %d", made, got)
+		}
+		clear(log.ring())
+		if got := copied.ring(); !slices.Equal(got, made) {
+			t.Fatalf("the copy of a ring of %d is %d", made, got)
+		}
+	}
+}
+
+// TestRingMoves pushes entries of one unit and of several, so that the ring grows and
+// becomes one of pairs, and expires them, so that it shrinks, to the last word.
+func TestRingMoves(t *testing.T) {
+	for _, cost := range []int64{1, 2} {
+		var log Log
+		for i := range int64(2000) {
+			log.Push(i, cost)
+			log.audit(t)
+			if i%100 == 0 {
+				runtime.GC()
+			}
+		}
+		for i := range int64(2000) {
+			log.Expire(i)
+			log.Shrink()
+			log.audit(t)
+			if left := 2000 - i - 1; log.Since(0) != left*cost && left < 2000 {
+				t.Fatalf("%d units are left, want %d", log.Since(0), left*cost)
+			}
+		}
+		if words := log.Words(); words > 2*smallRing {
+			t.Errorf("an empty ring has %d words", words)
+		}
+	}
+}
