@@ -11,44 +11,33 @@ import (
 )
 
 // Client is what is counted for one client. The zero value counts nothing.
-type Client struct {
-	logs     map[identity]*window.Log
-	counters map[identity]*window.Counter
-}
+type Client struct{ counts map[identity]count }
 
 // identity is what tells the counts of a client under a rule apart.
 type identity struct {
-	name   string
-	window time.Duration
+	name      string
+	window    time.Duration
+	algorithm core.Algorithm
 }
 
-func identify(l core.Limit) identity {
+// count returns the count of the client under a limit.
+func (c *Client) count(l core.Limit) count {
+	id := identity{named(l).Name, l.Window, l.Algorithm}
+	if c.counts[id] == nil {
+		if c.counts == nil {
+			c.counts = map[identity]count{}
+		}
+		c.counts[id] = newCount(l.Algorithm)
+	}
+	return c.counts[id]
+}
+
+// named returns the limit with its default name filled in.
+func named(l core.Limit) core.Limit {
 	if l.Name == "" {
 		l.Name = l.Window.String()
 	}
-	return identity{l.Name, l.Window}
-}
-
-func (c *Client) log(l core.Limit) *window.Log {
-	id := identify(l)
-	if c.logs[id] == nil {
-		if c.logs == nil {
-			c.logs = map[identity]*window.Log{}
-		}
-		c.logs[id] = new(window.Log)
-	}
-	return c.logs[id]
-}
-
-func (c *Client) counter(l core.Limit) *window.Counter {
-	id := identify(l)
-	if c.counters[id] == nil {
-		if c.counters == nil {
-			c.counters = map[identity]*window.Counter{}
-		}
-		c.counters[id] = new(window.Counter)
-	}
-	return c.counters[id]
+	return l
 }
 
 // Ahead reports whether anything is counted so far ahead of at that a request which is
@@ -63,13 +52,7 @@ func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
 	return false
 }
 
-// begun is the time before which a limit counts nothing more.
-func (c *Client) begun(l core.Limit) int64 {
-	if l.Algorithm == core.SlidingLog {
-		return c.log(l).Newest()
-	}
-	return c.counter(l).Start(l.Window.Microseconds())
-}
+func (c *Client) begun(l core.Limit) int64 { return c.count(l).begun(l.Window.Microseconds()) }
 
 func allowance(limits []core.Limit) int64 {
 	shortest := limits[0].Window
@@ -89,20 +72,11 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 			stamp = max(stamp, begun)
 		}
 	}
-	var verdict window.Verdict
-	var binding core.Limit
-	for i, l := range limits {
-		if v := c.decide(l, now, latest, stamp, cost); i == 0 || v.Binds(verdict) {
-			verdict, binding = v, l
-		}
-	}
-	if binding.Name == "" {
-		binding.Name = binding.Window.String()
-	}
+	verdict, binding := c.bind(limits, now, stamp, cost)
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
 		Source:     core.Counted,
-		Limit:      binding,
+		Limit:      named(binding),
 		Remaining:  verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter),
 		RetryAfter: window.Duration(verdict.RetryAfter),
@@ -113,7 +87,7 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 	}
 	for _, l := range limits {
 		if c.begun(l) > latest {
-			c.rewind(l, now)
+			c.count(l).rewind(l.Window.Microseconds(), now)
 		}
 	}
 	if !verdict.Admitted {
@@ -121,44 +95,20 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 	}
 	d.At = time.UnixMicro(stamp)
 	for _, l := range limits {
-		w := l.Window.Microseconds()
-		if l.Algorithm == core.SlidingLog {
-			log := c.log(l)
-			log.Expire(now - w)
-			log.Push(stamp, cost)
-		} else {
-			counter := c.counter(l)
-			*counter = counter.At(stamp, w)
-			counter.Cur += cost
-		}
+		c.count(l).charge(l.Window.Microseconds(), now, stamp, cost)
 	}
 	return d
 }
 
-// decide is the verdict of one limit; what is counted after latest is too far ahead.
-func (c *Client) decide(l core.Limit, now, latest, stamp, cost int64) window.Verdict {
-	limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-	ahead := c.begun(l) > latest
-	if l.Algorithm == core.SlidingLog {
-		facts := c.log(l).Facts(limit, now, cost)
-		if ahead {
-			facts = facts.Rewound(now)
+// bind returns the verdict of the limit that binds, and the limit.
+func (c *Client) bind(limits []core.Limit, now, stamp, cost int64) (verdict window.Verdict, binding core.Limit) {
+	latest := now + allowance(limits)
+	for i, l := range limits {
+		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+		v := c.count(l).decide(limit, now, stamp, cost, c.begun(l) > latest)
+		if i == 0 || v.Binds(verdict) {
+			verdict, binding = v, l
 		}
-		return facts.Decide(limit, now, stamp, cost)
 	}
-	counter := *c.counter(l)
-	if ahead {
-		counter = counter.Rewind(now, limit.W)
-	}
-	return counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
-}
-
-func (c *Client) rewind(l core.Limit, now int64) {
-	w := l.Window.Microseconds()
-	if l.Algorithm == core.SlidingLog {
-		c.log(l).Rewind(now)
-	} else {
-		counter := c.counter(l)
-		*counter = counter.Rewind(now, w)
-	}
+	return verdict, binding
 }
