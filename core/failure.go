@@ -114,7 +114,7 @@ type lastCount struct {
 func (c *lastCount) now() int64 { return int64(time.Since(c.start)) + 1 }
 
 // note sets the last count to the present. A later time that another goroutine has
-// noted stays.
+// noted stays (TestLaterNoteStays).
 func (c *lastCount) note() {
 	for now := c.now(); ; {
 		if at := c.at.Load(); at >= now || c.at.CompareAndSwap(at, now) {
@@ -165,17 +165,13 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 		f.retention = max(f.retention, shares[i].retention())
 	}
 	var err error
-	if f.boundRule, err = bind(p.store, l.ruleWith(slices.Clone(shares))); err != nil {
+	if f.boundRule, err = bind(p.store, l.ruleWith(shares)); err != nil {
 		return nil, err
 	}
-	f.views = []view{{f.boundRule, shares[0].Requests}}
-	if len(shares) == 1 {
-		return f, nil
-	}
 	f.views = make([]view, len(shares))
-	for i := range shares {
-		f.views[i].share = shares[i].Requests
-		if f.views[i].boundRule, err = bind(p.store, l.ruleWith(shares[i:i+1:i+1])); err != nil {
+	for i, limit := range shares {
+		f.views[i].share = limit.Requests
+		if f.views[i].boundRule, err = bind(p.store, l.ruleWith([]Limit{limit})); err != nil {
 			return nil, err
 		}
 	}
@@ -190,14 +186,14 @@ func (l Limit) retention() time.Duration {
 
 // take decides a request about which the first store could not be asked.
 func (f *fallback) take(ctx context.Context, r Request) (Decision, error) {
-	counts := !r.Peek && r.Cost > 0
+	counts := !r.Peek && r.Cost > 0 // else the fallback is not asked for longer (TestFallbackForgotten)
 	if counts {
-		// Before the fallback counts: from now on, other requests must look at it.
+		// Before the fallback counts: from now on, other requests must look at it (TestCountIsNoted).
 		f.lastCount.note()
 	}
 	d, err := f.counts.Take(ctx, r.ask(0))
 	if counts {
-		// Again afterwards, because the unit was counted later than the first note.
+		// Again afterwards, because the unit was counted later than the first note (TestCountIsNoted).
 		f.lastCount.note()
 	}
 	return d, err
@@ -209,7 +205,7 @@ func (f *fallback) mayCount() bool {
 		return true
 	}
 	if f.lowered.Load() != nil {
-		f.lowered.Store(nil) // the lowered rules are of no use until the next outage
+		f.lowered.Store(nil) // the lowered rules are of no use until the next outage (TestRecoveryOfMany)
 	}
 	return false
 }

@@ -19,13 +19,13 @@ type withholding struct {
 }
 
 // fewLimits is the largest number of limits for which a decision allocates no
-// memory of its own.
+// memory of its own (TestFallbackAllocs).
 const fewLimits = 4
 
 // takeLowered asks the first store while the fallback may count something. What
 // the fallback counts for the client lowers the limits of the first store.
 // Requests is no part of the identity of a count, so the first store still checks
-// and counts in one step, and charges nothing that is refused.
+// and counts in one step, and charges nothing that is refused (TestRecoveryAtOnce).
 func (l *Limiter) takeLowered(ctx context.Context, r Request) (Decision, error) {
 	var few [fewLimits]withholding
 	withheld, lowers := l.fallback.appendWithholdings(ctx, few[:0], l.limits, r)
@@ -49,8 +49,10 @@ func (l *Limiter) takeLowered(ctx context.Context, r Request) (Decision, error) 
 
 // appendWithholdings appends what each limit keeps back from the client, and
 // reports whether any limit keeps back anything. It takes at most peekTimeout, so
-// that time is left for the first store. A fallback that fails keeps nothing back,
-// and neither does a cost that exceeds a limit, which is refused in any case.
+// that time is left for the first store (TestFallbackHangs). A fallback that fails
+// for one of the limits keeps nothing back (TestFallbackFailsInPart), and neither does
+// a cost that exceeds a limit: it can never pass, and the first store says so
+// (TestRecovery).
 func (f *fallback) appendWithholdings(
 	ctx context.Context, withheld []withholding, limits []Limit, r Request,
 ) (_ []withholding, lowers bool) {
@@ -78,45 +80,33 @@ func (f *fallback) appendWithholdings(
 func (f *fallback) withhold(ctx context.Context, limit *Limit, i int, r Request) (withholding, error) {
 	v := &f.views[i]
 	d, err := v.counts.Take(ctx, Ask{Key: r.Key, Peek: true})
-	if err != nil || d.Remaining >= v.share {
-		return withholding{requests: limit.Requests}, err
+	if err != nil {
+		return withholding{}, err
 	}
-	units := v.share - d.Remaining
-	left := limit.Requests - f.unitsOfAllReplicas(units, limit.Requests)
-	w := withholding{requests: left, reset: d.ResetAfter}
-	if left >= max(1, r.Cost) {
+	left := max(0, limit.Requests-roundUp(v.share-d.Remaining)*f.replicas)
+	// A store takes no limit below 1 (TestLoweredLimits).
+	w := withholding{requests: max(1, left), reset: d.ResetAfter}
+	w.excess = w.requests - left
+	if left >= r.Cost {
 		return w, nil
 	}
-	// A cost above 0 is refused. The first store is asked even so, because its own
+	// The request is refused. The first store is asked even so, because its own
 	// numbers are part of the answer.
-	if r.Cost == 0 {
-		// A limit is at least 1, and the first store admits a cost of 0 in any case.
-		w.requests, w.excess = 1, 1
-		return w, nil
-	}
+	//
 	// The request can pass as soon as the fallback counts no more than room units.
 	// At the same time the fallback itself admits a cost of share-room, so the
-	// RetryAfter of this cost is the time to wait.
+	// RetryAfter of this cost is the time to wait (TestRetryOfLargeShare).
 	room := roundDown((limit.Requests - r.Cost) / f.replicas)
 	w.requests = limit.Requests - room*f.replicas
 	w.excess = w.requests - left
 	d, err = v.counts.Take(ctx, Ask{Key: r.Key, Cost: v.share - room, Peek: true})
-	w.retry = max(d.RetryAfter, time.Microsecond) // units may have left the window since the first look
+	w.retry = max(d.RetryAfter, time.Microsecond) // units may have left since the first look (TestRetryIsPositive)
 	return w, err
 }
 
-// unitsOfAllReplicas returns how many units of a limit all replicas together are
-// taken to have admitted, if this one has admitted the given units: each replica as
-// many, rounded up, and all of them no more than the limit.
-func (f *fallback) unitsOfAllReplicas(units, limit int64) int64 {
-	if units = roundUp(units); units > limit/f.replicas {
-		return limit
-	}
-	return units * f.replicas
-}
-
 // precision is the number of leading binary digits that the rounding of units
-// keeps. With few different numbers of units, few lowered rules are bound.
+// keeps. With few different numbers of units, few lowered rules are bound
+// (TestRecoveryOfMany).
 const precision = 6
 
 // roundUp returns the least number that is not below n and has only zeros after
@@ -133,7 +123,7 @@ func roundDown(n int64) int64 {
 
 // maxLowered is the most lowered rules that a limiter keeps, of some kilobytes each.
 // They are kept until the fallback counts nothing any more, since binding a rule
-// anew may cost a store a millisecond.
+// anew may cost a store a millisecond (TestRecoveryOfMany).
 const maxLowered = 256
 
 // loweredRules are the rules that are bound to the first store for clients with
@@ -168,9 +158,9 @@ func (k *loweredRules) keep(key []byte, rule Counts) {
 // store.
 func (l *Limiter) loweredCounts(withheld []withholding) (Counts, error) {
 	rules := l.fallback.lowered.Load()
-	for rules == nil {
-		l.fallback.lowered.CompareAndSwap(nil, &loweredRules{byRequests: map[string]Counts{}})
-		rules = l.fallback.lowered.Load()
+	if rules == nil { // if several requests come here, the rules of one of them are kept
+		rules = &loweredRules{byRequests: map[string]Counts{}}
+		l.fallback.lowered.Store(rules)
 	}
 	var few [fewLimits * binary.MaxVarintLen64]byte
 	key := few[:0]
@@ -194,11 +184,12 @@ func (l *Limiter) loweredCounts(withheld []withholding) (Counts, error) {
 
 // addWithholdings turns the first store's answer under lowered limits into the
 // answer for the client. A limit with an excess refuses too, and the longest wait
-// counts. Quota comes back when a unit leaves either store.
+// counts (TestRecoveryOfBoth). Quota comes back when a unit leaves either store
+// (TestWholeShare).
 func (l *Limiter) addWithholdings(d *Decision, withheld []withholding, cost int64) {
-	// The first limit stands for that of a store that does not say which one binds.
+	// The first limit stands for that of a store that does not say which one binds (TestRecoveryWithoutLimit).
 	first := max(0, slices.IndexFunc(l.limits, func(limit Limit) bool { return limit.Name == d.Limit.Name }))
-	binds, left, allowed := first, d.Remaining, d.Allowed
+	binds, left := first, d.Remaining
 	for i, w := range withheld {
 		switch {
 		case w.excess == 0:
@@ -212,10 +203,7 @@ func (l *Limiter) addWithholdings(d *Decision, withheld []withholding, cost int6
 	}
 	w := &withheld[binds]
 	if binds != first {
-		d.ResetAfter = w.reset
-		if !allowed {
-			left = 0 // the store's Remaining is about another limit
-		}
+		d.ResetAfter, left = w.reset, 0 // the store's numbers are about another limit (TestRecoveryOfSeveral)
 	} else if w.reset > 0 && (d.ResetAfter == 0 || w.reset < d.ResetAfter) {
 		d.ResetAfter = w.reset
 	}

@@ -217,7 +217,7 @@ func TestRecoveryOfBoth(t *testing.T) {
 }
 
 // TestRecoveryOfSeveral: where the store refuses by both limits, and the fallback by
-// one of them for longer, this limit binds, and its Remaining is not too large.
+// one of them for longer, this limit binds, with its own ResetAfter and no Remaining of the other.
 func TestRecoveryOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, store := recovering(t, core.PerMinute(9), core.PerHour(30))
@@ -235,7 +235,8 @@ func TestRecoveryOfSeveral(t *testing.T) {
 			t.Errorf("2 of 3: %+v", d)
 		}
 		d := l.AllowN(ctx, "k", 8)
-		if d.Allowed || d.Limit.Requests != 30 || d.Remaining > 1 || d.RetryAfter != 55*time.Minute+10*time.Second {
+		refused := !d.Allowed && d.Limit.Requests == 30 && d.Remaining == 0
+		if !refused || d.RetryAfter != 55*time.Minute+10*time.Second || d.ResetAfter != 55*time.Minute+10*time.Second {
 			t.Errorf("8 more: %+v", d)
 		}
 	})
