@@ -25,7 +25,7 @@ const fewLimits = 4
 // takeLowered asks the first store while the fallback may count something. What
 // the fallback counts for the client lowers the limits of the first store.
 // Requests is no part of the identity of a count, so the first store still checks
-// and counts in one step, and charges nothing that is refused (TestRecoveryAtOnce).
+// and counts in one step, and charges nothing that is refused (TestRecovery).
 func (l *Limiter) takeLowered(ctx context.Context, r Request) (Decision, error) {
 	var few [fewLimits]withholding
 	withheld, lowers := l.fallback.appendWithholdings(ctx, few[:0], l.limits, r)

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,17 +12,13 @@ import (
 
 const (
 	// breakerFailures failures in a row open a server's breaker: then decisions
-	// stop waiting for the server.
+	// stop waiting for the server (TestBreakerClosed).
 	breakerFailures = 5
 
 	// breakerPause is how long a breaker stays open before the next decision is
-	// tried. go-redis's pool dials a server that was gone once a second, so a
-	// server that answers again is found within about a second.
+	// tried (TestBreakerClosed). go-redis's pool dials a server that was gone once a
+	// second, so a server that answers again is found within about a second.
 	breakerPause = 100 * time.Millisecond
-
-	// breakerTrial is how long a decision may take that is tried, if its caller
-	// has no deadline.
-	breakerTrial = time.Second
 )
 
 // errOpen is the error of a decision that did not wait for a server that has
@@ -31,13 +26,13 @@ const (
 var errOpen = errors.New("sash: Redis has been failing; not waiting for it")
 
 // errTrial is the errOpen of a decision that was sent, to try whether the server is back:
-// it may be counted.
+// it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).
 var errTrial = fmt.Errorf("%w", errOpen)
 
 // breaker is the breaker of one server.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
-	notClosed atomic.Bool // the state once more, because every decision reads it
+	notClosed atomic.Bool // the state once more, because every decision reads it (TestBreakerClosed)
 }
 
 // newBreaker returns a closed breaker of the server at addr.
@@ -45,7 +40,7 @@ func newBreaker(addr string) *breaker {
 	b := new(breaker)
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name:          addr,
-		MaxRequests:   1,
+		MaxRequests:   1, // one trial at a time (TestHalfOpen)
 		Timeout:       breakerPause,
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.notClosed.Store(to != gobreaker.StateClosed) },
@@ -56,7 +51,7 @@ func newBreaker(addr string) *breaker {
 }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
-// ended, which says nothing about the server.
+// ended, which says nothing about the server (TestIsFailure).
 type errCaller struct{ error }
 
 func (e errCaller) Unwrap() error { return e.error }
@@ -70,7 +65,7 @@ func isCallers(err error) bool {
 
 // failing are the beginnings of the replies of a server that cannot decide for
 // now. Other errors are answers: the server is there, and waiting for the server
-// costs nothing.
+// costs nothing (TestIsFailure).
 var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
 
 // isFailure reports whether err speaks against the server.
@@ -92,5 +87,5 @@ func isFailure(err error) bool {
 // isReply reports whether err is what a server answered.
 func isReply(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && !strings.HasPrefix(reply.Error(), "redis: ")
+	return errors.As(err, &reply)
 }

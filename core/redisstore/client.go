@@ -117,10 +117,7 @@ func (c *client) guarded(
 	if deadline.IsZero() {
 		deadline, _ = ctx.Deadline()
 	}
-	if trial && deadline.IsZero() {
-		deadline = time.Now().Add(breakerTrial)
-	}
-	if !deadline.IsZero() {
+	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
 		deadline = later(deadline, time.Now().Add(core.DefaultTimeout))
 	}
 	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.late(tell))

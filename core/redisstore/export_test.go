@@ -19,8 +19,8 @@ const DenialCheck = denialCheck
 func breakersOf(s *Store) map[string]*breaker {
 	c := &s.client
 	all := map[string]*breaker{"": c.first.breaker}
-	c.nodes.mu.RLock()
-	defer c.nodes.mu.RUnlock()
+	c.nodes.mu.Lock()
+	defer c.nodes.mu.Unlock()
 	for node, server := range c.nodes.byClient {
 		all[node.Options().Addr] = server.breaker
 	}

@@ -90,7 +90,8 @@ func TestPatientRule(t *testing.T) {
 	})
 }
 
-// TestBreakerClosed: the copy of the breaker's state follows the state.
+// TestBreakerClosed: five failures in a row open a breaker, for a tenth of a second. Then one decision at a time is
+// tried, and its success closes the breaker. The copy of the state follows the state.
 func TestBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker("")
@@ -101,39 +102,58 @@ func TestBreakerClosed(t *testing.T) {
 			}
 			done(err)
 		}
-		for i := range breakerFailures {
-			if b.notClosed.Load() {
-				t.Errorf("open after %d failures", i)
+		check := func(when string, want gobreaker.State) {
+			if state := b.State(); state != want || b.notClosed.Load() != (want != gobreaker.StateClosed) {
+				t.Errorf("%s: %v, not closed: %v; want %v", when, state, b.notClosed.Load(), want)
 			}
+		}
+		for _, failures := range []int{4, 5} { // in a row, beside a success
+			tell(nil)
+			check("after a success", gobreaker.StateClosed)
+			for range failures - 1 {
+				tell(errLate)
+			}
+			check("before the last failure", gobreaker.StateClosed)
 			tell(errLate)
 		}
-		if !b.notClosed.Load() || b.State() != gobreaker.StateOpen {
-			t.Errorf("%v after %d failures", b.State(), breakerFailures)
+		check("after five failures", gobreaker.StateOpen)
+		time.Sleep(100 * time.Millisecond)
+		check("within the pause", gobreaker.StateOpen)
+		time.Sleep(1)
+		check("after the pause", gobreaker.StateHalfOpen)
+		done, err := b.Allow()
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(2 * breakerPause)
-		if b.State() != gobreaker.StateHalfOpen || !b.notClosed.Load() {
-			t.Errorf("%v after a pause", b.State())
+		if _, err := b.Allow(); err == nil {
+			t.Error("two decisions are tried at a time")
 		}
-		tell(nil)
-		if b.State() != gobreaker.StateClosed || b.notClosed.Load() {
-			t.Errorf("%v after a success", b.State())
-		}
+		done(nil)
+		check("after the trial", gobreaker.StateClosed)
 	})
 }
 
+// opened returns a breaker that lets a trial through.
+func opened(t *testing.T) *breaker {
+	t.Helper()
+	b := newBreaker("")
+	for range breakerFailures {
+		done, err := b.Allow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		done(errLate)
+	}
+	time.Sleep(breakerPause + 1)
+	return b
+}
+
 // TestTrialOfTheHasty: a trial, whether the server is back, takes as long as it
-// may, though the caller whose request is tried is in a hurry.
+// may, though the caller whose request is tried is in a hurry. The caller is told that
+// the request may have been sent.
 func TestTrialOfTheHasty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker("")
-		for range breakerFailures {
-			done, err := b.Allow()
-			if err != nil {
-				t.Fatal(err)
-			}
-			done(errLate)
-		}
-		time.Sleep(breakerPause + 1)
+		b := opened(t)
 		hasty, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, core.ErrTimeout)
 		defer cancel()
 		_, err := new(client).guarded(hasty, time.Time{}, b, func(ctx context.Context) (string, error) {
@@ -144,12 +164,31 @@ func TestTrialOfTheHasty(t *testing.T) {
 				return "", ended(ctx)
 			}
 		})
-		if !errors.Is(err, errOpen) {
+		if !errors.Is(err, errOpen) || unsent(err) {
 			t.Errorf("the caller is told %v", err)
 		}
 		time.Sleep(core.DefaultTimeout)
 		if b.notClosed.Load() {
 			t.Error("the server was back, and the breaker is not closed")
+		}
+	})
+}
+
+// TestTrialWithoutDeadline: a trial of a silent server ends, though its caller has no deadline.
+func TestTrialWithoutDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := opened(t)
+		_, err := new(client).guarded(t.Context(), time.Time{}, b, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", ended(ctx)
+		})
+		if !errors.Is(err, errOpen) {
+			t.Errorf("the caller is told %v", err)
+		}
+		time.Sleep(core.DefaultTimeout)
+		synctest.Wait()
+		if state := b.State(); state != gobreaker.StateOpen {
+			t.Errorf("%v after the trial", state)
 		}
 	})
 }

@@ -16,55 +16,49 @@ type server struct {
 // nodes are the masters of a cluster or the shards of a ring, by the client
 // that go-redis has for each.
 type nodes struct {
-	mu       sync.RWMutex
+	mu       sync.Mutex
 	byClient map[*redis.Client]*server
 }
 
-// maxServers bounds what is kept of servers that have gone.
+// maxServers bounds what is kept of servers that have gone (TestServersBounded).
 const maxServers = 256
 
 // server returns the server that holds key. It does not wait for the network:
 // until the server of a key is known, c.first stands for all.
 func (c *client) server(ctx context.Context, key string) *server {
 	var node *redis.Client
-	var err error
 	switch {
 	case c.ring != nil:
 		// A shard that go-redis has taken out of the ring holds no keys: its
 		// clients are counted on the other shards until the shard is back.
-		node, err = c.ring.GetShardClientForKey(key)
+		node, _ = c.ring.GetShardClientForKey(key)
 	case c.mapped.Load():
-		node, err = c.cluster.MasterForKey(ctx, key)
+		node, _ = c.cluster.MasterForKey(ctx, key)
 	default:
 		if apart := c.apart.Load(); apart != nil {
 			return apart
 		}
 	}
-	if err != nil || node == nil {
+	if node == nil {
 		return c.first
 	}
 	return c.nodes.get(c, node)
 }
 
+// get returns the server of a node, of which there is one at a time (TestServersBounded).
 func (s *nodes) get(c *client, node *redis.Client) *server {
-	s.mu.RLock()
-	known := s.byClient[node]
-	s.mu.RUnlock()
-	if known != nil {
-		return known
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known = s.byClient[node]; known != nil {
+	if known := s.byClient[node]; known != nil {
 		return known
 	}
 	if s.byClient == nil || len(s.byClient) >= maxServers {
 		s.byClient = map[*redis.Client]*server{}
 	}
 	breaker := newBreaker(node.Options().Addr)
-	known = &server{breaker, newPipeline(c, node, breaker)}
-	s.byClient[node] = known
-	return known
+	added := &server{breaker, newPipeline(c, node, breaker)}
+	s.byClient[node] = added
+	return added
 }
 
 // pipeline returns that of the server that holds key, or nil if there is none.
@@ -74,9 +68,9 @@ func (c *client) pipeline(ctx context.Context, key string) *pipeline {
 
 // separate makes a client for a single server send a script for each request
 // from now on: behind that server is a cluster, where a script may have keys of
-// one slot only.
+// one slot only (TestBatchCrossSlot).
 func (c *client) separate() {
-	c.apart.CompareAndSwap(nil, &server{c.first.breaker, newPipeline(c, nil, c.first.breaker)})
+	c.apart.Store(&server{c.first.breaker, newPipeline(c, nil, c.first.breaker)})
 }
 
 // learn keeps the map of a cluster's slots fresh after a call that ended with

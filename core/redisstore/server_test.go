@@ -1,0 +1,71 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TestIsFailure: an error speaks against a server if there was no answer, or if the answer is that the server cannot
+// decide for now. An error that is the caller's doing says nothing.
+func TestIsFailure(t *testing.T) {
+	type verdict struct{ failure, callers bool }
+	failure, callers, answer := verdict{failure: true}, verdict{true, true}, verdict{}
+	left, end := context.WithCancel(t.Context())
+	end()
+	for err, want := range map[error]verdict{
+		nil:                                   answer,
+		errLate:                               failure,
+		io.EOF:                                failure,
+		&net.OpError{Op: "dial", Err: io.EOF}: failure,
+		fmt.Errorf("%w: %v", errors.New("wrapped"), 1): failure,
+
+		replyError("READONLY You can't write against a read only replica."): failure,
+		replyError("MASTERDOWN Link with MASTER is down"):                   failure,
+		replyError("LOADING Redis is loading the dataset in memory"):        failure,
+		replyError("CLUSTERDOWN Hash slot not served"):                      failure,
+		replyError("TRYAGAIN Multiple keys request during rehashing"):       failure,
+		replyError("MISCONF Redis is configured to save RDB snapshots"):     failure,
+		replyError("NOREPLICAS Not enough good replicas to write."):         failure,
+		fmt.Errorf("wrapped: %w", replyError("LOADING")):                    failure,
+
+		replyError("OOM command not allowed when used memory > 'maxmemory'."): answer,
+		replyError("WRONGPASS invalid username-password pair"):                answer,
+		replyError("NOSCRIPT No matching script."):                            answer,
+		redis.Nil: answer,
+
+		redis.ErrClosed:                       callers,
+		errCaller{context.Canceled}:           callers,
+		ended(left):                           callers,
+		fmt.Errorf("%w: %w", errLate, io.EOF): failure,
+	} {
+		if got := (verdict{isFailure(err), isCallers(err)}); got != want {
+			t.Errorf("%v: %+v, want %+v", err, got, want)
+		}
+	}
+}
+
+// TestServersBounded: what is known of a server is kept for as long as there are not too many servers.
+func TestServersBounded(t *testing.T) {
+	var c client
+	c.init(redis.NewRing(&redis.RingOptions{}))
+	defer c.rdb.Close()
+	for i := range 2 * maxServers {
+		node := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", i+1)})
+		defer node.Close()
+		if s := c.nodes.get(&c, node); s != c.nodes.get(&c, node) || s.breaker == c.first.breaker {
+			t.Fatalf("server %d is not the same again", i)
+		}
+		if n := len(c.nodes.byClient); n > 256 {
+			t.Fatalf("%d servers are kept", n)
+		}
+	}
+	if s := c.server(t.Context(), "no shard has this key"); s != c.first {
+		t.Errorf("without a shard, the server is %+v", s)
+	}
+}
