@@ -13,12 +13,12 @@ type Call[Q, A any] struct {
 	Request  Q
 
 	// settled is set by the goroutine that decides the outcome: the server's, the timer's or the caller's. The first
-	// of them wins, and it alone writes what follows and sends to done.
+	// of them wins, and it alone writes what follows and sends to done (TestAnswers).
 	settled atomic.Bool
 	expired bool // the timer was first
 	answer  A
 	err     error
-	done    chan struct{} // has room for one, so that the sender never waits
+	done    chan struct{} // has room for one, so that the sender never waits (TestInline)
 
 	inline bool           // the caller serves the call itself, as a batch of one
 	own    batch[Q, A]    // that batch: as part of the call it takes no allocation
@@ -66,23 +66,19 @@ func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request Q) {
 // await waits until the call is answered, its deadline has passed or its context has ended.
 func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 	var noAnswer A
-	if ended := c.Context.Done(); ended == nil {
-		<-c.done
-	} else {
-		select {
-		case <-c.done:
-		case <-ended:
-			if c.settled.CompareAndSwap(false, true) {
-				return noAnswer, q.config.ErrLeft(c.Context)
-			}
-			<-c.done
+	select {
+	case <-c.done:
+	case <-c.Context.Done():
+		if c.settled.CompareAndSwap(false, true) {
+			return noAnswer, q.config.ErrLeft(c.Context)
 		}
+		<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 	}
 	answer, err := c.answer, c.err
 	if c.expired { // Serve may still have the call (TestExpiredIsNotUsedAgain)
 		return noAnswer, err
 	}
-	var noRequest Q
+	var noRequest Q // a call to be used again keeps nothing alive (TestAnsweredKeepsNothing)
 	c.Context, c.Request, c.answer, c.err = nil, noRequest, noAnswer, nil
 	q.answered.Put(c)
 	return answer, err

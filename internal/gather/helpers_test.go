@@ -93,13 +93,13 @@ func (g *gauge) restart() (most int) {
 // checkEmpty waits until idle workers must have ended, and checks that the queue keeps nothing.
 func checkEmpty(t *testing.T, q *testQueue) {
 	t.Helper()
-	time.Sleep(3 * idleTime)
+	time.Sleep(300 * time.Millisecond)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.workers.idle > 0 || q.workers.retiring || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > crowd {
+	if q.workers.idle > 0 || q.workers.retiring || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > 64 {
 		t.Errorf("left are %d idle workers (retiring: %v), %d slots used, %d batches under way, room for %d waiting calls; "+
 			"want none, and room for at most %d calls",
-			q.workers.idle, q.workers.retiring, q.slots.used, len(q.underWay), cap(q.waiting), crowd)
+			q.workers.idle, q.workers.retiring, q.slots.used, len(q.underWay), cap(q.waiting), 64)
 	}
 }
 

@@ -4,10 +4,10 @@ import "time"
 
 // allowsInline reports whether the caller is to serve its call itself, and returns the time if so. That saves two
 // switches between goroutines: a caller that is alone is as fast as the client of the server is without this package.
-// No calls wait while fewer than minSlots slots are used. Calls that would have to wait are left to workers: a caller
-// must not be kept by the calls of others. See TestInline. q.mu must be held.
+// Calls that would have to wait for a slot are left to workers (TestInlineSlots), and so are calls whose callers must
+// not wait for the server until the deadline (TestInline). q.mu must be held.
 func (q *Queue[Q, A]) allowsInline(c *Call[Q, A]) (now time.Time, ok bool) {
-	if q.slots.used >= minSlots {
+	if !q.slots.free() {
 		return now, false
 	}
 	now = time.Now()
@@ -19,8 +19,9 @@ func (q *Queue[Q, A]) allowsInline(c *Call[Q, A]) (now time.Time, ok bool) {
 	return now, !ends || !end.Before(c.Deadline)
 }
 
-// serveInline serves a call on its caller's goroutine. Calls that came meanwhile are left to a worker. If Serve panics,
-// the caller may recover: then the slot must be free (TestInlinePanic).
+// serveInline serves a call on its caller's goroutine. Calls that came meanwhile are left to a worker, since a caller
+// must not be kept by the calls of others (TestInlineSlots). If Serve panics, the caller may recover: then the slot
+// must be free (TestInlinePanic).
 func (q *Queue[Q, A]) serveInline(c *Call[Q, A]) {
 	inTime := false
 	defer func() {

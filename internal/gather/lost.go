@@ -2,15 +2,15 @@ package gather
 
 import "time"
 
-// lostAfter is how long a batch is under way at least before it is presumed lost, and the least time between two
-// batches of which that is presumed.
+// lostAfter is how long a batch is under way at least before it is presumed lost (TestNotLostEarly), and the least time
+// between two batches of which that is presumed (TestStall).
 const lostAfter = 20 * time.Millisecond
 
 // A batch is presumed lost if it has been under way for lostAfter and for twice the round trip. It frees its slot, so
 // that calls that come later do not wait behind it (TestLostFreesItsSlot); its own callers may be patient and go on
 // waiting. A server that is slow is not taken for one that loses replies, since the round trip tells how slow it is
 // (TestOverload). While the server does not answer at all, one batch every lostAfter is presumed lost, so that the
-// server does not come back to a flood of batches (TestStall).
+// server does not come back to a flood of batches.
 
 // replies has what is known of the server's replies. The queue's lock guards it.
 type replies struct {

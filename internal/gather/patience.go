@@ -29,7 +29,7 @@ type Patience struct {
 // judged, unless Stop is called before. Its error, once it has ended, is ErrLate.
 func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], late func()) *Patience {
 	var least time.Time
-	if !batch[0].inline { // else the caller is to leave at its deadline
+	if !batch[0].inline { // else the caller is to leave at its deadline (TestInlineLeavesAtDeadline)
 		least = time.Now().Add(q.config.MinPatience)
 	}
 	var judgeAt, deadline time.Time
@@ -65,7 +65,7 @@ func NewPatience(ctx context.Context, judgeAt, deadline time.Time, errLate error
 		over:     make(chan struct{}),
 	}
 	if !judgeAt.IsZero() {
-		p.mu.Lock() // until the timer is known
+		p.mu.Lock() // until the timer is known: it may fire at once (TestPatience, with the race detector)
 		p.timer = time.AfterFunc(time.Until(judgeAt), p.fire)
 		p.mu.Unlock()
 	}

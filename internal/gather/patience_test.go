@@ -66,6 +66,9 @@ func TestPatience(t *testing.T) {
 					if p.Passed() || own.Err() != nil {
 						t.Errorf("just before the deadline: passed %v, %v", p.Passed(), own.Err())
 					}
+					if time.Sleep(1); !p.Passed() {
+						t.Error("the deadline has come and has not passed")
+					}
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()

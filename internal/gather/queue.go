@@ -64,7 +64,7 @@ type batch[Q, A any] struct {
 func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	q := &Queue[Q, A]{config: config}
 	q.slots.total = minSlots
-	q.workers.wake = make(chan bool, maxSlots)
+	q.workers.wake = make(chan bool, maxSlots) // so that nothing waits with the lock held (TestWakeDoesNotWait)
 	return q
 }
 

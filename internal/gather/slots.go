@@ -4,14 +4,14 @@ import "time"
 
 const (
 	// minSlots is how many batches may be under way at a time. By measurement with 64 callers on two processors, fewer
-	// leave the server without work at times, and more make the batches smaller: see TestFewSlotsForFewCallers.
+	// leave the server without work at times, and more make the batches smaller: see TestWaitingCallsGoTogether.
 	minSlots = 3
 
 	// maxSlots is how many batches may be under way while a crowd waits for a server that is far away: see "a longer
 	// way" in TestOverload.
 	maxSlots = 16
 
-	// A crowd is more waiting calls than this. It is as many as get by with minSlots.
+	// A crowd is more waiting calls than this. It is as many as get by with minSlots: see TestFewSlotsForFewCallers.
 	crowd = 2 * MaxBatch
 
 	// A reply that takes less time than this speaks for another slot. One that takes longer speaks against it: the
@@ -25,6 +25,9 @@ type slots struct {
 	total int // minSlots to maxSlots
 	used  int // by batches under way that are not lost, and by workers that were woken or started to send one
 }
+
+// free reports whether another batch may be under way.
+func (s *slots) free() bool { return s.used < s.total }
 
 // adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits
 // adds one. Each that takes long, or leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd.

@@ -62,7 +62,7 @@ func (q *Queue[Q, A]) check() {
 func (q *Queue[Q, A]) expire(calls []*Call[Q, A], now, next time.Time) time.Time {
 	for _, c := range calls {
 		switch {
-		case c.settled.Load() || c.Deadline.IsZero():
+		case c.Deadline.IsZero():
 		case c.past(now):
 			c.expire(q.config.ErrLate)
 		default:

@@ -14,16 +14,16 @@ const idleTime = 100 * time.Millisecond
 type idleWorkers struct {
 	idle     int
 	coming   int       // workers that were woken or started, and have not taken calls yet
-	fewest   int       // the smallest value of idle since retire ran last: so many workers were not needed
+	fewest   int       // the smallest idle since retire ran last: so many were not needed (TestUsedWorkersStay)
 	wake     chan bool // a value for each worker that is idle no more: whether there are calls for it
 	retiring bool      // retire is going to run
 }
 
-// dispatch has a worker take waiting calls if a slot is free. No more workers come than calls wait
-// (TestOneWorkerForACall). q.mu must be held.
+// dispatch has a worker take waiting calls if a slot is free (TestWaitingCallsGoTogether). No more workers come than
+// calls wait (TestOneWorkerForACall). q.mu must be held.
 func (q *Queue[Q, A]) dispatch() {
 	w := &q.workers
-	if w.coming >= len(q.waiting) || q.slots.used >= q.slots.total {
+	if w.coming >= len(q.waiting) || !q.slots.free() {
 		return
 	}
 	q.slots.used++
@@ -46,11 +46,9 @@ func (q *Queue[Q, A]) work() {
 			continue // woken: there are calls now
 		}
 		inTime = q.serve(b)
-		if len(b.calls) > 1 {
-			// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
-			// (TestAnsweredCallersComeAlong).
-			runtime.Gosched()
-		}
+		// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
+		// (TestAnsweredCallersComeAlong).
+		runtime.Gosched()
 	}
 }
 
@@ -77,7 +75,7 @@ func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) {
 		return
 	}
 	q.begin(b, now)
-	q.dispatch() // there may be a slot more than before
+	q.dispatch() // there may be a slot more than before (TestRandom)
 }
 
 // end notes that a batch is under way no more. q.mu must be held.
@@ -85,20 +83,21 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time, inTime bool) {
 	i := slices.Index(q.underWay, b)
 	q.underWay = slices.Delete(q.underWay, i, i+1)
 	took := now.Sub(b.sentAt)
-	if inTime {
+	if inTime { // else there was no reply (TestGivingUpIsNoReply)
 		q.replies.observe(b.sentAt, took)
 	}
-	if !b.lost {
+	if !b.lost { // else it holds no slot, and says nothing about a prompt server (TestShorterRoundTrip)
 		q.slots.used--
 		q.slots.adapt(took, len(q.waiting))
 	}
 	if len(q.waiting) == 0 && cap(q.waiting) > crowd {
-		q.waiting = nil // a crowd has made it large: see checkEmpty in the tests
+		q.waiting = nil // a crowd has made it large (TestRandom)
 	}
 }
 
 // fill moves waiting calls to b. Calls that their callers have left (TestLeftIsNotSent), or that are past their
-// deadlines (TestTooLate), are left out: the server would serve them in vain. q.mu must be held.
+// deadlines (TestTooLate), are left out, however many they are (TestManyHaveLeft): the server would serve them in vain.
+// q.mu must be held.
 //
 // The oldest calls come first, unless the oldest is likely to be answered too late: then the newest do, which have the
 // most time left. Otherwise, with more calls than the server can serve, every call would be answered just too late

@@ -48,6 +48,7 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 					})
 					synctest.Wait()
 				}
+				checkIdle(t, q, 0, minSlots) // no worker comes for calls that find no slot
 				for range minSlots + 2 {
 					answer <- true
 					synctest.Wait()
@@ -82,6 +83,47 @@ func TestOneWorkerForACall(t *testing.T) {
 	})
 }
 
+// TestWakeDoesNotWait: a call that comes just when a worker becomes idle does not wait for it with the lock held.
+func TestWakeDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byWorkers(echo))
+		q.mu.Lock()
+		q.workers.idle = 1 // as of a worker that has given the lock back and does not wait for calls yet
+		c := q.newCall()
+		c.set(context.Background(), time.Time{}, 7)
+		q.waiting = append(q.waiting, c)
+		q.dispatch()
+		q.mu.Unlock()
+		if <-q.workers.wake {
+			go q.work()
+		}
+		if answer, err := q.await(c); err != nil || answer != 7 {
+			t.Errorf("got %d, %v; want 7", answer, err)
+		}
+		checkEmpty(t, q)
+	})
+}
+
+// TestUsedWorkersStay: workers that are not needed end, and one that has calls when they do is not among them.
+func TestUsedWorkersStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byWorkers(func(batch []*testCall) bool {
+			time.Sleep(idleTime / 2)
+			return echo(batch)
+		}))
+		var group sync.WaitGroup
+		for range minSlots {
+			group.Go(func() { serveEach(t, q, 1) })
+			synctest.Wait()
+		}
+		group.Wait()
+		time.Sleep(idleTime + idleTime*3/4)
+		serveEach(t, q, 1) // and meanwhile the others end
+		checkIdle(t, q, 1, 0)
+		checkEmpty(t, q)
+	})
+}
+
 // TestWorkersEnd: workers stay for the calls that come soon, and end if none come.
 func TestWorkersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,11 +140,11 @@ func TestWorkersEnd(t *testing.T) {
 		group.Wait()
 		checkIdle(t, q, minSlots, 0)
 		for range 10 { // one of them is needed now and then
-			time.Sleep(idleTime / 2)
+			time.Sleep(50 * time.Millisecond)
 			serveEach(t, q, 1)
 		}
 		checkIdle(t, q, 1, 0)
-		time.Sleep(3 * idleTime)
+		time.Sleep(300 * time.Millisecond)
 		checkIdle(t, q, 0, 0)
 
 		takes = time.Second
