@@ -82,7 +82,22 @@ type Request struct {
 }
 
 // Decide is the general form of Allow, AllowN and Peek.
-func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
+func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
+	observer := l.config.Observer
+	if observer == nil {
+		return l.decide(ctx, r)
+	}
+	start := time.Now()
+	d := l.decide(ctx, r)
+	observer.Observe(ctx, Event{
+		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
+		Decision: d, Elapsed: time.Since(start),
+	})
+	return d
+}
+
+// decide is Decide without the observer.
+func (l *Limiter) decide(ctx context.Context, r Request) (d Decision) {
 	if err := r.check(ctx); err != nil {
 		d.Err = err
 	} else if l.fallback != nil {
@@ -91,11 +106,6 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 		d = l.onStoreError(ctx, ctx, r, err)
 	} else {
 		d.byStore()
-	}
-	if l.config.Observer != nil {
-		l.config.Observer.Observe(ctx, Event{
-			Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek, Decision: d,
-		})
 	}
 	return d
 }
@@ -117,7 +127,7 @@ func (r *Request) check(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// decideWithFallback is Decide, without the observer, for a limiter with a fallback. The
+// decideWithFallback is decide for a limiter with a fallback. The
 // request must have been checked.
 func (l *Limiter) decideWithFallback(ctx context.Context, r Request) Decision {
 	whole := ctx

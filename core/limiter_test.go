@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -305,6 +306,7 @@ func TestObserver(t *testing.T) {
 	}
 	for i := range want {
 		want[i].Decision = decisions[i]
+		events[i].Elapsed = 0 // see TestElapsed
 		if events[i] != want[i] {
 			t.Errorf("event %d: %+v, want %+v", i, events[i], want[i])
 		}
@@ -316,6 +318,28 @@ func TestObserver(t *testing.T) {
 			t.Errorf("event %d: error %v, want %v", i, events[i].Decision.Err, is)
 		}
 	}
+}
+
+// TestElapsed: an event says how long the stores have kept the request, the fallback
+// included.
+func TestElapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var elapsed time.Duration
+		observer := core.ObserverFunc(func(_ context.Context, e core.Event) { elapsed = e.Elapsed })
+		slow := &fake{answer: waits(30*time.Millisecond, core.Decision{Allowed: true})}
+		l := limiter(t, core.Config{Store: slow, Observer: observer})
+		if l.Allow(ctx, "k"); elapsed != 30*time.Millisecond {
+			t.Errorf("a store that takes 30ms: %v", elapsed)
+		}
+		fallback := core.Fallback(&fake{answer: waits(20*time.Millisecond, core.Decision{Allowed: true})})
+		l = limiter(t, core.Config{Store: &fake{answer: hangs}, OnStoreError: fallback, Observer: observer})
+		if l.Allow(ctx, "k"); elapsed != 70*time.Millisecond {
+			t.Errorf("a store that hangs and a fallback that takes 20ms: %v, want 70ms", elapsed)
+		}
+		if l.Allow(ctx, ""); elapsed != 0 {
+			t.Errorf("a request about which no store is asked: %v", elapsed)
+		}
+	})
 }
 
 func TestMust(t *testing.T) {

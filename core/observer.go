@@ -26,6 +26,10 @@ type Event struct {
 	Cost     int64
 	Peek     bool
 	Decision Decision
+
+	// Elapsed is how long the decision took: the wait for the store, and for the
+	// fallback. The key function of an HTTP request is no part of it.
+	Elapsed time.Duration
 }
 
 // ObserverFunc makes a function an [Observer].
