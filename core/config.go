@@ -42,8 +42,11 @@ type Config struct {
 // New returns a limiter for c. It does not talk to the store, so a program
 // starts while its store is down.
 func New(c Config) (*Limiter, error) {
-	if err := c.check(); err != nil {
+	if err := checkName("limiter", c.Name); err != nil {
 		return nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, constructionError(c.Name, "", err)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
@@ -55,11 +58,8 @@ func New(c Config) (*Limiter, error) {
 }
 
 // check returns an error that says what is wrong with the Config apart from its
-// limits and its policy.
+// name, its limits and its policy.
 func (c *Config) check() error {
-	if err := checkName("limiter", c.Name); err != nil {
-		return err
-	}
 	if isNil(c.Store) {
 		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
 			nilName(c.Store))
@@ -104,35 +104,43 @@ func Must(l *Limiter, err error) *Limiter {
 }
 
 // build returns a limiter of a config that was checked and has its defaults. It
-// checks the limits and the policy.
+// checks the limits and the policy. An error names the limiter and the rule.
 func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	limits, err := checkLimits(limits)
-	if err != nil {
-		return nil, err
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout}
+	if err := l.bindAll(limits); err != nil {
+		return nil, constructionError(c.Name, rule, err)
 	}
-	l := &Limiter{config: c, rule: rule, limits: limits, firstTimeout: c.Timeout}
-	if l.boundRule, err = bind(c.Store, l.ruleWith(slices.Clone(limits))); err != nil {
-		return nil, err
+	l.setObserver()
+	return l, nil
+}
+
+// bindAll sets the limits, and binds them to the store and to the fallback.
+func (l *Limiter) bindAll(limits []Limit) (err error) {
+	if l.limits, err = checkLimits(limits); err != nil {
+		return err
 	}
-	switch p := c.OnStoreError.(type) {
+	if l.boundRule, err = bind(l.config.Store, l.ruleWith(slices.Clone(l.limits))); err != nil {
+		return err
+	}
+	switch p := l.config.OnStoreError.(type) {
 	case fixedPolicy:
 		if p <= FailClosed {
-			return l, nil
+			return nil
 		}
 	case fallbackPolicy:
 		if l.fallback, err = p.bind(l); err != nil {
-			return nil, err
+			return err
 		}
 		if l.fallback.waits {
 			l.firstTimeout /= 2 // leave the fallback time within the timeout
 		}
-		return l, nil
+		return nil
 	}
-	return nil, fmt.Errorf("sash: the policy for store errors is %T(%[1]v): give core.FailOpen, core.FailClosed "+
-		"or what core.Fallback returns", c.OnStoreError)
+	return fmt.Errorf("sash: the policy for store errors is %T(%[1]v): give core.FailOpen, core.FailClosed "+
+		"or what core.Fallback returns", l.config.OnStoreError)
 }
 
 // boundRule is a rule bound to a store.

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"math"
 	"time"
 )
@@ -62,43 +61,4 @@ type Decision struct {
 	// caller's own context when that had ended. The last two are refused
 	// whatever the policy.
 	Err error
-}
-
-// Errors that a [Decision] and [Limiter.Reset] carry, to be compared with
-// [errors.Is].
-const (
-	// ErrStore: the store could not be asked; the policy decided.
-	ErrStore constError = "sash: the store could not be asked"
-
-	// ErrStoreFull: the store cannot hold what is to be counted, even if it
-	// evicts all others. A memstore returns it only for rules with thousands of
-	// limits: its clients make room for each other, and what they have counted
-	// goes on counting. It is an ErrStore too.
-	ErrStoreFull constError = "sash: the store is full"
-
-	// ErrTimeout: the store did not answer within Config.Timeout. It is the
-	// cause ([context.Cause]) of the end of the context that a store is given,
-	// which tells a slow store from a caller that left. It is a
-	// [context.DeadlineExceeded] too.
-	ErrTimeout constError = "sash: no answer within the timeout"
-
-	// ErrInvalid: an empty key or a negative cost.
-	ErrInvalid constError = "sash: invalid request"
-)
-
-// constError makes errors constants, so that no program can reassign them.
-type constError string
-
-func (e constError) Error() string { return string(e) }
-
-// Is reports whether the error is also target: a full store is a store that could
-// not be asked, and the timeout is a deadline.
-func (e constError) Is(target error) bool {
-	switch e {
-	case ErrStoreFull:
-		return target == error(ErrStore)
-	case ErrTimeout:
-		return target == context.DeadlineExceeded
-	}
-	return false
 }

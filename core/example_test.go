@@ -25,12 +25,12 @@ func ExampleNew() {
 	}
 
 	// What cannot work is an error when the program starts, with what to do.
-	_, err = core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(0)}})
+	_, err = limiter.Rule("login", core.PerHour(0))
 	fmt.Println(err)
 	// Output:
 	// "1s": 10 per 1s (log)
 	// "1h0m0s": 1000 per 1h0m0s (log)
-	// sash: limit "1h0m0s" allows 0 requests: at least 1 is needed; to refuse everybody, do not mount the handler
+	// sash: limiter "api", rule "login": limit "1h0m0s" allows 0 requests: at least 1 is needed; to refuse everybody, do not mount the handler
 }
 
 func ExampleLimiter_Allow() {

@@ -16,8 +16,8 @@ const (
 // Limit allows Requests units per Window. A unit is a request of cost 1.
 //
 // The zero Algorithm is [SlidingLog]. An empty Name means the window as
-// [time.Duration.String] writes it, "1m0s". Window is a whole number of
-// microseconds from [MinWindow] to [MaxWindow].
+// [time.Duration.String] writes it, "1m0s". Window is from [MinWindow] to
+// [MaxWindow], and rounded up to whole microseconds.
 type Limit struct {
 	Name      string
 	Requests  int64
@@ -52,14 +52,17 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%q: %d per %v (%v)", l.Name, l.Requests, l.Window, l.Algorithm)
 }
 
-// checkLimits returns a copy of limits with every name filled in, or an error
-// that says what was given, what is allowed and what to write instead.
+// checkLimits returns a copy of limits with every name filled in and every window in
+// whole microseconds, or an error that says what was given, what is allowed and what to write instead.
 func checkLimits(limits []Limit) ([]Limit, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("sash: no limits: give at least one, such as core.PerMinute(100)")
 	}
 	checked := make([]Limit, len(limits))
 	for i, l := range limits {
+		if part := l.Window % time.Microsecond; part > 0 && l.Window > MinWindow && l.Window < MaxWindow {
+			l.Window += time.Microsecond - part
+		}
 		if l.Name == "" {
 			l.Name = l.Window.String()
 		}
@@ -88,10 +91,6 @@ func (l Limit) check() error {
 	}
 	if err := checkName("limit", l.Name); err != nil {
 		return err
-	}
-	if l.Window%time.Microsecond != 0 {
-		return fmt.Errorf("sash: limit %q has a window of %v: a window is a whole number of microseconds; use %v",
-			l.Name, l.Window, l.Window.Truncate(time.Microsecond))
 	}
 	if l.Requests <= 0 {
 		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; "+

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -17,6 +16,7 @@ type Limiter struct {
 	boundRule                  // to the first store
 	fallback     *fallback     // nil unless the policy is a Fallback
 	firstTimeout time.Duration // the longest that the first store may take
+	observer     Observer      // hears of every decision; nil if there is none
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and
@@ -25,10 +25,11 @@ type Limiter struct {
 // sibling, not a part of that rule.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if name == "" {
-		return nil, errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
+		err := errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
+		return nil, constructionError(l.config.Name, "", err)
 	}
 	if err := checkName("rule", name); err != nil {
-		return nil, err
+		return nil, constructionError(l.config.Name, "", err)
 	}
 	return build(l.config, name, limits)
 }
@@ -44,6 +45,10 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	c.OnStoreError = policy
 	return Must(build(c, l.rule, l.limits))
 }
+
+// String returns the names of the limiter and of its rule for logs and errors:
+// `limiter "api", rule "login"`, or `limiter "api"` for a limiter of [New].
+func (l *Limiter) String() string { return describe(l.config.Name, l.rule) }
 
 // Name returns Config.Name.
 func (l *Limiter) Name() string { return l.config.Name }
@@ -79,21 +84,10 @@ type Request struct {
 	Cost  int64
 	Peek  bool   // answer as if, but count nothing
 	Label string // handed to the observer; not part of any count
-}
 
-// Decide is the general form of Allow, AllowN and Peek.
-func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
-	observer := l.config.Observer
-	if observer == nil {
-		return l.decide(ctx, r)
-	}
-	start := time.Now()
-	d := l.decide(ctx, r)
-	observer.Observe(ctx, Event{
-		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
-		Decision: d, Elapsed: time.Since(start),
-	})
-	return d
+	// Status, if it is not nil, returns the Status of the event. It is called only for
+	// events that an observer hears of.
+	Status func(Decision) int
 }
 
 // decide is Decide without the observer.
@@ -165,18 +159,18 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
-	err = asStoreError(err)
 	if l.fallback == nil {
-		return Decision{Allowed: l.config.OnStoreError == FailurePolicy(FailOpen), Source: FromPolicy, Err: err}
+		allowed := l.config.OnStoreError == FailurePolicy(FailOpen)
+		return Decision{Allowed: allowed, Source: FromPolicy, Err: asStoreError(err)}
 	}
 	d, second := l.fallback.take(bounded, r)
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}
 		}
-		return Decision{Source: FromPolicy, Err: asStoreError(errors.Join(err, second))}
+		return Decision{Source: FromPolicy, Err: AtStage(StageFallback, &storeError{err, second})}
 	}
-	d.Source, d.Err = FromFallback, err
+	d.Source, d.Err = FromFallback, asStoreError(err)
 	return d
 }
 
@@ -207,18 +201,4 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		return ended
 	}
 	return asStoreError(err)
-}
-
-var (
-	errEmptyKey     = fmt.Errorf("%w: the key is empty: every client needs a name", ErrInvalid)
-	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
-)
-
-// asStoreError returns err, wrapped if need be so that it matches ErrStore. An error
-// that matches already is returned as it is, so that a flood allocates nothing.
-func asStoreError(err error) error {
-	if errors.Is(err, ErrStore) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrStore, err)
 }

@@ -30,6 +30,14 @@ type Event struct {
 	// Elapsed is how long the decision took: the wait for the store, and for the
 	// fallback. The key function of an HTTP request is no part of it.
 	Elapsed time.Duration
+
+	// Stage is that of Decision.Err, and tells how far the request came; see [StageOf].
+	Stage Stage
+
+	// Status is 0 outside HTTP, and else the status that nethttp.Status gives for the
+	// decision: 200 if the request goes on to its handler, else 429, 503, 400 or 500. A
+	// custom refusal may send another one.
+	Status int
 }
 
 // ObserverFunc makes a function an [Observer].

@@ -242,7 +242,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 // ended returns the error of a call after the end of its context: the server's, if
 // the limiter's timeout ended the context, and else the caller's.
 func ended(ctx context.Context) error {
-	err := fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx))
+	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
 	if errors.Is(err, core.ErrTimeout) {
 		return err
 	}

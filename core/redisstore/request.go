@@ -51,7 +51,7 @@ func newQueue(serve func([]*call) bool, exact bool) *queue {
 }
 
 // errLate says that no reply has come until the deadline.
-var errLate = fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout)
+var errLate = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
 
 // lateOr returns err, or errLate for an error of the connection once the deadline
 // has passed: the connection has the same deadline, and may be the first to notice.

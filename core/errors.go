@@ -1,0 +1,127 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that a [Decision] and [Limiter.Reset] carry, to be compared with
+// [errors.Is].
+const (
+	// ErrStore: the store could not be asked; the policy decided.
+	ErrStore constError = "sash: the store could not be asked"
+
+	// ErrUnavailable: the store has been failing, and the request did not wait for it.
+	// A store returns it to spare requests its timeout, as redisstore does while its
+	// breaker is open. It is an ErrStore too.
+	ErrUnavailable constError = "sash: the store has been failing, and the request did not wait for it"
+
+	// ErrStoreFull: the store cannot hold what is to be counted, even if it
+	// evicts all others. A memstore returns it only for rules with thousands of
+	// limits: its clients make room for each other, and what they have counted
+	// goes on counting. It is an ErrStore too.
+	ErrStoreFull constError = "sash: the store is full"
+
+	// ErrTimeout: the store did not answer within Config.Timeout. It is the
+	// cause ([context.Cause]) of the end of the context that a store is given,
+	// which tells a slow store from a caller that left. It is a
+	// [context.DeadlineExceeded] too.
+	ErrTimeout constError = "sash: no answer within the timeout"
+
+	// ErrInvalid: an empty key or a negative cost.
+	ErrInvalid constError = "sash: invalid request"
+)
+
+var (
+	errEmptyKey     = fmt.Errorf("%w: the key is empty: every client needs a name", ErrInvalid)
+	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
+)
+
+// constError makes errors constants, so that no program can reassign them.
+type constError string
+
+func (e constError) Error() string { return string(e) }
+
+// Is reports whether the error is also target: a full or an unavailable store is a
+// store that could not be asked, and the timeout is a deadline.
+func (e constError) Is(target error) bool {
+	switch e {
+	case ErrStoreFull, ErrUnavailable:
+		return target == error(ErrStore)
+	case ErrTimeout:
+		return target == context.DeadlineExceeded
+	}
+	return false
+}
+
+// asStoreError returns err, wrapped if need be so that it matches ErrStore and says
+// "sash:" once. A constant is returned as it is, so that a flood allocates nothing.
+func asStoreError(err error) error {
+	if !errors.Is(err, ErrStore) {
+		return &storeError{cause: err}
+	}
+	if _, ok := err.(constError); ok {
+		return err
+	}
+	return &wordedError{"", err}
+}
+
+// storeError says that the store could not be asked, nor the fallback if that has
+// failed too.
+type storeError struct {
+	cause    error
+	fallback error // nil if the fallback has not failed
+}
+
+func (e *storeError) Error() string {
+	text := string(ErrStore) + ": " + withoutPrefix(e.cause)
+	if e.fallback != nil {
+		text += "; nor could the fallback: " + withoutPrefix(e.fallback)
+	}
+	return text
+}
+
+// Is reports that the store could not be asked.
+func (e *storeError) Is(target error) bool { return target == error(ErrStore) }
+
+// Unwrap returns what the stores returned.
+func (e *storeError) Unwrap() []error {
+	if e.fallback == nil {
+		return []error{e.cause}
+	}
+	return []error{e.cause, e.fallback}
+}
+
+// wordedError is an error that says "sash:" once, then the words, then the error.
+type wordedError struct {
+	words string
+	err   error
+}
+
+func (e *wordedError) Error() string { return "sash: " + e.words + withoutPrefix(e.err) }
+func (e *wordedError) Unwrap() error { return e.err }
+
+// withoutPrefix returns the text of err for the middle of another error: without
+// "sash:" at the beginning or in between.
+func withoutPrefix(err error) string {
+	return strings.ReplaceAll(err.Error(), "sash: ", "")
+}
+
+// describe names a limiter in errors.
+func describe(name, rule string) string {
+	if rule == "" {
+		return fmt.Sprintf("limiter %q", name)
+	}
+	return fmt.Sprintf("limiter %q, rule %q", name, rule)
+}
+
+// constructionError returns err with the limiter that could not be made, and nil for
+// nil.
+func constructionError(name, rule string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &wordedError{describe(name, rule) + ": ", err}
+}

@@ -1,0 +1,142 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// TestSaysSashOnce: an error says "sash:" once, at its beginning, whatever it wraps.
+func TestSaysSashOnce(t *testing.T) {
+	late := fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout)
+	full := fmt.Errorf("sash: shard 7: %w", core.ErrStoreFull)
+	down := &fake{answer: fails(late)}
+	nothing := core.Config{Name: "api", Store: &fake{bindErr: errors.New("sash: no server")}}
+	nothing.Limits = []core.Limit{core.PerMinute(1)}
+	_, unbound := core.New(nothing)
+	for _, c := range []struct {
+		err  error
+		is   []error
+		text string
+	}{
+		{limiter(t, core.Config{Store: down}).Allow(ctx, "k").Err, []error{core.ErrStore, core.ErrTimeout},
+			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},
+		{limiter(t, core.Config{Store: &fake{answer: fails(full)}}).Allow(ctx, "k").Err,
+			[]error{core.ErrStore, core.ErrStoreFull}, "sash: shard 7: the store is full"},
+		{limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)})}).Allow(ctx, "k").Err,
+			[]error{core.ErrStore, core.ErrTimeout, core.ErrStoreFull},
+			"sash: the store could not be asked: waiting for Redis: no answer within the timeout; " +
+				"nor could the fallback: shard 7: the store is full"},
+		{limiter(t, core.Config{Store: down}).Reset(ctx, "k"), []error{core.ErrStore, core.ErrTimeout},
+			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},
+		{unbound, nil, `sash: limiter "api": no server`},
+	} {
+		if c.err == nil || c.err.Error() != c.text {
+			t.Errorf("got  %v\nwant %s", c.err, c.text)
+		}
+		for _, is := range c.is {
+			if !errors.Is(c.err, is) {
+				t.Errorf("%v does not match %v", c.err, is)
+			}
+		}
+	}
+}
+
+// TestUnavailable: the error of a store that does not wait for its server reaches the
+// caller as it is, without an allocation.
+func TestUnavailable(t *testing.T) {
+	l := limiter(t, core.Config{Store: &immediate{err: core.ErrUnavailable}, Observer: core.Silent})
+	d := l.Allow(ctx, "k")
+	if d.Err != error(core.ErrUnavailable) || !errors.Is(d.Err, core.ErrStore) || !d.Allowed {
+		t.Errorf("got %+v", d)
+	}
+	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestStages: the stage of an error is what the store has said, or what the error shows.
+func TestStages(t *testing.T) {
+	_, refused := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", "127.0.0.1:0")
+	if refused == nil {
+		t.Fatal("port 0 accepts connections")
+	}
+	queued := core.AtStage(core.StageQueued, errDown)
+	both := &fake{answer: fails(errDown)}
+	for _, c := range []struct {
+		err  error
+		want core.Stage
+	}{
+		{nil, core.StageUnknown},
+		{errDown, core.StageUnknown},
+		{context.Canceled, core.StageUnknown},
+		{core.ErrUnavailable, core.StageNotAsked},
+		{fmt.Errorf("connecting: %w", refused), core.StageConnect},
+		{fmt.Errorf("waiting: %w", queued), core.StageQueued},
+		{core.AtStage(core.StageLease, queued), core.StageLease},
+		{limiter(t, core.Config{Store: &fake{answer: fails(queued)}}).Allow(ctx, "k").Err, core.StageQueued},
+		{limiter(t, core.Config{Store: both, OnStoreError: core.Fallback(both)}).Allow(ctx, "k").Err, core.StageFallback},
+	} {
+		if got := core.StageOf(c.err); got != c.want {
+			t.Errorf("%v: stage %v, want %v", c.err, got, c.want)
+		}
+	}
+	if queued.Error() != errDown.Error() || !errors.Is(queued, errDown) {
+		t.Errorf("AtStage changes %v to %v", errDown, queued)
+	}
+	for s, want := range map[core.Stage]string{core.StageNotAsked: "not asked", core.StageFallback: "fallback", 99: "Stage(99)"} {
+		if s.String() != want {
+			t.Errorf("%d is called %q, want %q", s, s, want)
+		}
+	}
+}
+
+// TestConstructionErrorsName: what cannot be made is named, with the rule.
+func TestConstructionErrorsName(t *testing.T) {
+	l := limiter(t, core.Config{Name: "api"})
+	one := []core.Limit{core.PerMinute(1)}
+	_, noStore := core.New(core.Config{Name: "api", Limits: one})
+	_, nilStore := core.New(core.Config{Name: "api", Limits: one, Store: (*fake)(nil)})
+	_, noName := l.Rule("", one...)
+	_, badName := l.Rule("log in\n", one...)
+	_, noLimits := l.Rule("login")
+	var badPolicy error
+	func() {
+		defer func() { badPolicy, _ = recover().(error) }()
+		core.Must(l.Rule("login", one...)).WithPolicy(ownPolicy{})
+	}()
+	for err, begins := range map[error]string{
+		noStore:   `sash: limiter "api": Config.Store is nil`,
+		nilStore:  `sash: limiter "api": Config.Store is a nil *core_test.fake`,
+		noName:    `sash: limiter "api": a rule needs a name`,
+		badName:   `sash: limiter "api": the rule name "log in\n"`,
+		noLimits:  `sash: limiter "api", rule "login": no limits`,
+		badPolicy: `sash: limiter "api", rule "login": the policy for store errors is core_test.ownPolicy`,
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), begins) {
+			t.Errorf("the error %v does not begin with %s", err, begins)
+		}
+	}
+}
+
+// TestWindowsRoundUp: a window is rounded up to whole microseconds, also in its name.
+func TestWindowsRoundUp(t *testing.T) {
+	second := time.Second / 3
+	for _, c := range []struct{ given, want time.Duration }{
+		{second, 333_334 * time.Microsecond},
+		{time.Millisecond + 1, time.Millisecond + time.Microsecond},
+		{core.MaxWindow - 1, core.MaxWindow},
+		{time.Second, time.Second},
+	} {
+		got := limiter(t, core.Config{Limits: []core.Limit{core.Per(1, c.given)}}).Limits()[0]
+		if got.Window != c.want || got.Name != c.want.String() {
+			t.Errorf("a window of %v: %v", c.given, got)
+		}
+	}
+}

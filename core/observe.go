@@ -1,0 +1,53 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Decide is the general form of Allow, AllowN and Peek.
+func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
+	if l.observer == nil {
+		return l.decide(ctx, r)
+	}
+	start := time.Now()
+	d := l.decide(ctx, r)
+	l.observer.Observe(ctx, l.event(r, d, time.Since(start)))
+	return d
+}
+
+// Observed reports whether an observer hears of every decision, and not a log of
+// [LogErrors] alone: else an adapter need not find out what only events say.
+func (l *Limiter) Observed() bool { return l.observer != nil }
+
+// Report tells the observer of a decision that was made without [Limiter.Decide], such
+// as that of an adapter to refuse a request that names no client.
+func (l *Limiter) Report(ctx context.Context, r Request, d Decision) {
+	if l.observer != nil {
+		l.observer.Observe(ctx, l.event(r, d, 0))
+	}
+}
+
+// event returns what an observer hears of a decision.
+func (l *Limiter) event(r Request, d Decision, elapsed time.Duration) Event {
+	e := Event{
+		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
+		Decision: d, Elapsed: elapsed,
+	}
+	if d.Err != nil {
+		e.Stage = StageOf(d.Err)
+	}
+	if r.Status != nil {
+		e.Status = r.Status(d)
+	}
+	return e
+}
+
+// setObserver sets what hears of decisions, by the config.
+func (l *Limiter) setObserver() {
+	switch o := l.config.Observer.(type) {
+	case silence:
+	default:
+		l.observer = o
+	}
+}

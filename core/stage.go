@@ -1,0 +1,82 @@
+package core
+
+import (
+	"errors"
+	"net"
+	"strconv"
+)
+
+// Stage says how far a request came before the store failed: where the time of a slow
+// decision went, and whether the store may have counted the request.
+type Stage uint8
+
+const (
+	// StageUnknown: nothing has failed, or the store does not say.
+	StageUnknown Stage = iota
+
+	// StageNotAsked: the store has been failing, and the request did not wait for it;
+	// see [ErrUnavailable].
+	StageNotAsked
+
+	// StageQueued: the request waited for its turn in this process and was not sent.
+	StageQueued
+
+	// StageConnect: there was no connection to the store's server.
+	StageConnect
+
+	// StageReply: no reply came in time. The request was sent, or waited behind
+	// requests that were; the store may count it.
+	StageReply
+
+	// StageLease: the request waited for units that another request was fetching.
+	StageLease
+
+	// StageFallback: the store of [Fallback] has failed too.
+	StageFallback
+)
+
+var stageNames = [...]string{
+	StageUnknown:  "unknown",
+	StageNotAsked: "not asked",
+	StageQueued:   "queued",
+	StageConnect:  "connect",
+	StageReply:    "reply",
+	StageLease:    "lease",
+	StageFallback: "fallback",
+}
+
+// String returns a word for logs and metric labels: "unknown", "not asked", "queued",
+// "connect", "reply", "lease" or "fallback".
+func (s Stage) String() string {
+	if int(s) < len(stageNames) {
+		return stageNames[s]
+	}
+	return "Stage(" + strconv.Itoa(int(s)) + ")"
+}
+
+// AtStage returns err with a stage, for stores. The text stays the same.
+func AtStage(s Stage, err error) error { return &stageError{s, err} }
+
+// StageOf returns the stage at which a decision failed with err: that of [AtStage], the
+// outermost if there are several, or what the error shows by itself.
+func StageOf(err error) Stage {
+	if staged, ok := errors.AsType[*stageError](err); ok {
+		return staged.stage
+	}
+	if errors.Is(err, ErrUnavailable) {
+		return StageNotAsked
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return StageConnect
+	}
+	return StageUnknown
+}
+
+// stageError is an error with a stage.
+type stageError struct {
+	stage Stage
+	err   error
+}
+
+func (e *stageError) Error() string { return e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
