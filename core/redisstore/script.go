@@ -113,6 +113,23 @@ func compact(lua string) string {
 	return short.String()
 }
 
+// maxScripts is how many scripts a store keeps, and for how many it keeps batches: rules may be bound while serving, and
+// of 16 limits alone there are 2^16 scripts.
+const maxScripts = 128
+
+// keep adds v to what a store keeps by script, in the place of an arbitrary other if there are maxScripts. Rules that
+// have the other go on using it. For a rule that is bound later it is made anew: then the requests of both rules do not
+// wait together, and are decided all the same.
+func keep[V any](byScript map[string]V, key string, v V) {
+	if len(byScript) >= maxScripts {
+		for other := range byScript {
+			delete(byScript, other)
+			break
+		}
+	}
+	byScript[key] = v
+}
+
 // scriptShape returns what limits have in common that have one script.
 func scriptShape(limits []core.Limit, lease bool) string {
 	shape := fmt.Sprint(lease)
@@ -125,11 +142,11 @@ func scriptShape(limits []core.Limit, lease bool) string {
 	return shape
 }
 
-// usual says whether the windows stand in the script, where they take less time
-// than in its arguments. So do these few only: Redis keeps each script that it is
-// given, and the limits may be a client's own.
+// usual reports whether the windows stand in the script, where they take less time than in its arguments. Only few do:
+// Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients that choose
+// the windows of n limits lead to 4^n+1 scripts at most, 65 for three limits, and to one script for more than three.
 func usual(limits []core.Limit) bool {
-	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
+	return len(limits) <= 3 && !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		return !slices.Contains([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, l.Window)
 	})
 }

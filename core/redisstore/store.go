@@ -40,8 +40,8 @@ type Store struct {
 	err     error // of a constructor; Bind returns it
 
 	mu       sync.Mutex
-	batches  map[string]*batches // by script; on a single server
-	scripts  map[string]script   // by what the limits have in common; see scriptShape
+	batches  map[string]*batches // by script, maxScripts at most; on a single server
+	scripts  map[string]script   // by what the limits have in common, maxScripts at most; see scriptShape
 	shortest time.Duration       // Config.Timeout of the rules; 0 if there is no rule
 }
 
@@ -94,7 +94,10 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, denials: newDenials()}
+	s := &Store{
+		prefix: DefaultPrefix, denials: newDenials(),
+		batches: map[string]*batches{}, scripts: map[string]script{},
+	}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -224,11 +227,8 @@ func (s *Store) scriptFor(limits []core.Limit, lease bool) script {
 	defer s.mu.Unlock()
 	known, ok := s.scripts[shape]
 	if !ok {
-		if s.scripts == nil {
-			s.scripts = map[string]script{}
-		}
 		known = newScript(decideSource(limits, lease))
-		s.scripts[shape] = known
+		keep(s.scripts, shape, known)
 	}
 	return known
 }
@@ -241,13 +241,10 @@ func (s *Store) batchesFor(script script) *batches {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.batches == nil {
-		s.batches = map[string]*batches{}
-	}
 	b := s.batches[script.sha]
 	if b == nil {
 		b = newBatches(&s.client, script)
-		s.batches[script.sha] = b
+		keep(s.batches, script.sha, b)
 	}
 	return b
 }
