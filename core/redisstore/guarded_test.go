@@ -197,16 +197,22 @@ func TestTrialWithoutDeadline(t *testing.T) {
 // for the server nor against it; the calls that they leave behind do.
 func TestHastyCallers(t *testing.T) {
 	for name, test := range map[string]struct {
-		takes time.Duration // until the server answers
-		open  bool
+		takes   time.Duration // until the server answers
+		timeout time.Duration // of the limiter; 0: none
+		open    bool
 	}{
-		"silent": {time.Hour, true},
-		"slow":   {core.DefaultTimeout * 9 / 10, false},
+		"silent":             {time.Hour, core.DefaultTimeout, true},
+		"slow":               {core.DefaultTimeout * 9 / 10, core.DefaultTimeout, false},
+		"silent, no timeout": {time.Hour, 0, true},
+		"slow, no timeout":   {core.DefaultTimeout * 9 / 10, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, c := newBreaker(""), new(client)
-				deadline := time.Now().Add(core.DefaultTimeout)
+				var deadline time.Time
+				if test.timeout > 0 {
+					deadline = time.Now().Add(test.timeout)
+				}
 				for range breakerFailures {
 					own, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 					_, err := c.guarded(own, deadline, b, func(ctx context.Context) (string, error) {
@@ -286,6 +292,29 @@ func TestToldOnceAlone(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		if n := b.Counts(); n.TotalFailures != 1 || n.TotalSuccesses != 0 {
 			t.Errorf("told %+v", n)
+		}
+	})
+}
+
+// TestCallsBounded: no more than 1024 calls are under way. Another one waits for its turn, until its context ends.
+func TestCallsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := client{calls: make(chan struct{}, maxCalls)}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
+		defer cancel()
+		n := 0
+		for c.enter(ctx) {
+			n++
+		}
+		if n != 1024 {
+			t.Errorf("%d calls at a time", n)
+		}
+		if _, err := c.process(ctx, "k", nil); !errors.Is(err, core.ErrTimeout) {
+			t.Errorf("one more call: %v", err)
+		}
+		time.AfterFunc(time.Second, c.leave)
+		if !c.enter(t.Context()) {
+			t.Error("no turn comes")
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/redistest"
@@ -55,6 +56,9 @@ func TestLoneCaller(t *testing.T) {
 		}},
 		"CredentialsProviderContext": {timeout: time.Second, change: func(o *redis.Options) {
 			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", nil }
+		}},
+		"StreamingCredentialsProvider": {timeout: time.Second, change: func(o *redis.Options) {
+			o.StreamingCredentialsProvider = noCredentials{}
 		}},
 		"Limiter": {timeout: time.Second, change: func(o *redis.Options) { o.Limiter = noLimiter{} }},
 	} {
@@ -105,6 +109,13 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// noCredentials provides credentials that are none.
+type noCredentials struct{}
+
+func (noCredentials) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	return auth.NewBasicCredentials("", ""), func() error { return nil }, nil
 }
 
 // noLimiter is a limiter of go-redis that limits nothing.

@@ -74,7 +74,7 @@ func (c *client) separate() {
 }
 
 // learn keeps the map of a cluster's slots fresh after a call that ended with
-// err.
+// err (TestClusterMasterKilled).
 func (c *client) learn(ctx context.Context, key string, err error) {
 	if c.cluster == nil {
 		return

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // TestIsFailure: an error speaks against a server if there was no answer, or if the answer is that the server cannot
@@ -46,6 +48,19 @@ func TestIsFailure(t *testing.T) {
 	} {
 		if got := (verdict{isFailure(err), isCallers(err)}); got != want {
 			t.Errorf("%v: %+v, want %+v", err, got, want)
+		}
+	}
+}
+
+// TestEnded: the end of a context is the server's fault if it was the limiter's timeout, and else the caller's doing.
+func TestEnded(t *testing.T) {
+	for cause, callers := range map[error]bool{
+		core.ErrTimeout: false, context.DeadlineExceeded: true, context.Canceled: true, io.EOF: true,
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if err := ended(ctx); !errors.Is(err, cause) || isCallers(err) != callers {
+			t.Errorf("%v: %v, the caller's: %v; want %v", cause, err, isCallers(err), callers)
 		}
 	}
 }

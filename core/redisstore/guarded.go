@@ -1,0 +1,79 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
+)
+
+type result struct {
+	reply string
+	err   error
+}
+
+// eval runs the script of args for one request, and waits for the reply until
+// ctx ends; see guarded.
+func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
+	return c.guarded(ctx, deadline, c.server(ctx, firstKey(args)).breaker, func(ctx context.Context) (string, error) {
+		return c.evalNow(ctx, args, source)
+	})
+}
+
+// guarded makes a call for one request, unless the breaker is open, and waits
+// for the reply until ctx ends. deadline is the limiter's, or zero.
+//
+// The call has a time of its own and goes on when the caller leaves: else
+// callers in a hurry would never open the breaker, or never close it
+// (TestHastyCallers). If the breaker tries whether the server is back, the caller
+// does not wait: the policy answers at once, and the outcome is for later requests
+// (TestTrialOfTheHasty).
+func (c *client) guarded(
+	ctx context.Context, deadline time.Time, b *breaker, call func(context.Context) (string, error),
+) (string, error) {
+	tell, err := b.Allow()
+	if err != nil {
+		return "", errOpen
+	}
+	trial := b.State() == gobreaker.StateHalfOpen
+	if deadline.IsZero() {
+		deadline, _ = ctx.Deadline()
+	}
+	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
+		deadline = later(deadline, time.Now().Add(core.DefaultTimeout))
+	}
+	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.late(tell))
+	answered := make(chan result, 1)
+	go func() {
+		reply, err := call(own)
+		own.Stop()
+		if err = lateOr(own, err); !own.Judged() { // the server is judged once (TestToldOnceAlone)
+			tell(err)
+		}
+		answered <- result{reply, err}
+	}()
+	if trial {
+		return "", errTrial
+	}
+	select {
+	case r := <-answered:
+		return r.reply, r.err
+	case <-ctx.Done():
+		return "", ended(ctx)
+	}
+}
+
+// ended returns the error of a call after the end of its context: the server's, if
+// the limiter's timeout ended the context, and else the caller's (TestEnded).
+func ended(ctx context.Context) error {
+	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
+	if errors.Is(err, core.ErrTimeout) {
+		return err
+	}
+	return errCaller{err}
+}

@@ -1,0 +1,152 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
+// the client panics with, how long the server is silent, or that the client waits until the context ends.
+type scripted struct {
+	redis.UniversalClient
+	t       *testing.T
+	replies []any
+	sent    []string // the names of the commands
+}
+
+type (
+	panics string
+	heeds  struct{}
+)
+
+func (s *scripted) Process(ctx context.Context, cmd redis.Cmder) error {
+	if !cmd.NoRetry() {
+		s.t.Errorf("%s may be sent twice", cmd.Name())
+	}
+	s.sent = append(s.sent, cmd.Name())
+	reply := s.replies[min(len(s.sent), len(s.replies))-1]
+	switch r := reply.(type) {
+	case panics:
+		panic(string(r))
+	case error:
+		cmd.SetErr(r)
+	case time.Duration:
+		time.Sleep(r) // a client need not heed ctx
+		cmd.SetErr(context.DeadlineExceeded)
+	case heeds:
+		<-ctx.Done()
+		cmd.SetErr(ctx.Err())
+	default:
+		cmd.(once).SetVal(r)
+	}
+	return cmd.Err()
+}
+
+// newScripted returns a client of a server that gives these replies.
+func newScripted(t *testing.T, replies ...any) (*scripted, *client) {
+	s, c := &scripted{t: t, replies: replies}, new(client)
+	c.init(s)
+	return s, c
+}
+
+// TestSending: a script goes out by its hash, once more by its source if the server does not know it, and again after
+// pauses while a slot moves, as long as there is time. Whatever comes back that is no text is an error.
+func TestSending(t *testing.T) {
+	const ms = time.Millisecond
+	tryAgain := replyError("TRYAGAIN Multiple keys request during rehashing of slot")
+	for name, test := range map[string]struct {
+		replies []any
+		sent    string
+		took    time.Duration
+		err     string
+	}{
+		"known":          {replies: []any{"text"}, sent: "evalsha"},
+		"not known":      {replies: []any{replyError("NOSCRIPT No matching script."), "text"}, sent: "evalsha eval"},
+		"never known":    {replies: []any{replyError("NOSCRIPT")}, sent: "evalsha eval", err: "NOSCRIPT"},
+		"another error":  {replies: []any{replyError("OOM")}, sent: "evalsha", err: "OOM"},
+		"a number":       {replies: []any{int64(1)}, sent: "evalsha", err: "int64"},
+		"cannot be read": {replies: []any{panics("length")}, sent: "evalsha", err: "cannot read the reply: length"},
+		"a slot moves": {
+			replies: []any{tryAgain, tryAgain, tryAgain, "text"}, sent: strings.Repeat("evalsha ", 4), took: 7 * ms,
+		},
+		"moves for long": {replies: []any{tryAgain}, sent: strings.Repeat("evalsha ", 7), took: 63 * ms, err: "TRYAGAIN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := newScripted(t, test.replies...)
+				ctx, cancel := context.WithTimeout(t.Context(), core.DefaultTimeout)
+				defer cancel()
+				start := time.Now()
+				text, err := c.evalNow(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
+				if test.err == "" && (err != nil || text != "text") ||
+					test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+					t.Errorf("got %q, %v", text, err)
+				}
+				if sent := strings.Join(s.sent, " "); sent != strings.TrimSpace(test.sent) || time.Since(start) != test.took {
+					t.Errorf("sent %s in %v, want %s in %v", sent, time.Since(start), test.sent, test.took)
+				}
+				if len(c.calls) > 0 {
+					t.Errorf("%d calls are under way", len(c.calls))
+				}
+			})
+		})
+	}
+}
+
+// TestPausesEnd: a caller that leaves while a slot moves ends the pauses.
+func TestPausesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newScripted(t, replyError("TRYAGAIN"))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		start := time.Now()
+		_, err := c.evalNow(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
+		if err == nil || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// TestDelEnds: a deletion ends when its context does, with the error of that, whichever of server and caller is first.
+func TestDelEnds(t *testing.T) {
+	for _, silent := range []any{time.Hour, heeds{}} {
+		synctest.Test(t, func(t *testing.T) {
+			for range 20 {
+				_, c := newScripted(t, silent)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
+				start := time.Now()
+				err := c.del(ctx, "k", []any{"del", "k"})
+				if !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+				cancel()
+				time.Sleep(time.Hour)
+			}
+		})
+	}
+}
+
+// TestConnectionIsLate: a connection that notices the deadline before its caller does is late, and the caller is told
+// so.
+func TestConnectionIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deadline := time.Now().Add(core.DefaultTimeout)
+		_, err := new(client).guarded(t.Context(), deadline, newBreaker(""), func(context.Context) (string, error) {
+			time.Sleep(time.Until(deadline))
+			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+		})
+		if err != errLate {
+			t.Errorf("the caller is told %v", err)
+		}
+	})
+}
