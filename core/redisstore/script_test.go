@@ -762,7 +762,7 @@ func TestScriptsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 16))
 	take := func(c core.Counts, key string) {
 		t.Helper()
-		if d, err := c.Take(ctx, key, 1, true); err != nil || !d.Allowed {
+		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}

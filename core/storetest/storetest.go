@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,8 +64,23 @@ type suite struct {
 
 var ctx = context.Background()
 
-// algorithms are all that a store must know.
-var algorithms = []core.Algorithm{core.SlidingLog, core.SlidingCounter}
+// byEach returns limits with each algorithm in turn, and, where there are several, with
+// all algorithms side by side, for each that may come first.
+func byEach(limits ...core.Limit) (all [][]core.Limit) {
+	algorithms := core.Algorithms()
+	for first := range algorithms {
+		alike, mixed := slices.Clone(limits), slices.Clone(limits)
+		for i := range limits {
+			alike[i] = limits[i].Using(algorithms[first])
+			mixed[i] = limits[i].Using(algorithms[(first+i)%len(algorithms)])
+		}
+		all = append(all, alike)
+		if len(limits) > 1 {
+			all = append(all, mixed)
+		}
+	}
+	return all
+}
 
 // perYear returns a limit with the longest window. The windows of a counter begin at fixed
 // times, and where one begins during a subtest, other numbers remain than it expects: by an
@@ -118,52 +134,53 @@ func (s *suite) refuses(what string, l *core.Limiter, key string, n, remaining i
 // histories compares random histories, answer by answer, with the model.
 func (s *suite) histories() {
 	ms := time.Millisecond
-	for i, limits := range [][]core.Limit{
-		{core.Per(1, ms)},
-		{core.Per(5, 10*ms)},
-		{core.Per(40, 33333*time.Microsecond)},
-		{core.Per(5, 10*ms).Using(core.SlidingCounter)},
-		{core.Per(40, 33333*time.Microsecond).Using(core.SlidingCounter)},
-		{core.Per(3, 5*ms), core.Per(10, 40*ms)},
-		{core.Per(3, 5*ms).Using(core.SlidingCounter), core.Per(10, 40*ms).Using(core.SlidingCounter)},
-		{core.Per(3, 5*ms), core.Per(8, 20*ms).Using(core.SlidingCounter), core.Per(50, time.Hour), core.Per(20, 60*ms),
-			core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)},
-	} {
+	rules := slices.Concat(
+		byEach(core.Per(1, ms)), byEach(core.Per(5, 10*ms)), byEach(core.Per(40, 33333*time.Microsecond)),
+		byEach(core.Per(3, 5*ms), core.Per(10, 40*ms)),
+		byEach(core.Per(3, 5*ms), core.Per(8, 20*ms), core.Per(50, time.Hour), core.Per(20, 60*ms)),
+	)
+	many := slices.Clone(rules[len(rules)-1])
+	rules = append(rules, append(many, core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)))
+	for i, limits := range rules {
 		s.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}
-			limits := limits
-			l := s.limiter(limits...)
-			var client model.Client
-			rng := rand.New(rand.NewPCG(uint64(i), 5))
-			for step := range 400 {
-				if i%2 == 1 && step%50 == 49 { // raise or lower a limit on live counts
-					limits = append([]core.Limit(nil), limits...)
-					limits[0].Requests = 1 + rng.Int64N(12)
-					l = s.limiter(limits...)
-				}
-				n := int64(1)
-				if i%3 > 0 {
-					n = rng.Int64N(5)
-				}
-				peek := rng.IntN(6) == 0
-				got := l.Decide(ctx, core.Request{Key: "client", Cost: n, Peek: peek})
-				if got.Err != nil {
-					t.Fatal(got.Err)
-				}
-				want := client.Decide(limits, got.At, n, !peek)
-				switch got.Source {
-				case core.Counted, core.Remembered, core.Leased:
-					want.Source = got.Source
-				}
-				if got != want {
-					t.Fatalf("step %d, cost %d, peek %v:\n got %+v\nwant %+v", step, n, peek, got, want)
-				}
-				if rng.IntN(4) == 0 {
-					time.Sleep(time.Duration(rng.Int64N(int64(3 * ms))))
-				}
-			}
+			s.history(limits, rand.New(rand.NewPCG(uint64(i), 5)))
 		})
+	}
+}
+
+// history compares 400 answers: to requests of cost 1 and then of any cost, while the
+// first limit stays and then while it is raised and lowered.
+func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
+	l := s.limiter(limits...)
+	var client model.Client
+	for step := range 400 {
+		if step/100%2 == 1 && step%25 == 24 {
+			limits = slices.Clone(limits)
+			limits[0].Requests = 1 + rng.Int64N(12)
+			l = s.limiter(limits...)
+		}
+		n := int64(1)
+		if step >= 200 {
+			n = rng.Int64N(5)
+		}
+		peek := rng.IntN(6) == 0
+		got := l.Decide(ctx, core.Request{Key: "client", Cost: n, Peek: peek})
+		if got.Err != nil {
+			s.Fatal(got.Err)
+		}
+		want := client.Decide(limits, got.At, n, !peek)
+		switch got.Source {
+		case core.Counted, core.Remembered, core.Leased:
+			want.Source = got.Source
+		}
+		if got != want {
+			s.Fatalf("step %d, cost %d, peek %v:\n got %+v\nwant %+v", step, n, peek, got, want)
+		}
+		if rng.IntN(4) == 0 {
+			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
+		}
 	}
 }
 
@@ -209,8 +226,8 @@ func (s *suite) concurrency() {
 }
 
 func (s *suite) allOrNothing() {
-	for _, a := range algorithms {
-		for _, b := range algorithms {
+	for _, a := range core.Algorithms() {
+		for _, b := range core.Algorithms() {
 			wide, narrow := perYear(100).Using(a).Named("wide"), perYear(3).Using(b).Named("narrow")
 			key := fmt.Sprint(a, b)
 			both := s.limiter(wide, narrow)
@@ -232,7 +249,7 @@ func (s *suite) allOrNothing() {
 }
 
 func (s *suite) costs() {
-	for _, a := range algorithms {
+	for _, a := range core.Algorithms() {
 		l, key := s.limiter(perYear(10).Using(a)), a.String()
 		if d := s.admits("nothing yet", l, key, 0, 10); d.ResetAfter != 0 {
 			s.Fatalf("ResetAfter of nothing is %v", d.ResetAfter)
@@ -268,7 +285,7 @@ func (s *suite) costs() {
 }
 
 func (s *suite) peek() {
-	for _, a := range algorithms {
+	for _, a := range core.Algorithms() {
 		l, key := s.limiter(perYear(2).Using(a)), a.String()
 		for left := int64(1); left >= 0; left-- {
 			for range 3 {
@@ -285,27 +302,30 @@ func (s *suite) peek() {
 }
 
 func (s *suite) reset() {
-	l := s.limiter(perYear(2), perYear(1).Using(core.SlidingCounter).Named("counter"))
-	other := s.rule(l, "other", perYear(2))
-	s.admits("first", l, "a", 1, 0)
-	s.refuses("second", l, "a", 1, 0)
-	s.admits("another client", l, "b", 1, 0)
-	s.admits("another rule", other, "a", 2, 0)
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := l.Reset(ended, "a"); err != context.Canceled {
-		s.Fatalf("a reset with an ended context: %v", err)
+	for i, limits := range byEach(perYear(2), perYear(1).Named("second")) {
+		a, b := fmt.Sprintf("a %d", i), fmt.Sprintf("b %d", i)
+		l := s.limiter(limits...)
+		other := s.rule(l, "other", limits[0])
+		s.admits("first", l, a, 1, 0)
+		s.refuses("second", l, a, 1, 0)
+		s.admits("another client", l, b, 1, 0)
+		s.admits("another rule", other, a, 2, 0)
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := l.Reset(ended, a); err != context.Canceled {
+			s.Fatalf("a reset with an ended context: %v", err)
+		}
+		s.refuses("after that", l, a, 1, 0)
+		if err := l.Reset(ctx, a); err != nil {
+			s.Fatal(err)
+		}
+		if err := l.Reset(ctx, "nobody"); err != nil {
+			s.Fatal(err)
+		}
+		s.admits("after the reset", l, a, 1, 0)
+		s.refuses("another client keeps its count", l, b, 1, 0)
+		s.refuses("another rule keeps its count", other, a, 1, 0)
 	}
-	s.refuses("after that", l, "a", 1, 0)
-	if err := l.Reset(ctx, "a"); err != nil {
-		s.Fatal(err)
-	}
-	if err := l.Reset(ctx, "nobody"); err != nil {
-		s.Fatal(err)
-	}
-	s.admits("after the reset", l, "a", 1, 0)
-	s.refuses("another client keeps its count", l, "b", 1, 0)
-	s.refuses("another rule keeps its count", other, "a", 1, 0)
 }
 
 // identity checks which limiters share a count and which must not.
@@ -322,10 +342,14 @@ func (s *suite) identity() {
 	apart := []*core.Limiter{
 		s.rule(base, "logout", day),
 		s.limiter(day.Named("daily")),
-		s.limiter(day.Using(core.SlidingCounter)),
 		s.limiter(core.Per(5, 23*time.Hour).Named("24h0m0s")),
 		(&suite{T: s.T, store: s.store, name: s.name + "/login"}).limiter(day),
 		(&suite{T: s.T, store: s.store, name: s.name + "/"}).limiter(day),
+	}
+	for _, a := range core.Algorithms() {
+		if a != day.Algorithm {
+			apart = append(apart, s.limiter(day.Using(a)))
+		}
 	}
 	for i, l := range apart {
 		s.admits(fmt.Sprintf("limiter %d is another", i), l, "k", 0, 5)
@@ -336,7 +360,7 @@ func (s *suite) identity() {
 
 // changedLimit raises and lowers a limit on live counts.
 func (s *suite) changedLimit() {
-	for _, a := range algorithms {
+	for _, a := range core.Algorithms() {
 		limit := func(n int64) *core.Limiter { return s.limiter(perYear(n).Using(a)) }
 		key := a.String()
 		s.admits("eight of ten", limit(10), key, 8, 2)
@@ -362,7 +386,11 @@ func (s *suite) keys() {
 		strings.Repeat("}", 500), strings.Repeat("%", 64), strings.Repeat("a", 63), strings.Repeat("a", 64),
 		strings.Repeat("a", 65), strings.Repeat("a", 1<<20),
 	}
-	l := s.limiter(perYear(100), perYear(100).Using(core.SlidingCounter).Named("counter"))
+	var limits []core.Limit
+	for _, a := range core.Algorithms() {
+		limits = append(limits, perYear(100).Using(a).Named(a.String()))
+	}
+	l := s.limiter(limits...)
 	for i, key := range keys {
 		s.admits(fmt.Sprintf("key %d, %.20q, first", i, key), l, key, int64(i+1), int64(99-i))
 	}
@@ -380,69 +408,77 @@ func (s *suite) keys() {
 // retryAfter asks until a request is admitted, and checks that the first
 // RetryAfter has named this time.
 func (s *suite) retryAfter() {
-	window := 60 * time.Millisecond
-	for _, limits := range [][]core.Limit{
-		{core.Per(4, window)},
-		{core.Per(4, window).Using(core.SlidingCounter)},
-		{core.Per(4, window), core.Per(6, 2*window).Using(core.SlidingCounter)},
-	} {
-		l := s.limiter(limits...)
-		for round := range 3 {
-			key := fmt.Sprint(limits, round)
-			n := int64(1 + round)
-			var told time.Time
-			for admitted := 0; admitted < 8; {
-				d := l.AllowN(ctx, key, n)
-				switch {
-				case d.Err != nil:
-					s.Fatal(d.Err)
-				case d.Allowed:
-					if d.At.Before(told) {
-						s.Fatalf("%s: let in at %v, told to come at %v", key, d.At, told)
-					}
-					told = time.Time{}
-					admitted++
-				case !told.IsZero() && !d.At.Before(told):
-					s.Fatalf("%s: refused at %v, told to come at %v", key, d.At, told)
-				case !told.IsZero() && !d.At.Add(d.RetryAfter).Equal(told):
-					s.Fatalf("%s: told to come at %v, then at %v", key, told, d.At.Add(d.RetryAfter))
-				default:
-					told = d.At.Add(d.RetryAfter)
-					time.Sleep(d.RetryAfter / 2)
-				}
+	const window = 60 * time.Millisecond
+	for _, limits := range append(byEach(core.Per(4, window)), byEach(core.Per(4, window), core.Per(6, 2*window))...) {
+		s.Run(fmt.Sprint(limits), func(t *testing.T) {
+			t.Parallel()
+			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, rand.Uint64())}
+			l := s.limiter(limits...)
+			for round := range 3 {
+				s.wait(l, fmt.Sprint(round), int64(1+round))
 			}
+		})
+	}
+}
+
+// wait asks for n units until they have been admitted 8 times.
+func (s *suite) wait(l *core.Limiter, key string, n int64) {
+	var told time.Time
+	for admitted := 0; admitted < 8; {
+		d := l.AllowN(ctx, key, n)
+		switch {
+		case d.Err != nil:
+			s.Fatal(d.Err)
+		case d.Allowed:
+			if d.At.Before(told) {
+				s.Fatalf("%s: let in at %v, told to come at %v", key, d.At, told)
+			}
+			told = time.Time{}
+			admitted++
+		case !told.IsZero() && !d.At.Before(told):
+			s.Fatalf("%s: refused at %v, told to come at %v", key, d.At, told)
+		case !told.IsZero() && !d.At.Add(d.RetryAfter).Equal(told):
+			s.Fatalf("%s: told to come at %v, then at %v", key, told, d.At.Add(d.RetryAfter))
+		default:
+			told = d.At.Add(d.RetryAfter)
+			time.Sleep(d.RetryAfter / 2)
 		}
 	}
 }
 
-// extremes uses the shortest and longest windows and the largest limits.
+// extremes uses the longest window and the largest limits.
 func (s *suite) extremes() {
-	for _, limit := range []core.Limit{
-		core.Per(core.MaxLogRequests, core.MaxWindow),
-		core.Per(1, core.MaxWindow),
-		core.Per(core.MaxCounterRequests, core.MaxWindow).Using(core.SlidingCounter),
-		core.Per(1, core.MaxWindow).Using(core.SlidingCounter),
-	} {
-		l, key := s.limiter(limit), fmt.Sprint(limit)
-		n := limit.Requests
-		d := s.admits("all at once", l, key, n, 0)
-		if d.ResetAfter <= 0 || d.ResetAfter > limit.Window {
-			s.Fatalf("%v: ResetAfter %v", limit, d.ResetAfter)
+	for _, a := range core.Algorithms() {
+		for _, n := range []int64{core.MaxCounterRequests, core.MaxLogRequests, 1} {
+			limit := core.Per(n, core.MaxWindow).Using(a)
+			config := core.Config{Store: s.store, Limits: []core.Limit{limit}}
+			if _, err := core.New(config); n > 1 && err != nil {
+				continue // more than a limit of the algorithm may allow
+			}
+			s.extreme(limit)
 		}
-		d = s.refuses("one more", l, key, 1, 0)
-		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
-			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
-		}
-		d = s.refuses("all again", l, key, n, 0)
-		if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
-			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
-		}
-		if d = s.refuses("more than all", l, key, n+1, 0); d.RetryAfter != core.Never {
-			s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+		many := s.limiter(core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
+		for i := range int64(3000) {
+			s.admits("one of many", many, a.String(), 1+i%2, core.MaxLogRequests-i-1-(i+1)/2)
 		}
 	}
-	many := s.limiter(core.Per(core.MaxLogRequests, time.Hour))
-	for i := range int64(3000) {
-		s.admits("one of many", many, "k", 1+i%2, core.MaxLogRequests-i-1-(i+1)/2)
+}
+
+func (s *suite) extreme(limit core.Limit) {
+	l, key, n := s.limiter(limit), fmt.Sprint(limit), limit.Requests
+	d := s.admits("all at once", l, key, n, 0)
+	if d.ResetAfter <= 0 || d.ResetAfter > limit.Window {
+		s.Fatalf("%v: ResetAfter %v", limit, d.ResetAfter)
+	}
+	d = s.refuses("one more", l, key, 1, 0)
+	if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
+		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+	}
+	d = s.refuses("all again", l, key, n, 0)
+	if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
+		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+	}
+	if d = s.refuses("more than all", l, key, n+1, 0); d.RetryAfter != core.Never {
+		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
 	}
 }
