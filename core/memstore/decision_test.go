@@ -278,11 +278,14 @@ func (h *history) room(l core.Limit, now, cost int64) bool {
 			prev += h.cost[i]
 		}
 	}
-	if l.Algorithm == core.SlidingLog {
+	switch l.Algorithm {
+	case core.SlidingLog:
 		return cost == 0 || log+cost <= l.Requests
+	case core.SlidingCounter:
+		weight := float64(w-now%w) / float64(w)
+		return cost == 0 || int64(math.Floor(float64(prev)*weight))+cur+cost <= l.Requests
 	}
-	weight := float64(w-now%w) / float64(w)
-	return cost == 0 || int64(math.Floor(float64(prev)*weight))+cur+cost <= l.Requests
+	panic("no definition of algorithm " + l.Algorithm.String())
 }
 
 // TestRetryAfterIsExact runs random histories under several limits, raised and

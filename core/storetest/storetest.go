@@ -158,7 +158,7 @@ func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
 	for step := range 400 {
 		if step/100%2 == 1 && step%25 == 24 {
 			limits = slices.Clone(limits)
-			limits[0].Requests = 1 + rng.Int64N(12)
+			limits[0].Requests = 1 + 4*rng.Int64N(3) // few values: a small store holds few rules
 			l = s.limiter(limits...)
 		}
 		n := int64(1)
