@@ -13,7 +13,7 @@ const (
 	commonPart = 2
 
 	// The most that a ring may be short at; in a small store it is a part of the
-	// share, so that a client has short rings for so many limits.
+	// share, so that a client has short rings for shortRings limits.
 	shortRing  = 4 << 10
 	shortRings = 16
 )
@@ -69,7 +69,7 @@ func (sh *shard) account(own, large int64) bool {
 
 func ringBytes(c *window.Count) int64 { return ringSize(c.Words()) }
 
-// ringSize is what a ring of so many words takes. The allocator puts a single
+// ringSize returns the bytes of a ring of the given number of words. The allocator puts a single
 // word into a block of two, with another's, which stays while either does.
 func ringSize(words int) int64 {
 	if words == 1 {
@@ -78,6 +78,6 @@ func ringSize(words int) int64 {
 	return int64(words) * 8
 }
 
-// ringBound bounds what a new ring takes that is to have so many words: the allocator
-// rounds up, by less than a quarter.
+// ringBound returns the most bytes that a new ring takes which is to have the given
+// number of words: the allocator rounds up, by less than a quarter.
 func ringBound(words int) int64 { return int64(words+words/4+2) * 8 }

@@ -50,8 +50,8 @@ const (
 	// rulesShare is the part of a store that rules may take: a quarter.
 	rulesShare = 4
 
-	// Of so many windows each has a class of its own, whose epochs are as long as
-	// the window. Others share classes by their lengths.
+	// Each of the first ownClasses windows has a class of its own, with epochs as
+	// long as the window. Others share classes by their lengths.
 	ownClasses = 28
 	maxClasses = 64
 )
@@ -85,8 +85,8 @@ func (s *Store) number(rule core.Rule, l core.Limit) (identNumber, boundNumber u
 	}
 	if r.bytes+bytes > s.max/rulesShare || !s.makeRoomForRules(bytes) {
 		return 0, 0, fmt.Errorf("sash: rule %q does not fit into the memstore: its %d limits take %d of %d bytes, "+
-			"and rules may take a quarter; bind a rule once and use its Limiter again, or give memstore.WithMaxBytes more",
-			rule.Rule, len(r.idents), r.bytes, s.max)
+			"and rules may take a quarter; bind a rule once and use its Limiter again, "+
+			"or give memstore.WithMaxBytes more", rule.Rule, len(r.idents), r.bytes, s.max)
 	}
 	r.bytes += bytes
 	if !identKnown {

@@ -5,7 +5,7 @@ import "github.com/sashlimit/sash/core/internal/window"
 // slot is one client under one limit, in 64 bytes: a line of the cache.
 type slot struct {
 	hash  hash
-	ident uint32 // whose count it is
+	ident uint32 // the number of the limit's identity
 	bound uint32 // the number in rules of what it was last held against, and flags
 	count window.Count
 }
@@ -18,7 +18,7 @@ const (
 
 	numberMask = hides - 1
 
-	_ = uint(numberMask - maxMaxBytes/rulesShare/boundBytes) // negative, it would not compile
+	_ = uint(numberMask - maxMaxBytes/rulesShare/boundBytes) // compiles if the numbers fit
 )
 
 func (s *slot) is(flag uint32) bool { return s.bound&flag != 0 }
@@ -31,8 +31,8 @@ func (s *slot) number() uint32 { return s.bound & numberMask }
 // hold holds the slot against another bound of the same ident.
 func (s *slot) hold(number uint32) { s.bound = s.bound&^numberMask | number }
 
-// rewound returns the count with what is counted too far ahead of now counted at now:
-// that of the slot if keep is true, or else of a copy. Only a clock of WithClock steps
+// rewound returns the slot with what is counted too far ahead of now counted at now:
+// the slot itself if keep is true, or else a copy. Only a clock of WithClock steps
 // back so far.
 func (s *slot) rewound(b *bound, now int64, keep bool) *slot {
 	if !keep {

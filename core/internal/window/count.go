@@ -6,7 +6,8 @@ import "strconv"
 // and panics for a Kind that it does not know.
 type Kind uint8
 
-// The numbers are those of the algorithms of package core.
+// A Kind has the number that package core gives the algorithm. TestEveryAlgorithm in
+// memstore holds numbers and names together.
 const (
 	SlidingLog Kind = iota
 	SlidingCounter
@@ -227,8 +228,8 @@ func (p Past) Decide(b *Bound, r *Request) Verdict {
 	panic(unknown(b.Kind))
 }
 
-// Add counts a request in the epoch in which [Count.Past] would have it, or a client
-// whose Count is made into a Past would have it twice.
+// Add counts a request in the epoch in which [Count.Past] has the units of a Count.
+// Otherwise a client of both would have the units twice.
 func (p *Past) Add(b *Bound, r *Request) {
 	switch b.Kind {
 	case SlidingLog:

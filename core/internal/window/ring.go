@@ -34,7 +34,7 @@ func room(words uint32, pairs bool) uint32 {
 	return words
 }
 
-// words returns the length of a ring that has room for so many entries and some more.
+// words returns the length of a ring with room for the given entries and some more.
 func words(entries uint32, pairs bool) int {
 	n := int(entries + max(3, entries/8))
 	if pairs {

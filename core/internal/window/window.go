@@ -1,4 +1,4 @@
-// Package window is the arithmetic of the two sliding windows, free of clocks,
+// Package window is the arithmetic of the sliding windows, free of clocks,
 // locks and stores. It decides in memory, turns what Redis reports into
 // decisions, and is the oracle that every store is tested against.
 //
