@@ -2,27 +2,14 @@ package redisstore
 
 import (
 	"crypto/sha1"
-	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"text/template"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 )
-
-//go:embed decide.lua.tmpl
-var decideText string
-
-// decideTemplate returns the template of all scripts.
-var decideTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("decide").Parse(decideText))
-})
 
 // script is a Lua script and the name that Redis knows it by.
 type script struct {
@@ -39,79 +26,6 @@ func newScript(source string) script {
 // maxLimits is how many limits a rule may have: their variables must fit into
 // the 200 that a Lua function has.
 const maxLimits = 16
-
-// templateRule is a rule as decide.lua.tmpl needs it.
-type templateRule struct {
-	Limits []templateLimit
-	Args   int  // the number of arguments for all limits
-	Lease  bool // reports whether requests are stamped ahead of TIME
-
-	MaxAhead  int64 // see window.Allowance: windows and MaxAhead are divided by AheadPart
-	AheadPart int64
-}
-
-// Count returns how many limits have the steps of this name.
-func (r *templateRule) Count(steps string) int {
-	n := 0
-	for _, l := range r.Limits {
-		if formatOf(l.Algorithm).steps == steps {
-			n++
-		}
-	}
-	return n
-}
-
-// templateLimit is a limit as decide.lua.tmpl needs it.
-type templateLimit struct {
-	Rule      *templateRule
-	N         int    // the number of the limit, from 1
-	Key       string // the Redis key, in Lua
-	Window    string // the window in microseconds, in Lua
-	Algorithm core.Algorithm
-}
-
-// Step returns a step of the limit's algorithm, in Lua. A template cannot choose another by its data itself.
-func (l templateLimit) Step(name string) (string, error) {
-	var lua strings.Builder
-	err := decideTemplate().ExecuteTemplate(&lua, formatOf(l.Algorithm).steps+" "+name, l)
-	return lua.String(), err
-}
-
-// decideSource returns the script that decides by such limits, in this order. It panics if an algorithm is unknown.
-func decideSource(limits []core.Limit, lease bool) string {
-	rule := &templateRule{
-		Limits: make([]templateLimit, len(limits)), Args: len(limitArgs(limits)), Lease: lease,
-		MaxAhead: window.MaxAhead * window.AheadPart, AheadPart: window.AheadPart,
-	}
-	if lease {
-		rule.Args++
-	}
-	for i, l := range limits {
-		length := fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
-		if usual(limits) {
-			length = micros(l.Window)
-		}
-		rule.Limits[i] = templateLimit{rule, i + 1, fmt.Sprintf("KEYS[key + %d]", i+1), length, l.Algorithm}
-	}
-	var lua strings.Builder
-	if err := decideTemplate().Execute(&lua, rule); err != nil {
-		panic("sash: " + err.Error())
-	}
-	return compact(lua.String())
-}
-
-// compact returns a script without comments, indentation and empty lines. No text in the script may hold "--".
-func compact(lua string) string {
-	var short strings.Builder
-	for line := range strings.Lines(lua) {
-		code, _, _ := strings.Cut(line, "--")
-		if code = strings.TrimSpace(code); code != "" {
-			short.WriteString(code)
-			short.WriteByte('\n')
-		}
-	}
-	return short.String()
-}
 
 // maxScripts is how many scripts a store keeps, and for how many it keeps batches: rules may be bound while serving, and
 // of 16 limits alone there are 2^16 scripts.
