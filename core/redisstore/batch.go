@@ -50,7 +50,7 @@ func (b *batches) together(batch []*call) bool {
 			b.client.separate()
 		}
 		for _, c := range batch {
-			go alone(c)
+			go sent{b.client}.resend(c)
 		}
 		return true
 	}
@@ -76,7 +76,7 @@ func (b *batches) command(batch []*call) []any {
 	var ends [gather.MaxBatch]int
 	text, end := few[:0], ends[:0]
 	for _, c := range batch {
-		text, end = c.Request.counts.appendKeys(text, end, c.Request.key)
+		text, end = c.Request.counts.appendKeys(text, end, c.Request.Key)
 	}
 	args = cut(args, string(text), end)
 	args[0], args[1], args[2] = "evalsha", b.script.arg, first.numkeys
@@ -84,7 +84,7 @@ func (b *batches) command(batch []*call) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.counts != first || c.Request.cost != 1 || !c.Request.charge
+		return c.Request.counts != first || !isPlain(c.Request.Ask)
 	})
 	args = append(args, first.args...)
 	if alike { // mostly
@@ -96,7 +96,7 @@ func (b *batches) command(batch []*call) []any {
 			counts = c.Request.counts
 			args = append(append(args, "+"), counts.args...)
 		}
-		args = append(args, costArg(c.Request.cost, c.Request.charge))
+		args = append(args, costArg(c.Request.Ask))
 	}
 	return args
 }
@@ -115,7 +115,7 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 		var d core.Decision
 		var own error
 		r := &c.Request
-		d, reply, own = r.counts.read(reply, now, r.cost, r.charge)
+		d, reply, own = r.counts.read(reply, now, r.Cost, !r.Peek)
 		if errors.Is(own, errReply) {
 			err = own // where the next part begins is not known
 		}

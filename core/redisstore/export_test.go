@@ -6,13 +6,14 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/refused"
 )
 
 // What the tests of package redisstore_test see of the inside.
 
 var ErrOpen = errOpen
 
-const DenialCheck = denialCheck
+const AskAgain = refused.AskAgain
 
 // breakersOf are the breakers of a store, by the address of the server: "" is
 // the only server, or stands for those that are not known.
@@ -61,7 +62,7 @@ func Keys(s *Store, l *core.Limiter, client string) []string {
 		panic(err)
 	}
 	var keys []string
-	for _, k := range c.(*counts).keys(nil, client) {
+	for _, k := range c.(*remembered).counts.keys(nil, client) {
 		keys = append(keys, k.(string))
 	}
 	return keys

@@ -77,7 +77,7 @@ func TestPatientRule(t *testing.T) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer rdb.Close()
-	r := request{counts: counts, key: "k", cost: 1, charge: true}
+	r := asking(counts, "k", 1, true)
 	for range breakerFailures {
 		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
 		group.Go(func() { counts.batches.together(batch) })
@@ -243,10 +243,11 @@ func TestHastyCallers(t *testing.T) {
 func TestToldOnce(t *testing.T) {
 	server := redistest.Start(t)
 	counts := bind(t, server.Client(t), core.PerHour(10))
-	if _, err := counts.take(t.Context(), time.Time{}, "k", 0, true); err != nil { // the server knows the script now
+	if _, err := counts.askAlone(t.Context(), time.Time{}, "k", 0, true); err != nil { // the server knows the script now
 		t.Fatal(err)
 	}
-	r := request{counts, "k", 1, true, counts.command("k", 1, true)}
+	r := asking(counts, "k", 1, true)
+	r.args = counts.command(r.Ask)
 	own := newBreaker("")
 	counts.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{

@@ -45,9 +45,9 @@ func (p *pipeline) together(batch []*call) bool {
 		switch err := cmds[i].Err(); {
 		case err == nil:
 			r := &c.Request
-			c.Answer(r.counts.readAlone(cmds[i].(onceString).Val(), r.cost, r.charge))
+			c.Answer(r.counts.readAlone(cmds[i].(onceString).Val(), r.Cost, !r.Peek))
 		case notRun(err):
-			go alone(c)
+			go sent{p.client}.resend(c)
 		default:
 			err = lateOr(ctx, err)
 			if failure == nil && isFailure(err) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/ask"
 )
 
 // readers are counts of rules of each algorithm, and of one with all of them twice.
@@ -106,14 +107,14 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 	for i := range answers {
 		answers[i] = make(chan answer, 1)
 		go func() {
-			d, err := w.queue.Do(ctx, time.Time{}, request{counts: c, key: strconv.Itoa(i), cost: cost, charge: true})
+			d, err := w.queue.Do(ctx, time.Time{}, request{counts: c, Request: ask.Request{Ask: core.Ask{Key: strconv.Itoa(i), Cost: cost}}})
 			answers[i] <- answer{d, err}
 		}()
 	}
 	order := make([]string, n)
 	for i := range batch {
 		batch[i] = <-w.calls
-		order[i] = batch[i].Request.key
+		order[i] = batch[i].Request.Key
 	}
 	new(batches).answer(batch, reply, nil)
 	now, rest, err := readTime(reply)

@@ -80,7 +80,7 @@ func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.(*counts)
+	return c.(*remembered).counts
 }
 
 // servers runs a test on a real server and on miniredis, at the same time.
@@ -575,12 +575,12 @@ func TestBatchCommand(t *testing.T) {
 		for range 100 {
 			batch := make([]*call, 1+rng.IntN(8))
 			for i := range batch {
-				batch[i] = &call{Request: request{counts: rules[0], key: fmt.Sprint(i), cost: 1, charge: true}}
+				batch[i] = &call{Request: asking(rules[0], fmt.Sprint(i), 1, true)}
 				switch rng.IntN(8) {
 				case 0:
-					batch[i].Request.cost = rng.Int64N(5)
+					batch[i].Request.Cost = rng.Int64N(5)
 				case 1:
-					batch[i].Request.charge = false
+					batch[i].Request.Peek = true
 				case 2:
 					batch[i].Request.counts = rules[1]
 				}
@@ -591,12 +591,12 @@ func TestBatchCommand(t *testing.T) {
 				var d core.Decision
 				var err error
 				r := c.Request
-				d, reply, err = r.counts.read(reply, now, r.cost, r.charge)
-				want := r.counts.rule.Limits[0].Requests - r.cost
-				counted := d.Allowed && r.cost > 0 && r.charge
+				d, reply, err = r.counts.read(reply, now, r.Cost, !r.Peek)
+				want := r.counts.rule.Limits[0].Requests - r.Cost
+				counted := d.Allowed && r.Cost > 0 && !r.Peek
 				if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
 					counted && d.At.UnixMicro() != now+r.counts.ahead {
-					t.Errorf("%v, request %d, cost %d, charge %v: %+v, %v", r.counts.rule.Limits, i, r.cost, r.charge, d, err)
+					t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.counts.rule.Limits, i, r.Cost, r.Peek, d, err)
 				}
 			}
 			if reply != "" {
@@ -887,7 +887,7 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 		rdb.Set(ctx, keys[1].(string), counterValue(later.Truncate(time.Hour), 1, 2), 0)
 		batch := make([]*call, 4)
 		for i := range batch {
-			batch[i] = &call{Request: request{counts: c, key: "k", cost: 1, charge: true}}
+			batch[i] = &call{Request: asking(c, "k", 1, true)}
 		}
 		args := c.batches.command(batch)
 		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))

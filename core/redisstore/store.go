@@ -1,27 +1,17 @@
-// Package redisstore keeps counts in Redis: on a single server, behind
-// Sentinel, on a Cluster, or on a Ring. Every process on the same data shares
-// the counts.
-//
-// A decision is one round trip and one script, whatever the number of limits, and
-// decisions that wait at the same time share a round trip. A caller that has little
-// company sends its request itself: see [New] for how such a caller leaves. A client
-// that has been refused is refused without asking until it may pass, except for one
-// request a second. The clock is the server's. Constructors do not talk to Redis, so
-// a program starts while Redis is down.
 package redisstore
 
 import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/lease"
+	"github.com/sashlimit/sash/core/redisstore/internal/refused"
 )
 
 // DefaultPrefix begins every key of a store made without [WithPrefix].
@@ -30,14 +20,14 @@ const DefaultPrefix = "sash"
 // Store is a [core.Store] in Redis, made by [New] or [Open]. It is safe for
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
-	client  client
-	denials *denials
-	leases  *leases // nil without WithLease
-	prefix  string
-	bound   atomic.Uint64         // rules
-	owned   redis.UniversalClient // closed by Close; nil if the client is the user's
-	closing sync.Once
-	err     error // of a constructor; Bind returns it
+	client   client
+	refusals *refused.Refusals
+	leases   *lease.Table // nil without WithLease
+	terms    lease.Terms  // of WithLease
+	prefix   string
+	owned    redis.UniversalClient // closed by Close; nil if the client is the user's
+	closing  sync.Once
+	err      error // of a constructor; Bind returns it
 
 	mu       sync.Mutex
 	batches  map[string]*batches // by script, maxScripts at most; on a single server
@@ -95,7 +85,7 @@ func WithPrefix(prefix string) Option {
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
 	s := &Store{
-		prefix: DefaultPrefix, denials: newDenials(),
+		prefix: DefaultPrefix, refusals: refused.New(),
 		batches: map[string]*batches{}, scripts: map[string]script{},
 	}
 	for i, o := range options {
@@ -194,20 +184,15 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; "+
 			"spread them over several rules", len(rule.Limits), maxLimits)
 	}
-	c := &counts{
-		store: s, id: s.bound.Add(1), rule: rule,
-		script: s.scriptFor(rule.Limits, false), args: limitArgs(rule.Limits),
-	}
-	for _, l := range rule.Limits {
-		c.suffixes = append(c.suffixes, suffix(l))
-	}
-	c.numkeys = strconv.Itoa(len(c.suffixes))
-	c.batches = s.batchesFor(c.script)
 	s.noteTimeout(rule.Timeout)
-	if s.leases != nil {
-		return s.leases.bind(c), nil
+	return s.leased(s.remembered(rule)), nil
+}
+
+// remembered returns the chain of a rule without leases.
+func (s *Store) remembered(rule core.Rule) *remembered {
+	return &remembered{
+		counts: s.newCounts(rule), refusals: s.refusals.Rule(), next: gathered{&s.client, sent{&s.client}},
 	}
-	return c, nil
 }
 
 // noteTimeout keeps the shortest timeout of all rules.

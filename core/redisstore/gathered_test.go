@@ -76,7 +76,7 @@ func TestLoneCaller(t *testing.T) {
 			defer rdb.Close()
 			c := bind(t, rdb, core.PerHour(10))
 			deadline := time.Now().Add(test.timeout)
-			if _, err := c.take(t.Context(), deadline, "k", 1, true); err != nil && time.Now().Before(deadline) {
+			if _, err := gatheredBy(c).take(t.Context(), asking(c, "k", 1, true).until(deadline)); err != nil && time.Now().Before(deadline) {
 				t.Error(err)
 			}
 			if inline.Load() != test.want {
@@ -99,7 +99,7 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 	defer rdb.Close()
 	c := bind(t, rdb, core.PerHour(10))
 	deadline := time.Now().Add(time.Second)
-	_, err = c.take(ctx, deadline, "k", 1, true)
+	_, err = gatheredBy(c).take(ctx, asking(c, "k", 1, true).until(deadline))
 	if err != errLate || ctx.Err() == nil || time.Now().Before(deadline) {
 		t.Errorf("%v; cancelled: %v, %v before the deadline", err, ctx.Err(), time.Until(deadline))
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// TestDenialsFlood: of a flood on a client that is refused, Redis sees a command
+// TestRefusalsFlood: of a flood on a client that is refused, Redis sees a command
 // a second from each process.
-func TestDenialsFlood(t *testing.T) {
+func TestRefusalsFlood(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
@@ -45,7 +45,7 @@ func TestDenialsFlood(t *testing.T) {
 		for range 2 {
 			group.Go(func() {
 				n := 0
-				for ; time.Since(start) < 2*redisstore.DenialCheck; n++ {
+				for ; time.Since(start) < 2*redisstore.AskAgain; n++ {
 					if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.RetryAfter <= 0 || d.Remaining != 0 || d.Limit.Requests != 5 {
 						t.Errorf("%+v", d)
 						return
@@ -59,7 +59,7 @@ func TestDenialsFlood(t *testing.T) {
 	}
 	group.Wait()
 	// A command at the start of each second at most, however long this took.
-	most := processes * (int(time.Since(start)/redisstore.DenialCheck) + 1)
+	most := processes * (int(time.Since(start)/redisstore.AskAgain) + 1)
 	if n := calls(t, rdb, "evalsha"); n > most {
 		t.Errorf("%d requests of a blocked client cost Redis %d commands, want at most %d", flood, n, most)
 	} else {
@@ -67,9 +67,9 @@ func TestDenialsFlood(t *testing.T) {
 	}
 }
 
-// TestDenialsOfCosts: a refused cost that does not go into the limit, or is above
+// TestRefusalsOfCosts: a refused cost that does not go into the limit, or is above
 // it, is remembered although something remains, and told what remains.
-func TestDenialsOfCosts(t *testing.T) {
+func TestRefusalsOfCosts(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	rdb := redistest.Start(t).Client(t)
@@ -100,17 +100,17 @@ func TestDenialsOfCosts(t *testing.T) {
 				}
 			}
 		}
-		most := 3 * (int(time.Since(start)/redisstore.DenialCheck) + 1)
+		most := 3 * (int(time.Since(start)/redisstore.AskAgain) + 1)
 		if n := calls(t, rdb, "evalsha"); n > most {
 			t.Errorf("3000 requests cost Redis %d commands, want at most %d", n, most)
 		}
 	}
 }
 
-// TestDenialsEnd: what a process refuses by itself is what Redis would have
+// TestRefusalsEnd: what a process refuses by itself is what Redis would have
 // refused: no client is refused while there is room, and each gets in when it
 // was told that it would. The limits that bind take turns.
-func TestDenialsEnd(t *testing.T) {
+func TestRefusalsEnd(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
@@ -165,9 +165,9 @@ func TestDenialsEnd(t *testing.T) {
 	}
 }
 
-// TestDenialsReset: a reset is believed at once by the process that does it, and
+// TestRefusalsReset: a reset is believed at once by the process that does it, and
 // within a second by others; so is a limit that was raised.
-func TestDenialsReset(t *testing.T) {
+func TestRefusalsReset(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
@@ -209,10 +209,10 @@ func TestDenialsReset(t *testing.T) {
 	}
 }
 
-// TestDenialsInAnOutage: a client that is refused stays so while Redis is down, as long
+// TestRefusalsInAnOutage: a client that is refused stays so while Redis is down, as long
 // as it would have been, whatever the policy. Only the request that asks, once a second,
 // may be answered by the policy: whether it was counted is not known.
-func TestDenialsInAnOutage(t *testing.T) {
+func TestRefusalsInAnOutage(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
@@ -226,7 +226,7 @@ func TestDenialsInAnOutage(t *testing.T) {
 	})
 	server.Kill()
 	asked, byPolicy, start := 0, 0, time.Now()
-	for ; time.Since(start) < redisstore.DenialCheck*3/2; asked++ {
+	for ; time.Since(start) < redisstore.AskAgain*3/2; asked++ {
 		switch d := l.Allow(ctx, "k"); {
 		case errors.Is(d.Err, core.ErrStore):
 			byPolicy++
@@ -234,7 +234,7 @@ func TestDenialsInAnOutage(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if most := int(time.Since(start)/redisstore.DenialCheck) + 1; byPolicy > most {
+	if most := int(time.Since(start)/redisstore.AskAgain) + 1; byPolicy > most {
 		t.Errorf("the policy answered %d times, want at most %d", byPolicy, most)
 	}
 	if d := l.Allow(ctx, "another"); !d.Allowed || !errors.Is(d.Err, core.ErrStore) {
@@ -243,9 +243,9 @@ func TestDenialsInAnOutage(t *testing.T) {
 	t.Logf("asked %d times", asked)
 }
 
-// TestDenialsAfterALostReply: a request whose reply is lost may have been counted. The
+// TestRefusalsAfterALostReply: a request whose reply is lost may have been counted. The
 // policy answers it, even if another request has been refused meanwhile.
-func TestDenialsAfterALostReply(t *testing.T) {
+func TestRefusalsAfterALostReply(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)

@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/ask"
+	"github.com/sashlimit/sash/internal/gather"
+)
+
+// gathered is the link that sends a request together with others that wait for the same server: in one script, see
+// batches, or in one pipeline. What cannot be gathered goes to the next link, and so does what may speak for a server
+// whose breaker is not closed.
+type gathered struct {
+	client *client
+	next   sent
+}
+
+// request is what the links get that answer from Redis.
+type request struct {
+	ask.Request
+	counts *counts // by which the request is decided
+	args   []any   // the script's call for this request alone; nil for batches, which build one for all
+}
+
+func (g gathered) take(ctx context.Context, q request) (core.Decision, error) {
+	if b := q.counts.batches; b != nil && g.client.apart.Load() == nil && !b.breaker.notClosed.Load() {
+		return b.Do(ctx, q.Deadline, q)
+	}
+	q.args = q.counts.command(q.Ask)
+	if p := g.client.pipeline(ctx, firstKey(q.args)); p != nil && !p.breaker.notClosed.Load() {
+		return p.Do(ctx, q.Deadline, q)
+	}
+	return g.next.take(ctx, q)
+}
+
+// Requests that wait together are decided together.
+type (
+	queue = gather.Queue[request, core.Decision]
+	call  = gather.Call[request, core.Decision]
+)
+
+const (
+	// A caller that serves its own call judges the server at its deadline. A server
+	// is given DefaultTimeout; a millisecond less is what passes, at the default
+	// Config.Timeout, between the start of a decision and the call.
+	inlineMin = core.DefaultTimeout - time.Millisecond
+
+	// A caller that serves its own call and is cancelled stays until its deadline:
+	// see New.
+	inlineMax = time.Second
+)
+
+// newQueue returns a queue with batches that serve answers. exact says that serve
+// returns at a batch's deadline: then callers with little company serve their own
+// calls.
+func newQueue(serve func([]*call) bool, exact bool) *queue {
+	config := gather.Config[request, core.Decision]{
+		Serve:       serve,
+		ErrLate:     errLate,
+		ErrLeft:     ended,
+		MinPatience: core.DefaultTimeout,
+	}
+	if exact {
+		config.InlineMin, config.InlineMax = inlineMin, inlineMax
+	}
+	return gather.New(config)
+}

@@ -1,0 +1,76 @@
+package fakeserver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Link is how a process reaches the server: that takes time, and replies get lost.
+type Link struct {
+	Server *Server
+	Delay  func() time.Duration // one way
+	Loses  func() bool          // reports whether a reply is lost; nil: none is
+}
+
+// Steady returns a link on which every way takes as long and nothing is lost.
+func Steady(s *Server, delay time.Duration) Link {
+	return Link{Server: s, Delay: func() time.Duration { return delay }}
+}
+
+// Quick returns a link over which nothing is lost and a round trip takes 200 µs.
+func Quick(s *Server) Link { return Steady(s, 100*time.Microsecond) }
+
+// ErrLost is the error of a call whose reply was lost.
+var ErrLost = errors.New("the reply was lost")
+
+// ran is the context key of when a call's script ran last.
+type ran struct{}
+
+// WithRan returns a context whose calls leave in at when the script ran, by the server's clock in microseconds.
+func WithRan(ctx context.Context, at *atomic.Int64) context.Context {
+	return context.WithValue(ctx, ran{}, at)
+}
+
+// Call has the server decide a request, and count it so far ahead of the time, and waits for the reply until ctx
+// ends. The script runs all the same.
+func (k Link) Call(ctx context.Context, ask core.Ask, ahead time.Duration) (core.Decision, error) {
+	type answer struct {
+		d   core.Decision
+		at  int64
+		err error
+	}
+	done := make(chan answer, 1)
+	there, back, lost := k.Delay(), k.Delay(), k.Loses != nil && k.Loses()
+	go func() {
+		time.Sleep(there)
+		now := k.Server.Now()
+		d := k.Server.Decide(now, ask, ahead)
+		time.Sleep(back)
+		if lost {
+			done <- answer{err: ErrLost}
+			return
+		}
+		done <- answer{d: d, at: now}
+	}()
+	select {
+	case a := <-done:
+		if at, ok := ctx.Value(ran{}).(*atomic.Int64); ok && a.err == nil {
+			at.Store(a.at)
+		}
+		return a.d, a.err
+	case <-ctx.Done():
+		return core.Decision{}, context.Cause(ctx)
+	}
+}
+
+// Take implements [core.Counts].
+func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	return k.Call(ctx, ask, 0)
+}
+
+// Reset implements [core.Counts]; it does nothing.
+func (k Link) Reset(context.Context, string) error { return nil }

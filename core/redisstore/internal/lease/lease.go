@@ -1,0 +1,100 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// lease is what is known of a client: how much the client asks for, and the units that have been taken ahead, if any.
+// The shard's lock guards it.
+type lease struct {
+	since time.Time // the start of the time in which asked is counted
+	asked int64     // units that were admitted since then
+
+	left     int64         // units that are left to spend
+	until    time.Time     // the end of the lease
+	reply    core.Decision // the reply with which the units were taken
+	received time.Time     // when the reply came
+
+	retry   time.Time     // until then the store refuses the client
+	renewal *renewal      // the renewal under way, or nil
+	took    time.Duration // how long the last admission by the store took
+}
+
+// answer is the store's answer to a question; the zero value is none.
+type answer struct {
+	sent     time.Time
+	received time.Time
+	units    int64
+	reply    core.Decision
+	err      error
+}
+
+// grant returns the lease of the units that t has taken. The end is a thousandth sooner than the lifetime, since
+// clocks differ in pace (TestModel).
+func grant(t answer, lifetime time.Duration) lease {
+	return lease{
+		since:    t.sent,
+		left:     t.units,
+		until:    t.sent.Add(lifetime - lifetime/1000),
+		reply:    t.reply,
+		received: t.received,
+		took:     t.received.Sub(t.sent),
+	}
+}
+
+// has reports whether cost can be spent at now. While a process is suspended, its monotonic clock may stand still and
+// its wall clock goes on: now must be before the lease's end by both (TestSuspended).
+func (e *lease) has(now time.Time, cost int64) bool {
+	return e.left > 0 && e.left >= cost && now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
+}
+
+// spend answers a request that is within a lease of the given lifetime, and counts it unless it is a peek.
+func (e *lease) spend(now time.Time, a core.Ask, lifetime time.Duration) core.Decision {
+	// The server's clock has advanced by at least this much since the reply, and by less than the lifetime, since now
+	// is before until.
+	later := now.Sub(e.received).Truncate(time.Microsecond)
+	d := e.reply
+	d.Source = core.Leased
+	d.At = d.At.Add(later - lifetime)
+	d.Remaining += e.left - a.Cost
+	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
+	if !a.Peek {
+		e.left -= a.Cost
+		e.asked += a.Cost
+	}
+	return d
+}
+
+// want returns how much to take ahead, for requests of the given cost: as much as the client asks for in half a
+// lifetime, or twice what it has asked for since the last lease if that is less.
+func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
+	want := min(terms.Size, 2*e.asked)
+	elapsed := max(now.Sub(e.since), time.Nanosecond)
+	if rate := float64(e.asked) / float64(elapsed); rate*float64(terms.Lifetime)/2 < float64(want) {
+		want = int64(rate * float64(terms.Lifetime) / 2)
+	}
+	return want - want%cost // so that requests of one cost leave nothing unspent
+}
+
+// learn learns from the answer to a request that was asked alone what the client asks for.
+func (e *lease) learn(a answer, lifetime time.Duration) {
+	switch {
+	case a.err != nil:
+		e.retry = time.Time{} // asked stays as it is: with smaller leases more requests would fail
+	case a.reply.Allowed:
+		e.retry, e.took = time.Time{}, a.received.Sub(a.sent)
+		if a.received.Sub(e.since) > lifetime {
+			e.since, e.asked = a.sent, 0
+		}
+		e.asked += a.units
+	default:
+		retry := a.sent.Add(a.reply.RetryAfter)
+		if !a.received.Before(e.retry) {
+			// A time in which the client is refused tells nothing about its rate.
+			e.since = e.since.Add(max(0, retry.Sub(a.received)))
+		}
+		e.retry = retry
+	}
+}

@@ -1,0 +1,49 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+const (
+	// renewalPatience is how long a request waits for the renewals of other callers at most. A renewal that takes
+	// longer than that, and than twice the last one, is taken for lost.
+	renewalPatience = core.DefaultTimeout / 2
+
+	// nextPatience is how long a request waits for another renewal, after other callers have spent the lease of the
+	// first one: they may be faster again.
+	nextPatience = 20 * time.Millisecond
+)
+
+// patience returns how long q waits for renewals by other callers: at most half of its time, since the reply may be
+// lost.
+func (q *request) patience(ctx context.Context) time.Duration {
+	patience := renewalPatience
+	if q.Timeout > 0 {
+		patience = min(patience, q.Timeout/2)
+	}
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, end.Sub(q.Began)/2)
+	}
+	return patience
+}
+
+// reserve makes q one of the requests that wait for the renewal, and returns how long. Where a round trip, which last
+// took so long, is longer than the request's patience, to ask after the wait would be too late as well. Then the
+// request waits for up to two round trips, but only if the lease can serve it: reserve returns false if it cannot.
+// The shard's lock must be held.
+func (r *renewal) reserve(q request, took, patience time.Duration) (time.Duration, bool) {
+	if took <= patience*3/4 { // a quarter is left for a round trip that takes a little longer
+		return patience, true
+	}
+	if r.free < q.Cost {
+		return 0, false
+	}
+	r.free -= q.Cost
+	if patience = 2 * took; q.Timeout > 0 {
+		patience = min(patience, q.Timeout)
+	}
+	return patience, true
+}

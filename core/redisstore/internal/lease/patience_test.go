@@ -1,0 +1,172 @@
+package lease
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/fakeserver"
+	"github.com/sashlimit/sash/core/redisstore/internal/refused"
+)
+
+// TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
+// too late, or waits for one in vain.
+func TestLongWay(t *testing.T) {
+	for _, way := range []time.Duration{18, 45, 60, 75} {
+		synctest.Test(t, func(t *testing.T) {
+			way := way * time.Millisecond
+			limit, timeout := core.Per(1_000_000, 10*time.Second), min(way*5/3, core.DefaultTimeout)
+			k := fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
+				return way/2 - way/20 + rand.N(way/10)
+			}}
+			rule, _ := process(k, 1000, time.Second)
+			var group sync.WaitGroup
+			var answered, late atomic.Int64
+			end := time.Now().Add(5 * time.Second)
+			for range 64 {
+				group.Go(func() {
+					for time.Now().Before(end) {
+						began := time.Now()
+						_, err := rule.Take(t.Context(), core.Ask{Key: "client", Cost: 1, Timeout: timeout})
+						if err == nil {
+							answered.Add(1)
+						} else {
+							late.Add(1)
+						}
+						if took := time.Since(began); took > timeout {
+							t.Errorf("waited %v", took)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			group.Wait()
+			scripts := int64(k.Server.Scripts)
+			t.Logf("with %v: %d were answered, for %d it was too late; %d scripts", way, answered.Load(), late.Load(), scripts)
+			if late.Load() > 0 || 50*scripts > answered.Load() {
+				t.Errorf("with %v, too many were late, or asked alone", way)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// TestCrowd: where leases are small for the crowd that waits for them, callers that get nothing of one are decided in
+// time.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.warm(t, 10)
+		s.way = 2500 * time.Microsecond
+		var group sync.WaitGroup
+		for range 400 {
+			group.Go(func() {
+				began := time.Now()
+				if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > nextPatience+4*s.way {
+					t.Errorf("%+v after %v", d, time.Since(began))
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// remember makes the process remember refusals.
+func (s *scene) remember() {
+	rule := refused.New().Rule()
+	s.store.refusals = &rule
+}
+
+// TestNothingLeft: when there is nothing to lease, what the caller that asked was told is good for the callers that
+// waited.
+func TestNothingLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(1000, time.Minute), 100)
+		s.remember()
+		s.warm(t, 20)
+		s.empty(t)
+		others := s.Decide(s.Now(), core.Ask{}, 0).Remaining
+		s.Decide(s.Now(), core.Ask{Cost: others}, 0)
+		before := s.Scripts
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if d := s.allow(t, 1); d.Allowed || d.Err != nil {
+					t.Errorf("%+v", d)
+				}
+			})
+		}
+		group.Wait()
+		if n := s.Scripts - before; n != 2 { // for a lease, and for one request
+			t.Errorf("%d scripts, want 2", n)
+		}
+	})
+}
+
+// TestAfterRefusal: a caller that is to ask whether a refusal still stands brings an answer to that, not a lease
+// beside which the refusal goes on.
+func TestAfterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100, time.Hour), 10)
+		s.remember()
+		for range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if d := s.limiter.Peek(t.Context(), "client"); d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		s.Reset() // by another process
+		time.Sleep(refused.AskAgain)
+		for i := range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("after %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// TestStoreErrors: while the server is silent, what has been leased is spent, then the policy decides, within the
+// timeout.
+func TestStoreErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(10_000, time.Minute)
+		s := newScene(t, limit, 1000)
+		s.warm(t, 20)
+		left := s.unspent()
+		if left < 5 {
+			t.Fatalf("only %d left", left)
+		}
+		s.way = time.Hour
+		for range left {
+			began := time.Now()
+			if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > 0 {
+				t.Fatalf("%+v after %v", d, time.Since(began))
+			}
+		}
+		var group sync.WaitGroup
+		for range 300 {
+			group.Go(func() {
+				began := time.Now()
+				d := s.allow(t, 1)
+				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > core.DefaultTimeout {
+					t.Errorf("%+v after %v", d, time.Since(began))
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		group.Wait()
+		s.way = 100 * time.Microsecond
+		time.Sleep(3 * time.Hour) // the window is empty again
+		if d := s.allow(t, 1); !d.Allowed || d.Remaining != limit.Requests-1 {
+			t.Errorf("afterwards: %+v", d)
+		}
+		s.warm(t, 1)
+	})
+}

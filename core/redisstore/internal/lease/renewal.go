@@ -1,0 +1,182 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// renewal is a request for a lease in flight. It has a context of its own: the caller that started it may leave, and
+// the lease is for the others then. Other requests of the same client wait for it instead of asking the store
+// themselves.
+type renewal struct {
+	request           // of the caller that started it, with the renewal's own deadline
+	lease   *lease    // the entry to renew
+	lost    time.Time // from then on the reply is taken for lost
+	want    int64     // units
+	free    int64     // units that are not reserved for requests that wait for long
+
+	abandoned bool          // the caller that started it has left; the shard's lock guards it
+	done      chan struct{} // closed when the renewal is over; what follows is final then
+	granted   bool
+	first     core.Decision // for the caller that started it
+	err       error         // for all that wait
+}
+
+// startRenewal starts to take a lease for a client whose own, if any, does not suffice for q. It returns nil if the
+// client asks for too little: see TestRareKeys. The shard's lock must be held.
+func (l *Rule) startRenewal(ctx context.Context, q request, e *lease, now time.Time) *renewal {
+	want := e.want(now, q.Cost, l.terms)
+	if want <= q.Cost {
+		return nil
+	}
+	r := &renewal{
+		request: q,
+		lease:   e,
+		lost:    time.Now().Add(max(renewalPatience, 2*e.took)),
+		want:    want,
+		free:    want - q.Cost,
+		done:    make(chan struct{}),
+	}
+	r.Deadline = q.renewalDeadline(ctx)
+	e.renewal = r
+	go l.renew(context.WithoutCancel(ctx), r)
+	return r
+}
+
+// renewalDeadline returns until when a renewal that q starts waits for its reply: as long as q may take, and at least
+// as long as a server may be expected to take. A caller in a hurry would else waste the lease (TestCallerLeaves). The
+// zero time is no deadline; then the client's own timeouts end the wait.
+func (q *request) renewalDeadline(ctx context.Context) time.Time {
+	deadline := q.Deadline
+	if deadline.IsZero() {
+		end, ok := ctx.Deadline()
+		if !ok {
+			return time.Time{}
+		}
+		deadline = end
+	}
+	if least := q.Began.Add(core.DefaultTimeout); least.After(deadline) {
+		return least
+	}
+	return deadline
+}
+
+// renew takes a lease of as much as is wanted, or else of as much as there is. If there is nothing to lease, the
+// request that started r is asked alone.
+func (l *Rule) renew(ctx context.Context, r *renewal) {
+	var a answer
+	want := r.want
+	for range 2 {
+		if want <= r.Cost {
+			break
+		}
+		a = l.takeAhead(ctx, r, want)
+		if a.err != nil || a.reply.Allowed {
+			break
+		}
+		want = a.reply.Remaining - a.reply.Remaining%r.Cost
+	}
+	if a.err == nil && !a.reply.Allowed && !r.left() {
+		// Requests that wait are answered by what this one is told, if that is a refusal.
+		r.first, r.err = l.alone(ctx, r.request)
+	}
+	l.finish(r, a)
+}
+
+// takeAhead takes so many units ahead for r.
+func (l *Rule) takeAhead(ctx context.Context, r *renewal, units int64) answer {
+	q := r.Request
+	q.Began, q.Cost = l.store.Now(), units
+	a := answer{sent: q.Began, units: units}
+	a.reply, a.err = l.store.TakeAhead(ctx, q)
+	return a
+}
+
+// left reports whether the caller that started r has left.
+func (r *renewal) left() bool {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	return r.abandoned
+}
+
+// finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r is
+// answered from the lease unless it has left.
+func (l *Rule) finish(r *renewal, a answer) {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	defer close(r.done)
+	e := r.lease
+	e.renewal = nil
+	switch {
+	case a.err != nil:
+		e.retry = time.Time{}
+		r.err = a.err
+	case a.reply.Allowed:
+		a.received = l.store.Now()
+		if r.shard.byHolder[r.holder] != e {
+			e = &lease{} // a reset has come in between: the lease is for that one request (TestResetMeanwhile)
+		}
+		*e = grant(a, l.terms.Lifetime)
+		r.granted = true
+		if !r.abandoned {
+			r.first = e.spend(a.received, r.Ask, l.terms.Lifetime)
+			r.first.Source = core.Counted
+		}
+	}
+}
+
+// await waits until the renewal is over, and returns whether there is a lease. It returns false when the reply is
+// taken for lost or patience has ended.
+func (l *Rule) await(ctx context.Context, r *renewal, patience time.Time) (granted bool, err error) {
+	if r.lost.Before(patience) {
+		patience = r.lost
+	}
+	timer := time.NewTimer(time.Until(patience))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return r.granted, r.err
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, l.table.errs.Left(ctx)
+	}
+}
+
+// awaitOwn waits for the renewal that q has started, and answers q.
+func (l *Rule) awaitOwn(ctx context.Context, q request, r *renewal) (core.Decision, error) {
+	var late <-chan time.Time
+	if !q.Deadline.IsZero() {
+		timer := time.NewTimer(time.Until(q.Deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-r.done:
+	case <-late:
+		if r.abandon() {
+			return core.Decision{}, l.table.errs.Late
+		}
+	case <-ctx.Done():
+		if r.abandon() {
+			return core.Decision{}, l.table.errs.Left(ctx)
+		}
+	}
+	return r.first, r.err
+}
+
+// abandon notes that the caller that started r has left. It returns false if r is over: then the caller has been
+// answered.
+func (r *renewal) abandon() bool {
+	r.shard.mu.Lock()
+	defer r.shard.mu.Unlock()
+	select {
+	case <-r.done:
+		return false
+	default:
+		r.abandoned = true
+		return true
+	}
+}

@@ -1,0 +1,171 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/ask"
+)
+
+// Store is what is asked where no lease answers: the links behind this one.
+type Store interface {
+	// Remembered returns the refusal of a request that is remembered, if there is one. Once in a while, for one
+	// caller, it reports mustAsk instead: that caller is to ask whether the refusal still holds.
+	Remembered(a core.Ask) (d core.Decision, found, mustAsk bool)
+
+	// Take has the store decide a request, whatever is remembered. It returns at the request's deadline or when ctx
+	// ends.
+	Take(ctx context.Context, q ask.Request) (core.Decision, error)
+
+	// TakeAhead is Take with the units counted at the end of a lease that begins now. A refusal says how much
+	// remains.
+	TakeAhead(ctx context.Context, q ask.Request) (core.Decision, error)
+
+	// Reset forgets what is counted for key, and what is remembered of it.
+	Reset(ctx context.Context, key string) error
+
+	// Now reads the clock of this process.
+	Now() time.Time
+}
+
+// Rule decides by one rule, with leases. It is safe for concurrent use.
+type Rule struct {
+	table *Table
+	terms Terms
+	store Store
+}
+
+var _ core.Counts = (*Rule)(nil)
+
+// Rule returns a rule with leases on these terms, taken from the store.
+func (t *Table) Rule(terms Terms, store Store) *Rule {
+	return &Rule{table: t, terms: terms, store: store}
+}
+
+// request is a request that a lease may answer.
+type request struct {
+	ask.Request
+	holder holder
+	shard  *shard
+}
+
+// Take implements [core.Counts].
+func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
+	holder, shard := l.holder(a.Key)
+	if d, ok := l.spend(shard, holder, a); ok {
+		return d, nil
+	}
+	d, found, mustAsk := l.store.Remembered(a)
+	if found {
+		return d, nil
+	}
+	q := request{ask.Begin(a), holder, shard}
+	switch {
+	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek:
+		return l.store.Take(ctx, q.Request)
+	case mustAsk: // a lease would not tell whether the refusal still holds (TestAfterRefusal)
+		return l.alone(ctx, q)
+	}
+	return l.fromLease(ctx, q)
+}
+
+// spend answers a request from the client's lease, if that has enough.
+func (l *Rule) spend(shard *shard, holder holder, a core.Ask) (core.Decision, bool) {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := l.store.Now() // under the lock: time must not run back within a lease (TestClock)
+	if e := shard.byHolder[holder]; e != nil && e.has(now, a.Cost) {
+		return e.spend(now, a, l.terms.Lifetime), true
+	}
+	return core.Decision{}, false
+}
+
+// fromLease answers q from the client's lease, which is renewed if need be; or alone where a lease does not pay or
+// takes too long.
+func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) {
+	patience := q.patience(ctx)
+	for waited := false; ; waited = true {
+		next := l.next(ctx, q, patience, waited)
+		switch {
+		case next.spent:
+			return next.decision, nil
+		case next.renewal == nil:
+			return l.alone(ctx, q)
+		case next.own:
+			return l.awaitOwn(ctx, q, next.renewal)
+		}
+		granted, err := l.await(ctx, next.renewal, q.Began.Add(next.patience))
+		if err != nil {
+			return core.Decision{}, err
+		}
+		if !granted { // what the renewal's caller was told may be the answer (TestNothingLeft)
+			if d, found, _ := l.store.Remembered(q.Ask); found {
+				return d, nil
+			}
+			return l.alone(ctx, q)
+		}
+		patience = min(next.patience, nextPatience)
+	}
+}
+
+// step is what a request does next: it is answered, or waits for a renewal, or is asked alone.
+type step struct {
+	spent    bool // decision is the answer
+	decision core.Decision
+	renewal  *renewal      // to wait for, or nil
+	own      bool          // the request has started the renewal
+	patience time.Duration // how long to wait, from the begin of the request, for a renewal of another
+}
+
+// next returns what q does next. A request that has waited before has its share of the time for long ways already.
+func (l *Rule) next(ctx context.Context, q request, patience time.Duration, waited bool) step {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	now := l.store.Now()
+	e := q.shard.byHolder[q.holder]
+	if e != nil && e.has(now, q.Cost) {
+		return step{spent: true, decision: e.spend(now, q.Ask, l.terms.Lifetime)}
+	}
+	if e == nil {
+		e = q.shard.add(q.holder, now)
+	}
+	switch {
+	case e == nil || now.Before(e.retry):
+		return step{}
+	case e.renewal == nil:
+		return step{renewal: l.startRenewal(ctx, q, e, now), own: true}
+	}
+	if !waited {
+		var ok bool
+		if patience, ok = e.renewal.reserve(q, e.took, patience); !ok {
+			return step{}
+		}
+	}
+	return step{renewal: e.renewal, patience: patience}
+}
+
+// alone asks for one request, and learns from the answer what the client asks for.
+func (l *Rule) alone(ctx context.Context, q request) (core.Decision, error) {
+	q.Began = l.store.Now()
+	d, err := l.store.Take(ctx, q.Request)
+	a := answer{sent: q.Began, received: l.store.Now(), units: q.Cost, reply: d, err: err}
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if e := q.shard.byHolder[q.holder]; e != nil {
+		e.learn(a, l.terms.Lifetime)
+	}
+	return d, err
+}
+
+// Reset implements [core.Counts]. Leases of the client under other rules end too: they may be on the same counts. If
+// ctx has ended already, nothing is done.
+func (l *Rule) Reset(ctx context.Context, client string) error {
+	if ctx.Err() != nil {
+		return l.table.errs.Left(ctx)
+	}
+	err := l.store.Reset(ctx, client)
+	who, shard := l.holder(client)
+	shard.end(who.client)
+	return err
+}

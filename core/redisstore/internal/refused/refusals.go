@@ -1,0 +1,178 @@
+package refused
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+const (
+	// AskAgain is how long a refusal is remembered without a question whether it still holds: a reset by another
+	// process is seen after that time.
+	AskAgain = time.Second
+
+	// turn is how soon after a caller that was to ask has left another caller asks. A flood of callers that leave
+	// must not reach the store either.
+	turn = AskAgain / 100
+)
+
+// Refusals are the refusals that a process remembers, by rule, client and cost. It is safe for concurrent use.
+type Refusals struct {
+	seed   [2]maphash.Seed
+	start  time.Time // times are counted from here, by this process's monotonic clock
+	rules  atomic.Uint64
+	shards [shards]shard
+}
+
+// New returns refusals, of which there are none yet.
+func New() *Refusals {
+	r := &Refusals{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now()}
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.byKey = map[uint64]*refusal{}
+		s.reset = -1
+		for j := range s.news {
+			s.news[j].at.Store(-1)
+			s.news[j].toldAt = -1
+		}
+	}
+	return r
+}
+
+// Rule is the refusals by one rule.
+type Rule struct {
+	refusals *Refusals
+	id       uint64
+}
+
+// Rule returns the refusals by another rule than all before.
+func (r *Refusals) Rule() Rule { return Rule{r, r.rules.Add(1)} }
+
+// Lookup sets answer to the remembered refusal of a client, as of now, and returns found. Once a second, for one
+// caller, it returns mustAsk instead: that caller has to ask the store whether the refusal still holds.
+func (r Rule) Lookup(client string, cost int64, answer *core.Decision) (found, mustAsk bool) {
+	return r.lookup(client, cost, answer, true)
+}
+
+// Stands sets answer to the remembered refusal, as of now, and reports whether there is one. It is for a caller that
+// could not ask the store.
+func (r Rule) Stands(client string, cost int64, answer *core.Decision) bool {
+	found, _ := r.lookup(client, cost, answer, false)
+	return found
+}
+
+func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bool) (found, mustAsk bool) {
+	s, hash := r.refusals.shard(client)
+	if !s.any.Load() {
+		return false, false
+	}
+	q := r.request(hash, client, cost)
+	now := time.Since(r.refusals.start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(&q)
+	switch {
+	case e == nil:
+		return false, false
+	case now >= e.until, e.decision.Remaining > 0 && !s.newsOf(hash).current(e.asked):
+		s.drop(&q)
+		return false, false
+	case canAsk && now >= e.check:
+		e.check = now + AskAgain
+		return false, true
+	}
+	e.tell(now, answer)
+	return true, false
+}
+
+// tell sets answer to the refusal as of now.
+func (e *refusal) tell(now time.Duration, answer *core.Decision) {
+	// The store's clock has advanced by at least this much. The decision may have come after now was read.
+	later := max(0, now-e.received).Truncate(time.Microsecond)
+	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
+	answer.At = e.decision.At.Add(later)
+	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
+	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.Remembered
+	if answer.RetryAfter != core.Never {
+		answer.RetryAfter -= later
+	}
+}
+
+// Note learns from the store's answer to a question that was sent at the given time, and remembers the answer if it
+// is a refusal that lasts.
+func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decision) {
+	s, hash := r.refusals.shard(client)
+	news := s.newsOf(hash)
+	asked, now := sent.Sub(r.refusals.start), time.Since(r.refusals.start)
+	if answer.Allowed {
+		news.heard(now)
+		if !s.any.Load() {
+			return
+		}
+	}
+	q := r.request(hash, client, cost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !answer.Allowed {
+		news.refused(r.refusals.told(&answer), asked, now)
+	}
+	if !lasts(cost, &answer) || asked <= s.reset || answer.Remaining > 0 && !news.current(asked) {
+		s.drop(&q)
+		return
+	}
+	holds := min(answer.ResetAfter, answer.RetryAfter)
+	if answer.ResetAfter == 0 {
+		// Nothing is counted: the cost is above the limit. The refusal has to last until one request has asked again,
+		// while the others are refused.
+		holds = 2 * AskAgain
+	}
+	s.remember(&refusal{
+		request: q, decision: answer, asked: asked, received: now, until: asked + holds, check: asked + AskAgain,
+	})
+}
+
+// lasts reports whether answer is a refusal whose numbers stay as they are until it ends. A counter's answer to a
+// larger cost changes before that cost passes.
+func lasts(cost int64, answer *core.Decision) bool {
+	switch {
+	case answer.Allowed:
+		return false
+	case cost == 1:
+		return true
+	}
+	switch answer.Limit.Algorithm {
+	case core.SlidingLog:
+		return true
+	case core.SlidingCounter:
+		return false
+	}
+	panic(fmt.Sprintf("refused: unknown algorithm %v", answer.Limit.Algorithm))
+}
+
+// Unanswered notes that a caller has left, which may be the one that was to ask.
+func (r Rule) Unanswered(client string, cost int64) {
+	s, hash := r.refusals.shard(client)
+	if !s.any.Load() {
+		return
+	}
+	q := r.request(hash, client, cost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.find(&q); e != nil {
+		e.check = min(e.check, time.Since(r.refusals.start)+turn)
+	}
+}
+
+// Forget drops what is remembered of a client under any rule, with what else is in the client's shard, and does not
+// believe answers that are on their way.
+func (r *Refusals) Forget(client string) {
+	s, _ := r.shard(client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.byKey)
+	s.any.Store(false)
+	s.reset = time.Since(r.start)
+}

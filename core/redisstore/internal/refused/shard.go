@@ -1,0 +1,89 @@
+package refused
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+const (
+	shards      = 64
+	shardSize   = 512 // refusals
+	newsInShard = 256 // clients that have no other's news, by their hash
+)
+
+// shard holds the refusals of some clients.
+type shard struct {
+	mu    sync.Mutex
+	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
+	any   atomic.Bool         // reports whether byKey holds any: mostly it holds none, and no lock is needed
+	reset time.Duration       // the time of the last reset: an answer to an earlier question is not believed
+	news  [newsInShard]news
+}
+
+// request is a client, by its hash, and what the client was refused.
+type request struct {
+	low, high uint64
+	rule      uint64
+	cost      int64
+}
+
+// key spreads as well as the client's hash does.
+func (q *request) key() uint64 {
+	return q.low ^ (q.rule<<32+uint64(q.cost))*0x9e3779b97f4a7c15
+}
+
+// refusal is a refusal that is remembered.
+type refusal struct {
+	request
+	decision core.Decision
+	asked    time.Duration // when the question was sent
+	received time.Duration // when the decision came
+	until    time.Duration // when the refusal may end
+	check    time.Duration // when to ask again
+}
+
+// shard returns the shard of a client, and the first half of the client's hash.
+func (r *Refusals) shard(client string) (*shard, uint64) {
+	hash := maphash.String(r.seed[0], client)
+	return &r.shards[hash%shards], hash
+}
+
+// request returns what a refusal of the client is remembered by. hash is the first half of the client's hash.
+func (r Rule) request(hash uint64, client string, cost int64) request {
+	return request{hash, maphash.String(r.refusals.seed[1], client), r.id, cost}
+}
+
+func (s *shard) newsOf(hash uint64) *news { return &s.news[hash/shards%newsInShard] }
+
+// find returns what is remembered of q, or nil. s.mu must be held.
+func (s *shard) find(q *request) *refusal {
+	if e := s.byKey[q.key()]; e != nil && e.request == *q {
+		return e
+	}
+	return nil
+}
+
+// drop forgets what is remembered of q. s.mu must be held.
+func (s *shard) drop(q *request) {
+	if s.find(q) != nil {
+		delete(s.byKey, q.key())
+		s.any.Store(len(s.byKey) > 0)
+	}
+}
+
+// remember puts e into the shard, in the place of an arbitrary other refusal if the shard is full: that costs the
+// other client one question (TestBounded). s.mu must be held.
+func (s *shard) remember(e *refusal) {
+	if _, known := s.byKey[e.key()]; !known && len(s.byKey) >= shardSize {
+		for other := range s.byKey {
+			delete(s.byKey, other)
+			break
+		}
+	}
+	s.byKey[e.key()] = e
+	s.any.Store(true)
+}

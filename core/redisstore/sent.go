@@ -1,0 +1,26 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// sent is the last link: it sends a request by itself.
+type sent struct{ client *client }
+
+func (s sent) take(ctx context.Context, q request) (core.Decision, error) {
+	if q.args == nil {
+		q.args = q.counts.command(q.Ask)
+	}
+	ctx, cancel := q.Context(ctx)
+	defer cancel()
+	reply, err := s.client.eval(ctx, q.Deadline, q.args, q.counts.script.source)
+	if err != nil {
+		return core.Decision{}, err
+	}
+	return q.counts.readAlone(reply, q.Cost, !q.Peek)
+}
+
+// resend has a call decided by itself that was to be decided together with others, and was not.
+func (s sent) resend(c *call) { c.Answer(s.take(c.Context, c.Request)) }
