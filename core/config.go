@@ -35,7 +35,9 @@ type Config struct {
 	// the caller until the store answers or the timeout has passed.
 	Timeout time.Duration
 
-	// Observer hears of every decision. Default none.
+	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with
+	// at most a line a minute of each kind: a limit that is not enforced is never silent.
+	// For no lines give [Silent].
 	Observer Observer
 }
 
@@ -53,6 +55,9 @@ func New(c Config) (*Limiter, error) {
 	}
 	if c.OnStoreError == nil {
 		c.OnStoreError = FailOpen
+	}
+	if c.Observer == nil {
+		c.Observer = defaultErrorLog()
 	}
 	return build(c, "", c.Limits)
 }

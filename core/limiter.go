@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -17,6 +18,8 @@ type Limiter struct {
 	fallback     *fallback     // nil unless the policy is a Fallback
 	firstTimeout time.Duration // the longest that the first store may take
 	observer     Observer      // hears of every decision; nil if there is none
+	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
+	noticed      sync.Map      // the codes of the notices that the observer has heard of
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and

@@ -8,7 +8,11 @@ import (
 // Decide is the general form of Allow, AllowN and Peek.
 func (l *Limiter) Decide(ctx context.Context, r Request) Decision {
 	if l.observer == nil {
-		return l.decide(ctx, r)
+		d := l.decide(ctx, r)
+		if l.log != nil && l.log.hears(&d) {
+			l.log.Observe(ctx, l.event(r, d, 0))
+		}
+		return d
 	}
 	start := time.Now()
 	d := l.decide(ctx, r)
@@ -25,6 +29,8 @@ func (l *Limiter) Observed() bool { return l.observer != nil }
 func (l *Limiter) Report(ctx context.Context, r Request, d Decision) {
 	if l.observer != nil {
 		l.observer.Observe(ctx, l.event(r, d, 0))
+	} else if l.log != nil && l.log.hears(&d) {
+		l.log.Observe(ctx, l.event(r, d, 0))
 	}
 }
 
@@ -47,6 +53,8 @@ func (l *Limiter) event(r Request, d Decision, elapsed time.Duration) Event {
 func (l *Limiter) setObserver() {
 	switch o := l.config.Observer.(type) {
 	case silence:
+	case *errorLog:
+		l.log = o
 	default:
 		l.observer = o
 	}

@@ -2,9 +2,8 @@ package core
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"sync"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,7 +11,8 @@ import (
 //
 // Observe is called once per decision, in the goroutine of the request and
 // before the caller has the answer. It must be quick and safe for concurrent
-// use. ctx is the request's.
+// use. ctx is the request's. An observer that panics ends the request as a panic of
+// its handler does.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -46,43 +46,42 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// LogErrors returns an [Observer] that writes decisions with an Err to log, as
-// warnings, and at most one in each interval: an outage is one line now and
-// then, with how many more there were, and no flood. Malformed requests and
-// callers that left are no outage and are not written; nor is what a [Fallback]
-// refuses once the store answers again, since that has no Err. LogErrors
-// panics if log is nil.
-func LogErrors(log *slog.Logger, interval time.Duration) Observer {
-	if log == nil {
-		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+// Silent is an [Observer] for Config.Observer that keeps a limiter from logging.
+const Silent silence = 0
+
+// silence is a constant, so that no program can reassign it.
+type silence uint8
+
+// Observe does nothing.
+func (silence) Observe(context.Context, Event) {}
+
+// Observers returns an [Observer] that hands every event to each of the observers, in
+// this order. It panics if one of them is nil. To keep the lines that a limiter without
+// an observer writes, join LogErrors(slog.Default(), time.Minute).
+func Observers(observers ...Observer) Observer {
+	for i, o := range observers {
+		if isNil(o) {
+			panic(fmt.Sprintf("sash: observer %d of core.Observers is %s: leave it out", i+1, nilName(o)))
+		}
 	}
-	return &errorLog{log: log, interval: interval}
+	return observerList(slices.Clone(observers))
 }
 
-// errorLog is the Observer of LogErrors.
-type errorLog struct {
-	log      *slog.Logger
-	interval time.Duration
+// observerList is the Observer of Observers.
+type observerList []Observer
 
-	mu     sync.Mutex // guards the fields below
-	last   time.Time  // when the last error was logged
-	silent int        // errors since last that were not logged
+// Observe implements [Observer].
+func (l observerList) Observe(ctx context.Context, e Event) {
+	for _, o := range l {
+		o.Observe(ctx, e)
+	}
 }
 
-func (o *errorLog) Observe(ctx context.Context, e Event) {
-	if e.Decision.Err == nil || !errors.Is(e.Decision.Err, ErrStore) {
-		return
+// Notice implements [NoticeObserver].
+func (l observerList) Notice(ctx context.Context, n Notice) {
+	for _, o := range l {
+		if o, ok := o.(NoticeObserver); ok {
+			o.Notice(ctx, n)
+		}
 	}
-	o.mu.Lock()
-	now := time.Now()
-	if !o.last.IsZero() && now.Sub(o.last) < o.interval {
-		o.silent++
-		o.mu.Unlock()
-		return
-	}
-	silent := o.silent
-	o.last, o.silent = now, 0
-	o.mu.Unlock()
-	o.log.WarnContext(ctx, "rate limit not counted", "limiter", e.Name, "rule", e.Rule,
-		"allowed", e.Decision.Allowed, "error", e.Decision.Err, "more", silent)
 }

@@ -1,0 +1,191 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// LogErrors returns an [Observer] that writes to log, as warnings, why limits are not
+// enforced or cannot be: that the store cannot be asked, that requests name no client,
+// that a key function fails, or that calls are malformed. A line says what happens to
+// the requests meanwhile, why, and what to do. When a store answers again, one line
+// says how long it did not and how many requests the policy has decided. Callers that
+// left are no trouble, and are not written.
+//
+// Each of these is written at most once in an interval for each limiter and rule, with
+// how many requests there were more; an interval of 0 writes each. More than 256
+// limiters and rules share the lines of one. Texts of errors are cut after 500 bytes;
+// keys are not written. [Notice]s are written too.
+//
+// LogErrors panics if log is nil. A limiter without an observer behaves as with
+// LogErrors(slog.Default(), time.Minute), except that a later slog.SetDefault counts, and
+// that all such limiters together write at most 100 lines a minute. LogErrors costs a
+// decision by the store a comparison if it is the only observer of a limiter.
+func LogErrors(log *slog.Logger, interval time.Duration) Observer {
+	if log == nil {
+		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+	}
+	return newErrorLog(func() *slog.Logger { return log }, interval)
+}
+
+// defaultErrorLog returns the observer of a limiter without one.
+func defaultErrorLog() *errorLog {
+	o := newErrorLog(slog.Default, time.Minute)
+	o.budget = &defaultLines
+	return o
+}
+
+// defaultLines bounds the lines of all default logs: a program that makes a limiter for
+// each request makes as many logs.
+var defaultLines = lineBudget{most: 100, per: time.Minute}
+
+func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
+	return &errorLog{log: log, interval: interval, limiters: map[limiterID]*limiterLog{}}
+}
+
+// errorLog is the Observer of LogErrors.
+type errorLog struct {
+	log      func() *slog.Logger
+	interval time.Duration
+	budget   *lineBudget // nil if there is none
+
+	outages atomic.Int32 // of the limiters, those that have not ended
+
+	mu       sync.Mutex // guards limiters and what they hold
+	limiters map[limiterID]*limiterLog
+}
+
+// maxLoggedLimiters is the most limiters and rules that have lines of their own.
+const maxLoggedLimiters = 256
+
+// limiterID names a limiter and its rule.
+type limiterID struct{ name, rule string }
+
+// limiterLog is what was written about one limiter.
+type limiterLog struct {
+	lines  [troubles]lastLine
+	outage outage
+}
+
+// lastLine is the last line about one kind of trouble.
+type lastLine struct {
+	at     time.Time // zero if there is none
+	silent int       // requests since then that were not written about
+}
+
+// hears reports whether Observe does anything about a decision. It is all that an
+// undisturbed decision costs.
+func (o *errorLog) hears(d *Decision) bool { return d.Err != nil || o.outages.Load() > 0 }
+
+// Observe implements [Observer].
+func (o *errorLog) Observe(ctx context.Context, e Event) {
+	t := troubleOf(&e)
+	if t != noTrouble {
+		o.writeTrouble(ctx, &e, t)
+	} else if e.Decision.Err == nil && e.Decision.Source == Counted && o.outages.Load() > 0 {
+		o.storeAnswered(ctx, &e)
+	}
+}
+
+// writeTrouble writes an event of kind t, or counts it if a line has been written lately.
+func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
+	now := time.Now()
+	o.mu.Lock()
+	l := o.of(limiterID{e.Name, e.Rule})
+	if t.isOutage() && l.outage.note(e, now) {
+		o.outages.Add(1)
+	}
+	last := &l.lines[t]
+	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.budget.take(now) {
+		last.silent++
+		o.mu.Unlock()
+		return
+	}
+	silent := last.silent
+	*last = lastLine{at: now}
+	began, first := now, ""
+	if t.isOutage() {
+		l.outage.said = true
+		began, first = l.outage.since, l.outage.first
+	}
+	o.mu.Unlock()
+
+	text := printable(withoutPrefix(e.Decision.Err), maxLoggedError)
+	attrs := append(limiterAttrs(e), slog.String("error", text), slog.String("remedy", t.remedy(e.Decision.Err)))
+	if e.Status != 0 {
+		attrs = append(attrs, slog.Int("status", e.Status))
+	}
+	if e.Stage != StageUnknown {
+		attrs = append(attrs, slog.String("stage", e.Stage.String()))
+	}
+	if silent > 0 {
+		attrs = append(attrs, slog.Int("more", silent))
+	}
+	if now.After(began) {
+		attrs = append(attrs, slog.Duration("since", now.Sub(began)), slog.String("first_error", first))
+	}
+	o.log().LogAttrs(ctx, slog.LevelWarn, troubleMessages[t], attrs...)
+}
+
+// limiterAttrs returns what names the limiter in a line, and the route if it is known.
+func limiterAttrs(e *Event) []slog.Attr {
+	attrs := []slog.Attr{slog.String("limiter", e.Name)}
+	if e.Rule != "" {
+		attrs = append(attrs, slog.String("rule", e.Rule))
+	}
+	if e.Label != "" {
+		attrs = append(attrs, slog.String("route", printable(e.Label, maxLoggedError)))
+	}
+	return attrs
+}
+
+// of returns the lines of a limiter. o.mu must be held.
+func (o *errorLog) of(id limiterID) *limiterLog {
+	if l := o.limiters[id]; l != nil {
+		return l
+	}
+	if len(o.limiters) >= maxLoggedLimiters {
+		id = limiterID{}
+		if l := o.limiters[id]; l != nil {
+			return l
+		}
+	}
+	l := new(limiterLog)
+	o.limiters[id] = l
+	return l
+}
+
+// Notice implements [NoticeObserver].
+func (o *errorLog) Notice(ctx context.Context, n Notice) {
+	if o.budget.take(time.Now()) {
+		o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+n.Text,
+			slog.String("code", n.Code), slog.String("limiter", n.Name), slog.String("rule", n.Rule))
+	}
+}
+
+// lineBudget bounds the lines of several logs. The nil budget has no bound.
+type lineBudget struct {
+	most int
+	per  time.Duration
+
+	mu    sync.Mutex // guards the fields below
+	since time.Time
+	used  int
+}
+
+// take reports whether a line may be written now, and counts it.
+func (b *lineBudget) take(now time.Time) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if passed := now.Sub(b.since); passed < 0 || passed >= b.per {
+		b.since, b.used = now, 0
+	}
+	b.used++
+	return b.used <= b.most
+}

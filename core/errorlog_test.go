@@ -1,0 +1,254 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// lines collects what is logged, a line each, without the time.
+type lines struct{ bytes.Buffer }
+
+func (b *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+// take returns the lines since the last call.
+func (b *lines) take() []string {
+	text := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// asDefault makes the lines those of slog.Default until the test ends.
+func (b *lines) asDefault(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(b.logger())
+	t.Cleanup(func() { slog.SetDefault(before) })
+}
+
+// expectLines checks that there is one line for each element, and that it has all texts
+// of that element.
+func expectLines(t *testing.T, what string, got []string, want ...[]string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: got %d lines, want %d:\n%s", what, len(got), len(want), strings.Join(got, "\n"))
+		return
+	}
+	for i := range want {
+		for _, text := range want[i] {
+			if !strings.Contains(got[i], text) {
+				t.Errorf("%s: line %d does not say %q:\n%s", what, i, text, got[i])
+			}
+		}
+	}
+}
+
+// outages is a store that fails with err until that is nil.
+type outages struct {
+	immediate
+	refuses bool
+}
+
+func (o *outages) Bind(core.Rule) (core.Counts, error) { return o, nil }
+func (o *outages) Take(context.Context, core.Ask) (core.Decision, error) {
+	return core.Decision{Allowed: !o.refuses, Limit: core.PerMinute(1), RetryAfter: time.Second}, o.err
+}
+
+// TestDefaultLog: a limiter without an observer writes what its policy does, what the
+// store says and what to do, once a minute for each rule, and when the store is back.
+func TestDefaultLog(t *testing.T) {
+	var log lines
+	log.asDefault(t)
+	synctest.Test(t, func(t *testing.T) {
+		store := &outages{}
+		l := limiter(t, core.Config{Name: "api", Store: store})
+		login := core.Must(l.Rule("login", core.PerMinute(1))).WithPolicy(core.FailClosed)
+		if l.Allow(ctx, "k"); log.Len() > 0 {
+			t.Errorf("an undisturbed decision: %s", log.String())
+		}
+		store.err = errors.New("WRONGPASS invalid username-password pair")
+		for range 1000 {
+			l.Allow(ctx, "k")
+		}
+		login.Allow(ctx, "k")
+		expectLines(t, "the outage begins", log.take(),
+			[]string{"level=WARN", "requests are served, uncounted", "limiter=api", "WRONGPASS", "the password"},
+			[]string{"level=WARN", "requests are refused", "limiter=api", "rule=login", "WRONGPASS", "the password"})
+
+		time.Sleep(time.Minute)
+		store.err = core.ErrUnavailable
+		l.Allow(ctx, "k")
+		expectLines(t, "a minute later", log.take(),
+			[]string{"limiter=api", "has been failing", "more=999", "since=1m0s", "first_error=", "WRONGPASS", `stage="not asked"`})
+
+		store.err = nil
+		l.Allow(ctx, "k")
+		expectLines(t, "the first answer", log.take())
+		time.Sleep(time.Second)
+		l.Allow(ctx, "k")
+		l.Allow(ctx, "k")
+		expectLines(t, "after a second without a failure", log.take(),
+			[]string{"level=INFO", "answers again", "limiter=api", "outage=1m0s", "decided_by_policy=1001"})
+		login.Allow(ctx, "k")
+		expectLines(t, "the rule", log.take(),
+			[]string{"answers again", "rule=login", "outage=1m1s", "decided_by_policy=1"})
+	})
+}
+
+// TestLogOfFlapping: a store that fails now and then gets two lines an interval.
+func TestLogOfFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		store := &outages{}
+		l := limiter(t, core.Config{Store: store, Observer: core.LogErrors(log.logger(), time.Minute)})
+		for range 60 {
+			store.err = errDown
+			l.Allow(ctx, "k")
+			store.err = nil
+			l.Allow(ctx, "k")
+			time.Sleep(10 * time.Second)
+			l.Allow(ctx, "k")
+		}
+		if got := log.take(); len(got) != 20 {
+			t.Errorf("%d lines in 10 minutes, want 20:\n%s", len(got), strings.Join(got, "\n"))
+		}
+	})
+}
+
+// TestLogKinds: each kind of trouble has words of its own, and lines of its own.
+func TestLogKinds(t *testing.T) {
+	var log lines
+	o := core.LogErrors(log.logger(), time.Hour)
+	down := &outages{immediate: immediate{err: errDown}}
+	open := limiter(t, core.Config{Name: "a", Store: down, Observer: o})
+	both := open.WithPolicy(core.Fallback(down))
+	late := limiter(t, core.Config{Name: "late", Store: &outages{immediate: immediate{err: core.ErrTimeout}}, Observer: o})
+	full := limiter(t, core.Config{Name: "full", Store: &outages{immediate: immediate{err: core.ErrStoreFull}}, Observer: o})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for range 2 {
+		open.Allow(ended, "k")
+		open.Allow(ctx, "k")
+		open.WithPolicy(core.Fallback(&outages{})).Allow(ctx, "k")
+		both.Allow(ctx, "k")
+		late.Allow(ctx, "k")
+		full.Allow(ctx, "k")
+		open.Allow(ctx, "")
+		open.AllowN(ctx, "k", -1)
+		status := func(n int) core.Request {
+			return core.Request{Label: "GET /items", Status: func(core.Decision) int { return n }}
+		}
+		open.Report(ctx, status(400), core.Decision{Err: errDown})
+		open.Report(ctx, status(500), core.Decision{Err: core.ErrStore})
+	}
+	expectLines(t, "kinds", log.take(),
+		[]string{"are served, uncounted", "error=", errDown.Error(), "the password"},
+		[]string{"the fallback decides"},
+		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
+		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
+		[]string{"limiter=full", "the store is full", "more memory"},
+		[]string{"an empty key or a negative cost", "the key is empty"},
+		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
+		[]string{"the key function fails", "status=500"})
+}
+
+// TestLogIsBounded: whatever the names and texts are, lines are few and short.
+func TestLogIsBounded(t *testing.T) {
+	var log lines
+	log.asDefault(t)
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour) // after the lines of other tests
+		long := errors.New(strings.Repeat("a\nb\x1b[31m", 1000))
+		for i := range 1000 { // as in a program that makes a limiter for each request
+			store := &outages{immediate: immediate{err: long}}
+			limiter(t, core.Config{Name: fmt.Sprint(i), Store: store}).Allow(ctx, "k")
+		}
+		got := log.take()
+		if len(got) != 100 {
+			t.Errorf("%d lines of 1000 limiters in a minute, want 100", len(got))
+		}
+		if len(got[0]) > 1200 || !strings.Contains(got[0], `a\\nb\\x1b[31m`) {
+			t.Errorf("a line of %d bytes: %s", len(got[0]), got[0])
+		}
+
+		all := core.LogErrors(log.logger(), time.Minute)
+		for i := range 1000 {
+			store := &outages{immediate: immediate{err: errDown}}
+			limiter(t, core.Config{Name: fmt.Sprint(i), Store: store, Observer: all}).Allow(ctx, "k")
+		}
+		if got := log.take(); len(got) != 257 {
+			t.Errorf("%d lines of 1000 limiters in one log, want 257", len(got))
+		}
+	})
+}
+
+// TestSilent: a silent limiter writes nothing.
+func TestSilent(t *testing.T) {
+	var log lines
+	log.asDefault(t)
+	l := limiter(t, core.Config{Store: &outages{immediate: immediate{err: errDown}}, Observer: core.Silent})
+	l.Allow(ctx, "k")
+	l.Notice(ctx, "twice", "counted twice")
+	if log.Len() > 0 {
+		t.Errorf("got %s", log.String())
+	}
+}
+
+// TestNotice: a notice is told once for each limiter and code.
+func TestNotice(t *testing.T) {
+	var log lines
+	var events int
+	l := limiter(t, core.Config{Name: "api", Observer: core.Observers(
+		core.ObserverFunc(func(context.Context, core.Event) { events++ }), core.LogErrors(log.logger(), time.Minute))})
+	login := core.Must(l.Rule("login", core.PerMinute(1)))
+	for range 3 {
+		l.Notice(ctx, "twice", "one request is counted twice: mount the limit once")
+		login.Notice(ctx, "twice", "one request is counted twice: mount the limit once")
+		l.Notice(ctx, "unnamed", "two limiters have no name")
+	}
+	expectLines(t, "notices", log.take(),
+		[]string{"one request is counted twice: mount", "code=twice", "limiter=api"},
+		[]string{"code=twice", "rule=login"},
+		[]string{"code=unnamed"})
+	if events > 0 {
+		t.Errorf("%d events", events)
+	}
+}
+
+// TestObservers: all observers hear of an event, in order; none may be nil.
+func TestObservers(t *testing.T) {
+	var heard string
+	say := func(word string) core.Observer {
+		return core.ObserverFunc(func(_ context.Context, e core.Event) { heard += word + e.Key + " " })
+	}
+	limiter(t, core.Config{Observer: core.Observers(say("a"), core.Silent, say("b"))}).Allow(ctx, "k")
+	if heard != "ak bk " {
+		t.Errorf("heard %q", heard)
+	}
+	limiter(t, core.Config{Observer: core.Observers()}).Allow(ctx, "k")
+	defer func() {
+		if words := fmt.Sprint(recover()); !strings.Contains(words, "observer 2 of core.Observers is nil") {
+			t.Errorf("a nil observer: %s", words)
+		}
+	}()
+	core.Observers(core.Silent, nil)
+}

@@ -1,0 +1,58 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// calm is for how long a store must have failed no request before it is said to answer
+// again: a store that fails now and then has not recovered in between.
+const calm = time.Second
+
+// outage is the time in which a limiter's store fails requests.
+type outage struct {
+	since    time.Time // zero if there is no outage
+	latest   time.Time // the last failure
+	backAt   time.Time // the first answer of the store after that; zero if there is none
+	requests int       // decided without the store
+	first    string    // the text of the first error: later ones may say only that the store was not asked
+	said     bool      // whether a line says that the store fails
+}
+
+// note notes that the store has failed a request, and reports whether the outage begins.
+func (o *outage) note(e *Event, now time.Time) (begins bool) {
+	if begins = o.since.IsZero(); begins {
+		*o = outage{since: now, first: printable(withoutPrefix(e.Decision.Err), maxLoggedError)}
+	}
+	o.latest, o.backAt = now, time.Time{}
+	o.requests++
+	return begins
+}
+
+// storeAnswered notes that the store has answered a request. If it has recovered from an
+// outage, a line says so, unless no line has said that it fails.
+func (o *errorLog) storeAnswered(ctx context.Context, e *Event) {
+	now := time.Now()
+	o.mu.Lock()
+	out := &o.of(limiterID{e.Name, e.Rule}).outage
+	if out.since.IsZero() {
+		o.mu.Unlock()
+		return
+	}
+	if out.backAt.IsZero() {
+		out.backAt = now
+	}
+	if now.Sub(out.latest) < calm {
+		o.mu.Unlock()
+		return
+	}
+	over := *out
+	*out = outage{}
+	o.outages.Add(-1)
+	o.mu.Unlock()
+	if over.said && o.budget.take(now) {
+		o.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(limiterAttrs(e),
+			slog.Duration("outage", over.backAt.Sub(over.since)), slog.Int("decided_by_policy", over.requests))...)
+	}
+}

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// trouble is a kind of decision that LogErrors writes about, by what happens to the
+// requests.
+type trouble uint8
+
+const (
+	noTrouble trouble = iota
+	servedUncounted
+	refusedUncounted
+	fallbackDecides
+	fallbackFails
+	namesNoClient
+	keyFails
+	malformed
+	troubles // how many kinds there are
+)
+
+var troubleMessages = [troubles]string{
+	servedUncounted:  "sash: the store cannot be asked: requests are served, uncounted",
+	refusedUncounted: "sash: the store cannot be asked: requests are refused",
+	fallbackDecides:  "sash: the store cannot be asked: the fallback decides",
+	fallbackFails:    "sash: neither the store nor its fallback can be asked: requests are refused",
+	namesNoClient:    "sash: requests that name no client are refused",
+	keyFails:         "sash: the key function fails: requests are refused",
+	malformed:        "sash: requests with an empty key or a negative cost are refused",
+}
+
+// Statuses of HTTP that tell why an adapter has refused a request without asking.
+const (
+	statusNamesNoClient = 400
+	statusCannotDecide  = 500
+)
+
+// troubleOf returns the kind of an event.
+func troubleOf(e *Event) trouble {
+	d := &e.Decision
+	switch {
+	case d.Err == nil:
+		return noTrouble
+	case e.Status == statusNamesNoClient: // first, as an error of a key function may match those below
+		return namesNoClient
+	case d.Source == Unasked && errors.Is(d.Err, ErrInvalid):
+		return malformed
+	case e.Status == statusCannotDecide:
+		return keyFails
+	case d.Source == FromFallback:
+		return fallbackDecides
+	case d.Source != FromPolicy: // the caller left
+		return noTrouble
+	case d.Allowed:
+		return servedUncounted
+	case e.Stage == StageFallback:
+		return fallbackFails
+	}
+	return refusedUncounted
+}
+
+// isOutage reports whether the trouble is the store's.
+func (t trouble) isOutage() bool { return t >= servedUncounted && t <= fallbackFails }
+
+// remedy returns what to do about an event of kind t.
+func (t trouble) remedy(err error) string {
+	switch {
+	case t == namesNoClient:
+		return "is the limit behind the authentication, or whatever sets what its key function reads? " +
+			"To limit such requests by address, use keyfuncs.First with keyfuncs.RemoteIP at the end"
+	case t == keyFails:
+		return "the error is that of the key function: can what it asks be reached, " +
+			"and is the limit behind the authentication that it relies on?"
+	case t == malformed:
+		return "give each client a key, and give costs of 0 or more"
+	case errors.Is(err, ErrStoreFull):
+		return "give the store more memory, or the rule fewer limits"
+	case errors.Is(err, ErrTimeout):
+		return "is the store up, its address right, the network open? Does it speak TLS where the client does, " +
+			"and only there? Is Config.Timeout several round trips? The Check of a redisstore tells"
+	}
+	return "is the store up, and are the address, the password, TLS and the number of the database right? " +
+		"The error has the store's own words; the Check of a redisstore tells more"
+}
+
+// The most bytes of texts that others write, in a log.
+const (
+	maxLoggedError = 500
+	maxLoggedKey   = 64
+)
+
+// printable returns text for a log: at most so many bytes of it, and escaped as in Go
+// what cannot be printed. Handlers of slog put it in quotes where it needs them.
+func printable(text string, most int) string {
+	rest := ""
+	if len(text) > most {
+		text, rest = text[:most], "..."
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) + rest
+}
