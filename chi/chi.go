@@ -6,10 +6,9 @@
 //
 // Everything is decided by package nethttp, whose options all work here and
 // whose package comment says what a client sees. This package adds the label
-// for the observer: the pattern of the route as far as chi has matched it. That
-// is the whole pattern in r.With and r.Group, the mount point ("/admin/*") in
-// the Use of a router that is mounted or given to r.Route, and nothing in the
-// Use of the root router, which runs before routing.
+// for the observer: the whole pattern of the route, such as "/admin/users/{id}". In
+// the Use of a router, which runs before routing, the pattern is looked up; where no
+// route matches, it is the mount point ("/admin/*"), or nothing in the root router.
 //
 // # Which path SkipPaths compares
 //
@@ -26,7 +25,9 @@
 package sashchi
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -44,6 +45,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	if key == nil {
 		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 	}
+	opts = append([]nethttp.Option{nethttp.WithLabel(pattern)}, opts...)
 	decider, err := nethttp.NewDecider(limiter, opts...)
 	if err != nil {
 		panic(err)
@@ -53,11 +55,28 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 			panic("sash: the handler behind the limit is nil")
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// Outside a chi router the context is nil and the pattern empty.
-			pattern := chi.RouteContext(r.Context()).RoutePattern()
-			if decider.Admit(w, r, pattern, func() (string, error) { return key(r) }) {
+			if decider.Admit(w, r, "", func() (string, error) { return key(r) }) {
 				next.ServeHTTP(w, r)
 			}
 		})
 	}
+}
+
+// pattern returns the pattern of the route that is going to serve the request, as far as
+// it is known, or "" outside a chi router.
+func pattern(r *http.Request) string {
+	c := chi.RouteContext(r.Context())
+	matched := c.RoutePattern()
+	if c == nil || c.Routes == nil || matched != "" && !strings.HasSuffix(matched, "*") {
+		return matched
+	}
+	method, path := cmp.Or(c.RouteMethod, r.Method), cmp.Or(r.URL.RawPath, r.URL.Path, "/")
+	if matched == "" { // else RoutePath is the rest of the path
+		path = cmp.Or(c.RoutePath, path)
+	}
+	whole := c.Routes.Find(chi.NewRouteContext(), method, path)
+	if len(whole) > 1 {
+		whole = strings.TrimSuffix(whole, "/")
+	}
+	return cmp.Or(whole, matched)
 }

@@ -1,6 +1,7 @@
 package sashchi_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/chi"
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/internal/adaptertest"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -53,8 +55,8 @@ func TestBehaviour(t *testing.T) {
 		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
 			sashchi.Middleware(l, key, opts...)
 		},
-		RootLabel:  "",
-		GroupLabel: "/api/*",
+		RootLabel:  "/api/items/{id}",
+		GroupLabel: "/api/items/{id}",
 		RouteLabel: "/api/items/{id}",
 	})
 }
@@ -151,4 +153,53 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 		}
 	}))
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+}
+
+// TestLabels: the label is the whole pattern of the route, in the Use of whichever router.
+func TestLabels(t *testing.T) {
+	var label string
+	l := core.Must(core.New(core.Config{
+		Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1000)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { label = e.Label }),
+	}))
+	limit := sashchi.Middleware(l, keyfuncs.RemoteIP)
+	page := func(http.ResponseWriter, *http.Request) {}
+	routes := func(r chi.Router) {
+		r.Get("/", page)
+		r.Get("/users/{id}", page)
+		r.Handle("/files/*", http.HandlerFunc(page))
+	}
+	root := chi.NewRouter()
+	root.Use(limit)
+	root.Route("/admin", routes)
+	mounted := chi.NewRouter()
+	mounted.Route("/admin", func(r chi.Router) {
+		r.Use(limit)
+		r.Route("/", routes)
+	})
+	inline := chi.NewRouter()
+	inline.With(limit).Get("/admin/users/{id}", page)
+	for _, c := range []struct {
+		router       http.Handler
+		method, path string
+		want         string
+	}{
+		{root, "GET", "/admin/users/17", "/admin/users/{id}"},
+		{root, "GET", "/admin/users/%31%2f7", "/admin/users/{id}"},
+		{root, "GET", "/admin", "/admin"},
+		{root, "PUT", "/admin/files/a/b", "/admin/files/*"},
+		{root, "POST", "/admin/users/17", ""},
+		{root, "GET", "/nowhere/17", ""},
+		{root, "STRANGE", "/admin/users/17", ""},
+		{mounted, "GET", "/admin/users/17", "/admin/users/{id}"},
+		{mounted, "GET", "/admin/nowhere/17", "/admin/*"},
+		{inline, "GET", "/admin/users/17", "/admin/users/{id}"},
+		{limit(http.HandlerFunc(page)), "GET", "/admin/users/17", ""},
+	} {
+		label = "none"
+		c.router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil))
+		if label != c.want {
+			t.Errorf("%s %s: the label %q, want %q", c.method, c.path, label, c.want)
+		}
+	}
 }

@@ -43,8 +43,8 @@ func TestBehaviour(t *testing.T) {
 		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
 			nethttp.Middleware(l, key, opts...)
 		},
-		RootLabel:  "",
-		GroupLabel: "/api/",
+		RootLabel:  "/api/", // the mux of the root hides that of the group
+		GroupLabel: "GET /api/items/{id}",
 		RouteLabel: "GET /api/items/{id}",
 	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
-	"github.com/sashlimit/sash/keyfuncs"
 )
 
 // Decider is a [Guard] without a key function: what adapters for other
@@ -36,34 +35,42 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 		return nil, errors.New("sash: the limiter is the zero Limiter and has no limits: give one made by core.New")
 	}
 	c := config{formats: []headers.Format{headers.Classic}, outageWait: newWaitRange(defaultWait), settings: settings}
+	d := &Decider{limiter: limiter, config: c}
+	if err := d.apply(opts); err != nil {
+		return nil, &constructionError{limiter, err}
+	}
+	timeoutWriterType() // so that the first request does not pay for it
+	return d, nil
+}
+
+// apply applies the options and prepares the formats. It is called by newDecider only.
+func (g *Decider) apply(opts []Option) error {
 	for _, o := range opts {
 		if o == nil {
-			return nil, errors.New("sash: an option is nil: leave it out")
+			return errors.New("sash: an option is nil: leave it out")
 		}
-		if err := o(&c); err != nil {
-			return nil, err
+		if err := o(&g.config); err != nil {
+			return err
 		}
 	}
-	d := &Decider{limiter: limiter, config: c}
 	written := map[string]bool{}
-	for _, f := range c.formats {
-		if err := d.prepare(f); err != nil {
-			return nil, err
+	for _, f := range g.formats {
+		if err := g.prepare(f); err != nil {
+			return err
 		}
 		for _, name := range f.Names() {
 			if written[name] {
-				return nil, errors.New("sash: two formats of WithHeaders write the field " + name +
+				return errors.New("sash: two formats of WithHeaders write the field " + name +
 					": give one of them, or other names with headers.Classic.WithNames")
 			}
 			written[name] = true
 		}
 	}
-	d.known = newKnownFormats(c.formats)
-	timeoutWriterType() // so that the first request does not pay for it
-	return d, nil
+	g.known = newKnownFormats(g.formats)
+	return nil
 }
 
-// prepare adds the writer of the fields of f. It is called by newDecider only.
+// prepare adds the writer of the fields of f. It is called by apply only.
 func (g *Decider) prepare(f headers.Format) (err error) {
 	limits := g.limiter.Limits()
 	if classic, ok := f.(headers.ClassicFormat); ok && g.classic == nil {
@@ -79,6 +86,8 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 // the key, asks the limiter, and sets the limit fields and, on a refusal,
 // Retry-After and Cache-Control in w's header. label is the route's pattern for
 // the observer, never the path itself; empty where the router has not matched.
+// [WithLabel] goes before it. The observer hears of every request that is not
+// skipped, once, also of one that is refused for want of a key.
 // key is called at most once, and not for skipped requests, which are
 // allowed with the Source core.Skipped.
 //
@@ -121,13 +130,13 @@ func (g *Decider) decideAndSetFields(
 		return response
 	}
 	if name, err := key(); err != nil || name == "" {
-		*d = decisionWithoutKey(r, err)
+		*d = g.decideWithoutKey(r, label, err)
 	} else {
 		cost := 1
 		if g.cost != nil {
 			cost = g.cost(r)
 		}
-		*d = g.limiter.Decide(r.Context(), core.Request{Key: name, Cost: int64(cost), Label: label})
+		*d = g.limiter.Decide(r.Context(), g.request(r, label, name, cost))
 	}
 	if d.Allowed {
 		g.setLimitFields(w, r, d, nil)
@@ -161,26 +170,6 @@ func limitBodyRead(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decisionWithoutKey returns the decision on a request for which the key function
-// returned err, or an empty key if err is nil. If a limiter inside the key function
-// has refused the request, the decision is the one of this limiter.
-func decisionWithoutKey(r *http.Request, err error) core.Decision {
-	if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
-		d := refused.Decision
-		d.Allowed = false // whatever the key function has put in: without a key nothing is admitted
-		return d
-	}
-	switch ended := r.Context().Err(); {
-	case err == nil:
-		return core.Decision{Err: keyfuncs.ErrNoKey}
-	case errors.Is(err, keyfuncs.ErrNoKey), errors.Is(err, keyfuncs.ErrBadRequest):
-		return core.Decision{Err: err}
-	case ended != nil: // the client left while the key function waited
-		return core.Decision{Err: ended}
-	}
-	return core.Decision{Err: &keyError{err}}
-}
-
 // Refuse writes the response to a request that Decide refused: with the
 // function of [WithRefusal], else with the function [Refuse].
 func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
@@ -188,12 +177,3 @@ func (g *Decider) Refuse(w http.ResponseWriter, r *http.Request, d core.Decision
 		Refuse(w, r, d)
 	}
 }
-
-// keyError marks an error of a key function. The error inside may match any other
-// error, such as core.ErrStore.
-type keyError struct{ err error }
-
-func (e *keyError) Error() string { return "sash: the key function failed: " + e.err.Error() }
-func (e *keyError) Unwrap() error { return e.err }
-
-func isKeyError(err error) bool { _, ok := errors.AsType[*keyError](err); return ok }

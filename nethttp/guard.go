@@ -106,12 +106,14 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return g.Handler
 }
 
-// Handler returns a handler that calls next for admitted requests. It panics if
-// next is nil.
+// Handler returns a handler that calls next for admitted requests. If next is an
+// [http.ServeMux], the observer's label is the pattern by which next serves the request.
+// Handler panics if next is nil.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	if next == nil {
 		panic("sash: the handler behind the guard is nil")
 	}
+	g = g.around(next)
 	if reflect.TypeOf(next) == timeoutHandlerType {
 		next = handOnHeader(next)
 	}
@@ -126,7 +128,8 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 // means go on: the limit fields are set. False means that the response is
 // written completely and nothing may be added.
 //
-// The observer's label is r.Pattern, which is empty outside a ServeMux.
+// The observer's label is r.Pattern, which is empty outside a ServeMux, unless
+// [WithLabel] sets another one.
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
 	return g.Admit(w, r, r.Pattern, func() (string, error) { return g.key(r) })
 }

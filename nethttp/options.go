@@ -20,6 +20,7 @@ type config struct {
 	skipPaths     []skippedPath
 	skip          []func(*http.Request) bool
 	cost          func(*http.Request) int                                 // nil: each request costs 1
+	label         func(*http.Request) string                              // nil: the adapter's; see WithLabel
 	customRefusal func(http.ResponseWriter, *http.Request, core.Decision) // nil: the function Refuse
 	formats       []headers.Format
 	outageWait    waitRange

@@ -89,9 +89,10 @@ func (x *target) checkLog() {
 		case "request":
 			x.check(entry.Method != nil && entry.Path != nil, "a request without method or path: %.300q", line)
 			x.check(entry.Method == nil || *entry.Method != "FORGED", "a forged line: %.300q", line)
-		case "listening", "shutting down", "rate limit not counted":
-		default: // the server's own complaints
-			x.check(entry.Level == "WARN" && strings.HasPrefix(entry.Msg, "http: "), "a forged line: %.300q", line)
+		case "listening", "shutting down", "sash: the store answers again":
+		default: // complaints of the server and of the limiter
+			own := strings.HasPrefix(entry.Msg, "http: ") || strings.HasPrefix(entry.Msg, "sash: ")
+			x.check(entry.Level == "WARN" && own, "a forged line: %.300q", line)
 		}
 	}
 }

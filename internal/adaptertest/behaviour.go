@@ -229,24 +229,38 @@ func prefixes(t *testing.T, f Framework) {
 	}
 }
 
-// labels checks the labels that an observer gets, which are empty where no route
-// matches.
+// labels checks the labels that an observer gets, also of refused requests. They are
+// empty where no route matches.
 func labels(t *testing.T, f Framework) {
 	var seen []string
+	var statuses []int
 	l := core.Must(core.New(core.Config{
-		Store:    newStore(),
-		Limits:   []core.Limit{core.PerMinute(9)},
-		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { seen = append(seen, e.Label) }),
+		Store:  newStore(),
+		Limits: []core.Limit{core.PerMinute(4)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+			seen, statuses = append(seen, e.Label), append(statuses, e.Status)
+		}),
 	}))
 	h := f.Build(Tree{Use: by(l), Prefix: "/api", Group: by(l), Routes: []Route{{"GET", "/items/{id}", by(l), page}}})
-	serve(t, h, "GET", "/api/items/17")
-	if want := []string{f.RootLabel, f.GroupLabel, f.RouteLabel}; !slices.Equal(seen, want) {
-		t.Errorf("labels %q, want %q", seen, want)
+	expectEvents := func(wantLabels []string, wantStatuses []int) {
+		t.Helper()
+		if !slices.Equal(seen, wantLabels) || !slices.Equal(statuses, wantStatuses) {
+			t.Errorf("labels %q and statuses %v, want %q and %v", seen, statuses, wantLabels, wantStatuses)
+		}
+		seen, statuses = nil, nil
 	}
-	seen = nil
+	serve(t, h, "GET", "/api/items/17")
+	expectEvents([]string{f.RootLabel, f.GroupLabel, f.RouteLabel}, []int{200, 200, 200})
 	serve(t, h, "GET", "/nowhere/17")
-	if len(seen) != 1 || seen[0] != "" {
-		t.Errorf("labels %q where no route matches; want one empty label", seen)
+	expectEvents([]string{""}, []int{200})
+	serve(t, h, "GET", "/api/items/17")
+	expectEvents([]string{f.RootLabel}, []int{429})
+
+	nameless := []Step{{Limiter: l, Key: keyfuncs.Header("X-Tenant")}}
+	h = f.Build(Tree{Use: nameless, Prefix: "/api", Routes: []Route{{"GET", "/items/{id}", nil, page}}})
+	serve(t, h, "GET", "/api/items/17")
+	if len(seen) != 1 || statuses[0] != 400 {
+		t.Errorf("a request without a key: labels %q and statuses %v", seen, statuses)
 	}
 }
 

@@ -22,20 +22,14 @@ type App struct {
 	IP     keyfuncs.Func // the address of the client
 }
 
-// New returns an App that counts in store and tells clients apart by ip. Decisions
-// that the store could not make are logged to log. The observers get all
-// decisions.
+// New returns an App that counts in store and tells clients apart by ip. Why decisions
+// could not be made is logged to log. The observers get all decisions.
 func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer) *App {
-	observers = append(observers, core.LogErrors(log, time.Second))
 	api := core.Must(core.New(core.Config{
-		Name:   "demo",
-		Store:  store,
-		Limits: []core.Limit{core.PerMinute(100)},
-		Observer: core.ObserverFunc(func(ctx context.Context, e core.Event) {
-			for _, o := range observers {
-				o.Observe(ctx, e)
-			}
-		}),
+		Name:     "demo",
+		Store:    store,
+		Limits:   []core.Limit{core.PerMinute(100)},
+		Observer: core.Observers(append(observers, core.LogErrors(log, time.Second))...),
 	}))
 	failures := core.Must(api.Rule("apikey-failures", core.PerMinute(10).Named("apikey-failures")))
 	apiKey := keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func (p *Process) Uncounted() int {
 		var entry struct {
 			Msg string `json:"msg"`
 		}
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "rate limit not counted" {
+		if json.Unmarshal([]byte(line), &entry) == nil && strings.HasPrefix(entry.Msg, "sash: the store cannot be asked") {
 			n++
 		}
 	}

@@ -1,0 +1,32 @@
+package nethttp
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// constructionError is an error of construction that names the limiter.
+type constructionError struct {
+	limiter *core.Limiter
+	err     error
+}
+
+func (e *constructionError) Error() string {
+	return "sash: " + e.limiter.String() + ": " + withoutPrefix(e.err)
+}
+func (e *constructionError) Unwrap() error { return e.err }
+
+// keyError marks an error of a key function. The error inside may match any other
+// error, such as core.ErrStore.
+type keyError struct{ err error }
+
+func (e *keyError) Error() string { return "sash: the key function failed: " + withoutPrefix(e.err) }
+func (e *keyError) Unwrap() error { return e.err }
+
+func isKeyError(err error) bool { _, ok := errors.AsType[*keyError](err); return ok }
+
+// withoutPrefix returns the text of err for the middle of another error, which says
+// "sash:" at its beginning alone.
+func withoutPrefix(err error) string { return strings.ReplaceAll(err.Error(), "sash: ", "") }

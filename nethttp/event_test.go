@@ -1,0 +1,189 @@
+package nethttp_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// observed returns a limiter, and the events that its observer has heard of.
+func observed(s core.Store, policy core.FailurePolicy) (*core.Limiter, *[]core.Event) {
+	events := new([]core.Event)
+	return core.Must(core.New(core.Config{
+		Name: "test", Store: s, Limits: []core.Limit{minute}, OnStoreError: policy,
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { *events = append(*events, e) }),
+	})), events
+}
+
+// TestEvents: every request that is not skipped is one event, with the status of the
+// decision and its error, also without a key.
+func TestEvents(t *testing.T) {
+	errKey := errors.New("sash: no session")
+	key := func(k string, err error) keyfuncs.Func {
+		return func(*http.Request) (string, error) { return k, err }
+	}
+	down := &fakeStore{err: errors.New("down")}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name   string
+		store  *fakeStore
+		policy core.FailurePolicy
+		key    keyfuncs.Func
+		ctx    context.Context
+		status int
+		is     error
+		text   string
+	}{
+		{"admitted", admits(1, 0), nil, alice, nil, 200, nil, ""},
+		{"over the limit", refuses(time.Second), nil, alice, nil, 429, nil, ""},
+		{"failed open", down, core.FailOpen, alice, nil, 200, core.ErrStore, "sash: the store could not be asked: down"},
+		{"failed closed", down, core.FailClosed, alice, nil, 503, core.ErrStore, ""},
+		{"an empty key", admits(1, 0), nil, key("", nil), nil, 400, keyfuncs.ErrNoKey, ""},
+		{"no key", admits(1, 0), nil, key("", keyfuncs.ErrNoKey), nil, 400, keyfuncs.ErrNoKey, ""},
+		{"a bad key", admits(1, 0), nil, key("", keyfuncs.ErrBadRequest), nil, 400, keyfuncs.ErrBadRequest, ""},
+		{"a failing key function", admits(1, 0), nil, key("", errKey), nil, 500, errKey,
+			"sash: the key function failed: no session"},
+		{"a client that left", admits(1, 0), nil, key("", errKey), ended, 503, context.Canceled, ""},
+	} {
+		l, events := observed(c.store, c.policy)
+		r := httptest.NewRequest("GET", "/", nil)
+		if c.ctx != nil {
+			r = r.WithContext(c.ctx)
+		}
+		w := httptest.NewRecorder()
+		nethttp.Middleware(l, c.key)(page).ServeHTTP(w, r)
+		if len(*events) != 1 {
+			t.Errorf("%s: %d events", c.name, len(*events))
+			continue
+		}
+		e := (*events)[0]
+		if e.Name != "test" || e.Status != c.status || w.Code != c.status || !errors.Is(e.Decision.Err, c.is) {
+			t.Errorf("%s: answered %d, %+v; want %d and %v", c.name, w.Code, e, c.status, c.is)
+		}
+		if c.text != "" && e.Decision.Err.Error() != c.text {
+			t.Errorf("%s: the error %q, want %q", c.name, e.Decision.Err, c.text)
+		}
+	}
+}
+
+// TestRefusedErrorIsOneEvent: a request that a limiter inside the key function refuses is
+// an event of that limiter alone.
+func TestRefusedErrorIsOneEvent(t *testing.T) {
+	l, events := observed(admits(1, 0), nil)
+	key := func(*http.Request) (string, error) {
+		return "", &keyfuncs.RefusedError{Decision: core.Decision{Limit: minute}}
+	}
+	if w := get(t, nethttp.Middleware(l, key)(page), "/"); w.Code != 429 || len(*events) != 0 {
+		t.Errorf("answered %d, %d events", w.Code, len(*events))
+	}
+	if w := get(t, nethttp.Middleware(l, key, nethttp.SkipPaths("/"))(page), "/"); w.Code != 200 || len(*events) != 0 {
+		t.Errorf("skipped: answered %d, %d events", w.Code, len(*events))
+	}
+}
+
+// TestKeyErrorsAreLogged: the log of a limiter without an observer says why nothing is
+// served.
+func TestKeyErrorsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	l := limiter(admits(1, 0), nil)
+	failing := func(*http.Request) (string, error) { return "", errors.New("the session store is down") }
+	for range 5 {
+		get(t, nethttp.Middleware(l, keyfuncs.Header("X-Tenant"))(page), "/")
+		get(t, nethttp.Middleware(l, failing)(page), "/")
+	}
+	for _, want := range [][]string{
+		{"requests that name no client are refused", "limiter=test", "behind the authentication", "status=400"},
+		{"the key function fails", "limiter=test", "the session store is down", "behind the authentication", "status=500"},
+	} {
+		line, rest, _ := strings.Cut(log.String(), "\n")
+		for _, text := range want {
+			if !strings.Contains(line, text) {
+				t.Errorf("the line does not say %q: %s", text, line)
+			}
+		}
+		log.Reset()
+		log.WriteString(rest)
+	}
+	if log.Len() > 0 {
+		t.Errorf("more lines: %s", log.String())
+	}
+}
+
+// TestLabels: around a ServeMux the label is the pattern by which it serves, also for
+// refused requests, and never a path.
+func TestLabels(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("GET /items/{id}", page)
+	mux.Handle("/tree/{id}/", page)
+	logged := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) })
+	looked := nethttp.WithLabel(nethttp.PatternIn(mux))
+	own := nethttp.WithLabel(func(*http.Request) string { return "own" })
+	none := nethttp.WithLabel(func(*http.Request) string { return "" })
+	for _, s := range []*fakeStore{admits(1, 0), refuses(time.Second)} {
+		l, events := observed(s, nil)
+		direct := nethttp.Middleware(l, alice)(mux)
+		inside := http.NewServeMux()
+		inside.Handle("/items/", direct)
+		for _, c := range []struct {
+			h            http.Handler
+			method, path string
+			want         string
+		}{
+			{direct, "GET", "/items/17", "GET /items/{id}"},
+			{direct, "HEAD", "/items/17", "GET /items/{id}"},
+			{direct, "POST", "/items/17", ""},
+			{direct, "GET", "/nowhere/17", ""},
+			{direct, "GET", "/tree/17", ""},
+			{direct, "CONNECT", "/tree/17", ""},
+			{direct, "GET", "/x/../items/17", ""},
+			{direct, "GET", "/tree/17/branch", "/tree/{id}/"},
+			{inside, "GET", "/items/17", "GET /items/{id}"},
+			{inside, "POST", "/items/17", "/items/"},
+			{nethttp.Middleware(l, alice)(logged), "GET", "/items/17", ""},
+			{nethttp.Middleware(l, alice, looked)(logged), "GET", "/items/17", "GET /items/{id}"},
+			{nethttp.Middleware(l, alice, own)(mux), "GET", "/items/17", "own"},
+			{nethttp.Middleware(l, alice, none)(mux), "GET", "/items/17", ""},
+			{nethttp.Middleware(l, keyfuncs.Header("X"))(mux), "GET", "/items/17", "GET /items/{id}"},
+		} {
+			*events = nil
+			c.h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil))
+			if len(*events) != 1 || (*events)[0].Label != c.want {
+				t.Errorf("%s %s: %+v, want the label %q", c.method, c.path, *events, c.want)
+			}
+		}
+	}
+}
+
+// TestLabelOnlyIfObserved: no label is looked up for a limiter that only logs.
+func TestLabelOnlyIfObserved(t *testing.T) {
+	label := nethttp.WithLabel(func(*http.Request) string { t.Error("looked up"); return "" })
+	get(t, nethttp.Middleware(limiter(admits(1, 0), nil), alice, label)(page), "/")
+}
+
+// TestConstructionErrorsName: an error of construction names the limiter and the rule.
+func TestConstructionErrorsName(t *testing.T) {
+	rule := core.Must(limiter(admits(1, 0), nil).Rule("login", minute))
+	for want, opt := range map[string]nethttp.Option{
+		`sash: limiter "test", rule "login": SkipPaths("health"): the path`: nethttp.SkipPaths("health"),
+		`sash: limiter "test", rule "login": WithLabel(nil): give`:          nethttp.WithLabel(nil),
+		`sash: limiter "test", rule "login": an option is nil`:              nil,
+	} {
+		if _, err := nethttp.New(rule, alice, opt); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
