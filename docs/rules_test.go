@@ -12,9 +12,9 @@ import (
 )
 
 // TestRulesHaveTests: every test that a comment names, as what fails without a rule, is a
-// test of the same package, or of the package that the comment names: "TestX in memstore".
+// test of the same package, or of the package that the comment names: "TestX in memstore", "TestX of redisstore".
 func TestRulesHaveTests(t *testing.T) {
-	named := regexp.MustCompile(`\b(Test[A-Z]\w+)(?:\s+in\s+(\w+))?`)
+	named := regexp.MustCompile(`\b(Test[A-Z]\w+)(?:\s+(?:in|of)\s+(\w+))?`)
 	code := regexp.MustCompile(`(?m)^\t.*$`) // within a comment
 	type test struct{ dir, name string }
 	tests, places := map[test]bool{}, map[test]token.Position{}
