@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,10 +13,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-const (
-	checkTimeout = 10 * time.Second // of all of Check
-	leastVersion = 5                // of Redis: before it, a script that has read the time may not write
-)
+const checkTimeout = 10 * time.Second // of all of Check
 
 // Check asks Redis whether it is fit for counting, for programs that want to
 // know when they start: nothing else in this package needs it. It returns nil,
@@ -60,35 +55,6 @@ func (s *Store) Check(ctx context.Context) error {
 			"is it up, is the address right, is the network open? %w", ctx.Err()))
 	}
 	return found.join()
-}
-
-// findings are what is wrong, and what could not be looked at.
-type findings struct {
-	mu            sync.Mutex
-	wrong, unseen []error
-}
-
-func (f *findings) add(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.wrong = append(f.wrong, err)
-}
-
-// catch makes a finding of a panic of go-redis at a reply of the server at addr; see
-// unreadable. It must be deferred.
-func (f *findings) catch(addr string) {
-	if p := recover(); p != nil {
-		f.add(explain(addr, unreadable(p), true))
-	}
-}
-
-func (f *findings) join() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.wrong) == 0 {
-		return nil
-	}
-	return errors.Join(append(f.wrong, f.unseen...)...)
 }
 
 func (s *Store) eachServer(ctx context.Context, found *findings) {
@@ -203,86 +169,4 @@ func (s *Store) shortestTimeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shortest
-}
-
-// leastRoundTrips is how many round trips a timeout should last: a decision may
-// wait for the one before, and opening a connection takes several.
-const leastRoundTrips = 3
-
-// checkTimeouts returns what is wrong with the shortest timeout of the rules, 0
-// if there is none yet, where a round trip takes so long.
-func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
-	least := leastRoundTrips * roundTrip
-	is := fmt.Sprintf("one is %v", shortest)
-	if shortest == 0 {
-		shortest = core.DefaultTimeout
-		is = fmt.Sprintf("the default is %v", shortest)
-	}
-	if shortest >= least {
-		return nil
-	}
-	// Rounded up, so that the advice is enough.
-	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
-	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
-		"%d round trips, and %s: decisions that wait for a connection or for others would get the policy",
-		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, is)
-}
-
-// checkInfo returns what is wrong according to the reply to INFO.
-func checkInfo(addr, info string) (wrong []error) {
-	fields := map[string]string{}
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
-	version := fields["redis_version"]
-	major, _, _ := strings.Cut(version, ".")
-	if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
-		wrong = append(wrong, fmt.Errorf("sash: %s: Redis %s is too old: the script needs version %d or later",
-			addr, version, leastVersion))
-	}
-	if fields["role"] == "slave" {
-		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and cannot count (READONLY): "+
-			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
-			addr, fields["master_host"], fields["master_port"]))
-	}
-	limit, policy := fields["maxmemory"], fields["maxmemory_policy"]
-	if limit != "" && limit != "0" && policy != "noeviction" {
-		wrong = append(wrong, fmt.Errorf("sash: %s: with maxmemory %s and maxmemory-policy %s Redis deletes counts "+
-			"when it is full, and clients get their quota back "+
-			"(every key of sash has a TTL, so volatile policies do it too): "+
-			"set maxmemory-policy noeviction, or give limits a Redis of their own", addr, limit, policy))
-	}
-	return wrong
-}
-
-// commands are what an ACL user needs, as docs/operations.md has it: the commands
-// of the script, and the ones by which go-redis connects.
-const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +llen +rpush +ltrim +pexpire " +
-	"+select +client|setname +ping +cluster|slots +asking +readonly"
-
-// explain returns err with what an operator can do about it. reached reports
-// whether the server has answered before.
-func explain(addr string, err error, reached bool) error {
-	has := func(text string) bool { return strings.Contains(err.Error(), text) }
-	var advice string
-	switch {
-	case has("NOAUTH"), has("Protocol error: unauthenticated"):
-		advice = "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
-	case has("WRONGPASS"):
-		advice = "the server refuses the user name or the password in the client's options"
-	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
-		advice = "the ACL user may not do what a decision needs: allow it " + commands +
-			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
-	case has("READONLY"):
-		advice = "this is a replica and cannot count: give the master's address"
-	case has("OOM"):
-		advice = "the server is full: raise maxmemory, or give limits a Redis of their own"
-	case reached || isReply(err):
-		advice = "the server answers, but cannot decide"
-	default:
-		advice = "the server cannot be reached: is it up, is the address right, is the network open?"
-	}
-	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
 }

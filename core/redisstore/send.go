@@ -90,10 +90,10 @@ func (c *client) enter(ctx context.Context) bool {
 
 func (c *client) leave() { <-c.calls }
 
-// rest pauses, and reports whether ctx lasts for twice as long: else the last error is
+// rest pauses, and reports whether ctx lasts for longer: else the last error is
 // told in time (TestSending).
 func rest(ctx context.Context, pause time.Duration) bool {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= 2*pause {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
 	}
 	select {

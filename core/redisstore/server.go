@@ -79,7 +79,7 @@ func (c *client) learn(ctx context.Context, key string, err error) {
 	if c.cluster == nil {
 		return
 	}
-	if err != nil && !isReply(err) {
+	if err != nil {
 		c.suspect()
 	}
 	if !c.mapped.Load() {
