@@ -99,7 +99,7 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 		o.outages.Add(1)
 	}
 	last := &l.lines[t]
-	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.budget.take(now) {
+	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.mayWrite(now) {
 		last.silent++
 		o.mu.Unlock()
 		return
@@ -113,7 +113,7 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 	}
 	o.mu.Unlock()
 
-	text := printable(withoutPrefix(e.Decision.Err), maxLoggedError)
+	text := loggedText(e.Decision.Err)
 	attrs := append(limiterAttrs(e), slog.String("error", text), slog.String("remedy", t.remedy(e.Decision.Err)))
 	if e.Status != 0 {
 		attrs = append(attrs, slog.Int("status", e.Status))
@@ -125,7 +125,10 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 		attrs = append(attrs, slog.Int("more", silent))
 	}
 	if now.After(began) {
-		attrs = append(attrs, slog.Duration("since", now.Sub(began)), slog.String("first_error", first))
+		attrs = append(attrs, slog.Duration("since", now.Sub(began)))
+	}
+	if first != "" && first != text {
+		attrs = append(attrs, slog.String("first_error", first))
 	}
 	o.log().LogAttrs(ctx, slog.LevelWarn, troubleMessages[t], attrs...)
 }
@@ -160,31 +163,35 @@ func (o *errorLog) of(id limiterID) *limiterLog {
 
 // Notice implements [NoticeObserver].
 func (o *errorLog) Notice(ctx context.Context, n Notice) {
-	if o.budget.take(time.Now()) {
+	if o.mayWrite(time.Now()) {
 		o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+n.Text,
 			slog.String("code", n.Code), slog.String("limiter", n.Name), slog.String("rule", n.Rule))
 	}
 }
 
-// lineBudget bounds the lines of several logs. The nil budget has no bound.
+// mayWrite reports whether the budget allows a line now, and counts the line.
+func (o *errorLog) mayWrite(now time.Time) bool {
+	return o.budget == nil || o.budget.take(now, o.log())
+}
+
+// lineBudget bounds the lines that several observers write to one log. If they go on
+// with another log, it begins anew.
 type lineBudget struct {
 	most int
 	per  time.Duration
 
 	mu    sync.Mutex // guards the fields below
+	log   *slog.Logger
 	since time.Time
 	used  int
 }
 
-// take reports whether a line may be written now, and counts it.
-func (b *lineBudget) take(now time.Time) bool {
-	if b == nil {
-		return true
-	}
+// take reports whether a line may be written to log now, and counts it.
+func (b *lineBudget) take(now time.Time, log *slog.Logger) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if passed := now.Sub(b.since); passed < 0 || passed >= b.per {
-		b.since, b.used = now, 0
+	if passed := now.Sub(b.since); log != b.log || passed < 0 || passed >= b.per {
+		b.log, b.since, b.used = log, now, 0
 	}
 	b.used++
 	return b.used <= b.most

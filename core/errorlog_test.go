@@ -98,7 +98,8 @@ func TestDefaultLog(t *testing.T) {
 		store.err = core.ErrUnavailable
 		l.Allow(ctx, "k")
 		expectLines(t, "a minute later", log.take(),
-			[]string{"limiter=api", "has been failing", "more=999", "since=1m0s", "first_error=", "WRONGPASS", `stage="not asked"`})
+			[]string{"limiter=api", "has been failing", `stage="not asked"`, "more=999",
+				"since=1m0s", "first_error=", "WRONGPASS"})
 
 		store.err = nil
 		l.Allow(ctx, "k")
@@ -141,8 +142,10 @@ func TestLogKinds(t *testing.T) {
 	down := &outages{immediate: immediate{err: errDown}}
 	open := limiter(t, core.Config{Name: "a", Store: down, Observer: o})
 	both := open.WithPolicy(core.Fallback(down))
-	late := limiter(t, core.Config{Name: "late", Store: &outages{immediate: immediate{err: core.ErrTimeout}}, Observer: o})
-	full := limiter(t, core.Config{Name: "full", Store: &outages{immediate: immediate{err: core.ErrStoreFull}}, Observer: o})
+	failing := func(name string, err error) *core.Limiter {
+		return limiter(t, core.Config{Name: name, Store: &outages{immediate: immediate{err: err}}, Observer: o})
+	}
+	late, full := failing("late", core.ErrTimeout), failing("full", core.ErrStoreFull)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for range 2 {
@@ -186,7 +189,7 @@ func TestLogIsBounded(t *testing.T) {
 		if len(got) != 100 {
 			t.Errorf("%d lines of 1000 limiters in a minute, want 100", len(got))
 		}
-		if len(got[0]) > 1200 || !strings.Contains(got[0], `a\\nb\\x1b[31m`) {
+		if len(got[0]) > 1200 || !strings.Contains(got[0], `error=a\nb\x1b[31m`) {
 			t.Errorf("a line of %d bytes: %s", len(got[0]), got[0])
 		}
 

@@ -117,11 +117,11 @@ func describe(name, rule string) string {
 	return fmt.Sprintf("limiter %q, rule %q", name, rule)
 }
 
-// constructionError returns err with the limiter that could not be made, and nil for
-// nil.
+// constructionError returns err with the names of the limiter that could not be made, if
+// it has any.
 func constructionError(name, rule string, err error) error {
-	if err == nil {
-		return nil
+	if name == "" && rule == "" {
+		return err
 	}
 	return &wordedError{describe(name, rule) + ": ", err}
 }

@@ -90,7 +90,9 @@ func TestStages(t *testing.T) {
 	if queued.Error() != errDown.Error() || !errors.Is(queued, errDown) {
 		t.Errorf("AtStage changes %v to %v", errDown, queued)
 	}
-	for s, want := range map[core.Stage]string{core.StageNotAsked: "not asked", core.StageFallback: "fallback", 99: "Stage(99)"} {
+	for s, want := range map[core.Stage]string{
+		core.StageNotAsked: "not asked", core.StageFallback: "fallback", 99: "Stage(99)",
+	} {
 		if s.String() != want {
 			t.Errorf("%d is called %q, want %q", s, s, want)
 		}

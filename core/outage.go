@@ -23,7 +23,7 @@ type outage struct {
 // note notes that the store has failed a request, and reports whether the outage begins.
 func (o *outage) note(e *Event, now time.Time) (begins bool) {
 	if begins = o.since.IsZero(); begins {
-		*o = outage{since: now, first: printable(withoutPrefix(e.Decision.Err), maxLoggedError)}
+		*o = outage{since: now, first: loggedText(e.Decision.Err)}
 	}
 	o.latest, o.backAt = now, time.Time{}
 	o.requests++
@@ -51,7 +51,7 @@ func (o *errorLog) storeAnswered(ctx context.Context, e *Event) {
 	*out = outage{}
 	o.outages.Add(-1)
 	o.mu.Unlock()
-	if over.said && o.budget.take(now) {
+	if over.said && o.mayWrite(now) {
 		o.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(limiterAttrs(e),
 			slog.Duration("outage", over.backAt.Sub(over.since)), slog.Int("decided_by_policy", over.requests))...)
 	}

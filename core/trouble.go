@@ -92,6 +92,12 @@ const (
 	maxLoggedKey   = 64
 )
 
+// loggedText returns the text of an error for a line of which the message says that the
+// store could not be asked.
+func loggedText(err error) string {
+	return printable(strings.TrimPrefix(withoutPrefix(err), withoutPrefix(ErrStore)+": "), maxLoggedError)
+}
+
 // printable returns text for a log: at most so many bytes of it, and escaped as in Go
 // what cannot be printed. Handlers of slog put it in quotes where it needs them.
 func printable(text string, most int) string {

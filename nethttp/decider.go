@@ -37,7 +37,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 	c := config{formats: []headers.Format{headers.Classic}, outageWait: newWaitRange(defaultWait), settings: settings}
 	d := &Decider{limiter: limiter, config: c}
 	if err := d.apply(opts); err != nil {
-		return nil, &constructionError{limiter, err}
+		return nil, nameLimiter(limiter, err)
 	}
 	timeoutWriterType() // so that the first request does not pay for it
 	return d, nil

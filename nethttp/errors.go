@@ -7,6 +7,15 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
+// nameLimiter returns an error of construction with the names of the limiter, if it has
+// any.
+func nameLimiter(l *core.Limiter, err error) error {
+	if l.Name() == "" && l.RuleName() == "" {
+		return err
+	}
+	return &constructionError{l, err}
+}
+
 // constructionError is an error of construction that names the limiter.
 type constructionError struct {
 	limiter *core.Limiter
