@@ -10,8 +10,8 @@ import (
 )
 
 // gathered is the link that sends a request together with others that wait for the same server: in one script, see
-// batches, or in one pipeline. What cannot be gathered goes to the next link, and so does what may speak for a server
-// whose breaker is not closed.
+// batches, or in one pipeline. What cannot be gathered goes to the next link, and so does every request
+// while the server's breaker is not closed.
 type gathered struct {
 	client *client
 	next   sent

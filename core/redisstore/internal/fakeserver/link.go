@@ -24,7 +24,7 @@ func Steady(s *Server, delay time.Duration) Link {
 // Quick returns a link over which nothing is lost and a round trip takes 200 µs.
 func Quick(s *Server) Link { return Steady(s, 100*time.Microsecond) }
 
-// ErrLost is the error of a call whose reply was lost.
+// ErrLost is the error of a call that lost its reply.
 var ErrLost = errors.New("the reply was lost")
 
 // ran is the context key of when a call's script ran last.

@@ -141,10 +141,10 @@ func (s *scene) empty(t *testing.T) int64 {
 
 // unspent is what is left of the client's lease.
 func (s *scene) unspent() int64 {
-	who, shard := s.rule.holder("client")
+	holder, shard := s.rule.holder("client")
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if e := shard.byHolder[who]; e != nil {
+	if e := shard.byHolder[holder]; e != nil {
 		return e.left
 	}
 	return 0

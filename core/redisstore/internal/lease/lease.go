@@ -32,7 +32,7 @@ type answer struct {
 }
 
 // grant returns the lease of the units that t has taken. The end is a thousandth sooner than the lifetime, since
-// clocks differ in pace (TestModel).
+// clocks differ in pace (TestLifetime).
 func grant(t answer, lifetime time.Duration) lease {
 	return lease{
 		since:    t.sent,
@@ -45,7 +45,7 @@ func grant(t answer, lifetime time.Duration) lease {
 }
 
 // has reports whether cost can be spent at now. While a process is suspended, its monotonic clock may stand still and
-// its wall clock goes on: now must be before the lease's end by both (TestSuspended).
+// its wall clock goes on: now must be before the lease's end by both (TestClocks).
 func (e *lease) has(now time.Time, cost int64) bool {
 	return e.left > 0 && e.left >= cost && now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
 }
@@ -68,7 +68,8 @@ func (e *lease) spend(now time.Time, a core.Ask, lifetime time.Duration) core.De
 }
 
 // want returns how much to take ahead, for requests of the given cost: as much as the client asks for in half a
-// lifetime, or twice what it has asked for since the last lease if that is less.
+// lifetime, or twice what it has asked for since the last lease if that is less: a burst says little about what comes
+// next. See TestWant.
 func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
 	want := min(terms.Size, 2*e.asked)
 	elapsed := max(now.Sub(e.since), time.Nanosecond)
@@ -81,10 +82,10 @@ func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
 // learn learns from the answer to a request that was asked alone what the client asks for.
 func (e *lease) learn(a answer, lifetime time.Duration) {
 	switch {
-	case a.err != nil:
-		e.retry = time.Time{} // asked stays as it is: with smaller leases more requests would fail
+	case a.err != nil: // asked stays as it is: with smaller leases more requests would fail
 	case a.reply.Allowed:
-		e.retry, e.took = time.Time{}, a.received.Sub(a.sent)
+		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestAfterRefusal)
+		e.took = a.received.Sub(a.sent)
 		if a.received.Sub(e.since) > lifetime {
 			e.since, e.asked = a.sent, 0
 		}

@@ -32,18 +32,18 @@ func (q *request) patience(ctx context.Context) time.Duration {
 
 // reserve makes q one of the requests that wait for the renewal, and returns how long. Where a round trip, which last
 // took so long, is longer than the request's patience, to ask after the wait would be too late as well. Then the
-// request waits for up to two round trips, but only if the lease can serve it: reserve returns false if it cannot.
-// The shard's lock must be held.
+// request waits for as long as it has time and the renewal is not lost, but only if the lease can serve it: reserve
+// returns false if it cannot. See TestLongWay. The shard's lock must be held.
 func (r *renewal) reserve(q request, took, patience time.Duration) (time.Duration, bool) {
-	if took <= patience*3/4 { // a quarter is left for a round trip that takes a little longer
+	switch {
+	case took <= patience*3/4: // a quarter is left for a round trip that takes a little longer
 		return patience, true
-	}
-	if r.free < q.Cost {
+	case r.free < q.Cost:
 		return 0, false
 	}
 	r.free -= q.Cost
-	if patience = 2 * took; q.Timeout > 0 {
-		patience = min(patience, q.Timeout)
+	if q.Timeout > 0 {
+		return q.Timeout, true
 	}
-	return patience, true
+	return r.lost.Sub(q.Began), true
 }

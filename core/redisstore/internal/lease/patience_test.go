@@ -17,10 +17,12 @@ import (
 // TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
 // too late, or waits for one in vain.
 func TestLongWay(t *testing.T) {
-	for _, way := range []time.Duration{18, 45, 60, 75} {
+	const ms = time.Millisecond
+	for _, c := range []struct{ way, timeout time.Duration }{
+		{18 * ms, 30 * ms}, {45 * ms, 75 * ms}, {48 * ms, 100 * ms}, {60 * ms, 100 * ms}, {75 * ms, 100 * ms},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			way := way * time.Millisecond
-			limit, timeout := core.Per(1_000_000, 10*time.Second), min(way*5/3, core.DefaultTimeout)
+			way, timeout, limit := c.way, c.timeout, core.Per(1_000_000, 10*time.Second)
 			k := fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
 				return way/2 - way/20 + rand.N(way/10)
 			}}
@@ -124,10 +126,14 @@ func TestAfterRefusal(t *testing.T) {
 		}
 		s.Reset() // by another process
 		time.Sleep(refused.AskAgain)
+		before := s.Scripts
 		for i := range 100 {
 			if d := s.allow(t, 1); !d.Allowed {
 				t.Fatalf("after %d: %+v", i, d)
 			}
+		}
+		if n := s.Scripts - before; n > 50 {
+			t.Errorf("%d scripts for 100 requests, want at most 50: the client is leased again", n)
 		}
 	})
 }

@@ -115,3 +115,30 @@ func TestRareKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestWant: a lease is of as much as the client asks for in half a lifetime, of no more than twice what it has asked
+// for, of no more than a lease may be, and of whole requests.
+func TestWant(t *testing.T) {
+	terms := Terms{Size: 1000, Lifetime: 100 * time.Millisecond}
+	for _, c := range []struct {
+		asked   int64
+		elapsed time.Duration
+		cost    int64
+		want    int64
+	}{
+		{100, 100 * time.Millisecond, 1, 50},
+		{100, 200 * time.Millisecond, 1, 25},
+		{100, 50 * time.Millisecond, 1, 100},
+		{100, time.Millisecond, 1, 200}, // a burst
+		{100, 0, 1, 200},
+		{5000, 50 * time.Millisecond, 1, 1000},
+		{100, 100 * time.Millisecond, 7, 49},
+		{0, time.Millisecond, 1, 0},
+	} {
+		now := time.Now()
+		e := lease{since: now.Add(-c.elapsed), asked: c.asked}
+		if got := e.want(now, c.cost, terms); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

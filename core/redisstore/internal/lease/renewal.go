@@ -24,8 +24,8 @@ type renewal struct {
 	err       error         // for all that wait
 }
 
-// startRenewal starts to take a lease for a client whose own, if any, does not suffice for q. It returns nil if the
-// client asks for too little: see TestRareKeys. The shard's lock must be held.
+// startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
+// nil if the client asks for too little: see TestRareKeys. The shard's lock must be held.
 func (l *Rule) startRenewal(ctx context.Context, q request, e *lease, now time.Time) *renewal {
 	want := e.want(now, q.Cost, l.terms)
 	if want <= q.Cost {
@@ -111,7 +111,6 @@ func (l *Rule) finish(r *renewal, a answer) {
 	e.renewal = nil
 	switch {
 	case a.err != nil:
-		e.retry = time.Time{}
 		r.err = a.err
 	case a.reply.Allowed:
 		a.received = l.store.Now()

@@ -165,7 +165,7 @@ func (l *Rule) Reset(ctx context.Context, client string) error {
 		return l.table.errs.Left(ctx)
 	}
 	err := l.store.Reset(ctx, client)
-	who, shard := l.holder(client)
-	shard.end(who.client)
+	holder, shard := l.holder(client)
+	shard.end(holder.client)
 	return err
 }

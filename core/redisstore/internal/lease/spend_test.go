@@ -34,25 +34,29 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// suspended returns t after a process has been suspended for some seconds: its wall clock has gone on, and its
-// monotonic clock has not.
-func suspended(t *testing.T, at time.Time, seconds uint64) time.Time {
+// stepped returns a time after the wall clock has been stepped by some seconds, and the monotonic clock has not.
+func stepped(t *testing.T, at time.Time, seconds int) time.Time {
 	t.Helper()
 	later := at
-	*(*uint64)(unsafe.Pointer(&later)) += seconds << 30 // see time.Time
+	*(*uint64)(unsafe.Pointer(&later)) += uint64(seconds << 30) // see time.Time
 	if later.Sub(at) != 0 || later.Round(0).Sub(at.Round(0)) != time.Duration(seconds)*time.Second {
-		t.Fatalf("%v is not %v after %d s", later, at, seconds)
+		t.Fatalf("%v is not %v stepped by %d s", later, at, seconds)
 	}
 	return later
 }
 
-// TestSuspended: after a process has been suspended for longer than a lease lasts, the lease is over.
-func TestSuspended(t *testing.T) {
-	now := time.Now()
-	e := lease{left: 1, until: now.Add(2 * time.Second)}
-	for seconds, want := range map[uint64]bool{0: true, 1: true, 2: false} {
-		if got := e.has(suspended(t, now, seconds), 1); got != want {
-			t.Errorf("after %d s: can be spent: %v, want %v", seconds, got, want)
+// TestClocks: a lease is over when one of the clocks of the process says so: the monotonic clock stands still while
+// the process is suspended, and the wall clock may be stepped back.
+func TestClocks(t *testing.T) {
+	begin := time.Now()
+	e := lease{left: 1, until: begin.Add(2 * time.Second)}
+	for _, c := range []struct {
+		monotonic, wall int // seconds later
+		want            bool
+	}{{0, 0, true}, {1, 1, true}, {2, 2, false}, {0, 2, false}, {2, 0, false}, {0, 1, true}} {
+		now := stepped(t, begin.Add(time.Duration(c.monotonic)*time.Second), c.wall-c.monotonic)
+		if got := e.has(now, 1); got != c.want {
+			t.Errorf("%+v: can be spent: %v", c, got)
 		}
 	}
 }
@@ -61,9 +65,9 @@ func TestSuspended(t *testing.T) {
 func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		s.way = 50 * time.Millisecond
+		s.way = 10 * time.Millisecond
 		var sent time.Time
-		for left := int64(0); left == 0; left = s.unspent() {
+		for s.unspent() < 2 {
 			sent = time.Now()
 			s.allow(t, 1)
 		}

@@ -49,13 +49,13 @@ func NewTable(errs Errors) *Table {
 // holder returns the client under the rule, and the client's shard.
 func (l *Rule) holder(client string) (holder, *shard) {
 	t := l.table
-	who := holder{[2]uint64{maphash.String(t.seed[0], client), maphash.String(t.seed[1], client)}, l}
-	return who, &t.shards[who.client[0]%shards]
+	hash := [2]uint64{maphash.String(t.seed[0], client), maphash.String(t.seed[1], client)}
+	return holder{hash, l}, &t.shards[hash[0]%shards]
 }
 
 // add makes an entry for a client that has none. In a full shard it gives up the entry of a client that has nothing
 // to spend, or returns nil if it does not find one soon: see TestTableBounded. s.mu must be held.
-func (s *shard) add(who holder, now time.Time) *lease {
+func (s *shard) add(h holder, now time.Time) *lease {
 	if len(s.byHolder) >= shardSize {
 		looked := 0
 		for other, e := range s.byHolder {
@@ -69,7 +69,7 @@ func (s *shard) add(who holder, now time.Time) *lease {
 		}
 	}
 	e := &lease{since: now}
-	s.byHolder[who] = e
+	s.byHolder[h] = e
 	return e
 }
 

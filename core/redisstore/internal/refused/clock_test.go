@@ -59,6 +59,7 @@ func TestUnanswered(t *testing.T) {
 			rule.Unanswered("k", 1)
 			time.Sleep(turn - 1)
 			check(t, rule, "k", 1, true)
+			rule.Unanswered("k", 1) // it does not put off the turn of another caller
 			time.Sleep(time.Nanosecond)
 		}
 	})
@@ -94,6 +95,8 @@ func TestForget(t *testing.T) {
 		rule.Note("k", 1, sent, refusalFor(time.Hour))
 		check(t, rule, "k", 1, false)
 		time.Sleep(ms)
+		rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+		check(t, other, "k", 1, false)
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		check(t, rule, "k", 1, true)
 	})
@@ -182,5 +185,44 @@ func TestBounded(t *testing.T) {
 	}
 	if n > shards*shardSize {
 		t.Errorf("%d are remembered, want at most %d", n, shards*shardSize)
+	}
+	s, _ := all.shard("k")
+	for range 2 { // the second time it takes the place of itself
+		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		if len(s.byKey) != shardSize {
+			t.Errorf("a full shard has %d, want %d", len(s.byKey), shardSize)
+		}
+	}
+}
+
+// TestSameKey: a refusal is not taken for that of another rule and cost that have the same key in the map.
+func TestSameKey(t *testing.T) {
+	all := New()
+	one, two := all.Rule(), all.Rule()
+	one.Note("k", 1<<32+2, time.Now(), refusalFor(time.Hour))
+	check(t, one, "k", 1<<32+2, true)
+	check(t, two, "k", 2, false)
+	two.Note("k", 2, time.Now(), core.Decision{Allowed: true})
+	check(t, one, "k", 1<<32+2, true)
+}
+
+// TestNoLock: while no refusal is remembered, requests that are admitted take no lock that others hold.
+func TestNoLock(t *testing.T) {
+	all := New()
+	rule := all.Rule()
+	for i := range all.shards {
+		all.shards[i].mu.Lock()
+		defer all.shards[i].mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		check(t, rule, "k", 1, false)
+		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("a request waits for a lock")
 	}
 }

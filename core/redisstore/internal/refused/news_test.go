@@ -51,7 +51,7 @@ func TestOthers(t *testing.T) {
 // admissions, in whichever order the answers come.
 func TestNotContradicted(t *testing.T) {
 	elsewhere := refusalWith(3)
-	elsewhere.Limit = core.PerHour(7).Using(core.SlidingCounter).Named("another")
+	elsewhere.Limit = core.PerHour(1).Named("another")
 	raised := refusalWith(3) // as many counted units more as the limit is higher
 	raised.Limit.Requests++
 	const earlier, own, other = 0, 1, 2 // by which rule the other answer is, and that it was asked for later

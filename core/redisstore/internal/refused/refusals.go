@@ -70,9 +70,9 @@ func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bo
 		return false, false
 	}
 	q := r.request(hash, client, cost)
-	now := time.Since(r.refusals.start)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Since(r.refusals.start) // under the lock: no refusal has come later
 	e := s.find(&q)
 	switch {
 	case e == nil:
@@ -90,8 +90,7 @@ func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bo
 
 // tell sets answer to the refusal as of now.
 func (e *refusal) tell(now time.Duration, answer *core.Decision) {
-	// The store's clock has advanced by at least this much. The decision may have come after now was read.
-	later := max(0, now-e.received).Truncate(time.Microsecond)
+	later := (now - e.received).Truncate(time.Microsecond) // the store's clock has advanced by at least this much
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
 	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
@@ -119,7 +118,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	if !answer.Allowed {
 		news.refused(r.refusals.told(&answer), asked, now)
 	}
-	if !lasts(cost, &answer) || asked <= s.reset || answer.Remaining > 0 && !news.current(asked) {
+	if !lasts(cost, &answer) || asked <= s.reset {
 		s.drop(&q)
 		return
 	}
@@ -134,7 +133,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	})
 }
 
-// lasts reports whether answer is a refusal whose numbers stay as they are until it ends. A counter's answer to a
+// lasts reports whether answer is a refusal with numbers that stay as they are until it ends. A counter's answer to a
 // larger cost changes before that cost passes.
 func lasts(cost int64, answer *core.Decision) bool {
 	switch {
@@ -155,9 +154,6 @@ func lasts(cost int64, answer *core.Decision) bool {
 // Unanswered notes that a caller has left, which may be the one that was to ask.
 func (r Rule) Unanswered(client string, cost int64) {
 	s, hash := r.refusals.shard(client)
-	if !s.any.Load() {
-		return
-	}
 	q := r.request(hash, client, cost)
 	s.mu.Lock()
 	defer s.mu.Unlock()

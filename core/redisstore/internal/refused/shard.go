@@ -19,7 +19,7 @@ const (
 type shard struct {
 	mu    sync.Mutex
 	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
-	any   atomic.Bool         // reports whether byKey holds any: mostly it holds none, and no lock is needed
+	any   atomic.Bool         // reports whether byKey holds any: mostly it does not, and no lock is needed (TestNoLock)
 	reset time.Duration       // the time of the last reset: an answer to an earlier question is not believed
 	news  [newsInShard]news
 }
@@ -59,7 +59,7 @@ func (r Rule) request(hash uint64, client string, cost int64) request {
 
 func (s *shard) newsOf(hash uint64) *news { return &s.news[hash/shards%newsInShard] }
 
-// find returns what is remembered of q, or nil. s.mu must be held.
+// find returns what is remembered of q, or nil. Requests may have the same key (TestSameKey). s.mu must be held.
 func (s *shard) find(q *request) *refusal {
 	if e := s.byKey[q.key()]; e != nil && e.request == *q {
 		return e
