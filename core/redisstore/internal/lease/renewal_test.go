@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/ask"
 	"github.com/sashlimit/sash/core/redisstore/internal/fakeserver"
 )
 
@@ -207,6 +208,79 @@ func TestResetMeanwhile(t *testing.T) {
 		}
 		if d := <-done; !d.Allowed || s.Charges[len(s.Charges)-1].Units < 2 || s.unspent() != 0 {
 			t.Errorf("%+v, %d left", d, s.unspent())
+		}
+	})
+}
+
+// TestRenewalDeadline: a renewal waits for its reply as long as its caller may, and for as long as a server may take.
+func TestRenewalDeadline(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, ctx, want time.Duration }{
+		{0, 0, 0}, {50 * ms, 0, core.DefaultTimeout}, {time.Second, 0, time.Second},
+		{0, 300 * ms, 300 * ms}, {0, 20 * ms, core.DefaultTimeout}, {time.Second, 20 * ms, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q, ctx := request{Request: ask.Begin(core.Ask{Timeout: c.timeout})}, t.Context()
+			if c.ctx > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.ctx)
+				defer cancel()
+			}
+			var want time.Time
+			if c.want > 0 {
+				want = q.Began.Add(c.want)
+			}
+			if got := q.renewalDeadline(ctx); !got.Equal(want) {
+				t.Errorf("%+v: %v after the begin", c, got.Sub(q.Began))
+			}
+		})
+	}
+}
+
+// TestLeavesAtTheEnd: a caller that leaves at the moment at which its renewal is over is answered, or has spent
+// nothing.
+func TestLeavesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(1_000_000, time.Minute), 1000)
+		admitted := s.warm(t, 400)
+		answered := 0
+		for range 100 {
+			admitted += s.empty(t)
+			s.way = 10 * time.Millisecond
+			if _, err := s.take(t.Context(), 2*s.way); err == nil {
+				answered++
+			}
+			synctest.Wait()
+			s.way = 100 * time.Microsecond
+			admitted += s.warm(t, 20)
+		}
+		admitted += int64(answered)
+		if wasted := s.Charged() - admitted - s.unspent(); wasted != 0 || answered == 0 || answered == 100 {
+			t.Errorf("%d units are wasted, want none; %d of 100 callers were answered", wasted, answered)
+		}
+	})
+}
+
+// TestRenewTwice: where there is less to lease than wanted, what there is is asked for once, however it shrinks
+// meanwhile.
+func TestRenewTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(1000, time.Minute), 100)
+		s.warm(t, 20)
+		s.empty(t)
+		left := s.Decide(s.Now(), core.Ask{}, 0).Remaining
+		s.Decide(s.Now(), core.Ask{Cost: left - 10}, 0)
+		others, before := 0, s.Scripts
+		s.store.Delay = func() time.Duration { // another process takes a unit
+			s.Decide(s.Now(), core.Ask{Cost: 1}, 0)
+			others++
+			return s.way
+		}
+		if d := s.allow(t, 1); !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		if n := s.Scripts - before - others; n != 3 { // two for a lease, and one for the request
+			t.Errorf("%d scripts, want 3", n)
 		}
 	})
 }

@@ -35,6 +35,29 @@ func TestTableBounded(t *testing.T) {
 	})
 }
 
+// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed.
+func TestAdd(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		entry lease
+		want  bool // another client gets an entry
+	}{
+		"nothing to spend": {lease{}, true},
+		"units to spend":   {lease{left: 1, until: now.Add(time.Second)}, false},
+		"units that ended": {lease{left: 1, until: now}, true},
+		"being renewed":    {lease{renewal: new(renewal)}, false},
+	} {
+		s := &shard{byHolder: map[holder]*lease{}}
+		for i := range uint64(shardSize) {
+			s.byHolder[holder{client: [2]uint64{i}}] = &c.entry
+		}
+		got := s.add(holder{client: [2]uint64{shardSize}}, now) != nil
+		if got != c.want || len(s.byHolder) != shardSize {
+			t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, len(s.byHolder), shardSize)
+		}
+	}
+}
+
 // TestTerms: a lease is at most a tenth of each limit and window, and worth a request. Each algorithm is known, and
 // no other.
 func TestTerms(t *testing.T) {
