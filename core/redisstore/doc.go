@@ -18,7 +18,7 @@
 //
 //	limiter
 //	   |
-//	leases           leased.go           a busy client, from units that were taken ahead;     0.1 to 0.2 µs,
+//	leases           lease.go            a busy client, from units that were taken ahead;     0.1 to 0.2 µs,
 //	   |             internal/lease      a rule has this link with WithLease only             no memory
 //	   |
 //	remembered       remembered.go       a client that has been refused, until it may pass;   0.1 µs,

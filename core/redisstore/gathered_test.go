@@ -76,7 +76,8 @@ func TestLoneCaller(t *testing.T) {
 			defer rdb.Close()
 			c := bind(t, rdb, core.PerHour(10))
 			deadline := time.Now().Add(test.timeout)
-			if _, err := gatheredBy(c).take(t.Context(), asking(c, "k", 1, true).until(deadline)); err != nil && time.Now().Before(deadline) {
+			_, err := gatheredBy(c).take(t.Context(), asking(c, "k", 1, true).until(deadline))
+			if err != nil && time.Now().Before(deadline) {
 				t.Error(err)
 			}
 			if inline.Load() != test.want {

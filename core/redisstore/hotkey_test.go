@@ -65,8 +65,8 @@ func (c *charges) note(q ask.Request, d core.Decision, err error) (core.Decision
 	return d, err
 }
 
-// taken returns how many units were charged, and a function that returns how many of them are stamped in (from, to], in
-// microseconds.
+// taken returns how many units were charged, and a function that returns how many of them are stamped in (from, to],
+// in microseconds.
 func (c *charges) taken() (units int64, between func(from, to int64) int64) {
 	slices.SortFunc(c.all, func(a, b fakeserver.Charge) int { return cmp.Compare(a.Stamp, b.Stamp) })
 	totals := []int64{0}
@@ -158,7 +158,8 @@ func bindRecorded(t *testing.T, s *Store, limit core.Limit, charges *charges) co
 	return s.leases.Rule(terms, &recorded{&behind{r, r.counts.aheadBy(terms.Lifetime)}, charges})
 }
 
-// flood asks until the given time, and at least a thousand times, and writes down what it is told: of the refusals, some.
+// flood asks until the given time, and at least a thousand times, and writes down what it is told: of the refusals,
+// some.
 func (o *outcomes) flood(t *testing.T, counts core.Counts, end time.Time) {
 	const atLeast = 1000
 	var yes, no []storetest.Outcome

@@ -46,7 +46,8 @@ func TestRefusalsFlood(t *testing.T) {
 			group.Go(func() {
 				n := 0
 				for ; time.Since(start) < 2*redisstore.AskAgain; n++ {
-					if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.RetryAfter <= 0 || d.Remaining != 0 || d.Limit.Requests != 5 {
+					d := l.Allow(ctx, "k")
+					if d.Allowed || d.Err != nil || d.RetryAfter <= 0 || d.Remaining != 0 || d.Limit.Requests != 5 {
 						t.Errorf("%+v", d)
 						return
 					}
@@ -63,7 +64,8 @@ func TestRefusalsFlood(t *testing.T) {
 	if n := calls(t, rdb, "evalsha"); n > most {
 		t.Errorf("%d requests of a blocked client cost Redis %d commands, want at most %d", flood, n, most)
 	} else {
-		t.Logf("%d requests of a blocked client cost Redis %d commands in %v", flood, n, time.Since(start).Round(time.Millisecond))
+		t.Logf("%d requests of a blocked client cost Redis %d commands in %v",
+			flood, n, time.Since(start).Round(time.Millisecond))
 	}
 }
 
@@ -75,13 +77,17 @@ func TestRefusalsOfCosts(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for _, options := range [][]redisstore.Option{nil, {redisstore.WithLease(10, time.Minute)}} {
 		rdb.FlushAll(ctx)
-		config := core.Config{Store: redisstore.New(rdb, options...), Limits: []core.Limit{core.PerHour(200)}, OnStoreError: core.FailClosed, Timeout: patient}
+		config := core.Config{
+			Store:  redisstore.New(rdb, options...),
+			Limits: []core.Limit{core.PerHour(200)}, OnStoreError: core.FailClosed, Timeout: patient,
+		}
 		l := limiter(t, config)
 		check := func(cost int64) {
 			t.Helper()
 			config.Store = redisstore.New(rdb) // which remembers nothing
 			got, want := l.AllowN(ctx, "k", cost), limiter(t, config).AllowN(ctx, "k", cost)
-			if got.Allowed || got.Err != nil || got.Remaining != want.Remaining || (got.RetryAfter == core.Never) != (want.RetryAfter == core.Never) {
+			if got.Allowed || got.Err != nil || got.Remaining != want.Remaining ||
+				(got.RetryAfter == core.Never) != (want.RetryAfter == core.Never) {
 				t.Errorf("cost %d: %+v, want %+v", cost, got, want)
 			}
 		}
@@ -120,7 +126,9 @@ func TestRefusalsEnd(t *testing.T) {
 		"costs": {core.Per(7, 60*time.Millisecond)},
 	} {
 		store := redisstore.New(server.Client(t))
-		l := limiter(t, core.Config{Name: name, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
+		l := limiter(t, core.Config{
+			Name: name, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient,
+		})
 		var mu sync.Mutex
 		var outcomes []storetest.Outcome
 		var group sync.WaitGroup

@@ -84,7 +84,7 @@ func (e *lease) learn(a answer, lifetime time.Duration) {
 	switch {
 	case a.err != nil: // asked stays as it is: with smaller leases more requests would fail
 	case a.reply.Allowed:
-		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestAfterRefusal)
+		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestLeasedAfterReset)
 		e.took = a.received.Sub(a.sent)
 		if a.received.Sub(e.since) > lifetime {
 			e.since, e.asked = a.sent, 0
@@ -93,8 +93,8 @@ func (e *lease) learn(a answer, lifetime time.Duration) {
 	default:
 		retry := a.sent.Add(a.reply.RetryAfter)
 		if !a.received.Before(e.retry) {
-			// A time in which the client is refused tells nothing about its rate.
-			e.since = e.since.Add(max(0, retry.Sub(a.received)))
+			// A time in which the client is refused tells nothing about its rate (TestRateSaturated).
+			e.since = e.since.Add(retry.Sub(a.received))
 		}
 		e.retry = retry
 	}

@@ -9,7 +9,7 @@ import (
 
 const (
 	// renewalPatience is how long a request waits for the renewals of other callers at most. A renewal that takes
-	// longer than that, and than twice the last one, is taken for lost.
+	// longer than that, and than twice the last one, is taken for lost. See TestPatientCrowd.
 	renewalPatience = core.DefaultTimeout / 2
 
 	// nextPatience is how long a request waits for another renewal, after other callers have spent the lease of the
@@ -33,7 +33,8 @@ func (q *request) patience(ctx context.Context) time.Duration {
 // reserve makes q one of the requests that wait for the renewal, and returns how long. Where a round trip, which last
 // took so long, is longer than the request's patience, to ask after the wait would be too late as well. Then the
 // request waits for as long as it has time and the renewal is not lost, but only if the lease can serve it: reserve
-// returns false if it cannot. See TestLongWay. The shard's lock must be held.
+// returns false if it cannot. See TestLongWay and
+// TestLongWayLost. The shard's lock must be held.
 func (r *renewal) reserve(q request, took, patience time.Duration) (time.Duration, bool) {
 	switch {
 	case took <= patience*3/4: // a quarter is left for a round trip that takes a little longer

@@ -58,6 +58,101 @@ func TestLongWay(t *testing.T) {
 	}
 }
 
+// slow makes the round trip so long, and lets the process learn that.
+func (s *scene) slow(t *testing.T, roundTrip time.Duration) {
+	t.Helper()
+	s.way = roundTrip / 2
+	s.warm(t, 3)
+	s.empty(t)
+}
+
+// TestLongWayLost: over a long way too, a caller that waits for a renewal that never ends waits no longer than its
+// timeout.
+func TestLongWayLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.slow(t, 75*time.Millisecond)
+		s.store.silent = true
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				began := time.Now()
+				_, _ = s.take(t.Context(), core.DefaultTimeout)
+				if took := time.Since(began); took > core.DefaultTimeout {
+					t.Errorf("waited %v, want at most %v", took, core.DefaultTimeout)
+				}
+			})
+		}
+		group.Wait()
+		time.Sleep(time.Second)
+	})
+}
+
+// TestPatientCrowd: over a long way, callers that a small lease cannot serve ask alone at once, however much time
+// they have.
+func TestPatientCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const roundTrip = 60 * time.Millisecond
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.slow(t, roundTrip)
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				began := time.Now()
+				if _, err := s.take(t.Context(), time.Second); err != nil || time.Since(began) > roundTrip {
+					t.Errorf("%v after %v, want an answer after %v", err, time.Since(began), roundTrip)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
+func TestSecondRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const roundTrip = 30 * time.Millisecond
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.slow(t, roundTrip)
+		time.AfterFunc(roundTrip+time.Millisecond, func() { s.store.silent = true })
+		var group sync.WaitGroup
+		var failed atomic.Int64
+		for range 100 {
+			group.Go(func() {
+				if _, err := s.take(t.Context(), core.DefaultTimeout); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if n := failed.Load(); n > 1 { // the caller that renews
+			t.Errorf("%d callers failed, want 1 at most", n)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal.
+func TestNotLeased(t *testing.T) {
+	for _, a := range []core.Ask{{Cost: 1001}, {Cost: 0}, {Cost: 1, Peek: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, core.Per(100_000, time.Minute), 1000)
+			s.warm(t, 20)
+			s.empty(t)
+			s.way = 10 * time.Millisecond
+			var group sync.WaitGroup
+			s.crowd(t, &group, 1)
+			time.Sleep(5 * time.Millisecond)
+			a.Key, a.Timeout = "client", core.DefaultTimeout
+			began := time.Now()
+			if d, err := s.rule.Take(t.Context(), a); err != nil || !d.Allowed || time.Since(began) != 2*s.way {
+				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
+			}
+			group.Wait()
+		})
+	}
+}
+
 // TestCrowd: where leases are small for the crowd that waits for them, callers that get nothing of one are decided in
 // time.
 func TestCrowd(t *testing.T) {
@@ -104,6 +199,9 @@ func TestNothingLeft(t *testing.T) {
 			})
 		}
 		group.Wait()
+		if d := s.allow(t, 1); d.Allowed || d.Source != core.Remembered {
+			t.Errorf("afterwards: %+v", d)
+		}
 		if n := s.Scripts - before; n != 2 { // for a lease, and for one request
 			t.Errorf("%d scripts, want 2", n)
 		}
@@ -126,6 +224,21 @@ func TestAfterRefusal(t *testing.T) {
 		}
 		s.Reset() // by another process
 		time.Sleep(refused.AskAgain)
+		for i := range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("after %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// TestLeasedAfterReset: a client that was refused for long is leased again as soon as it is admitted, by a reset.
+func TestLeasedAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100, time.Hour), 10)
+		for s.allow(t, 1).Allowed {
+		}
+		s.Reset() // by another process
 		before := s.Scripts
 		for i := range 100 {
 			if d := s.allow(t, 1); !d.Allowed {
@@ -133,7 +246,7 @@ func TestAfterRefusal(t *testing.T) {
 			}
 		}
 		if n := s.Scripts - before; n > 50 {
-			t.Errorf("%d scripts for 100 requests, want at most 50: the client is leased again", n)
+			t.Errorf("%d scripts for 100 requests, want at most 50", n)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestRateSaturated(t *testing.T) {
 		if float64(len(h.used)) < 0.97*least || int64(len(h.used)) > most+limit.Requests {
 			t.Error("the rate is not as promised")
 		}
-		if 5*h.server.Scripts > len(h.used) {
+		if 7*h.server.Scripts > len(h.used) {
 			t.Error("too many scripts")
 		}
 	})

@@ -78,7 +78,7 @@ func (l *Rule) renew(ctx context.Context, r *renewal) {
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost
 	}
-	if a.err == nil && !a.reply.Allowed && !r.left() {
+	if a.err == nil && !a.reply.Allowed && !r.left() { // TestNothingLeftFor
 		// Requests that wait are answered by what this one is told, if that is a refusal.
 		r.first, r.err = l.alone(ctx, r.request)
 	}
@@ -102,7 +102,8 @@ func (r *renewal) left() bool {
 }
 
 // finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r is
-// answered from the lease unless it has left.
+// answered from the lease unless it has left. After a reset the entry is not in its shard any more, so that the lease
+// serves that caller only (TestResetMeanwhile).
 func (l *Rule) finish(r *renewal, a answer) {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
@@ -114,9 +115,6 @@ func (l *Rule) finish(r *renewal, a answer) {
 		r.err = a.err
 	case a.reply.Allowed:
 		a.received = l.store.Now()
-		if r.shard.byHolder[r.holder] != e {
-			e = &lease{} // a reset has come in between: the lease is for that one request (TestResetMeanwhile)
-		}
 		*e = grant(a, l.terms.Lifetime)
 		r.granted = true
 		if !r.abandoned {

@@ -260,27 +260,3 @@ func TestLeavesAtTheEnd(t *testing.T) {
 		}
 	})
 }
-
-// TestRenewTwice: where there is less to lease than wanted, what there is is asked for once, however it shrinks
-// meanwhile.
-func TestRenewTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(1000, time.Minute), 100)
-		s.warm(t, 20)
-		s.empty(t)
-		left := s.Decide(s.Now(), core.Ask{}, 0).Remaining
-		s.Decide(s.Now(), core.Ask{Cost: left - 10}, 0)
-		others, before := 0, s.Scripts
-		s.store.Delay = func() time.Duration { // another process takes a unit
-			s.Decide(s.Now(), core.Ask{Cost: 1}, 0)
-			others++
-			return s.way
-		}
-		if d := s.allow(t, 1); !d.Allowed {
-			t.Errorf("%+v", d)
-		}
-		if n := s.Scripts - before - others; n != 3 { // two for a lease, and one for the request
-			t.Errorf("%d scripts, want 3", n)
-		}
-	})
-}

@@ -62,7 +62,7 @@ func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 	}
 	q := request{ask.Begin(a), holder, shard}
 	switch {
-	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek:
+	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek: // no renewal would help (TestNotLeased)
 		return l.store.Take(ctx, q.Request)
 	case mustAsk: // a lease would not tell whether the refusal still holds (TestAfterRefusal)
 		return l.alone(ctx, q)
@@ -118,7 +118,8 @@ type step struct {
 	patience time.Duration // how long to wait, from the begin of the request, for a renewal of another
 }
 
-// next returns what q does next. A request that has waited before has its share of the time for long ways already.
+// next returns what q does next. A request that has waited before has no time left to wait for long
+// (TestSecondRenewal).
 func (l *Rule) next(ctx context.Context, q request, patience time.Duration, waited bool) step {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()

@@ -83,6 +83,36 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
+// TestSpent: a lease with nothing left does not answer a cost of 0: what remains for all is not known any more.
+func TestSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.leased(t)
+		for left := s.unspent(); left >= 0; left-- {
+			d, err := s.rule.Take(t.Context(), core.Ask{Key: "client"})
+			if want := map[bool]core.Source{true: core.Leased, false: core.Counted}[left > 0]; err != nil || d.Source != want {
+				t.Errorf("with %d left: %+v, %v, want from %v", left, d, err, want)
+			}
+			if left > 0 {
+				s.allow(t, 1)
+			}
+		}
+	})
+}
+
+// TestResetAfter: when the oldest unit has left since a lease was taken, quota may come back at any time.
+func TestResetAfter(t *testing.T) {
+	now := time.Now()
+	e := lease{left: 5, received: now, reply: core.Decision{ResetAfter: 10 * time.Millisecond}}
+	for later, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Millisecond, 4 * time.Millisecond: 6 * time.Millisecond, 20 * time.Millisecond: time.Microsecond,
+	} {
+		if d := e.spend(now.Add(later), core.Ask{Cost: 1}, time.Second); d.ResetAfter != want {
+			t.Errorf("after %v: %v, want %v", later, d.ResetAfter, want)
+		}
+	}
+}
+
 // TestNumbers follows one process, alone on a client: what it is told is what a store without leases would tell, give
 // or take the lifetime.
 func TestNumbers(t *testing.T) {

@@ -89,7 +89,8 @@ func TestLeaseStepBack(t *testing.T) {
 	})
 }
 
-// TestLeaseOptions: what is no lease is an error that says what is; what is leased, and for how long, is by lease.Terms.
+// TestLeaseOptions: what is no lease is an error that says what is; what is leased, and for how long, is by
+// lease.Terms.
 func TestLeaseOptions(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()

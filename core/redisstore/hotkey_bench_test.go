@@ -29,7 +29,10 @@ func BenchmarkHotKey(b *testing.B) {
 				server := redistest.Start(b)
 				var limiters [4]*core.Limiter
 				for i := range limiters {
-					limiters[i] = core.Must(core.New(core.Config{Store: New(server.Client(b), bench.options...), Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+					limiters[i] = core.Must(core.New(core.Config{
+						Store:  New(server.Client(b), bench.options...),
+						Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+					}))
 					limiters[i].Allow(ctx, "ip:198.51.100.7")
 				}
 				rdb := server.Client(b)

@@ -9,8 +9,8 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// BenchmarkFromMemory decides without Redis: from a refusal that is remembered, or from a lease. Once a second a request
-// asks Redis about the refusal, and some renew the lease: asked/op is how many.
+// BenchmarkFromMemory decides without Redis: from a refusal that is remembered, or from a lease. Once a second a
+// request asks Redis about the refusal, and some renew the lease: asked/op is how many.
 func BenchmarkFromMemory(b *testing.B) {
 	for name, bench := range map[string]struct {
 		limit   core.Limit
