@@ -114,9 +114,6 @@ func (c *client) del(ctx context.Context, key string, args []any) error {
 	}()
 	select {
 	case err := <-answered:
-		if err != nil && ctx.Err() != nil {
-			return ended(ctx)
-		}
 		return err
 	case <-ctx.Done():
 		return ended(ctx)
