@@ -1,0 +1,288 @@
+package sashprom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/sashprom"
+)
+
+// scrape returns what Prometheus reads of m.
+func scrape(t *testing.T, m *sashprom.Metrics) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(w.Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("scrape: status %d, error %v: %s", w.Code, err, body)
+	}
+	return string(body)
+}
+
+// samples returns the lines of a scrape that begin with prefix.
+func samples(scraped, prefix string) []string {
+	var lines []string
+	for line := range strings.Lines(scraped) {
+		if strings.HasPrefix(line, prefix) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// wantLines fails unless every wanted line is in the scrape.
+func wantLines(t *testing.T, scraped string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !strings.Contains("\n"+scraped, "\n"+line+"\n") {
+			t.Errorf("the scrape lacks %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the scrape:\n%s", scraped)
+	}
+}
+
+// decided returns an event of the limiter "api" and its rule "login".
+func decided(source core.Source, allowed bool, err error) core.Event {
+	return core.Event{
+		Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
+		Decision: core.Decision{Allowed: allowed, Source: source, Err: err}, Elapsed: time.Microsecond,
+	}
+}
+
+// TestOutcomes: each event is counted under its outcome, once.
+func TestOutcomes(t *testing.T) {
+	failed := fmt.Errorf("%w: something", core.ErrStore)
+	without := decided(core.Unasked, false, core.ErrInvalid)
+	without.Key = ""
+	keyFailed := decided(core.Unasked, false, errors.New("no such session"))
+	keyFailed.Key = ""
+	for _, test := range []struct {
+		event            core.Event
+		outcome, allowed string
+	}{
+		{decided(core.Counted, true, nil), "admitted", "true"},
+		{decided(core.Leased, true, nil), "admitted", "true"},
+		{decided(core.Counted, false, nil), "refused", "false"},
+		{decided(core.Remembered, false, nil), "refused", "false"},
+		{decided(core.FromFallback, true, failed), "fallback", "true"},
+		{decided(core.FromFallback, false, failed), "fallback", "false"},
+		{decided(core.FromPolicy, true, failed), "failed_open", "true"},
+		{decided(core.FromPolicy, false, failed), "failed_closed", "false"},
+		{without, "nameless", "false"},
+		{keyFailed, "nameless", "false"},
+		{decided(core.Unasked, false, core.ErrInvalid), "invalid", "false"},
+		{decided(core.Unasked, false, context.Canceled), "canceled", "false"},
+		{decided(core.Skipped, true, nil), "skipped", "true"},
+	} {
+		m := sashprom.New()
+		m.Observe(t.Context(), test.event)
+		var counted []string
+		for _, line := range samples(scrape(t, m), "sash_decisions_total{") {
+			if !strings.HasSuffix(line, " 0") {
+				counted = append(counted, line)
+			}
+		}
+		want := fmt.Sprintf(`sash_decisions_total{allowed=%q,limiter="api",outcome=%q,rule="login"} 1`,
+			test.allowed, test.outcome)
+		if len(counted) != 1 || counted[0] != want {
+			t.Errorf("%v: counted %q, want %q", test.event.Decision, counted, want)
+		}
+	}
+}
+
+// TestPeek: a peek is no decision about a request, but the store has been asked.
+func TestPeek(t *testing.T) {
+	m := sashprom.New()
+	e := decided(core.Counted, true, nil)
+	e.Peek = true
+	m.For("redis").Observe(t.Context(), e)
+	scraped := scrape(t, m)
+	if got := samples(scraped, "sash_decisions_total"); got != nil {
+		t.Errorf("a peek made %q, want no decision", got)
+	}
+	wantLines(t, scraped, `sash_decision_duration_seconds_count{source="counted",store="redis"} 1`)
+}
+
+// TestDurations: the buckets reach from 100 ns to 100 ms, and each source and store has
+// a histogram of its own.
+func TestDurations(t *testing.T) {
+	m := sashprom.New()
+	for _, d := range []time.Duration{0, 100, 101, time.Millisecond, time.Second} {
+		e := decided(core.Counted, true, nil)
+		e.Elapsed = d
+		m.For("redis").Observe(t.Context(), e)
+	}
+	m.For("memory").Observe(t.Context(), decided(core.Remembered, false, nil))
+	m.For("memory").Observe(t.Context(), decided(core.Unasked, false, context.Canceled))
+	scraped := scrape(t, m)
+	wantLines(t, scraped,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="1e-07"} 2`,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="2.5e-07"} 3`,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.0005"} 3`,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.001"} 4`,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.1"} 4`,
+		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="+Inf"} 5`,
+		`sash_decision_duration_seconds_count{source="counted",store="redis"} 5`,
+		`sash_decision_duration_seconds_sum{source="counted",store="redis"} 1.001000201`,
+		`sash_decision_duration_seconds_count{source="remembered",store="memory"} 1`)
+	if got := samples(scraped, "sash_decision_duration_seconds_count"); len(got) != 2 {
+		t.Errorf("histograms %q, want two: a decision that asked nothing has no duration", got)
+	}
+}
+
+// TestMiddleware: requests through the middleware of net/http and a store in memory, by route.
+func TestMiddleware(t *testing.T) {
+	m := sashprom.New(sashprom.ByRoute())
+	do := guarded(t, m.For("memory"), false)
+	for range 3 {
+		do()
+	}
+	scraped := scrape(t, m)
+	wantLines(t, scraped,
+		`sash_decisions_total{allowed="true",limiter="api",outcome="admitted",route="",rule=""} 1`,
+		`sash_decisions_total{allowed="false",limiter="api",outcome="refused",route="",rule=""} 2`,
+		`sash_decision_duration_seconds_count{source="counted",store="memory"} 3`)
+	if strings.Contains(scraped, "192.0.2.1") {
+		t.Errorf("the scrape names a client:\n%s", scraped)
+	}
+}
+
+// TestWatch: the metrics of breakers and of memory. A server that a store gives twice
+// does not make the scrape fail.
+func TestWatch(t *testing.T) {
+	m := sashprom.New()
+	m.Watch("redis", func() sashprom.Stats {
+		return sashprom.Stats{Breakers: []sashprom.Breaker{
+			{Server: "127.0.0.1:6379", State: sashprom.Open, Changed: time.Unix(1_000, 500_000_000)},
+			{Server: "127.0.0.1:6379", State: sashprom.Closed},
+			{Server: "127.0.0.1:6380", State: sashprom.Closed},
+		}}
+	})
+	m.Watch("memory", func() sashprom.Stats {
+		return sashprom.Stats{Memory: &sashprom.Memory{
+			Bytes: 1, MaxBytes: 2, Clients: 3, Evictions: 4, RefusedNewcomers: 5}}
+	})
+	scraped := scrape(t, m)
+	wantLines(t, scraped,
+		`sash_breaker_state{server="127.0.0.1:6379",state="open",store="redis"} 1`,
+		`sash_breaker_state{server="127.0.0.1:6379",state="half-open",store="redis"} 0`,
+		`sash_breaker_state{server="127.0.0.1:6379",state="closed",store="redis"} 0`,
+		`sash_breaker_state{server="127.0.0.1:6380",state="closed",store="redis"} 1`,
+		`sash_breaker_change_timestamp_seconds{server="127.0.0.1:6379",store="redis"} 1000.5`,
+		`sash_store_bytes{store="memory"} 1`,
+		`sash_store_max_bytes{store="memory"} 2`,
+		`sash_store_clients{store="memory"} 3`,
+		`sash_store_evictions_total{store="memory"} 4`,
+		`sash_store_refused_newcomers_total{store="memory"} 5`)
+	if got := samples(scraped, "sash_breaker_"); len(got) != 7 {
+		t.Errorf("breakers %q, want two servers with three states and one time", got)
+	}
+}
+
+// TestLint: the names and the helps are as Prometheus wants them, on all metrics.
+func TestLint(t *testing.T) {
+	m := sashprom.New(sashprom.ByRoute())
+	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
+	m.Watch("all", func() sashprom.Stats {
+		return sashprom.Stats{
+			Breakers: []sashprom.Breaker{{Server: "a", State: sashprom.HalfOpen, Changed: time.Unix(1, 0)}},
+			Memory:   &sashprom.Memory{},
+		}
+	})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 10+1+5+3+1+5 {
+		t.Errorf("%d metrics, error %v, want 25", n, err)
+	}
+}
+
+// TestConcurrent: limiters decide while Prometheus scrapes, and nothing is lost.
+func TestConcurrent(t *testing.T) {
+	const goroutines, each = 8, 500
+	m := sashprom.New(sashprom.ByRoute())
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(each)}, Observer: m.For("memory"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			for i := range each {
+				label := fmt.Sprintf("GET /%d", (g+i)%20)
+				limiter.Decide(context.Background(), core.Request{Key: "user:1", Cost: 1, Label: label})
+				if i%50 == 0 {
+					m.For(fmt.Sprintf("store %d", i))
+				}
+			}
+		})
+	}
+	for range 10 {
+		scrape(t, m)
+	}
+	group.Wait()
+	total := map[string]int{}
+	for _, line := range samples(scrape(t, m), "sash_decisions_total") {
+		var n int
+		if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n); err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(line, `outcome="`)
+		outcome, _, _ := strings.Cut(rest, `"`)
+		total[outcome] += n
+	}
+	if total["admitted"] != each || total["refused"] != (goroutines-1)*each {
+		t.Errorf("counted %v, want %d admitted and %d refused", total, each, (goroutines-1)*each)
+	}
+}
+
+// TestMisuse: what the program gives wrong is said when it starts.
+func TestMisuse(t *testing.T) {
+	m := sashprom.New()
+	m.Watch("redis", func() sashprom.Stats { return sashprom.Stats{} })
+	for _, test := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"nil option", func() { sashprom.New(nil) }, "option 1 of New is nil"},
+		{"nil stats", func() { m.Watch("memory", nil) }, "give a function"},
+		{"watched twice", func() { m.Watch("redis", func() sashprom.Stats { return sashprom.Stats{} }) },
+			`"redis" is watched already`},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, test.want) {
+					t.Errorf("%s: panic %q, want one with %q", test.name, got, test.want)
+				}
+			}()
+			test.do()
+		}()
+	}
+}
