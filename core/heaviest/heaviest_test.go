@@ -1,0 +1,322 @@
+package heaviest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// request returns the event of a request that the rule "login" of the limiter "api" decided.
+func request(key string, allowed bool) core.Event {
+	return core.Event{Name: "api", Rule: "login", Key: key, Cost: 1,
+		Decision: core.Decision{Allowed: allowed, Source: core.Counted}}
+}
+
+// TestTop compares the heaviest clients with exact counts, among 100,000 clients whose
+// shares follow Zipf's law, and in a flood of clients that come once.
+func TestTop(t *testing.T) {
+	const k, requests, clients = 20, 200_000, 100_000
+	for _, test := range []struct {
+		name string
+		next func(rng *rand.Rand) func() uint64
+		sure int // so many of the heaviest are far above the rest, and must be listed
+	}{
+		{"Zipf", func(rng *rand.Rand) func() uint64 { return rand.NewZipf(rng, 1.1, 1, clients).Uint64 }, k / 2},
+		{"flood", func(rng *rand.Rand) func() uint64 {
+			return func() uint64 {
+				if rng.IntN(5) == 0 {
+					return rng.Uint64N(k)
+				}
+				return rng.Uint64()
+			}
+		}, k},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			next := test.next(rand.New(rand.NewPCG(1, 2)))
+			heavy := heaviest.New(k)
+			counts := map[string]uint64{}
+			for range requests {
+				key := fmt.Sprint("user:", next())
+				counts[key]++
+				heavy.Observe(t.Context(), request(key, false))
+			}
+			top := heavy.Top("api", "login", heaviest.Refused)
+			if top.Requests != requests || len(top.Clients) != k {
+				t.Fatalf("%d requests and %d clients, want %d and %d", top.Requests, len(top.Clients), requests, k)
+			}
+			listed := checkBounds(t, top, counts)
+			for _, key := range heaviestOf(counts, test.sure) {
+				if !listed[key] {
+					t.Errorf("%s sent %d and is not listed", key, counts[key])
+				}
+			}
+		})
+	}
+}
+
+// heaviestOf returns the n keys with the highest counts.
+func heaviestOf(counts map[string]uint64, n int) []string {
+	keys := make([]string, 0, len(counts))
+	for key := range counts {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return int(counts[b]) - int(counts[a]) })
+	return keys[:n]
+}
+
+// checkBounds compares the bounds of a ranking with exact counts, and returns which
+// clients are listed.
+func checkBounds(t *testing.T, top heaviest.Ranking, counts map[string]uint64) map[string]bool {
+	t.Helper()
+	listed := map[string]bool{}
+	for _, c := range top.Clients {
+		listed[c.Key] = true
+		if n := counts[c.Key]; n < c.AtLeast || n > c.Requests {
+			t.Errorf("%s sent %d, want from %d to %d", c.Key, n, c.AtLeast, c.Requests)
+		}
+	}
+	for key, n := range counts {
+		if !listed[key] && n > top.Unlisted {
+			t.Errorf("%s is not listed and sent %d, want at most %d", key, n, top.Unlisted)
+		}
+	}
+	return listed
+}
+
+// TestFewAreExact: while there is a place for each client, the counts are exact.
+func TestFewAreExact(t *testing.T) {
+	heavy := heaviest.New(3)
+	for i, key := range []string{"a", "b", "c"} {
+		for range i + 1 {
+			heavy.Observe(t.Context(), request(key, true))
+		}
+	}
+	top := heavy.Top("api", "login", heaviest.Admitted)
+	want := []heaviest.Client{
+		{Key: "c", AtLeast: 3, Requests: 3}, {Key: "b", AtLeast: 2, Requests: 2}, {Key: "a", AtLeast: 1, Requests: 1},
+	}
+	if !slices.Equal(top.Clients, want) || top.Unlisted != 0 || top.Requests != 6 {
+		t.Errorf("%+v, want %+v of 6 requests and nothing unlisted", top, want)
+	}
+	for _, top := range []heaviest.Ranking{
+		heavy.Top("api", "login", heaviest.Refused), heavy.Top("api", "", heaviest.Admitted), heavy.Top("api", "login", 7),
+	} {
+		if len(top.Clients) != 0 || top.Requests != 0 || top.Since.IsZero() {
+			t.Errorf("%+v, want an empty ranking", top)
+		}
+	}
+}
+
+// TestCounted: what a limit decided is counted, and nothing else.
+func TestCounted(t *testing.T) {
+	heavy := heaviest.New(1)
+	store := memstore.New()
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: store, Limits: []core.Limit{core.PerHour(2)}, Observer: heavy,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		limiter.Allow(t.Context(), "user:1")
+		limiter.Peek(t.Context(), "user:2")
+	}
+	limiter.Allow(t.Context(), "")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	limiter.Allow(ended, "user:3")
+	for _, source := range []core.Source{core.FromPolicy, core.Skipped} {
+		e := request("user:4", true)
+		e.Decision.Source, e.Decision.Err = source, errors.New("no store")
+		heavy.Observe(t.Context(), e)
+	}
+	all := heavy.Rankings()
+	if len(all) != 2 || all[0].Requests != 3 || all[1].Requests != 2 {
+		t.Fatalf("%+v, want 3 refused requests and 2 admitted", all)
+	}
+	for _, r := range all {
+		if r.Limiter != "api" || r.Rule != "" || r.Clients[0].Key != "user:1" || len(r.Clients) != 1 {
+			t.Errorf("%+v, want user:1 alone", r)
+		}
+	}
+}
+
+// TestKeys: long keys are cut and yet counted apart; with HashKeys no key is shown.
+func TestKeys(t *testing.T) {
+	long := strings.Repeat("k", 96)
+	heavy := heaviest.New(5)
+	for _, key := range []string{long, long, long, long + "a", long + "b", long + "b"} {
+		heavy.Observe(t.Context(), request(key, false))
+	}
+	want := []heaviest.Client{
+		{Key: long, AtLeast: 3, Requests: 3},
+		{Key: long, Cut: true, AtLeast: 2, Requests: 2},
+		{Key: long, Cut: true, AtLeast: 1, Requests: 1},
+	}
+	if got := heavy.Top("api", "login", heaviest.Refused).Clients; !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+
+	secret := []byte("0123456789abcdef")
+	hashed := heaviest.New(5, heaviest.HashKeys(secret))
+	hashed.Observe(t.Context(), request("user:1", false))
+	got := hashed.Top("api", "login", heaviest.Refused).Clients[0].Key
+	if got != heaviest.Hash(secret, "user:1") || len(got) != 32 || got == heaviest.Hash([]byte("another"), "user:1") {
+		t.Errorf("the key is shown as %q, want its hash by the secret", got)
+	}
+}
+
+// TestManyRules: rules beyond a hundred are counted together, and memory is bounded.
+func TestManyRules(t *testing.T) {
+	heavy := heaviest.New(1)
+	for i := range 1000 {
+		e := request("user:1", false)
+		e.Rule = fmt.Sprint("tenant", i)
+		heavy.Observe(t.Context(), e)
+	}
+	all := heavy.Rankings()
+	other := heavy.Top("other", "other", heaviest.Refused)
+	if len(all) != 101 || other.Requests != 900 {
+		t.Errorf("%d rankings and %d requests of others, want 101 and 900", len(all), other.Requests)
+	}
+}
+
+// TestReset: counting begins anew.
+func TestReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heavy := heaviest.New(1)
+		began := time.Now()
+		for i := range 1000 {
+			heavy.Observe(t.Context(), request(fmt.Sprint(i), false))
+		}
+		if top := heavy.Top("api", "login", heaviest.Refused); !top.Since.Equal(began) || top.Requests != 1000 {
+			t.Errorf("%d requests since %v, want 1000 since %v", top.Requests, top.Since, began)
+		}
+		time.Sleep(time.Hour)
+		heavy.Reset()
+		if all := heavy.Rankings(); all != nil {
+			t.Errorf("after Reset: %+v, want nothing", all)
+		}
+		heavy.Observe(t.Context(), request("new", false))
+		want := heaviest.Ranking{Limiter: "api", Rule: "login", Since: began.Add(time.Hour), Requests: 1,
+			Clients: []heaviest.Client{{Key: "new", AtLeast: 1, Requests: 1}}}
+		if got := heavy.Top("api", "login", heaviest.Refused); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestConcurrent: goroutines count, read and reset at once, and nothing is lost
+// after the last Reset.
+func TestConcurrent(t *testing.T) {
+	const goroutines, each = 8, 2000
+	heavy := heaviest.New(4)
+	run := func(also func()) {
+		var group sync.WaitGroup
+		for g := range goroutines {
+			group.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(g)))
+				for i := range each {
+					e := request(fmt.Sprint(rng.IntN(200)), i%2 == 0)
+					e.Rule = fmt.Sprint(i % 3)
+					heavy.Observe(context.Background(), e)
+				}
+			})
+		}
+		also()
+		group.Wait()
+	}
+	run(func() {
+		for range 20 {
+			heavy.Rankings()
+			heavy.Reset()
+		}
+	})
+	heavy.Reset()
+	run(func() { heavy.Rankings() })
+	var total uint64
+	for _, r := range heavy.Rankings() {
+		total += r.Requests
+	}
+	if total != goroutines*each {
+		t.Errorf("%d requests, want %d", total, goroutines*each)
+	}
+}
+
+// TestNoAllocation: neither a known client nor a new one allocates.
+func TestNoAllocation(t *testing.T) {
+	heavy := heaviest.New(2)
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("user:", i)
+	}
+	heavy.Observe(t.Context(), request("first", false))
+	i := 0
+	if n := testing.AllocsPerRun(len(keys)-1, func() {
+		heavy.Observe(context.Background(), request("known", false))
+		heavy.Observe(context.Background(), request(keys[i], false))
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+// TestMisuse: what the program gives wrong is said when it starts.
+func TestMisuse(t *testing.T) {
+	for _, test := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { heaviest.New(0) }, "heaviest.New(0): give from 1 to 1000"},
+		{func() { heaviest.New(1001) }, "heaviest.New(1001)"},
+		{func() { heaviest.New(1, nil) }, "option 1 of heaviest.New is nil"},
+		{func() { heaviest.New(1, heaviest.HashKeys([]byte("short"))) }, "the secret has 5 bytes"},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, test.want) {
+					t.Errorf("panic %q, want one with %q", got, test.want)
+				}
+			}()
+			test.do()
+		}()
+	}
+}
+
+// BenchmarkObserve counts requests of one client, of as many as have places, and of
+// clients that come once.
+func BenchmarkObserve(b *testing.B) {
+	for _, clients := range []int{1, 100, 1_000_000} {
+		keys := make([]string, clients)
+		for i := range keys {
+			keys[i] = fmt.Sprint("user:", i)
+		}
+		b.Run(fmt.Sprint("clients ", clients), func(b *testing.B) {
+			heavy := heaviest.New(100)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				heavy.Observe(b.Context(), request(keys[i%len(keys)], false))
+			}
+		})
+	}
+	b.Run("parallel", func(b *testing.B) {
+		heavy := heaviest.New(100)
+		keys := []string{"a", "b", "c", "d"}
+		b.RunParallel(func(pb *testing.PB) {
+			for i := 0; pb.Next(); i++ {
+				heavy.Observe(context.Background(), request(keys[i%len(keys)], false))
+			}
+		})
+	})
+}

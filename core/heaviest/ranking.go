@@ -1,0 +1,104 @@
+package heaviest
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"time"
+)
+
+// Ranking names the heaviest clients of a rule, the heaviest first.
+type Ranking struct {
+	Limiter string // Config.Name
+	Rule    string // the rule's name, empty for the limiter itself
+	Outcome Outcome
+	Since   time.Time // when counting began: at New or the last Reset
+	Clients []Client
+
+	// Requests is how many requests all clients of the rule have sent, with this
+	// outcome.
+	Requests uint64
+
+	// Unlisted is how many requests of this outcome a client that is not listed
+	// has sent at most.
+	Unlisted uint64
+}
+
+// Client is a client of a [Ranking].
+type Client struct {
+	// Key is the client's key, or its Hash. It may be anything: escape it. A key
+	// longer than 96 bytes is cut to them; two clients that begin alike are counted apart
+	// all the same.
+	Key string
+	Cut bool // the key was longer
+
+	// The client has sent at least AtLeast and at most Requests requests.
+	AtLeast, Requests uint64
+}
+
+// Top returns the heaviest clients of a rule of a limiter. The rule "" is the limiter
+// itself. The Ranking is empty for an unknown rule or outcome. Clients are in the order
+// of AtLeast. The tables are copied set by set: what is counted meanwhile may be in it
+// or not.
+func (c *Clients) Top(limiter, rule string, o Outcome) Ranking {
+	if r := c.find(limiter, rule); r != nil && o < outcomes {
+		return c.ranking(r, o)
+	}
+	return Ranking{Limiter: limiter, Rule: rule, Outcome: o, Since: *c.since.Load()}
+}
+
+// Rankings returns the rankings of all rules that have counted a request, in the order of
+// their limiters, rules and outcomes.
+func (c *Clients) Rankings() []Ranking {
+	var all []Ranking
+	for _, r := range *c.rules.Load() {
+		for o := range outcomes {
+			if ranking := c.ranking(r, o); ranking.Requests > 0 {
+				all = append(all, ranking)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Ranking) int {
+		return cmp.Or(cmp.Compare(a.Limiter, b.Limiter), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	return all
+}
+
+// ranking returns the ranking of a rule.
+func (c *Clients) ranking(r *rule, o Outcome) Ranking {
+	ranking := Ranking{Limiter: r.limiter, Rule: r.name, Outcome: o, Since: *c.since.Load()}
+	var clients []Client
+	for i := range r.tables[o].sets {
+		var requests, placeless uint64
+		clients, requests, placeless = r.tables[o].sets[i].add(clients)
+		ranking.Requests += requests
+		ranking.Unlisted = max(ranking.Unlisted, placeless)
+	}
+	slices.SortFunc(clients, func(a, b Client) int {
+		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Key, b.Key))
+	})
+	listed := min(c.k, len(clients))
+	for _, unlisted := range clients[listed:] {
+		ranking.Unlisted = max(ranking.Unlisted, unlisted.Requests)
+	}
+	ranking.Clients = slices.Clone(clients[:listed])
+	if c.secret != nil {
+		for i := range ranking.Clients {
+			ranking.Clients[i].Key = Hash(c.secret, ranking.Clients[i].Key)
+		}
+	}
+	return ranking
+}
+
+// minSecret is the fewest bytes of a secret of HashKeys.
+const minSecret = 16
+
+// Hash returns how [HashKeys] shows the client of the given key: 32 hexadecimal digits of
+// an HMAC with SHA-256. Of a longer key, the first 96 bytes are hashed.
+func Hash(secret []byte, key string) string {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(key[:min(len(key), maxKey)]))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
