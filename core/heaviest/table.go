@@ -1,7 +1,6 @@
 package heaviest
 
 import (
-	"math/bits"
 	"slices"
 	"sync"
 )
@@ -19,12 +18,18 @@ const (
 )
 
 // table counts the requests of clients. It is safe for concurrent use.
-type table struct{ sets []set }
+type table struct {
+	sets []set
+	mask uint64 // the bits of a hash that choose the set
+}
 
-// newTable returns a table for k clients.
+// newTable returns a table for k clients. The number of its sets is a power of 2.
 func newTable(k int) table {
-	atLeast := (k*placesPerClient + ways - 1) / ways
-	return table{make([]set, 1<<bits.Len(uint(atLeast-1)))}
+	n, mask := 1, uint64(0)
+	for n*ways < k*placesPerClient {
+		n, mask = 2*n, 2*mask+1
+	}
+	return table{make([]set, n), mask}
 }
 
 // set counts the requests of the clients that belong to it. A place is free while its
@@ -52,7 +57,7 @@ type shownKey struct {
 
 // count counts a request of the client named key.
 func (t *table) count(hash uint64, key string) {
-	t.sets[hash&uint64(len(t.sets)-1)].count(hash, key)
+	t.sets[hash&t.mask].count(hash, key)
 }
 
 // filterOf returns the filter of a hash. Its bits are none that choose a set.

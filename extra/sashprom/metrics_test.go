@@ -27,7 +27,8 @@ func scrape(t *testing.T, m *sashprom.Metrics) string {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	body, err := io.ReadAll(w.Body)
 	if err != nil || w.Code != http.StatusOK {
 		t.Fatalf("scrape: status %d, error %v: %s", w.Code, err, body)
