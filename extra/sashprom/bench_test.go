@@ -54,7 +54,7 @@ func TestNoAllocation(t *testing.T) {
 		admit bool
 	}{{"admitted", true}, {"refused", false}} {
 		t.Run(test.name, func(t *testing.T) {
-			plain := testing.AllocsPerRun(1000, guarded(t, nil, test.admit))
+			plain := testing.AllocsPerRun(1000, guarded(t, core.Silent, test.admit))
 			for name, m := range map[string]*sashprom.Metrics{
 				"by rule": sashprom.New(), "by route": sashprom.New(sashprom.ByRoute()),
 			} {
@@ -78,7 +78,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			name     string
 			observer core.Observer
 		}{
-			{"plain", nil}, {"event", nothing},
+			{"plain", core.Silent}, {"event", nothing},
 			{"metrics", sashprom.New().For("memory")},
 			{"metrics by route", sashprom.New(sashprom.ByRoute()).For("memory")},
 		} {

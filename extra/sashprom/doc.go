@@ -2,7 +2,11 @@
 //
 //	metrics := sashprom.New()
 //	prometheus.MustRegister(metrics)
-//	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: metrics.For("redis"), ...})
+//	observer := core.Observers(metrics.For("redis"), core.LogErrors(slog.Default(), time.Minute))
+//	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
+//
+// An observer takes the place of the log that a limiter writes by itself; the second
+// observer above keeps it.
 //
 // These are the metrics. The key of a client is never a label.
 //
@@ -33,11 +37,12 @@
 //
 // The kind of an error is one of these:
 //
-//	timeout     no answer within core.Config.Timeout
-//	connection  the network, or no connection
-//	server      an error that the server answered
-//	full        a memstore had no room
-//	other       any other error
+//	timeout      no answer within core.Config.Timeout
+//	connection   the network, or no connection
+//	server       an error that the server answered
+//	unavailable  the store has been failing, and the request did not wait for it
+//	full         a memstore had no room
+//	other        any other error
 //
 // The package is a module of its own, so that Prometheus does not become a
 // dependency of sash.

@@ -15,17 +15,19 @@ const (
 	timedOut kind = iota
 	connection
 	server
+	unavailable
 	full
 	other
 	kinds // how many there are
 )
 
 var kindLabels = [kinds]string{
-	timedOut:   "timeout",
-	connection: "connection",
-	server:     "server",
-	full:       "full",
-	other:      "other",
+	timedOut:    "timeout",
+	connection:  "connection",
+	server:      "server",
+	unavailable: "unavailable",
+	full:        "full",
+	other:       "other",
 }
 
 // answered is implemented by the errors that a Redis server has answered.
@@ -37,6 +39,8 @@ type answered interface {
 // kindOf returns the kind of err, which matches [core.ErrStore].
 func kindOf(err error) kind {
 	switch {
+	case errors.Is(err, core.ErrUnavailable):
+		return unavailable
 	case errors.Is(err, core.ErrStoreFull):
 		return full
 	case errors.Is(err, core.ErrTimeout):

@@ -19,7 +19,7 @@ import (
 func wantKind(t *testing.T, m *sashprom.Metrics, kind string) {
 	t.Helper()
 	var want []string
-	for _, k := range []string{"connection", "full", "other", "server", "timeout"} {
+	for _, k := range []string{"connection", "full", "other", "server", "timeout", "unavailable"} {
 		n := 0
 		if k == kind {
 			n = 1
@@ -75,6 +75,7 @@ func TestKinds(t *testing.T) {
 		kind string
 	}{
 		{core.ErrStoreFull, "full"},
+		{core.ErrUnavailable, "unavailable"},
 		{core.ErrTimeout, "timeout"},
 		{io.EOF, "connection"},
 		{io.ErrUnexpectedEOF, "connection"},

@@ -217,8 +217,8 @@ func TestLint(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	if n, err := testutil.GatherAndCount(registry); err != nil || n != 10+1+5+3+1+5 {
-		t.Errorf("%d metrics, error %v, want 25", n, err)
+	if n, err := testutil.GatherAndCount(registry); err != nil || n != 10+1+6+3+1+5 {
+		t.Errorf("%d metrics, error %v, want 26", n, err)
 	}
 }
 
