@@ -8,6 +8,7 @@ import (
 func BenchmarkWeb(b *testing.B)      { benchmarkRaces(b, Env{}, webRaces()) }
 func BenchmarkEcho(b *testing.B)     { benchmarkRaces(b, Env{}, echoRaces()) }
 func BenchmarkDecision(b *testing.B) { benchmarkRaces(b, Env{}, decisionRaces()) }
+func BenchmarkObserver(b *testing.B) { benchmarkRaces(b, Env{}, observedRaces()) }
 func BenchmarkParallel(b *testing.B) { benchmarkRaces(b, Env{}, parallelRaces()) }
 
 // benchmarkRaces measures one contestant after the other in this process.

@@ -132,7 +132,7 @@ func find(j job) (Contestant, error) {
 func races() []Race {
 	var all []Race
 	for _, rs := range [][]Race{
-		webRaces(), echoRaces(), decisionRaces(), parallelRaces(), {memoryRace()}, throughputRaces(),
+		webRaces(), echoRaces(), decisionRaces(), parallelRaces(), observedRaces(), {memoryRace()}, throughputRaces(),
 	} {
 		all = append(all, rs...)
 	}
@@ -193,6 +193,7 @@ func Parts() []Part {
 		{"echo", "echo middleware in memory", nil, inMemory(echoRaces)},
 		{"decision", "the decision alone, in memory", nil, inMemory(decisionRaces)},
 		{"parallel", "decisions of one and of two goroutines, in memory", nil, inMemory(parallelRaces)},
+		{"observers", "net/http middleware in memory, with metrics", nil, inMemory(observedRaces)},
 		{"memory", "bytes per live key in memory", checkKeys, runMemory},
 		{"scripts", "server time per decision in Redis", checkScripts, runScripts},
 		{"bytes", "bytes per log entry in Redis", checkRedis, runBytes},
