@@ -342,6 +342,41 @@ func TestElapsed(t *testing.T) {
 	})
 }
 
+// immediateFake is a fake whose counts say that they never wait.
+type immediateFake struct{ *fake }
+
+type immediateCounts struct{ fakeCounts }
+
+func (f immediateFake) Bind(rule core.Rule) (core.Counts, error) {
+	return immediateCounts{fakeCounts{f.fake, rule}}, nil
+}
+
+func (immediateCounts) Immediate() {}
+
+// TestElapsedInMemory: of the decisions of a store that never waits, a part is measured.
+func TestElapsedInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		measured, other := 0, 0
+		observer := core.ObserverFunc(func(_ context.Context, e core.Event) {
+			switch e.Elapsed {
+			case time.Millisecond:
+				measured++
+			case 0:
+				other++
+			}
+		})
+		store := immediateFake{&fake{answer: waits(time.Millisecond, core.Decision{Allowed: true})}}
+		l := limiter(t, core.Config{Store: store, Observer: observer})
+		const decisions = 2000
+		for range decisions {
+			l.Allow(ctx, "k")
+		}
+		if measured == 0 || other == 0 || measured+other != decisions {
+			t.Errorf("of %d decisions %d took 1ms and %d were not measured, want both", decisions, measured, other)
+		}
+	})
+}
+
 func TestMust(t *testing.T) {
 	l := limiter(t, core.Config{})
 	if core.Must(l, nil) != l {

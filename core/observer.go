@@ -28,7 +28,9 @@ type Event struct {
 	Decision Decision
 
 	// Elapsed is how long the decision took: the wait for the store, and for the
-	// fallback. The key function of an HTTP request is no part of it.
+	// fallback. The key function of an HTTP request is no part of it. It is 0 where it
+	// was not measured: of the decisions of a store that never waits (see [Immediate])
+	// one in 16 is, drawn at random.
 	Elapsed time.Duration
 
 	// Stage is that of Decision.Err, and tells how far the request came; see [StageOf].

@@ -23,6 +23,9 @@
 //
 // The last seven need [Metrics.Watch].
 //
+// Of the decisions of a store in memory, one in 16 is measured, see core.Event: count
+// decisions by sash_decisions_total.
+//
 // The outcome of a decision is one of these:
 //
 //	admitted       a limit admitted the request

@@ -118,7 +118,7 @@ func (s *store) Observe(_ context.Context, e core.Event) {
 	case core.Unasked, core.Skipped: // nothing was asked
 		return
 	default:
-		if int(source) < sources {
+		if e.Elapsed > 0 && int(source) < sources {
 			s.durations[source].observe(e.Elapsed)
 		}
 	}
@@ -141,7 +141,8 @@ func newDescs(byRoute bool) descs {
 	return descs{
 		decisions: prometheus.NewDesc("sash_decisions_total", "Decisions about requests.", labels, nil),
 		durations: prometheus.NewDesc("sash_decision_duration_seconds",
-			"How long decisions took, by the store and by the source of the decision.", []string{"store", "source"}, nil),
+			"How long decisions took that were measured, by the store and by the source of the decision.",
+			[]string{"store", "source"}, nil),
 		errors: prometheus.NewDesc("sash_store_errors_total",
 			"Decisions for which the store could not be asked.", []string{"store", "kind"}, nil),
 		stats: newStatsDescs(),
