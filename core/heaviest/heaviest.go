@@ -3,7 +3,8 @@
 // key is no label.
 //
 //	heavy := heaviest.New(20)
-//	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: heavy, ...})
+//	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
+//	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
 //	for _, c := range heavy.Top("api", "login", heaviest.Refused).Clients { ... }
 //
 // [Clients] is also a page for operators. THE PAGE NAMES CLIENTS: MOUNT IT BEHIND YOUR
