@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 
 // errOpen is the error of a decision that did not wait for a server that has
 // been failing.
-var errOpen = errors.New("sash: Redis has been failing; not waiting for it")
+var errOpen error = core.ErrUnavailable
 
 // errTrial is the errOpen of a decision that was sent, to try whether the server is back:
 // it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).

@@ -58,9 +58,9 @@ func scriptShape(limits []core.Limit, lease bool) string {
 
 // usual reports whether the windows stand in the script, where they take less time than in its arguments. Only few do:
 // Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients that choose
-// the windows of n limits lead to 4^n+1 scripts at most, 65 for three limits, and to one script for more than three.
+// the windows of n limits lead to 4^n+1 scripts at most, 257 for four limits, and to one script for more than four.
 func usual(limits []core.Limit) bool {
-	return len(limits) <= 3 && !slices.ContainsFunc(limits, func(l core.Limit) bool {
+	return len(limits) <= 4 && !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		return !slices.Contains([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, l.Window)
 	})
 }

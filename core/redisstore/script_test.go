@@ -728,7 +728,7 @@ func TestScriptsFew(t *testing.T) {
 	windows := []time.Duration{
 		time.Second, time.Minute, time.Hour, 24 * time.Hour, time.Millisecond, 90 * time.Second, core.MaxWindow,
 	}
-	for n, want := range map[int]int{1: 5, 2: 17, 3: 65, 4: 1, 5: 1} {
+	for n, want := range map[int]int{1: 5, 2: 17, 3: 65, 4: 257, 5: 1} {
 		limits, sources := make([]core.Limit, n), map[string]string{} // the script of each shape
 		var choose func(i int)
 		choose = func(i int) {
