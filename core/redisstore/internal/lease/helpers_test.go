@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ type fake struct {
 	lifetime time.Duration    // of the leases: how far ahead units are counted
 	now      func() time.Time // the clock of the process
 	refusals *refused.Rule    // that are remembered; nil: none are
-	silent   bool             // no reply comes to a renewal
+	silent   atomic.Bool      // no reply comes to a renewal
 }
 
 func (f *fake) Remembered(a core.Ask) (d core.Decision, found, mustAsk bool) {
@@ -45,7 +46,7 @@ func (f *fake) TakeAhead(ctx context.Context, q ask.Request) (core.Decision, err
 	ctx, cancel := q.Context(ctx)
 	defer cancel()
 	d, err := f.Call(ctx, q.Ask, f.lifetime)
-	if f.silent {
+	if f.silent.Load() {
 		<-ctx.Done()
 		return core.Decision{}, ctx.Err()
 	}

@@ -58,11 +58,16 @@ func TestLongWay(t *testing.T) {
 	}
 }
 
-// slow makes the round trip so long, and lets the process learn that.
+// slow makes the round trip so long, and has a renewal tell that.
 func (s *scene) slow(t *testing.T, roundTrip time.Duration) {
 	t.Helper()
+	s.warm(t, 20)
+	s.empty(t)
 	s.way = roundTrip / 2
-	s.warm(t, 3)
+	began := time.Now()
+	if d := s.allow(t, 1); !d.Allowed || time.Since(began) != roundTrip || s.unspent() == 0 {
+		t.Fatalf("%+v after %v, %d left", d, time.Since(began), s.unspent())
+	}
 	s.empty(t)
 }
 
@@ -72,16 +77,18 @@ func TestLongWayLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, core.Per(100_000, time.Minute), 1000)
 		s.slow(t, 75*time.Millisecond)
-		s.store.silent = true
+		s.store.silent.Store(true)
 		var group sync.WaitGroup
-		for range 3 {
+		for i := range 3 {
+			timeout := core.DefaultTimeout - time.Duration(i)*10*time.Millisecond
 			group.Go(func() {
 				began := time.Now()
-				_, _ = s.take(t.Context(), core.DefaultTimeout)
-				if took := time.Since(began); took > core.DefaultTimeout {
-					t.Errorf("waited %v, want at most %v", took, core.DefaultTimeout)
+				_, _ = s.take(t.Context(), timeout)
+				if took := time.Since(began); took > timeout {
+					t.Errorf("waited %v, want at most %v", took, timeout)
 				}
 			})
+			synctest.Wait()
 		}
 		group.Wait()
 		time.Sleep(time.Second)
@@ -114,7 +121,7 @@ func TestSecondRenewal(t *testing.T) {
 		const roundTrip = 30 * time.Millisecond
 		s := newScene(t, core.Per(100_000, time.Minute), 4)
 		s.slow(t, roundTrip)
-		time.AfterFunc(roundTrip+time.Millisecond, func() { s.store.silent = true })
+		time.AfterFunc(roundTrip+time.Millisecond, func() { s.store.silent.Store(true) })
 		var group sync.WaitGroup
 		var failed atomic.Int64
 		for range 100 {

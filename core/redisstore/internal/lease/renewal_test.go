@@ -165,7 +165,7 @@ func TestLostReply(t *testing.T) {
 			s.warm(t, 1)
 		}
 		s.empty(t)
-		s.store.silent = true
+		s.store.silent.Store(true)
 		patient, leave := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _, _ = s.take(patient, time.Hour) })
@@ -187,7 +187,7 @@ func TestLostReply(t *testing.T) {
 		leave()
 		group.Wait()
 		time.Sleep(time.Hour)
-		s.store.silent = false
+		s.store.silent.Store(false)
 		s.warm(t, 1) // it is leased again
 	})
 }
