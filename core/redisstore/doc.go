@@ -32,6 +32,7 @@
 //	                                     cluster's map is known, and what was not decided     a goroutine
 //	                                     together, because a slot has moved for example
 //
-// The last two send through client.go, which knows deadlines; server.go knows the server of a key, and breaker.go
-// whether that server answers. counts.go makes keys and commands, script.go the script, and reply.go reads the reply.
+// The last two send through send.go, which knows deadlines, and sent through guarded.go, which asks the breaker first;
+// server.go knows the server of a key. counts.go makes keys and commands, script.go the script, and reply.go reads the
+// reply.
 package redisstore

@@ -51,18 +51,18 @@ func (e *lease) has(now time.Time, cost int64) bool {
 }
 
 // spend answers a request that is within a lease of the given lifetime, and counts it unless it is a peek.
-func (e *lease) spend(now time.Time, a core.Ask, lifetime time.Duration) core.Decision {
+func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Duration) core.Decision {
 	// The server's clock has advanced by at least this much since the reply, and by less than the lifetime, since now
 	// is before until.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
 	d.Source = core.Leased
 	d.At = d.At.Add(later - lifetime)
-	d.Remaining += e.left - a.Cost
+	d.Remaining += e.left - cost
 	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
-	if !a.Peek {
-		e.left -= a.Cost
-		e.asked += a.Cost
+	if !peek {
+		e.left -= cost
+		e.asked += cost
 	}
 	return d
 }

@@ -118,7 +118,7 @@ func (l *Rule) finish(r *renewal, a answer) {
 		*e = grant(a, l.terms.Lifetime)
 		r.granted = true
 		if !r.abandoned {
-			r.first = e.spend(a.received, r.Ask, l.terms.Lifetime)
+			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)
 			r.first.Source = core.Counted
 		}
 	}

@@ -53,7 +53,7 @@ type request struct {
 // Take implements [core.Counts].
 func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 	holder, shard := l.holder(a.Key)
-	if d, ok := l.spend(shard, holder, a); ok {
+	if d, ok := l.spend(shard, holder, a.Cost, a.Peek); ok {
 		return d, nil
 	}
 	d, found, mustAsk := l.store.Remembered(a)
@@ -71,12 +71,12 @@ func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 }
 
 // spend answers a request from the client's lease, if that has enough.
-func (l *Rule) spend(shard *shard, holder holder, a core.Ask) (core.Decision, bool) {
+func (l *Rule) spend(shard *shard, holder holder, cost int64, peek bool) (core.Decision, bool) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	now := l.store.Now() // under the lock: time must not run back within a lease (TestClock)
-	if e := shard.byHolder[holder]; e != nil && e.has(now, a.Cost) {
-		return e.spend(now, a, l.terms.Lifetime), true
+	if e := shard.byHolder[holder]; e != nil && e.has(now, cost) {
+		return e.spend(now, cost, peek, l.terms.Lifetime), true
 	}
 	return core.Decision{}, false
 }
@@ -126,7 +126,7 @@ func (l *Rule) next(ctx context.Context, q request, patience time.Duration, wait
 	now := l.store.Now()
 	e := q.shard.byHolder[q.holder]
 	if e != nil && e.has(now, q.Cost) {
-		return step{spent: true, decision: e.spend(now, q.Ask, l.terms.Lifetime)}
+		return step{spent: true, decision: e.spend(now, q.Cost, false, l.terms.Lifetime)}
 	}
 	if e == nil {
 		e = q.shard.add(q.holder, now)

@@ -107,7 +107,7 @@ func TestResetAfter(t *testing.T) {
 	for later, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Millisecond, 4 * time.Millisecond: 6 * time.Millisecond, 20 * time.Millisecond: time.Microsecond,
 	} {
-		if d := e.spend(now.Add(later), core.Ask{Cost: 1}, time.Second); d.ResetAfter != want {
+		if d := e.spend(now.Add(later), 1, false, time.Second); d.ResetAfter != want {
 			t.Errorf("after %v: %v, want %v", later, d.ResetAfter, want)
 		}
 	}
