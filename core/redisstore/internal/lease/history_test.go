@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -54,8 +55,9 @@ func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Deci
 	return d
 }
 
-// check holds a history against the promise.
+// check holds a history against the promise. It waits for the scripts of callers that have left.
 func (h *history) check() error {
+	synctest.Wait()
 	if h.unsaid > 0 {
 		return fmt.Errorf("%d decisions say wrongly whether they are from a lease", h.unsaid)
 	}
