@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Errors that a [Decision] and [Limiter.Reset] carry, to be compared with
-// [errors.Is].
+// Errors that a [Decision], [Limiter.Usage] and [Limiter.Reset] carry, to be compared
+// with [errors.Is].
 const (
 	// ErrStore: the store could not be asked; the policy decided.
 	ErrStore constError = "sash: the store could not be asked"

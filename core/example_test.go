@@ -140,4 +140,8 @@ func (unreachable) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("connection refused")
 }
 
+func (unreachable) Usage(context.Context, string) ([]core.Use, error) {
+	return nil, errors.New("connection refused")
+}
+
 func (unreachable) Reset(context.Context, string) error { return errors.New("connection refused") }

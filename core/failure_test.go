@@ -368,6 +368,9 @@ type immediate struct {
 func (i *immediate) Bind(core.Rule) (core.Counts, error) { return i, nil }
 func (*immediate) Immediate()                            {}
 func (*immediate) Reset(context.Context, string) error   { return nil }
+func (i *immediate) Usage(context.Context, string) ([]core.Use, error) {
+	return nil, i.err
+}
 func (i *immediate) Take(ctx context.Context, _ core.Ask) (core.Decision, error) {
 	i.asked = ctx
 	return core.Decision{Allowed: true}, i.err

@@ -62,6 +62,18 @@ func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, erro
 	return d, err
 }
 
+func (c fakeCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
+	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now()})
+	d, err := c.answer(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil || d.Limit.Name == "none" {
+		return nil, err
+	}
+	return make([]core.Use, len(c.rule.Limits)), nil
+}
+
 func (c fakeCounts) Reset(ctx context.Context, key string) error {
 	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now(), reset: true})
 	_, err := c.answer(ctx)

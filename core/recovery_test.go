@@ -58,6 +58,13 @@ func (c flakyCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, err
 	return d, err
 }
 
+func (c flakyCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
+	if c.store.down.Load() {
+		return nil, errDown
+	}
+	return c.Counts.Usage(ctx, key)
+}
+
 func (c flakyCounts) Reset(ctx context.Context, key string) error {
 	if c.store.down.Load() {
 		return errDown

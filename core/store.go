@@ -72,6 +72,20 @@ type Counts interface {
 	// the same. A store that answers from memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) (Decision, error)
 
+	// Usage returns what is counted for key: for each limit of the rule, in their order, a
+	// Use with Used, ResetAfter and At. The limiter fills in the rest.
+	//
+	//   - All limits are read at one instant of the store's clock, At, and nothing is
+	//     written.
+	//   - Used and ResetAfter are what a Take of cost 0 is decided by, each limit for
+	//     itself. Used is not cut off at Requests.
+	//   - Units that a process has leased are used.
+	//   - A store that does not know exactly may return more units than count, never less.
+	//
+	// The slice is the caller's. Usage returns soon after ctx ends. A limiter does not call
+	// it with a context that has ended.
+	Usage(ctx context.Context, key string) ([]Use, error)
+
 	// Reset forgets what is counted for key under the limits of the rule. It
 	// returns soon after ctx ends, and nil only if all is forgotten. A limiter
 	// does not call it with a context that has ended.

@@ -336,7 +336,8 @@ func (brokenStore) Bind(core.Rule) (core.Counts, error) { return brokenStore{}, 
 func (brokenStore) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
-func (brokenStore) Reset(context.Context, string) error { return nil }
+func (brokenStore) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
+func (brokenStore) Reset(context.Context, string) error               { return nil }
 
 func TestLimitFailuresWithoutStore(t *testing.T) {
 	for name, test := range map[string]struct {

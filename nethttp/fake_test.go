@@ -35,8 +35,9 @@ func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, erro
 	return c.decision, c.err
 }
 
-func (fakeCounts) Reset(context.Context, string) error { return nil }
-func (fakeCounts) Immediate()                          {}
+func (fakeCounts) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+func (fakeCounts) Reset(context.Context, string) error               { return nil }
+func (fakeCounts) Immediate()                                        {}
 
 var (
 	minute = core.PerMinute(100)

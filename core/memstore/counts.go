@@ -93,20 +93,7 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 		all = make([]held, len(c.limits))
 	}
 	all = all[:len(c.limits)]
-	r.Stamp, r.Latest = r.Now, min(sh.now, r.Now+c.limits[0].allowance)
-	for i := range all {
-		l, known := &c.limits[i], &all[i]
-		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
-			known.slot.hold(l.number)
-			if known.slot.count.Begun(l.bound.Limit)-r.Now > l.allowance {
-				known.slot = known.slot.rewound(&l.bound, r.Now, charge && r.Cost > 0)
-			}
-			r.Stamp = max(r.Stamp, known.slot.count.Begun(l.bound.Limit))
-		} else if sh.sketch != nil {
-			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.Now)
-			r.Stamp = max(r.Stamp, known.past.Begun(&l.bound.Bound, &r.Request))
-		}
-	}
+	c.lookup(sh, r, all, charge && r.Cost > 0)
 	for i := range all {
 		one := c.limits[i].decide(&all[i], r)
 		if i == 0 || one.Binds(v) {
@@ -117,6 +104,26 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 		return v, binding, r.Now, true
 	}
 	return v, binding, r.Stamp, c.charge(sh, r, all)
+}
+
+// lookup sets all to what the shard knows of the client under each limit, and dates the
+// request by that. If rewind is true, what is counted too far ahead of the clock is
+// counted from now on, else only in what lookup returns. sh.mu must be held.
+func (c *counts) lookup(sh *shard, r *request, all []held, rewind bool) {
+	r.Stamp, r.Latest = r.Now, min(sh.now, r.Now+c.limits[0].allowance)
+	for i := range all {
+		l, known := &c.limits[i], &all[i]
+		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
+			known.slot.hold(l.number)
+			if known.slot.count.Begun(l.bound.Limit)-r.Now > l.allowance {
+				known.slot = known.slot.rewound(&l.bound, r.Now, rewind)
+			}
+			r.Stamp = max(r.Stamp, known.slot.count.Begun(l.bound.Limit))
+		} else if sh.sketch != nil {
+			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.Now)
+			r.Stamp = max(r.Stamp, known.past.Begun(&l.bound.Bound, &r.Request))
+		}
+	}
 }
 
 // take decides and charges where a limit is alone and nothing else is to be done:

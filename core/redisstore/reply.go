@@ -50,35 +50,11 @@ func readTime(reply string) (now int64, rest string, err error) {
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
 // The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
-func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, rest string, err error) {
-	if reply == "" {
-		return d, "", errReply
-	}
-	verdict, reply := reply[0], reply[1:]
-	switch verdict {
-	case 'A', 'R':
-	case 'F', 'E':
-		text, rest, ok := strings.Cut(reply, "\n")
-		text = text[:min(len(text), maxErrorText)]
-		switch {
-		case !ok:
-			return d, "", errReply
-		case verdict == 'F':
-			return d, rest, fmt.Errorf("%w: %s", ErrForeign, text)
-		}
-		return d, rest, errors.New(text)
-	default:
-		return d, "", errReply
-	}
-	// All that is there decides when the request is counted, and so about each limit.
+func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, _ string, err error) {
 	var seen [maxLimits]facts
-	stamp := now + c.ahead
-	for i, l := range c.rule.Limits {
-		newest, after, ok := seen[i].read(reply, l, now)
-		if !ok {
-			return d, "", errReply
-		}
-		stamp, reply = max(stamp, newest), after
+	admitted, stamp, rest, err := c.readFacts(reply, now, &seen)
+	if err != nil {
+		return d, rest, err
 	}
 	var binding int
 	var judged window.Verdict
@@ -87,8 +63,8 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 			binding, judged = i, v
 		}
 	}
-	if judged.Admitted != (verdict == 'A') {
-		return d, reply, errDisagree
+	if judged.Admitted != admitted {
+		return d, rest, errDisagree
 	}
 	when := now
 	if judged.Admitted && charge && cost > 0 {
@@ -102,7 +78,43 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
 		At:         time.UnixMicro(when),
-	}, reply, nil
+	}, rest, nil
+}
+
+// readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has
+// admitted the request, when the request is counted, and the rest of the reply, of which read says the same.
+func (c *counts) readFacts(
+	reply string, now int64, seen *[maxLimits]facts,
+) (admitted bool, stamp int64, rest string, err error) {
+	if reply == "" {
+		return false, 0, "", errReply
+	}
+	verdict, reply := reply[0], reply[1:]
+	switch verdict {
+	case 'A', 'R':
+	case 'F', 'E':
+		text, rest, ok := strings.Cut(reply, "\n")
+		text = text[:min(len(text), maxErrorText)]
+		switch {
+		case !ok:
+			return false, 0, "", errReply
+		case verdict == 'F':
+			return false, 0, rest, fmt.Errorf("%w: %s", ErrForeign, text)
+		}
+		return false, 0, rest, errors.New(text)
+	default:
+		return false, 0, "", errReply
+	}
+	// All that is there decides when the request is counted, and so about each limit.
+	stamp = now + c.ahead
+	for i, l := range c.rule.Limits {
+		newest, after, ok := seen[i].read(reply, l, now)
+		if !ok {
+			return false, 0, "", errReply
+		}
+		stamp, reply = max(stamp, newest), after
+	}
+	return verdict == 'A', stamp, reply, nil
 }
 
 // skip returns s without the space with which it may begin.

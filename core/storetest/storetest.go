@@ -40,6 +40,7 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 		{"AllOrNothing", (*suite).allOrNothing},
 		{"Costs", (*suite).costs},
 		{"Peek", (*suite).peek},
+		{"Usage", (*suite).usage},
 		{"Reset", (*suite).reset},
 		{"Identity", (*suite).identity},
 		{"ChangedLimit", (*suite).changedLimit},

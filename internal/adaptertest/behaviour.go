@@ -271,7 +271,8 @@ func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
 func (broken) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
-func (broken) Reset(context.Context, string) error { return errors.New("down") }
+func (broken) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
+func (broken) Reset(context.Context, string) error               { return errors.New("down") }
 
 // refusalSteps are guards that refuse each request. step makes a new guard, and
 // header holds names and values of the request's header in turn.

@@ -15,6 +15,9 @@ type count interface {
 	// true it is decided as after rewind.
 	decide(l window.Limit, now, stamp, cost int64, rewound bool) window.Verdict
 
+	// units returns how many units count at now, where decide has the same arguments.
+	units(l window.Limit, now, stamp int64, rewound bool) int64
+
 	rewind(w, now int64)
 	charge(w, now, stamp, cost int64)
 }
@@ -41,6 +44,8 @@ func (c *log) decide(l window.Limit, now, stamp, cost int64, rewound bool) windo
 	return facts.Decide(l, now, stamp, cost)
 }
 
+func (c *log) units(l window.Limit, now, _ int64, _ bool) int64 { return c.Since(now - l.W) }
+
 func (c *log) rewind(_, now int64) { c.Rewind(now) }
 
 func (c *log) charge(w, now, stamp, cost int64) {
@@ -58,6 +63,14 @@ func (c *counter) decide(l window.Limit, now, stamp, cost int64, rewound bool) w
 		from = from.Rewind(now, l.W)
 	}
 	return from.At(stamp, l.W).Decide(l, now, stamp, cost)
+}
+
+func (c *counter) units(l window.Limit, now, stamp int64, rewound bool) int64 {
+	from := c.Counter
+	if rewound {
+		from = from.Rewind(now, l.W)
+	}
+	return from.At(stamp, l.W).Counted(stamp, l.W)
 }
 
 func (c *counter) rewind(w, now int64) { c.Counter = c.Rewind(now, w) }

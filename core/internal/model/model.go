@@ -66,12 +66,7 @@ func allowance(limits []core.Limit) int64 {
 func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bool) core.Decision {
 	now := at.UnixMicro()
 	latest := now + allowance(limits)
-	stamp := now
-	for _, l := range limits {
-		if begun := c.begun(l); begun <= latest {
-			stamp = max(stamp, begun)
-		}
-	}
+	stamp := c.stamp(limits, now)
 	verdict, binding := c.bind(limits, now, stamp, cost)
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
@@ -98,6 +93,37 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 		c.count(l).charge(l.Window.Microseconds(), now, stamp, cost)
 	}
 	return d
+}
+
+// stamp returns when a request at now is counted.
+func (c *Client) stamp(limits []core.Limit, now int64) int64 {
+	stamp := now
+	for _, l := range limits {
+		if begun := c.begun(l); begun <= now+allowance(limits) {
+			stamp = max(stamp, begun)
+		}
+	}
+	return stamp
+}
+
+// Usage is what the client has used of each limit when the store's clock shows at.
+func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Use {
+	now := at.UnixMicro()
+	stamp := c.stamp(limits, now)
+	uses := make([]core.Use, len(limits))
+	for i, l := range limits {
+		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+		rewound := c.begun(l)-now > allowance(limits)
+		used := c.count(l).units(limit, now, stamp, rewound)
+		uses[i] = core.Use{
+			Limit:      named(l),
+			Used:       used,
+			Remaining:  max(0, l.Requests-used),
+			ResetAfter: window.Duration(c.count(l).decide(limit, now, stamp, 0, rewound).ResetAfter),
+			At:         time.UnixMicro(now),
+		}
+	}
+	return uses
 }
 
 // bind returns the verdict of the limit that binds, and the limit.

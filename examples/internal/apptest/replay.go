@@ -240,7 +240,8 @@ func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
 func (broken) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
-func (broken) Reset(context.Context, string) error { return errors.New("down") }
+func (broken) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
+func (broken) Reset(context.Context, string) error               { return errors.New("down") }
 
 // storeDown checks that all routes but the login are served while the store fails,
 // without limit fields, and that the login is refused.

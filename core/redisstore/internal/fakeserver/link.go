@@ -72,5 +72,8 @@ func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	return k.Call(ctx, ask, 0)
 }
 
+// Usage implements [core.Counts]; it returns nothing.
+func (k Link) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+
 // Reset implements [core.Counts]; it does nothing.
 func (k Link) Reset(context.Context, string) error { return nil }

@@ -22,6 +22,9 @@ type Store interface {
 	// remains.
 	TakeAhead(ctx context.Context, q ask.Request) (core.Decision, error)
 
+	// Usage returns what is counted for key, leases included.
+	Usage(ctx context.Context, key string) ([]core.Use, error)
+
 	// Reset forgets what is counted for key, and what is remembered of it.
 	Reset(ctx context.Context, key string) error
 
@@ -157,6 +160,11 @@ func (l *Rule) alone(ctx context.Context, q request) (core.Decision, error) {
 		e.learn(a, l.terms.Lifetime)
 	}
 	return d, err
+}
+
+// Usage implements [core.Counts]. What is left of a lease is used: the store has counted it.
+func (l *Rule) Usage(ctx context.Context, key string) ([]core.Use, error) {
+	return l.store.Usage(ctx, key)
 }
 
 // Reset implements [core.Counts]. Leases of the client under other rules end too: they may be on the same counts. If

@@ -1,0 +1,30 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// Usage implements [core.Counts]. It ignores the context: it waits for nothing. Of a
+// client without a slot it returns what the sketch says, which is at least what the
+// client has used.
+func (c *counts) Usage(_ context.Context, key string) ([]core.Use, error) {
+	uses, all := make([]core.Use, len(c.limits)), make([]held, len(c.limits))
+	h := c.store.hash(key)
+	sh := c.store.shard(h)
+	r := request{h, window.Request{Now: c.store.lock(sh)}}
+	defer sh.mu.Unlock()
+	c.lookup(sh, &r, all, false)
+	for i := range all {
+		l := c.limits[i]
+		l.bound.N = window.Boundless
+		v := l.decide(&all[i], &r)
+		uses[i] = core.Use{
+			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.Now),
+		}
+	}
+	return uses, nil
+}

@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Use is what a client has used of a limit, as [Limiter.Usage] returns it.
+type Use struct {
+	// Limit is the limit, its name filled in.
+	Limit Limit
+
+	// Used is how many units count now. It exceeds Limit.Requests where the limit was
+	// lowered, and may after an outage; see [Limiter.Usage].
+	Used int64
+
+	// Remaining is what is left of Limit.Requests, never negative.
+	Remaining int64
+
+	// ResetAfter is, as in a [Decision], the time until quota starts to come back (a
+	// SlidingLog) or until the current fixed window ends (a SlidingCounter), and 0 when
+	// nothing is counted.
+	ResetAfter time.Duration
+
+	// At is the store's time of the answer, in whole microseconds, the same for all
+	// limits.
+	At time.Time
+}
+
+// Usage returns what the client named key has used of each limit, in the order of
+// [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no
+// observer hears of it. For each limit the numbers are those by which a request would be
+// decided now: units that a process has leased are used, and so are those that the store
+// keeps back from the client after an outage for what the [Fallback] of this process has
+// admitted. A memstore that has evicted the client, or that is full and does not know the
+// client, may return more than was used, never less.
+//
+// The error matches [ErrInvalid] if key is empty, and [ErrStore] if the store could not
+// be asked: no policy stands in for the answer. It is that of the caller's own context
+// when that had ended. With a Fallback, an error that matches ErrStore may come with
+// uses: what the fallback of this process, which decides meanwhile, has counted for the
+// client under its own limits, of which Requests is a share. Without a Fallback, and with
+// any other error, there are none.
+//
+// Like a decision, Usage waits no longer than Config.Timeout.
+func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
+	if key == "" {
+		return nil, errEmptyKey
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	whole, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
+	defer cancel()
+	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
+	defer cancel()
+	uses, err := l.boundRule.usage(first, key, l.limits)
+	if err == nil {
+		if l.fallback != nil && l.fallback.mayCount() {
+			l.addWithheld(whole, key, uses)
+		}
+		return uses, nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return nil, ended
+	}
+	if l.fallback == nil {
+		return nil, asStoreError(err)
+	}
+	uses, second := l.fallback.usage(whole, key, l.limits)
+	if second == nil {
+		return uses, asStoreError(err)
+	}
+	if ended := ctx.Err(); ended != nil {
+		return nil, ended
+	}
+	return nil, AtStage(StageFallback, &storeError{err, second})
+}
+
+// addWithheld adds to the uses of the first store what it keeps back from the client
+// because of the units that the fallbacks have admitted; see [fallback.withhold]. A
+// fallback that fails keeps nothing back.
+func (l *Limiter) addWithheld(ctx context.Context, key string, uses []Use) {
+	counted, err := l.fallback.usage(ctx, key, l.limits)
+	if err != nil {
+		return
+	}
+	for i := range uses {
+		u, c := &uses[i], &counted[i]
+		u.Used += roundUp(c.Limit.Requests-c.Remaining) * l.fallback.replicas
+		u.Remaining = max(0, u.Limit.Requests-u.Used)
+		if c.ResetAfter > 0 && (u.ResetAfter == 0 || c.ResetAfter < u.ResetAfter) {
+			u.ResetAfter = c.ResetAfter
+		}
+	}
+}
+
+// usage returns what the fallback has counted of its shares of limits.
+func (f *fallback) usage(ctx context.Context, key string, limits []Limit) ([]Use, error) {
+	shares := slices.Clone(limits)
+	for i := range shares {
+		shares[i].Requests = f.views[i].share
+	}
+	return f.boundRule.usage(ctx, key, shares)
+}
+
+// usage returns what the store has counted, with the limits filled in.
+func (b *boundRule) usage(ctx context.Context, key string, limits []Limit) ([]Use, error) {
+	uses, err := b.counts.Usage(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(uses) != len(limits) {
+		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.counts, len(uses), len(limits))
+	}
+	for i, limit := range limits {
+		uses[i].Limit = limit
+		uses[i].Remaining = max(0, limit.Requests-uses[i].Used)
+	}
+	return uses, nil
+}

@@ -1,0 +1,177 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// used returns what Usage returns for the client, which must be without an error.
+func used(t *testing.T, l *core.Limiter, key string) []core.Use {
+	t.Helper()
+	uses, err := l.Usage(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uses
+}
+
+// TestUsage: of each limit of the rule, in order, the caller gets what is used and what
+// is left, and nothing is counted.
+func TestUsage(t *testing.T) {
+	clock := newClock()
+	start := clock.Now().Local()
+	l := limiter(t, core.Config{
+		Store:  memstore.New(memstore.WithClock(clock.Now)),
+		Limits: []core.Limit{core.PerHour(10).Using(core.SlidingCounter), core.PerMinute(3).Named("burst")},
+	})
+	limits := l.Limits()
+	none := []core.Use{{Limit: limits[0], Remaining: 10, At: start}, {Limit: limits[1], Remaining: 3, At: start}}
+	if got := used(t, l, "client"); !slices.Equal(got, none) {
+		t.Errorf("before a request:\n got %+v\nwant %+v", got, none)
+	}
+	l.AllowN(ctx, "client", 2)
+	clock.Add(10 * time.Second)
+	want := []core.Use{
+		{limits[0], 2, 8, time.Hour - 10*time.Second, start.Add(10 * time.Second)},
+		{limits[1], 2, 1, 50 * time.Second, start.Add(10 * time.Second)},
+	}
+	for range 3 {
+		if got := used(t, l, "client"); !slices.Equal(got, want) {
+			t.Errorf("after a request:\n got %+v\nwant %+v", got, want)
+		}
+	}
+	login := core.Must(l.Rule("login", limits[1]))
+	if got := used(t, login, "client"); len(got) != 1 || got[0].Used != 0 || got[0].Remaining != 3 {
+		t.Errorf("of another rule: %+v, want nothing used", got)
+	}
+}
+
+// TestUsageOfALoweredLimit: what was admitted under a higher limit is all used.
+func TestUsageOfALoweredLimit(t *testing.T) {
+	store := memory()
+	limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerDay(10)}}).AllowN(ctx, "k", 8)
+	lowered := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerDay(5)}})
+	if u := used(t, lowered, "k")[0]; u.Used != 8 || u.Remaining != 0 || u.Limit.Requests != 5 {
+		t.Errorf("%+v, want 8 used of 5", u)
+	}
+}
+
+// TestUsageWithoutStore: no policy answers for a store that cannot be asked, and what is
+// wrong with a call is its error.
+func TestUsageWithoutStore(t *testing.T) {
+	for _, policy := range []core.FailurePolicy{
+		core.FailOpen, core.FailClosed, core.Fallback(&fake{answer: fails(errors.New("gone"))}),
+	} {
+		f := &fake{answer: fails(errDown)}
+		observed := 0
+		l := limiter(t, core.Config{Store: f, OnStoreError: policy, Observer: core.ObserverFunc(
+			func(context.Context, core.Event) { observed++ })})
+		uses, err := l.Usage(ctx, "k")
+		if uses != nil || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) {
+			t.Errorf("%v: %v, %v, want ErrStore", policy, uses, err)
+		}
+		if n := strings.Count(err.Error(), "sash:"); n != 1 {
+			t.Errorf("%q says sash: %d times, want once", err, n)
+		}
+		before := len(f.calls)
+		if uses, err := l.Usage(ctx, ""); uses != nil || !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%v, of an empty key: %v, %v, want ErrInvalid", policy, uses, err)
+		}
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if uses, err := l.Usage(ended, "k"); uses != nil || err != context.Canceled {
+			t.Errorf("%v, with an ended context: %v, %v, want context.Canceled", policy, uses, err)
+		}
+		if len(f.calls) != before || observed != 0 {
+			t.Errorf("%v: %d calls of the store and %d events for what needs none", policy, len(f.calls)-before, observed)
+		}
+	}
+}
+
+// TestUsageOfAStoreThatForgets: a store that does not answer for each limit is an error.
+func TestUsageOfAStoreThatForgets(t *testing.T) {
+	l := limiter(t, core.Config{Store: &fake{answer: answers(core.Decision{Limit: core.Limit{Name: "none"}})}})
+	if uses, err := l.Usage(ctx, "k"); uses != nil || !errors.Is(err, core.ErrStore) ||
+		!strings.Contains(err.Error(), "0 uses for 1 limits") {
+		t.Errorf("%v, %v, want ErrStore with the number of uses", uses, err)
+	}
+}
+
+// TestUsageTimeout: Usage waits for a store no longer than the timeout, and no longer
+// than its caller.
+func TestUsageTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.Config{Store: &fake{answer: hangs}, Timeout: 50 * time.Millisecond})
+		start := time.Now()
+		if _, err := l.Usage(ctx, "k"); !errors.Is(err, core.ErrTimeout) || !errors.Is(err, core.ErrStore) {
+			t.Errorf("%v, want ErrTimeout", err)
+		}
+		if d := time.Since(start); d != 50*time.Millisecond {
+			t.Errorf("after %v, want the timeout", d)
+		}
+		leaving, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		start = time.Now()
+		if _, err := l.Usage(leaving, "k"); err != context.DeadlineExceeded {
+			t.Errorf("%v, want the error of the caller's context", err)
+		}
+		if d := time.Since(start); d != 20*time.Millisecond {
+			t.Errorf("after %v, want the caller's deadline", d)
+		}
+	})
+}
+
+// TestUsageOfFallback: during an outage the caller gets what the fallback has counted of
+// its share, beside the error.
+func TestUsageOfFallback(t *testing.T) {
+	l, store := recovering(t, core.PerDay(20), core.PerHour(12))
+	l.Allow(ctx, "k")
+	store.down.Store(true)
+	l.AllowN(ctx, "k", 2)
+	uses, err := l.Usage(ctx, "k")
+	if !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || len(uses) != 2 {
+		t.Fatalf("%v, %v, want the fallback's uses and ErrStore", uses, err)
+	}
+	for i, want := range []struct{ requests, used, remaining int64 }{{5, 2, 3}, {3, 2, 1}} {
+		u := uses[i]
+		if u.Limit.Requests != want.requests || u.Used != want.used || u.Remaining != want.remaining {
+			t.Errorf("limit %d: %+v, want %+v", i, u, want)
+		}
+	}
+}
+
+// TestUsageAfterOutage: what the store keeps back for what the fallback has admitted is
+// used, so that Usage and a decision agree.
+func TestUsageAfterOutage(t *testing.T) {
+	l, store := recovering(t, core.PerDay(20), core.PerHour(36))
+	l.AllowN(ctx, "k", 3)
+	store.down.Store(true)
+	for outage := range int64(5) {
+		if outage > 0 {
+			l.Allow(ctx, "k")
+		}
+		store.down.Store(false)
+		uses := used(t, l, "k")
+		for i, requests := range []int64{20, 36} {
+			want := 3 + 4*outage
+			if u := uses[i]; u.Limit.Requests != requests || u.Used != want || u.Remaining != max(0, requests-want) {
+				t.Errorf("%d units of the fallback: %+v, want %d used of %d", outage, u, want, requests)
+			}
+		}
+		if d := l.AllowN(ctx, "k", 0); d.Remaining != uses[0].Remaining || d.ResetAfter > uses[0].ResetAfter {
+			t.Errorf("%d units of the fallback: %+v, a decision of %+v", outage, uses[0], d)
+		}
+		if other := used(t, l, "other"); other[0].Used != 0 {
+			t.Errorf("of another client: %+v, want nothing used", other[0])
+		}
+		store.down.Store(true)
+	}
+}
