@@ -28,6 +28,9 @@
 //	Header         header:x-tenant:acme
 //	Join           join:user:42|ip:198.51.100.7              (see JoinString)
 //
+// [IPString], [APIKeyString], [UserIDString], [HeaderString] and [JoinString] return the
+// key of a client from what is known of it, for Reset and Usage.
+//
 // # Errors
 //
 // A request without such a name is an error that matches [ErrNoKey], never an

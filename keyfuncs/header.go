@@ -29,7 +29,7 @@ const maxValue = 8 << 10
 // net/http keeps in Request.Host.
 func Header(name string) Func {
 	name = mustHeaderName("Header", name)
-	prefix := "header:" + strings.ToLower(name) + ":"
+	prefix := headerPrefix(name)
 	h := newHeader(name)
 	return func(r *http.Request) (string, error) {
 		value, err := h.value(r)
@@ -42,6 +42,21 @@ func Header(name string) Func {
 		return prefix + value, nil
 	}
 }
+
+// HeaderString returns the key under which [Header] counts the value of the header with
+// the given name, for a Reset of its count or to look it up: header:x-tenant:acme. It
+// returns "" if Header gives no such key: for a blank value, one of more than 8 KiB, or a
+// name that is not a header's.
+func HeaderString(name, value string) string {
+	value = trim(value)
+	if !isToken(name) || strings.EqualFold(name, "Host") || value == "" || len(value) > maxValue {
+		return ""
+	}
+	return headerPrefix(name) + value
+}
+
+// headerPrefix returns what stands before the value in a key of Header.
+func headerPrefix(name string) string { return "header:" + strings.ToLower(name) + ":" }
 
 // header reads a header that must not be repeated. Its errors are made in advance, so
 // that a request that goes on to the next function allocates nothing for them.

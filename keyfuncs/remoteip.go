@@ -92,6 +92,27 @@ func noPeer(remoteAddr string) error {
 		"for a unix socket use keyfuncs.IP with TrustUnixSocket", remoteAddr))
 }
 
+// IPString returns the key under which [RemoteIP] and [IP] count the client with an
+// address, for a Reset of its count or to look it up. bits is that of [IPv6Prefix]; 0
+// stands for 64, which RemoteIP takes, and IP without that option. All addresses of an
+// IPv6 network have one key, and an address that embeds a public IPv4 address has the
+// key of that; see RemoteIP.
+//
+// A zone is part of the key, as it is of a peer's. IP ignores the zones in headers: give
+// addr.WithZone("") for a client behind a proxy.
+//
+// IPString returns "" if there is no such key: for the zero Addr, and for bits below 0 or
+// above 128.
+func IPString(addr netip.Addr, bits int) string {
+	if bits == 0 {
+		bits = defaultIPv6Prefix
+	}
+	if !addr.IsValid() || bits < 1 || bits > 128 {
+		return ""
+	}
+	return ipKey(addr.Unmap(), bits)
+}
+
 // ipKey returns the key of an unmapped address. An IPv6 address without a zone is
 // named by the IPv4 address that it embeds, or by its network of the given bits, or
 // of fewer bits if its client can choose some of them.

@@ -28,6 +28,16 @@ func UserID(id func(context.Context) (string, bool)) Func {
 		if !ok || user == "" {
 			return "", noUser
 		}
-		return "user:" + user, nil
+		return UserIDString(user), nil
 	}
+}
+
+// UserIDString returns the key under which [UserID] counts the user with an identifier,
+// for a Reset of the count or to look it up: user:42. It returns "" for an empty one,
+// which UserID does not name.
+func UserIDString(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "user:" + id
 }
