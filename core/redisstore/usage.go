@@ -9,8 +9,8 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// Usage implements [core.Counts]. Whatever is remembered or leased, it asks Redis, by the rule's script with a cost of 0,
-// which writes nothing. That is one call, and another one if the server does not know the script.
+// Usage implements [core.Counts]. Whatever is remembered or leased, it asks Redis, by the rule's script with a cost of
+// 0, which writes nothing. That is one call, and another one if the server does not know the script.
 func (r *remembered) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	c := r.counts
 	reply, err := c.store.client.eval(ctx, time.Time{}, c.command(core.Ask{Key: key}), c.script.source)

@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// usageLimiter returns a limiter that counts under the name of bind.
+func usageLimiter(s *Store, limits ...core.Limit) *core.Limiter {
+	return core.Must(core.New(core.Config{
+		Name: "test", Store: s, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+	}))
+}
+
+// usageLimits are two limits by each algorithm.
+func usageLimits() (limits []core.Limit) {
+	for _, a := range core.Algorithms() {
+		name := a.String()
+		limits = append(limits,
+			core.Per(10, core.MaxWindow).Using(a).Named(name), core.Per(1000, core.MaxWindow).Using(a).Named(name+" 2"))
+	}
+	return limits
+}
+
+// held is what a server says of its keys, and of how often it has written: the second
+// number counts every write, of an expiry too.
+func held(t *testing.T, rdb *redis.Client, c *counts, client string) string {
+	t.Helper()
+	changes := rdb.InfoMap(ctx, "persistence").Item("Persistence", "rdb_changes_since_last_save")
+	if changes == "" {
+		t.Fatal("the server does not tell how often it has written")
+	}
+	return fmt.Sprint(rdb.DBSize(ctx).Val(), " keys, ", changes, " writes: ", dump(t, rdb, c, client))
+}
+
+// TestUsageWritesNothing: Usage is one call of the script, and leaves the server as it
+// was, of a client that is known, of one at its limit and of one that is not known.
+func TestUsageWritesNothing(t *testing.T) {
+	rdb := redistest.Start(t, "--save", "").Client(t)
+	l, c := usageLimiter(New(rdb), usageLimits()...), bind(t, rdb, usageLimits()...)
+	l.AllowN(ctx, "known", 3)
+	l.AllowN(ctx, "full", 10)
+	if d := l.Allow(ctx, "full"); d.Allowed || d.Err != nil {
+		t.Fatalf("%+v, want a refusal", d)
+	}
+	for client, used := range map[string]int64{"known": 3, "full": 10, "stranger": 0} {
+		before, ran := held(t, rdb, c, client), scripts(t, rdb)
+		const times = 20
+		for range times {
+			uses, err := l.Usage(ctx, client)
+			if err != nil || len(uses) != len(usageLimits()) {
+				t.Fatalf("%s: %v, %v", client, uses, err)
+			}
+			for i, u := range uses {
+				if limit := l.Limits()[i]; u.Limit != limit || u.Used != used || u.Remaining != limit.Requests-used {
+					t.Fatalf("%s: %+v, want %d used of %v", client, u, used, limit)
+				}
+			}
+		}
+		if got := scripts(t, rdb) - ran; got != times {
+			t.Errorf("%s: %d scripts for %d calls of Usage", client, got, times)
+		}
+		if after := held(t, rdb, c, client); after != before {
+			t.Errorf("%s:\nbefore %s\n after %s", client, before, after)
+		}
+	}
+}
+
+// TestUsageOfAForeignValue: a value that is not the store's is an error, and stays.
+func TestUsageOfAForeignValue(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	l, c := usageLimiter(New(rdb), usageLimits()...), bind(t, rdb, usageLimits()...)
+	rdb.HSet(ctx, c.keys(nil, "client")[1].(string), "field", "value")
+	before := held(t, rdb, c, "client")
+	uses, err := l.Usage(ctx, "client")
+	if uses != nil || !errors.Is(err, ErrForeign) || !errors.Is(err, core.ErrStore) {
+		t.Errorf("%v, %v, want ErrForeign", uses, err)
+	}
+	if after := held(t, rdb, c, "client"); after != before {
+		t.Errorf("before %s\n after %s", before, after)
+	}
+}
+
+// TestUsageOfALease: units that a process holds in a lease are used, also for a process
+// without leases.
+func TestUsageOfALease(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	limit := core.PerHour(100_000)
+	leasing, other := usageLimiter(New(rdb, WithLease(1000, time.Minute)), limit), usageLimiter(New(rdb), limit)
+	for asked := int64(1); ; asked++ {
+		if d := leasing.Allow(ctx, "client"); d.Err != nil || asked == 1000 {
+			t.Fatalf("request %d: %+v, want a lease of more than is asked for", asked, d)
+		}
+		uses, err := leasing.Usage(ctx, "client")
+		if err != nil || uses[0].Used < asked || uses[0].Used > asked+1000 {
+			t.Fatalf("after %d requests: %+v, %v", asked, uses, err)
+		}
+		same, err := other.Usage(ctx, "client")
+		if err != nil || same[0].Used != uses[0].Used {
+			t.Fatalf("without leases: %+v, %v, with %+v", same, err, uses)
+		}
+		if uses[0].Used > asked { // the rest of a lease
+			return
+		}
+	}
+}
+
+// TestUsageWithoutServer: a server that is down is an error, and one that has been failing
+// is not waited for.
+func TestUsageWithoutServer(t *testing.T) {
+	server := redistest.Start(t)
+	l := usageLimiter(New(server.Client(t)), usageLimits()...)
+	server.Kill()
+	for i := 0; ; i++ {
+		uses, err := l.Usage(ctx, "client")
+		if uses != nil || !errors.Is(err, core.ErrStore) {
+			t.Fatalf("%v, %v, want ErrStore", uses, err)
+		}
+		if errors.Is(err, core.ErrUnavailable) {
+			return
+		}
+		if i == 100 {
+			t.Fatalf("call %d: %v, want ErrUnavailable once the breaker is open", i, err)
+		}
+	}
+}
+
+// TestUsageReply: a reply that is cut off, too long, or refuses what costs nothing is an
+// error.
+func TestUsageReply(t *testing.T) {
+	c := &counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1)}}}
+	if uses, err := c.readUsage("1790000000 593790A-"); err != nil || len(uses) != 1 || uses[0].Used != 0 {
+		t.Errorf("%v, %v, want one use", uses, err)
+	}
+	for reply, want := range map[string]error{
+		"": errReply, "1790000000 593790": errReply, "1790000000 593790A": errReply, "1790000000 593790A--": errReply,
+		"1790000000 593790R-": errDisagree, "1790000000 593790Fkey\n": ErrForeign,
+	} {
+		if uses, err := c.readUsage(reply); uses != nil || !errors.Is(err, want) {
+			t.Errorf("%q: %v, %v, want %v", reply, uses, err, want)
+		}
+	}
+	if _, err := c.readUsage("1790000000 593790EERR no\n"); err == nil || !strings.Contains(err.Error(), "ERR no") {
+		t.Errorf("%v, want the error of Redis", err)
+	}
+}
