@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -174,4 +175,23 @@ func TestUsageAfterOutage(t *testing.T) {
 		}
 		store.down.Store(true)
 	}
+}
+
+func ExampleLimiter_Usage() {
+	limiter := core.Must(core.New(core.Config{
+		Name:   "api",
+		Store:  memstore.New(),
+		Limits: []core.Limit{core.PerMinute(10), core.PerHour(1000)},
+	}))
+	limiter.AllowN(ctx, "user:42", 4)
+	uses, err := limiter.Usage(ctx, "user:42")
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, u := range uses {
+		fmt.Println(u.Used, "used,", u.Remaining, "left of", u.Limit.Name)
+	}
+	// Output:
+	// 4 used, 6 left of 1m0s
+	// 4 used, 996 left of 1h0m0s
 }
