@@ -17,10 +17,12 @@ func (c *counts) charge(sh *shard, r *request, all []held) bool {
 	}
 	if lacks != (need{}) && !sh.grow(lacks) {
 		if strange(all) && sh.floodedBy(c, r) {
+			sh.events.sketchOnly++
 			c.remember(sh, r, all)
 			return true
 		}
 		if !sh.makeRoom(c, r, lacks) {
+			sh.events.full++
 			return false
 		}
 		for i := range all { // others have moved

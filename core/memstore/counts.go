@@ -101,6 +101,9 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 		}
 	}
 	if !charge || !v.Admitted || r.Cost == 0 {
+		if charge && !v.Admitted {
+			sh.noteRefusal(&c.limits[binding], &all[binding], r.Cost)
+		}
 		return v, binding, r.Now, true
 	}
 	return v, binding, r.Stamp, c.charge(sh, r, all)

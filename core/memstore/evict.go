@@ -102,7 +102,10 @@ func (sh *shard) used(at *slot, now int64) float32 {
 func (sh *shard) evict(i int, now int64) {
 	at := sh.slot(i)
 	b := sh.store.rules.of(at)
-	sh.remember(b, at.hash, at.ident, at.count.Past(&b.Bound, now), now)
+	if past := at.count.Past(&b.Bound, now); !past.None() {
+		sh.events.evictions++
+		sh.remember(b, at.hash, at.ident, past, now)
+	}
 	sh.forget(i)
 }
 

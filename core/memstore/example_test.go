@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"context"
+	"expvar"
 	"fmt"
 
 	"github.com/sashlimit/sash/core"
@@ -28,4 +29,20 @@ func ExampleWithMaxBytes() {
 	// Output:
 	// false
 	// true <nil>
+}
+
+// The numbers of a store stand at /debug/vars, of a program that serves
+// http.DefaultServeMux.
+func ExampleStore_Stats() {
+	store := memstore.New()
+	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
+	limiter := core.Must(core.New(core.Config{
+		Store:  store,
+		Limits: []core.Limit{core.PerMinute(10), core.PerHour(100)},
+	}))
+	limiter.Allow(context.Background(), "user:42")
+	stats := store.Stats()
+	fmt.Println(stats.Slots, "slots,", stats.Evictions, "evictions")
+	// Output:
+	// 2 slots, 0 evictions
 }

@@ -1,0 +1,164 @@
+package memstore_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// checkStats compares the numbers of a store with those wanted, which need not say
+// how many bytes there are.
+func checkStats(t *testing.T, what string, s *memstore.Store, want memstore.Stats) {
+	t.Helper()
+	got := s.Stats()
+	if got.Bytes != s.Bytes() {
+		t.Errorf("%s: %d bytes, want %d", what, got.Bytes, s.Bytes())
+	}
+	if want.Bytes = got.Bytes; got != want {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+// TestStats: each number is of what it says.
+func TestStats(t *testing.T) {
+	c := newClock()
+	s := memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now))
+	want := memstore.Stats{MaxBytes: large}
+	checkStats(t, "empty", s, want)
+	l := limiter(t, s, core.PerHour(2), core.PerDay(9))
+	limiter(t, s, core.PerHour(2)) // shares its counts with the first one
+	want.Limits = 2
+	for i := range 30 {
+		l.AllowN(ctx, key("client ", i), 2)
+	}
+	want.Slots = 60
+	checkStats(t, "30 clients under 2 limits", s, want)
+	l.Allow(ctx, "client 0")
+	l.AllowN(ctx, "a newcomer", 10)
+	checkStats(t, "exact refusals", s, want)
+	s.EvictAll()
+	want.Slots, want.Evictions = 0, 60
+	checkStats(t, "all evicted", s, want)
+	l.Allow(ctx, "client 0")
+	want.RefusedEvicted = 1
+	checkStats(t, "a refusal of an evicted client", s, want)
+	l.Peek(ctx, "client 0")
+	l.AllowN(ctx, "client 0", 0)
+	l.AllowN(ctx, "client 0", 10)
+	checkStats(t, "questions, and a cost above the limit", s, want)
+	if err := l.Reset(ctx, "client 0"); err != nil {
+		t.Fatal(err)
+	}
+	want.Slots = 2
+	checkStats(t, "reset", s, want)
+	s.EvictAll()
+	want.Slots = 0
+	checkStats(t, "slots that count nothing were evicted", s, want)
+}
+
+// TestStatsOfAFlood: a newcomer's first request is admitted with a slot or in the
+// sketches alone, or refused by the sketches; no slot goes unless another is evicted.
+func TestStatsOfAFlood(t *testing.T) {
+	c := newClock()
+	s := memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now))
+	l := limiter(t, s, core.PerDay(1))
+	const newcomers = 5 * large / 80
+	var admitted uint64
+	for i := range newcomers {
+		if l.Allow(ctx, key("newcomer ", i)).Allowed {
+			admitted++
+		}
+	}
+	got := s.Stats()
+	if n := uint64(got.Slots) + got.Evictions + got.SketchOnly; n != admitted {
+		t.Errorf("%+v: %d with a slot or without, want %d admitted", got, n, admitted)
+	}
+	if n := got.RefusedEvicted + got.RefusedNewcomers; n != newcomers-admitted {
+		t.Errorf("%+v: %d refused, want %d", got, n, newcomers-admitted)
+	}
+	// A newcomer is taken for another client when 16 bits of their hashes agree.
+	if got.Evictions == 0 || got.SketchOnly == 0 || got.RefusedNewcomers < 100*got.RefusedEvicted {
+		t.Errorf("%+v: want evictions, a flood, and newcomers that nothing is known of", got)
+	}
+	t.Logf("%+v", got)
+	if got.Full != 0 {
+		t.Errorf("%+v: want no error", got)
+	}
+}
+
+// TestStatsFull: a decision that ends with ErrStoreFull counts once.
+func TestStatsFull(t *testing.T) {
+	s, _ := full(t, large)
+	var limits []core.Limit
+	for i := range 6000 {
+		limits = append(limits, core.PerDay(2).Using(core.SlidingCounter).Named(key("limit ", i)))
+	}
+	l := limiter(t, s, limits...)
+	for n := range uint64(2) {
+		if d := l.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrStoreFull) {
+			t.Fatalf("%+v, want ErrStoreFull", d)
+		}
+		if got := s.Stats().Full; got != n+1 {
+			t.Errorf("%d after %d decisions", got, n+1)
+		}
+	}
+}
+
+// TestStatsOfNoStore: a store that was not made has zero Stats.
+func TestStatsOfNoStore(t *testing.T) {
+	for _, s := range []*memstore.Store{nil, {}} {
+		if got := s.Stats(); got != (memstore.Stats{}) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestStatsMeanwhile: Stats while decisions go on has events that never decrease, and
+// bytes within the bound.
+func TestStatsMeanwhile(t *testing.T) {
+	s := memstore.New(memstore.WithMaxBytes(large))
+	l := limiter(t, s, core.PerHour(1))
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 20_000 {
+				l.Allow(ctx, key("client ", 100_000*g+i))
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	for last := (memstore.Stats{}); ; {
+		got := s.Stats()
+		if got.Bytes > large || got.Slots < 0 || got.Evictions < last.Evictions || got.SketchOnly < last.SketchOnly ||
+			got.RefusedEvicted < last.RefusedEvicted || got.RefusedNewcomers < last.RefusedNewcomers {
+			t.Errorf("%+v after %+v", got, last)
+		}
+		last = got
+		select {
+		case <-done:
+			if got = s.Stats(); got.Slots == 0 || got.Evictions == 0 {
+				t.Errorf("%+v: want slots and evictions", got)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// BenchmarkStats is what it takes to ask a store of the default size.
+func BenchmarkStats(b *testing.B) {
+	s := memstore.New()
+	l := limiter(b, s, core.PerHour(1))
+	for i := range 100_000 {
+		l.Allow(ctx, key("client ", i))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Stats()
+	}
+}
