@@ -35,6 +35,7 @@ func (b *batches) together(batch []*call) bool {
 		b.answer(batch, "", errOpen)
 		return true
 	}
+	b.client.events.batch(len(batch))
 	args := b.command(batch)
 	ctx := b.Patience(batch, b.client.late(tell))
 	reply, err := b.client.evalNow(ctx, args, b.script.source)

@@ -35,17 +35,20 @@ var errTrial = fmt.Errorf("%w", errOpen)
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
 	notClosed atomic.Bool // the state once more, because every decision reads it (TestBreakerClosed)
+	made      time.Time
+	status    atomic.Pointer[Breaker] // for Stats
 }
 
 // newBreaker returns a closed breaker of the server at addr.
 func newBreaker(addr string) *breaker {
-	b := new(breaker)
+	b := &breaker{made: time.Now()}
+	b.status.Store(&Breaker{Server: addr, State: StateClosed, Changed: b.made})
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name:          addr,
 		MaxRequests:   1, // one trial at a time (TestHalfOpen)
 		Timeout:       breakerPause,
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-		OnStateChange: func(_ string, _, to gobreaker.State) { b.notClosed.Store(to != gobreaker.StateClosed) },
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.enter(to, time.Now()) },
 		IsSuccessful:  func(err error) bool { return !isFailure(err) },
 		IsExcluded:    isCallers,
 	})

@@ -19,6 +19,8 @@ type client struct {
 	first *server // the only one, or stands for every server that is not known
 	nodes nodes
 
+	events events
+
 	// Of a single server: the client, and one on the same pool with connections that
 	// heed deadlines.
 	single, heeding *redis.Client
@@ -42,7 +44,9 @@ func (c *client) init(rdb redis.UniversalClient) {
 	c.calls = make(chan struct{}, maxCalls)
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.ring, _ = rdb.(*redis.Ring)
+	addr := ""
 	if c.single, _ = rdb.(*redis.Client); c.single != nil {
+		addr = c.single.Options().Addr
 		// WithTimeout reads options that go-redis changes when it connects, so
 		// the clone must not wait for the first decision (TestConnAtTheSameTime,
 		// with the race detector). The clone's options
@@ -52,7 +56,7 @@ func (c *client) init(rdb redis.UniversalClient) {
 		o.ContextTimeoutEnabled = true
 		c.exact = isExact(o)
 	}
-	c.first = &server{breaker: newBreaker("")}
+	c.first = &server{breaker: newBreaker(addr)}
 }
 
 // isExact reports whether nothing of the program runs while a caller waits for a

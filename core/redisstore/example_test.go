@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"expvar"
 	"fmt"
 
 	"github.com/alicebob/miniredis/v2"
@@ -51,4 +52,16 @@ func ExampleStore_Check() {
 	}
 	// Output:
 	// Redis is not fit for counting yet
+}
+
+// The numbers of a store stand at /debug/vars, of a program that serves
+// http.DefaultServeMux.
+func ExampleStore_Stats() {
+	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
+	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
+	for _, b := range store.Stats().Breakers {
+		fmt.Println(b.Server, "is", b.State)
+	}
+	// Output:
+	// 127.0.0.1:6379 is closed
 }

@@ -35,6 +35,7 @@ func (p *pipeline) together(batch []*call) bool {
 		}
 		return true
 	}
+	p.client.events.batch(len(batch))
 	ctx := p.Patience(batch, p.client.late(tell))
 	cmds := p.exec(ctx, batch)
 	if !ctx.Stop() {
@@ -79,6 +80,7 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	for i, c := range batch {
 		cmds[i] = onceString{redis.NewStringCmd(ctx, c.Request.args...)}
 	}
+	p.client.events.scripts.Add(uint64(len(batch)))
 	if !p.client.enter(ctx) {
 		return nil // ctx has ended, so the callers are answered already
 	}
@@ -89,7 +91,14 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	}
 	pipe := server.Pipeline()
 	_ = pipe.BatchProcess(ctx, cmds...) // queues them
-	if err := run(ctx, pipe, cmds); err != nil && !isReply(err) {
+	err := run(ctx, pipe, cmds)
+	if err == nil {
+		return cmds
+	}
+	for _, cmd := range cmds {
+		p.client.noteReply(cmd.Err())
+	}
+	if !isReply(err) {
 		p.client.learn(ctx, firstKey(batch[0].Request.args), err)
 	}
 	return cmds

@@ -28,14 +28,14 @@ func (onceString) NoRetry() bool { return true }
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
 func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
 	key := firstKey(args)
-	reply, err := c.process(ctx, key, args)
+	reply, err := c.script(ctx, key, args)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		args = append([]any{"eval", source}, args[2:]...)
-		reply, err = c.process(ctx, key, args)
+		reply, err = c.script(ctx, key, args)
 	}
 	// While a slot moves, some keys are here and some there; nothing has run (TestSending).
 	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
-		reply, err = c.process(ctx, key, args)
+		reply, err = c.script(ctx, key, args)
 	}
 	if err != nil {
 		return "", err
@@ -45,6 +45,21 @@ func (c *client) evalNow(ctx context.Context, args []any, source string) (string
 		return "", fmt.Errorf("%w: %T", errReply, reply)
 	}
 	return text, nil
+}
+
+// script sends a script and counts it.
+func (c *client) script(ctx context.Context, key string, args []any) (any, error) {
+	c.events.scripts.Add(1)
+	reply, err := c.process(ctx, key, args)
+	c.noteReply(err)
+	return reply, err
+}
+
+// noteReply counts the replies that say that a server does not know a script.
+func (c *client) noteReply(err error) {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		c.events.noScripts.Add(1)
+	}
 }
 
 // firstKey returns the first key of a script's call. All keys of a call are on

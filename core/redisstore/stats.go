@@ -1,0 +1,170 @@
+package redisstore
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// Stats is what a [Store] says about itself: what this process knows and has done. The
+// numbers of type uint64 are counted since the store was made and never decrease; the
+// others are as of now, unless they say otherwise.
+type Stats struct {
+	Breakers []Breaker // one for each server, by address
+
+	// Requests that wait for the same server are sent to it together, in batches; a
+	// request that finds no company is a batch of one. Requests that have to be sent by
+	// themselves are in no batch: while a breaker is not closed, for example.
+	// BatchedRequests / Batches is the mean size.
+	Batches         uint64 // batches that were sent
+	BatchedRequests uint64 // requests in them
+	LargestBatch    int64  // requests in the largest one so far
+
+	Scripts   uint64 // scripts given to the Redis client to send, repetitions included
+	NoScripts uint64 // replies NOSCRIPT: the server did not know the script and was sent its source
+
+	Refusals          int64  // refusals that are remembered, of at most 32,768; some may have ended
+	RefusedFromMemory uint64 // requests and peeks that were answered by one
+
+	Leases       int64 // leases with units to spend, of at most 16,384; see WithLease
+	UnspentUnits int64 // units that they have left
+}
+
+// Breaker is the state of the breaker of a server: whether decisions wait for the
+// server.
+type Breaker struct {
+	// Server is the address, as the Redis client has it: "FailoverClient" behind
+	// Sentinel. It is "" for the breaker of all servers that are not known: before the
+	// map of a cluster has been loaded, for a ring without a shard, and always behind
+	// a client of a program's own type.
+	Server string
+
+	State   State
+	Changed time.Time // when the breaker entered the State; at first, when it was made
+
+	FailingSince time.Time // when the breaker was closed last; zero while it is closed
+	Trips        uint64    // how often the breaker has opened after it was closed
+}
+
+// State is the state of a breaker: one of [StateClosed], [StateHalfOpen] and [StateOpen].
+type State string
+
+const (
+	// StateClosed means that decisions wait for the server.
+	StateClosed State = "closed"
+
+	// StateHalfOpen means that a request is sent to try whether the server is back.
+	// No decision waits for the server.
+	StateHalfOpen State = "half-open"
+
+	// StateOpen means that the server has been failing, and no decision waits for it.
+	// The first request that comes 100 ms after the last failure, or later, tries the
+	// server again; until one comes the breaker stays open.
+	StateOpen State = "open"
+)
+
+// idleAfter is how long a node of a cluster or a ring has been failing without a trial
+// when it is no longer told of: it has probably been replaced.
+const idleAfter = time.Minute
+
+// Stats returns what this process knows of the servers and has sent to them. It does
+// not ask Redis. It takes some microseconds, with thousands of leases up to a
+// millisecond, and may be asked every second; no decision waits for it but for
+// microseconds. It is safe for concurrent use; the numbers are of slightly different
+// times. A store that was not made has zero Stats.
+//
+// A master of a cluster, or a shard of a ring, has a breaker from the first request
+// that is sent to it. One that has been failing and that no request has tried for a
+// minute is left out until one does. What is known of a server is forgotten when the
+// client has had 256 others.
+func (s *Store) Stats() Stats {
+	if s == nil || s.client.first == nil {
+		return Stats{}
+	}
+	e := &s.client.events
+	stats := Stats{
+		Breakers:          s.client.breakers(time.Now()),
+		Batches:           e.batches.Load(),
+		BatchedRequests:   e.batched.Load(),
+		LargestBatch:      e.largest.Load(),
+		Scripts:           e.scripts.Load(),
+		NoScripts:         e.noScripts.Load(),
+		Refusals:          int64(s.refusals.Held()),
+		RefusedFromMemory: e.remembered.Load(),
+	}
+	if s.leases != nil {
+		stats.Leases, stats.UnspentUnits = s.leases.Unspent(time.Now())
+	}
+	return stats
+}
+
+// events are what a store counts for [Stats].
+type events struct {
+	batches, batched   atomic.Uint64
+	largest            atomic.Int64
+	scripts, noScripts atomic.Uint64
+	remembered         atomic.Uint64
+}
+
+// batch counts a batch of n requests.
+func (e *events) batch(n int) {
+	e.batches.Add(1)
+	e.batched.Add(uint64(n))
+	for {
+		largest := e.largest.Load()
+		if int64(n) <= largest || e.largest.CompareAndSwap(largest, int64(n)) {
+			return
+		}
+	}
+}
+
+// enter notes that the breaker enters a state, for [Stats] and for decisions. Its
+// calls come one after the other: gobreaker holds its lock.
+func (b *breaker) enter(state gobreaker.State, now time.Time) {
+	b.notClosed.Store(state != gobreaker.StateClosed)
+	before := *b.status.Load()
+	after := Breaker{State: StateClosed, Changed: now, Trips: before.Trips}
+	if state != gobreaker.StateClosed {
+		after.State, after.FailingSince = StateOpen, before.FailingSince
+		if state == gobreaker.StateHalfOpen {
+			after.State = StateHalfOpen
+		}
+		if before.State == StateClosed {
+			after.FailingSince, after.Trips = now, before.Trips+1
+		}
+	}
+	after.Server = before.Server
+	b.status.Store(&after)
+}
+
+// breakers returns the breakers of all servers, by address. Of several clients that
+// go-redis has made for one address, the latest counts.
+func (c *client) breakers(now time.Time) []Breaker {
+	all := []Breaker{*c.first.breaker.status.Load()}
+	for _, b := range c.nodes.latest() {
+		status := *b.status.Load()
+		if status.State == StateClosed || now.Sub(status.Changed) <= idleAfter {
+			all = append(all, status)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Breaker) int { return cmp.Compare(a.Server, b.Server) })
+	return all
+}
+
+// latest returns the breaker that was made last for each address.
+func (s *nodes) latest() map[string]*breaker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byAddr := map[string]*breaker{}
+	for _, known := range s.byClient {
+		b := known.breaker
+		addr := b.status.Load().Server
+		if other := byAddr[addr]; other == nil || other.made.Before(b.made) {
+			byAddr[addr] = b
+		}
+	}
+	return byAddr
+}
