@@ -38,10 +38,10 @@ type events struct {
 	evictions, sketchOnly, refusedEvicted, refusedNewcomers, full uint64
 }
 
-// Stats returns what the store holds and what has happened in it. It takes some 10 µs,
-// for which no decision waits: it locks one part of the store after the other, so the
-// numbers are of slightly different times. It does not look at the clients one by
-// one, and may be asked every second. A store that is nil has zero Stats.
+// Stats returns what the store holds and what has happened in it. For a store of the
+// default size it takes about 5 µs, so it may be asked every second: it does not look
+// at single clients. It locks one part of the store after the other, so the numbers are
+// of slightly different times. A store that is nil has zero Stats.
 func (s *Store) Stats() Stats {
 	if s == nil {
 		return Stats{}

@@ -1,7 +1,7 @@
 package refused
 
-// Held returns how many refusals are remembered. Some of them may have ended: they are
-// dropped when they are looked up.
+// Held returns how many refusals are remembered. A refusal that has ended is dropped at
+// the next request of its client, and counts until then.
 func (r *Refusals) Held() (n int) {
 	for i := range r.shards {
 		n += r.shards[i].held()
