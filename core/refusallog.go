@@ -129,8 +129,8 @@ func (o *refusalLog) endInterval() {
 	slices.SortFunc(stopped, func(a, b *refusedClient) int { return a.since.Compare(b.since) })
 	for _, c := range stopped {
 		o.log.LogAttrs(context.Background(), slog.LevelInfo, "sash: a client is no longer refused",
-			append(limiterAttrs(&Event{Name: c.name, Rule: c.rule}), slog.String("key", c.key), slog.Int("refused", c.refused),
-				slog.Duration("for", c.latest.Sub(c.since)))...)
+			append(limiterAttrs(&Event{Name: c.name, Rule: c.rule}), slog.String("key", c.key),
+				slog.Int("refused", c.refused), slog.Duration("for", c.latest.Sub(c.since)))...)
 	}
 	if others > 0 {
 		o.log.LogAttrs(context.Background(), slog.LevelInfo, "sash: other clients are refused too",

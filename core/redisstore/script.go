@@ -27,8 +27,8 @@ func newScript(source string) script {
 // the 200 that a Lua function has.
 const maxLimits = 16
 
-// maxScripts is how many scripts a store keeps, and for how many it keeps batches: rules may be bound while serving, and
-// of 16 limits alone there are 2^16 scripts.
+// maxScripts is how many scripts a store keeps, and for how many it keeps batches. Rules
+// may be bound while serving, and of 16 limits alone there are 2^16 scripts.
 const maxScripts = 128
 
 // keep adds v to what a store keeps by script, in the place of an arbitrary other if there are maxScripts. Rules that

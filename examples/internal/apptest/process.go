@@ -137,7 +137,8 @@ func (p *Process) Uncounted() int {
 		var entry struct {
 			Msg string `json:"msg"`
 		}
-		if json.Unmarshal([]byte(line), &entry) == nil && strings.HasPrefix(entry.Msg, "sash: the store cannot be asked") {
+		err := json.Unmarshal([]byte(line), &entry)
+		if err == nil && strings.HasPrefix(entry.Msg, "sash: the store cannot be asked") {
 			n++
 		}
 	}
