@@ -21,18 +21,10 @@ var _ core.Counts = (*remembered)(nil)
 
 // Take implements [core.Counts].
 func (r *remembered) Take(ctx context.Context, a core.Ask) (d core.Decision, err error) {
-	if found, _ := r.lookup(a, &d); found {
+	if found, _ := r.refusals.Lookup(a.Key, a.Cost, &d); found {
 		return d, nil
 	}
 	return r.take(ctx, ask.Begin(a))
-}
-
-// lookup looks up the refusal of a request, and counts it if there is one; see [refused.Rule.Lookup].
-func (r *remembered) lookup(a core.Ask, d *core.Decision) (found, mustAsk bool) {
-	if found, mustAsk = r.refusals.Lookup(a.Key, a.Cost, d); found {
-		r.counts.store.client.events.remembered.Add(1)
-	}
-	return found, mustAsk
 }
 
 // take has the next link answer, whatever is remembered, and learns from the answer. A refusal is reckoned from
@@ -45,7 +37,6 @@ func (r *remembered) take(ctx context.Context, q ask.Request) (core.Decision, er
 	case isCallers(err):
 		r.refusals.Unanswered(q.Key, q.Cost)
 	case unsent(err) && r.refusals.Stands(q.Key, q.Cost, &d):
-		r.counts.store.client.events.remembered.Add(1)
 		err = nil
 	}
 	return d, err

@@ -86,15 +86,16 @@ func (s *Store) Stats() Stats {
 	}
 	e := &s.client.events
 	stats := Stats{
-		Breakers:          s.client.breakers(time.Now()),
-		Batches:           e.batches.Load(),
-		BatchedRequests:   e.batched.Load(),
-		LargestBatch:      e.largest.Load(),
-		Scripts:           e.scripts.Load(),
-		NoScripts:         e.noScripts.Load(),
-		Refusals:          int64(s.refusals.Held()),
-		RefusedFromMemory: e.remembered.Load(),
+		Breakers:        s.client.breakers(time.Now()),
+		Batches:         e.batches.Load(),
+		BatchedRequests: e.batched.Load(),
+		LargestBatch:    e.largest.Load(),
+		Scripts:         e.scripts.Load(),
+		NoScripts:       e.noScripts.Load(),
 	}
+	var held int
+	held, stats.RefusedFromMemory = s.refusals.Stats()
+	stats.Refusals = int64(held)
 	if s.leases != nil {
 		stats.Leases, stats.UnspentUnits = s.leases.Unspent(time.Now())
 	}
@@ -106,7 +107,6 @@ type events struct {
 	batches, batched   atomic.Uint64
 	largest            atomic.Int64
 	scripts, noScripts atomic.Uint64
-	remembered         atomic.Uint64
 }
 
 // batch counts a batch of n requests.

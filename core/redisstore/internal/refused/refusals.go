@@ -84,6 +84,7 @@ func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bo
 		e.check = now + AskAgain
 		return false, true
 	}
+	s.answered++
 	e.tell(now, answer)
 	return true, false
 }

@@ -22,6 +22,8 @@ type shard struct {
 	any   atomic.Bool         // reports whether byKey holds any: mostly it does not, and no lock is needed (TestNoLock)
 	reset time.Duration       // the time of the last reset: an answer to an earlier question is not believed
 	news  [newsInShard]news
+
+	answered uint64 // requests that were answered from the shard
 }
 
 // request is a client, by its hash, and what the client was refused.

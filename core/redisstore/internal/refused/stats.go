@@ -1,17 +1,19 @@
 package refused
 
-// Held returns how many refusals are remembered. A refusal that has ended is dropped at
-// the next request of its client, and counts until then.
-func (r *Refusals) Held() (n int) {
+// Stats returns how many refusals are remembered, and how many requests they have
+// answered. A refusal that has ended is dropped at the next request of its client, and
+// counts until then.
+func (r *Refusals) Stats() (held int, answered uint64) {
 	for i := range r.shards {
-		n += r.shards[i].held()
+		h, a := r.shards[i].stats()
+		held, answered = held+h, answered+a
 	}
-	return n
+	return held, answered
 }
 
-// held returns how many refusals the shard holds. It takes s.mu.
-func (s *shard) held() int {
+// stats is Stats of one shard. It takes s.mu.
+func (s *shard) stats() (held int, answered uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.byKey)
+	return len(s.byKey), s.answered
 }
