@@ -119,7 +119,7 @@ func TestBreakerClosed(t *testing.T) {
 		check("after five failures", gobreaker.StateOpen)
 		time.Sleep(100 * time.Millisecond)
 		check("within the pause", gobreaker.StateOpen)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		check("after the pause", gobreaker.StateHalfOpen)
 		done, err := b.Allow()
 		if err != nil {

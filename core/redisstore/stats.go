@@ -21,7 +21,7 @@ type Stats struct {
 	// BatchedRequests / Batches is the mean size.
 	Batches         uint64 // batches that were sent
 	BatchedRequests uint64 // requests in them
-	LargestBatch    int64  // requests in the largest one so far
+	LargestBatch    uint64 // requests in the largest one so far
 
 	Scripts   uint64 // scripts given to the Redis client to send, repetitions included
 	NoScripts uint64 // replies NOSCRIPT: the server did not know the script and was sent its source
@@ -105,17 +105,18 @@ func (s *Store) Stats() Stats {
 // events are what a store counts for [Stats].
 type events struct {
 	batches, batched   atomic.Uint64
-	largest            atomic.Int64
+	largest            atomic.Uint64
 	scripts, noScripts atomic.Uint64
 }
 
 // batch counts a batch of n requests.
 func (e *events) batch(n int) {
+	size := uint64(max(0, n))
 	e.batches.Add(1)
-	e.batched.Add(uint64(n))
+	e.batched.Add(size)
 	for {
 		largest := e.largest.Load()
-		if int64(n) <= largest || e.largest.CompareAndSwap(largest, int64(n)) {
+		if size <= largest || e.largest.CompareAndSwap(largest, size) {
 			return
 		}
 	}

@@ -99,11 +99,11 @@ func TestStatsOfBatches(t *testing.T) {
 	}
 	got := store.Stats()
 	checkSent(t, got, server)
-	batches, batched := got.Batches-before.Batches, int64(got.BatchedRequests-before.BatchedRequests)
+	batches, batched := got.Batches-before.Batches, got.BatchedRequests-before.BatchedRequests
 	if batched != 60 || batches != got.Scripts-before.Scripts || batches > 30 {
 		t.Errorf("%d requests in %d batches, want 60 in %d", batched, batches, got.Scripts-before.Scripts)
 	}
-	if mean := batched / int64(batches); got.LargestBatch < mean || got.LargestBatch < 2 || got.LargestBatch > 60 {
+	if mean := batched / batches; got.LargestBatch < mean || got.LargestBatch < 2 || got.LargestBatch > 60 {
 		t.Errorf("the largest of %d batches had %d requests of %d", batches, got.LargestBatch, batched)
 	}
 }

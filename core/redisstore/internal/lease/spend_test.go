@@ -76,7 +76,7 @@ func TestLifetime(t *testing.T) {
 		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Leased {
 			t.Errorf("before the end: %+v", d)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Counted {
 			t.Errorf("at the end: %+v", d)
 		}
