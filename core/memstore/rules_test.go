@@ -41,19 +41,32 @@ func TestManyRules(t *testing.T) {
 // TestRulesAreCountedInFull: Bytes holds at least what the heap does, also when a map
 // or a list has just grown. The rules differ in their Requests alone.
 func TestRulesAreCountedInFull(t *testing.T) {
-	for _, rules := range []int{60, 7200, 60_000} {
-		s := memstore.New()
-		before, heapBefore := s.Bytes(), heap()
-		for i := range rules {
-			limit := core.Per(int64(1+i), time.Hour).Named("hour")
-			if _, err := s.Bind(core.Rule{Rule: "tenant", Limits: []core.Limit{limit}}); err != nil {
-				t.Fatalf("rule %d: %v", i, err)
+	// Of few rules there are many stores: what else the process allocates meanwhile is
+	// little beside them.
+	for _, c := range []struct{ stores, rules int }{{100, 60}, {1, 7200}, {1, 60_000}} {
+		stores := make([]*memstore.Store, c.stores)
+		for i := range stores {
+			stores[i] = memstore.New()
+		}
+		bytes := func() (sum int64) {
+			for _, s := range stores {
+				sum += s.Bytes()
+			}
+			return sum
+		}
+		before, heapBefore := bytes(), heap()
+		for _, s := range stores {
+			for i := range c.rules {
+				limit := core.Per(int64(1+i), time.Hour).Named("hour")
+				if _, err := s.Bind(core.Rule{Rule: "tenant", Limits: []core.Limit{limit}}); err != nil {
+					t.Fatalf("rule %d: %v", i, err)
+				}
 			}
 		}
-		if grown, said := heap()-heapBefore, s.Bytes()-before; grown > said {
-			t.Errorf("%d rules: the heap grew by %d bytes, Bytes by %d", rules, grown, said)
+		if grown, said := heap()-heapBefore, bytes()-before; grown > said {
+			t.Errorf("%d stores with %d rules: the heap grew by %d bytes, Bytes by %d", c.stores, c.rules, grown, said)
 		}
-		runtime.KeepAlive(s)
+		runtime.KeepAlive(stores)
 	}
 }
 
