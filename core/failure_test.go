@@ -99,7 +99,7 @@ func TestShare(t *testing.T) {
 		replicas int
 		want     int64
 	}{
-		{100, 1, 100}, {100, 2, 50}, {100, 3, 33}, {100, 100, 1}, {100, 101, 1}, {1, 1 << 40, 1},
+		{100, 1, 100}, {100, 2, 50}, {100, 3, 33}, {100, 100, 1}, {100, 101, 1}, {1, 1 << 30, 1},
 		{core.MaxLogRequests, 7, 142857},
 	} {
 		second := &fake{answer: answers(core.Decision{})}
