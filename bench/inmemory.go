@@ -48,42 +48,53 @@ type served int
 
 func (s *served) ServeHTTP(http.ResponseWriter, *http.Request) { *s++ }
 
-// open wraps a handler that counts, lets every client come twice, so that all
-// keys are there and those that are to be refused are, and returns the work:
-// requests of all clients in an order that no cache foresees.
+// visitor returns a function that sends a request from an address through a library to
+// a handler. Nothing else may use the library.
+func visitor(l library, limit load, handler http.Handler) (visit func(address string), err error) {
+	h, err := l.wrap(limit, handler)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequest(http.MethodGet, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	w := sink{http.Header{}}
+	return func(address string) {
+		r.RemoteAddr = address
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}, nil
+}
+
+// open lets every client come twice, so that all keys are there and those that are to
+// be refused are, and returns the work: requests of all clients in an order that no
+// cache foresees.
 func (s scene) open(l library) func(Env) (Work, error) {
 	return func(Env) (Work, error) {
 		var through served
-		h, err := l.wrap(s.load, &through)
+		visit, err := visitor(l, s.load, &through)
 		if err != nil {
 			return nil, err
 		}
 		clients := make([]string, s.keys)
 		for i := range clients {
 			clients[i] = address(i)
+			visit(clients[i])
+			visit(clients[i])
 		}
-		r, err := http.NewRequest(http.MethodGet, "/", nil)
-		if err != nil {
-			return nil, err
-		}
-		w := sink{http.Header{}}
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(clients), func(i, j int) {
+			clients[i], clients[j] = clients[j], clients[i]
+		})
 		next := 0
-		do := func(n int) {
+		return func(n int) error {
+			through = 0
 			for range n {
-				r.RemoteAddr = clients[next]
+				visit(clients[next])
 				if next++; next == len(clients) {
 					next = 0
 				}
-				clear(w.header)
-				h.ServeHTTP(w, r)
 			}
-		}
-		do(2 * len(clients))
-		rng := rand.New(rand.NewPCG(1, 2))
-		rng.Shuffle(len(clients), func(i, j int) { clients[i], clients[j] = clients[j], clients[i] })
-		return func(n int) error {
-			through = 0
-			do(n)
 			return s.check(int(through), n)
 		}, nil
 	}
@@ -100,9 +111,18 @@ func (s scene) check(through, n int) error {
 	return nil
 }
 
-// bare is what the harness itself costs: the handler with nothing around it.
-func bare() library {
-	return library{"no limiter", false, func(_ load, next http.Handler) (http.Handler, error) { return next, nil }}
+// middlewareRaces compares the middleware of a kind of server in each scene. goal
+// returns the goal of a library of sash.
+func middlewareRaces(server string, libraries []library, goal func(scene, string) Goal) []Race {
+	var races []Race
+	for _, s := range scenes() {
+		r := Race{Name: server + ", " + s.name}
+		for _, l := range libraries {
+			r.add(l.name, l.sash, goal(s, l.name), s.open(l))
+		}
+		races = append(races, r)
+	}
+	return races
 }
 
 func webRaces() []Race {
@@ -110,42 +130,21 @@ func webRaces() []Race {
 		1:        {"sash counter": 4.5, "sash log": 3.3},
 		manyKeys: {"sash counter": 3.5, "sash log": 3},
 	}
-	var races []Race
-	for _, s := range scenes() {
-		r := Race{Name: "net/http, " + s.name}
-		for _, l := range libraries() {
-			c := Contestant{Name: l.name, Open: s.open(l)}
-			if l.sash {
-				c.Goal = Goal{Ratio: new(goals[s.keys][l.name]), Allocs: new(2.0)}
-			} else {
-				r.Baseline = append(r.Baseline, l.name)
-			}
-			r.Contestants = append(r.Contestants, c)
-		}
+	races := middlewareRaces("net/http", libraries(), func(s scene, name string) Goal {
+		return Goal{Ratio: new(goals[s.keys][name]), Allocs: new(2.0)}
+	})
+	// What the harness itself costs: the handler with nothing around it.
+	bare := library{"no limiter", false, func(_ load, next http.Handler) (http.Handler, error) { return next, nil }}
+	for i, s := range scenes() {
 		if !s.refused {
-			r.Contestants = append(r.Contestants, Contestant{Name: bare().name, Open: s.open(bare())})
+			races[i].Contestants = append(races[i].Contestants, Contestant{Name: bare.name, Open: s.open(bare)})
 		}
-		races = append(races, r)
 	}
 	return races
 }
 
 func echoRaces() []Race {
-	var races []Race
-	for _, s := range scenes() {
-		r := Race{Name: "echo, " + s.name}
-		for _, l := range echoLibraries() {
-			c := Contestant{Name: l.name, Open: s.open(l)}
-			if l.sash {
-				c.Goal = Goal{Ratio: new(1.0)}
-			} else {
-				r.Baseline = append(r.Baseline, l.name)
-			}
-			r.Contestants = append(r.Contestants, c)
-		}
-		races = append(races, r)
-	}
-	return races
+	return middlewareRaces("echo", echoLibraries(), func(scene, string) Goal { return Goal{Ratio: new(1.0)} })
 }
 
 func decisionRaces() []Race {
@@ -155,91 +154,81 @@ func decisionRaces() []Race {
 			continue
 		}
 		r := Race{Name: "decision, " + s.name}
-		for _, d := range deciders() {
-			c := Contestant{Name: d.name, Open: func(Env) (Work, error) {
-				allow, err := d.make(s.load)
-				if err != nil {
-					return nil, err
-				}
-				allow()
-				return func(n int) error {
-					through := 0
-					for range n {
-						if allow() {
-							through++
-						}
-					}
-					return s.check(through, n)
-				}, nil
-			}}
-			if d.sash {
-				c.Goal = Goal{Ratio: new(1.0), Allocs: new(0.0)}
-			} else {
-				r.Baseline = append(r.Baseline, d.name)
-			}
-			r.Contestants = append(r.Contestants, c)
+		for _, d := range oneKeyDeciders() {
+			r.add(d.name, d.sash, Goal{Ratio: new(1.0), Allocs: new(0.0)}, s.decide(d))
 		}
 		races = append(races, r)
 	}
 	return races
 }
 
+// decide asks a decider about one key, once before the work begins.
+func (s scene) decide(d decider) func(Env) (Work, error) {
+	return func(Env) (Work, error) {
+		const key = "user:42"
+		allow, err := d.make(s.load)
+		if err != nil {
+			return nil, err
+		}
+		_, err = allow(key)
+		return func(n int) error {
+			through := 0
+			for range n {
+				if ok, _ := allow(key); ok {
+					through++
+				}
+			}
+			return s.check(through, n)
+		}, err
+	}
+}
+
 // memoryRace has one contestant for each library and, of the log, one more with
 // longer logs.
 func memoryRace() Race {
 	r := Race{Name: "heap, bytes per live key"}
-	add := func(name string, l library, goal float64) {
-		c := Contestant{Name: name, Open: func(Env) (Work, error) {
-			var through served
-			// Nothing is refused: 1,000 an hour is more than anybody sends. Ten
-			// entries for each of a million keys are more than memstore holds by
-			// default.
-			h, err := l.wrap(load{requests: 1000, room: 512 << 20}, &through)
-			if err != nil {
-				return nil, err
-			}
-			r, err := http.NewRequest(http.MethodGet, "/", nil)
-			if err != nil {
-				return nil, err
-			}
-			w := sink{http.Header{}}
-			return func(n int) error {
-				through = 0
-				for i := range n {
-					// A string of its own, as a server makes for each
-					// connection: what a library keeps of it is its own to pay.
-					r.RemoteAddr = address(i)
-					clear(w.header)
-					h.ServeHTTP(w, r)
-				}
-				if int(through) != n {
-					return errRefused
-				}
-				return nil
-			}, nil
-		}}
-		if goal > 0 {
-			c.Goal.Value = new(goal)
-		}
-		r.Contestants = append(r.Contestants, c)
+	add := func(name string, l library, goal Goal) {
+		r.Contestants = append(r.Contestants, Contestant{Name: name, Open: fill(l), Goal: goal})
 	}
 	for _, l := range libraries() {
 		switch l.name {
 		case "sash counter":
-			add(l.name, l, 120)
+			add(l.name, l, Goal{Value: new(120.0)})
 		case "sash log":
-			add(l.name, l, 100+8)
-			add(longLogs, l, 100+8*entriesOfLongLogs)
+			add(l.name, l, Goal{Value: new(100.0 + 8)})
+			add(longLogs, l, Goal{Value: new(100.0 + 8*entriesOfLongLogs)})
 		default:
-			add(l.name, l, 0)
+			add(l.name, l, Goal{})
 		}
 	}
 	for _, l := range echoLibraries() {
 		if !l.sash {
-			add(l.name, l, 0)
+			add(l.name, l, Goal{})
 		}
 	}
 	return r
+}
+
+// fill returns the work of sending a request from each of n clients. Nothing is
+// refused: 1,000 an hour is more than any client sends. Ten entries for each of a
+// million keys are more than memstore holds by default.
+func fill(l library) func(Env) (Work, error) {
+	return func(Env) (Work, error) {
+		var through served
+		visit, err := visitor(l, load{requests: 1000, room: 512 << 20}, &through)
+		return func(n int) error {
+			through = 0
+			for i := range n {
+				// A string of its own, as a server makes for each connection: what a
+				// library keeps of it is its own to pay.
+				visit(address(i))
+			}
+			if int(through) != n {
+				return errRefused
+			}
+			return nil
+		}, err
+	}
 }
 
 const (

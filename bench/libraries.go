@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"time"
@@ -54,8 +53,8 @@ func (l load) limit(a core.Algorithm) core.Limit {
 	return core.PerHour(int64(l.requests)).Using(a)
 }
 
-// inMemory returns a limiter of sash with a store of its own.
-func (l load) inMemory(a core.Algorithm) (*core.Limiter, error) {
+// inMemory returns a limiter of sash with a store of its own. observer may be nil.
+func (l load) inMemory(a core.Algorithm, observer core.Observer) (*core.Limiter, error) {
 	store := memstore.New()
 	if l.room > 0 {
 		store = memstore.New(memstore.WithMaxBytes(l.room))
@@ -65,6 +64,38 @@ func (l load) inMemory(a core.Algorithm) (*core.Limiter, error) {
 		Store:        store,
 		Limits:       []core.Limit{l.limit(a)},
 		OnStoreError: core.FailClosed,
+		Observer:     observer,
+	})
+}
+
+// ulule returns the limiter of ulule.
+func (l load) ulule() *ulule.Limiter {
+	return ulule.New(ululemem.NewStore(), ulule.Rate{Period: time.Hour, Limit: int64(l.requests)})
+}
+
+// gcra returns the quota of throttled.
+func (l load) gcra() throttled.RateQuota {
+	return throttled.RateQuota{MaxRate: throttled.PerHour(l.requests), MaxBurst: l.requests - 1}
+}
+
+// throttled returns the limiter of throttled.
+func (l load) throttled() (*throttled.GCRARateLimiterCtx, error) {
+	store, err := throttledmem.NewCtx(0)
+	if err != nil {
+		return nil, err
+	}
+	return throttled.NewGCRARateLimiterCtx(store, l.gcra())
+}
+
+// goLimiter returns the store of go-limiter.
+func (l load) goLimiter() (golimiter.Store, error) {
+	return memorystore.New(&memorystore.Config{Tokens: uint64(l.requests), Interval: time.Hour})
+}
+
+// echoStore returns the store of echo's RateLimiter.
+func (l load) echoStore() *middleware.RateLimiterMemoryStore {
+	return middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+		Rate: rate.Limit(l.perSecond()), Burst: l.requests, ExpiresIn: time.Hour,
 	})
 }
 
@@ -76,11 +107,32 @@ type library struct {
 	wrap func(load, http.Handler) (http.Handler, error)
 }
 
+// sashLibraries returns the libraries of sash with each algorithm. guard puts a limiter
+// before a handler.
+func sashLibraries(guard func(*core.Limiter, http.Handler) http.Handler) []library {
+	wrap := func(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
+		return func(l load, next http.Handler) (http.Handler, error) {
+			limiter, err := l.inMemory(a, nil)
+			if err != nil {
+				return nil, err
+			}
+			return guard(limiter, next), nil
+		}
+	}
+	return []library{
+		{"sash counter", true, wrap(core.SlidingCounter)},
+		{"sash log", true, wrap(core.SlidingLog)},
+	}
+}
+
+// sashHTTP puts a limiter before a handler of net/http.
+func sashHTTP(limiter *core.Limiter, next http.Handler) http.Handler {
+	return nethttp.Middleware(limiter, keyfuncs.RemoteIP)(next)
+}
+
 // libraries returns the middleware of net/http that is compared.
 func libraries() []library {
-	return []library{
-		{"sash counter", true, sashHTTP(core.SlidingCounter)},
-		{"sash log", true, sashHTTP(core.SlidingLog)},
+	return append(sashLibraries(sashHTTP), []library{
 		{"httprate", false, func(l load, next http.Handler) (http.Handler, error) {
 			return httprate.LimitBy(l.requests, time.Hour, func(r *http.Request) (string, error) {
 				ip, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -88,23 +140,15 @@ func libraries() []library {
 			})(next), nil
 		}},
 		{"ulule", false, func(l load, next http.Handler) (http.Handler, error) {
-			limiter := ulule.New(ululemem.NewStore(), ulule.Rate{Period: time.Hour, Limit: int64(l.requests)})
-			return ululehttp.NewMiddleware(limiter).Handler(next), nil
+			return ululehttp.NewMiddleware(l.ulule()).Handler(next), nil
 		}},
 		{"throttled", false, func(l load, next http.Handler) (http.Handler, error) {
-			store, err := throttledmem.NewCtx(0)
-			if err != nil {
-				return nil, err
-			}
-			limiter, err := throttled.NewGCRARateLimiterCtx(store, l.gcra())
-			if err != nil {
-				return nil, err
-			}
+			limiter, err := l.throttled()
 			guard := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
-			return guard.RateLimit(next), nil
+			return guard.RateLimit(next), err
 		}},
 		{"go-limiter", false, func(l load, next http.Handler) (http.Handler, error) {
-			store, err := newGoLimiter(l)
+			store, err := l.goLimiter()
 			if err != nil {
 				return nil, err
 			}
@@ -119,92 +163,33 @@ func libraries() []library {
 			limiter.SetBurst(l.requests).SetIPLookups([]string{"RemoteAddr"}).SetIgnoreURL(true)
 			return tollbooth.LimitHandler(limiter, next), nil
 		}},
-	}
-}
-
-// gcra returns the quota of throttled.
-func (l load) gcra() throttled.RateQuota {
-	return throttled.RateQuota{MaxRate: throttled.PerHour(l.requests), MaxBurst: l.requests - 1}
-}
-
-// newGoLimiter returns a store of go-limiter.
-func newGoLimiter(l load) (golimiter.Store, error) {
-	return memorystore.New(&memorystore.Config{Tokens: uint64(l.requests), Interval: time.Hour})
-}
-
-// sashHTTP returns the wrap function of sash with algorithm a.
-func sashHTTP(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
-	return func(l load, next http.Handler) (http.Handler, error) {
-		limiter, err := l.inMemory(a)
-		if err != nil {
-			return nil, err
-		}
-		return nethttp.Middleware(limiter, keyfuncs.RemoteIP)(next), nil
-	}
+	}...)
 }
 
 // echoLibraries returns the middleware of echo that is compared. echo's own
 // RateLimiter writes no headers.
 func echoLibraries() []library {
-	serve := func(limit echo.MiddlewareFunc, next http.Handler) http.Handler {
-		e := echo.New()
-		// echo's guide recommends this setting for a server without a proxy. Without
-		// the setting, RealIP, which names the client for echo's RateLimiter, reads two
-		// headers first.
-		e.IPExtractor = echo.ExtractIPDirect()
-		e.Use(limit)
-		e.GET("/", func(c echo.Context) error {
-			next.ServeHTTP(c.Response(), c.Request())
-			return nil
-		})
-		return e
-	}
-	sash := func(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
-		return func(l load, next http.Handler) (http.Handler, error) {
-			limiter, err := l.inMemory(a)
-			if err != nil {
-				return nil, err
-			}
-			return serve(sashecho.Middleware(limiter, keyfuncs.RemoteIP), next), nil
-		}
-	}
-	return []library{
-		{"sash counter", true, sash(core.SlidingCounter)},
-		{"sash log", true, sash(core.SlidingLog)},
-		{"echo RateLimiter", false, func(l load, next http.Handler) (http.Handler, error) {
-			store := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
-				Rate: rate.Limit(l.perSecond()), Burst: l.requests, ExpiresIn: time.Hour,
-			})
-			return serve(middleware.RateLimiter(store), next), nil
-		}},
-	}
+	sash := sashLibraries(func(limiter *core.Limiter, next http.Handler) http.Handler {
+		return serveEcho(sashecho.Middleware(limiter, keyfuncs.RemoteIP), next)
+	})
+	return append(sash, library{
+		"echo RateLimiter", false, func(l load, next http.Handler) (http.Handler, error) {
+			return serveEcho(middleware.RateLimiter(l.echoStore()), next), nil
+		},
+	})
 }
 
-// decider is a limiter that decides about one key, without HTTP.
-type decider struct {
-	name string
-	sash bool
-	make func(load) (allow func() bool, err error)
-}
-
-// deciders returns the limiters that are compared without HTTP.
-func deciders() []decider {
-	sash := func(a core.Algorithm) func(load) (func() bool, error) {
-		return func(l load) (func() bool, error) {
-			limiter, err := l.inMemory(a)
-			if err != nil {
-				return nil, err
-			}
-			ctx := context.Background()
-			return func() bool { return limiter.Allow(ctx, "user:42").Allowed }, nil
-		}
-	}
-	return []decider{
-		{"sash counter", true, sash(core.SlidingCounter)},
-		{"sash log", true, sash(core.SlidingLog)},
-		{"x/time/rate", false, func(l load) (func() bool, error) {
-			limiter := rate.NewLimiter(rate.Limit(l.perSecond()), l.requests)
-			return func() bool { return limiter.AllowN(time.Now(), 1) }, nil
-		}},
-	}
+// serveEcho returns an echo with a middleware before a handler.
+func serveEcho(limit echo.MiddlewareFunc, next http.Handler) http.Handler {
+	e := echo.New()
+	// echo's guide recommends this setting for a server without a proxy. Without
+	// the setting, RealIP, which names the client for echo's RateLimiter, reads two
+	// headers first.
+	e.IPExtractor = echo.ExtractIPDirect()
+	e.Use(limit)
+	e.GET("/", func(c echo.Context) error {
+		next.ServeHTTP(c.Response(), c.Request())
+		return nil
+	})
+	return e
 }

@@ -60,14 +60,14 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestDeciders(t *testing.T) {
-	for _, d := range deciders() {
+	for _, d := range oneKeyDeciders() {
 		allow, err := d.make(load{requests: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []bool{true, true, true, false, false} {
-			if got := allow(); got != want {
-				t.Errorf("%s: request %d: %v", d.name, i, got)
+			if got, err := allow("a"); got != want || err != nil {
+				t.Errorf("%s: request %d: %v, %v", d.name, i, got, err)
 			}
 		}
 	}

@@ -39,6 +39,16 @@ type Race struct {
 	Baseline []string
 }
 
+// add adds a contestant. One that is not of sash has no goal, and is a candidate for the
+// baseline.
+func (r *Race) add(name string, sash bool, goal Goal, open func(Env) (Work, error)) {
+	if !sash {
+		goal = Goal{}
+		r.Baseline = append(r.Baseline, name)
+	}
+	r.Contestants = append(r.Contestants, Contestant{Name: name, Goal: goal, Open: open})
+}
+
 // sample is the cost of one slice of a contestant's work, per operation. P99 is the
 // 99th percentile of the times of single operations, or 0 if they were not measured.
 type sample struct{ NS, Bytes, Allocs, P99 float64 }
