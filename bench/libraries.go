@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"time"
@@ -55,13 +56,9 @@ func (l load) limit(a core.Algorithm) core.Limit {
 
 // inMemory returns a limiter of sash with a store of its own. observer may be nil.
 func (l load) inMemory(a core.Algorithm, observer core.Observer) (*core.Limiter, error) {
-	store := memstore.New()
-	if l.room > 0 {
-		store = memstore.New(memstore.WithMaxBytes(l.room))
-	}
 	return core.New(core.Config{
 		Name:         "bench",
-		Store:        store,
+		Store:        memstore.New(memstore.WithMaxBytes(cmp.Or(l.room, memstore.DefaultMaxBytes))),
 		Limits:       []core.Limit{l.limit(a)},
 		OnStoreError: core.FailClosed,
 		Observer:     observer,

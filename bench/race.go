@@ -196,7 +196,7 @@ func (p Part) Run(c Config) ([]Row, error) {
 // Parts returns all parts, in the order of the table.
 func Parts() []Part {
 	inMemory := func(races func() []Race) func(Config) ([]Row, error) {
-		return func(c Config) ([]Row, error) { return runRaces(c, Env{}, races()) }
+		return func(c Config) ([]Row, error) { return runRaces(c, races(), withoutServers) }
 	}
 	return []Part{
 		{"web", "net/http middleware in memory", nil, inMemory(webRaces)},
@@ -212,12 +212,22 @@ func Parts() []Part {
 	}
 }
 
-// runRaces runs one race after the other and returns the rows of all.
-func runRaces(c Config, env Env, races []Race) ([]Row, error) {
+// withoutServers calls f for a race that needs no server.
+func withoutServers(_ Race, f func(Env) error) error { return f(Env{}) }
+
+// runRaces runs one race after the other, each with the servers of withServers, and
+// returns the rows of all.
+func runRaces(c Config, races []Race, withServers func(Race, func(Env) error) error) ([]Row, error) {
 	var rows []Row
 	for _, r := range races {
 		c.progress("%s", r.Name)
-		more, err := again(time.Now, func() ([]Row, error) { return r.run(c, env) })
+		more, err := again(time.Now, func() (rows []Row, err error) {
+			err = withServers(r, func(env Env) error {
+				rows, err = r.run(c, env)
+				return err
+			})
+			return rows, err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}

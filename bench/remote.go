@@ -66,13 +66,7 @@ const (
 // openSash returns the opener of sash.
 func openSash(names []string, limit core.Limit, options ...redisstore.Option) opener {
 	return func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
-		limiter, err := core.New(core.Config{
-			Name:         "bench",
-			Store:        redisstore.New(rdb, options...),
-			Limits:       []core.Limit{limit},
-			OnStoreError: core.FailClosed,
-			Timeout:      time.Second, // a stall of a busy machine is no result
-		})
+		limiter, err := waiting(time.Second, "bench", redisstore.New(rdb, options...), limit)
 		if err != nil {
 			return nil, err
 		}
@@ -108,6 +102,15 @@ func openReturnOne(names []string) opener {
 	}
 }
 
+// orRefused returns err, or errRefused if there is no error and the request was not
+// allowed.
+func orRefused(err error, allowed bool) error {
+	if err == nil && !allowed {
+		return errRefused
+	}
+	return err
+}
+
 // openRedisRate returns the opener of redis_rate.
 func openRedisRate(names []string, requests int) opener {
 	return func(rdb redis.UniversalClient, _ Env) (func(int) error, error) {
@@ -116,10 +119,7 @@ func openRedisRate(names []string, requests int) opener {
 		limit := redisrate.Limit{Rate: requests, Burst: requests, Period: time.Hour}
 		return func(i int) error {
 			result, err := limiter.Allow(ctx, names[i%remoteClients], limit)
-			if err == nil && result.Allowed == 0 {
-				err = errRefused
-			}
-			return err
+			return orRefused(err, result.Allowed > 0)
 		}, nil
 	}
 }
@@ -135,10 +135,7 @@ func openUlule(names []string, requests int) opener {
 		limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: int64(requests)})
 		return func(i int) error {
 			result, err := limiter.Get(ctx, names[i%remoteClients])
-			if err == nil && result.Reached {
-				err = errRefused
-			}
-			return err
+			return orRefused(err, !result.Reached)
 		}, nil
 	}
 }
@@ -158,10 +155,7 @@ func openThrottled(names []string, requests int) opener {
 		limiter.SetMaxCASAttemptsLimit(1000) // with few keys, its attempts collide
 		return func(i int) error {
 			limited, _, err := limiter.RateLimitCtx(ctx, names[i%remoteClients], 1)
-			if err == nil && limited {
-				err = errRefused
-			}
-			return err
+			return orRefused(err, !limited)
 		}, nil
 	}
 }

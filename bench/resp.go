@@ -26,6 +26,15 @@ func encode(args ...string) []byte {
 	return b
 }
 
+// encodeAll encodes each command.
+func encodeAll(commands [][]string) [][]byte {
+	encoded := make([][]byte, len(commands))
+	for i, c := range commands {
+		encoded[i] = encode(c...)
+	}
+	return encoded
+}
+
 // replyError is an error reply of Redis.
 type replyError string
 

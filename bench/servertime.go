@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -324,14 +323,11 @@ func (l *lab) expire(log *sashCalls, i int, left int64) (micros int64, err error
 	if err != nil {
 		return 0, err
 	}
-	d := log.observer.Peek(context.Background(), client(i))
-	if d.Err != nil {
-		return 0, d.Err
+	entries, err := log.entries(i)
+	if err == nil && entries != left {
+		err = fmt.Errorf("%d entries are left, not %d", entries, left)
 	}
-	if entries := d.Limit.Requests - d.Remaining - 1; entries != left {
-		return 0, fmt.Errorf("%d entries are left, not %d", entries, left)
-	}
-	return micros, nil
+	return micros, err
 }
 
 // plainCalls returns the commands of a sash limiter for a number of clients, for a
@@ -342,13 +338,7 @@ func plainCalls(addr string, clients int, limit core.Limit) ([][]any, error) {
 		return nil, err
 	}
 	defer l.close()
-	limiter, err := redisLimiter("plain"+strconv.Itoa(int(limit.Algorithm)), l.recorded, limit)
-	if err != nil {
-		return nil, err
-	}
-	scripts, err := l.record(clients, func(client string) error {
-		return admitted(limiter.Allow(context.Background(), client))
-	})
+	scripts, err := l.recordSash(clients, "plain"+limit.Algorithm.String(), limit)
 	if err != nil {
 		return nil, err
 	}

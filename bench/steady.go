@@ -60,28 +60,11 @@ func (s steady) run(rounds int) (rows []Row, err error) {
 // measure brings the log into steady state and returns two rows, one of the unit
 // and one of the log, with a value for each round.
 func (s steady) measure(l *lab, rounds int) ([]Row, error) {
-	unit, err := l.redisRate()
+	calls, p, err := s.settle(l)
 	if err != nil {
 		return nil, err
 	}
-	tick, err := s.tick(l, unit)
-	if err != nil {
-		return nil, err
-	}
-	limits := s.fitLimits(tick)
-	calls, err := l.sash(s.clients, limits...)
-	if err != nil {
-		return nil, err
-	}
-	log, err := calls.actor(s.name, s.goal, s.together)
-	if err != nil {
-		return nil, err
-	}
-	p := &pacer{lab: l, log: log, unit: unit, tick: tick, start: time.Now()}
-	if err := p.steps(int(limits[0].Window/tick)*11/10 + ticksPerUnit); err != nil {
-		return nil, err
-	}
-	before, err := calls.entries()
+	before, err := calls.entries(0)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +76,7 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 			return nil, err
 		}
 		logTimes, unitTimes = append(logTimes, logMicros), append(unitTimes, unitMicros)
-		n, err := calls.entries()
+		n, err := calls.entries(0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: at a steady pace: %w", s.name, err)
 		}
@@ -101,14 +84,40 @@ func (s steady) measure(l *lab, rounds int) ([]Row, error) {
 	}
 	sent := float64(p.ticks-first) * pipelined / float64(s.clients)
 	expired := (float64(before) + sent - entries[len(entries)-1]) / sent
-	const what = "script, one expires per request"
-	return []Row{{
-		What: what, Name: unit.name, Unit: "us", Note: "beside " + log.name,
-		Values: unitTimes, Ratios: ratios(unitTimes, unitTimes), LowerIsBetter: true,
-	}, {
-		What: what, Name: log.name, Unit: "us", Note: s.note(median(entries), expired),
-		Values: logTimes, Ratios: ratios(logTimes, unitTimes), LowerIsBetter: true, Goal: log.goal,
-	}}, nil
+	row := func(a *actor, note string, times []float64) Row {
+		return Row{
+			What: "script, one expires per request", Name: a.name, Unit: "us", Note: note, Goal: a.goal,
+			Values: times, Ratios: ratios(times, unitTimes), LowerIsBetter: true,
+		}
+	}
+	return []Row{
+		row(p.unit, "beside "+p.log.name, unitTimes),
+		row(p.log, s.note(median(entries), expired), logTimes),
+	}, nil
+}
+
+// settle returns the commands of the log, and a pacer that has sent them until the log
+// was in steady state.
+func (s steady) settle(l *lab) (*sashCalls, *pacer, error) {
+	unit, err := l.redisRate()
+	if err != nil {
+		return nil, nil, err
+	}
+	tick, err := s.tick(l, unit)
+	if err != nil {
+		return nil, nil, err
+	}
+	limits := s.fitLimits(tick)
+	calls, err := l.sash(s.clients, limits...)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := calls.actor(s.name, s.goal, s.together)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &pacer{lab: l, log: log, unit: unit, tick: tick, start: time.Now()}
+	return calls, p, p.steps(int(limits[0].Window/tick)*11/10 + ticksPerUnit)
 }
 
 // note describes the state of a log, and says so if the state was not steady.
@@ -132,10 +141,10 @@ func (s steady) fitLimits(tick time.Duration) []core.Limit {
 	return limits
 }
 
-// entries returns the length of the first client's log. It returns an error if the
-// client's next request would be refused.
-func (c *sashCalls) entries() (int64, error) {
-	d := c.observer.Peek(context.Background(), client(0))
+// entries returns the length of the log of client i. It returns an error if the client's
+// next request would be refused.
+func (c *sashCalls) entries(i int) (int64, error) {
+	d := c.observer.Peek(context.Background(), client(i))
 	return d.Limit.Requests - d.Remaining - 1, admitted(d)
 }
 

@@ -77,23 +77,27 @@ const (
 
 // throughputRaces returns the races of limiters that decide through Redis.
 func throughputRaces() []Race {
-	few := []string{"sash counter", "sash log", "redis_rate"}
+	few := []string{"redis_rate", "sash counter", "sash log"}
 	many := append(few, "ulule", "throttled", returnOne)
 	return []Race{
-		redisRateRace(one, 1, few, map[string]float64{"sash counter": 1, "sash log": 1}),
-		redisRateRace(four, 4, few, map[string]float64{"sash counter": 1, "sash log": 1}),
-		redisRateRace(crowd, 64, many, map[string]float64{"sash counter": 4.5, "sash log": 3.5}),
-		redisRateRace(onCluster, 64, many, map[string]float64{"sash counter": 2.2, "sash log": 2.2}),
-		loneRace("sash counter", aloneCounter, plainCounter),
-		loneRace("sash log", aloneLog, plainLog),
+		remoteRace(one, 1, few, map[string]float64{"sash counter": 1, "sash log": 1}),
+		remoteRace(four, 4, few, map[string]float64{"sash counter": 1, "sash log": 1}),
+		remoteRace(crowd, 64, many, map[string]float64{"sash counter": 4.5, "sash log": 3.5}),
+		remoteRace(onCluster, 64, many, map[string]float64{"sash counter": 2.2, "sash log": 2.2}),
+		// A caller without company: each decision sent alone, sash as it is, and its
+		// script without the library.
+		remoteRace(lone+"sash counter", 1, []string{aloneCounter, "sash counter", plainCounter},
+			map[string]float64{"sash counter": 1 / 1.05}),
+		remoteRace(lone+"sash log", 1, []string{aloneLog, "sash log", plainLog},
+			map[string]float64{"sash log": 1 / 1.05}),
 		floodRace(),
 	}
 }
 
-// redisRateRace compares limiters with redis_rate, by their decisions in a number of
-// goroutines. ratioByName holds the goals.
-func redisRateRace(name string, goroutines int, contestants []string, ratioByName map[string]float64) Race {
-	r := Race{Name: name, Baseline: []string{"redis_rate"}}
+// remoteRace compares the named limiters by their decisions in a number of goroutines.
+// The first name is the baseline. ratioByName holds the goals.
+func remoteRace(name string, goroutines int, contestants []string, ratioByName map[string]float64) Race {
+	r := Race{Name: name, Baseline: contestants[:1]}
 	for _, remote := range remotes(unlimited) {
 		if !slices.Contains(contestants, remote.name) {
 			continue
@@ -103,21 +107,6 @@ func redisRateRace(name string, goroutines int, contestants []string, ratioByNam
 			goal.Ratio = new(ratio)
 		}
 		r.Contestants = append(r.Contestants, remote.contestant(goroutines, goal))
-	}
-	return r
-}
-
-// loneRace compares sash for a caller without company: as it is, with each decision
-// sent alone (the baseline), and its script without the library.
-func loneRace(sash, alone, plain string) Race {
-	r := Race{Name: lone + sash, Baseline: []string{alone}}
-	for _, remote := range remotes(unlimited) {
-		switch remote.name {
-		case sash:
-			r.Contestants = append(r.Contestants, remote.contestant(1, Goal{Ratio: new(1 / 1.05)}))
-		case alone, plain:
-			r.Contestants = append(r.Contestants, remote.contestant(1, Goal{}))
-		}
 	}
 	return r
 }
@@ -146,13 +135,7 @@ func refusedContestant(name string, algorithm core.Algorithm, goal Goal) Contest
 		if name == floodBaseline {
 			store = memstore.New()
 		}
-		l, err := core.New(core.Config{
-			Name:         name,
-			Store:        store,
-			Limits:       []core.Limit{core.PerHour(1).Using(algorithm)},
-			OnStoreError: core.FailClosed,
-			Timeout:      time.Second,
-		})
+		l, err := waiting(time.Second, name, store, core.PerHour(1).Using(algorithm))
 		if err != nil {
 			return nil, err
 		}
@@ -185,22 +168,7 @@ func refusedContestant(name string, algorithm core.Algorithm, goal Goal) Contest
 // runThroughput runs the races on servers that it starts.
 func runThroughput(c Config) ([]Row, error) {
 	c.Slice *= 2 // 64 goroutines take some time to start and to end
-	var rows []Row
-	for _, race := range throughputRaces() {
-		c.progress("%s", race.Name)
-		more, err := again(time.Now, func() (rows []Row, err error) {
-			err = withRedis(race, func(env Env) error {
-				rows, err = race.run(c, env)
-				return err
-			})
-			return rows, err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", race.Name, err)
-		}
-		rows = append(rows, more...)
-	}
-	return rows, nil
+	return runRaces(c, throughputRaces(), withRedis)
 }
 
 // withRedis calls f with new servers for a race.
