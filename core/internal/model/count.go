@@ -11,14 +11,15 @@ type count interface {
 	// begun returns the time before which nothing more is counted.
 	begun(w int64) int64
 
-	// decide returns the verdict on a request that is counted at stamp. If rewound is
-	// true it is decided as after rewind.
-	decide(l window.Limit, now, stamp, cost int64, rewound bool) window.Verdict
+	// rewound returns a copy in which what is counted ahead of now is counted at now.
+	rewound(w, now int64) count
+
+	// decide returns the verdict on a request that is counted at stamp.
+	decide(l window.Limit, now, stamp, cost int64) window.Verdict
 
 	// units returns how many units count at now, where decide has the same arguments.
-	units(l window.Limit, now, stamp int64, rewound bool) int64
+	units(l window.Limit, now, stamp int64) int64
 
-	rewind(w, now int64)
 	charge(w, now, stamp, cost int64)
 }
 
@@ -36,17 +37,17 @@ type log struct{ window.Log }
 
 func (c *log) begun(int64) int64 { return c.Newest() }
 
-func (c *log) decide(l window.Limit, now, stamp, cost int64, rewound bool) window.Verdict {
-	facts := c.Facts(l, now, cost)
-	if rewound {
-		facts = facts.Rewound(now)
-	}
-	return facts.Decide(l, now, stamp, cost)
+func (c *log) rewound(_, now int64) count {
+	copied := &log{c.Clone()}
+	copied.Rewind(now)
+	return copied
 }
 
-func (c *log) units(l window.Limit, now, _ int64, _ bool) int64 { return c.Since(now - l.W) }
+func (c *log) decide(l window.Limit, now, stamp, cost int64) window.Verdict {
+	return c.Facts(l, now, cost).Decide(l, now, stamp, cost)
+}
 
-func (c *log) rewind(_, now int64) { c.Rewind(now) }
+func (c *log) units(l window.Limit, now, _ int64) int64 { return c.Since(now - l.W) }
 
 func (c *log) charge(w, now, stamp, cost int64) {
 	c.Expire(now - w)
@@ -57,23 +58,15 @@ type counter struct{ window.Counter }
 
 func (c *counter) begun(w int64) int64 { return c.Start(w) }
 
-func (c *counter) decide(l window.Limit, now, stamp, cost int64, rewound bool) window.Verdict {
-	from := c.Counter
-	if rewound {
-		from = from.Rewind(now, l.W)
-	}
-	return from.At(stamp, l.W).Decide(l, now, stamp, cost)
+func (c *counter) rewound(w, now int64) count { return &counter{c.Rewind(now, w)} }
+
+func (c *counter) decide(l window.Limit, now, stamp, cost int64) window.Verdict {
+	return c.At(stamp, l.W).Decide(l, now, stamp, cost)
 }
 
-func (c *counter) units(l window.Limit, now, stamp int64, rewound bool) int64 {
-	from := c.Counter
-	if rewound {
-		from = from.Rewind(now, l.W)
-	}
-	return from.At(stamp, l.W).Counted(stamp, l.W)
+func (c *counter) units(l window.Limit, _, stamp int64) int64 {
+	return c.At(stamp, l.W).Counted(stamp, l.W)
 }
-
-func (c *counter) rewind(w, now int64) { c.Counter = c.Rewind(now, w) }
 
 func (c *counter) charge(w, _, stamp, cost int64) {
 	c.Counter = c.At(stamp, w)

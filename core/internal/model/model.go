@@ -4,6 +4,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -20,18 +21,6 @@ type identity struct {
 	algorithm core.Algorithm
 }
 
-// count returns the count of the client under a limit.
-func (c *Client) count(l core.Limit) count {
-	id := identity{named(l).Name, l.Window, l.Algorithm}
-	if c.counts[id] == nil {
-		if c.counts == nil {
-			c.counts = map[identity]count{}
-		}
-		c.counts[id] = newCount(l.Algorithm)
-	}
-	return c.counts[id]
-}
-
 // named returns the limit with its default name filled in.
 func named(l core.Limit) core.Limit {
 	if l.Name == "" {
@@ -40,34 +29,61 @@ func named(l core.Limit) core.Limit {
 	return l
 }
 
+func identityOf(l core.Limit) identity { return identity{named(l).Name, l.Window, l.Algorithm} }
+
+func windowLimit(l core.Limit) window.Limit {
+	return window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+}
+
+// count returns the count of the client under a limit.
+func (c *Client) count(l core.Limit) count {
+	if n, ok := c.counts[identityOf(l)]; ok {
+		return n
+	}
+	return newCount(l.Algorithm)
+}
+
 // Ahead reports whether anything is counted so far ahead of at that a request which is
 // charged, or would be if it were admitted, has it count from then on.
 func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
-	now := at.UnixMicro()
-	for _, l := range limits {
-		if c.begun(l)-now > allowance(limits) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.ahead(limits, l, at.UnixMicro()) })
 }
 
-func (c *Client) begun(l core.Limit) int64 { return c.count(l).begun(l.Window.Microseconds()) }
-
-func allowance(limits []core.Limit) int64 {
+// ahead is Ahead for the count under l, one of the limits.
+func (c *Client) ahead(limits []core.Limit, l core.Limit, now int64) bool {
 	shortest := limits[0].Window
-	for _, l := range limits {
-		shortest = min(shortest, l.Window)
+	for _, other := range limits {
+		shortest = min(shortest, other.Window)
 	}
-	return window.Allowance(shortest.Microseconds())
+	return c.count(l).begun(l.Window.Microseconds())-now > window.Allowance(shortest.Microseconds())
+}
+
+// countsAt returns by limit the counts that a request at now is decided by, and when the
+// request is counted. What is counted too far ahead of now is counted at now in them.
+func (c *Client) countsAt(limits []core.Limit, now int64) (counts []count, stamp int64) {
+	stamp = now
+	for _, l := range limits {
+		n, w := c.count(l), l.Window.Microseconds()
+		if c.ahead(limits, l, now) {
+			n = n.rewound(w, now)
+		}
+		counts, stamp = append(counts, n), max(stamp, n.begun(w))
+	}
+	return counts, stamp
 }
 
 // Decide is the answer to a request when the store's clock shows at.
 func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bool) core.Decision {
 	now := at.UnixMicro()
-	latest := now + allowance(limits)
-	stamp := c.stamp(limits, now)
-	verdict, binding := c.bind(limits, now, stamp, cost)
+	counts, stamp := c.countsAt(limits, now)
+	var verdict window.Verdict // of the limit that binds
+	var binding core.Limit
+	for i, l := range limits {
+		v := counts[i].decide(windowLimit(l), now, stamp, cost)
+		if i == 0 || v.Binds(verdict) {
+			verdict, binding = v, l
+		}
+	}
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
 		Source:     core.Counted,
@@ -80,61 +96,33 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 	if !charge || cost == 0 {
 		return d
 	}
-	for _, l := range limits {
-		if c.begun(l) > latest {
-			c.count(l).rewind(l.Window.Microseconds(), now)
+	if c.counts == nil {
+		c.counts = map[identity]count{}
+	}
+	for i, l := range limits {
+		c.counts[identityOf(l)] = counts[i]
+		if d.Allowed {
+			counts[i].charge(l.Window.Microseconds(), now, stamp, cost)
+			d.At = time.UnixMicro(stamp)
 		}
-	}
-	if !verdict.Admitted {
-		return d
-	}
-	d.At = time.UnixMicro(stamp)
-	for _, l := range limits {
-		c.count(l).charge(l.Window.Microseconds(), now, stamp, cost)
 	}
 	return d
-}
-
-// stamp returns when a request at now is counted.
-func (c *Client) stamp(limits []core.Limit, now int64) int64 {
-	stamp := now
-	for _, l := range limits {
-		if begun := c.begun(l); begun <= now+allowance(limits) {
-			stamp = max(stamp, begun)
-		}
-	}
-	return stamp
 }
 
 // Usage is what the client has used of each limit when the store's clock shows at.
 func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Use {
 	now := at.UnixMicro()
-	stamp := c.stamp(limits, now)
+	counts, stamp := c.countsAt(limits, now)
 	uses := make([]core.Use, len(limits))
 	for i, l := range limits {
-		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-		rewound := c.begun(l)-now > allowance(limits)
-		used := c.count(l).units(limit, now, stamp, rewound)
+		used := counts[i].units(windowLimit(l), now, stamp)
 		uses[i] = core.Use{
 			Limit:      named(l),
 			Used:       used,
 			Remaining:  max(0, l.Requests-used),
-			ResetAfter: window.Duration(c.count(l).decide(limit, now, stamp, 0, rewound).ResetAfter),
+			ResetAfter: window.Duration(counts[i].decide(windowLimit(l), now, stamp, 0).ResetAfter),
 			At:         time.UnixMicro(now),
 		}
 	}
 	return uses
-}
-
-// bind returns the verdict of the limit that binds, and the limit.
-func (c *Client) bind(limits []core.Limit, now, stamp, cost int64) (verdict window.Verdict, binding core.Limit) {
-	latest := now + allowance(limits)
-	for i, l := range limits {
-		limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
-		v := c.count(l).decide(limit, now, stamp, cost, c.begun(l) > latest)
-		if i == 0 || v.Binds(verdict) {
-			verdict, binding = v, l
-		}
-	}
-	return verdict, binding
 }
