@@ -4,6 +4,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -160,6 +161,16 @@ func (c counts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	c.store.mu.Unlock()
 	return c.Counts.Take(ctx, ask)
 }
+
+// Broken is a store that fails each call.
+type Broken struct{}
+
+var errDown = errors.New("down")
+
+func (Broken) Bind(core.Rule) (core.Counts, error)                   { return Broken{}, nil }
+func (Broken) Take(context.Context, core.Ask) (core.Decision, error) { return core.Decision{}, errDown }
+func (Broken) Usage(context.Context, string) ([]core.Use, error)     { return nil, errDown }
+func (Broken) Reset(context.Context, string) error                   { return errDown }
 
 // Limiter returns a limiter with a store of its own. The store's clock stands
 // still.

@@ -264,16 +264,6 @@ func labels(t *testing.T, f Framework) {
 	}
 }
 
-// broken is a store that fails each call.
-type broken struct{}
-
-func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
-func (broken) Take(context.Context, core.Ask) (core.Decision, error) {
-	return core.Decision{}, errors.New("down")
-}
-func (broken) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
-func (broken) Reset(context.Context, string) error               { return errors.New("down") }
-
 // refusalSteps are guards that refuse each request. step makes a new guard, and
 // header holds names and values of the request's header in turn.
 var refusalSteps = []struct {
@@ -298,7 +288,7 @@ var refusalSteps = []struct {
 		return by(Limiter(core.PerMinute(3)), nethttp.WithCost(func(*http.Request) int { return 4 }))[0]
 	}, nil},
 	{"503", 503, func() Step {
-		down := on(broken{}, core.PerMinute(3)).WithPolicy(core.FailClosed)
+		down := on(Broken{}, core.PerMinute(3)).WithPolicy(core.FailClosed)
 		return by(down, nethttp.WithRetryAfter(1200*time.Millisecond))[0]
 	}, nil},
 	{"400", 400, func() Step {
@@ -370,7 +360,7 @@ func endedRequest(t *testing.T, f Framework) {
 
 // failOpen checks that a limiter that fails open serves without limit fields.
 func failOpen(t *testing.T, f Framework) {
-	h := f.Build(Tree{Use: by(on(broken{}, core.PerMinute(3))), Routes: []Route{{"GET", "/work", nil, page}}})
+	h := f.Build(Tree{Use: by(on(Broken{}, core.PerMinute(3))), Routes: []Route{{"GET", "/work", nil, page}}})
 	expect(t, serve(t, h, "GET", "/work"), 200, "", "")
 }
 

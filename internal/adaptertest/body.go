@@ -2,7 +2,6 @@ package adaptertest
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -66,10 +65,10 @@ func tooMuch(opts ...nethttp.Option) Step {
 func refusing(f Framework) map[string]Step {
 	limiter := Limiter(core.PerMinute(1))
 	noKey := func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
-	failing := func(*http.Request) (string, error) { return "", errors.New("down") }
+	failing := func(*http.Request) (string, error) { return "", errDown }
 	guards := map[string]Step{
 		"429": tooMuch(),
-		"503": {Limiter: on(broken{}, core.PerMinute(1)).WithPolicy(core.FailClosed), Key: sameKey},
+		"503": {Limiter: on(Broken{}, core.PerMinute(1)).WithPolicy(core.FailClosed), Key: sameKey},
 		"400": {Limiter: limiter, Key: noKey},
 		"500": {Limiter: limiter, Key: failing},
 	}
@@ -122,13 +121,24 @@ func slowBodies(t *testing.T, f Framework) {
 	}
 }
 
+// upload sends a request with a body of 6 bytes, with pauses before the request, in its
+// header and in its body.
+func upload(conn net.Conn, path string, pauses [3]time.Duration) {
+	for i, part := range []string{
+		"POST " + path + " HTTP/1.1\r\n", "Host: test\r\nContent-Length: 6\r\n\r\nabc", "def",
+	} {
+		time.Sleep(pauses[i])
+		_, _ = io.WriteString(conn, part)
+	}
+}
+
 // keepAliveAfterRefusedBody checks that the connection of a refused request stays
 // as it was if the request's body arrives in time: the next request and its body
 // may be slow.
 func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
 	synctest.Test(t, func(t *testing.T) {
 		read := 0
-		upload := func(w http.ResponseWriter, r *http.Request) {
+		readAll := func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				t.Error(err)
@@ -137,12 +147,12 @@ func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
 		}
 		dial := listen(t, f.Build(Tree{
 			Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
-			Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, upload}},
+			Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, readAll}},
 		}))
 		conn, in := dial()
 		for _, c := range []struct {
 			path   string
-			pauses [3]time.Duration // before the request, in its header, in its body
+			pauses [3]time.Duration
 			status int
 		}{
 			{"/", [3]time.Duration{0, 0, 0}, 429},
@@ -150,16 +160,7 @@ func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
 			{"/", [3]time.Duration{90 * time.Second, time.Hour, 900 * time.Millisecond}, 429},
 			{"/upload", [3]time.Duration{0, 0, time.Hour}, 200},
 		} {
-			go func() {
-				for i, part := range []string{
-					"POST " + c.path + " HTTP/1.1\r\n",
-					"Host: test\r\nContent-Length: 6\r\n\r\nabc",
-					"def",
-				} {
-					time.Sleep(c.pauses[i])
-					_, _ = io.WriteString(conn, part)
-				}
-			}()
+			go upload(conn, c.path, c.pauses)
 			_ = conn.SetReadDeadline(time.Now().Add(24 * time.Hour))
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -183,17 +184,13 @@ func refusedBodyH2C(t *testing.T, f Framework) {
 		Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
 		Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, page}},
 	}))
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	opened := 0
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			opened++
 		}
 	}
-	s.Start()
-	transport := &http.Transport{Protocols: s.Config.Protocols}
-	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	client := startH2C(s)
 	for path, want := range map[string]int{"/": 429, "/upload": 200} {
 		body, writer := io.Pipe() // an open body, of which no byte is written
 		res, err := client.Post(s.URL+path, "text/plain", body)
@@ -206,7 +203,7 @@ func refusedBodyH2C(t *testing.T, f Framework) {
 		res.Body.Close()
 		writer.Close()
 	}
-	transport.CloseIdleConnections()
+	client.CloseIdleConnections()
 	s.Close() // waits for the goroutine that writes opened
 	if opened != 1 {
 		t.Errorf("%d connections, want 1", opened)

@@ -126,8 +126,8 @@ func timeoutHandlers(t *testing.T, f Framework) {
 		{"inner refuses", Limiter(core.PerMinute(2)), spent().Limiter, aware, 429, "1", "0"},
 		{"inner refuses, untold", Limiter(core.PerMinute(2)), spent().Limiter, standard, 429, "1", "0"},
 		{"outer refuses", spent().Limiter, Limiter(nine), aware, 429, "1", "0"},
-		{"outer has no numbers", on(broken{}, core.PerMinute(1)), Limiter(nine), aware, 200, "9", "8"},
-		{"inner has no numbers", Limiter(nine), on(broken{}, core.PerMinute(1)), standard, 200, "9", "8"},
+		{"outer has no numbers", on(Broken{}, core.PerMinute(1)), Limiter(nine), aware, 200, "9", "8"},
+		{"inner has no numbers", Limiter(nine), on(Broken{}, core.PerMinute(1)), standard, 200, "9", "8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inner := f.Build(Tree{Use: by(c.inner), Routes: []Route{{"GET", "/work", nil, page}}})

@@ -183,25 +183,28 @@ func responseController(t *testing.T, f Framework) {
 	res.Body.Close()
 }
 
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+// allowOrigin is a CORS middleware, which answers preflights.
+func allowOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "https://app.example")
+		if isPreflight(r) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // cors checks that a preflight is counted like any other request, unless it is
 // skipped or a CORS middleware outside the guard answers it. Only a CORS
 // middleware outside the guard sets its fields on a 429.
 func cors(t *testing.T, f Framework) {
-	allow := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Access-Control-Allow-Origin", "https://app.example")
-			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-				w.WriteHeader(http.StatusNoContent)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
 	noContent := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	unchanged := func(h http.Handler) http.Handler { return h }
-	preflights := nethttp.Skip(func(r *http.Request) bool {
-		return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-	})
 	for _, c := range []struct {
 		name  string
 		opts  []nethttp.Option
@@ -210,8 +213,8 @@ func cors(t *testing.T, f Framework) {
 		left  string
 	}{
 		{"counted", nil, unchanged, 1, "0"},
-		{"skipped", []nethttp.Option{preflights}, unchanged, 0, "1"},
-		{"outside", nil, allow, 0, "1"},
+		{"skipped", []nethttp.Option{nethttp.Skip(isPreflight)}, unchanged, 0, "1"},
+		{"outside", nil, allowOrigin, 0, "1"},
 	} {
 		store := newStore()
 		h := c.wrap(f.Build(Tree{
@@ -274,6 +277,15 @@ func keepAlive(t *testing.T, f Framework) {
 	}
 }
 
+// startH2C starts s with unencrypted HTTP/2 alone, and returns a client for it. Calls of
+// the client fail after 20 s.
+func startH2C(s *httptest.Server) *http.Client {
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	return &http.Client{Transport: &http.Transport{Protocols: s.Config.Protocols}, Timeout: 20 * time.Second}
+}
+
 // h2c checks that requests of unencrypted HTTP/2 are limited.
 func h2c(t *testing.T, f Framework) {
 	s := httptest.NewUnstartedServer(f.Build(twoPerMinute(func(w http.ResponseWriter, r *http.Request) {
@@ -285,14 +297,11 @@ func h2c(t *testing.T, f Framework) {
 		}
 		page(w, r)
 	})))
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
+	client := startH2C(s)
 	defer s.Close()
-	transport := &http.Transport{Protocols: s.Config.Protocols}
-	defer transport.CloseIdleConnections()
+	defer client.CloseIdleConnections()
 	for i, want := range []int{200, 200, 429} {
-		res, body := get(t, &http.Client{Transport: transport}, s.URL)
+		res, body := get(t, client, s.URL)
 		if res.ProtoMajor != 2 || res.StatusCode != want || res.Header.Get("X-RateLimit-Limit") != "2" ||
 			(want == 200) != (body == "page") {
 			t.Errorf("request %d: %s %d %v %q", i, res.Proto, res.StatusCode, res.Header, body)

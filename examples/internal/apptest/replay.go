@@ -4,8 +4,6 @@ package apptest
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -19,6 +17,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/examples/internal/app"
+	"github.com/sashlimit/sash/internal/adaptertest"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -91,56 +90,54 @@ type exchange struct {
 	allow          string // Allow
 }
 
-// exchanges returns one request for each route and method, and requests that no
-// route matches. No client sends enough of them to be refused.
-func exchanges() []exchange {
-	return []exchange{
-		{"GET", "/api/data", 200, `{"message":"Hello, World!"}`, "100", ""},
-		{"HEAD", "/api/data", 200, "", "100", ""},
-		{"GET", "/api/data?q=1", 200, `{"message":"Hello, World!"}`, "100", ""},
-		{"GET", "/api/search", 200, `{"results":[]}`, "30", ""},
-		{"HEAD", "/api/search", 200, "", "30", ""},
-		{"POST", "/api/upload", 200, `{"status":"uploaded"}`, "5", ""},
-		{"GET", "/api/status", 200, `{"status":"ok"}`, "1000", ""},
-		{"HEAD", "/api/status", 200, "", "1000", ""},
-		{"POST", "/login", 200, `{"status":"welcome"}`, "5", ""},
-		{"GET", "/health", 200, `{"status":"ok"}`, "", ""},
-		{"HEAD", "/health", 200, "", "", ""},
-		{"GET", "/ready", 200, `{"status":"ok"}`, "", ""},
-		{"HEAD", "/ready", 200, "", "", ""},
+// exchanges are one request for each route and method, and requests that no route
+// matches. No client sends enough of them to be refused.
+var exchanges = []exchange{
+	{"GET", "/api/data", 200, `{"message":"Hello, World!"}`, "100", ""},
+	{"HEAD", "/api/data", 200, "", "100", ""},
+	{"GET", "/api/data?q=1", 200, `{"message":"Hello, World!"}`, "100", ""},
+	{"GET", "/api/search", 200, `{"results":[]}`, "30", ""},
+	{"HEAD", "/api/search", 200, "", "30", ""},
+	{"POST", "/api/upload", 200, `{"status":"uploaded"}`, "5", ""},
+	{"GET", "/api/status", 200, `{"status":"ok"}`, "1000", ""},
+	{"HEAD", "/api/status", 200, "", "1000", ""},
+	{"POST", "/login", 200, `{"status":"welcome"}`, "5", ""},
+	{"GET", "/health", 200, `{"status":"ok"}`, "", ""},
+	{"HEAD", "/health", 200, "", "", ""},
+	{"GET", "/ready", 200, `{"status":"ok"}`, "", ""},
+	{"HEAD", "/ready", 200, "", "", ""},
 
-		{"GET", "/", 404, notFound, "", ""},
-		{"HEAD", "/", 404, "", "", ""},
-		{"OPTIONS", "/", 404, notFound, "", ""},
-		{"GET", "/nowhere", 404, notFound, "", ""},
-		{"GET", "/api/data/", 404, notFound, "", ""},
-		{"GET", "/api", 404, notFound, "", ""},
-		{"GET", "/API/data", 404, notFound, "", ""},
-		{"GET", "//health", 404, notFound, "", ""},
-		{"GET", "/api/../health", 404, notFound, "", ""},
-		{"GET", "/api/..%2fhealth", 404, notFound, "", ""},
-		{"GET", "/%68ealth", 404, notFound, "", ""},
+	{"GET", "/", 404, notFound, "", ""},
+	{"HEAD", "/", 404, "", "", ""},
+	{"OPTIONS", "/", 404, notFound, "", ""},
+	{"GET", "/nowhere", 404, notFound, "", ""},
+	{"GET", "/api/data/", 404, notFound, "", ""},
+	{"GET", "/api", 404, notFound, "", ""},
+	{"GET", "/API/data", 404, notFound, "", ""},
+	{"GET", "//health", 404, notFound, "", ""},
+	{"GET", "/api/../health", 404, notFound, "", ""},
+	{"GET", "/api/..%2fhealth", 404, notFound, "", ""},
+	{"GET", "/%68ealth", 404, notFound, "", ""},
 
-		{"POST", "/api/data", 405, notAllowed, "", allowGet},
-		{"DELETE", "/api/search", 405, notAllowed, "", allowGet},
-		{"PUT", "/api/status", 405, notAllowed, "", allowGet},
-		{"GET", "/api/upload", 405, notAllowed, "", allowPost},
-		{"HEAD", "/api/upload", 405, "", "", allowPost},
-		{"GET", "/login", 405, notAllowed, "", allowPost},
-		{"POST", "/health", 405, notAllowed, "", allowGet},
-		{"BREW", "/ready", 405, notAllowed, "", allowGet},
+	{"POST", "/api/data", 405, notAllowed, "", allowGet},
+	{"DELETE", "/api/search", 405, notAllowed, "", allowGet},
+	{"PUT", "/api/status", 405, notAllowed, "", allowGet},
+	{"GET", "/api/upload", 405, notAllowed, "", allowPost},
+	{"HEAD", "/api/upload", 405, "", "", allowPost},
+	{"GET", "/login", 405, notAllowed, "", allowPost},
+	{"POST", "/health", 405, notAllowed, "", allowGet},
+	{"BREW", "/ready", 405, notAllowed, "", allowGet},
 
-		{"OPTIONS", "/api/data", 204, "", "", allowGet},
-		{"OPTIONS", "/api/upload", 204, "", "", allowPost},
-		{"OPTIONS", "/login", 204, "", "", allowPost},
-		{"OPTIONS", "/health", 204, "", "", allowGet},
-	}
+	{"OPTIONS", "/api/data", 204, "", "", allowGet},
+	{"OPTIONS", "/api/upload", 204, "", "", allowPost},
+	{"OPTIONS", "/login", 204, "", "", allowPost},
+	{"OPTIONS", "/health", 204, "", "", allowGet},
 }
 
 // requests checks the answers of all routes below their limits.
 func requests(t *testing.T, routes func(*app.App) http.Handler) {
 	send := start(t, stopped(), io.Discard, routes)
-	for _, want := range exchanges() {
+	for _, want := range exchanges {
 		got := send(want.method, want.target)
 		wantType, wantReset := "application/json", ""
 		if want.status == 204 {
@@ -233,20 +230,10 @@ func expectRefusal(t *testing.T, target string, got response, seconds, policy st
 	}
 }
 
-// broken is a store that fails each call.
-type broken struct{}
-
-func (broken) Bind(core.Rule) (core.Counts, error) { return broken{}, nil }
-func (broken) Take(context.Context, core.Ask) (core.Decision, error) {
-	return core.Decision{}, errors.New("down")
-}
-func (broken) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
-func (broken) Reset(context.Context, string) error               { return errors.New("down") }
-
 // storeDown checks that all routes but the login are served while the store fails,
 // without limit fields, and that the login is refused.
 func storeDown(t *testing.T, routes func(*app.App) http.Handler) {
-	send := start(t, broken{}, io.Discard, routes)
+	send := start(t, adaptertest.Broken{}, io.Discard, routes)
 	methodByTarget := map[string]string{
 		"/api/data":   "GET",
 		"/api/search": "GET",
