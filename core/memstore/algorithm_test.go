@@ -23,8 +23,7 @@ func TestEveryAlgorithm(t *testing.T) {
 			if kind := window.Kind(a); kind.String() != a.String() {
 				t.Fatalf("algorithm %d is %q in window, want %q", a, kind, a)
 			}
-			c := newClock()
-			s := memstore.New(memstore.WithClock(c.Now))
+			s, c := newStore(memstore.DefaultMaxBytes)
 			l := limiter(t, s, core.PerHour(3).Using(a), core.PerDay(5).Using(a))
 			take := func(what string, cost int64, allowed bool, remaining int64) core.Decision {
 				t.Helper()

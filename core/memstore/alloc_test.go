@@ -13,8 +13,7 @@ import (
 // steady returns a limiter and a clock whose every look admits each of so many
 // clients again and again, by limits over windows of four rounds.
 func steady(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
-	c := newClock()
-	s := memstore.New(memstore.WithClock(c.Tick))
+	s, _ := newTickingStore(memstore.DefaultMaxBytes)
 	window := max(time.Millisecond, time.Duration(4*clients)*time.Microsecond)
 	var ls []core.Limit
 	for i := range limits {
@@ -37,8 +36,7 @@ func steady(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter,
 
 // exhausted returns a limiter and clients whom it refuses.
 func exhausted(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
-	c := newClock()
-	s := memstore.New(memstore.WithClock(c.Now))
+	s, _ := newStore(memstore.DefaultMaxBytes)
 	var ls []core.Limit
 	for i := range limits {
 		ls = append(ls, core.Per(1, time.Hour+time.Duration(i)*time.Millisecond).Using(a))

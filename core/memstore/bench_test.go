@@ -84,8 +84,7 @@ func BenchmarkFlood(b *testing.B) {
 		for _, n := range []int64{100, 1} {
 			for _, times := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%v/1 of %d/asks %d", a, n, times), func(b *testing.B) {
-					c := newClock()
-					s := memstore.New(memstore.WithClock(c.Now))
+					s, c := newStore(memstore.DefaultMaxBytes)
 					l := limiter(b, s, core.PerDay(n).Using(a))
 					for i := range 2 * fits(memstore.DefaultMaxBytes) {
 						l.Allow(ctx, key("first ", i))

@@ -63,8 +63,7 @@ func TestGolden(t *testing.T) {
 		{"20 s into 60 s: a third is gone", 3, 0, noon.Add(20 * time.Second), true, 97, 40 * time.Second, 0},
 		{"at the window's start all of it counts", 100, 0, noon, false, 0, time.Minute, time.Microsecond},
 	} {
-		clock := newClock()
-		s := memstore.New(memstore.WithClock(clock.Now))
+		s, clock := newStore(memstore.DefaultMaxBytes)
 		// A higher limit on the same counts fills them up; then it is lowered.
 		fill, l := limiter(t, s, minute(1000)), limiter(t, s, minute(100))
 		clock.Set(noon.Add(-time.Second))
@@ -153,8 +152,7 @@ func TestBinding(t *testing.T) {
 func TestClockJumps(t *testing.T) {
 	const years = 20 * 366 * 24 * time.Hour
 	for _, a := range algorithms {
-		clock := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(clock.Now))
+		s, clock := newStore(memstore.MinMaxBytes)
 		l := limiter(t, s, core.PerHour(3).Using(a), core.PerDay(5).Using(a))
 		take := func(what string, allowed bool, remaining int64) core.Decision {
 			t.Helper()
@@ -207,8 +205,7 @@ func TestClockStepsAgainstModel(t *testing.T) {
 			limits[i] = limits[i].Using(algorithms[rng.IntN(len(algorithms))])
 		}
 		w := limits[rng.IntN(len(limits))].Window.Microseconds()
-		clock := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(clock.Now))
+		s, clock := newStore(memstore.MinMaxBytes)
 		l := limiter(t, s, limits...)
 		var client model.Client
 		for step := range 7 {
@@ -295,8 +292,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 	refusals, raised := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		clock := newClock()
-		s := memstore.New(memstore.WithClock(clock.Now))
+		s, clock := newStore(memstore.DefaultMaxBytes)
 		limits := make([]core.Limit, 1+rng.IntN(5))
 		for i := range limits {
 			w := core.MinWindow << rng.IntN(36)

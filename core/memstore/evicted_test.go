@@ -12,8 +12,7 @@ import (
 // full returns a store in which clients take all the slots, and its clock.
 func full(t *testing.T, size int) (*memstore.Store, *clock) {
 	t.Helper()
-	c := newClock()
-	s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+	s, c := newStore(int64(size))
 	l := core.Must(limiter(t, s, core.PerDay(1)).Rule("crowd", core.Per(1000, 25*time.Hour)))
 	for range 2 { // with its second request a client gets a slot
 		for i := range 2 * fits(size) {
@@ -31,8 +30,7 @@ func full(t *testing.T, size int) (*memstore.Store, *clock) {
 func TestRetryAfterOfAnEvictedClient(t *testing.T) {
 	for _, a := range algorithms {
 		for _, w := range []time.Duration{time.Minute, time.Hour + 7*time.Microsecond, 100 * time.Hour} {
-			c := newClock()
-			s := memstore.New(memstore.WithClock(c.Now))
+			s, c := newStore(memstore.DefaultMaxBytes)
 			l := limiter(t, s, core.Per(5, w).Using(a))
 			twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.Per(5, w).Using(a))
 			for twin.Allow(ctx, "k").Allowed {
@@ -65,8 +63,7 @@ func TestRetryAfterOfAnEvictedClient(t *testing.T) {
 // and back has them counted once, and they expire.
 func TestEvictedAgainAndAgain(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithClock(c.Now))
+		s, c := newStore(memstore.DefaultMaxBytes)
 		limit := core.PerDay(1000).Using(a)
 		l := limiter(t, s, limit)
 		for round := range int64(10) {
@@ -118,8 +115,7 @@ func TestFirstRequestInAFlood(t *testing.T) {
 // as long as the client keeps the slot that the Reset makes.
 func TestResetOfAnEvictedClient(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithClock(c.Now))
+		s, c := newStore(memstore.DefaultMaxBytes)
 		l := limiter(t, s, core.PerDay(5).Using(a), core.PerHour(100).Using(a))
 		l.AllowN(ctx, "k", 5)
 		l.AllowN(ctx, "other", 5)

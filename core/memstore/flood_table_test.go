@@ -69,10 +69,6 @@ func TestFloodTable(t *testing.T) {
 	fmt.Println("| MiB | attack | newcomers' limit | counted | refused early | not counted | time of a request of the attack |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, size := range sizes {
-		open := func() (*memstore.Store, *clock) {
-			c := newClock()
-			return memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Now)), c
-		}
 		row := func(attack string, l *core.Limiter, requests int, began time.Time) {
 			took := time.Since(began) / time.Duration(requests)
 			a := newcomers(l, crowd/min(scale, 100))
@@ -80,7 +76,7 @@ func TestFloodTable(t *testing.T) {
 		}
 		for _, full := range []int{1, 4} {
 			clients := full * 16_192 * int(size>>10) / (128 << 10)
-			s, c := open()
+			s, c := newStore(size)
 			began := time.Now()
 			above := spend(t, s, c, clients)
 			attack := fmt.Sprintf("%d clients at 1000 a day, who got %d more", clients, above)
@@ -89,7 +85,7 @@ func TestFloodTable(t *testing.T) {
 		}
 		limits := []core.Limit{core.PerHour(1), core.Per(5, 15*time.Minute), core.PerHour(100), core.PerDay(1000)}
 		for _, limit := range limits {
-			s, _ := open()
+			s, _ := newStore(size)
 			l := limiter(t, s, limit)
 			names := 10_000_000 / scale
 			began := time.Now()
@@ -125,8 +121,7 @@ func mixed(t *testing.T, size int64, names int) {
 // TestGuesses: a client that stops one below its limit of ten a day, and has a flood
 // make room of it before it goes on, has ten guesses a day.
 func TestGuesses(t *testing.T) {
-	c := newClock()
-	s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+	s, c := newStore(memstore.MinMaxBytes)
 	l := limiter(t, s, core.PerDay(10))
 	flood := core.Must(l.Rule("flood", core.PerMinute(1)))
 	guesses := 0

@@ -29,8 +29,7 @@ func TestFloodOfFreshKeys(t *testing.T) {
 	for _, size := range []int{small, large} {
 		for _, a := range algorithms {
 			before := heap()
-			c := newClock()
-			s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+			s, _ := newStore(int64(size))
 			l := limiter(t, s, core.PerHour(100).Using(a))
 			halves := fits(size) / 20
 			for i := range halves {
@@ -80,8 +79,7 @@ func TestFloodOfClientsAtTheirLimit(t *testing.T) {
 	for _, size := range []int{small, large} {
 		for _, a := range algorithms {
 			before := heap()
-			c := newClock()
-			s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+			s, c := newStore(int64(size))
 			l := limiter(t, s, core.PerDay(1).Using(a))
 			clients := exhaust(l, c, size)
 			if want := fits(size); len(clients) < want {
@@ -117,8 +115,7 @@ func TestFloodOfClientsAtTheirLimit(t *testing.T) {
 // more, there is room for as many newcomers as the store has slots.
 func TestFloodWhenTheWindowIsOver(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now))
+		s, c := newStore(large)
 		l := limiter(t, s, core.PerHour(1).Using(a))
 		exhaust(l, c, large)
 		c.Add(3 * time.Hour)
@@ -144,8 +141,7 @@ func TestBlockedAtItsCost(t *testing.T) {
 			{core.PerHour(10).Using(a), core.PerDay(100).Using(a)},
 			{core.PerHour(10_000_000_000).Using(core.SlidingCounter)},
 		} {
-			c := newClock()
-			s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+			s, _ := newStore(memstore.MinMaxBytes)
 			l := limiter(t, s, limits...)
 			unit := limits[0].Requests / 10
 			const blocked = 20
@@ -166,8 +162,7 @@ func TestBlockedAtItsCost(t *testing.T) {
 // slot and in the sketch; one whose limit was raised has what is left.
 func TestChangedLimitWhenFull(t *testing.T) {
 	for _, a := range algorithms {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(small), memstore.WithClock(c.Now))
+		s, _ := newStore(small)
 		l, lowered := limiter(t, s, core.PerDay(100).Using(a)), limiter(t, s, core.PerDay(2).Using(a))
 		const clients = 500
 		for i := range clients {
@@ -193,8 +188,7 @@ func TestChangedLimitWhenFull(t *testing.T) {
 // TestLargeLogsBesideSmallOnes: the bound is one of bytes, not of clients.
 func TestLargeLogsBesideSmallOnes(t *testing.T) {
 	const size = 4 << 20
-	c := newClock()
-	s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Now))
+	s, _ := newStore(size)
 	before := heap()
 	big := limiter(t, s, core.PerDay(100_000))
 	few := core.Must(big.Rule("few", core.PerDay(100)))
@@ -231,8 +225,7 @@ func TestLargeLogsBesideSmallOnes(t *testing.T) {
 // all of them or none.
 func TestAllOrNothingWhenFull(t *testing.T) {
 	for _, size := range []int{memstore.MinMaxBytes, 1 << 20} {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Tick))
+		s, _ := newTickingStore(int64(size))
 		limits := []core.Limit{
 			core.PerHour(4), core.PerHour(5).Using(core.SlidingCounter).Named("counter"), core.PerDay(9),
 			core.PerDay(9).Using(core.SlidingCounter).Named("daily"), core.Per(1000, 48*time.Hour),
@@ -291,8 +284,7 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 	for _, a := range algorithms {
 		for _, size := range []int{small, large} {
 			for _, traffic := range []string{"requests", "looks"} {
-				c := newClock()
-				s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Now))
+				s, c := newStore(int64(size))
 				empty := s.Bytes()
 				l := limiter(t, s, core.PerHour(100).Using(a))
 				for i := range fits(size) {
@@ -345,8 +337,7 @@ func TestResetGivesMemoryBack(t *testing.T) {
 func TestConcurrentFlood(t *testing.T) {
 	for _, size := range []int{memstore.MinMaxBytes, 2 << 20} {
 		before := runtime.NumGoroutine()
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Tick))
+		s, _ := newTickingStore(int64(size))
 		limit := core.Per(20, 2*time.Millisecond) // a tick is a microsecond
 		held := limiter(t, s, limit)
 		flood := core.Must(held.Rule("flood", core.PerDay(1<<30).Using(core.SlidingCounter).Named("c"), core.PerDay(1_000_000)))

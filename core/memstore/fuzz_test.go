@@ -66,8 +66,7 @@ func FuzzModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
 		limits := c.limits()
-		clock := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(clock.Now))
+		s, clock := newStore(memstore.MinMaxBytes)
 		l := limiter(t, s, limits...)
 		var clients [3]model.Client
 		var last core.Decision

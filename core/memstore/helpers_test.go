@@ -33,6 +33,19 @@ func (c *clock) Add(d time.Duration) { c.micros.Add(d.Microseconds()) }
 // Tick goes on by a microsecond with every look.
 func (c *clock) Tick() time.Time { return time.UnixMicro(c.micros.Add(1)) }
 
+// newStore returns a store of the given size with a clock that stands still.
+func newStore(size int64) (*memstore.Store, *clock) {
+	c := newClock()
+	return memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Now)), c
+}
+
+// newTickingStore returns a store of the given size with a clock that goes on by a
+// microsecond with every look.
+func newTickingStore(size int64) (*memstore.Store, *clock) {
+	c := newClock()
+	return memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick)), c
+}
+
 func limiter(t testing.TB, s core.Store, limits ...core.Limit) *core.Limiter {
 	t.Helper()
 	l, err := core.New(core.Config{Store: s, Limits: limits, OnStoreError: core.FailClosed})

@@ -12,8 +12,7 @@ import (
 // TestLongestLogIsExact: in a store that is not full, a log of a million entries
 // is exact to the microsecond.
 func TestLongestLogIsExact(t *testing.T) {
-	c := newClock()
-	s := memstore.New(memstore.WithClock(c.Tick))
+	s, _ := newTickingStore(memstore.DefaultMaxBytes)
 	l := limiter(t, s, core.PerDay(core.MaxLogRequests))
 	first := l.Allow(ctx, "k")
 	for i := 1; i < core.MaxLogRequests; i++ {
@@ -35,8 +34,7 @@ func TestLongestLogIsExact(t *testing.T) {
 // an exact log would.
 func TestLogLongerThanTheStore(t *testing.T) {
 	for _, most := range []int64{1, 3} {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes), memstore.WithClock(c.Now))
+		s, c := newStore(memstore.MinMaxBytes)
 		limit := core.PerHour(20_000)
 		l := limiter(t, s, limit)
 		twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), limit)
@@ -78,8 +76,7 @@ func TestLogLongerThanTheStore(t *testing.T) {
 // no slot and no short log from others.
 func TestLongLogsMakeRoomForNobody(t *testing.T) {
 	for _, size := range []int{memstore.MinMaxBytes, small, large} {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(int64(size)), memstore.WithClock(c.Tick))
+		s, _ := newTickingStore(int64(size))
 		login := limiter(t, s, core.Per(5, 15*time.Minute))
 		big := core.Must(login.Rule("big", core.PerHour(1_000_000)))
 		const clients = 50

@@ -198,8 +198,7 @@ func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
 	for _, size := range []int64{memstore.MinMaxBytes, 256 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			c := newClock()
-			s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick))
+			s, c := newTickingStore(size)
 			rules := ruleSets(t, s)
 			var group sync.WaitGroup
 			refused := make([]int, goroutines)
@@ -238,8 +237,7 @@ func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
 func TestClockStepsInAFullStore(t *testing.T) {
 	for seed := range uint64(12) {
 		const size = memstore.MinMaxBytes
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(size), memstore.WithClock(c.Tick))
+		s, c := newTickingStore(size)
 		latest := c.Now().UnixMicro()
 		f := newFlooder(seed, ruleSets(t, s))
 		f.latest = func() int64 { return latest }
@@ -324,8 +322,7 @@ func TestEvictionForgetsNothing(t *testing.T) {
 // the sketch, is admitted when it was told to come back.
 func TestRetryAfterAfterEvictions(t *testing.T) {
 	for seed := range uint64(40) {
-		c := newClock()
-		s := memstore.New(memstore.WithMaxBytes(1<<20), memstore.WithClock(c.Now))
+		s, c := newStore(1 << 20)
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var rules []*core.Limiter
 		for i := range 40 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 	"unsafe"
@@ -302,49 +301,6 @@ func TestNothingIsLeftOfAFlood(t *testing.T) {
 	if s.Bytes() > empty+int64(len(s.shards))*2*chunkBytes {
 		t.Errorf("%d bytes are left, %d when empty", s.Bytes(), empty)
 	}
-}
-
-// TestHonest compares what the store says with what the heap says.
-func TestHonest(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		limit    core.Limit
-		requests int
-	}{
-		{"counters", core.PerDay(100).Using(core.SlidingCounter), 1},
-		{"logs of one", core.PerDay(100), 1},
-		{"logs of ten", core.PerDay(100), 10},
-		{"logs of three hundred", core.PerDay(1000), 300},
-	} {
-		before := heapAlloc()
-		s := New()
-		l, err := core.New(core.Config{Store: s, Limits: []core.Limit{c.limit}, OnStoreError: core.FailClosed})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k := range 40_000 / c.requests {
-			for range c.requests {
-				if d := l.Allow(context.Background(), fmt.Sprint(k)); !d.Allowed {
-					t.Fatal(d)
-				}
-			}
-		}
-		heap := heapAlloc() - before
-		if slack := s.Bytes()/50 + 64<<10; heap > s.Bytes()+slack {
-			t.Errorf("%s: the heap grew by %d, Bytes says %d", c.name, heap, s.Bytes())
-		} else if heap < s.Bytes()*3/4 {
-			t.Errorf("%s: the heap grew by %d only, Bytes says %d", c.name, heap, s.Bytes())
-		}
-		runtime.KeepAlive(s)
-	}
-}
-
-func heapAlloc() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestFullToTheByte: a client for which there is a slot, but not the few bytes by

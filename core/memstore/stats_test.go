@@ -25,8 +25,7 @@ func checkStats(t *testing.T, what string, s *memstore.Store, want memstore.Stat
 
 // TestStats: each number is of what it says.
 func TestStats(t *testing.T) {
-	c := newClock()
-	s := memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now))
+	s, _ := newStore(large)
 	want := memstore.Stats{MaxBytes: large}
 	checkStats(t, "empty", s, want)
 	l := limiter(t, s, core.PerHour(2), core.PerDay(9))
@@ -63,8 +62,7 @@ func TestStats(t *testing.T) {
 // TestStatsOfAFlood: a newcomer's first request is admitted with a slot or in the
 // sketches alone, or refused by the sketches; no slot goes unless another is evicted.
 func TestStatsOfAFlood(t *testing.T) {
-	c := newClock()
-	s := memstore.New(memstore.WithMaxBytes(large), memstore.WithClock(c.Now))
+	s, _ := newStore(large)
 	l := limiter(t, s, core.PerDay(1))
 	const newcomers = 5 * large / 80
 	var admitted uint64

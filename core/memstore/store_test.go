@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,5 +94,37 @@ func TestConformanceInAFullStore(t *testing.T) {
 				return s
 			})
 		})
+	}
+}
+
+// TestHonest compares what the store says with what the heap says.
+func TestHonest(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limit    core.Limit
+		requests int
+	}{
+		{"counters", core.PerDay(100).Using(core.SlidingCounter), 1},
+		{"logs of one", core.PerDay(100), 1},
+		{"logs of ten", core.PerDay(100), 10},
+		{"logs of three hundred", core.PerDay(1000), 300},
+	} {
+		before := heap()
+		s := memstore.New()
+		l := limiter(t, s, c.limit)
+		for k := range 40_000 / c.requests {
+			for range c.requests {
+				if d := l.Allow(ctx, key("k", k)); !d.Allowed {
+					t.Fatal(d)
+				}
+			}
+		}
+		grown := heap() - before
+		if slack := s.Bytes()/50 + 64<<10; grown > s.Bytes()+slack {
+			t.Errorf("%s: the heap grew by %d, Bytes says %d", c.name, grown, s.Bytes())
+		} else if grown < s.Bytes()*3/4 {
+			t.Errorf("%s: the heap grew by %d only, Bytes says %d", c.name, grown, s.Bytes())
+		}
+		runtime.KeepAlive(s)
 	}
 }

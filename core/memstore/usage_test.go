@@ -23,8 +23,7 @@ func usage(t *testing.T, l *core.Limiter) core.Use {
 func TestUsageOfAnEvictedClient(t *testing.T) {
 	for _, a := range algorithms {
 		for _, n := range []int64{1, 5, 3001} { // a sketch rounds the last up
-			c := newClock()
-			s := memstore.New(memstore.WithClock(c.Now))
+			s, c := newStore(memstore.DefaultMaxBytes)
 			l := limiter(t, s, core.Per(1_000_000, time.Hour).Using(a))
 			twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.Per(1_000_000, time.Hour).Using(a))
 			l.AllowN(ctx, "k", n)
