@@ -221,11 +221,12 @@ func (k *apiKeys) identify(ctx context.Context, address, presented string) (id s
 	if k.failures == nil {
 		return k.ask(ctx, presented)
 	}
-	attempt, err := k.failures.begin(ctx, address)
-	if err != nil {
+	attempt := k.failures.enter(address)
+	defer attempt.leave() // also if verify, or an observer of the limiter, panics
+	if err := attempt.reserve(ctx); err != nil {
 		return "", err
 	}
-	defer attempt.end() // also if verify panics
+	defer attempt.addReservations(-1)
 	if id, err = k.ask(ctx, presented); id == "" && err == nil {
 		attempt.charge(ctx)
 	}

@@ -75,7 +75,7 @@ type failures struct {
 	address Func
 
 	mu        sync.Mutex                // guards byAddress and the entries
-	byAddress map[string]*verifications // the addresses with a request between begin and end
+	byAddress map[string]*verifications // the addresses with a request between enter and leave
 }
 
 // verifications is what one address has under way. The mutex of failures guards the
@@ -98,27 +98,38 @@ func (f *failures) addressOf(r *http.Request) (string, error) {
 	return address, err
 }
 
-// attempt is one verification, from begin to end.
+// attempt is one verification, from enter to leave.
 type attempt struct {
 	failures *failures
 	address  string
-	entry    *verifications // of the address; set by enter
+	entry    *verifications // of the address
 }
 
-// begin reserves a failure for a verification. If it returns no error, the
-// caller must call end.
-func (f *failures) begin(ctx context.Context, address string) (a attempt, err error) {
-	a = attempt{failures: f, address: address}
-	a.enter()
-	reserved := false
-	defer func() {
-		if !reserved { // if reserve failed, or an observer of the limiter panicked
-			a.leave()
-		}
-	}()
-	err = a.reserve(ctx)
-	reserved = err == nil
-	return a, err
+// enter begins an attempt with the entry of the address, which it adds if there is none.
+// The caller must call leave.
+func (f *failures) enter(address string) attempt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	entry := f.byAddress[address]
+	if entry == nil {
+		entry = new(verifications)
+		f.byAddress[address] = entry
+	}
+	entry.requests++
+	return attempt{f, address, entry}
+}
+
+// leave takes the attempt out of the entry of the address, and removes the entry
+// with its last attempt. It wakes the request that waits, if any, because a failure
+// may have become free.
+func (a *attempt) leave() {
+	f := a.failures
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a.entry.wake()
+	if a.entry.requests--; a.entry.requests == 0 {
+		delete(f.byAddress, a.address)
+	}
 }
 
 // charge counts the attempt as failed, even if the client has left: a client
@@ -127,15 +138,9 @@ func (a *attempt) charge(ctx context.Context) {
 	a.failures.limiter.Decide(context.WithoutCancel(ctx), core.Request{Key: a.address, Cost: 1})
 }
 
-// end gives back the failure that begin has reserved. If the verification failed,
-// charge must have been called before.
-func (a *attempt) end() {
-	a.removeReservation()
-	a.leave()
-}
-
-// reserve reserves one of the failures that the address has left. It returns a
-// RefusedError if the limiter refuses, or the error of ctx. One request of each
+// reserve reserves one of the failures that the address has left. If it returns no
+// error, the caller gives the reservation back, after charge if that is called. The
+// error is a RefusedError if the limiter refuses, or that of ctx. One request of each
 // address at a time waits for reservations to end; the others wait for their turn.
 func (a *attempt) reserve(ctx context.Context) error {
 	ok, err := a.tryReserve(ctx)
@@ -165,10 +170,10 @@ func (a *attempt) reserve(ctx context.Context) error {
 // RefusedError if the limiter would refuse even one. If it returns false without an error, other
 // requests have reserved all failures that are left.
 func (a *attempt) tryReserve(ctx context.Context) (ok bool, err error) {
-	underway := a.addReservation()
+	underway := a.addReservations(1)
 	defer func() {
 		if !ok {
-			a.removeReservation()
+			a.addReservations(-1)
 		}
 	}()
 	// A failure is charged before its reservation ends. So each failure is in the count
@@ -192,45 +197,13 @@ func (a *attempt) peek(ctx context.Context, n int) core.Decision {
 	return a.failures.limiter.Decide(ctx, core.Request{Key: a.address, Cost: int64(n), Peek: true})
 }
 
-// enter sets a.entry to the entry of the address, which it adds if there is none.
-func (a *attempt) enter() {
-	f := a.failures
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if a.entry = f.byAddress[a.address]; a.entry == nil {
-		a.entry = new(verifications)
-		f.byAddress[a.address] = a.entry
-	}
-	a.entry.requests++
-}
-
-// leave takes the attempt out of the entry of the address, and removes the entry
-// with its last attempt. It wakes the request that waits, if any, because a failure
-// may have become free.
-func (a *attempt) leave() {
-	f := a.failures
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	a.entry.wake()
-	if a.entry.requests--; a.entry.requests == 0 {
-		delete(f.byAddress, a.address)
-	}
-}
-
-// addReservation reserves a failure, and returns the number of reserved failures,
-// this one included.
-func (a *attempt) addReservation() int {
+// addReservations reserves n more failures, or gives some back if n is negative. It
+// returns the number of reserved failures.
+func (a *attempt) addReservations(n int) int {
 	a.failures.mu.Lock()
 	defer a.failures.mu.Unlock()
-	a.entry.underway++
+	a.entry.underway += n
 	return a.entry.underway
-}
-
-// removeReservation gives a reserved failure back.
-func (a *attempt) removeReservation() {
-	a.failures.mu.Lock()
-	defer a.failures.mu.Unlock()
-	a.entry.underway--
 }
 
 // waitChannels returns the channels to wait with. It wakes the request that waits
