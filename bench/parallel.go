@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -25,7 +26,7 @@ func (c callers) open(d decider) func(Env) (Work, error) {
 		for i := range keys {
 			keys[i] = address(i)
 		}
-		some := func(first, n int) error {
+		ask := func(first, n int) error {
 			for i := range n {
 				if ok, err := allow(keys[(first+i)%len(keys)]); err != nil || !ok {
 					return fmt.Errorf("%w: %v", errRefused, err)
@@ -33,9 +34,7 @@ func (c callers) open(d decider) func(Env) (Work, error) {
 			}
 			return nil
 		}
-		if err := some(0, 2*c.keys); err != nil {
-			return nil, err
-		}
+		err = ask(0, 2*c.keys)
 		rand.New(rand.NewPCG(1, 2)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		next := 0
 		return func(n int) error {
@@ -43,17 +42,12 @@ func (c callers) open(d decider) func(Env) (Work, error) {
 			var group sync.WaitGroup
 			for g := range failed {
 				first := next + g*c.keys/c.goroutines
-				group.Go(func() { failed[g] = some(first, n/c.goroutines+1) })
+				group.Go(func() { failed[g] = ask(first, n/c.goroutines+1) })
 			}
 			group.Wait()
 			next += n / c.goroutines
-			for _, err := range failed {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
+			return errors.Join(failed...)
+		}, err
 	}
 }
 

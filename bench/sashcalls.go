@@ -161,3 +161,24 @@ func (c *sashCalls) checkCounts(want int64, admits bool) error {
 	}
 	return nil
 }
+
+// plainCalls returns the commands of a sash limiter for a number of clients, for a
+// caller that sends them without the library.
+func plainCalls(addr string, clients int, limit core.Limit) ([][]any, error) {
+	l, err := newLab(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	scripts, err := l.recordSash(clients, "plain"+limit.Algorithm.String(), limit)
+	if err != nil {
+		return nil, err
+	}
+	calls := make([][]any, len(scripts))
+	for i, s := range scripts {
+		for _, word := range s {
+			calls[i] = append(calls[i], word)
+		}
+	}
+	return calls, nil
+}
