@@ -321,44 +321,6 @@ func TestDecider(t *testing.T) {
 	}
 }
 
-// A function of the user's that begins a response without a status gets that of
-// the refusal, and nothing is added. The suite of all frameworks has what does not
-// begin one.
-func TestRefusalWithoutStatus(t *testing.T) {
-	for name, c := range map[string]struct {
-		refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)
-		body   string
-	}{
-		"a body": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			io.WriteString(w, "no")
-		}, "no"},
-		"a flush": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			w.(http.Flusher).Flush()
-		}, ""},
-		"a controller": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			http.NewResponseController(w).Flush()
-		}, ""},
-		"a body after early hints": {func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-			w.WriteHeader(103)
-			io.WriteString(w, "no")
-		}, "no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(guarded(refuses(time.Second), nethttp.WithRefusal(c.refuse)))
-			defer server.Close()
-			response, err := http.Get(server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 429 ||
-				string(body) != c.body {
-				t.Errorf("got %d %q, %v; want 429 %q", response.StatusCode, body, err, c.body)
-			}
-		})
-	}
-}
-
 func TestWithRefusal(t *testing.T) {
 	var got core.Decision
 	custom := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {

@@ -48,6 +48,9 @@ var refusalCases = []struct {
 	{"a flush", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
 		_ = http.NewResponseController(w).Flush()
 	}, 429, ""},
+	{"a flush without a controller", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		w.(http.Flusher).Flush()
+	}, 429, ""},
 	{"hijacked", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
