@@ -83,6 +83,17 @@ func byEach(limits ...core.Limit) (all [][]core.Limit) {
 	return all
 }
 
+// each calls test with each of the rules and its number, in parallel subtests with counts
+// of their own.
+func (s *suite) each(rules [][]core.Limit, test func(s *suite, i int, limits []core.Limit)) {
+	for i, limits := range rules {
+		s.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			test(&suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}, i, limits)
+		})
+	}
+}
+
 // perYear returns a limit with the longest window. The windows of a counter begin at fixed
 // times, and where one begins during a subtest, other numbers remain than it expects: by an
 // hour's window that would happen to one run in hundreds.
@@ -142,13 +153,9 @@ func (s *suite) histories() {
 	)
 	many := slices.Clone(rules[len(rules)-1])
 	rules = append(rules, append(many, core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)))
-	for i, limits := range rules {
-		s.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}
-			s.history(limits, rand.New(rand.NewPCG(uint64(i), 5)))
-		})
-	}
+	s.each(rules, func(s *suite, i int, limits []core.Limit) {
+		s.history(limits, rand.New(rand.NewPCG(uint64(i), 5)))
+	})
 }
 
 // history compares 400 answers: to requests of cost 1 and then of any cost, while the
@@ -271,12 +278,10 @@ func (s *suite) costs() {
 			"a huge cost": l, "a huge cost above a lowered limit": lowered,
 		} {
 			for _, cost := range []int64{math.MaxInt64, math.MaxInt64 - 10, 1 << 62, core.MaxCounterRequests + 1} {
-				for _, ask := range []func() core.Decision{
-					func() core.Decision { return huge.Decide(ctx, core.Request{Key: key, Cost: cost, Peek: true}) },
-					func() core.Decision { return huge.AllowN(ctx, key, cost) },
-				} {
-					if d := ask(); d.Err != nil || d.Allowed || d.RetryAfter != core.Never || d.Remaining != 0 {
-						s.Fatalf("%s of %d: %+v", what, cost, d)
+				for _, peek := range []bool{true, false} {
+					d := huge.Decide(ctx, core.Request{Key: key, Cost: cost, Peek: peek})
+					if d.Err != nil || d.Allowed || d.RetryAfter != core.Never || d.Remaining != 0 {
+						s.Fatalf("%s of %d, peek %v: %+v", what, cost, peek, d)
 					}
 				}
 			}
@@ -410,16 +415,13 @@ func (s *suite) keys() {
 // RetryAfter has named this time.
 func (s *suite) retryAfter() {
 	const window = 60 * time.Millisecond
-	for _, limits := range append(byEach(core.Per(4, window)), byEach(core.Per(4, window), core.Per(6, 2*window))...) {
-		s.Run(fmt.Sprint(limits), func(t *testing.T) {
-			t.Parallel()
-			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, rand.Uint64())}
-			l := s.limiter(limits...)
-			for round := range 3 {
-				s.wait(l, fmt.Sprint(round), int64(1+round))
-			}
-		})
-	}
+	rules := append(byEach(core.Per(4, window)), byEach(core.Per(4, window), core.Per(6, 2*window))...)
+	s.each(rules, func(s *suite, _ int, limits []core.Limit) {
+		l := s.limiter(limits...)
+		for round := range 3 {
+			s.wait(l, fmt.Sprint(round), int64(1+round))
+		}
+	})
 }
 
 // wait asks for n units until they have been admitted 8 times.

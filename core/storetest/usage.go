@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -18,16 +17,13 @@ func (s *suite) usage() {
 	s.usageOfNothing()
 	ms := time.Millisecond
 	// Each with a limit below 20, which no store leases.
-	for i, limits := range slices.Concat(
+	rules := slices.Concat(
 		byEach(core.Per(5, 10*ms)), byEach(perYear(19)),
 		byEach(core.Per(3, 5*ms), core.Per(10, 40*ms).Named("second"), perYear(400)),
-	) {
-		s.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			s := &suite{T: t, store: s.store, name: fmt.Sprintf("%s %d", s.name, i)}
-			s.usageHistory(limits, rand.New(rand.NewPCG(uint64(i), 6)))
-		})
-	}
+	)
+	s.each(rules, func(s *suite, i int, limits []core.Limit) {
+		s.usageHistory(limits, rand.New(rand.NewPCG(uint64(i), 6)))
+	})
 }
 
 // usageOfNothing checks what is returned without counts, and without a client.
