@@ -8,7 +8,8 @@
 // whose package comment says what a client sees. This package adds the label
 // for the observer: the whole pattern of the route, such as "/admin/users/{id}". In
 // the Use of a router, which runs before routing, the pattern is looked up; where no
-// route matches, it is the mount point ("/admin/*"), or nothing in the root router.
+// route matches, it is the mount point ("/admin/*"), or nothing in the root router
+// (inside an http.ServeMux the mux's own pattern).
 //
 // # Which path SkipPaths compares
 //
@@ -42,24 +43,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) func(http.Handler) http.Handler {
-	if key == nil {
-		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
-	}
-	opts = append([]nethttp.Option{nethttp.WithLabel(pattern)}, opts...)
-	decider, err := nethttp.NewDecider(limiter, opts...)
-	if err != nil {
-		panic(err)
-	}
-	return func(next http.Handler) http.Handler {
-		if next == nil {
-			panic("sash: the handler behind the limit is nil")
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if decider.Admit(w, r, "", func() (string, error) { return key(r) }) {
-				next.ServeHTTP(w, r)
-			}
-		})
-	}
+	return nethttp.Middleware(limiter, key, append([]nethttp.Option{nethttp.WithLabel(pattern)}, opts...)...)
 }
 
 // pattern returns the pattern of the route that is going to serve the request, as far as

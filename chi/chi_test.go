@@ -179,6 +179,8 @@ func TestLabels(t *testing.T) {
 	})
 	inline := chi.NewRouter()
 	inline.With(limit).Get("/admin/users/{id}", page)
+	mux := http.NewServeMux()
+	mux.Handle("/", root)
 	for _, c := range []struct {
 		router       http.Handler
 		method, path string
@@ -195,6 +197,8 @@ func TestLabels(t *testing.T) {
 		{mounted, "GET", "/admin/nowhere/17", "/admin/*"},
 		{inline, "GET", "/admin/users/17", "/admin/users/{id}"},
 		{limit(http.HandlerFunc(page)), "GET", "/admin/users/17", ""},
+		{mux, "GET", "/admin/users/17", "/admin/users/{id}"},
+		{mux, "GET", "/nowhere/17", "/"},
 	} {
 		label = "none"
 		c.router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil))

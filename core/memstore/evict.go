@@ -109,11 +109,8 @@ func (sh *shard) evict(i int, now int64) {
 	sh.forget(i)
 }
 
-// remember writes into the sketch what a client has counted.
+// remember writes into the sketch what a client has counted, which is not nothing.
 func (sh *shard) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
-	if p.None() {
-		return
-	}
 	if sh.sketch == nil {
 		sh.sketch = newSketch(sh.store.sketchBytes)
 		sh.store.used.Add(sh.store.sketchBytes)

@@ -193,7 +193,4 @@ func (s *Store) hash(key string) hash {
 	return hash{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
 }
 
-func (s *Store) shard(h hash) *shard { return &s.shards[s.shardNumber(h)] }
-
-// shardNumber is that of a key's shard.
-func (s *Store) shardNumber(h hash) uint64 { return h.low >> s.shift & uint64(len(s.shards)-1) }
+func (s *Store) shard(h hash) *shard { return &s.shards[h.low>>s.shift&uint64(len(s.shards)-1)] }
