@@ -209,8 +209,7 @@ func (p Past) Begun(b *Bound, r *Request) int64 {
 	case SlidingLog:
 		return p.logBegun(b, r)
 	case SlidingCounter:
-		c := p.counter(b, r.Latest)
-		return c.Start(b.W)
+		return p.counter(b, r.Latest).Start(b.W)
 	}
 	panic(unknown(b.Kind))
 }

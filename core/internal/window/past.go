@@ -43,17 +43,6 @@ func FloorDiv(a, b int64) int64 {
 // Now, or by how much a clock has stepped back a little later.
 type Request struct{ Now, Stamp, Latest, Cost int64 }
 
-// count adds units of an epoch that is not later than the newest. Before the two newest
-// nothing counts any more.
-func (p *Past) count(epoch, units int64) {
-	switch epoch {
-	case p.Epoch:
-		p.Newer += units
-	case p.Epoch - 1:
-		p.Older += units
-	}
-}
-
 // add counts units that may be of a later epoch, or of one before the two.
 func (p *Past) add(epoch, units int64) {
 	switch {
@@ -74,13 +63,14 @@ func (l *Log) past(b *Bound, now int64) Past {
 	return p
 }
 
-// past counts a fixed window in the epoch in which it begins.
+// past counts a fixed window in the epoch in which it begins. That is one of the newest
+// two for both windows of a counter, by the Span of a Bound.
 func (c Counter) past(b *Bound, now int64) Past {
 	c = c.At(max(now, c.Start(b.W)), b.W)
 	start := c.Start(b.W)
 	p := Past{Epoch: b.Epoch(max(now, start))}
-	p.count(b.Epoch(start), c.Cur)
-	p.count(b.Epoch(start-b.W), c.Prev)
+	p.add(b.Epoch(start), c.Cur)
+	p.add(b.Epoch(start-b.W), c.Prev)
 	return p
 }
 
