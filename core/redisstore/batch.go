@@ -16,42 +16,33 @@ import (
 // one call for many requests costs the client, the network and the server
 // little more than one for one.
 type batches struct {
-	*queue
-	client  *client
-	breaker *breaker
-	script  script
+	together
+	script script
 }
 
 func newBatches(c *client, s script) *batches {
-	b := &batches{client: c, breaker: c.first.breaker, script: s}
-	b.queue = newQueue(b.together, c.exact)
+	b := &batches{together{client: c, breaker: c.first.breaker}, s}
+	b.queue = newQueue(b.serve, c.exact)
 	return b
 }
 
-// together decides a batch; see [gather.Config].
-func (b *batches) together(batch []*call) bool {
-	tell, err := b.breaker.Allow()
-	if err != nil {
-		b.answer(batch, "", errOpen)
+// serve decides a batch; see [gather.Config].
+func (b *batches) serve(batch []*call) (inTime bool) {
+	ctx := b.begin(batch)
+	if ctx == nil {
 		return true
 	}
-	b.client.events.batch(len(batch))
-	args := b.command(batch)
-	ctx := b.Patience(batch, b.client.late(tell))
-	reply, err := b.client.evalNow(ctx, args, b.script.source)
-	if !ctx.Stop() {
-		return false
-	}
+	reply, err := b.client.evalNow(ctx, b.command(batch), b.script.source)
 	err = lateOr(ctx, err)
-	if !ctx.Judged() {
-		tell(err)
+	if !ctx.Stop(err) {
+		return false
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
 			b.client.separate()
 		}
 		for _, c := range batch {
-			go sent{b.client}.resend(c)
+			go b.resend(c)
 		}
 		return true
 	}

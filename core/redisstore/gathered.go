@@ -52,6 +52,32 @@ const (
 	inlineMax = time.Second
 )
 
+// together is what batches and pipelines have in common: requests that wait for the
+// same server.
+type together struct {
+	*queue
+	client  *client
+	breaker *breaker
+}
+
+// begin returns the context of a batch that is sent now. It returns nil if the breaker
+// is open: then the calls are answered.
+func (t *together) begin(batch []*call) *gather.Patience {
+	tell, err := t.breaker.Allow()
+	if err != nil {
+		for _, c := range batch {
+			c.Answer(core.Decision{}, errOpen)
+		}
+		return nil
+	}
+	t.client.events.batch(len(batch))
+	return t.Patience(batch, t.client.judge(tell))
+}
+
+// resend has a call decided by itself that was to be decided together with others, and
+// was not.
+func (t *together) resend(c *call) { c.Answer(sent{t.client}.take(c.Context, c.Request)) }
+
 // newQueue returns a queue with batches that serve answers. exact says that serve
 // returns at a batch's deadline: then callers with little company serve their own
 // calls.

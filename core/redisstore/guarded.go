@@ -45,16 +45,16 @@ func (c *client) guarded(
 		deadline, _ = ctx.Deadline()
 	}
 	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
-		deadline = later(deadline, time.Now().Add(core.DefaultTimeout))
+		if least := time.Now().Add(core.DefaultTimeout); deadline.Before(least) {
+			deadline = least
+		}
 	}
-	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.late(tell))
+	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.judge(tell))
 	answered := make(chan result, 1)
 	go func() {
 		reply, err := call(own)
-		own.Stop()
-		if err = lateOr(own, err); !own.Judged() { // the server is judged once (TestToldOnceAlone)
-			tell(err)
-		}
+		err = lateOr(own, err)
+		own.Stop(err)
 		answered <- result{reply, err}
 	}()
 	if trial {

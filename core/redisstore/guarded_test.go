@@ -23,8 +23,8 @@ import (
 func TestLateOr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(core.DefaultTimeout)
-		own := gather.NewPatience(t.Context(), deadline, deadline, errLate, func() {})
-		defer own.Stop()
+		own := gather.NewPatience(t.Context(), deadline, deadline, errLate, func(error) {})
+		defer own.Stop(nil)
 		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
 		for _, passed := range []bool{false, true} {
 			if passed {
@@ -80,7 +80,7 @@ func TestPatientRule(t *testing.T) {
 	r := asking(counts, "k", 1, true)
 	for range breakerFailures {
 		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
-		group.Go(func() { counts.batches.together(batch) })
+		group.Go(func() { counts.batches.serve(batch) })
 	}
 	redistest.WaitFor(t, "the breaker to open", func() error {
 		if !counts.batches.breaker.notClosed.Load() {
@@ -251,8 +251,8 @@ func TestToldOnce(t *testing.T) {
 	own := newBreaker("")
 	counts.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{
-		"batches":  counts.batches.together,
-		"pipeline": newPipeline(&counts.store.client, nil, own).together,
+		"batches":  counts.batches.serve,
+		"pipeline": newPipeline(&counts.store.client, nil, own).serve,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := own.Counts()

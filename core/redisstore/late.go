@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/gather"
@@ -20,19 +19,13 @@ func lateOr(ctx *gather.Patience, err error) error {
 	return err
 }
 
-// late returns what is to happen when a server has not answered in time: its
-// breaker is told, and a cluster's slots are loaded again.
-func (c *client) late(tell func(error)) func() {
-	return func() {
-		tell(errLate)
-		c.suspect()
+// judge returns what a server is judged by: its breaker is told, and a cluster's slots
+// are loaded again if the server has not answered in time.
+func (c *client) judge(tell func(error)) func(error) {
+	return func(err error) {
+		tell(err)
+		if err == errLate {
+			c.suspect()
+		}
 	}
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -6,61 +6,57 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
 )
 
 // pipeline sends together what is decided by one master of a cluster or one
 // shard of a ring: a script for each request, in one write and one read. On a
 // cluster a script may have keys of one slot only.
 type pipeline struct {
-	*queue
-	client  *client
-	node    *redis.Client // nil if the client is for a single server
-	breaker *breaker
+	together
+	node *redis.Client // nil if the client is for a single server
 }
 
 func newPipeline(c *client, node *redis.Client, breaker *breaker) *pipeline {
-	p := &pipeline{client: c, node: node, breaker: breaker}
-	p.queue = newQueue(p.together, false) // a node's client does not heed deadlines
+	p := &pipeline{together{client: c, breaker: breaker}, node}
+	p.queue = newQueue(p.serve, false) // a node's client does not heed deadlines
 	return p
 }
 
-// together decides a batch; see [gather.Config]. Where a script has not run,
+// serve decides a batch; see [gather.Config]. Where a script has not run,
 // because the slot has moved or the server does not know the script, the request
 // goes on alone, as go-redis's client for all servers follows the slot.
-func (p *pipeline) together(batch []*call) bool {
-	tell, err := p.breaker.Allow()
-	if err != nil {
-		for _, c := range batch {
-			c.Answer(core.Decision{}, errOpen)
-		}
+func (p *pipeline) serve(batch []*call) (inTime bool) {
+	ctx := p.begin(batch)
+	if ctx == nil {
 		return true
 	}
-	p.client.events.batch(len(batch))
-	ctx := p.Patience(batch, p.client.late(tell))
 	cmds := p.exec(ctx, batch)
-	if !ctx.Stop() {
+	if !ctx.Stop(failure(ctx, cmds)) {
 		return false
 	}
-	var failure error
 	for i, c := range batch {
 		switch err := cmds[i].Err(); {
 		case err == nil:
 			r := &c.Request
 			c.Answer(r.counts.readAlone(cmds[i].(onceString).Val(), r.Cost, !r.Peek))
 		case notRun(err):
-			go sent{p.client}.resend(c)
+			go p.resend(c)
 		default:
-			err = lateOr(ctx, err)
-			if failure == nil && isFailure(err) {
-				failure = err
-			}
-			c.Answer(core.Decision{}, err)
+			c.Answer(core.Decision{}, lateOr(ctx, err))
 		}
 	}
-	if !ctx.Judged() {
-		tell(failure)
-	}
 	return true
+}
+
+// failure returns the first error that speaks against the server, or nil.
+func failure(ctx *gather.Patience, cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); isFailure(err) && !notRun(err) {
+			return lateOr(ctx, err)
+		}
+	}
+	return nil
 }
 
 // notRun reports whether err says that the server has not run a script.

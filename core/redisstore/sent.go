@@ -21,6 +21,3 @@ func (s sent) take(ctx context.Context, q request) (core.Decision, error) {
 	}
 	return q.counts.readAlone(reply, q.Cost, !q.Peek)
 }
-
-// resend has a call decided by itself that was to be decided together with others, and was not.
-func (s sent) resend(c *call) { c.Answer(s.take(c.Context, c.Request)) }

@@ -22,9 +22,9 @@ func TestAllocations(t *testing.T) {
 	}
 	q := New(byWorkers(echo))
 	batch := []*testCall{{Context: context.Background(), Deadline: time.Now().Add(time.Hour)}}
-	late := func() {}
+	judge := func(error) {}
 	n := testing.AllocsPerRun(2000, func() {
-		if !q.Patience(batch, late).Stop() {
+		if !q.Patience(batch, judge).Stop(nil) {
 			t.Error("not in time")
 		}
 	})

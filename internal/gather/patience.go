@@ -15,19 +15,17 @@ import (
 type Patience struct {
 	context.Context
 	deadline time.Time // the zero time is none
-	err      error
-	late     func()
+	errLate  error
+	judge    func(error)
 	over     chan struct{}
 
-	mu      sync.Mutex
-	timer   *time.Timer // nil if the server is never judged
-	stopped bool
-	judged  bool
+	mu     sync.Mutex
+	timer  *time.Timer // nil if the server is not judged before the call has ended
+	judged bool
 }
 
-// Patience returns the context for a batch. It calls late once, on a goroutine of its own, when the server is to be
-// judged, unless Stop is called before. Its error, once it has ended, is ErrLate.
-func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], late func()) *Patience {
+// Patience returns the context for a batch, as NewPatience does.
+func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], judge func(error)) *Patience {
 	var least time.Time
 	if !batch[0].inline { // else the caller is to leave at its deadline (TestInlineLeavesAtDeadline)
 		least = time.Now().Add(q.config.MinPatience)
@@ -35,11 +33,11 @@ func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], late func()) *Patience {
 	var judgeAt, deadline time.Time
 	endless := false
 	for _, c := range batch {
-		end, ends := c.Deadline, !c.Deadline.IsZero()
-		if !ends {
-			end, ends = c.Context.Deadline()
+		end := c.Deadline
+		if end.IsZero() {
+			end, _ = c.Context.Deadline()
 		}
-		if !ends {
+		if end.IsZero() {
 			endless = true
 			continue
 		}
@@ -50,18 +48,18 @@ func (q *Queue[Q, A]) Patience(batch []*Call[Q, A], late func()) *Patience {
 	if endless {
 		deadline = time.Time{}
 	}
-	return NewPatience(batch[0].Context, judgeAt, deadline, q.config.ErrLate, late)
+	return NewPatience(batch[0].Context, judgeAt, deadline, q.config.ErrLate, judge)
 }
 
 // NewPatience returns a context that has the values of ctx and ends at the deadline, with an error of errLate. It calls
-// late once, on a goroutine of its own, at judgeAt, unless Stop is called before. The deadline is not before judgeAt,
-// or zero for none. Without a time to judge at there is no deadline either.
-func NewPatience(ctx context.Context, judgeAt, deadline time.Time, errLate error, late func()) *Patience {
+// judge once: with errLate at judgeAt, on a goroutine of its own, or with what Stop is given, if Stop is called before.
+// The deadline is not before judgeAt, or zero for none. Without a time to judge at there is no deadline either.
+func NewPatience(ctx context.Context, judgeAt, deadline time.Time, errLate error, judge func(error)) *Patience {
 	p := &Patience{
 		Context:  context.WithoutCancel(ctx),
 		deadline: deadline,
-		err:      errLate,
-		late:     late,
+		errLate:  errLate,
+		judge:    judge,
 		over:     make(chan struct{}),
 	}
 	if !judgeAt.IsZero() {
@@ -72,15 +70,12 @@ func NewPatience(ctx context.Context, judgeAt, deadline time.Time, errLate error
 	return p
 }
 
-// fire has the server judged, and ends the context at its deadline.
+// fire has the server judged, and ends the context at its deadline. If Stop has just been called, neither matters
+// (TestPatienceStops).
 func (p *Patience) fire() {
 	p.mu.Lock()
-	if p.stopped { // just as the timer fired (TestPatienceStops)
-		p.mu.Unlock()
-		return
-	}
-	first := !p.judged
-	p.judged = true
+	defer p.mu.Unlock()
+	p.tell(p.errLate)
 	if left := time.Until(p.deadline); p.deadline.IsZero() {
 		// A caller without a deadline: the context never ends.
 	} else if left > 0 {
@@ -88,28 +83,26 @@ func (p *Patience) fire() {
 	} else {
 		close(p.over)
 	}
-	p.mu.Unlock()
-	if first {
-		p.late()
+}
+
+// tell has the server judged by err, unless it has been. p.mu must be held.
+func (p *Patience) tell(err error) {
+	if !p.judged {
+		p.judged = true
+		p.judge(err)
 	}
 }
 
-// Stop must be called when the call to the server has ended. It reports whether the context lasted until then.
-func (p *Patience) Stop() (inTime bool) {
+// Stop must be called when the call to the server has ended, with what is to be judged: an error or nil. It reports
+// whether the context lasted until then.
+func (p *Patience) Stop(err error) (inTime bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopped = true
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	p.tell(err)
 	return p.Err() == nil
-}
-
-// Judged reports, once Stop has been called, whether late is called: then the server has been judged already.
-func (p *Patience) Judged() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.judged
 }
 
 // Passed reports whether the deadline has passed. A connection with the same deadline may notice before the context
@@ -126,7 +119,7 @@ func (p *Patience) Done() <-chan struct{} { return p.over }
 func (p *Patience) Err() error {
 	select {
 	case <-p.over:
-		return p.err
+		return p.errLate
 	default:
 		return nil
 	}

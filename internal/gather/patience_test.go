@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,11 +46,12 @@ func TestPatience(t *testing.T) {
 				q := New(byWorkers(echo))
 				start := time.Now()
 				var judged time.Duration
-				p := q.Patience(batch, func() {
-					if judged > 0 {
-						t.Error("judged twice")
+				judgements := 0
+				p := q.Patience(batch, func(err error) {
+					judgements++
+					if judged = time.Since(start); !errors.Is(err, errLate) {
+						judged = 0
 					}
-					judged = time.Since(start)
 				})
 				leave()
 				if p.Err() != nil || p.Value(key{}) != "value" || p.Passed() {
@@ -82,30 +84,31 @@ func TestPatience(t *testing.T) {
 				} else if p.Err() != nil || own.Err() != nil || p.Passed() {
 					t.Errorf("without a deadline: %v, own %v, passed %v", p.Err(), own.Err(), p.Passed())
 				}
-				if inTime := p.Stop(); inTime != (test.over == 0) || p.Judged() != (test.judged > 0) {
-					t.Errorf("stopped in time: %v, judged: %v", inTime, p.Judged())
+				if inTime := p.Stop(nil); inTime != (test.over == 0) || judgements != 1 {
+					t.Errorf("stopped in time: %v, judged %d times", inTime, judgements)
 				}
 			})
 		})
 	}
 }
 
-// TestPatienceStops: a batch that is served in time does not speak against the server. One that is served after the
-// least patient caller's deadline does, and is in time for the others.
+// TestPatienceStops: the server is judged once. A batch that is served in time is judged by its outcome. One that is
+// served after the least patient caller's deadline speaks against the server, and is in time for the others.
 func TestPatienceStops(t *testing.T) {
 	const ms = time.Millisecond
+	outcome := errors.New("outcome")
 	synctest.Test(t, func(t *testing.T) {
 		q := New(byWorkers(echo))
-		for after, judged := range map[time.Duration]bool{99 * ms: false, 150 * ms: true} {
-			now, calls := time.Now(), 0
+		for after, want := range map[time.Duration]error{99 * ms: outcome, 150 * ms: errLate} {
+			now, judgements := time.Now(), []error{}
 			batch := []*testCall{
 				{Context: context.Background(), Deadline: now.Add(ms)},
 				{Context: context.Background(), Deadline: now.Add(200 * ms)},
 			}
-			p := q.Patience(batch, func() { calls++ })
+			p := q.Patience(batch, func(err error) { judgements = append(judgements, err) })
 			time.Sleep(after)
-			if !p.Stop() || p.Judged() != judged {
-				t.Errorf("after %v: judged %v, want %v", after, p.Judged(), judged)
+			if !p.Stop(outcome) {
+				t.Errorf("after %v: not in time", after)
 			}
 			if p.timer.Stop() {
 				t.Errorf("after %v: the timer runs on", after)
@@ -113,8 +116,8 @@ func TestPatienceStops(t *testing.T) {
 			p.fire() // as if the timer had fired just when Stop was called
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if p.Err() != nil || (calls > 0) != judged {
-				t.Errorf("after %v, stopped: %v, late was called %d times", after, p.Err(), calls)
+			if !slices.Equal(judgements, []error{want}) {
+				t.Errorf("after %v: judged by %v, want %v", after, judgements, want)
 			}
 		}
 	})
