@@ -67,15 +67,9 @@ func isExact(o *redis.Options) bool {
 		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 }
 
-// processor is what all clients have in common.
-type processor interface {
-	Process(context.Context, redis.Cmder) error
-	Pipeline() redis.Pipeliner
-}
-
 // within returns the client to use until ctx ends. Where it can, its connection
 // waits exactly that long (TestConnectionTimeout).
-func (c *client) within(ctx context.Context) processor {
+func (c *client) within(ctx context.Context) redis.UniversalClient {
 	if _, ok := ctx.Deadline(); ok && c.heeding != nil {
 		return c.heeding
 	}

@@ -12,11 +12,6 @@ import (
 	"github.com/sashlimit/sash/internal/gather"
 )
 
-type result struct {
-	reply string
-	err   error
-}
-
 // eval runs the script of args for one request, and waits for the reply until
 // ctx ends; see guarded.
 func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
@@ -50,22 +45,17 @@ func (c *client) guarded(
 		}
 	}
 	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.judge(tell))
-	answered := make(chan result, 1)
-	go func() {
+	judged := func() (string, error) {
 		reply, err := call(own)
 		err = lateOr(own, err)
 		own.Stop(err)
-		answered <- result{reply, err}
-	}()
+		return reply, err
+	}
 	if trial {
+		go judged()
 		return "", errTrial
 	}
-	select {
-	case r := <-answered:
-		return r.reply, r.err
-	case <-ctx.Done():
-		return "", ended(ctx)
-	}
+	return untilEnded(ctx, judged)
 }
 
 // ended returns the error of a call after the end of its context: the server's, if

@@ -303,9 +303,15 @@ func TestCallsBounded(t *testing.T) {
 		c := client{calls: make(chan struct{}, maxCalls)}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
 		defer cancel()
-		n := 0
-		for c.enter(ctx) {
+		n, end := 0, make(chan struct{})
+		call := func() error {
 			n++
+			<-end
+			return nil
+		}
+		for range 1025 {
+			go func() { _ = c.inTurn(t.Context(), call) }()
+			synctest.Wait()
 		}
 		if n != 1024 {
 			t.Errorf("%d calls at a time", n)
@@ -313,9 +319,12 @@ func TestCallsBounded(t *testing.T) {
 		if _, err := c.process(ctx, "k", nil); !errors.Is(err, core.ErrTimeout) {
 			t.Errorf("one more call: %v", err)
 		}
-		time.AfterFunc(time.Second, c.leave)
-		if !c.enter(t.Context()) {
-			t.Error("no turn comes")
+		if end <- struct{}{}; n != 1024 {
+			t.Errorf("%d calls before a turn comes", n)
 		}
+		if synctest.Wait(); n != 1025 {
+			t.Errorf("%d calls after a turn has come", n)
+		}
+		close(end)
 	})
 }

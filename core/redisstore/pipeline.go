@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 
@@ -39,7 +40,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		switch err := cmds[i].Err(); {
 		case err == nil:
 			r := &c.Request
-			c.Answer(r.counts.readAlone(cmds[i].(onceString).Val(), r.Cost, !r.Peek))
+			c.Answer(r.counts.readAlone(cmds[i].(once).Val(), r.Cost, !r.Peek))
 		case notRun(err):
 			go p.resend(c)
 		default:
@@ -74,42 +75,30 @@ func notRun(err error) bool {
 func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
-		cmds[i] = onceString{redis.NewStringCmd(ctx, c.Request.args...)}
+		cmds[i] = newOnce(ctx, c.Request.args)
 	}
 	p.client.events.scripts.Add(uint64(len(batch)))
-	if !p.client.enter(ctx) {
-		return nil // ctx has ended, so the callers are answered already
-	}
-	defer p.client.leave()
-	var server processor = p.node
+	var server redis.UniversalClient = p.node
 	if p.node == nil {
 		server = p.client.within(ctx)
 	}
 	pipe := server.Pipeline()
 	_ = pipe.BatchProcess(ctx, cmds...) // queues them
-	err := run(ctx, pipe, cmds)
+	err := p.client.inTurn(ctx, func() error {
+		_, err := pipe.Exec(ctx)
+		return err
+	})
 	if err == nil {
 		return cmds
 	}
 	for _, cmd := range cmds {
+		if errors.Is(err, errUnreadable) {
+			cmd.SetErr(err)
+		}
 		p.client.noteReply(cmd.Err())
 	}
 	if !isReply(err) {
 		p.client.learn(ctx, firstKey(batch[0].Request.args), err)
 	}
 	return cmds
-}
-
-// run executes a pipeline of these commands. After a panic all of them have failed.
-func run(ctx context.Context, pipe redis.Pipeliner, cmds []redis.Cmder) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = unreadable(p)
-			for _, cmd := range cmds {
-				cmd.SetErr(err)
-			}
-		}
-	}()
-	_, err = pipe.Exec(ctx)
-	return err
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,14 +16,11 @@ const maxCalls = 1024
 
 // once is a command that go-redis does not repeat: a script may have run although
 // its reply was lost (TestSending, TestAtMostOneCharge).
-type once struct{ *redis.Cmd }
+type once struct{ *redis.StringCmd }
 
 func (once) NoRetry() bool { return true }
 
-// onceString is once for a script that is known to reply with a string.
-type onceString struct{ *redis.StringCmd }
-
-func (onceString) NoRetry() bool { return true }
+func newOnce(ctx context.Context, args []any) once { return once{redis.NewStringCmd(ctx, args...)} }
 
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
@@ -37,18 +35,11 @@ func (c *client) evalNow(ctx context.Context, args []any, source string) (string
 	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
 		reply, err = c.script(ctx, key, args)
 	}
-	if err != nil {
-		return "", err
-	}
-	text, ok := reply.(string)
-	if !ok {
-		return "", fmt.Errorf("%w: %T", errReply, reply)
-	}
-	return text, nil
+	return reply, err
 }
 
 // script sends a script and counts it.
-func (c *client) script(ctx context.Context, key string, args []any) (any, error) {
+func (c *client) script(ctx context.Context, key string, args []any) (string, error) {
 	c.events.scripts.Add(1)
 	reply, err := c.process(ctx, key, args)
 	c.noteReply(err)
@@ -66,44 +57,41 @@ func (c *client) noteReply(err error) {
 // one server.
 func firstKey(args []any) string { return args[3].(string) }
 
-// process sends a command, as one of at most maxCalls at a time, and waits for
-// its reply: until ctx ends, where go-redis heeds that, and else for as long as
-// the client's own timeouts.
-func (c *client) process(ctx context.Context, key string, args []any) (reply any, err error) {
-	if !c.enter(ctx) {
-		return nil, ended(ctx)
+// process sends a command and waits for its reply: until ctx ends, where go-redis
+// heeds that, and else for as long as the client's own timeouts.
+func (c *client) process(ctx context.Context, key string, args []any) (string, error) {
+	cmd := newOnce(ctx, args)
+	err := c.inTurn(ctx, func() error {
+		err := c.within(ctx).Process(ctx, cmd)
+		c.learn(ctx, key, err)
+		return err
+	})
+	return cmd.Val(), err
+}
+
+// inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
+// its turn, it is not made.
+func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
+	select {
+	case c.calls <- struct{}{}:
+	case <-ctx.Done():
+		return ended(ctx)
 	}
-	defer c.leave()
 	defer func() {
+		<-c.calls
 		if p := recover(); p != nil {
 			err = unreadable(p)
 		}
 	}()
-	cmd := once{redis.NewCmd(ctx, args...)}
-	err = c.within(ctx).Process(ctx, cmd)
-	c.learn(ctx, key, err)
-	return cmd.Val(), err
+	return call()
 }
 
-// unreadable is the error of a call at which go-redis panicked, as it does at a reply
-// that announces an impossible length. Decisions run in goroutines where net/http does
-// not recover, so that the panic would end the process (TestSending).
-func unreadable(panicked any) error {
-	return fmt.Errorf("sash: the Redis client cannot read the reply: %v", panicked)
-}
+// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
+// reply that announces an impossible length. Decisions run in goroutines where net/http
+// does not recover, so that the panic would end the process (TestSending).
+var errUnreadable = errors.New("sash: the Redis client cannot read the reply")
 
-// enter waits for one of the maxCalls tokens, and reports whether there was one
-// before ctx ended.
-func (c *client) enter(ctx context.Context) bool {
-	select {
-	case c.calls <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (c *client) leave() { <-c.calls }
+func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
 
 // rest pauses, and reports whether ctx lasts for longer: else the last error is
 // told in time (TestSending).
@@ -122,15 +110,26 @@ func rest(ctx context.Context, pause time.Duration) bool {
 // del deletes keys of one slot, and waits until ctx ends (TestDelEnds). The breaker is
 // not asked: a deletion is rare, and an operator's.
 func (c *client) del(ctx context.Context, key string, args []any) error {
-	answered := make(chan error, 1)
+	_, err := untilEnded(ctx, func() (string, error) { return c.process(ctx, key, args) })
+	return err
+}
+
+// untilEnded makes a call, and waits for what it returns until ctx ends. The call goes
+// on then.
+func untilEnded(ctx context.Context, call func() (string, error)) (string, error) {
+	type result struct {
+		reply string
+		err   error
+	}
+	answered := make(chan result, 1)
 	go func() {
-		_, err := c.process(ctx, key, args)
-		answered <- err
+		reply, err := call()
+		answered <- result{reply, err}
 	}()
 	select {
-	case err := <-answered:
-		return err
+	case r := <-answered:
+		return r.reply, r.err
 	case <-ctx.Done():
-		return ended(ctx)
+		return "", ended(ctx)
 	}
 }
