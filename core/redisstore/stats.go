@@ -93,9 +93,7 @@ func (s *Store) Stats() Stats {
 		Scripts:         e.scripts.Load(),
 		NoScripts:       e.noScripts.Load(),
 	}
-	var held int
-	held, stats.RefusedFromMemory = s.refusals.Stats()
-	stats.Refusals = int64(held)
+	stats.Refusals, stats.RefusedFromMemory = s.refusals.Stats()
 	if s.leases != nil {
 		stats.Leases, stats.UnspentUnits = s.leases.Unspent(time.Now())
 	}
@@ -127,17 +125,14 @@ func (e *events) batch(n int) {
 func (b *breaker) enter(state gobreaker.State, now time.Time) {
 	b.notClosed.Store(state != gobreaker.StateClosed)
 	before := *b.status.Load()
-	after := Breaker{State: StateClosed, Changed: now, Trips: before.Trips}
-	if state != gobreaker.StateClosed {
-		after.State, after.FailingSince = StateOpen, before.FailingSince
-		if state == gobreaker.StateHalfOpen {
-			after.State = StateHalfOpen
-		}
-		if before.State == StateClosed {
-			after.FailingSince, after.Trips = now, before.Trips+1
-		}
+	after := before
+	after.State, after.Changed = State(state.String()), now
+	switch {
+	case after.State == StateClosed:
+		after.FailingSince = time.Time{}
+	case before.State == StateClosed:
+		after.FailingSince, after.Trips = now, before.Trips+1
 	}
-	after.Server = before.Server
 	b.status.Store(&after)
 }
 

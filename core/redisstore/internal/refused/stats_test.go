@@ -13,7 +13,7 @@ func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
 		rule := r.Rule()
-		want := func(held int, answered uint64) {
+		want := func(held int64, answered uint64) {
 			t.Helper()
 			if h, a := r.Stats(); h != held || a != answered {
 				t.Errorf("%d are held and have answered %d requests, want %d and %d", h, a, held, answered)
