@@ -71,7 +71,7 @@ func (b *batches) command(batch []*call) []any {
 		text, end = c.Request.counts.appendKeys(text, end, c.Request.Key)
 	}
 	args = cut(args, string(text), end)
-	args[0], args[1], args[2] = "evalsha", b.script.arg, first.numkeys
+	args[0], args[1], args[2] = "evalsha", b.script.sha, first.numkeys
 	if len(batch) > 1 {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}

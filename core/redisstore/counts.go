@@ -14,7 +14,6 @@ type counts struct {
 	store    *Store
 	rule     core.Rule
 	script   script
-	batches  *batches // nil where each request must be sent by itself
 	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
@@ -28,7 +27,6 @@ func (s *Store) newCounts(rule core.Rule) *counts {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
 	c.numkeys = strconv.Itoa(len(c.suffixes))
-	c.batches = s.batchesFor(c.script)
 	return c
 }
 
@@ -38,7 +36,6 @@ func (c *counts) aheadBy(lifetime time.Duration) *counts {
 	ahead.script = c.store.scriptFor(c.rule.Limits, true)
 	ahead.args = append(slices.Clip(c.args), micros(lifetime))
 	ahead.ahead = lifetime.Microseconds()
-	ahead.batches = c.store.batchesFor(ahead.script)
 	return &ahead
 }
 
@@ -79,7 +76,7 @@ func (c *counts) keys(dst []any, client string) []any {
 // command returns the script's call for one request.
 func (c *counts) command(a core.Ask) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
-	args = append(args, "evalsha", c.script.arg, c.numkeys)
+	args = append(args, "evalsha", c.script.sha, c.numkeys)
 	args = append(c.keys(args, a.Key), c.args...)
 	if isPlain(a) {
 		return args

@@ -80,10 +80,10 @@ func TestPatientRule(t *testing.T) {
 	r := asking(counts, "k", 1, true)
 	for range breakerFailures {
 		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
-		group.Go(func() { counts.batches.serve(batch) })
+		group.Go(func() { counts.script.batches.serve(batch) })
 	}
 	redistest.WaitFor(t, "the breaker to open", func() error {
-		if !counts.batches.breaker.notClosed.Load() {
+		if !counts.script.batches.breaker.notClosed.Load() {
 			return errors.New("it is closed")
 		}
 		return nil
@@ -249,9 +249,9 @@ func TestToldOnce(t *testing.T) {
 	r := asking(counts, "k", 1, true)
 	r.args = counts.command(r.Ask)
 	own := newBreaker("")
-	counts.batches.breaker = own
+	counts.script.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{
-		"batches":  counts.batches.serve,
+		"batches":  counts.script.batches.serve,
 		"pipeline": newPipeline(&counts.store.client, nil, own).serve,
 	} {
 		t.Run(name, func(t *testing.T) {

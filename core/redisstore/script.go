@@ -13,36 +13,23 @@ import (
 
 // script is a Lua script and the name that Redis knows it by.
 type script struct {
-	source, sha string
-	arg         any // sha as an argument: made once, not for each call
+	source  string
+	sha     any      // an argument: made once, not for each call
+	batches *batches // where the requests wait that it decides; nil where each must be sent by itself
 }
 
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))
-	sha := hex.EncodeToString(sum[:])
-	return script{source, sha, sha}
+	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
 // maxLimits is how many limits a rule may have: their variables must fit into
 // the 200 that a Lua function has.
 const maxLimits = 16
 
-// maxScripts is how many scripts a store keeps, and for how many it keeps batches. Rules
-// may be bound while serving, and of 16 limits alone there are 2^16 scripts.
+// maxScripts is how many scripts a store keeps. Rules may be bound while serving, and of
+// 16 limits alone there are 2^16 scripts.
 const maxScripts = 128
-
-// keep adds v to what a store keeps by script, in the place of an arbitrary other if there are maxScripts. Rules that
-// have the other go on using it. For a rule that is bound later it is made anew: then the requests of both rules do not
-// wait together, and are decided all the same.
-func keep[V any](byScript map[string]V, key string, v V) {
-	if len(byScript) >= maxScripts {
-		for other := range byScript {
-			delete(byScript, other)
-			break
-		}
-	}
-	byScript[key] = v
-}
 
 // scriptShape returns what limits have in common that have one script.
 func scriptShape(limits []core.Limit, lease bool) string {

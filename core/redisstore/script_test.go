@@ -53,7 +53,6 @@ var clockedScripts sync.Map // by source: tests ask thousands of times
 func (c *counts) at(t *testing.T, now int64) *counts {
 	t.Helper()
 	at := *c
-	at.batches = nil
 	at.script = clocked(t, c.script.source)
 	at.args = append([]any{strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)}, c.args...)
 	return &at
@@ -569,7 +568,7 @@ func TestBatchCommand(t *testing.T) {
 		{usual[0].aheadBy(time.Minute), usual[1].aheadBy(time.Second)},
 		{unusual[0].aheadBy(time.Minute), unusual[1].aheadBy(time.Second)},
 	} {
-		if rules[0].script != rules[1].script {
+		if rules[0].script.sha != rules[1].script.sha {
 			t.Error("these are not decided together")
 		}
 		for range 100 {
@@ -585,7 +584,7 @@ func TestBatchCommand(t *testing.T) {
 					batch[i].Request.counts = rules[1]
 				}
 			}
-			args := rules[0].batches.command(batch)
+			args := rules[0].script.batches.command(batch)
 			now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...))
 			for i, c := range batch {
 				var d core.Decision
@@ -755,7 +754,7 @@ func TestScriptsFew(t *testing.T) {
 	}
 }
 
-// TestScriptsBounded: a store keeps few scripts and batches, however many kinds of rules are bound, and a rule whose
+// TestScriptsBounded: a store keeps few scripts, however many kinds of rules are bound, and a rule whose
 // script is no longer kept goes on.
 func TestScriptsBounded(t *testing.T) {
 	s := New(redistest.Start(t).Client(t))
@@ -782,15 +781,14 @@ func TestScriptsBounded(t *testing.T) {
 		if i%50 == 0 {
 			take(c, "k")
 		}
-		if len(s.scripts) > maxScripts || len(s.batches) > maxScripts {
-			t.Fatalf("%d scripts and %d batches after %d rules", len(s.scripts), len(s.batches), i+1)
+		if len(s.scripts) > maxScripts {
+			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
 		}
 	}
-	if len(s.scripts) != maxScripts || len(s.batches) != maxScripts {
-		t.Errorf("%d scripts and %d batches, want %d", len(s.scripts), len(s.batches), maxScripts)
+	if len(s.scripts) != maxScripts {
+		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
 	}
 	clear(s.scripts)
-	clear(s.batches)
 	take(first, "k")
 }
 
@@ -889,7 +887,7 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 		for i := range batch {
 			batch[i] = &call{Request: asking(c, "k", 1, true)}
 		}
-		args := c.batches.command(batch)
+		args := c.script.batches.command(batch)
 		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))
 		for i, r := range batch {
 			var d core.Decision

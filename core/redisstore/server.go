@@ -61,11 +61,6 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 	return added
 }
 
-// pipeline returns that of the server that holds key, or nil if there is none.
-func (c *client) pipeline(ctx context.Context, key string) *pipeline {
-	return c.server(ctx, key).pipeline
-}
-
 // separate makes a client for a single server send a script for each request
 // from now on: behind that server is a cluster, where a script may have keys of
 // one slot only (TestBatchCrossSlot).

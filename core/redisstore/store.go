@@ -30,9 +30,8 @@ type Store struct {
 	err      error // of a constructor; Bind returns it
 
 	mu       sync.Mutex
-	batches  map[string]*batches // by script, maxScripts at most; on a single server
-	scripts  map[string]script   // by what the limits have in common, maxScripts at most; see scriptShape
-	shortest time.Duration       // Config.Timeout of the rules; 0 if there is no rule
+	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
+	shortest time.Duration     // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -84,10 +83,7 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{
-		prefix: DefaultPrefix, refusals: refused.New(),
-		batches: map[string]*batches{}, scripts: map[string]script{},
-	}
+	s := &Store{prefix: DefaultPrefix, refusals: refused.New(), scripts: map[string]script{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -204,32 +200,27 @@ func (s *Store) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// scriptFor returns the script for such limits. Rules may be bound while serving, and
-// to render a script takes most of a millisecond.
+// scriptFor returns the script for such limits. Rules may be bound while serving, and to
+// render a script takes most of a millisecond. A script that is kept no more is rendered
+// anew for a rule that is bound later, while earlier rules go on using theirs: then the
+// requests of both do not wait together, and are decided all the same.
 func (s *Store) scriptFor(limits []core.Limit, lease bool) script {
 	shape := scriptShape(limits, lease)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.scripts[shape]
-	if !ok {
-		known = newScript(decideSource(limits, lease))
-		keep(s.scripts, shape, known)
+	if known, ok := s.scripts[shape]; ok {
+		return known
 	}
-	return known
-}
-
-// batchesFor returns where requests wait that are decided by the same script. It
-// returns nil unless all keys are on one server: a script cannot have keys of two.
-func (s *Store) batchesFor(script script) *batches {
-	if s.client.single == nil {
-		return nil
+	if len(s.scripts) >= maxScripts {
+		for other := range s.scripts {
+			delete(s.scripts, other)
+			break
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.batches[script.sha]
-	if b == nil {
-		b = newBatches(&s.client, script)
-		keep(s.batches, script.sha, b)
+	added := newScript(decideSource(limits, lease))
+	if s.client.single != nil { // a script cannot have keys of two servers
+		added.batches = newBatches(&s.client, added)
 	}
-	return b
+	s.scripts[shape] = added
+	return added
 }
