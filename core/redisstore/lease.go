@@ -75,7 +75,7 @@ func WithLease(size int64, lifetime time.Duration) Option {
 				"such as 100*time.Millisecond", size, lifetime, lease.MinLifetime, lease.MaxLifetime)
 		default:
 			s.terms = lease.Terms{Size: size, Lifetime: lifetime}
-			s.leases = lease.NewTable(lease.Errors{Late: errLate, Left: ended})
+			s.leases = lease.NewTable(ended)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/fakeserver"
 	"github.com/sashlimit/sash/core/redisstore/internal/refused"
 )
-
-// errLate is what a caller is told whose deadline has passed.
-var errLate = errors.New("too late")
 
 // fake is what is behind the leases of one process.
 type fake struct {
@@ -58,7 +54,7 @@ func (f *fake) Now() time.Time { return f.now() }
 // process returns a process that leases, and what is behind its leases.
 func process(k fakeserver.Link, size int64, lifetime time.Duration) (*Rule, *fake) {
 	f := &fake{Link: k, lifetime: lifetime, now: time.Now}
-	return NewTable(Errors{errLate, context.Cause}).Rule(Terms{size, lifetime}, f), f
+	return NewTable(context.Cause).Rule(Terms{size, lifetime}, f), f
 }
 
 // bound is a store whose counts are there already.

@@ -51,13 +51,9 @@ func (l *Rule) startRenewal(ctx context.Context, q request, e *lease, now time.T
 func (q *request) renewalDeadline(ctx context.Context) time.Time {
 	deadline := q.Deadline
 	if deadline.IsZero() {
-		end, ok := ctx.Deadline()
-		if !ok {
-			return time.Time{}
-		}
-		deadline = end
+		deadline, _ = ctx.Deadline()
 	}
-	if least := q.Began.Add(core.DefaultTimeout); least.After(deadline) {
+	if least := q.Began.Add(core.DefaultTimeout); !deadline.IsZero() && least.After(deadline) {
 		return least
 	}
 	return deadline
@@ -68,12 +64,11 @@ func (q *request) renewalDeadline(ctx context.Context) time.Time {
 func (l *Rule) renew(ctx context.Context, r *renewal) {
 	var a answer
 	want := r.want
-	for range 2 {
-		if want <= r.Cost {
-			break
-		}
-		a = l.takeAhead(ctx, r, want)
-		if a.err != nil || a.reply.Allowed {
+	for tries := 0; tries < 2 && want > r.Cost; tries++ {
+		q := r.Request
+		q.Began, q.Cost = l.store.Now(), want
+		a = answer{sent: q.Began, units: want}
+		if a.reply, a.err = l.store.TakeAhead(ctx, q); a.err != nil || a.reply.Allowed {
 			break
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost
@@ -83,15 +78,6 @@ func (l *Rule) renew(ctx context.Context, r *renewal) {
 		r.first, r.err = l.alone(ctx, r.request)
 	}
 	l.finish(r, a)
-}
-
-// takeAhead takes so many units ahead for r.
-func (l *Rule) takeAhead(ctx context.Context, r *renewal, units int64) answer {
-	q := r.Request
-	q.Began, q.Cost = l.store.Now(), units
-	a := answer{sent: q.Began, units: units}
-	a.reply, a.err = l.store.TakeAhead(ctx, q)
-	return a
 }
 
 // left reports whether the caller that started r has left.
@@ -138,27 +124,19 @@ func (l *Rule) await(ctx context.Context, r *renewal, patience time.Time) (grant
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, l.table.errs.Left(ctx)
+		return false, l.table.left(ctx)
 	}
 }
 
 // awaitOwn waits for the renewal that q has started, and answers q.
 func (l *Rule) awaitOwn(ctx context.Context, q request, r *renewal) (core.Decision, error) {
-	var late <-chan time.Time
-	if !q.Deadline.IsZero() {
-		timer := time.NewTimer(time.Until(q.Deadline))
-		defer timer.Stop()
-		late = timer.C
-	}
+	ctx, cancel := q.Context(ctx)
+	defer cancel()
 	select {
 	case <-r.done:
-	case <-late:
-		if r.abandon() {
-			return core.Decision{}, l.table.errs.Late
-		}
 	case <-ctx.Done():
 		if r.abandon() {
-			return core.Decision{}, l.table.errs.Left(ctx)
+			return core.Decision{}, l.table.left(ctx)
 		}
 	}
 	return r.first, r.err
@@ -169,11 +147,6 @@ func (l *Rule) awaitOwn(ctx context.Context, q request, r *renewal) (core.Decisi
 func (r *renewal) abandon() bool {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
-	select {
-	case <-r.done:
-		return false
-	default:
-		r.abandoned = true
-		return true
-	}
+	r.abandoned = r.lease.renewal == r
+	return r.abandoned
 }

@@ -171,7 +171,7 @@ func (l *Rule) Usage(ctx context.Context, key string) ([]core.Use, error) {
 // ctx has ended already, nothing is done.
 func (l *Rule) Reset(ctx context.Context, client string) error {
 	if ctx.Err() != nil {
-		return l.table.errs.Left(ctx)
+		return l.table.left(ctx)
 	}
 	err := l.store.Reset(ctx, client)
 	holder, shard := l.holder(client)

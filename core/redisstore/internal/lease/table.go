@@ -15,15 +15,9 @@ const (
 
 // Table is what this process has taken ahead, by client and rule. It is safe for concurrent use.
 type Table struct {
-	errs   Errors
+	left   func(context.Context) error
 	seed   [2]maphash.Seed
 	shards [shards]shard
-}
-
-// Errors are what callers are told that leave before they are answered.
-type Errors struct {
-	Late error                       // the deadline has passed
-	Left func(context.Context) error // the context has ended
 }
 
 type shard struct {
@@ -37,9 +31,10 @@ type holder struct {
 	rule   *Rule
 }
 
-// NewTable returns a table with no leases.
-func NewTable(errs Errors) *Table {
-	t := &Table{errs: errs, seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+// NewTable returns a table with no leases. A caller that leaves before it is answered, because its context has ended or
+// its deadline has passed, is told what left makes of a context that has ended for that cause.
+func NewTable(left func(context.Context) error) *Table {
+	t := &Table{left: left, seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	for i := range t.shards {
 		t.shards[i].byHolder = map[holder]*lease{}
 	}
