@@ -61,11 +61,7 @@ func (r *renderer) render(list *parse.ListNode, dot any) {
 				r.render(n.List, limit)
 			}
 		case *parse.TemplateNode:
-			var data any
-			if n.Pipe != nil {
-				data = value(n.Pipe, dot)
-			}
-			r.render(r.templates[n.Name].Root, data)
+			r.render(r.templates[n.Name].Root, value(n.Pipe, dot))
 		default:
 			panic("sash: decide.lua.tmpl: unknown: " + node.String())
 		}
@@ -88,23 +84,19 @@ func value(pipe *parse.PipeNode, dot any) any {
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. It panics if an
 // algorithm is unknown.
 func ruleVariables(limits []core.Limit, lease bool) (rule variables, all []variables) {
-	rule = variables{"Count": strconv.Itoa(len(limits)), "Allowance": allowanceSource(len(limits))}
 	args, logs := len(limitArgs(limits)), 0
 	if lease {
-		rule["Lease"] = "yes"
 		args++
 	}
-	rule["Args"] = strconv.Itoa(args)
 	for _, l := range limits {
 		if formatOf(l.Algorithm).steps == "log" {
 			logs++
 		}
 	}
-	if logs > 0 {
-		rule["Logs"] = "yes"
-	}
-	if logs > 1 {
-		rule["Several"] = "yes"
+	yes := map[bool]string{true: "yes"}
+	rule = variables{
+		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args), "Allowance": allowanceSource(len(limits)),
+		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
 	}
 	for i, l := range limits {
 		limit := maps.Clone(rule)
