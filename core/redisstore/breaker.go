@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -75,22 +76,16 @@ var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYA
 
 // isFailure reports whether err speaks against the server.
 func isFailure(err error) bool {
-	if err == nil {
-		return false
-	}
-	if !isReply(err) {
-		return true
-	}
-	for _, prefix := range failing {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return false
+	return err != nil && (!isReply(err) || begins(err, failing...))
 }
 
 // isReply reports whether err is what a server answered.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
+}
+
+// begins reports whether err is what a server answered, with one of these beginnings.
+func begins(err error, beginnings ...string) bool {
+	return slices.ContainsFunc(beginnings, func(b string) bool { return redis.HasErrorPrefix(err, b) })
 }

@@ -20,7 +20,7 @@ func (q request) until(deadline time.Time) request {
 }
 
 // gatheredBy returns the link that sends the rule's requests together with others.
-func gatheredBy(c *counts) gathered { return gathered{&c.store.client, sent{&c.store.client}} }
+func gatheredBy(c *counts) gathered { return gathered{sent{&c.store.client}} }
 
 // askAlone has the script decide one request.
 func (c *counts) askAlone(

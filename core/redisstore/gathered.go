@@ -12,10 +12,7 @@ import (
 // gathered is the link that sends a request together with others that wait for the same server: in one script, see
 // batches, or in one pipeline. What cannot be gathered goes to the next link, and so does every request
 // while the server's breaker is not closed.
-type gathered struct {
-	client *client
-	next   sent
-}
+type gathered struct{ sent }
 
 // request is what the links get that answer from Redis.
 type request struct {
@@ -32,7 +29,7 @@ func (g gathered) take(ctx context.Context, q request) (core.Decision, error) {
 	if p := g.client.server(ctx, firstKey(q.args)).pipeline; p != nil && !p.breaker.notClosed.Load() {
 		return p.Do(ctx, q.Deadline, q)
 	}
-	return g.next.take(ctx, q)
+	return g.sent.take(ctx, q)
 }
 
 // Requests that wait together are decided together.

@@ -61,14 +61,7 @@ func failure(ctx *gather.Patience, cmds []redis.Cmder) error {
 }
 
 // notRun reports whether err says that the server has not run a script.
-func notRun(err error) bool {
-	for _, prefix := range []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN"} {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return false
-}
+func notRun(err error) bool { return begins(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
 
 // exec sends a script for each call and waits for the replies, like
 // client.process.

@@ -186,9 +186,7 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 
 // remembered returns the chain of a rule without leases.
 func (s *Store) remembered(rule core.Rule) *remembered {
-	return &remembered{
-		counts: s.newCounts(rule), refusals: s.refusals.Rule(), next: gathered{&s.client, sent{&s.client}},
-	}
+	return &remembered{s.newCounts(rule), s.refusals.Rule(), gathered{sent{&s.client}}}
 }
 
 // noteTimeout keeps the shortest timeout of all rules.
