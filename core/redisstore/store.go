@@ -125,15 +125,10 @@ var errUnmade = errors.New("sash: the *redisstore.Store was not made by redissto
 
 // ready returns what keeps the store from being used: how it was made.
 func (s *Store) ready() error {
-	switch {
-	case s == nil:
-		return errUnmade
-	case s.err != nil:
-		return s.err
-	case s.client.rdb == nil:
+	if s == nil || s.err == nil && s.client.rdb == nil {
 		return errUnmade
 	}
-	return nil
+	return s.err
 }
 
 // Open returns a store with a client of its own for the single server at url,

@@ -30,14 +30,13 @@ func (q *request) patience(ctx context.Context) time.Duration {
 	return patience
 }
 
-// reserve makes q one of the requests that wait for the renewal, and returns how long. Where a round trip, which last
-// took so long, is longer than the request's patience, to ask after the wait would be too late as well. Then the
-// request waits for as long as it has time and the renewal is not lost, but only if the lease can serve it: reserve
-// returns false if it cannot. See TestLongWay and
-// TestLongWayLost. The shard's lock must be held.
-func (r *renewal) reserve(q request, took, patience time.Duration) (time.Duration, bool) {
+// reserve makes q one of the requests that wait for the renewal, and returns how long. Where the last round trip took
+// longer than the request's patience, to ask after the wait would be too late as well. Then the request waits for as
+// long as it has time and the renewal is not lost, but only if the lease can serve it: reserve returns false if it
+// cannot. See TestLongWay and TestLongWayLost. The shard's lock must be held.
+func (r *renewal) reserve(q request, patience time.Duration) (time.Duration, bool) {
 	switch {
-	case took <= patience*3/4: // a quarter is left for a round trip that takes a little longer
+	case r.lease.took <= patience*3/4: // a quarter is left for a round trip that takes a little longer
 		return patience, true
 	case r.free < q.Cost:
 		return 0, false

@@ -14,7 +14,6 @@ type renewal struct {
 	request           // of the caller that started it, with the renewal's own deadline
 	lease   *lease    // the entry to renew
 	lost    time.Time // from then on the reply is taken for lost
-	want    int64     // units
 	free    int64     // units that are not reserved for requests that wait for long
 
 	abandoned bool          // the caller that started it has left; the shard's lock guards it
@@ -35,13 +34,12 @@ func (l *Rule) startRenewal(ctx context.Context, q request, e *lease, now time.T
 		request: q,
 		lease:   e,
 		lost:    time.Now().Add(max(renewalPatience, 2*e.took)),
-		want:    want,
 		free:    want - q.Cost,
 		done:    make(chan struct{}),
 	}
 	r.Deadline = q.renewalDeadline(ctx)
 	e.renewal = r
-	go l.renew(context.WithoutCancel(ctx), r)
+	go l.renew(context.WithoutCancel(ctx), r, want)
 	return r
 }
 
@@ -59,11 +57,10 @@ func (q *request) renewalDeadline(ctx context.Context) time.Time {
 	return deadline
 }
 
-// renew takes a lease of as much as is wanted, or else of as much as there is. If there is nothing to lease, the
+// renew takes a lease of as much as is wanted, in units, or else of as much as there is. If there is nothing to lease, the
 // request that started r is asked alone.
-func (l *Rule) renew(ctx context.Context, r *renewal) {
+func (l *Rule) renew(ctx context.Context, r *renewal, want int64) {
 	var a answer
-	want := r.want
 	for tries := 0; tries < 2 && want > r.Cost; tries++ {
 		q := r.Request
 		q.Began, q.Cost = l.store.Now(), want

@@ -142,7 +142,7 @@ func (l *Rule) next(ctx context.Context, q request, patience time.Duration, wait
 	}
 	if !waited {
 		var ok bool
-		if patience, ok = e.renewal.reserve(q, e.took, patience); !ok {
+		if patience, ok = e.renewal.reserve(q, patience); !ok {
 			return step{}
 		}
 	}
