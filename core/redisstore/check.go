@@ -112,10 +112,8 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	info, err := rdb.Info(ctx).Result()
 	switch {
 	case err == nil:
-		for _, err := range checkInfo(addr, info) {
-			found.add(err)
-		}
-	case !isReply(err) || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS"):
+		found.add(checkInfo(addr, info)...)
+	case !isReply(err), begins(err, "NOAUTH", "WRONGPASS"):
 		found.add(explain(addr, err, false))
 		return
 	default:
@@ -130,9 +128,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	roundTrip, err := s.tryOut(ctx, rdb, client)
 	switch {
 	case err == nil:
-		if err := checkTimeouts(addr, roundTrip, s.shortestTimeout()); err != nil {
-			found.add(err)
-		}
+		found.add(checkTimeouts(addr, roundTrip, s.shortestTimeout()))
 	case info == "" || !redis.HasErrorPrefix(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}

@@ -17,10 +17,11 @@ type findings struct {
 	wrong, unseen []error
 }
 
-func (f *findings) add(err error) {
+// add adds findings, of which some may be nil.
+func (f *findings) add(errs ...error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wrong = append(f.wrong, err)
+	f.wrong = append(f.wrong, errs...)
 }
 
 // catch makes a finding of a panic of go-redis at a reply of the server at addr; see
@@ -34,7 +35,7 @@ func (f *findings) catch(addr string) {
 func (f *findings) join() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.wrong) == 0 {
+	if errors.Join(f.wrong...) == nil {
 		return nil
 	}
 	return errors.Join(append(f.wrong, f.unseen...)...)
