@@ -1,0 +1,191 @@
+package sashotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/sashotel"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// TestOutcomes: each event is counted under its outcome, once.
+func TestOutcomes(t *testing.T) {
+	failed := fmt.Errorf("%w: something", core.ErrStore)
+	without := decided(core.Unasked, false, core.ErrInvalid)
+	without.Key = ""
+	keyFailed := decided(core.Unasked, false, errors.New("no such session"))
+	keyFailed.Key = ""
+	for _, test := range []struct {
+		event   core.Event
+		outcome string
+		allowed bool
+	}{
+		{decided(core.Counted, true, nil), "admitted", true},
+		{decided(core.Leased, true, nil), "admitted", true},
+		{decided(core.Counted, false, nil), "refused", false},
+		{decided(core.Remembered, false, nil), "refused", false},
+		{decided(core.FromFallback, true, failed), "fallback", true},
+		{decided(core.FromFallback, false, failed), "fallback", false},
+		{decided(core.FromPolicy, true, failed), "failed_open", true},
+		{decided(core.FromPolicy, false, failed), "failed_closed", false},
+		{without, "nameless", false},
+		{keyFailed, "nameless", false},
+		{decided(core.Unasked, false, core.ErrInvalid), "invalid", false},
+		{decided(core.Unasked, false, context.Canceled), "canceled", false},
+		{decided(core.Skipped, true, nil), "skipped", true},
+	} {
+		w := watch(t)
+		w.Observe(t.Context(), test.event)
+		w.wantPoints(t, "sash.decisions", map[string]float64{
+			fmt.Sprintf("sash.allowed=%v sash.limiter=api sash.outcome=%s sash.rule=login", test.allowed, test.outcome): 1,
+		})
+		if n := len(w.points(t, "sash.decisions")); n != 10 {
+			t.Errorf("%s: %d outcomes are reported, want all 10, so that a rate knows the first failure", test.outcome, n)
+		}
+		asked := test.event.Decision.Source != core.Unasked && test.event.Decision.Source != core.Skipped
+		if got := len(w.points(t, "sash.decision.duration")); (got == 1) != asked {
+			t.Errorf("%s: %d durations, although asked is %v", test.outcome, got, asked)
+		}
+		wantErrors := 0
+		if errors.Is(test.event.Decision.Err, core.ErrStore) {
+			wantErrors = 1
+		}
+		if got := len(w.points(t, "sash.store.errors")); got != wantErrors {
+			t.Errorf("%s: %d kinds of errors, want %d", test.outcome, got, wantErrors)
+		}
+	}
+}
+
+// TestPeek: a peek is no decision about a request, but the store has been asked.
+func TestPeek(t *testing.T) {
+	w := watch(t)
+	e := decided(core.Counted, true, nil)
+	e.Peek = true
+	w.For("redis").Observe(t.Context(), e)
+	w.wantPoints(t, "sash.decisions", map[string]float64{})
+	w.wantPoints(t, "sash.decision.duration", map[string]float64{"sash.source=counted sash.store=redis": 1})
+}
+
+// TestDurations: the buckets reach from 100 ns to 100 ms, and each source, store and kind
+// of error has a histogram of its own. A duration of 0 was not measured.
+func TestDurations(t *testing.T) {
+	w := watch(t)
+	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
+		e := decided(core.Counted, true, nil)
+		e.Elapsed = d
+		w.For("redis").Observe(t.Context(), e)
+	}
+	w.For("memory").Observe(t.Context(), decided(core.Remembered, false, nil))
+	w.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
+	w.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrUnavailable))
+	w.wantPoints(t, "sash.decision.duration", map[string]float64{
+		"sash.source=counted sash.store=redis":                       5,
+		"sash.source=remembered sash.store=memory":                   1,
+		"error.type=timeout sash.source=policy sash.store=redis":     1,
+		"error.type=unavailable sash.source=policy sash.store=redis": 1,
+	})
+	for _, p := range w.metrics(t)["sash.decision.duration"].Data.(metricdata.Histogram[float64]).DataPoints {
+		if text(p.Attributes.ToSlice()) != "sash.source=counted sash.store=redis" {
+			continue
+		}
+		last := len(p.Bounds) - 1
+		if p.Bounds[0] != 100e-9 || p.Bounds[last] != 0.1 || !slices.IsSorted(p.Bounds) {
+			t.Errorf("bounds %v, want them to rise from 100 ns to 100 ms", p.Bounds)
+		}
+		want := make([]uint64, len(p.Bounds)+1)
+		want[0], want[1], want[slices.Index(p.Bounds, 1e-3)], want[len(p.Bounds)] = 2, 1, 1, 1
+		if !slices.Equal(p.BucketCounts, want) {
+			t.Errorf("buckets %v, want %v", p.BucketCounts, want)
+		}
+	}
+}
+
+// TestRoutes: the label of an event makes http.route and http.request.method, if asked.
+func TestRoutes(t *testing.T) {
+	const rest = "sash.allowed=true sash.limiter=api sash.outcome=admitted sash.rule=login"
+	for label, want := range map[string]string{
+		"POST /login":             "http.request.method=POST http.route=/login ",
+		"GET example.com/{id...}": "http.request.method=GET http.route=example.com/{id...} ",
+		"/users/:id":              "http.route=/users/:id ",
+		" /":                      "http.route= / ",
+		"some task":               "http.route=some task ",
+		"":                        "",
+	} {
+		e := decided(core.Counted, true, nil)
+		e.Label = label
+		by, without := watch(t, sashotel.ByRoute()), watch(t)
+		by.Observe(t.Context(), e)
+		without.Observe(t.Context(), e)
+		by.wantPoints(t, "sash.decisions", map[string]float64{want + rest: 1})
+		without.wantPoints(t, "sash.decisions", map[string]float64{rest: 1})
+	}
+}
+
+// TestMiddleware: requests through the middleware of net/http, by route.
+func TestMiddleware(t *testing.T) {
+	w := watch(t, sashotel.ByRoute())
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}, Observer: w.For("memory"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /users/{id}", func(http.ResponseWriter, *http.Request) {})
+	h := nethttp.Middleware(limiter, keyfuncs.RemoteIP)(mux)
+	for i := range 3 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprint("/users/", i), nil))
+	}
+	const route = "http.request.method=GET http.route=/users/{id} "
+	w.wantPoints(t, "sash.decisions", map[string]float64{
+		route + "sash.allowed=true sash.limiter=api sash.outcome=admitted sash.rule=": 1,
+		route + "sash.allowed=false sash.limiter=api sash.outcome=refused sash.rule=": 2,
+	})
+	if all := fmt.Sprint(w.metrics(t)); strings.Contains(all, "192.0.2.1") {
+		t.Errorf("the metrics name a client: %s", all)
+	}
+}
+
+// TestNotices: notices reach the Telemetry through core.Observers, and are counted by
+// their code. Their number of series is bounded.
+func TestNotices(t *testing.T) {
+	w := watch(t)
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+		Observer: core.Observers(core.Silent, w.For("memory")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter.Notice(t.Context(), "counted-twice", "The same rule counts a request twice.")
+	w.Notice(t.Context(), core.Notice{Code: "counted-twice", Name: "api"})
+	w.wantPoints(t, "sash.notices", map[string]float64{
+		"sash.limiter=api sash.notice.code=counted-twice sash.rule=": 2,
+	})
+	for i := range 3000 {
+		w.Notice(t.Context(), core.Notice{Code: "many", Name: fmt.Sprint("limiter ", i)})
+	}
+	points := w.points(t, "sash.notices")
+	total := 0.0
+	for _, n := range points {
+		total += n
+	}
+	if len(points) != 1001 || total != 3002 {
+		t.Errorf("%v notices in %d series, want 3002 in 1001", total, len(points))
+	}
+	if got := points["sash.limiter=other sash.notice.code=other sash.rule=other"]; got != 2001 {
+		t.Errorf("%v other notices, want 2001", got)
+	}
+}

@@ -1,0 +1,76 @@
+package sashotel
+
+import (
+	"errors"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// outcome is what became of a request.
+type outcome uint8
+
+const (
+	admitted outcome = iota
+	refused
+	fallbackAdmitted
+	fallbackRefused
+	failedOpen
+	failedClosed
+	nameless
+	invalid
+	canceled
+	skipped
+	outcomes // how many there are
+)
+
+// outcomeAttributes are the values of the attributes sash.outcome and sash.allowed.
+// Package sashprom has the same words.
+var outcomeAttributes = [outcomes]struct {
+	outcome string
+	allowed bool
+}{
+	admitted:         {"admitted", true},
+	refused:          {"refused", false},
+	fallbackAdmitted: {"fallback", true},
+	fallbackRefused:  {"fallback", false},
+	failedOpen:       {"failed_open", true},
+	failedClosed:     {"failed_closed", false},
+	nameless:         {"nameless", false},
+	invalid:          {"invalid", false},
+	canceled:         {"canceled", false},
+	skipped:          {"skipped", true},
+}
+
+// outcomeOf returns the outcome of an event.
+func outcomeOf(e *core.Event) outcome {
+	d := &e.Decision
+	switch d.Source {
+	case core.FromFallback:
+		return either(d.Allowed, fallbackAdmitted, fallbackRefused)
+	case core.FromPolicy:
+		return either(d.Allowed, failedOpen, failedClosed)
+	case core.Skipped:
+		return skipped
+	case core.Unasked:
+		return unasked(e)
+	}
+	return either(d.Allowed, admitted, refused)
+}
+
+// unasked returns the outcome of an event for which nothing was asked.
+func unasked(e *core.Event) outcome {
+	switch {
+	case e.Key == "":
+		return nameless
+	case errors.Is(e.Decision.Err, core.ErrInvalid):
+		return invalid
+	}
+	return canceled
+}
+
+func either(allowed bool, yes, no outcome) outcome {
+	if allowed {
+		return yes
+	}
+	return no
+}

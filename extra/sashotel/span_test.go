@@ -1,0 +1,138 @@
+package sashotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// spanEvents returns what do adds to the span in its context: a line for each event.
+func spanEvents(t *testing.T, do func(context.Context)) []string {
+	t.Helper()
+	recorder := tracetest.NewSpanRecorder()
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("test")
+	ctx, span := tracer.Start(t.Context(), "request")
+	do(ctx)
+	span.End()
+	ended := recorder.Ended()
+	if len(ended) != 1 {
+		t.Fatalf("%d spans have ended, want 1: decisions make none", len(ended))
+	}
+	if got := ended[0].Status(); got.Code != codes.Unset {
+		t.Errorf("the status of the span is %v, want it as it was", got)
+	}
+	var lines []string
+	for _, e := range ended[0].Events() {
+		lines = append(lines, e.Name+" "+text(e.Attributes))
+	}
+	return lines
+}
+
+// TestSpanEvents: what the span of a request says of each kind of decision.
+func TestSpanEvents(t *testing.T) {
+	const of = " sash.limiter=api"
+	admitted := decided(core.Counted, true, nil)
+	admitted.Decision.Limit, admitted.Decision.Remaining = core.Limit{Name: "1m0s", Requests: 5}, 4
+	admitted.Status = http.StatusOK
+	refused := decided(core.Remembered, false, nil)
+	refused.Decision.Limit = core.Limit{Name: "1m0s", Requests: 5}
+	refused.Status, refused.Elapsed = http.StatusTooManyRequests, 0
+	peek := decided(core.Counted, true, nil)
+	peek.Peek, peek.Elapsed = true, 0
+	failed := decided(core.FromPolicy, true, fmt.Errorf("%w: \xff%s", core.ErrTimeout, strings.Repeat("x", 1000)))
+	failed.Stage, failed.Elapsed = core.StageReply, 100*time.Millisecond
+	keyFailed := decided(core.Unasked, false, errors.New("no such session: 4711"))
+	keyFailed.Key, keyFailed.Status, keyFailed.Elapsed = "", http.StatusInternalServerError, 0
+	message := fmt.Sprint(core.ErrTimeout, ": \uFFFD")
+	message += strings.Repeat("x", 256-len(message)+2) // the byte became three
+	for name, test := range map[string]struct {
+		event core.Event
+		want  []string
+	}{
+		"admitted": {admitted, []string{"sash.decision sash.allowed=true sash.elapsed=1e-06 sash.limit=1m0s" + of +
+			" sash.outcome=admitted sash.remaining=4 sash.rule=login sash.source=counted sash.status=200 sash.store=redis"}},
+		"refused": {refused, []string{"sash.decision sash.allowed=false sash.limit=1m0s" + of +
+			" sash.outcome=refused sash.remaining=0 sash.rule=login sash.source=remembered sash.status=429 sash.store=redis"}},
+		"peek": {peek, []string{"sash.decision sash.allowed=true" + of +
+			" sash.outcome=admitted sash.peek=true sash.rule=login sash.source=counted sash.store=redis"}},
+		"failed": {failed, []string{
+			"sash.decision error.type=timeout sash.allowed=true sash.elapsed=0.1" + of +
+				" sash.outcome=failed_open sash.rule=login sash.source=policy sash.stage=reply sash.store=redis",
+			"exception error.type=timeout exception.message=" + message + of + " sash.rule=login sash.store=redis"}},
+		"key failed": {keyFailed, []string{"sash.decision sash.allowed=false" + of +
+			" sash.outcome=nameless sash.rule=login sash.source=unasked sash.status=500 sash.store=redis"}},
+	} {
+		w := watch(t)
+		got := spanEvents(t, func(ctx context.Context) { w.For("redis").Observe(ctx, test.event) })
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, test.want)
+		}
+	}
+}
+
+// TestSpanOfRequest: a request under two limits has an event of each, and none names the
+// client.
+func TestSpanOfRequest(t *testing.T) {
+	w := watch(t)
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(5)}, Observer: w.For("memory"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, err := limiter.Rule("login", core.PerHour(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(*http.Request) (string, error) { return "user:4711", nil }
+	h := nethttp.Middleware(limiter, key)(nethttp.Middleware(login, key)(http.NotFoundHandler()))
+	events := spanEvents(t, func(ctx context.Context) {
+		for range 2 {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		}
+	})
+	var got []string
+	for _, e := range events {
+		var words []string
+		for word := range strings.FieldsSeq(e) {
+			name, value, _ := strings.Cut(word, "=")
+			switch name {
+			case "sash.rule", "sash.outcome", "sash.remaining":
+				words = append(words, value)
+			}
+		}
+		got = append(got, strings.Join(words, " "))
+		if strings.Contains(e, "4711") {
+			t.Errorf("an event names the client: %s", e)
+		}
+	}
+	if want := []string{"admitted 4 ", "admitted 0 login", "admitted 3 ", "refused 0 login"}; !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+// TestSpanOfNotice: a notice is on the span of the request at which it was seen, without
+// its text.
+func TestSpanOfNotice(t *testing.T) {
+	w := watch(t)
+	got := spanEvents(t, func(ctx context.Context) {
+		w.For("redis").Notice(ctx, core.Notice{Code: "forwarded", Name: "api", Text: "All come from 192.0.2.1."})
+	})
+	if want := []string{"sash.notice sash.limiter=api sash.notice.code=forwarded sash.rule="}; !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}

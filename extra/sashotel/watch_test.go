@@ -1,0 +1,202 @@
+package sashotel_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// numbers returns the metrics of a store that have no other attributes, by name.
+func (w watcher) numbers(t *testing.T, store string) map[string]float64 {
+	t.Helper()
+	values := map[string]float64{}
+	for name, m := range w.metrics(t) {
+		if value, ok := pointsOf(t, m)["sash.store="+store]; ok {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// fixed is a store whose Stats are as given.
+type fixed[S any] struct {
+	core.Store
+	stats S
+}
+
+func (f fixed[S]) Stats() S { return f.stats }
+
+// TestWatchMemory: each number of a memstore has its metric.
+func TestWatchMemory(t *testing.T) {
+	w := watch(t)
+	store := fixed[memstore.Stats]{stats: memstore.Stats{
+		Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
+		RefusedEvicted: 7, RefusedNewcomers: 8, Full: 1 << 63,
+	}}
+	if err := w.Watch("memory", store); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"sash.store.memory.usage": 1, "sash.store.memory.limit": 2, "sash.store.slots": 3, "sash.store.limits": 4,
+		"sash.store.evictions": 5, "sash.store.sketch_only": 6, "sash.store.refused_evicted": 7,
+		"sash.store.refused_newcomers": 8, "sash.store.full": 1<<63 - 1,
+	}
+	if got := w.numbers(t, "memory"); !maps.Equal(got, want) {
+		t.Errorf("\n got %v\nwant %v", got, want)
+	}
+}
+
+// TestWatchRedis: each number of a redisstore has its metric, and the breaker of each of
+// its servers has four.
+func TestWatchRedis(t *testing.T) {
+	w := watch(t)
+	store := fixed[redisstore.Stats]{stats: redisstore.Stats{
+		Breakers: []redisstore.Breaker{
+			{Server: "", State: redisstore.StateClosed},
+			{Server: "[::1]:6379", State: redisstore.StateHalfOpen, Changed: time.UnixMilli(3500), Trips: 2,
+				FailingSince: time.UnixMilli(1500)},
+			{Server: "FailoverClient", State: redisstore.StateOpen, Trips: 1},
+		},
+		Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
+		Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
+	}}
+	if err := w.Watch("redis", store); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"sash.batches": 1, "sash.batched_requests": 2, "sash.batch.max_requests": 3, "sash.scripts": 4,
+		"sash.noscript_replies": 5, "sash.remembered_refusals": 6, "sash.refused_from_memory": 7,
+		"sash.leases": 8, "sash.lease.unspent_units": 9,
+	}
+	if got := w.numbers(t, "redis"); !maps.Equal(got, want) {
+		t.Errorf("\n got %v\nwant %v", got, want)
+	}
+	const unknown, local, failover = "sash.store=redis server.address=",
+		"sash.store=redis server.address=::1 server.port=6379", "sash.store=redis server.address=FailoverClient"
+	w.wantPoints(t, "sash.breaker.state", map[string]float64{
+		"sash.breaker.state=closed " + unknown:  1,
+		"sash.breaker.state=half-open " + local: 1,
+		"sash.breaker.state=open " + failover:   1,
+	})
+	if got := w.points(t, "sash.breaker.state"); len(got) != 9 {
+		t.Errorf("states %v, want three of each server", got)
+	}
+	w.wantPoints(t, "sash.breaker.trips", map[string]float64{local: 2, failover: 1})
+	w.wantPoints(t, "sash.breaker.change_timestamp", map[string]float64{local: 3.5})
+	w.wantPoints(t, "sash.breaker.failing_since_timestamp", map[string]float64{local: 1.5})
+}
+
+// state returns the state of the breaker of the only server of the store "redis".
+func (w watcher) state(t *testing.T) string {
+	t.Helper()
+	var states []string
+	for attributes := range happened(w.points(t, "sash.breaker.state")) {
+		state, _, _ := strings.Cut(strings.TrimPrefix(attributes, "sash.breaker.state="), " ")
+		states = append(states, state)
+	}
+	return strings.Join(states, ", ")
+}
+
+// TestOutage: what an outage of Redis looks like in the metrics, from the first failure
+// until the server is back.
+func TestOutage(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	store := redisstore.New(client)
+	w := watch(t)
+	if err := w.Watch("redis", store); err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := core.New(core.Config{
+		Name: "api", Store: store, Limits: []core.Limit{core.PerHour(core.MaxLogRequests)}, Observer: w.For("redis"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uncounted float64
+	until := func(state string) {
+		t.Helper()
+		redistest.WaitFor(t, "the breaker to be "+state, func() error {
+			if d := limiter.Allow(t.Context(), "user:1"); d.Err != nil {
+				uncounted++
+			}
+			if got := w.state(t); got != state {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+	}
+	until("closed")
+	server.Kill()
+	until("open")
+	host, port, err := net.SplitHostPort(server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := "sash.store=redis server.address=" + host + " server.port=" + port
+	w.wantPoints(t, "sash.breaker.trips", map[string]float64{of: 1})
+	since, changed := w.points(t, "sash.breaker.failing_since_timestamp"), w.points(t, "sash.breaker.change_timestamp")
+	if since[of] == 0 || changed[of] < since[of] {
+		t.Errorf("failing since %v, changed %v, want both, in this order", since, changed)
+	}
+	server.Restart()
+	until("closed")
+	w.wantPoints(t, "sash.breaker.failing_since_timestamp", map[string]float64{})
+	w.wantPoints(t, "sash.breaker.trips", map[string]float64{of: 1})
+	var failures float64
+	for _, n := range w.points(t, "sash.store.errors") {
+		failures += n
+	}
+	const open = "sash.allowed=true sash.limiter=api sash.outcome=failed_open sash.rule="
+	if got := w.points(t, "sash.decisions")[open]; got != uncounted || failures != uncounted || uncounted == 0 {
+		t.Errorf("%v decisions failed open, %v errors, want %v of both, and more than 0", got, failures, uncounted)
+	}
+	if n := w.numbers(t, "redis"); n["sash.batches"] == 0 || n["sash.scripts"] == 0 {
+		t.Errorf("%v, want batches and scripts", n)
+	}
+}
+
+// strange is a store that says nothing about itself.
+type strange struct{}
+
+func (strange) Bind(core.Rule) (core.Counts, error) { return nil, errors.New("nothing to bind") }
+
+// TestWatchMisuse: what the program gives wrong is an error when it starts.
+func TestWatchMisuse(t *testing.T) {
+	w := watch(t)
+	if err := w.Watch("taken", memstore.New()); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		name  string
+		store core.Store
+		want  string
+	}{
+		"nil":           {"memory", nil, "give the store of Config.Store"},
+		"typed nil":     {"memory", (*memstore.Store)(nil), "give the store of Config.Store"},
+		"no Stats":      {"strange", strange{}, "a sashotel_test.strange has no Stats"},
+		"watched twice": {"taken", memstore.New(), `Watch("taken", ...) of sashotel: a store of that name is watched`},
+	} {
+		err := w.Watch(test.name, test.store)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "sash: ") {
+			t.Errorf("%s: error %v, want one with %q", name, err, test.want)
+		}
+	}
+	got := slices.Sorted(maps.Keys(w.points(t, "sash.store.slots")))
+	if !slices.Equal(got, []string{"sash.store=taken"}) {
+		t.Errorf("watched %q, want only the first", got)
+	}
+}
