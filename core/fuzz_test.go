@@ -112,6 +112,9 @@ func checkConstruction(t *testing.T, l *core.Limiter, err error, mistakes []stri
 		if d := l.Allow(ctx, "client"); !d.Allowed || d.Err != nil {
 			t.Errorf("%v: the first request got %+v", limits, d)
 		}
+		for _, limit := range l.Limits() {
+			checkText(t, limit)
+		}
 		return
 	}
 	if err == nil || l != nil {
@@ -124,4 +127,20 @@ func checkConstruction(t *testing.T, l *core.Limiter, err error, mistakes []stri
 		}
 	}
 	t.Errorf("the error %q says none of %q", text, mistakes)
+}
+
+// checkText fails unless a limit of a limiter can be written and read again.
+func checkText(t *testing.T, limit core.Limit) {
+	t.Helper()
+	text, err := limit.MarshalText()
+	if err != nil {
+		t.Fatalf("%v: %v", limit, err)
+	}
+	again, err := core.ParseLimit(string(text))
+	if again.Name == "" {
+		again.Name = again.Window.String()
+	}
+	if err != nil || again != limit {
+		t.Errorf("%v is written %q, which is %v, %v", limit, text, again, err)
+	}
 }

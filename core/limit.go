@@ -17,7 +17,8 @@ const (
 //
 // The zero Algorithm is [SlidingLog]. An empty Name means the window as
 // [time.Duration.String] writes it, "1m0s". Window is from [MinWindow] to
-// [MaxWindow], and rounded up to whole microseconds.
+// [MaxWindow], and rounded up to whole microseconds. In JSON, YAML and flags a limit is
+// text, such as "100/1m"; see [ParseLimit].
 type Limit struct {
 	Name      string
 	Requests  int64
@@ -60,13 +61,8 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 	}
 	checked := make([]Limit, len(limits))
 	for i, l := range limits {
-		if part := l.Window % time.Microsecond; part > 0 && l.Window > MinWindow && l.Window < MaxWindow {
-			l.Window += time.Microsecond - part
-		}
-		if l.Name == "" {
-			l.Name = l.Window.String()
-		}
-		if err := l.check(); err != nil {
+		l, err := l.complete()
+		if err != nil {
 			return nil, err
 		}
 		for _, other := range checked[:i] {
@@ -78,6 +74,18 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 		checked[i] = l
 	}
 	return checked, nil
+}
+
+// complete returns the limit with its name filled in and its window in whole microseconds,
+// or an error that says what is wrong with it.
+func (l Limit) complete() (Limit, error) {
+	if part := l.Window % time.Microsecond; part > 0 && l.Window > MinWindow && l.Window < MaxWindow {
+		l.Window += time.Microsecond - part
+	}
+	if l.Name == "" {
+		l.Name = l.Window.String()
+	}
+	return l, l.check()
 }
 
 // check returns an error that says what is wrong with the limit. Its name must be

@@ -1,0 +1,198 @@
+package core_test
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// TestParseLimit: a text is the limit that it says, and that limit has the text in its
+// shortest form.
+func TestParseLimit(t *testing.T) {
+	day := 24 * time.Hour
+	name := strings.Repeat("n", core.MaxNameLength)
+	for _, c := range []struct {
+		text    string
+		want    core.Limit
+		written string // text if empty
+	}{
+		{"5/15m", core.Per(5, 15*time.Minute), ""},
+		{"100/1m counter", core.PerMinute(100).Using(core.SlidingCounter), ""},
+		{"1000/24h counter daily", core.PerDay(1000).Using(core.SlidingCounter).Named("daily"), ""},
+		{"1000/1h hourly", core.PerHour(1000).Named("hourly"), ""},
+		{"100/1m0s log", core.PerMinute(100), "100/1m"},
+		{"100/60s log burst", core.PerMinute(100).Named("burst"), "100/1m burst"},
+		{"1000/1d", core.PerDay(1000), "1000/24h"},
+		{"1/1d12h", core.Per(1, 36*time.Hour), "1/36h"},
+		{"1/366d", core.Per(1, core.MaxWindow), "1/8784h"},
+		{"1/1h0m30s", core.Per(1, time.Hour+30*time.Second), ""},
+		{"1/1h30m", core.Per(1, 90*time.Minute), ""},
+		{"1/10s", core.Per(1, 10*time.Second), ""},
+		{"1/20m", core.Per(1, 20*time.Minute), ""},
+		{"1/1ms", core.Per(1, time.Millisecond), ""},
+		{"1/1.5s", core.Per(1, 1500*time.Millisecond), ""},
+		{"1/1.0005001ms", core.Per(1, 1001*time.Microsecond), "1/1.001ms"},
+		{"1000000/1m", core.PerMinute(core.MaxLogRequests), ""},
+		{"1099511627776/1m counter", core.PerMinute(core.MaxCounterRequests).Using(core.SlidingCounter), ""},
+		{"007/1m", core.PerMinute(7), "7/1m"},
+		{" \t5/1m \n counter\r\n\tx ", core.PerMinute(5).Using(core.SlidingCounter).Named("x"), "5/1m counter x"},
+		{`5/1m "per IP"`, core.PerMinute(5).Named("per IP"), ""},
+		{`5/1m counter " x  y "`, core.PerMinute(5).Using(core.SlidingCounter).Named(" x  y "), ""},
+		{`5/1m "x"`, core.PerMinute(5).Named("x"), "5/1m x"},
+		{`5/1m "log"`, core.PerMinute(5).Named("log"), ""},
+		{`5/1m counter "Counter"`, core.PerMinute(5).Using(core.SlidingCounter).Named("Counter"), ""},
+		{"5/1m 1m0s", core.PerMinute(5), "5/1m"}, // the default name
+		{"5/1m 1m", core.PerMinute(5).Named("1m"), ""},
+		{"5/1m a/b", core.PerMinute(5).Named("a/b"), ""},
+		{"1/" + day.String() + " " + name, core.PerDay(1).Named(name), "1/24h " + name},
+	} {
+		got, err := core.ParseLimit(c.text)
+		if err != nil || got != c.want {
+			t.Errorf("ParseLimit(%q): %#v, %v, want %#v", c.text, got, err, c.want)
+			continue
+		}
+		if c.written == "" {
+			c.written = c.text
+		}
+		written, err := got.MarshalText()
+		if err != nil || string(written) != c.written {
+			t.Errorf("%q is written %q, %v, want %q", c.text, written, err, c.written)
+		}
+	}
+}
+
+// TestParseLimitErrors: the error says what was given and what is allowed.
+func TestParseLimitErrors(t *testing.T) {
+	for text, says := range map[string][]string{
+		"":                                  {`"" has no slash`, `"100/1m"`, `"1000/24h counter daily"`},
+		"100":                               {`"100" has no slash`, `"100/1m"`},
+		"/1m":                               {`"" is not a number of requests`},
+		"-5/1m":                             {`"-5" is not a number of requests`},
+		"+5/1m":                             {`"+5" is not a number of requests`},
+		"1e6/1m":                            {`"1e6" is not a number of requests`},
+		"99999999999999999999/m":            {`"99999999999999999999" is not a number of requests`},
+		"5/":                                {`"" is not a window`, "15m", "1d"},
+		"5/minute":                          {`"minute" is not a window`},
+		"5/15":                              {`"15" is not a window`},
+		"5/-1m":                             {`"-1m" is not a window`},
+		"5/+1m":                             {`"+1m" is not a window`},
+		"5/1d-1h":                           {`"1d-1h" is not a window`},
+		"5/d":                               {`"d" is not a window`},
+		"5/1.5d":                            {`"1.5d" is not a window`},
+		"5/1h1d":                            {`"1h1d" is not a window`},
+		"5/512d":                            {`"512d" is not a window`},
+		"5/1m/1m":                           {`"1m/1m" is not a window`},
+		"5 / 1m":                            {`"5" has no slash`},
+		"0/1m":                              {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
+		"5/0s":                              {"window of 0s", "from 1ms to 8784h0m0s"},
+		"5/999us":                           {"window of 999µs", "from 1ms"},
+		"5/366d1s":                          {"window of 8784h0m1s", "(366 days)"},
+		"5/511d2562047h":                    {"(366 days)"},
+		"1000001/1h":                        {"at most 1000000", "core.SlidingCounter"},
+		"1099511627777/1h counter":          {"at most 1099511627776"},
+		"5/1m Counter":                      {`"Counter" is neither an algorithm`, "in lower case"},
+		"5/1m daily counter":                {`"daily counter" is neither`, "before the name", "in quotes"},
+		"5/1m log log":                      {`"log" is neither`, "in quotes"},
+		"5/1m counter a b":                  {`"a b" is neither`, "in quotes"},
+		`5/1m "a`:                           {`is not a name in quotes`},
+		`5/1m "a" b`:                        {`is not a name in quotes`},
+		`5/1m ""`:                           {`is not a name in quotes`},
+		`5/1m a"b`:                          {"limit name", "header", "byte 1"},
+		"5/1m täglich":                      {"limit name", "ASCII"},
+		"5/1m " + strings.Repeat("n", 65):   {"65 bytes", "at most 64"},
+		"5/1m" + strings.Repeat(" ", 1<<20): {"1048580 bytes", "200 allowed"},
+	} {
+		l, err := core.ParseLimit(text)
+		if err == nil || l != (core.Limit{}) {
+			t.Errorf("ParseLimit(%.60q): %v, %v, want an error", text, l, err)
+			continue
+		}
+		got := err.Error()
+		if !strings.HasPrefix(got, "sash: the limit ") || strings.Count(got, "sash: ") != 1 || len(got) > 600 {
+			t.Errorf("the error %q: want one prefix and at most 600 bytes", got)
+		}
+		for _, s := range says {
+			if !strings.Contains(got, s) {
+				t.Errorf("ParseLimit(%.60q): the error %q does not say %q", text, got, s)
+			}
+		}
+	}
+}
+
+// TestLimitAsText: JSON and flags have limits as text, and a limiter's limits are written
+// without the names that New has filled in.
+func TestLimitAsText(t *testing.T) {
+	const text = `{"Limits":["10/1s","1000/24h counter daily",""]}`
+	var config struct{ Limits []core.Limit }
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(config); err != nil || string(got) != text {
+		t.Errorf("%s and the error %v, want %s", got, err, text)
+	}
+	l, err := core.New(core.Config{Store: memstore.New(), Limits: config.Limits[:2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(l.Limits()); err != nil || string(got) != `["10/1s","1000/24h counter daily"]` {
+		t.Errorf("the limiter's limits are %s, %v", got, err)
+	}
+
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	limit := core.PerMinute(1)
+	flags.TextVar(&limit, "limit", core.PerMinute(100), "")
+	if limit != core.PerMinute(100) || flags.Lookup("limit").DefValue != "100/1m" {
+		t.Errorf("the flag's default is %v, written %q", limit, flags.Lookup("limit").DefValue)
+	}
+	if err := flags.Parse([]string{"-limit", "5/15m"}); err != nil || limit != core.Per(5, 15*time.Minute) {
+		t.Errorf("%v, %v", limit, err)
+	}
+	if err := flags.Parse([]string{"-limit", "five"}); err == nil || limit != core.Per(5, 15*time.Minute) {
+		t.Errorf("%v, %v, want an error, and the limit as it was", limit, err)
+	}
+	if text, err := core.PerMinute(-1).MarshalText(); err == nil || text != nil {
+		t.Errorf("a limit that is none is written %q", text)
+	}
+}
+
+// FuzzParseLimit: what can be read can be written and read again, and New takes it. What
+// cannot be read is an error.
+func FuzzParseLimit(f *testing.F) {
+	for _, text := range []string{
+		"5/15m", "100/1m counter", "1000/1d12h counter daily", `5/1m "log"`, `5/1m " a  b"`, "5/1m 1m0s",
+		"1/1.0000001s", "5/1m Counter", `5/1m "`, "5/1m a\x00", "5/511d2562047h",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := core.ParseLimit(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "sash: the limit ") || len(err.Error()) > 1000 || l != (core.Limit{}) {
+				t.Errorf("%v and the error %q", l, err)
+			}
+			return
+		}
+		written, err := l.MarshalText()
+		if err != nil {
+			t.Fatalf("%#v: %v", l, err)
+		}
+		again, err := core.ParseLimit(string(written))
+		if err != nil || again != l {
+			t.Errorf("%#v is written %q, which is %#v, %v", l, written, again, err)
+		}
+		if rewritten, err := again.MarshalText(); err != nil || string(rewritten) != string(written) {
+			t.Errorf("%q is written %q, %v", written, rewritten, err)
+		}
+		store := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes))
+		if _, err := core.New(core.Config{Store: store, Limits: []core.Limit{l}}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
