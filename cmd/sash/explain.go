@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+)
+
+// explain returns the error of usage or reset with what an operator can do about it. A
+// server that has answered is asked for more, for up to timeout.
+func explain(ctx context.Context, store *redisstore.Store, timeout time.Duration, err error) error {
+	switch {
+	case strings.Contains(err.Error(), "MOVED "):
+		return fmt.Errorf("%w\nsash: the server is one of a cluster, and another one holds the client: "+
+			"give the URL of the server that stands behind MOVED", err)
+	case !errors.Is(err, core.ErrStore), errors.Is(err, redisstore.ErrForeign):
+		return err
+	case errors.Is(err, core.ErrTimeout):
+		return withTLS(fmt.Errorf("%w\nsash: is the server up, is the address right, is the network open?", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return withTLS(errors.Join(err, store.Check(ctx)))
+}
+
+// withTLS returns err with a question if it may come from a client with TLS and a server
+// without it, or the other way round.
+func withTLS(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w\nsash: is the URL rediss:// where the server speaks TLS, and only there?", err)
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package main
+
+// help is what sash -help writes.
+const help = `sash looks up and resets clients of limits that are counted in Redis.
+
+  sash usage [flags]       what a client has used of the limits of a rule; writes nothing
+  sash reset [flags]       forget what is counted for a client under the limits of a rule
+  sash check [flags] [URL] whether a Redis is fit for counting: the password, permissions,
+                           memory settings, the version, the time of a round trip; makes and
+                           removes counts of its own
+
+Which Redis (all commands):
+
+  -redis URL       redis://[user:password@]host:port[/db], rediss:// with TLS, or unix://.
+                   Without the flag, REDIS_URL of the environment counts: a password there
+                   is not seen in the list of processes. One server: of Sentinel give the
+                   master, of a Cluster the master that holds the client. On another one
+                   the error says MOVED and the address of the right one.
+  -prefix PREFIX   that of redisstore.WithPrefix (default sash)
+  -timeout D       how long to wait for an answer of usage and reset (default 5s)
+  -json            write JSON
+
+Which limits (usage, reset), as in the program that counts. The name of the limiter and of the
+rule, and window, algorithm and name of each limit are part of a count's identity, so with
+another one nothing is found:
+
+  -name NAME       Config.Name (default empty)
+  -rule RULE       the name given to Limiter.Rule (default: the limiter itself)
+  -limit LIMIT     requests/window, then "counter" for a SlidingCounter, then the name if it
+                   has one: 5/15m, "100/1m counter", "1000/24h counter daily". A window is 90s,
+                   15m, 1h30m, 24h or 1d. Give the flag once for each limit of the rule.
+
+Which client (usage, reset), one of:
+
+  -ip ADDRESS      as RemoteIP and IP of package keyfuncs name it, an IPv6 address by its
+                   /64, or by the network that -ipv6-prefix BITS says
+  -user ID         as UserID names it
+  -header N=VALUE  as Header names it, by the value of the header N
+  -api-key-id ID   as APIKey names it, by the identity that the verifier returns
+  -api-key-stdin   the same by the API key itself, where that is the identity (Issued). It is
+                   read from the standard input, so that it does not stand in the list of
+                   processes: sash usage ... -api-key-stdin <file
+  -key KEY         any other, by the key itself, as it stands in logs
+
+Of the program that counts (check):
+
+  -config-timeout D  its shortest Config.Timeout (default 100ms)
+
+A process that remembers a refusal notices a reset within a second, and leases end with their
+length. What a fallback in memory has counted is the process's own, and not seen from here.
+
+Exit codes: 0 if the command has done its work, also where the client is exhausted (with
+-json see "exhausted"); 1 if Redis could not be asked, or if check has found something; 2 if the
+command was called in a wrong way. The result goes to the standard output, and errors to the
+standard error. No password is written.
+`

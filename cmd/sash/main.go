@@ -1,0 +1,120 @@
+// Command sash looks up and resets clients of limits that are counted in Redis, and checks
+// whether a Redis is fit for counting. It needs no running server of the program that
+// counts. Run sash -help for more.
+//
+//	go install github.com/sashlimit/sash/cmd/sash@latest
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Exit codes.
+const (
+	exitOK = iota
+	exitFailure
+	exitUsage
+)
+
+func main() {
+	redis.SetLogger(silence{})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:], system{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
+}
+
+// silence keeps go-redis from writing of failed dials: the command says what has failed.
+type silence struct{}
+
+// Printf implements the logger of go-redis.
+func (silence) Printf(context.Context, string, ...any) {}
+
+// system is what the command has of its process.
+type system struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+}
+
+// run runs the command with the given arguments and returns its exit code.
+func run(ctx context.Context, args []string, sys system) int {
+	err := command(ctx, args, sys)
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &wrong):
+		complain(sys.stderr, err)
+		fmt.Fprintln(sys.stderr, "Run sash -help to see what is allowed.")
+		return exitUsage
+	}
+	complain(sys.stderr, err)
+	return exitFailure
+}
+
+// command runs the subcommand that the arguments name.
+func command(ctx context.Context, args []string, sys system) error {
+	name := ""
+	if len(args) > 0 {
+		name = strings.TrimLeft(args[0], "-")
+		args = args[1:]
+	}
+	switch name {
+	case "usage":
+		return clientCommand(ctx, args, sys, usage)
+	case "reset":
+		return clientCommand(ctx, args, sys, reset)
+	case "check":
+		return check(ctx, args, sys)
+	case "help", "h":
+		return write(sys.stdout, help)
+	case "":
+		return wrongUsage("give a command: usage, reset or check")
+	}
+	return wrongUsage("%.20q is not a command: give usage, reset or check", name)
+}
+
+// usageError is a mistake in how the command was called.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// wrongUsage returns a usageError.
+func wrongUsage(format string, args ...any) error {
+	return &usageError{fmt.Errorf("sash: "+format, args...)}
+}
+
+// password is the part of a URL that may hold one.
+var password = regexp.MustCompile(`://[^\s"]*@`)
+
+// withoutPassword returns the text without the password of a URL that stands in it.
+func withoutPassword(text string) string {
+	return password.ReplaceAllStringFunc(text, func(found string) string {
+		if found == "://[user:password@" { // how an error says what is allowed
+			return found
+		}
+		return "://...@"
+	})
+}
+
+// complain writes an error.
+func complain(w io.Writer, err error) { fmt.Fprintln(w, withoutPassword(err.Error())) }
+
+// write writes text. Its error says that the result could not be written.
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("sash: the result could not be written: %w", err)
+	}
+	return nil
+}

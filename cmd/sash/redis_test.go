@@ -1,0 +1,229 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// uses returns the units used of each limit, of an answer in JSON.
+func (r result) uses(t *testing.T) (used []int64) {
+	t.Helper()
+	var told answer
+	if err := json.Unmarshal([]byte(r.out), &told); err != nil || r.code != exitOK || r.errOut != "" {
+		t.Fatalf("exit code %d, %v: %s%s", r.code, err, r.out, r.errOut)
+	}
+	for _, use := range told.Limits {
+		used = append(used, use.Used)
+	}
+	return used
+}
+
+// patient is a timeout that no busy machine misses.
+const patient = 20 * time.Second
+
+// limiter returns a limiter that counts at url, as a server does.
+func limiter(t *testing.T, url string, options ...redisstore.Option) *core.Limiter {
+	t.Helper()
+	store, err := redisstore.Open(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return core.Must(core.New(core.Config{
+		Name: "api", Store: store, OnStoreError: core.FailClosed, Timeout: patient,
+		Limits: []core.Limit{
+			core.Per(100, core.MaxWindow).Using(core.SlidingCounter), core.PerDay(1000).Named("daily"),
+		},
+	}))
+}
+
+// take counts n units.
+func take(t *testing.T, l *core.Limiter, key string, n int64) {
+	t.Helper()
+	if d := l.AllowN(t.Context(), key, n); !d.Allowed || d.Err != nil {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// apiFlags are the flags for the limiter of limiter.
+var apiFlags = []string{"-name", "api", "-limit", "100/366d counter", "-limit", "1000/1d daily",
+	"-json", "-timeout", "20s"}
+
+// TestClients: each way to name a client finds what a limiter has counted of it, and reset
+// forgets that and nothing else.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	api := limiter(t, url)
+	ip := netip.MustParseAddr("2001:db8::1")
+	take(t, api, "user:other", 1)
+	for i, c := range []struct {
+		key, input string
+		flags      []string
+	}{
+		{keyfuncs.IPString(ip, 0), "", []string{"-ip", "2001:db8::1"}},
+		{keyfuncs.IPString(ip, 48), "", []string{"-ip", "2001:db8:0:7::2", "-ipv6-prefix", "48"}},
+		{"ip:198.51.100.7", "", []string{"-ip", "198.51.100.7"}},
+		{"user:42", "", []string{"-user", "42"}},
+		{"header:x-tenant:a=b", "", []string{"-header", "X-Tenant=a=b"}},
+		{keyfuncs.APIKeyString("customer 1"), "", []string{"-api-key-id", "customer 1"}},
+		{keyfuncs.APIKeyString("s3cret-key"), "s3cret-key\r\n", []string{"-api-key-stdin"}},
+		{"any \x00\xff key", "", []string{"-key", "any \x00\xff key"}},
+	} {
+		n := int64(i + 1)
+		take(t, api, c.key, n)
+		for _, times := range []string{"usage", "usage", "reset"} {
+			r := sash(t, url, c.input, append(append([]string{times}, apiFlags...), c.flags...)...)
+			if used := r.uses(t); len(used) != 2 || used[0] != n || used[1] != n {
+				t.Errorf("%s %q: used %d, want %d of both limits", times, c.flags, used, n)
+			}
+			if strings.Contains(r.out, "s3cret") {
+				t.Errorf("the answer has the API key: %s", r.out)
+			}
+		}
+		uses, err := api.Usage(t.Context(), c.key)
+		if err != nil || uses[0].Used != 0 || uses[1].Used != 0 {
+			t.Errorf("%q after the reset: %+v, %v", c.key, uses, err)
+		}
+	}
+	uses, err := api.Usage(t.Context(), "user:other")
+	if err != nil || uses[0].Used != 1 || uses[1].Used != 1 {
+		t.Errorf("another client after the resets: %+v, %v", uses, err)
+	}
+}
+
+// TestRules: name, rule and prefix tell counts apart, an exhausted client is said to be
+// so, and the URL may be a flag.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	api := limiter(t, url, redisstore.WithPrefix("own"))
+	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute)))
+	take(t, login, "user:42", 5)
+	take(t, api, "user:42", 2)
+	flags := []string{"-redis", url, "-prefix", "own", "-name", "api", "-user", "42", "-timeout", "20s"}
+
+	r := sash(t, "", "", append([]string{"usage", "-rule", "login", "-limit", "5/15m", "-json"}, flags...)...)
+	if used := r.uses(t); used[0] != 5 || !strings.Contains(r.out, `"exhausted": true`) {
+		t.Errorf("used %d of the rule: %s", used, r.out)
+	}
+	r = sash(t, "redis://127.0.0.1:1", "", append([]string{"usage", "-rule", "login", "-limit", "5/15m"}, flags...)...)
+	r.check(t, exitOK, "client user:42, limiter \"api\", rule \"login\"", "5/15m   5      0           1")
+	if strings.Contains(r.out, "Nothing") {
+		t.Errorf("%s", r.out)
+	}
+	sash(t, "", "", append([]string{"usage", "-limit", "100/366d counter"}, flags...)...).
+		check(t, exitOK, "100/8784h counter   2      98 ")
+	for _, other := range [][]string{{"-limit", "5/14m"}, {"-limit", "5/15m counter"}, {"-limit", "5/15m x"},
+		{"-limit", "5/15m", "-rule", "log"}, {"-limit", "5/15m", "-prefix", "sash"}} {
+		r := sash(t, "", "", append(append([]string{"usage", "-rule", "login"}, flags...), other...)...)
+		r.check(t, exitOK, "Nothing is counted.", "names of the limits")
+	}
+	args := append([]string{"reset", "-rule", "login", "-limit", "5/15m"}, flags...)
+	sash(t, "", "", args...).check(t, exitOK, "Reset. Until now was counted:", "5/15m   5 ")
+	sash(t, "", "", args...).check(t, exitOK, "Nothing was counted.")
+}
+
+// TestForeign: a reset deletes a value that is not the store's, and usage reports it.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	key := "sash:{//user:42}:l1m0s"
+	if err := rdb.Set(t.Context(), key, "foreign", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"-limit", "5/1m", "-user", "42", "-timeout", "20s"}
+	sash(t, server.URL(), "", append([]string{"usage"}, flags...)...).
+		check(t, exitFailure, "not the store's stood at its key", key)
+	sash(t, server.URL(), "", append([]string{"reset"}, flags...)...).check(t, exitOK, "Reset.")
+	if n := rdb.Exists(t.Context(), key).Val(); n != 0 {
+		t.Error("the foreign value is still there")
+	}
+}
+
+// TestCheck: a fit Redis is ok, and what is wrong with another one is said in words.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	fit := []string{"check", "-config-timeout", "20s"}
+	sash(t, url, "", fit...).check(t, exitOK, "ok: ")
+	sash(t, "", "", append(fit, url)...).check(t, exitOK, "ok: ")
+	sash(t, "", "", append(fit, "-json", "-redis", url)...).check(t, exitOK, `"ok": true`, `"findings": []`)
+	sash(t, url, "", "check", "-config-timeout", "1us").check(t, exitFailure, "Config.Timeout is too short")
+	evicts := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").URL()
+	sash(t, evicts, "", fit...).check(t, exitFailure, "set maxmemory-policy noeviction")
+	r := sash(t, evicts, "", append(fit, "-json")...)
+	var told checked
+	if err := json.Unmarshal([]byte(r.out), &told); err != nil || told.OK || len(told.Findings) != 1 ||
+		!strings.Contains(told.Findings[0], "noeviction") || r.code != exitFailure {
+		t.Errorf("exit code %d, %v: %s", r.code, err, r.out)
+	}
+}
+
+// TestRedisErrors: what is wrong with the connection is said in words, by each command, and
+// never with the password.
+func TestRedisErrors(t *testing.T) {
+	t.Parallel()
+	open, secret := redistest.Start(t).Addr(), redistest.Start(t, "--requirepass", "right").Addr()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, c := range []struct {
+		name, url string
+		says      []string
+	}{
+		{"wrong password", "redis://:hunter2@" + secret, []string{"refuses the user name or", "WRONGPASS"}},
+		{"no password", "redis://" + secret, []string{"asks for a password", "NOAUTH"}},
+		{"database 99", "redis://:@" + open + "/99", []string{"DB index is out of range"}},
+		{"nothing listens", "redis://:hunter2@" + closed.Addr().String(), []string{"is the address right"}},
+	} {
+		for _, args := range [][]string{
+			{"usage", "-limit", "5/1m", "-user", "42"}, {"reset", "-limit", "5/1m", "-user", "42"}, {"check"},
+		} {
+			r := sash(t, "", "", append(args, "-redis", c.url, "-timeout", "20s")...)
+			r.check(t, exitFailure, c.says...)
+			if strings.Contains(r.errOut+r.out, "hunter2") || r.out != "" {
+				t.Errorf("%s: %s%s", c.name, r.out, r.errOut)
+			}
+		}
+	}
+}
+
+// TestTLSOnAPlainServer: a server that does not answer a handshake makes the command ask
+// about TLS.
+func TestTLSOnAPlainServer(t *testing.T) {
+	t.Parallel()
+	url := "rediss://:hunter2@" + redistest.Start(t).Addr()
+	r := sash(t, url, "", "usage", "-limit", "5/1m", "-user", "42", "-timeout", "100ms")
+	r.check(t, exitFailure, "no answer within the timeout", "is the URL rediss:// where the server speaks TLS")
+	if strings.Contains(r.errOut, "hunter2") {
+		t.Errorf("%s", r.errOut)
+	}
+}
+
+// TestClusterNode: of a cluster, the master that does not hold the client names the other one.
+func TestClusterNode(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	owner := c.MasterOf("sash:{//user:42}:l1m0s")
+	for _, s := range c.Servers {
+		r := sash(t, s.URL(), "", "usage", "-limit", "5/1m", "-user", "42", "-timeout", "20s")
+		if s == owner {
+			r.check(t, exitOK, "5/1m")
+		} else {
+			r.check(t, exitFailure, "MOVED", owner.Addr(), "stands behind MOVED")
+		}
+	}
+}
