@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -29,6 +30,17 @@ const (
 
 func (fixedPolicy) failurePolicy() {}
 
+// String returns "fail open" or "fail closed".
+func (p fixedPolicy) String() string {
+	switch p {
+	case FailOpen:
+		return "fail open"
+	case FailClosed:
+		return "fail closed"
+	}
+	return strconv.Itoa(int(p))
+}
+
 // fallbackPolicy is the policy that Fallback returns.
 type fallbackPolicy struct {
 	store     Store
@@ -38,6 +50,14 @@ type fallbackPolicy struct {
 }
 
 func (fallbackPolicy) failurePolicy() {}
+
+// String returns "fallback", and among how many replicas it is shared.
+func (p fallbackPolicy) String() string {
+	if p.share == 1 {
+		return "fallback"
+	}
+	return fmt.Sprintf("fallback, shared by %d", p.share)
+}
 
 // Fallback asks another store, usually a memstore of this process, while the
 // first cannot be asked. If the other cannot be asked either, the request is

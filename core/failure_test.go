@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -479,6 +480,26 @@ func TestFallbackKnownToAll(t *testing.T) {
 		}
 		if admitted != 10 {
 			t.Errorf("%s: %d admitted, 10 by the fallback alone", name, admitted)
+		}
+	}
+}
+
+// TestPolicyInWords: a limiter tells its policy, the default one too.
+func TestPolicyInWords(t *testing.T) {
+	l := limiter(t, core.Config{})
+	for _, c := range []struct {
+		limiter *core.Limiter
+		want    string
+	}{
+		{l, "fail open"},
+		{l.WithPolicy(core.FailClosed), "fail closed"},
+		{l.WithPolicy(core.FailClosed).WithPolicy(nil), "fail open"},
+		{core.Must(l.WithPolicy(core.FailClosed).Rule("login", core.PerHour(1))), "fail closed"},
+		{l.WithPolicy(core.Fallback(&fake{})), "fallback"},
+		{l.WithPolicy(core.Fallback(&fake{}, core.Share(4))), "fallback, shared by 4"},
+	} {
+		if got := fmt.Sprint(c.limiter.Policy()); got != c.want {
+			t.Errorf("the policy is %q, want %q", got, c.want)
 		}
 	}
 }

@@ -59,6 +59,10 @@ func (l *Limiter) Name() string { return l.config.Name }
 // RuleName returns the name given to [Limiter.Rule], or "" for a limiter of [New].
 func (l *Limiter) RuleName() string { return l.rule }
 
+// Policy returns what happens to requests while the store cannot be asked. In print it is
+// "fail open", "fail closed", "fallback", or "fallback, shared by 4".
+func (l *Limiter) Policy() FailurePolicy { return l.config.OnStoreError }
+
 // Limits returns a copy of the limits, every name filled in.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 

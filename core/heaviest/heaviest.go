@@ -107,6 +107,9 @@ func HashKeys(secret []byte) Option {
 	}
 }
 
+// Hashed reports whether hashes are shown instead of keys; see [HashKeys].
+func (c *Clients) Hashed() bool { return c.secret != nil }
+
 // New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
 // 1,000; New panics on another k, and on a nil option.
 //

@@ -170,6 +170,9 @@ func TestKeys(t *testing.T) {
 
 	secret := []byte("0123456789abcdef")
 	hashed := heaviest.New(5, heaviest.HashKeys(secret))
+	if !hashed.Hashed() || heaviest.New(5).Hashed() {
+		t.Error("Hashed does not tell whether HashKeys was given")
+	}
 	hashed.Observe(t.Context(), request("user:1", false))
 	got := hashed.Top("api", "login", heaviest.Refused).Clients[0].Key
 	if got != heaviest.Hash(secret, "user:1") || len(got) != 32 || got == heaviest.Hash([]byte("another"), "user:1") {
