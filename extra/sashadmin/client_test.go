@@ -1,0 +1,150 @@
+package sashadmin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/extra/sashadmin"
+	"github.com/sashlimit/sash/internal/redistest"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// TestRules: the rules are there with their limits and policies, as a page and in JSON.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, path := range []string{"", "rules"} {
+		s.get(path, http.StatusOK, "<td>api</td><td>100/1h, 1000/8784h counter yearly</td><td>fail open</td>",
+			"<td>api, rule login</td><td>5/1h</td><td>fail closed</td>", `<form action="client">`)
+	}
+	got := decode[struct {
+		Rules []struct {
+			Limiter, Rule, Policy string
+			Limits                []struct {
+				Limit           core.Limit
+				Name, Algorithm string
+				Requests        int64
+				WindowSeconds   float64 `json:"window_seconds"`
+			}
+		}
+	}](s, s.get("rules.json", http.StatusOK)).Rules
+	if len(got) != 2 || got[0].Limiter != "api" || got[0].Rule != "" || got[1].Rule != "login" ||
+		got[1].Policy != "fail closed" || len(got[0].Limits) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	yearly := got[0].Limits[1]
+	if yearly.Limit != core.Per(1000, core.MaxWindow).Using(core.SlidingCounter).Named("yearly") ||
+		yearly.Name != "yearly" || yearly.Algorithm != "counter" || yearly.Requests != 1000 || yearly.WindowSeconds != 366*86400 {
+		t.Errorf("%+v", yearly)
+	}
+}
+
+// clientJSON is what client.json answers.
+type clientJSON struct {
+	Client string
+	Rules  []struct {
+		Limiter, Rule, Policy, Error string
+		Exhausted                    bool
+		At                           time.Time
+		Limits                       []struct {
+			Limit             string
+			Used, Remaining   int64
+			ResetAfterSeconds float64 `json:"reset_after_seconds"`
+		}
+	}
+}
+
+// TestClient: a client is found by its address, its user and its key, in all rules.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for key, query := range map[string]string{
+		"user:42":                       "user=42",
+		"user:a b&c":                    "user=a+b%26c&ip=&key=&bits=",
+		"ip:198.51.100.7":               "ip=198.51.100.7",
+		"ip:2001:db8::/64":              "ip=2001:db8::1",
+		"ip:2001:db8::/48":              "ip=2001:db8:0:7::1&bits=48",
+		keyfuncs.APIKeyString("secret"): "key=" + keyfuncs.APIKeyString("secret"),
+		"any\x00\xff":                   "key=any%00%ff",
+	} {
+		s.take(s.api, key, 3)
+		s.take(s.login, key, 5)
+		got := decode[clientJSON](s, s.get("client.json?"+query, http.StatusOK))
+		if got.Client != strings.ToValidUTF8(key, "\ufffd") || len(got.Rules) != 2 {
+			t.Fatalf("%q: %+v", key, got)
+		}
+		api, login := got.Rules[0], got.Rules[1]
+		if api.Limiter != "api" || api.Exhausted || len(api.Limits) != 2 || api.Limits[0].Used != 3 ||
+			api.Limits[1].Used != 3 || api.Limits[1].Remaining != 997 || api.Error != "" || api.Policy != "fail open" {
+			t.Errorf("%q: %+v", key, api)
+		}
+		if login.Rule != "login" || !login.Exhausted || login.Limits[0].Used != 5 || login.Limits[0].Remaining != 0 ||
+			login.Limits[0].ResetAfterSeconds < 3000 || login.Limits[0].Limit != "5/1h" || login.At.IsZero() {
+			t.Errorf("%q: %+v", key, login)
+		}
+		s.get("client?"+query, http.StatusOK, `<td>5/1h</td>`, `<td class="n">5</td><td class="n bad">0</td>`,
+			`<td class="n">3</td><td class="n">997</td>`, "Reset in all rules")
+	}
+}
+
+// TestOutage: while a store cannot be asked, its rules have the error and the policy, and the
+// other rules their numbers. A reset tells where it failed.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, addDown)
+	s.take(s.api, "user:42", 3)
+	s.get("client?user=42", http.StatusServiceUnavailable, "connection &lt;refused&gt;. Policy: fail open.",
+		"Policy: fail closed.",
+		"Policy: fallback, shared by 4. The fallback of this process has counted:", "<td>2/1m</td>",
+		`<td class="n">3</td>`)
+	got := decode[clientJSON](s, s.get("client.json?user=42", http.StatusServiceUnavailable)).Rules
+	if len(got) != 5 || got[0].Error != "" || got[0].Limits[0].Used != 3 || len(got[2].Limits) != 0 ||
+		!strings.Contains(got[2].Error, "connection <refused>") ||
+		got[3].Policy != "fail closed" || len(got[4].Limits) != 1 {
+		t.Errorf("%+v", got)
+	}
+	s.post("reset?user=42&all=1", http.StatusServiceUnavailable, "was not reset everywhere", "<li>api: reset</li>",
+		`<li>down, rule closed: <span class="bad">sash: the store could not be asked: connection &lt;refused`)
+	s.take(s.api, "user:42", 3)
+	s.post("reset.json?user=42&all=1", http.StatusServiceUnavailable, `"error": "sash: the store could not be asked`)
+	if got := s.used(s.api, "user:42"); got != 0 {
+		t.Errorf("%d used of the rule that can be reset", got)
+	}
+}
+
+// TestRedis: what one process has counted in Redis is looked up and reset in another.
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t).URL()
+	open := func() (*core.Limiter, *redisstore.Store) {
+		store, err := redisstore.Open(redis)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		return core.Must(core.New(core.Config{
+			Name: "shared", Store: store, Limits: []core.Limit{core.PerHour(5)}, Timeout: 20 * time.Second,
+			OnStoreError: core.FailClosed,
+		})), store
+	}
+	counting, _ := open()
+	shown, store := open()
+	s := newSite(t, func(c *sashadmin.Config) {
+		c.Limiters = []*core.Limiter{shown}
+		c.Stores["redis"] = func() any { return store.Stats() }
+	})
+	s.take(counting, "user:42", 5)
+	got := decode[clientJSON](s, s.get("client.json?user=42", http.StatusOK)).Rules
+	if len(got) != 1 || got[0].Limits[0].Used != 5 || !got[0].Exhausted {
+		t.Errorf("%+v", got)
+	}
+	s.post("reset.json?user=42&limiter=shared", http.StatusOK)
+	if got := s.used(counting, "user:42"); got != 0 {
+		t.Errorf("%d used after the reset", got)
+	}
+	s.get("stores", http.StatusOK, "<h2>redis</h2>", "&#34;State&#34;: &#34;closed&#34;")
+}

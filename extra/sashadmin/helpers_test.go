@@ -1,0 +1,162 @@
+package sashadmin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/sashadmin"
+)
+
+// site is a server with the handler below a prefix.
+type site struct {
+	t          *testing.T
+	url        string // that of the handler, with a slash at the end
+	api, login *core.Limiter
+	store      *memstore.Store
+}
+
+// newSite returns a site with two rules on a memstore. change may change the config.
+func newSite(t *testing.T, change func(*sashadmin.Config)) *site {
+	t.Helper()
+	store := memstore.New()
+	heavy := heaviest.New(10)
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: store, Observer: heavy,
+		Limits: []core.Limit{
+			core.PerHour(100), core.Per(1000, core.MaxWindow).Using(core.SlidingCounter).Named("yearly"),
+		},
+	}))
+	login := core.Must(api.Rule("login", core.PerHour(5))).WithPolicy(core.FailClosed)
+	c := sashadmin.Config{
+		Limiters: []*core.Limiter{api, login}, Heaviest: heavy,
+		Stores: map[string]func() any{"memory": func() any { return store.Stats() }},
+	}
+	if change != nil {
+		change(&c)
+	}
+	admin, err := sashadmin.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/admin/limits/", http.StripPrefix("/admin/limits", admin))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &site{t, server.URL + "/admin/limits/", api, login, store}
+}
+
+// reply is the answer to a request.
+type reply struct {
+	*http.Response
+	body string
+}
+
+// send sends a request for a path below the handler, with fields given as names and
+// values. It follows no redirect.
+func (s *site) send(method, path string, fields ...string) reply {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	w, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer w.Body.Close()
+	body, err := io.ReadAll(w.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return reply{w, string(body)}
+}
+
+// get sends a GET, and fails the test unless the answer has the status and the texts.
+func (s *site) get(path string, status int, says ...string) reply {
+	s.t.Helper()
+	return s.check(s.send(http.MethodGet, path), status, says...)
+}
+
+// post sends a POST, and fails the test unless the answer has the status and the texts.
+func (s *site) post(path string, status int, says ...string) reply {
+	s.t.Helper()
+	return s.check(s.send(http.MethodPost, path), status, says...)
+}
+
+// check fails the test unless the answer has the status and the texts.
+func (s *site) check(r reply, status int, says ...string) reply {
+	s.t.Helper()
+	bad := r.StatusCode != status
+	for _, text := range says {
+		if !strings.Contains(r.body, text) {
+			s.t.Errorf("%s: the answer lacks %q", r.Request.URL, text)
+			bad = true
+		}
+	}
+	if bad {
+		s.t.Errorf("%s: status %d, want %d: %s", r.Request.URL, r.StatusCode, status, r.body)
+	}
+	return r
+}
+
+// used returns how many units a client has used of the first limit of a limiter.
+func (s *site) used(l *core.Limiter, key string) int64 {
+	s.t.Helper()
+	uses, err := l.Usage(s.t.Context(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return uses[0].Used
+}
+
+// take counts n units.
+func (s *site) take(l *core.Limiter, key string, n int64) {
+	s.t.Helper()
+	if d := l.AllowN(s.t.Context(), key, n); !d.Allowed || d.Err != nil {
+		s.t.Fatalf("%+v", d)
+	}
+}
+
+// decode reads the JSON of an answer.
+func decode[T any](s *site, r reply) (v T) {
+	s.t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil || r.Header.Get("Content-Type") != "application/json" {
+		s.t.Fatalf("%v, %s: %s", err, r.Header.Get("Content-Type"), r.body)
+	}
+	return v
+}
+
+// down is a store that cannot be asked.
+type down struct{}
+
+var errDown = errors.New("connection <refused>")
+
+func (down) Bind(core.Rule) (core.Counts, error)                   { return down{}, nil }
+func (down) Take(context.Context, core.Ask) (core.Decision, error) { return core.Decision{}, errDown }
+func (down) Usage(context.Context, string) ([]core.Use, error)     { return nil, errDown }
+func (down) Reset(context.Context, string) error                   { return errDown }
+
+// addDown adds limiters on a store that cannot be asked, with each policy.
+func addDown(c *sashadmin.Config) {
+	l := core.Must(core.New(core.Config{
+		Name: "down", Store: down{}, Limits: []core.Limit{core.PerMinute(8)},
+		Observer: core.Silent, Timeout: time.Minute,
+	}))
+	closed := core.Must(l.Rule("closed", core.PerMinute(8))).WithPolicy(core.FailClosed)
+	second := core.Must(l.Rule("second", core.PerMinute(8))).
+		WithPolicy(core.Fallback(memstore.New(), core.Share(4)))
+	c.Limiters = append(c.Limiters, l, closed, second)
+}

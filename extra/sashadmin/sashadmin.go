@@ -1,0 +1,67 @@
+package sashadmin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/heaviest"
+)
+
+// Config says what a [Handler] shows.
+type Config struct {
+	// Limiters are what limits are shown, looked up and reset, in this order: the limiters of
+	// core.New and the rules of Limiter.Rule. At least one, and no two of one name and rule.
+	Limiters []*core.Limiter
+
+	// Heaviest, if it is not nil, names the heaviest clients. It must be an observer of the
+	// limiters.
+	Heaviest *heaviest.Clients
+
+	// Stores return the state of a store each, such as the Stats of a memstore or of a
+	// redisstore, by a name for people. The state is shown as JSON. The functions are called
+	// once for each request of the page, by many goroutines at once.
+	Stores map[string]func() any
+}
+
+// Handler shows limits and resets clients. It is safe for concurrent use. [New] makes one.
+//
+// MOUNT IT BEHIND YOUR OWN AUTHENTICATION: the Handler has none. See the documentation of
+// the package.
+type Handler struct {
+	config     Config
+	stores     []string // the names of Config.Stores, sorted
+	crossSites *http.CrossOriginProtection
+}
+
+// New returns a handler for c. The error says what is wrong with c.
+func New(c Config) (*Handler, error) {
+	if len(c.Limiters) == 0 {
+		return nil, errors.New("sash: sashadmin: Config.Limiters is empty: give the limiters to show")
+	}
+	type name struct{ limiter, rule string }
+	seen := map[name]bool{}
+	for i, l := range c.Limiters {
+		if l == nil || len(l.Limits()) == 0 {
+			return nil, fmt.Errorf("sash: sashadmin: limiter %d of Config.Limiters is nil or was not made: "+
+				"leave it out, or make it with core.New or Limiter.Rule", i+1)
+		}
+		n := name{l.Name(), l.RuleName()}
+		if seen[n] {
+			return nil, fmt.Errorf("sash: sashadmin: Config.Limiters has %v twice: give each once, "+
+				"and limiters of other counts other names", l)
+		}
+		seen[n] = true
+	}
+	for name, state := range c.Stores {
+		if name == "" || state == nil {
+			return nil, fmt.Errorf("sash: sashadmin: Config.Stores has no function or no name at %q: "+
+				"give both, or leave it out", name)
+		}
+	}
+	c.Limiters, c.Stores = slices.Clone(c.Limiters), maps.Clone(c.Stores)
+	return &Handler{c, slices.Sorted(maps.Keys(c.Stores)), http.NewCrossOriginProtection()}, nil
+}
