@@ -22,6 +22,7 @@ var imports = map[string]string{
 	"headers":    "github.com/sashlimit/sash/headers",
 	"keyfuncs":   "github.com/sashlimit/sash/keyfuncs",
 	"nethttp":    "github.com/sashlimit/sash/nethttp",
+	"sashadmin":  "github.com/sashlimit/sash/extra/sashadmin",
 	"sashchi":    "github.com/sashlimit/sash/chi",
 	"sashgin":    "github.com/sashlimit/sash/gin",
 	"sashecho":   "github.com/sashlimit/sash/echo",
@@ -61,6 +62,8 @@ var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
 	"echo.md": `var e *echo.Echo
 var hello, searchHandler, loginHandler echo.HandlerFunc
 var auth echo.MiddlewareFunc
+`,
+	"operations.md": `var authenticate func(http.Handler) http.Handler
 `,
 	"migration.md": `var r chi.Router
 var mux *http.ServeMux

@@ -38,7 +38,8 @@ func TestRules(t *testing.T) {
 	}
 	yearly := got[0].Limits[1]
 	if yearly.Limit != core.Per(1000, core.MaxWindow).Using(core.SlidingCounter).Named("yearly") ||
-		yearly.Name != "yearly" || yearly.Algorithm != "counter" || yearly.Requests != 1000 || yearly.WindowSeconds != 366*86400 {
+		yearly.Name != "yearly" || yearly.Algorithm != "counter" ||
+		yearly.Requests != 1000 || yearly.WindowSeconds != 366*86400 {
 		t.Errorf("%+v", yearly)
 	}
 }
