@@ -20,6 +20,8 @@ type App struct {
 
 	Client keyfuncs.Func // the API key in X-API-Key, or else IP; 10 unknown keys a minute per IP
 	IP     keyfuncs.Func // the address of the client
+
+	limiters []*core.Limiter // all of them, for operators
 }
 
 // New returns an App that counts in store and tells clients apart by ip. Why decisions
@@ -33,7 +35,7 @@ func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core
 	}))
 	failures := core.Must(api.Rule("apikey-failures", core.PerMinute(10).Named("apikey-failures")))
 	apiKey := keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip))
-	return &App{
+	a := &App{
 		Data:   api,
 		Search: core.Must(api.Rule("search", core.PerMinute(30))),
 		Upload: core.Must(api.Rule("upload", core.PerMinute(5))),
@@ -42,6 +44,8 @@ func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core
 		Client: keyfuncs.First(apiKey, ip),
 		IP:     ip,
 	}
+	a.limiters = []*core.Limiter{a.Data, a.Search, a.Upload, a.Status, a.Login, failures}
+	return a
 }
 
 // identify stands for a look-up in a cache or database of issued keys. It returns

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/examples/internal/decisionlog"
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
 	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
+	admin := flags.String("admin", "", "listen on this `address` for operators too, such as 127.0.0.1:8081; "+
+		"the name is admin, and the password is in SASH_ADMIN_PASSWORD")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -74,7 +77,20 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 		defer func() { err = errors.Join(err, file.Close()) }()
 		observers = append(observers, file)
 	}
-	return serve(ctx, *addr, Handler(routes(New(store, ip, log, observers...)), log), log)
+	heavy := heaviest.New(20)
+	if *admin != "" {
+		observers = append(observers, heavy)
+	}
+	app := New(store, ip, log, observers...)
+	example := Handler(routes(app), log)
+	if *admin == "" {
+		return serve(ctx, *addr, example, log)
+	}
+	pages, err := operators(app, store, heavy, os.Getenv("SASH_ADMIN_PASSWORD"))
+	if err != nil {
+		return fmt.Errorf("-admin: %w", err)
+	}
+	return serveBoth(ctx, endpoint{*addr, example}, endpoint{*admin, pages}, log)
 }
 
 // openStore returns the store of a Redis URL, or a store in memory if url is empty,
