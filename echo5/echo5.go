@@ -1,0 +1,146 @@
+// Package sashecho5 limits the requests of a server of [echo] v5. For echo v4 there
+// is package sashecho; a program may use both.
+//
+//	e := echo.New()
+//	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
+//	e.POST("/login", loginHandler, sashecho5.Middleware(login, keyfuncs.RemoteIP))
+//
+// Everything is decided by package nethttp, whose options all work here and
+// whose package comment says what a client sees. This package adds key functions,
+// refusals and a skipper that take an *echo.Context, and the label for the
+// observer: the route's pattern, c.Path(), which is empty in Pre and where no
+// route matches.
+//
+// # Where a guard stands, and what it counts
+//
+// A guard in Pre or Use counts every request, also a request that ends as 404 or
+// 405. A guard in a group counts the requests of the group's routes and, since echo
+// registers routes of its own for a group with middleware, the requests under the
+// group's prefix for which there is no route; not so with
+// echo.Config.NoGroupAutoRegister404Routes. A guard that is given to a route counts
+// the requests of this route alone.
+//
+// # Health checks, and which path SkipPaths compares
+//
+// Either the guard stands in a group or at routes, and the health check outside; or
+// nethttp.SkipPaths excludes it. SkipPaths compares the request's whole path: echo
+// does not change the path in groups. A guard in e.Group("/admin") skips
+// "/admin/health", not "/health". Middleware that rewrites the path, and
+// http.StripPrefix around the server, do change it, and a guard behind them compares
+// what is left. What a path cannot say, [WithSkipper] can.
+//
+// echo's own c.RealIP() is the address of the connection unless the server has an
+// IPExtractor; the key functions of package keyfuncs do not use it.
+package sashecho5
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// Middleware returns a middleware for Pre, Use, groups and routes that asks
+// limiter about each request, under the name that key gives to its client; see
+// package keyfuncs. A refused request reaches neither the handler nor later
+// middleware.
+//
+// It panics on wrong arguments: while the program starts, never at request time.
+func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
+	opts ...nethttp.Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+	}
+	return MiddlewareBy(limiter, func(c *echo.Context) (string, error) { return key(c.Request()) }, opts...)
+}
+
+// MiddlewareBy is [Middleware] with a key function that reads echo's context:
+// what an earlier middleware has stored in it, or a parameter of the route. As
+// in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
+// refuses the request with 400, and any other error with 500.
+func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
+	opts ...nethttp.Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("sash: the key function is nil: give a func(*echo.Context) (string, error)")
+	}
+	own := settings{skip: func(*echo.Context) bool { return false }}
+	decider, err := nethttp.NewDeciderFor(&own, limiter, opts...)
+	if err != nil {
+		panic(err)
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			name := func() (string, error) { return key(c) }
+			if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
+				return next(c)
+			}
+			if own.refuse == nil {
+				return nil // Admit has written the refusal
+			}
+			d := decider.Decide(c.Response(), c.Request(), c.Path(), name)
+			if d.Allowed {
+				return next(c)
+			}
+			return own.writeRefusal(c, decider, d)
+		}
+	}
+}
+
+// settings are what the options of this package change.
+type settings struct {
+	refuse func(*echo.Context, core.Decision) error
+	skip   func(*echo.Context) bool
+}
+
+// writeRefusal calls refuse, and writes the default refusal if refuse has neither
+// begun a response nor returned an error. An interim response, such as 103 Early
+// Hints, does not begin one, but echo would take it for the response. RefusalWriter is
+// the outermost writer, since others, such as that of Gzip, hold a response back. What
+// refuse writes to echo's Response past it shows in Committed.
+func (own *settings) writeRefusal(c *echo.Context, decider *nethttp.Decider, d core.Decision) error {
+	w := &nethttp.RefusalWriter{ResponseWriter: c.Response(), Status: nethttp.Status(d)}
+	c.SetResponse(w)
+	defer c.SetResponse(w.ResponseWriter) // after a panic too, so that an outer Recover can answer
+	err := own.refuse(c, d)
+	response, _ := echo.UnwrapResponse(w)
+	if err == nil && !w.Begun() && (response == nil || !response.Committed) {
+		decider.Refuse(w, c.Request(), d)
+	}
+	return err
+}
+
+// WithRefusal sets what answers a refused request, in echo's own way, instead of
+// nethttp.Refuse; it goes before nethttp.WithRefusal. It writes the response, or
+// returns an error for the server's HTTPErrorHandler, such as
+// echo.NewHTTPError(nethttp.Status(d), "slow down"); if it does neither, the refusal
+// is written as without it. A body without a status gets nethttp.Status(d). The
+// limit fields, Retry-After and Cache-Control are set. d.Err may quote the
+// client's input: log it, do not send it.
+func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Option {
+	return nethttp.AdapterOption(func(own *settings) error {
+		if refuse == nil {
+			return errors.New("sash: sashecho5.WithRefusal(nil): give a func(*echo.Context, core.Decision) error, " +
+				"or leave the option out for nethttp.Refuse")
+		}
+		own.refuse = refuse
+		return nil
+	})
+}
+
+// WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
+// for example, returns true: they touch no store and get no fields. Several of
+// them, and nethttp's Skip and SkipPaths, add up.
+func WithSkipper(skip func(*echo.Context) bool) nethttp.Option {
+	return nethttp.AdapterOption(func(own *settings) error {
+		if skip == nil {
+			return errors.New("sash: sashecho5.WithSkipper(nil): " +
+				"give a func(*echo.Context) bool, or leave the option out")
+		}
+		before := own.skip
+		own.skip = func(c *echo.Context) bool { return before(c) || skip(c) }
+		return nil
+	})
+}

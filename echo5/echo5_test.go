@@ -1,0 +1,220 @@
+package sashecho5_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	echov4 "github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/echo"
+	"github.com/sashlimit/sash/echo5"
+	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+func steps(steps []adaptertest.Step) (all []echo.MiddlewareFunc) {
+	for _, s := range steps {
+		if s.Spy == nil {
+			all = append(all, sashecho5.Middleware(s.Limiter, s.Key, s.Options...))
+			continue
+		}
+		all = append(all, func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error { s.Spy(); return next(c) }
+		})
+	}
+	return all
+}
+
+func build(t adaptertest.Tree) http.Handler {
+	e := echo.New()
+	e.Use(steps(t.Use)...)
+	g := e.Group(t.Prefix, steps(t.Group)...)
+	for _, r := range t.Routes {
+		pattern := strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern)
+		g.Add(r.Method, pattern, echo.WrapHandler(r.Handler), steps(r.Steps)...)
+	}
+	return e
+}
+
+func TestBehaviour(t *testing.T) {
+	adaptertest.Run(t, adaptertest.Framework{
+		Build: build,
+		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
+			sashecho5.Middleware(l, key, opts...)
+		},
+		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
+			return sashecho5.WithRefusal(func(c *echo.Context, d core.Decision) error {
+				refuse(c.Response(), c.Request(), d)
+				return nil
+			})
+		},
+		RootLabel:  "/api/items/:id", // echo routes before Use
+		GroupLabel: "/api/items/:id",
+		RouteLabel: "/api/items/:id",
+	})
+}
+
+func everybody(*http.Request) (string, error) { return "user:everybody", nil }
+
+func get(h http.Handler, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	return w
+}
+
+func ok(c *echo.Context) error { return c.String(200, "ok") }
+
+// What a guard counts where no route matches.
+func TestUnmatched(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config echo.Config
+		mount  func(e *echo.Echo, limit echo.MiddlewareFunc)
+		want   map[string]bool // target: counted
+	}{
+		{"Pre", echo.Config{}, func(e *echo.Echo, limit echo.MiddlewareFunc) {
+			e.Pre(limit)
+			e.POST("/api/items", ok)
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/": true}},
+		{"Use", echo.Config{}, func(e *echo.Echo, limit echo.MiddlewareFunc) {
+			e.POST("/api/items", ok)
+			e.Use(limit)
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/": true}},
+		{"group", echo.Config{}, func(e *echo.Echo, limit echo.MiddlewareFunc) {
+			e.Group("/api", limit).POST("/items", ok)
+		}, map[string]bool{"/api/items": true, "/api/nowhere": true, "/api": true, "/": false, "/apiary": false}},
+		{"group without routes of its own", echo.Config{NoGroupAutoRegister404Routes: true},
+			func(e *echo.Echo, limit echo.MiddlewareFunc) { e.Group("/api", limit).POST("/items", ok) },
+			map[string]bool{"/api/items": false, "/api/nowhere": false, "/api": false}},
+		{"route", echo.Config{}, func(e *echo.Echo, limit echo.MiddlewareFunc) {
+			e.POST("/api/items", ok, limit)
+		}, map[string]bool{"/api/items": false, "/api/nowhere": false}},
+	} {
+		e := echo.NewWithConfig(c.config)
+		c.mount(e, sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		for target, counted := range c.want {
+			w := get(e, target)
+			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
+				t.Errorf("%s: GET %s: %d, counted %v, want %v", c.name, target, w.Code, got, counted)
+			}
+		}
+	}
+}
+
+// Pre runs before routing: the path is not matched, and may still be rewritten.
+func TestPre(t *testing.T) {
+	e := echo.New()
+	e.Pre(middleware.Rewrite(map[string]string{"/old": "/health"}))
+	e.Pre(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, nethttp.SkipPaths("/health")))
+	e.GET("/health", ok)
+	e.GET("/", ok)
+	for _, c := range []struct {
+		target string
+		want   int
+	}{{"/", 200}, {"/old", 200}, {"/health", 200}, {"/", 429}} {
+		if w := get(e, c.target); w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.target, w.Code, c.want)
+		}
+	}
+}
+
+func TestMiddlewareBy(t *testing.T) {
+	var asked []string
+	l := adaptertest.Limiter(core.PerMinute(1))
+	limit := sashecho5.MiddlewareBy(l, func(c *echo.Context) (string, error) {
+		key := c.Param("id")
+		asked = append(asked, key)
+		switch key {
+		case "nobody":
+			return "", fmt.Errorf("no session: %w", keyfuncs.ErrNoKey)
+		case "empty":
+			return "", nil
+		case "broken":
+			return "", errors.New("secret")
+		}
+		return "user:" + key, nil
+	}, nethttp.SkipPaths("/users/skipped"))
+	e := echo.New()
+	e.GET("/users/:id", ok, limit)
+	for _, c := range []struct {
+		user   string
+		status int
+	}{
+		{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"empty", 400}, {"broken", 500},
+		{"skipped", 200}, {"skipped", 200},
+	} {
+		if w := get(e, "/users/"+c.user); w.Code != c.status || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%s: %d %s, want %d", c.user, w.Code, w.Body, c.status)
+		}
+	}
+	if len(asked) != 6 {
+		t.Errorf("the key function was asked for %q", asked)
+	}
+}
+
+// limited is a server with room for one request.
+func limited(opts ...nethttp.Option) *echo.Echo {
+	e := echo.New()
+	e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, opts...))
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { c.Response().Header().Set("X-Later", "reached"); return next(c) }
+	})
+	e.GET("/", ok)
+	return e
+}
+
+// echo's own skippers fit, and several of them add up.
+func TestWithSkipper(t *testing.T) {
+	var static middleware.Skipper = func(c *echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
+	internal := func(c *echo.Context) bool { return c.QueryParam("internal") != "" }
+	e := limited(sashecho5.WithSkipper(static), nethttp.SkipPaths("/health"), sashecho5.WithSkipper(internal),
+		sashecho5.WithSkipper(middleware.DefaultSkipper))
+	e.GET("/static/*", ok)
+	e.GET("/health", ok)
+	for range 2 {
+		for _, target := range []string{"/static/a.css", "/health", "/?internal=1"} {
+			if w := get(e, target); w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" ||
+				w.Header().Get("X-Later") == "" {
+				t.Errorf("%s: %d %v", target, w.Code, w.Header())
+			}
+		}
+	}
+	if first, second := get(e, "/"), get(e, "/"); first.Code != 200 || second.Code != 429 {
+		t.Errorf("%d, then %d", first.Code, second.Code)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	l := adaptertest.Limiter(core.PerMinute(1))
+	key := func(*echo.Context) (string, error) { return "k", nil }
+	for name, f := range map[string]func(){
+		"no limiter":      func() { sashecho5.MiddlewareBy(nil, key) },
+		"no key function": func() { sashecho5.MiddlewareBy(l, nil) },
+		"no refusal":      func() { sashecho5.MiddlewareBy(l, key, sashecho5.WithRefusal(nil)) },
+		"no skipper":      func() { sashecho5.MiddlewareBy(l, key, sashecho5.WithSkipper(nil)) },
+		"the option in net/http": func() {
+			nethttp.Middleware(l, everybody, sashecho5.WithSkipper(middleware.DefaultSkipper))
+		},
+		"the option of sashecho": func() {
+			sashecho5.MiddlewareBy(l, key, sashecho.WithSkipper(func(echov4.Context) bool { return true }))
+		},
+		"nil for Middleware's key": func() { sashecho5.Middleware(l, nil) },
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p == nil || !strings.HasPrefix(fmt.Sprint(p), "sash: ") {
+					t.Errorf("%s: panic %v", name, p)
+				}
+			}()
+			f()
+		}()
+	}
+}

@@ -1,0 +1,141 @@
+package sashecho5_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/echo5"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+func hello(c *echo.Context) error { return c.String(http.StatusOK, "hello") }
+
+// show prints what a client sees of its limit.
+func show(h http.Handler, method, path string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	limit, left := w.Header().Get("X-RateLimit-Limit"), w.Header().Get("X-RateLimit-Remaining")
+	if limit == "" {
+		fmt.Println(method, path, w.Code)
+		return
+	}
+	fmt.Println(method, path, w.Code, "with", left, "of", limit, "left")
+}
+
+func ExampleMiddleware() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
+
+	e := echo.New()
+	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
+	e.GET("/", hello)
+	e.GET("/health", hello)
+
+	show(e, "GET", "/")
+	show(e, "GET", "/health")
+	show(e, "GET", "/")
+	show(e, "GET", "/")
+	// Output:
+	// GET / 200 with 1 of 2 left
+	// GET /health 200
+	// GET / 200 with 0 of 2 left
+	// GET / 429 with 0 of 2 left
+}
+
+// A limit for a group of routes, and a tighter one for a route inside it. Both
+// hold, and the client reads about the tighter.
+func ExampleMiddleware_group() {
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
+	}))
+	search := core.Must(api.Rule("search", core.PerMinute(10)))
+
+	e := echo.New()
+	e.GET("/health", hello) // not limited
+	g := e.Group("/api", sashecho5.Middleware(api, keyfuncs.RemoteIP))
+	g.GET("/items/:id", hello) // one count, whatever the id
+	g.GET("/search", hello, sashecho5.Middleware(search, keyfuncs.RemoteIP))
+
+	show(e, "GET", "/api/items/1")
+	show(e, "GET", "/api/items/2")
+	show(e, "GET", "/api/search")
+	show(e, "GET", "/health")
+	// Output:
+	// GET /api/items/1 200 with 99 of 100 left
+	// GET /api/items/2 200 with 98 of 100 left
+	// GET /api/search 200 with 9 of 10 left
+	// GET /health 200
+}
+
+// An earlier middleware names the client.
+func ExampleMiddlewareBy() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
+	byUser := func(c *echo.Context) (string, error) {
+		user, _ := c.Get("user").(string)
+		if user == "" {
+			return "", keyfuncs.ErrNoKey
+		}
+		return "user:" + user, nil
+	}
+	auth := func(next echo.HandlerFunc) echo.HandlerFunc { // stands for your authentication
+		return func(c *echo.Context) error { c.Set("user", c.QueryParam("as")); return next(c) }
+	}
+
+	e := echo.New()
+	e.Use(auth, sashecho5.MiddlewareBy(api, byUser))
+	e.GET("/", hello)
+
+	show(e, "GET", "/?as=alice")
+	show(e, "GET", "/?as=alice")
+	show(e, "GET", "/?as=bob")
+	show(e, "GET", "/")
+	// Output:
+	// GET /?as=alice 200 with 1 of 2 left
+	// GET /?as=alice 200 with 0 of 2 left
+	// GET /?as=bob 200 with 1 of 2 left
+	// GET / 400
+}
+
+// The refusal is an error for echo's HTTPErrorHandler, like any other.
+func ExampleWithRefusal() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
+	refuse := func(c *echo.Context, d core.Decision) error {
+		return echo.NewHTTPError(nethttp.Status(d), "slow down")
+	}
+
+	e := echo.New()
+	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, sashecho5.WithRefusal(refuse)))
+	e.GET("/", hello)
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 200 hello
+	// 429 {"message":"slow down"}
+}
+
+// One of echo's skippers, or any function of that type.
+func ExampleWithSkipper() {
+	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
+	static := func(c *echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
+
+	e := echo.New()
+	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, sashecho5.WithSkipper(static)))
+	e.GET("/static/*", hello)
+	e.GET("/", hello)
+
+	show(e, "GET", "/static/a.css")
+	show(e, "GET", "/")
+	// Output:
+	// GET /static/a.css 200
+	// GET / 200 with 0 of 1 left
+}
