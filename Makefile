@@ -7,7 +7,7 @@
 # make fuzz        run every fuzz target for FUZZTIME each
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make flood       what floods of a full memstore cost others: a table
-# make attack      attack the four example servers over sockets, in memory and on Redis, and a table of what held
+# make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080

@@ -1,7 +1,7 @@
-// Package attack_test attacks the four example servers from outside, over sockets, and checks what they promise.
+// Package attack_test attacks the five example servers from outside, over sockets, and checks what they promise.
 //
 // An attack is a line of a table: what is sent, and what must hold. Each attack meets freshly started servers of all
-// four frameworks, which count in memory or in a Redis, and all four must answer alike. After each attack every server
+// five frameworks, which count in memory or in a Redis, and all five must answer alike. After each attack every server
 // must still answer, its log must be whole, and its process must end well.
 //
 // The short form is part of the tests. The long form adds the slow attacks, runs all attacks on both stores, and

@@ -14,7 +14,7 @@ import (
 )
 
 // Frameworks are the example servers by name. The first is the reference for the others.
-var Frameworks = []string{"nethttp", "chi", "gin", "echo"}
+var Frameworks = []string{"nethttp", "chi", "gin", "echo", "echo5"}
 
 var programs string // the folder of the built servers, set by Main
 
