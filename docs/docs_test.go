@@ -26,6 +26,7 @@ var imports = map[string]string{
 	"sashchi":    "github.com/sashlimit/sash/chi",
 	"sashgin":    "github.com/sashlimit/sash/gin",
 	"sashecho":   "github.com/sashlimit/sash/echo",
+	"sashecho5":  "github.com/sashlimit/sash/echo5",
 	"chi":        "github.com/go-chi/chi/v5",
 	"gin":        "github.com/gin-gonic/gin",
 	"echo":       "github.com/labstack/echo/v4",
@@ -40,6 +41,14 @@ var imports = map[string]string{
 	"slog":       "log/slog",
 	"strings":    "strings",
 	"time":       "time",
+}
+
+// importsByPage are the packages that mean something else on a page than in imports.
+var importsByPage = map[string]map[string]string{
+	"echo5.md": {
+		"echo":       "github.com/labstack/echo/v5",
+		"middleware": "github.com/labstack/echo/v5/middleware",
+	},
 }
 
 // given is what the snippets of every page may use, and of each page.
@@ -65,6 +74,10 @@ var auth echo.MiddlewareFunc
 `,
 	"operations.md": `var authenticate func(http.Handler) http.Handler
 `,
+	"echo5.md": `var e *echo.Echo
+var hello, searchHandler, loginHandler echo.HandlerFunc
+var auth echo.MiddlewareFunc
+`,
 	"migration.md": `var r chi.Router
 var mux *http.ServeMux
 var rdb *redis.Client
@@ -80,7 +93,7 @@ var (
 	blocks   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	fences   = regexp.MustCompile("(?m)^```(.*)$")
 	declared = regexp.MustCompile(`(?m)^(\w+)(?:, err)? :=`)
-	uses     = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+	uses     = regexp.MustCompile(`\b([a-z]+[0-9]*)\.[A-Z]`)
 )
 
 // source makes a file of a snippet: a whole file is one already, and anything
@@ -98,7 +111,10 @@ func source(page, snippet string) string {
 	b.WriteString("package snippet\n\nimport (\n")
 	seen := map[string]bool{}
 	for _, use := range uses.FindAllStringSubmatch(body, -1) {
-		path, ok := imports[use[1]]
+		path, ok := importsByPage[page][use[1]]
+		if !ok {
+			path, ok = imports[use[1]]
+		}
 		if ok && !seen[use[1]] {
 			seen[use[1]] = true
 			fmt.Fprintf(&b, "\t%s %q\n", use[1], path)
@@ -128,7 +144,7 @@ func TestSnippets(t *testing.T) {
 			}
 		}
 		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
-			snippet := filepath.Join(dir, strings.TrimSuffix(page, ".md")+strconv.Itoa(i+1))
+			snippet := filepath.Join(dir, strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(i+1))
 			if err := os.Mkdir(snippet, 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,5 @@
-// Package sashecho limits the requests of an [echo] server.
+// Package sashecho limits the requests of a server of [echo] v4, which gets bug fixes
+// until the end of 2026. For echo v5 there is package sashecho5.
 //
 //	e := echo.New()
 //	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
