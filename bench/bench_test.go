@@ -7,6 +7,7 @@ import (
 
 func BenchmarkWeb(b *testing.B)      { benchmarkRaces(b, Env{}, webRaces()) }
 func BenchmarkEcho(b *testing.B)     { benchmarkRaces(b, Env{}, echoRaces()) }
+func BenchmarkEcho5(b *testing.B)    { benchmarkRaces(b, Env{}, echo5Races()) }
 func BenchmarkDecision(b *testing.B) { benchmarkRaces(b, Env{}, decisionRaces()) }
 func BenchmarkObserver(b *testing.B) { benchmarkRaces(b, Env{}, observedRaces()) }
 func BenchmarkParallel(b *testing.B) { benchmarkRaces(b, Env{}, parallelRaces()) }

@@ -143,8 +143,12 @@ func webRaces() []Race {
 	return races
 }
 
-func echoRaces() []Race {
-	return middlewareRaces("echo", echoLibraries(), func(scene, string) Goal { return Goal{Ratio: new(1.0)} })
+func echoRaces() []Race  { return frameworkRaces("echo", echoLibraries()) }
+func echo5Races() []Race { return frameworkRaces("echo v5", echo5Libraries()) }
+
+// frameworkRaces compares sash in a framework with the framework's own limiter.
+func frameworkRaces(name string, libraries []library) []Race {
+	return middlewareRaces(name, libraries, func(scene, string) Goal { return Goal{Ratio: new(1.0)} })
 }
 
 func decisionRaces() []Race {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -27,11 +28,13 @@ var fieldsByName = map[string][]string{
 	"throttled":    {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 	"go-limiter":   {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 	"tollbooth":    {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
+
+	"echo v5 RateLimiter": {"X-Ratelimit-Limit", "X-Ratelimit-Remaining"},
 }
 
 // TestLibraries: each library limits by client and writes its headers.
 func TestLibraries(t *testing.T) {
-	for _, l := range append(libraries(), echoLibraries()...) {
+	for _, l := range slices.Concat(libraries(), echoLibraries(), echo5Libraries()) {
 		var through served
 		h, err := l.wrap(load{requests: 3}, &through)
 		if err != nil {

@@ -57,6 +57,7 @@ func Parts() []Part {
 	return []Part{
 		{"web", "net/http middleware in memory", nil, inMemory(webRaces)},
 		{"echo", "echo middleware in memory", nil, inMemory(echoRaces)},
+		{"echo5", "echo v5 middleware in memory", nil, inMemory(echo5Races)},
 		{"decision", "the decision alone, in memory", nil, inMemory(decisionRaces)},
 		{"parallel", "decisions of one and of two goroutines, in memory", nil, inMemory(parallelRaces)},
 		{"observers", "net/http middleware in memory, with metrics", nil, inMemory(observedRaces)},

@@ -141,7 +141,8 @@ func find(j job) (Contestant, error) {
 func races() []Race {
 	var all []Race
 	for _, rs := range [][]Race{
-		webRaces(), echoRaces(), decisionRaces(), parallelRaces(), observedRaces(), {memoryRace()}, throughputRaces(),
+		webRaces(), echoRaces(), echo5Races(), decisionRaces(), parallelRaces(), observedRaces(), {memoryRace()},
+		throughputRaces(),
 	} {
 		all = append(all, rs...)
 	}

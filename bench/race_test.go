@@ -169,7 +169,7 @@ func TestCheck(t *testing.T) {
 	for _, p := range Parts() {
 		err := p.Check(c)
 		switch p.Name {
-		case "web", "echo", "decision", "parallel", "observers":
+		case "web", "echo", "echo5", "decision", "parallel", "observers":
 			if err != nil {
 				t.Error(err)
 			}
