@@ -50,7 +50,7 @@ func (e constError) Is(target error) bool {
 	switch e {
 	case ErrStoreFull, ErrUnavailable:
 		return target == error(ErrStore)
-	case ErrTimeout:
+	case ErrTimeout, ErrTooLate:
 		return target == context.DeadlineExceeded
 	}
 	return false

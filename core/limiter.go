@@ -20,6 +20,7 @@ type Limiter struct {
 	observer     Observer      // hears of every decision; nil if there is none
 	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
 	noticed      sync.Map      // the codes of the notices that the observer has heard of
+	waiting      waitQueues    // the callers of Wait
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and
@@ -201,6 +202,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if l.fallback != nil {
 		err = errors.Join(err, l.fallback.counts.Reset(whole, key))
 	}
+	l.waiting.reopen(key)
 	if err == nil {
 		return nil
 	}
