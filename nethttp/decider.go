@@ -28,11 +28,8 @@ func NewDecider(limiter *core.Limiter, opts ...Option) (*Decider, error) {
 
 // newDecider is NewDecider for an adapter with the given settings; nil without.
 func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, error) {
-	if limiter == nil {
-		return nil, errors.New("sash: the limiter is nil: give one made by core.New")
-	}
-	if len(limiter.Limits()) == 0 {
-		return nil, errors.New("sash: the limiter is the zero Limiter and has no limits: give one made by core.New")
+	if err := checkLimiter(limiter); err != nil {
+		return nil, err
 	}
 	c := config{formats: []headers.Format{headers.Classic}, outageWait: newWaitRange(defaultWait), settings: settings}
 	d := &Decider{limiter: limiter, config: c}
@@ -41,6 +38,17 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 	}
 	timeoutWriterType() // so that the first request does not pay for it
 	return d, nil
+}
+
+// checkLimiter returns an error if the limiter is nil or was not made by core.New.
+func checkLimiter(limiter *core.Limiter) error {
+	if limiter == nil {
+		return errors.New("sash: the limiter is nil: give one made by core.New")
+	}
+	if len(limiter.Limits()) == 0 {
+		return errors.New("sash: the limiter is the zero Limiter and has no limits: give one made by core.New")
+	}
+	return nil
 }
 
 // apply applies the options and prepares the formats. It is called by newDecider only.

@@ -1,0 +1,196 @@
+package nethttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+)
+
+// Transport returns an [http.RoundTripper] for requests that a program sends: each is
+// decided by limiter under the name that key returns, such as [ByHost], and then sent by
+// base, such as [http.DefaultTransport].
+//
+//	client := &http.Client{Transport: transport}
+//
+// A request waits until it is admitted, as [core.Limiter.Wait] does, and fails at once
+// if its context's deadline, which Client.Timeout sets too, comes first. With [NoWait] it
+// fails at once where it would have to wait.
+//
+// After a 429, or a 503 with Retry-After, further requests of the same key wait for as
+// long as the server asks; see [headers.Pause] for the fields that are read, and
+// [MaxPause] for the longest pause. This process alone keeps the pause. A request that was
+// admitted while the pause began is decided and counted anew after it. No request is sent
+// twice: the caller gets the 429 and may send another. Pauses of at most 1,024 keys are
+// kept; beyond, the one that ends first is dropped.
+//
+// A request that is not sent fails with a [*TransportError], which an http.Client wraps:
+// use [errors.As] and [errors.Is]. The request is not changed, and its body is always
+// closed. The RoundTripper is safe for concurrent use if key and base are.
+func Transport(
+	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...TransportOption,
+) (http.RoundTripper, error) {
+	if err := checkLimiter(limiter); err != nil {
+		return nil, err
+	}
+	t := &transport{limiter: limiter, key: key, base: base, maxPause: defaultPause}
+	if err := t.apply(opts); err != nil {
+		return nil, nameLimiter(limiter, err)
+	}
+	return t, nil
+}
+
+// transport is the RoundTripper that Transport returns.
+type transport struct {
+	limiter  *core.Limiter
+	key      func(*http.Request) (string, error)
+	base     http.RoundTripper
+	noWait   bool
+	maxPause time.Duration
+	pauses   pauses
+}
+
+// TransportOption is an option of [Transport].
+type TransportOption func(*transport) error
+
+// NoWait makes a request fail where it would have to wait.
+func NoWait() TransportOption {
+	return func(t *transport) error { t.noWait = true; return nil }
+}
+
+const defaultPause = time.Hour
+
+// MaxPause sets the longest pause that a server may ask for, instead of an hour: a longer
+// one is cut to it. With 0 no server is heeded. d is at most [core.MaxWindow].
+func MaxPause(d time.Duration) TransportOption {
+	return func(t *transport) error {
+		if d < 0 || d > core.MaxWindow {
+			return fmt.Errorf("sash: MaxPause(%v): give from 0 to %v, such as 10*time.Minute", d, core.MaxWindow)
+		}
+		t.maxPause = d
+		return nil
+	}
+}
+
+// apply checks the arguments and applies the options. It is called by Transport only.
+func (t *transport) apply(opts []TransportOption) error {
+	if t.key == nil {
+		return errors.New("sash: the key function of Transport is nil: give one, such as nethttp.ByHost")
+	}
+	if isNil(t.base) {
+		return errors.New("sash: the base of Transport is nil: give http.DefaultTransport, or another RoundTripper")
+	}
+	for _, o := range opts {
+		if o == nil {
+			return errors.New("sash: an option is nil: leave it out")
+		}
+		if err := o(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isNil reports whether base is nil, or a nil pointer or function, which would panic at the
+// first request.
+func isNil(base http.RoundTripper) bool {
+	if base == nil {
+		return true
+	}
+	v := reflect.ValueOf(base)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent := false
+	defer func() {
+		if !sent && r.Body != nil {
+			_ = r.Body.Close()
+		}
+	}()
+	key, err := t.key(r)
+	if err != nil {
+		err = &keyError{err}
+		return nil, &TransportError{Decision: core.Decision{Err: err}, err: err}
+	}
+	if d, err := t.admit(r.Context(), key); err != nil {
+		return nil, &TransportError{Decision: d, err: err}
+	}
+	sent = true
+	response, err := t.base.RoundTrip(r)
+	if err == nil {
+		t.heed(key, response)
+	}
+	return response, err
+}
+
+// admit returns when a request of the key may be sent, or with why it must not be.
+func (t *transport) admit(ctx context.Context, key string) (core.Decision, error) {
+	for {
+		if left := t.pauses.left(key); left > 0 {
+			if err := t.sitOut(ctx, left); err != nil {
+				return core.Decision{RetryAfter: left, Err: err}, err
+			}
+			continue
+		}
+		d, err := t.decide(ctx, key)
+		if err != nil || t.pauses.left(key) == 0 {
+			return d, err
+		}
+	}
+}
+
+// decide asks the limiter, and waits unless the option NoWait is set.
+func (t *transport) decide(ctx context.Context, key string) (core.Decision, error) {
+	if !t.noWait {
+		return t.limiter.Wait(ctx, key)
+	}
+	d := t.limiter.Allow(ctx, key)
+	switch {
+	case d.Allowed:
+		return d, nil
+	case d.Err != nil:
+		return d, d.Err
+	}
+	return d, ErrLimited
+}
+
+// sitOut waits for the rest of a pause, or returns why there is no use in waiting.
+func (t *transport) sitOut(ctx context.Context, left time.Duration) error {
+	if t.noWait {
+		return ErrPaused
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Add(left).Before(deadline) {
+		return &lateError{left}
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// heed notes the pause that a response asks for.
+func (t *transport) heed(key string, response *http.Response) {
+	switch response.StatusCode {
+	case http.StatusTooManyRequests:
+	case http.StatusServiceUnavailable:
+		if response.Header.Get("Retry-After") == "" {
+			return
+		}
+	default:
+		return
+	}
+	if wait, ok := headers.Pause(response.Header, time.Now()); ok {
+		t.pauses.note(key, min(wait, t.maxPause))
+	}
+}

@@ -1,0 +1,434 @@
+package nethttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// server is a RoundTripper that answers by a function, and counts what it is sent.
+type server struct {
+	answer func(r *http.Request) *http.Response // nil: 200
+	sent   atomic.Int64
+}
+
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.sent.Add(1)
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	if s.answer == nil {
+		return answer(200), nil
+	}
+	return s.answer(r), nil
+}
+
+// answer returns a response with the given fields.
+func answer(status int, fields ...string) *http.Response {
+	w := httptest.NewRecorder()
+	for i := 0; i < len(fields); i += 2 {
+		w.Header().Add(fields[i], fields[i+1])
+	}
+	w.WriteHeader(status)
+	return w.Result()
+}
+
+// sending returns a RoundTripper to s with limits in memory.
+func sending(t *testing.T, s http.RoundTripper, limit core.Limit, opts ...nethttp.TransportOption) http.RoundTripper {
+	t.Helper()
+	l := core.Must(core.New(core.Config{
+		Store: memstore.New(), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Observer: core.Silent,
+	}))
+	transport, err := nethttp.Transport(l, nethttp.ByHost, s, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport
+}
+
+// body is a request's body that knows whether it is closed.
+type body struct {
+	io.Reader
+	closed atomic.Bool
+}
+
+func (b *body) Close() error { b.closed.Store(true); return nil }
+
+// send sends a request with a body to the host.
+func send(ctx context.Context, t *testing.T, transport http.RoundTripper, host string) error {
+	t.Helper()
+	b := &body{Reader: strings.NewReader("body")}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+host+"/path", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprintf("%p %+v", r.Body, *r)
+	response, err := transport.RoundTrip(r)
+	if after := fmt.Sprintf("%p %+v", r.Body, *r); after != before {
+		t.Errorf("the request was changed:\n%s\n%s", before, after)
+	}
+	if !b.closed.Load() {
+		t.Errorf("the body is open after %v", err)
+	}
+	if (response == nil) != (err != nil) {
+		t.Errorf("response %v, error %v", response, err)
+	}
+	return err
+}
+
+// refusedWith fails the test unless err is a TransportError that matches all wants.
+func refusedWith(t *testing.T, err error, retry time.Duration, wants ...error) {
+	t.Helper()
+	var refused *nethttp.TransportError
+	if !errors.As(err, &refused) || refused.Decision.Allowed || refused.Decision.RetryAfter != retry {
+		t.Fatalf("%v, %+v, want a refusal for %v", err, refused, retry)
+	}
+	for _, want := range wants {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is no %v", err, want)
+		}
+	}
+	if n := strings.Count(err.Error(), "sash:"); n != 1 {
+		t.Errorf("%v: sash is there %d times", err, n)
+	}
+}
+
+// TestTransportWaits: requests of a host wait for each other, and those of another do not.
+func TestTransportWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		transport := sending(t, s, core.PerMinute(5))
+		start := time.Now()
+		var group sync.WaitGroup
+		for range 10 {
+			group.Go(func() {
+				if err := send(context.Background(), t, transport, "a.example"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.sent.Load(); n != 5 {
+			t.Errorf("%d were sent at once, want 5", n)
+		}
+		if err := send(context.Background(), t, transport, "b.example"); err != nil || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := send(ctx, t, transport, "a.example")
+		refusedWith(t, err, 2*time.Minute, core.ErrTooLate, context.DeadlineExceeded)
+		ctx, cancel = context.WithCancel(context.Background())
+		time.AfterFunc(time.Second, cancel)
+		refusedWith(t, send(ctx, t, transport, "a.example"), 0, context.Canceled)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+		group.Wait()
+		if took := time.Since(start); took < time.Minute || took > time.Minute+time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestTransportNoWait: with NoWait a request fails where it would have to wait.
+func TestTransportNoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		transport := sending(t, s, core.PerMinute(1), nethttp.NoWait())
+		if err := send(context.Background(), t, transport, "a.example"); err != nil {
+			t.Error(err)
+		}
+		refusedWith(t, send(context.Background(), t, transport, "a.example"), time.Minute, nethttp.ErrLimited)
+		s.answer = func(*http.Request) *http.Response { return answer(429, "Retry-After", "7") }
+		if err := send(context.Background(), t, transport, "b.example"); err != nil {
+			t.Error(err)
+		}
+		refusedWith(t, send(context.Background(), t, transport, "b.example"), 7*time.Second, nethttp.ErrPaused)
+	})
+}
+
+// TestTransportHeeds: after a 429, or a 503 with Retry-After, the requests of the key wait,
+// for at most the longest pause, and those of other keys do not.
+func TestTransportHeeds(t *testing.T) {
+	const none = time.Duration(0)
+	for _, c := range []struct {
+		status int
+		fields []string
+		opts   []nethttp.TransportOption
+		want   time.Duration
+	}{
+		{429, []string{"Retry-After", "30"}, nil, 30 * time.Second},
+		{503, []string{"Retry-After", "30"}, nil, 30 * time.Second},
+		{503, []string{"RateLimit", `"a";r=0;t=30`}, nil, none},
+		{429, []string{"RateLimit", `"a";r=0;t=30`}, nil, 30 * time.Second},
+		{200, []string{"Retry-After", "30", "RateLimit", `"a";r=0;t=30`}, nil, none},
+		{429, nil, nil, none},
+		{429, []string{"Retry-After", "999999999999"}, nil, time.Hour},
+		{429, []string{"Retry-After", "30"}, []nethttp.TransportOption{nethttp.MaxPause(9 * time.Second)}, 9 * time.Second},
+		{429, []string{"Retry-After", "30"}, []nethttp.TransportOption{nethttp.MaxPause(0)}, none},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{answer: func(*http.Request) *http.Response { return answer(c.status, c.fields...) }}
+			transport := sending(t, s, core.PerMinute(1000), c.opts...)
+			start := time.Now()
+			if err := send(context.Background(), t, transport, "a.example"); err != nil {
+				t.Error(err)
+			}
+			s.answer = nil
+			if err := send(context.Background(), t, transport, "b.example"); err != nil || time.Since(start) != 0 {
+				t.Errorf("another key: %v after %v", err, time.Since(start))
+			}
+			if c.want > 0 {
+				ctx, cancel := context.WithTimeout(context.Background(), c.want)
+				defer cancel()
+				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, nethttp.ErrPaused, core.ErrTooLate)
+				ctx, cancel = context.WithCancel(context.Background())
+				cancel()
+				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, context.Canceled)
+			}
+			if err := send(context.Background(), t, transport, "a.example"); err != nil || time.Since(start) != c.want {
+				t.Errorf("%d %q: %v after %v, want %v", c.status, c.fields, err, time.Since(start), c.want)
+			}
+		})
+	}
+}
+
+// TestTransportPauseWhileWaiting: a pause that begins while requests wait for the limiter
+// holds for them too, no window of what is sent exceeds the limit after it, and a shorter
+// pause does not end a longer one.
+func TestTransportPauseWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var mu sync.Mutex
+		var times []time.Duration
+		s := &server{answer: func(*http.Request) *http.Response {
+			mu.Lock()
+			times = append(times, time.Since(start).Truncate(time.Second))
+			number := len(times)
+			mu.Unlock()
+			time.Sleep(time.Millisecond) // the first four are sent by now
+			switch number {
+			case 3:
+				return answer(429, "Retry-After", "30")
+			case 4:
+				return answer(429, "Retry-After", "2")
+			}
+			return answer(200)
+		}}
+		transport := sending(t, s, core.Per(4, 10*time.Second))
+		var group sync.WaitGroup
+		for range 12 {
+			group.Go(func() { _ = send(context.Background(), t, transport, "a.example") })
+		}
+		group.Wait()
+		for i, at := range times {
+			if want := []time.Duration{0, 30 * time.Second, 40 * time.Second}[i/4]; at != want {
+				t.Errorf("the requests were sent at %v", times)
+				break
+			}
+		}
+	})
+}
+
+// TestTransportKeys: a key function that fails, names nothing or panics sends nothing.
+func TestTransportKeys(t *testing.T) {
+	failed := errors.New("no tenant")
+	for what, c := range map[string]struct {
+		key  func(*http.Request) (string, error)
+		want error
+	}{
+		"fails": {func(*http.Request) (string, error) { return "", failed }, failed},
+		"empty": {func(*http.Request) (string, error) { return "", nil }, core.ErrInvalid},
+	} {
+		s := &server{}
+		transport, err := nethttp.Transport(limiter(admits(5, time.Second), core.FailOpen), c.key, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusedWith(t, send(context.Background(), t, transport, "a.example"), 0, c.want)
+		if n := s.sent.Load(); n != 0 {
+			t.Errorf("%s: %d requests were sent", what, n)
+		}
+	}
+	b := &body{Reader: strings.NewReader("body")}
+	panics, err := nethttp.Transport(limiter(admits(5, time.Second), core.FailOpen),
+		func(*http.Request) (string, error) { panic("key") }, &server{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = panics.RoundTrip(httptest.NewRequest(http.MethodPost, "https://a.example/", b))
+	}()
+	if !b.closed.Load() {
+		t.Error("the body is open after a panic")
+	}
+}
+
+// TestTransportPolicies: while the store fails, an open policy sends, and a closed one with
+// NoWait refuses.
+func TestTransportPolicies(t *testing.T) {
+	down := &fakeStore{err: errors.New("connection refused")}
+	for _, policy := range []core.FailurePolicy{core.FailOpen, core.FailClosed} {
+		transport, err := nethttp.Transport(limiter(down, policy), nethttp.ByHost, &server{}, nethttp.NoWait())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = send(context.Background(), t, transport, "a.example")
+		if policy == core.FailurePolicy(core.FailOpen) {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		refusedWith(t, err, 0, core.ErrStore)
+	}
+}
+
+// TestTransportBounded: the pauses of many keys take bounded memory, and the longest stay.
+func TestTransportBounded(t *testing.T) {
+	s := &server{answer: func(r *http.Request) *http.Response {
+		return answer(429, "Retry-After", strings.TrimPrefix(r.URL.Hostname(), "h"))
+	}}
+	transport := sending(t, s, core.PerMinute(10), nethttp.NoWait())
+	for i := range 2000 {
+		_ = send(context.Background(), t, transport, fmt.Sprint("h", 1000+i))
+	}
+	paused := 0
+	for i := range 2000 {
+		if errors.Is(send(context.Background(), t, transport, fmt.Sprint("h", 2999-i)), nethttp.ErrPaused) {
+			paused++
+		} else if i < 1024 {
+			t.Fatalf("the pause of key %d is forgotten", 2999-i)
+		} else {
+			break
+		}
+	}
+	if paused != 1024 {
+		t.Errorf("%d pauses are kept, want 1024", paused)
+	}
+}
+
+// TestTransportArguments: what cannot work is an error of construction.
+func TestTransportArguments(t *testing.T) {
+	l := limiter(admits(1, time.Second), core.FailOpen)
+	var nilTransport *http.Transport
+	for want, err := range map[string]error{
+		"limiter is nil":    second(nethttp.Transport(nil, nethttp.ByHost, http.DefaultTransport)),
+		"zero Limiter":      second(nethttp.Transport(new(core.Limiter), nethttp.ByHost, http.DefaultTransport)),
+		"key function":      second(nethttp.Transport(l, nil, http.DefaultTransport)),
+		"the base":          second(nethttp.Transport(l, nethttp.ByHost, nil)),
+		"base of Transport": second(nethttp.Transport(l, nethttp.ByHost, nilTransport)),
+		"option is nil":     second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nil)),
+		"MaxPause(-1ns)":    second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nethttp.MaxPause(-1))),
+		"MaxPause(8784h0m0": second(nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(core.MaxWindow+1))),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func second(_ http.RoundTripper, err error) error { return err }
+
+// TestByHost: one name for one host.
+func TestByHost(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://API.Example.com/x":      "host:api.example.com",
+		"https://api.example.com.:443/":  "host:api.example.com",
+		"https://api.example.com:80/":    "host:api.example.com:80",
+		"http://api.example.com:80/":     "host:api.example.com",
+		"http://[2001:DB8::1]/":          "host:[2001:db8::1]",
+		"http://[2001:db8::1]:8080/":     "host:[2001:db8::1]:8080",
+		"https://user@api.example.com:1": "host:api.example.com:1",
+		"/path":                          "",
+		"https:///path":                  "",
+	} {
+		r, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := nethttp.ByHost(r); got != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %q, %v, want %q", url, got, err, want)
+		}
+	}
+	if _, err := nethttp.ByHost(new(http.Request)); err == nil {
+		t.Error("a request without a URL has a name")
+	}
+}
+
+// TestTransportClient: an http.Client against a real server that a guard limits: the client
+// sees the first 429 itself, and no other reaches the server.
+func TestTransportClient(t *testing.T) {
+	var served, refused atomic.Int64
+	guard := nethttp.Middleware(limiter(refuses(time.Hour), core.FailOpen), alice)(page)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		guard.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	client := &http.Client{Transport: sending(t, s.Client().Transport, core.PerMinute(1000)), Timeout: 10 * time.Second}
+	for range 20 {
+		response, err := client.Post(s.URL, "text/plain", strings.NewReader("body"))
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode != 429 {
+				t.Errorf("status %d", response.StatusCode)
+			}
+			continue
+		}
+		var te *nethttp.TransportError
+		if !errors.As(err, &te) || !errors.Is(err, nethttp.ErrPaused) || te.Decision.RetryAfter < 59*time.Minute {
+			t.Errorf("%v", err)
+		}
+		refused.Add(1)
+	}
+	if served.Load() != 1 || refused.Load() != 19 {
+		t.Errorf("%d requests reached the server, %d were held back", served.Load(), refused.Load())
+	}
+}
+
+// FuzzTransport answers with fields of any content: the client goes on within the longest pause.
+func FuzzTransport(f *testing.F) {
+	f.Add("7", `"a";r=0;t=9`, "50", true)
+	f.Add("Fri, 31 Dec 9999 23:59:59 GMT", "reset=99999999999999999999", "-1", false)
+	f.Fuzz(func(t *testing.T, retry, state, reset string, tooMany bool) {
+		synctest.Test(t, func(t *testing.T) {
+			status := 503
+			if tooMany {
+				status = 429
+			}
+			s := &server{answer: func(*http.Request) *http.Response {
+				r := answer(status)
+				r.Header = http.Header{
+					"Retry-After": {retry}, "Ratelimit": {state}, "X-Ratelimit-Reset": {reset}, "X-Ratelimit-Remaining": {"0"},
+				}
+				return r
+			}}
+			transport := sending(t, s, core.PerMinute(1000), nethttp.MaxPause(time.Minute))
+			start := time.Now()
+			for range 3 {
+				if err := send(context.Background(), t, transport, "a.example"); err != nil {
+					t.Error(err)
+				}
+			}
+			if took := time.Since(start); took > 2*time.Minute {
+				t.Errorf("it took %v", took)
+			}
+		})
+	})
+}

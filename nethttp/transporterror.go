@@ -1,0 +1,50 @@
+package nethttp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
+const (
+	// ErrLimited: the limit is reached, and [NoWait] is set.
+	ErrLimited transportConst = "sash: the limit is reached"
+
+	// ErrPaused: the server has asked for a pause, and there was no time to wait for its
+	// end. If that is because of the context's deadline, the error is a [core.ErrTooLate] too.
+	ErrPaused transportConst = "sash: the server has asked for a pause"
+)
+
+// transportConst makes errors constants, so that no program can reassign them.
+type transportConst string
+
+func (e transportConst) Error() string { return string(e) }
+
+// TransportError says why a request was not sent. It matches [ErrLimited], [ErrPaused], an
+// error of [core.Limiter.Wait], [core.ErrStore] where a closed policy refused, the error of
+// the request's context, or wraps that of the key function.
+type TransportError struct {
+	// Decision is the refusal. Its RetryAfter is the rest of the pause in an ErrPaused, and
+	// its Source is core.Unasked where no limiter was asked.
+	Decision core.Decision
+
+	err error
+}
+
+// Error implements error. Its text names neither the key nor the request.
+func (e *TransportError) Error() string {
+	return "sash: the request was not sent: " + withoutPrefix(e.err)
+}
+
+// Unwrap returns why the request was not sent.
+func (e *TransportError) Unwrap() error { return e.err }
+
+// lateError says that a pause ends after the context's deadline.
+type lateError struct{ left time.Duration }
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("%v of %v more, and the context ends before", ErrPaused, e.left)
+}
+func (e *lateError) Unwrap() []error { return []error{ErrPaused, core.ErrTooLate} }
