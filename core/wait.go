@@ -18,7 +18,8 @@ const (
 
 // Wait sleeps until a request of cost 1 by the client named key is admitted, and returns
 // the decision that admits it. It is for programs that call others: workers, senders,
-// clients. The error is nil iff the decision's Allowed is true.
+// clients. The error is nil iff the decision's Allowed is true. A refusal for which no
+// store was asked has the error in Err, too.
 //
 // Where the wait cannot succeed, Wait returns at once and does not sleep: with
 // [ErrTooLate] if the context's deadline comes first, as far as the counts and the

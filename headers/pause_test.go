@@ -82,7 +82,9 @@ func TestPauseOfFormats(t *testing.T) {
 
 // FuzzPause reads fields of any content: what is read is in range.
 func FuzzPause(f *testing.F) {
-	for _, s := range []string{"", "5", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", `"a";r=0;t=2`, `"a\";r=0;t=2`, "reset=3", "\x00"} {
+	for _, s := range []string{
+		"", "5", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", `"a";r=0;t=2`, `"a\";r=0;t=2`, "reset=3", "\x00",
+	} {
 		f.Add(s, s, int64(1_772_366_400_000_000_001))
 	}
 	f.Fuzz(func(t *testing.T, first, second string, at int64) {
