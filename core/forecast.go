@@ -30,6 +30,10 @@ type forecast struct {
 	uncounted bool
 	burst     int64
 
+	// contested is above 0 while another process seems to wait for the key: this one was
+	// refused a cost that was to pass. After an admission it then lets the other go first.
+	contested int
+
 	failing error // what the store fails with; nil if the newest answer is the store's
 	tries   int   // how many tries in a row have failed
 }
@@ -40,6 +44,9 @@ const (
 	// meanwhile passes together with it.
 	jitterPart = 50
 	maxJitter  = 100 * time.Millisecond
+
+	// So many rounds after the last sign of another process, it is taken to have left.
+	maxContested = 3
 
 	// The time between two tries while the store cannot be asked: at first, and at most.
 	minRetry = 100 * time.Millisecond
@@ -90,6 +97,7 @@ func (f *forecast) endRound() {
 		f.left = f.burst
 	}
 	f.room = f.left
+	f.contested = max(0, f.contested-1)
 }
 
 // learn takes in the answer to a request of the given cost, which has come now.
@@ -110,6 +118,9 @@ func (f *forecast) learn(d *Decision, cost int64, now time.Time) {
 		return // the store has decided another request of the round later
 	}
 	f.newest = d.At
+	if !d.Allowed && cost <= f.closed {
+		f.contested = maxContested
+	}
 	if d.Allowed {
 		f.closed, f.left = d.Remaining+1, d.Remaining
 		f.opens = f.nextUnit(d, now)
@@ -118,7 +129,16 @@ func (f *forecast) learn(d *Decision, cost int64, now time.Time) {
 		f.opens = now.Add(d.RetryAfter)
 		f.drop = f.opens
 	}
-	f.jitter = randomUpTo(min(f.opens.Sub(now)/jitterPart, maxJitter))
+	f.jitter = f.drawJitter(min(f.opens.Sub(now)/jitterPart, maxJitter), d.Allowed)
+}
+
+// drawJitter returns by how much later than it could this process asks: up to most, and
+// between two and four times as much if another process is to go first.
+func (f *forecast) drawJitter(most time.Duration, admitted bool) time.Duration {
+	if admitted && f.contested > 0 {
+		return 2*most + randomUpTo(2*most)
+	}
+	return randomUpTo(most)
 }
 
 // nextUnit returns the earliest time at which more than the Remaining of an admission can

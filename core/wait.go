@@ -31,9 +31,10 @@ const (
 // The waiters of one limiter and key are served in the order in which they came, the
 // large costs too: a smaller one behind a larger one waits its turn. The first asks, and
 // others follow when an answer has said that there is room for them, so that a store is
-// hardly asked more often than it admits. Nothing polls. Where several processes wait for
-// one key, the store decides which goes first. A waiter comes back after RetryAfter and
-// up to a fiftieth of it later, at most 100 ms, and never sooner. A [Limiter.Reset] by
+// hardly asked more often than it admits. Nothing polls. A waiter comes back after
+// RetryAfter and up to a fiftieth of it later, at most 100 ms, and never sooner. Where
+// several processes wait for one key, the store decides which goes first, and the one that
+// was admitted last comes back up to four times as much later. A [Limiter.Reset] by
 // this limiter wakes the waiters of its key; one from elsewhere, or a raised limit, is
 // seen when the first waiter asks again.
 //

@@ -152,6 +152,33 @@ func waitAsks(t *testing.T, limit core.Limit, trip time.Duration, rounds int, st
 	}
 }
 
+// TestWaitProcesses: the waiters of two processes, which know nothing of each other, ask at
+// most 1.2 times as often as they are admitted, and take turns.
+func TestWaitProcesses(t *testing.T) {
+	for _, trip := range []time.Duration{300 * time.Microsecond, 2 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newAsked(trip)
+			limit := core.PerSecond(10)
+			config := core.Config{Store: store, Limits: []core.Limit{limit}}
+			start := time.Now()
+			all := work(50, 20, 0, limiter(t, config), limiter(t, config))
+			asks, admitted := store.numbers()
+			t.Logf("%d asks, %d admitted in %v", asks, admitted, time.Since(start))
+			if asks*10 > admitted*12 {
+				t.Errorf("%d asks for %d admissions, want at most 1.2 for each", asks, admitted)
+			}
+			for _, w := range all {
+				if w.took > 10*time.Second { // twice the mean
+					t.Errorf("worker %d waited %v until %v", w.worker, w.took, w.at.Sub(start))
+				}
+			}
+			if err := storetest.CheckLogs(store.outcomes, limit); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestWaitFair: the waiters of a key are served in the order in which they came, and of 50
 // workers that come again and again, none waits twice as long as another.
 func TestWaitFair(t *testing.T) {
