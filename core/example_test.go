@@ -165,4 +165,8 @@ func (unreachable) Usage(context.Context, string) ([]core.Use, error) {
 	return nil, errors.New("connection refused")
 }
 
+func (unreachable) Return(context.Context, core.Back) (int64, error) {
+	return 0, errors.New("connection refused")
+}
+
 func (unreachable) Reset(context.Context, string) error { return errors.New("connection refused") }

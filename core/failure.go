@@ -72,8 +72,7 @@ func (p fallbackPolicy) String() string {
 // replicas have admitted if each has admitted as much. One request that the
 // fallback admitted costs its client R of N; the rest is the store's to
 // give, and all comes back as the units leave the window. For every other
-// client the first store alone decides. An f above 63 is rounded up, by at most a
-// 32nd, so that a rule is bound for few values of f.
+// client the first store alone decides.
 //
 // With s = max(1, N/R), for a SlidingLog of N in W and R replicas (a process
 // that restarts forgets, and counts as another replica):
@@ -157,7 +156,6 @@ type fallback struct {
 	lastCount   *lastCount    // shared by all limiters of the policy
 	retention   time.Duration // the longest time for which the fallback counts a unit
 	peekTimeout time.Duration // bounds a look at the fallback before the first store is asked
-	lowered     atomic.Pointer[loweredRules]
 }
 
 // view is one limit by itself, as the fallback counts it.
@@ -179,10 +177,9 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
 	}
 	f := &fallback{replicas: int64(p.share), lastCount: p.lastCount, peekTimeout: l.config.Timeout / 2}
-	shares := slices.Clone(l.limits)
-	for i := range shares {
-		shares[i].Requests = max(1, shares[i].Requests/f.replicas)
-		f.retention = max(f.retention, shares[i].retention())
+	shares := f.shares(l.limits)
+	for _, limit := range shares {
+		f.retention = max(f.retention, limit.retention())
 	}
 	var err error
 	if f.boundRule, err = bind(p.store, l.ruleWith(shares)); err != nil {
@@ -198,6 +195,15 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	return f, nil
 }
 
+// shares returns the limits that the fallback enforces in the place of limits.
+func (f *fallback) shares(limits []Limit) []Limit {
+	shares := slices.Clone(limits)
+	for i := range shares {
+		shares[i].Requests = max(1, shares[i].Requests/f.replicas)
+	}
+	return shares
+}
+
 // retention returns how long a unit counts under the limit after it was admitted.
 // The limit must have been checked.
 func (l Limit) retention() time.Duration {
@@ -211,7 +217,11 @@ func (f *fallback) take(ctx context.Context, r Request) (Decision, error) {
 		// Before the fallback counts: from now on, other requests must look at it (TestCountIsNoted).
 		f.lastCount.note()
 	}
-	d, err := f.counts.Take(ctx, r.ask(0))
+	ask := r.ask(0)
+	if r.Limits != nil {
+		ask.Special = &Special{r.Charge, f.shares(r.Limits)}
+	}
+	d, err := f.counts.Take(ctx, ask)
 	if counts {
 		// Again afterwards, because the unit was counted later than the first note (TestCountIsNoted).
 		f.lastCount.note()
@@ -221,11 +231,5 @@ func (f *fallback) take(ctx context.Context, r Request) (Decision, error) {
 
 // mayCount reports whether the fallback may still count a unit of any client.
 func (f *fallback) mayCount() bool {
-	if f.lastCount.within(f.retention) {
-		return true
-	}
-	if f.lowered.Load() != nil {
-		f.lowered.Store(nil) // the lowered rules are of no use until the next outage (TestRecoveryOfMany)
-	}
-	return false
+	return f.lastCount.within(f.retention)
 }

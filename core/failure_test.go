@@ -366,6 +366,8 @@ type immediate struct {
 	err   error
 }
 
+func (i *immediate) Return(context.Context, core.Back) (int64, error) { return 0, i.err }
+
 func (i *immediate) Bind(core.Rule) (core.Counts, error) { return i, nil }
 func (*immediate) Immediate()                            {}
 func (*immediate) Reset(context.Context, string) error   { return nil }

@@ -54,6 +54,9 @@ func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, erro
 	}
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
+	if ask.Special != nil && ask.Special.Limits != nil {
+		c.rule.Limits = ask.Special.Limits
+	}
 	c.calls = append(c.calls, call{ctx, c.rule, ask.Key, ask.Cost, !ask.Peek, time.Now(), false})
 	d, err := c.answer(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -72,6 +75,15 @@ func (c fakeCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
 		return nil, err
 	}
 	return make([]core.Use, len(c.rule.Limits)), nil
+}
+
+func (c fakeCounts) Return(ctx context.Context, back core.Back) (int64, error) {
+	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: back.Key, cost: -back.Units, at: time.Now()})
+	_, err := c.answer(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return back.Units, err
 }
 
 func (c fakeCounts) Reset(ctx context.Context, key string) error {

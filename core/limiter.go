@@ -88,10 +88,18 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 
 // Request is what [Limiter.Decide] decides. Unlike Allow, its zero Cost is 0.
 type Request struct {
-	Key   string // the client; any bytes, not empty
-	Cost  int64
-	Peek  bool   // answer as if, but count nothing
-	Label string // handed to the observer; not part of any count
+	Key    string // the client; any bytes, not empty
+	Cost   int64
+	Peek   bool   // answer as if, but count nothing
+	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
+	Label  string // handed to the observer; not part of any count
+
+	// Limits, if not nil, are the limits for this request, one for each limit of the
+	// rule and in the same order. They are the rule's but for their Requests, and count
+	// where the rule's count. So a client's plan, or a number from a database, needs no
+	// limiter of its own. An empty Name means that of the rule's limit. The slice must
+	// not change during the call.
+	Limits []Limit
 
 	// Status, if it is not nil, returns the Status of the event. It is called only for
 	// events that an observer hears of.
@@ -101,6 +109,8 @@ type Request struct {
 // decide is Decide without the observer.
 func (l *Limiter) decide(ctx context.Context, r Request) (d Decision) {
 	if err := r.check(ctx); err != nil {
+		d.Err = err
+	} else if err := r.checkSpecial(l); err != nil {
 		d.Err = err
 	} else if l.fallback != nil {
 		d = l.decideWithFallback(ctx, r)
@@ -114,11 +124,23 @@ func (l *Limiter) decide(ctx context.Context, r Request) (d Decision) {
 
 // ask returns the request as a store gets it.
 func (r *Request) ask(timeout time.Duration) Ask {
+	a := r.plainAsk(timeout)
+	if r.isSpecial() {
+		a.Special = &Special{r.Charge, r.Limits}
+	}
+	return a
+}
+
+// plainAsk is ask for a request that is not special.
+func (r *Request) plainAsk(timeout time.Duration) Ask {
 	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
 }
 
+// isSpecial reports whether the request is a charge or has limits of its own.
+func (r *Request) isSpecial() bool { return r.Charge || r.Limits != nil }
+
 // check returns an error if no store needs to be asked: the request is malformed,
-// or its context has ended.
+// or its context has ended. What only special requests have is checkSpecial's.
 func (r *Request) check(ctx context.Context) error {
 	switch {
 	case r.Key == "":
@@ -140,7 +162,7 @@ func (l *Limiter) decideWithFallback(ctx context.Context, r Request) Decision {
 	}
 	var d Decision
 	var err error
-	if l.fallback.mayCount() {
+	if l.fallback.mayCount() && !r.Charge {
 		d, err = l.takeLowered(whole, r)
 	} else {
 		d, err = l.counts.Take(whole, r.ask(l.firstTimeout))

@@ -12,10 +12,8 @@ import (
 type Store interface {
 	// Bind prepares to count by rule and returns what does it, or an error. It
 	// must not talk to a server: a program starts while its store is down. It is
-	// called while a program starts, and while it serves: for rules that it
-	// makes then, and after an outage for lower Requests (see [Fallback]). So a
-	// rule that differs from an earlier one in Requests alone should leave little
-	// behind in the store once its Counts are dropped.
+	// called while a program starts, and while it serves, for rules that it makes
+	// then.
 	//
 	// Two rules of the same Name, the same Rule and, limit by limit, the same
 	// Name, Algorithm and Window share their counts, in this process and in
@@ -61,6 +59,12 @@ type Counts interface {
 	//     now on.
 	//   - A peek writes nothing; its answer is the one that the request would have
 	//     got.
+	//   - With limits in ask.Special the request is decided by those limits, on the
+	//     counts of the rule's.
+	//   - A charge is counted as if it were admitted, whatever the limits say, and is
+	//     answered as an admission. A store may count less of it, if no later decision
+	//     under any limit can tell: of a SlidingLog the newest MaxLogRequests units
+	//     must count, of a SlidingCounter MaxCounterRequests in each fixed window.
 	//
 	// The Decision's fields are filled as their comments say. Source is [Counted], for
 	// which its zero value stands too, [Remembered] or [Leased]; the limiter ignores Err.
@@ -86,6 +90,26 @@ type Counts interface {
 	// it with a context that has ended.
 	Usage(ctx context.Context, key string) ([]Use, error)
 
+	// Return takes back ask.Units of what Take has counted for a request, under every
+	// limit of the rule, and returns how many units count no more under any of them.
+	//
+	//   - All limits are looked at and changed at one instant of the store's clock.
+	//   - Where the request counts no more, because it is older than the window or
+	//     because of a Reset of a SlidingLog, there is nothing to take back.
+	//   - From a SlidingLog the units stamped ask.At are taken, unless more than
+	//     ReturnDepth entries are newer: then they stay. From a SlidingCounter they
+	//     are taken from the fixed window of ask.At.
+	//   - Units that cannot be found, since the store has merged or moved them, stay.
+	//     So never is more taken back than was counted.
+	//   - What is taken back is free for the next Take, in this process also where a
+	//     refusal was remembered.
+	//   - Units of a lease go back to the lease, if it lasts.
+	//
+	// A Return is sent once: if its error does not say that nothing was sent, it may have
+	// taken effect. It returns soon after ctx ends. A limiter does not call it with a
+	// context that has ended.
+	Return(ctx context.Context, ask Back) (units int64, err error)
+
 	// Reset forgets what is counted for key under the limits of the rule. It
 	// returns soon after ctx ends, and nil only if all is forgotten. A limiter
 	// does not call it with a context that has ended.
@@ -95,13 +119,27 @@ type Counts interface {
 // Ask is one request as a store gets it.
 type Ask struct {
 	Key  string // the client: any bytes, not empty
-	Cost int64  // units, not negative
+	Cost int64  // units, not negative; of a charge at most MaxCounterRequests
 	Peek bool   // answer as if, but write nothing
+
+	// Special says in what the request differs from others; nil if in nothing.
+	Special *Special
 
 	// Timeout is the time that the store has for its answer, from the call of Take.
 	// It is not a deadline, so that an answer from memory needs no look at a clock.
 	// With 0 the context alone bounds the wait.
 	Timeout time.Duration
+}
+
+// Special is what few requests have, apart from the Ask so that all others need not
+// carry it.
+type Special struct {
+	// Charge has Cost counted whatever the limits say. It does not come with Peek.
+	Charge bool
+
+	// Limits, if not nil, stand in for the limits of the rule, one for each. They differ
+	// from them in Requests alone.
+	Limits []Limit
 }
 
 // Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over: for a
@@ -112,6 +150,19 @@ func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.Can
 	}
 	return context.WithTimeoutCause(ctx, a.Timeout, ErrTimeout)
 }
+
+// Back is what [Counts.Return] takes back.
+type Back struct {
+	Key    string    // as in the Ask
+	Cost   int64     // as in the Ask; the Decision was allowed, and no peek
+	At     time.Time // Decision.At
+	Source Source    // Decision.Source
+	Units  int64     // from 1 to Cost
+}
+
+// ReturnDepth is how many newer entries of a [SlidingLog] [Counts.Return] looks behind: it
+// bounds the time of a Return. An entry is a request that was admitted.
+const ReturnDepth = 1000
 
 // Immediate is implemented by Counts that never wait for anything but a lock. Asked as a
 // [Fallback], they need no part of Config.Timeout, which then is the first store's alone.

@@ -89,7 +89,7 @@ func (l *Limiter) addWithheld(ctx context.Context, key string, uses []Use) {
 	}
 	for i := range uses {
 		u, c := &uses[i], &counted[i]
-		u.Used += roundUp(c.Limit.Requests-c.Remaining) * l.fallback.replicas
+		u.Used += (c.Limit.Requests - c.Remaining) * l.fallback.replicas
 		u.Remaining = max(0, u.Limit.Requests-u.Used)
 		if c.ResetAfter > 0 && (u.ResetAfter == 0 || c.ResetAfter < u.ResetAfter) {
 			u.ResetAfter = c.ResetAfter

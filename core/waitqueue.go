@@ -131,7 +131,7 @@ func (s *waitQueues) leave(q *waitQueue, w *waiter) {
 }
 
 // reopen lets the first waiter of the key ask at once: what is counted for the key has
-// been forgotten.
+// been forgotten, or given back.
 func (s *waitQueues) reopen(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -142,16 +142,16 @@ func TestLoweredLimits(t *testing.T) {
 			for _, cost := range []int64{0, 1, 9, 10} {
 				l.AllowN(ctx, "k", cost)
 			}
-			for _, rule := range store.bound {
-				if n := rule.Limits[0].Requests; n < 1 || n > 10 {
-					t.Errorf("%d replicas, %d units: a limit of %d was bound", replicas, units, n)
+			for _, call := range store.calls {
+				if n := call.rule.Limits[0].Requests; n < 1 || n > 10 {
+					t.Errorf("%d replicas, %d units: asked with a limit of %d", replicas, units, n)
 				}
 			}
 		}
 	}
 }
 
-// TestRetryOfLargeShare: RetryAfter is exact also where the units of the fallback are rounded up.
+// TestRetryOfLargeShare: RetryAfter is exact also where the fallback has admitted hundreds of units.
 func TestRetryOfLargeShare(t *testing.T) {
 	for _, cost := range []int64{250, 295, 300} {
 		t.Run(fmt.Sprint(cost), func(t *testing.T) {

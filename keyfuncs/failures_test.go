@@ -337,6 +337,7 @@ func (brokenStore) Take(context.Context, core.Ask) (core.Decision, error) {
 	return core.Decision{}, errors.New("down")
 }
 func (brokenStore) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
+func (brokenStore) Return(context.Context, core.Back) (int64, error)  { return 0, errors.New("down") }
 func (brokenStore) Reset(context.Context, string) error               { return nil }
 
 func TestLimitFailuresWithoutStore(t *testing.T) {

@@ -36,6 +36,7 @@ func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, erro
 }
 
 func (fakeCounts) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+func (fakeCounts) Return(context.Context, core.Back) (int64, error)  { return 0, nil }
 func (fakeCounts) Reset(context.Context, string) error               { return nil }
 func (fakeCounts) Immediate()                                        {}
 

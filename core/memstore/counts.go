@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -44,7 +45,10 @@ func (c *counts) counts(ident uint32) bool {
 func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
-	r := request{h, window.Request{Now: c.store.lock(sh), Cost: ask.Cost}}
+	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh), Cost: ask.Cost}}
+	if ask.Special != nil {
+		c, r.charge = c.with(ask.Special), ask.Special.Charge
+	}
 	v, binding, at, counted := c.take(sh, &r, !ask.Peek)
 	// Before the lock is released, which waits until all is written: a copy of d
 	// would have to wait as well.
@@ -69,6 +73,24 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 type request struct {
 	hash hash
 	window.Request
+	charge bool // count the Cost whatever the limits say
+}
+
+// with returns c for a request with limits of its own or for a charge, for which the
+// limits are Boundless.
+func (c *counts) with(s *core.Special) *counts {
+	c = &counts{store: c.store, limits: slices.Clone(c.limits)}
+	for i := range c.limits {
+		l := &c.limits[i]
+		if s.Limits != nil {
+			l.Limit = s.Limits[i]
+			l.bound.N = l.Requests
+		}
+		if s.Charge {
+			l.bound.N = window.Boundless
+		}
+	}
+	return c
 }
 
 // held is what a shard knows of a client under a limit: its slot, or if there is
@@ -84,7 +106,7 @@ type held struct {
 func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, at int64, counted bool) {
 	if len(c.limits) == 1 && charge {
 		if v, stamp, done := c.limits[0].take(sh, r); done {
-			return v, 0, stamp, true
+			return c.limits[0].judged(v, r), 0, stamp, true
 		}
 	}
 	var few [8]held
@@ -154,9 +176,17 @@ func (l *limit) take(sh *shard, r *request) (v window.Verdict, stamp int64, done
 // decide is the verdict of one limit.
 func (l *limit) decide(known *held, r *request) window.Verdict {
 	if known.slot != nil {
-		return known.slot.count.Decide(l.bound.Limit, r.Now, r.Stamp, r.Cost)
+		return l.judged(known.slot.count.Decide(l.bound.Limit, r.Now, r.Stamp, r.Cost), r)
 	}
-	return known.past.Decide(&l.bound.Bound, &r.Request)
+	return l.judged(known.past.Decide(&l.bound.Bound, &r.Request), r)
+}
+
+// judged returns the verdict of a limit on r, given that of its bound.
+func (l *limit) judged(v window.Verdict, r *request) window.Verdict {
+	if r.charge {
+		return window.Limit{N: l.Requests}.Charged(v)
+	}
+	return v
 }
 
 // Reset implements [core.Counts]. What the sketch holds of the client cannot be
@@ -172,7 +202,7 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 	}
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
-	r := request{h, window.Request{Now: c.store.lock(sh)}}
+	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh)}}
 	defer sh.mu.Unlock()
 	full := false
 	for i := range c.limits {

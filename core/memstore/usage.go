@@ -15,7 +15,7 @@ func (c *counts) Usage(_ context.Context, key string) ([]core.Use, error) {
 	uses, all := make([]core.Use, len(c.limits)), make([]held, len(c.limits))
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
-	r := request{h, window.Request{Now: c.store.lock(sh)}}
+	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh)}}
 	defer sh.mu.Unlock()
 	c.lookup(sh, &r, all, false)
 	for i := range all {

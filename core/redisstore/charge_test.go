@@ -147,4 +147,58 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy)
 		t.Errorf("%d charges, %d requests delivered", charged, delivered)
 	}
 	t.Logf("%d decisions, %d requests delivered, %d replies lost, %d charges", decisions, delivered, lost, charged)
+	atMostOneReturn(t, rdb, store, proxies...)
+}
+
+// atMostOneReturn: a Return whose reply is lost is not sent again, by the store or by the
+// client, and cannot be asked for again.
+func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.Store, proxies ...*proxy) {
+	const reserved = 100
+	l := limiter(t, core.Config{
+		Name: "returns", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed,
+		Timeout: patient,
+	})
+	for i := range 10 { // each server knows the script
+		r := l.Reserve(ctx, core.Request{Key: fmt.Sprint("client ", i), Cost: 1})
+		if n, err := r.Return(ctx, 1); n != 1 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	var all []*core.Reservation
+	for i := range reserved {
+		r := l.Reserve(ctx, core.Request{Key: fmt.Sprint("client ", i%10), Cost: 1})
+		if !r.Decision.Allowed {
+			t.Fatalf("%+v", r.Decision)
+		}
+		all = append(all, r)
+	}
+	count := func() (n int64) {
+		for i := range 10 {
+			n += rdb.LLen(ctx, redisstore.Keys(store, l, fmt.Sprint("client ", i))[0]).Val()
+		}
+		return n
+	}
+	for _, p := range proxies {
+		p.mode.Store(cuts)
+	}
+	for _, r := range all {
+		if n, err := r.Return(ctx, 1); err == nil || n != 0 {
+			t.Errorf("a Return whose reply was lost: %d, %v", n, err)
+		}
+	}
+	for _, p := range proxies {
+		p.mode.Store(passes)
+	}
+	left := count()
+	if left < 0 || left == reserved {
+		t.Errorf("%d of %d units are counted after all were given back", left, reserved)
+	}
+	for _, r := range all {
+		if n, err := r.Return(ctx, 1); err != nil || n != 0 {
+			t.Errorf("given back again: %d, %v", n, err)
+		}
+	}
+	if again := count(); again != left {
+		t.Errorf("%d units are counted, and %d after all were given back again", left, again)
+	}
 }

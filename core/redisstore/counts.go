@@ -77,25 +77,50 @@ func (c *counts) keys(dst []any, client string) []any {
 func (c *counts) command(a core.Ask) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, c.numkeys)
-	args = append(c.keys(args, a.Key), c.args...)
+	args = append(c.keys(args, a.Key), c.argsFor(a)...)
 	if isPlain(a) {
 		return args
 	}
-	return append(args, costArg(a))
+	return appendCost(args, a)
 }
 
-// isPlain reports whether a request needs no argument of its own.
-func isPlain(a core.Ask) bool { return a.Cost == 1 && !a.Peek }
+// limitsFor returns the limits that a request is decided by.
+func (c *counts) limitsFor(a core.Ask) []core.Limit {
+	if hasLimits(a) {
+		return a.Special.Limits
+	}
+	return c.rule.Limits
+}
 
-// costArg returns the script's argument for what a request costs.
-func costArg(a core.Ask) any {
+// argsFor returns the script's arguments for the limits of a request.
+func (c *counts) argsFor(a core.Ask) []any {
+	if hasLimits(a) {
+		return limitArgs(a.Special.Limits)
+	}
+	return c.args
+}
+
+// hasLimits reports whether a request has limits of its own.
+func hasLimits(a core.Ask) bool { return a.Special != nil && a.Special.Limits != nil }
+
+// isCharge reports whether a request is counted whatever the limits say.
+func isCharge(a core.Ask) bool { return a.Special != nil && a.Special.Charge }
+
+// isPlain reports whether a request needs no argument of its own, apart from limits.
+func isPlain(a core.Ask) bool { return a.Cost == 1 && !a.Peek && !isCharge(a) }
+
+// appendCost appends the script's arguments for what a request costs.
+func appendCost(args []any, a core.Ask) []any {
 	if isPlain(a) {
-		return "1" // a constant takes no memory
+		return append(args, "1") // a constant takes no memory
+	}
+	if isCharge(a) {
+		args = append(args, "!")
 	}
 	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
 	n := min(a.Cost, core.MaxCounterRequests+1)
 	if a.Peek {
 		n = -n
 	}
-	return strconv.FormatInt(n, 10)
+	return append(args, strconv.FormatInt(n, 10))
 }

@@ -21,22 +21,46 @@ var _ core.Counts = (*remembered)(nil)
 
 // Take implements [core.Counts].
 func (r *remembered) Take(ctx context.Context, a core.Ask) (d core.Decision, err error) {
-	if found, _ := r.refusals.Lookup(a.Key, a.Cost, &d); found {
+	if found, _ := r.lookup(a, &d); found {
 		return d, nil
 	}
 	return r.take(ctx, ask.Begin(a))
+}
+
+// lookup is [refused.Rule.Lookup] for a request. A charge is never refused.
+func (r *remembered) lookup(a core.Ask, d *core.Decision) (found, mustAsk bool) {
+	if isCharge(a) {
+		return false, false
+	}
+	return r.refusalsFor(a).Lookup(a.Key, a.Cost, d)
+}
+
+// refusalsFor returns the refusals by the limits that a request is decided by.
+func (r *remembered) refusalsFor(a core.Ask) refused.Rule {
+	if hasLimits(a) {
+		return r.refusals.With(a.Special.Limits)
+	}
+	return r.refusals
 }
 
 // take has the next link answer, whatever is remembered, and learns from the answer. A refusal is reckoned from
 // q.Began.
 func (r *remembered) take(ctx context.Context, q ask.Request) (core.Decision, error) {
 	d, err := r.next.take(ctx, request{Request: q, counts: r.counts})
+	if q.Special != nil && !q.Peek && q.Cost > 0 && (err != nil || d.Allowed) {
+		// It may have been counted although the rule's limits refuse.
+		r.counts.store.refusals.Changed(q.Key)
+	}
+	if isCharge(q.Ask) {
+		return d, err
+	}
+	refusals := r.refusalsFor(q.Ask)
 	switch {
 	case err == nil:
-		r.refusals.Note(q.Key, q.Cost, q.Began, d)
+		refusals.Note(q.Key, q.Cost, q.Began, d)
 	case isCallers(err):
-		r.refusals.Unanswered(q.Key, q.Cost)
-	case unsent(err) && r.refusals.Stands(q.Key, q.Cost, &d):
+		refusals.Unanswered(q.Key, q.Cost)
+	case unsent(err) && refusals.Stands(q.Key, q.Cost, &d):
 		err = nil
 	}
 	return d, err

@@ -24,11 +24,11 @@ var ErrForeign = errors.New("sash: a value that is not the store's stood at its 
 const maxErrorText = 1024
 
 // readAlone reads the script's reply to one request.
-func (c *counts) readAlone(reply string, cost int64, charge bool) (core.Decision, error) {
+func (c *counts) readAlone(reply string, a core.Ask) (core.Decision, error) {
 	now, rest, err := readTime(reply)
 	if err == nil {
 		var d core.Decision
-		if d, rest, err = c.read(rest, now, cost, charge); err == nil && rest == "" {
+		if d, rest, err = c.read(rest, now, a); err == nil && rest == "" {
 			return d, nil
 		}
 	}
@@ -50,7 +50,7 @@ func readTime(reply string) (now int64, rest string, err error) {
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
 // The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
-func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decision, _ string, err error) {
+func (c *counts) read(reply string, now int64, a core.Ask) (d core.Decision, _ string, err error) {
 	var seen [maxLimits]facts
 	admitted, stamp, rest, err := c.readFacts(reply, now, &seen)
 	if err != nil {
@@ -58,8 +58,9 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 	}
 	var binding int
 	var judged window.Verdict
-	for i, l := range c.rule.Limits {
-		if v := seen[i].decide(l, now, stamp, cost); i == 0 || v.Binds(judged) {
+	limits := c.limitsFor(a)
+	for i, l := range limits {
+		if v := seen[i].judge(l, now, stamp, a); i == 0 || v.Binds(judged) {
 			binding, judged = i, v
 		}
 	}
@@ -67,18 +68,28 @@ func (c *counts) read(reply string, now, cost int64, charge bool) (d core.Decisi
 		return d, rest, errDisagree
 	}
 	when := now
-	if judged.Admitted && charge && cost > 0 {
+	if judged.Admitted && !a.Peek && a.Cost > 0 {
 		when = stamp
 	}
 	return core.Decision{
 		Allowed:    judged.Admitted,
 		Source:     core.Counted,
-		Limit:      c.rule.Limits[binding],
+		Limit:      limits[binding],
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
 		At:         time.UnixMicro(when),
 	}, rest, nil
+}
+
+// judge returns what the limit says to a request at now, which is counted at stamp if it is admitted.
+func (f *facts) judge(l core.Limit, now, stamp int64, a core.Ask) window.Verdict {
+	if !isCharge(a) {
+		return f.decide(l, now, stamp, a.Cost)
+	}
+	n := l.Requests
+	l.Requests = window.Boundless
+	return window.Limit{N: n}.Charged(f.decide(l, now, stamp, a.Cost))
 }
 
 // readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has

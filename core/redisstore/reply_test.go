@@ -71,7 +71,7 @@ func FuzzReply(f *testing.F) {
 		cost = max(cost, 0)
 		for _, c := range all {
 			for _, charge := range []bool{true, false} {
-				d, err := c.readAlone(reply, cost, charge)
+				d, err := c.readAlone(reply, core.Ask{Cost: cost, Peek: !charge})
 				checkRead(t, reply, d, err)
 			}
 			waiting.read(t, c, reply, cost, 1+int(size%8))
@@ -124,7 +124,7 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 		want := answer{err: err}
 		before := rest
 		if err == nil {
-			want.d, rest, want.err = c.read(before, now, cost, true)
+			want.d, rest, want.err = c.read(before, now, core.Ask{Cost: cost})
 			checkRead(t, before, want.d, want.err)
 			switch {
 			case errors.Is(want.err, errReply):
@@ -151,7 +151,7 @@ func TestReplyMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			for range times {
 				for _, c := range readers() {
-					_, err := c.readAlone(reply, 1, true)
+					_, err := c.readAlone(reply, core.Ask{Cost: 1})
 					checkRead(t, reply, core.Decision{}, err)
 				}
 			}

@@ -19,5 +19,5 @@ func (s sent) take(ctx context.Context, q request) (core.Decision, error) {
 	if err != nil {
 		return core.Decision{}, err
 	}
-	return q.counts.readAlone(reply, q.Cost, !q.Peek)
+	return q.counts.readAlone(reply, q.Ask)
 }

@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model"
 )
 
 // Run runs the suite as subtests of t, in parallel. factory is called once for
@@ -47,6 +46,11 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 		{"Keys", (*suite).keys},
 		{"RetryAfter", (*suite).retryAfter},
 		{"Extremes", (*suite).extremes},
+		{"Limits", (*suite).limitsOfRequest},
+		{"Charge", (*suite).charge},
+		{"Return", (*suite).giveBack},
+		{"ReturnDepth", (*suite).returnDepth},
+		{"ReturnOnce", (*suite).returnOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +65,8 @@ type suite struct {
 	*testing.T
 	store core.Store
 	name  string
+
+	leased atomic.Bool // a decision was from a lease: what is given back may stay counted when that is over
 }
 
 var ctx = context.Background()
@@ -105,6 +111,7 @@ func (s *suite) limiter(limits ...core.Limit) *core.Limiter {
 	s.Helper()
 	l, err := core.New(core.Config{
 		Name: s.name, Store: s.store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+		Observer: core.Silent,
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -156,40 +163,6 @@ func (s *suite) histories() {
 	s.each(rules, func(s *suite, i int, limits []core.Limit) {
 		s.history(limits, rand.New(rand.NewPCG(uint64(i), 5)))
 	})
-}
-
-// history compares 400 answers: to requests of cost 1 and then of any cost, while the
-// first limit stays and then while it is raised and lowered.
-func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
-	l := s.limiter(limits...)
-	var client model.Client
-	for step := range 400 {
-		if step/100%2 == 1 && step%25 == 24 {
-			limits = slices.Clone(limits)
-			limits[0].Requests = 1 + 4*rng.Int64N(3) // few values: a small store holds few rules
-			l = s.limiter(limits...)
-		}
-		n := int64(1)
-		if step >= 200 {
-			n = rng.Int64N(5)
-		}
-		peek := rng.IntN(6) == 0
-		got := l.Decide(ctx, core.Request{Key: "client", Cost: n, Peek: peek})
-		if got.Err != nil {
-			s.Fatal(got.Err)
-		}
-		want := client.Decide(limits, got.At, n, !peek)
-		switch got.Source {
-		case core.Counted, core.Remembered, core.Leased:
-			want.Source = got.Source
-		}
-		if got != want {
-			s.Fatalf("step %d, cost %d, peek %v:\n got %+v\nwant %+v", step, n, peek, got, want)
-		}
-		if rng.IntN(4) == 0 {
-			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
-		}
-	}
 }
 
 // concurrency hammers a few keys from many goroutines and checks every window.

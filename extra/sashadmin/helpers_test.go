@@ -147,6 +147,7 @@ var errDown = errors.New("connection <refused>")
 func (down) Bind(core.Rule) (core.Counts, error)                   { return down{}, nil }
 func (down) Take(context.Context, core.Ask) (core.Decision, error) { return core.Decision{}, errDown }
 func (down) Usage(context.Context, string) ([]core.Use, error)     { return nil, errDown }
+func (down) Return(context.Context, core.Back) (int64, error)      { return 0, errDown }
 func (down) Reset(context.Context, string) error                   { return errDown }
 
 // addDown adds limiters on a store that cannot be asked, with each policy.

@@ -170,6 +170,7 @@ var errDown = errors.New("down")
 func (Broken) Bind(core.Rule) (core.Counts, error)                   { return Broken{}, nil }
 func (Broken) Take(context.Context, core.Ask) (core.Decision, error) { return core.Decision{}, errDown }
 func (Broken) Usage(context.Context, string) ([]core.Use, error)     { return nil, errDown }
+func (Broken) Return(context.Context, core.Back) (int64, error)      { return 0, errDown }
 func (Broken) Reset(context.Context, string) error                   { return errDown }
 
 // Limiter returns a limiter with a store of its own. The store's clock stands

@@ -20,6 +20,10 @@ type count interface {
 	// units returns how many units count at now, where decide has the same arguments.
 	units(l window.Limit, now, stamp int64) int64
 
+	// back takes units back that were counted at a stamp, and returns how many of them
+	// count no more.
+	back(w, at, now, units int64) int64
+
 	charge(w, now, stamp, cost int64)
 }
 
@@ -54,6 +58,13 @@ func (c *log) charge(w, now, stamp, cost int64) {
 	c.Push(stamp, cost)
 }
 
+func (c *log) back(w, at, now, units int64) int64 {
+	if at <= now-w {
+		return units
+	}
+	return c.Return(at, units)
+}
+
 type counter struct{ window.Counter }
 
 func (c *counter) begun(w int64) int64 { return c.Start(w) }
@@ -70,5 +81,10 @@ func (c *counter) units(l window.Limit, _, stamp int64) int64 {
 
 func (c *counter) charge(w, _, stamp, cost int64) {
 	c.Counter = c.At(stamp, w)
-	c.Cur += cost
+	c.Cur = min(c.Cur+cost, core.MaxCounterRequests)
+}
+
+func (c *counter) back(w, at, now, units int64) (returned int64) {
+	c.Counter, returned = c.Return(w, at, now, units)
+	return returned
 }

@@ -74,12 +74,40 @@ func (c *Client) countsAt(limits []core.Limit, now int64) (counts []count, stamp
 
 // Decide is the answer to a request when the store's clock shows at.
 func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bool) core.Decision {
+	return c.decide(limits, at, cost, charge, false)
+}
+
+// Charge counts cost units whatever the limits say, when the store's clock shows at.
+func (c *Client) Charge(limits []core.Limit, at time.Time, cost int64) core.Decision {
+	return c.decide(limits, at, cost, true, true)
+}
+
+// Return takes back what a request has counted, when the store's clock shows at, and
+// returns how many units count no more.
+func (c *Client) Return(limits []core.Limit, at time.Time, back core.Back) int64 {
+	units := back.Units
+	for _, l := range limits {
+		w := l.Window.Microseconds()
+		units = min(units, c.count(l).back(w, back.At.UnixMicro(), at.UnixMicro(), back.Units))
+	}
+	return units
+}
+
+// decide is Decide, or Charge if beyond is true.
+func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, beyond bool) core.Decision {
 	now := at.UnixMicro()
 	counts, stamp := c.countsAt(limits, now)
 	var verdict window.Verdict // of the limit that binds
 	var binding core.Limit
 	for i, l := range limits {
-		v := counts[i].decide(windowLimit(l), now, stamp, cost)
+		limit := windowLimit(l)
+		if beyond {
+			limit.N = window.Boundless
+		}
+		v := counts[i].decide(limit, now, stamp, cost)
+		if beyond {
+			v = windowLimit(l).Charged(v)
+		}
 		if i == 0 || v.Binds(verdict) {
 			verdict, binding = v, l
 		}

@@ -105,7 +105,7 @@ func (c *Count) Add(l Limit, stamp, cost int64) {
 		c.log.Push(stamp, cost)
 	case SlidingCounter:
 		n := c.counter().At(stamp, l.W)
-		n.Cur += cost
+		n.Cur = min(n.Cur+cost, maxCount) // a charge may be more
 		c.setCounter(n)
 	default:
 		panic(unknown(l.Kind))

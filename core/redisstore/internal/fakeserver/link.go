@@ -72,6 +72,11 @@ func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	return k.Call(ctx, ask, 0)
 }
 
+// Return implements [core.Counts]. It takes no time.
+func (k Link) Return(_ context.Context, back core.Back) (int64, error) {
+	return k.Server.Return(back), nil
+}
+
 // Usage implements [core.Counts]; it returns nothing.
 func (k Link) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
 

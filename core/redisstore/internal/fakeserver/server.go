@@ -97,6 +97,17 @@ func (s *Server) judge(now, stamp, cost int64, far []bool, charge bool) (verdict
 	return verdict, binding
 }
 
+// Return takes back what a request has counted, as the script return.lua does.
+func (s *Server) Return(back core.Back) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	units := back.Units
+	for i := range s.Logs {
+		units = min(units, s.Logs[i].Return(back.At.UnixMicro(), back.Units))
+	}
+	return units
+}
+
 // Reset forgets what is counted.
 func (s *Server) Reset() {
 	s.mu.Lock()

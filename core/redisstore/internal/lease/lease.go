@@ -14,7 +14,9 @@ type lease struct {
 
 	left     int64         // units that are left to spend
 	until    time.Time     // the end of the lease
-	reply    core.Decision // the reply with which the units were taken
+	reply    core.Decision // the reply with which the units were taken; it is stamped with the end of the lease
+	after    time.Time     // the At of a decision from the lease is later, and before that of the reply
+	given    time.Time     // the latest At that a decision from any lease of the client has been given
 	received time.Time     // when the reply came
 
 	retry   time.Time     // until then the store refuses the client
@@ -33,8 +35,14 @@ type answer struct {
 
 // grant returns the lease of the units that t has taken. The end is a thousandth sooner than the lifetime, since
 // clocks differ in pace (TestLifetime).
-func grant(t answer, lifetime time.Duration) lease {
+func (e *lease) grant(t answer, lifetime time.Duration) lease {
+	after := t.reply.At.Add(-lifetime - time.Microsecond)
+	if e.given.After(after) { // so that Return can tell from which lease a unit is (TestReturnToLease)
+		after = e.given
+	}
 	return lease{
+		after:    after,
+		given:    e.given,
 		since:    t.sent,
 		left:     t.units,
 		until:    t.sent.Add(lifetime - lifetime/1000),
@@ -58,6 +66,10 @@ func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Durati
 	d := e.reply
 	d.Source = core.Leased
 	d.At = d.At.Add(later - lifetime)
+	if !d.At.After(e.after) {
+		d.At = e.after.Add(time.Microsecond)
+	}
+	e.given = d.At
 	d.Remaining += e.left - cost
 	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
 	if !peek {

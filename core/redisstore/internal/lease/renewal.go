@@ -98,7 +98,7 @@ func (l *Rule) finish(r *renewal, a answer) {
 		r.err = a.err
 	case a.reply.Allowed:
 		a.received = l.store.Now()
-		*e = grant(a, l.terms.Lifetime)
+		*e = e.grant(a, l.terms.Lifetime)
 		r.granted = true
 		if !r.abandoned {
 			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)

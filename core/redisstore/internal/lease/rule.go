@@ -25,6 +25,9 @@ type Store interface {
 	// Usage returns what is counted for key, leases included.
 	Usage(ctx context.Context, key string) ([]core.Use, error)
 
+	// Return takes back what the store has counted for a request.
+	Return(ctx context.Context, back core.Back) (int64, error)
+
 	// Reset forgets what is counted for key, and what is remembered of it.
 	Reset(ctx context.Context, key string) error
 
@@ -56,8 +59,10 @@ type request struct {
 // Take implements [core.Counts].
 func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 	holder, shard := l.holder(a.Key)
-	if d, ok := l.spend(shard, holder, a.Cost, a.Peek); ok {
-		return d, nil
+	if a.Special == nil {
+		if d, ok := l.spend(shard, holder, a.Cost, a.Peek); ok {
+			return d, nil
+		}
 	}
 	d, found, mustAsk := l.store.Remembered(a)
 	if found {
@@ -65,7 +70,7 @@ func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 	}
 	q := request{ask.Begin(a), holder, shard}
 	switch {
-	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek: // no renewal would help (TestNotLeased)
+	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek || a.Special != nil: // no renewal would help (TestNotLeased)
 		return l.store.Take(ctx, q.Request)
 	case mustAsk: // a lease would not tell whether the refusal still holds (TestAfterRefusal)
 		return l.alone(ctx, q)
@@ -165,6 +170,32 @@ func (l *Rule) alone(ctx context.Context, q request) (core.Decision, error) {
 // Usage implements [core.Counts]. What is left of a lease is used: the store has counted it.
 func (l *Rule) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	return l.store.Usage(ctx, key)
+}
+
+// Return implements [core.Counts]. A unit of a lease goes back to the lease, and stays spent if that is over.
+func (l *Rule) Return(ctx context.Context, back core.Back) (int64, error) {
+	holder, shard := l.holder(back.Key)
+	if units, leased := l.giveBack(shard, holder, back); leased || back.Source == core.Leased {
+		return units, nil
+	}
+	return l.store.Return(ctx, back)
+}
+
+// giveBack returns units to the client's lease, if it has given them and lasts, and returns how many. It reports
+// whether the units are from the lease.
+func (l *Rule) giveBack(shard *shard, holder holder, back core.Back) (units int64, leased bool) {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.byHolder[holder]
+	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) {
+		return 0, false
+	}
+	e.left += back.Units
+	if now := l.store.Now(); !e.has(now, back.Units) {
+		e.left -= back.Units
+		return 0, true
+	}
+	return back.Units, true
 }
 
 // Reset implements [core.Counts]. Leases of the client under other rules end too: they may be on the same counts. If

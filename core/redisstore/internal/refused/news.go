@@ -20,6 +20,10 @@ type news struct {
 	// numbers came last. The shard's lock guards both.
 	told   uint64
 	toldAt time.Duration
+
+	// changed is when units were last given back, or charged: an answer to an earlier question is not believed. The
+	// shard's lock guards it.
+	changed time.Duration
 }
 
 // heard moves n.at forward to at.

@@ -37,6 +37,7 @@ func New() *Refusals {
 		for j := range s.news {
 			s.news[j].at.Store(-1)
 			s.news[j].toldAt = -1
+			s.news[j].changed = -1
 		}
 	}
 	return r
@@ -46,10 +47,22 @@ func New() *Refusals {
 type Rule struct {
 	refusals *Refusals
 	id       uint64
+	own      bool // by limits of a request, beside which the rule's limits may admit
 }
 
 // Rule returns the refusals by another rule than all before.
-func (r *Refusals) Rule() Rule { return Rule{r, r.rules.Add(1)} }
+func (r *Refusals) Rule() Rule { return Rule{refusals: r, id: r.rules.Add(1)} }
+
+// With returns the refusals by the same rule with other Requests.
+func (r Rule) With(limits []core.Limit) Rule {
+	var hash maphash.Hash
+	hash.SetSeed(r.refusals.seed[0])
+	maphash.WriteComparable(&hash, r.id)
+	for i := range limits {
+		maphash.WriteComparable(&hash, limits[i].Requests)
+	}
+	return Rule{r.refusals, hash.Sum64(), true}
+}
 
 // Lookup sets answer to the remembered refusal of a client, as of now, and returns found. Once a second, for one
 // caller, it returns mustAsk instead: that caller has to ask the store whether the refusal still holds.
@@ -77,7 +90,7 @@ func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bo
 	switch {
 	case e == nil:
 		return false, false
-	case now >= e.until, e.decision.Remaining > 0 && !s.newsOf(hash).current(e.asked):
+	case now >= e.until, (e.decision.Remaining > 0 || r.own) && !s.newsOf(hash).current(e.asked):
 		s.drop(&q)
 		return false, false
 	case canAsk && now >= e.check:
@@ -119,7 +132,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	if !answer.Allowed {
 		news.refused(r.refusals.told(&answer), asked, now)
 	}
-	if !lasts(cost, &answer) || asked <= s.reset {
+	if !lasts(cost, &answer) || asked <= s.reset || asked <= news.changed {
 		s.drop(&q)
 		return
 	}
@@ -161,6 +174,22 @@ func (r Rule) Unanswered(client string, cost int64) {
 	if e := s.find(&q); e != nil {
 		e.check = min(e.check, time.Since(r.refusals.start)+turn)
 	}
+}
+
+// Changed drops what is remembered of a client under any rule, and does not believe answers that are on their way:
+// units of the client have been given back, or charged beyond a limit.
+func (r *Refusals) Changed(client string) {
+	s, hash := r.shard(client)
+	high := maphash.String(r.seed[1], client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, e := range s.byKey {
+		if e.low == hash && e.high == high {
+			delete(s.byKey, key)
+		}
+	}
+	s.any.Store(len(s.byKey) > 0)
+	s.newsOf(hash).changed = time.Since(r.start)
 }
 
 // Forget drops what is remembered of a client under any rule, with what else is in the client's shard, and does not

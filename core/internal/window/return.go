@@ -1,0 +1,114 @@
+package window
+
+// ReturnDepth is the most entries that may be newer than those that Return takes units
+// from. The units of older entries stay.
+const ReturnDepth = 1000
+
+// Return takes back up to units that were counted at the stamp at, and returns how many
+// of them count no more at now. units must be positive.
+func (c *Count) Return(l Limit, at, now, units int64) int64 {
+	switch l.Kind {
+	case SlidingLog:
+		if at <= now-l.W {
+			return units
+		}
+		return c.log.Return(at, units)
+	case SlidingCounter:
+		n, returned := c.counter().Return(l.W, at, now, units)
+		c.setCounter(n)
+		return returned
+	}
+	panic(unknown(l.Kind))
+}
+
+// Return is [Count.Return] of a log, for units that are not older than a window. It
+// moves the entries that follow into the place of those that become empty.
+func (l *Log) Return(at, units int64) (returned int64) {
+	end := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > at })
+	begin, held := end, int64(0) // the entries from begin to end hold the units
+	for begin > 0 && held < units && l.stamp(begin-1) == at {
+		begin--
+		held = l.total(end-1) - l.before(begin)
+	}
+	switch {
+	case begin == end, l.entries-end > ReturnDepth:
+		return 0
+	case l.words == 0: // one entry of one unit
+		l.entries = 0
+		return 1
+	}
+	before, kept := l.before(begin), begin
+	for i := begin; i < l.entries; i++ {
+		stamp, total := l.stamp(i), l.total(i)
+		own := total - before
+		before = total
+		if stamp == at {
+			taken := min(own, units-returned)
+			own, returned = own-taken, returned+taken
+		}
+		if own > 0 {
+			l.put(kept, stamp, total-returned)
+			kept++
+		}
+	}
+	l.shorten(begin, kept)
+	return returned
+}
+
+// before returns the running total before entry i.
+func (l *Log) before(i uint32) int64 {
+	if i == 0 {
+		return 0
+	}
+	return l.total(i - 1)
+}
+
+// put writes entry i into the ring, with the running total up to and with it. The oldest
+// and the newest stamp stand in the Log too; see shorten.
+func (l *Log) put(i uint32, stamp, total int64) {
+	i = l.at(i)
+	if !l.pairs {
+		l.ring()[i] = stamp
+		return
+	}
+	l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
+}
+
+// shorten drops all entries from the given number on. Those from changed on have been
+// put.
+func (l *Log) shorten(changed, entries uint32) {
+	l.entries = entries
+	if entries == 0 {
+		l.head, l.pairs = 0, false
+		return
+	}
+	if changed == 0 {
+		l.first = l.inner(0)
+	}
+	l.last = l.inner(entries - 1)
+	if l.pairs {
+		l.units = Round(l.total(entries - 1))
+	}
+}
+
+// Return is [Count.Return] of a counter.
+func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
+	switch i := at / w; {
+	case (i+2)*w <= max(now, c.Start(w)):
+		returned = units // they count no more
+	case i == c.Index:
+		returned = min(c.Cur, units)
+		c.Cur -= returned
+	case i == c.Index-1:
+		returned = min(c.Prev, units)
+		c.Prev -= returned
+	}
+	return c, returned
+}
+
+// Charged returns the verdict on units that are counted whatever the limit says, given
+// the verdict on them under a Boundless limit.
+func (l Limit) Charged(v Verdict) Verdict {
+	v.Remaining = max(0, l.N-v.Units())
+	return v
+}

@@ -1,0 +1,118 @@
+package window
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// naiveEntry is an entry of naiveLog.
+type naiveEntry struct{ stamp, cost int64 }
+
+// naiveLog is a log without a ring, which a Log is compared with.
+type naiveLog []naiveEntry
+
+// back is Log.Return.
+func (p *naiveLog) back(at, units int64) (returned int64) {
+	newer := 0
+	for _, e := range *p {
+		if e.stamp > at {
+			newer++
+		}
+	}
+	if newer > ReturnDepth {
+		return 0
+	}
+	for i := range *p {
+		if e := &(*p)[i]; e.stamp == at {
+			n := min(e.cost, units-returned)
+			e.cost, returned = e.cost-n, returned+n
+		}
+	}
+	*p = slices.DeleteFunc(*p, func(e naiveEntry) bool { return e.cost == 0 })
+	return returned
+}
+
+// since returns the units after cutoff.
+func (p naiveLog) since(cutoff int64) (units int64) {
+	for _, e := range p {
+		if e.stamp > cutoff {
+			units += e.cost
+		}
+	}
+	return units
+}
+
+// TestLogReturn holds Log.Return against a log without a ring: after each step, every
+// window has the same units.
+func TestLogReturn(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		const w = 40
+		most := int64(1 + rng.IntN(3)) // a cost of 1 alone keeps a ring of single stamps
+		var log Log
+		var plain naiveLog
+		now := int64(1000)
+		for step := range 400 {
+			now += rng.Int64N(4)
+			if cost := 1 + rng.Int64N(most); rng.IntN(3) > 0 {
+				log.Expire(now - w)
+				log.Push(now, cost)
+				plain = append(plain, naiveEntry{now, cost})
+			} else {
+				at, units := now-rng.Int64N(w), 1+rng.Int64N(4)
+				if got, want := log.Return(at, units), plain.back(at, units); got != want {
+					t.Fatalf("seed %d, step %d: %d of %d units at %d returned, want %d", seed, step, got, units, at, want)
+				}
+			}
+			plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
+			for cutoff := now - w; cutoff <= now; cutoff++ {
+				if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
+					t.Fatalf("seed %d, step %d: %d units after %d, want %d", seed, step, got, cutoff, want)
+				}
+			}
+			if n := len(plain); n > 0 && log.Newest() != plain[n-1].stamp {
+				t.Fatalf("seed %d, step %d: the newest is %d, want %d", seed, step, log.Newest(), plain[n-1].stamp)
+			}
+		}
+	}
+}
+
+// TestLogReturnDepth: the units of an entry stay when more than ReturnDepth are newer.
+func TestLogReturnDepth(t *testing.T) {
+	var log Log
+	for i := range int64(ReturnDepth + 2) {
+		log.Push(i+1, 1)
+	}
+	if n := log.Return(1, 1); n != 0 {
+		t.Errorf("%d returned of an entry with %d newer ones", n, ReturnDepth+1)
+	}
+	if n := log.Return(2, 1); n != 1 {
+		t.Errorf("%d returned of an entry with %d newer ones", n, ReturnDepth)
+	}
+}
+
+// TestCounterReturn: units go back to the fixed window that they were counted in.
+func TestCounterReturn(t *testing.T) {
+	const w = 10
+	for _, c := range []struct {
+		name           string
+		counter        Counter
+		at, now, units int64
+		want           Counter
+		returned       int64
+	}{
+		{"the current window", Counter{5, 3, 4}, 52, 53, 2, Counter{5, 3, 2}, 2},
+		{"more than there is", Counter{5, 3, 4}, 52, 53, 9, Counter{5, 3, 0}, 4},
+		{"the window before", Counter{5, 3, 4}, 49, 53, 2, Counter{5, 1, 4}, 2},
+		{"the window before, by now", Counter{5, 3, 4}, 52, 61, 3, Counter{5, 3, 1}, 3},
+		{"gone", Counter{5, 3, 4}, 39, 53, 2, Counter{5, 3, 4}, 2},
+		{"gone by now", Counter{5, 3, 4}, 52, 75, 2, Counter{5, 3, 4}, 2},
+		{"ahead", Counter{5, 3, 4}, 60, 53, 2, Counter{5, 3, 4}, 0},
+	} {
+		got, returned := c.counter.Return(w, c.at, c.now, c.units)
+		if got != c.want || returned != c.returned {
+			t.Errorf("%s: %+v and %d, want %+v and %d", c.name, got, returned, c.want, c.returned)
+		}
+	}
+}

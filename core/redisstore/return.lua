@@ -1,0 +1,131 @@
+-- Takes units back that decide.lua.tmpl has counted for a request, under all limits of a rule at one instant of the
+-- server's clock. The formats are described in format.go.
+--
+-- KEYS     one for each limit, all in one hash slot
+-- ARGV     the stamp of the request in microseconds, and the units; then for each limit its algorithm, as "log" or
+--          "counter", and its window in microseconds
+-- Returns  how many units count no more under any limit, as text
+--
+-- Units that a key does not hold stay where they are: after a reset, for example, or where a clock that was ahead has
+-- left its mark. A value that is not the store's is left to the next decision. Only commands of decisions are used, so
+-- that a user who may decide may give back. As there, a first command that frees memory lets a full server take the
+-- commands after it.
+
+local call, try = redis.call, redis.pcall
+local byte, char, floor = string.byte, string.char, math.floor
+local depth = 1000 -- core.ReturnDepth
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local at, units = ARGV[1] + 0, ARGV[2] + 0
+
+-- Returns the number in the bytes from first to last of text.
+local function number(text, first, last)
+  local n = 0
+  for i = first, last do n = n * 256 + byte(text, i) end
+  return n
+end
+
+-- Returns n in so many bytes.
+local function bytes(n, length)
+  local text = ''
+  for _ = 1, length do
+    local low = n % 256
+    text, n = char(low) .. text, (n - low) / 256
+  end
+  return text
+end
+
+-- Returns the time of the stamp in six bytes of text: of the times that it may be, the one nearest to now.
+local function stamp(text, first)
+  local age = (now - number(text, first, first + 5)) % 281474976710656
+  if age >= 140737488355328 then age = age - 281474976710656 end
+  return now - age
+end
+
+-- Takes units back from a log, and returns how many.
+local function log(key)
+  local entries = {} -- newest first, down to those that hold the units
+  local found = 0
+  repeat
+    local entry = try('LINDEX', key, -1 - #entries)
+    if type(entry) ~= 'string' or #entry ~= 9 and #entry ~= 12 then break end
+    local counted = stamp(entry, 1)
+    if counted < at then break end
+    entries[#entries + 1] = entry
+    if counted == at then
+      found = found + (#entry == 12 and number(entry, 10, 12) or 1)
+    elseif #entries > depth then
+      return 0
+    end
+  until found >= units or #entries > 2 * depth
+  if found == 0 then return 0 end
+  local last = #entries
+  entries[last + 1] = call('LINDEX', key, -1 - last) or nil -- the entry before may become the newest
+  local rest = call('LLEN', key) - #entries
+  local kept, returned = {}, 0
+  for i = #entries, 1, -1 do
+    local entry = entries[i]
+    local own = #entry == 12 and number(entry, 10, 12) or 1
+    if i <= last and stamp(entry, 1) == at then
+      local taken = math.min(own, units - returned)
+      own, returned = own - taken, returned + taken
+    end
+    if own > 0 then
+      local total = (number(entry, 7, 9) - returned) % 1048576
+      kept[#kept + 1] = string.sub(entry, 1, 6) .. bytes(total, 3) .. (own == 1 and '' or bytes(own, 3))
+    end
+  end
+  if #kept > 0 then
+    -- The newest entry alone says how many entries are dropped.
+    local dropped = math.min(floor(number(entries[1], 7, 9) / 1048576), rest + #kept - 1)
+    local newest = kept[#kept]
+    kept[#kept] = string.sub(newest, 1, 6) .. bytes(number(newest, 7, 9) + dropped * 1048576, 3) .. string.sub(newest, 10)
+  end
+  local all = rest == 0
+  call('LTRIM', key, 0, -1 - #entries)
+  if #kept > 0 then
+    call('RPUSH', key, unpack(kept))
+    -- A key without entries has gone, with its TTL; see "log count" of decide.lua.tmpl.
+    if all then return returned, true end
+  end
+  return returned
+end
+
+-- Takes units back from a counter, and returns how many count no more.
+local function counter(key, window)
+  local value = try('GET', key)
+  if not value then return units end
+  if type(value) ~= 'string' or #value ~= 12 and #value ~= 18 then return 0 end
+  local size = #value == 12 and 3 or 6
+  local own = at - at % window -- when the fixed window of the request began
+  local begun = stamp(value, #value - 5)
+  if own + 2 * window <= math.max(now, begun) then return units end
+  local first
+  if begun == own then
+    first = size
+  elseif begun == own + window then
+    first = 0
+  else
+    return 0
+  end
+  local count = number(value, first + 1, first + size)
+  local returned = math.min(count, units)
+  call('SETRANGE', key, first, bytes(count - returned, size))
+  return returned
+end
+
+local least = units
+for i, key in ipairs(KEYS) do
+  local algorithm, window = ARGV[1 + 2 * i], ARGV[2 + 2 * i] + 0
+  local returned, renew
+  if algorithm == 'counter' then
+    returned = counter(key, window)
+  elseif at <= now - window then
+    returned = units
+  else
+    returned, renew = log(key)
+    if renew then call('PEXPIRE', key, floor((at - now + window * 1.5) / 1000) + 1000) end
+  end
+  least = math.min(least, returned)
+end
+return string.format('%.0f', least)

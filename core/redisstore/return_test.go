@@ -1,0 +1,180 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// chargeAt counts cost units, whatever the limits say, when the server's clock shows now.
+func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
+	t.Helper()
+	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Special: &core.Special{Charge: true}}
+	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(ask), at.script.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := at.readAlone(reply, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// returnAt takes back what a request has counted, when the server's clock shows now.
+func (c *counts) returnAt(t *testing.T, back core.Back, now int64) int64 {
+	t.Helper()
+	s := clocked(t, returning.source)
+	args := c.returnCommand(s, back, strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
+	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := strconv.ParseInt(reply, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return units
+}
+
+// TestScriptVerbsAgainstModel runs random histories with charges and with units that are
+// given back through the scripts and the model, and compares every answer.
+func TestScriptVerbsAgainstModel(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		taken := 0
+		for seed := range uint64(150) {
+			rng := rand.New(rand.NewPCG(seed, 21))
+			limits := randomLimits(rng)
+			window := limits[rng.IntN(len(limits))].Window.Microseconds()
+			client, key := model.Client{}, fmt.Sprint("client ", seed)
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			c := bind(t, rdb, limits...)
+			var backs []core.Back
+			for step := range 80 {
+				switch now += rng.Int64N(window / 6); rng.IntN(20) {
+				case 0:
+					now += rng.Int64N(2 * window)
+				case 1:
+					now -= rng.Int64N(window / 6)
+				}
+				if rng.IntN(3) == 0 && len(backs) > 0 {
+					i := rng.IntN(len(backs))
+					back := backs[i]
+					back.Units = 1 + rng.Int64N(back.Cost)
+					before := dump(t, rdb, c, key)
+					got, want := c.returnAt(t, back, now), client.Return(limits, time.UnixMicro(now), back)
+					if got != want {
+						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
+							seed, step, limits, back, got, want, before)
+					}
+					if got > 0 {
+						taken++
+						backs = append(backs[:i], backs[i+1:]...)
+					}
+					continue
+				}
+				cost, at := rng.Int64N(4), time.UnixMicro(now)
+				var got, want core.Decision
+				before := dump(t, rdb, c, key)
+				if rng.IntN(5) == 0 {
+					got, want = c.chargeAt(t, key, cost, now), client.Charge(limits, at, cost)
+				} else {
+					got, want = c.takeAt(t, key, cost, true, now), client.Decide(limits, at, cost, true)
+				}
+				if got != want {
+					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s",
+						seed, step, limits, cost, got, want, before)
+				}
+				if got.Allowed && cost > 0 {
+					backs = append(backs, core.Back{Key: key, Cost: cost, At: got.At})
+				}
+			}
+			rdb.FlushAll(ctx)
+		}
+		if taken < 500 {
+			t.Errorf("only %d requests were taken back", taken)
+		}
+	})
+}
+
+// TestReturnKeepsTTL: a key that is written anew for a Return has a TTL.
+func TestReturnKeepsTTL(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for _, cost := range []int64{1, 3} {
+		store := New(rdb)
+		l := usageLimiter(store, core.PerHour(10))
+		key := fmt.Sprint("k", cost)
+		one, two := l.Reserve(ctx, core.Request{Key: key, Cost: cost}), l.Reserve(ctx, core.Request{Key: key, Cost: cost})
+		for _, r := range []*core.Reservation{one, two} {
+			if n, err := r.Return(ctx, 1); n != 1 || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+			keys := rdb.Keys(ctx, "*"+key+"*").Val()
+			if cost == 1 && r == two {
+				if len(keys) != 0 {
+					t.Errorf("nothing counts, and there are %v", keys)
+				}
+				continue
+			}
+			if len(keys) != 1 || rdb.PTTL(ctx, keys[0]).Val() < time.Hour {
+				t.Errorf("%v with a TTL of %v", keys, rdb.PTTL(ctx, keys[0]).Val())
+			}
+		}
+	}
+}
+
+// TestChargeFull: charges beyond what a log holds keep the newest units, of which every
+// limit can tell.
+func TestChargeFull(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{
+			core.Per(core.MaxLogRequests, time.Hour).Named("a"), core.Per(core.MaxLogRequests, time.Minute).Named("b"),
+			core.Per(core.MaxCounterRequests, time.Hour).Named("c").Using(core.SlidingCounter),
+		}
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 22))
+			c, key := bind(t, rdb, limits...), fmt.Sprint("client ", seed)
+			var newest []core.Back // of the charges
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			for range 40 {
+				now += rng.Int64N(200_000_000)
+				cost := 1 + rng.Int64N(300_000)
+				switch rng.IntN(8) {
+				case 0:
+					cost = core.MaxCounterRequests
+				case 1:
+					cost = 1
+				}
+				if d := c.chargeAt(t, key, cost, now); !d.Allowed {
+					t.Fatalf("seed %d: a charge is refused: %+v", seed, d)
+				}
+				newest = append(newest, core.Back{Units: min(cost, core.MaxLogRequests), At: time.UnixMicro(now)})
+				ask := 1 + rng.Int64N(core.MaxLogRequests)
+				d := c.takeAt(t, key, ask, false, now)
+				counted, retry := int64(0), time.Duration(0)
+				for i := len(newest) - 1; i >= 0; i-- { // those after which ask units fit, if they leave
+					age := time.UnixMicro(now).Sub(newest[i].At)
+					if age >= time.Hour {
+						break
+					}
+					if counted += newest[i].Units; counted+ask > core.MaxLogRequests {
+						retry = time.Hour - age
+						break
+					}
+				}
+				if retry > 0 && (d.Allowed || d.Limit.Name == "a" && d.RetryAfter != retry) || retry == 0 && !d.Allowed &&
+					d.Limit.Name == "a" {
+					t.Fatalf("seed %d: %d units: %+v, want them to wait for %v", seed, ask, d, retry)
+				}
+			}
+		}
+	})
+}

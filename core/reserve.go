@@ -1,0 +1,132 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Reservation is a decision that can be taken back, as [Limiter.Reserve] returns it. It
+// is safe for concurrent use; the Decision must not be changed.
+type Reservation struct {
+	Decision Decision
+
+	limiter *Limiter
+	request Request
+
+	mu   sync.Mutex
+	left int64 // units that can be given back
+}
+
+// Reserve decides a request like [Limiter.Decide], so that what it counts can be given
+// back later: to count only requests that fail, or an estimate that [Reservation.Settle]
+// corrects. Since the units are counted first and given back afterwards, no window ever
+// holds more than a limit, however many requests are under way.
+//
+// What is not given back stays counted; a Reservation needs no end.
+func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
+	res := &Reservation{Decision: l.Decide(ctx, r), limiter: l, request: r}
+	if res.counted() {
+		res.left = r.Cost
+	}
+	return res
+}
+
+// counted reports whether a store has counted the request.
+func (r *Reservation) counted() bool {
+	switch r.Decision.Source {
+	case Counted, Leased, FromFallback:
+		return r.Decision.Allowed && !r.request.Peek
+	}
+	return false
+}
+
+// Return gives n units back to all limits of the rule, at once: they are free for the
+// next request. It returns how many units count no more, which are less than n
+//
+//   - where nothing was counted: the request was refused, or the policy decided it;
+//   - where the units of all earlier Returns and this one exceed those of the request:
+//     each unit is given back once;
+//   - where a store cannot find them any more: more than [ReturnDepth] later requests of
+//     the client stand behind the request in a SlidingLog, the store has evicted the
+//     client, or a lease has ended from which the unit came. Such units stay counted
+//     until they leave the window.
+//
+// Units that have left the window count no more. After a [Limiter.Reset] under a
+// SlidingCounter, a Return takes back units that were counted since.
+//
+// The units go back to the store that has counted them: the fallback's if that has
+// decided. Return does not wait longer than Config.Timeout. Its error matches [ErrStore],
+// or [ErrInvalid] if n is negative, or is that of the caller's own context; the units may
+// be back or not then, and are not sent again. A handler whose client may leave calls it
+// with [context.WithoutCancel].
+func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
+	if n < 0 {
+		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if n = r.spend(n); n == 0 {
+		return 0, nil
+	}
+	d := &r.Decision
+	back := Back{Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Units: n}
+	return r.limiter.giveBack(ctx, back)
+}
+
+// spend returns how many of n units can still be given back, and notes that they are.
+func (r *Reservation) spend(n int64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = min(n, r.left)
+	r.left -= n
+	return n
+}
+
+// giveBack gives units back to the store that has counted them.
+func (l *Limiter) giveBack(ctx context.Context, back Back) (int64, error) {
+	store := l.boundRule
+	if back.Source == FromFallback {
+		store = l.fallback.boundRule
+	}
+	bounded := ctx
+	if store.waits {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	units, err := store.counts.Return(bounded, back)
+	l.waiting.reopen(back.Key)
+	if err == nil {
+		return units, nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return 0, ended
+	}
+	return 0, asStoreError(err)
+}
+
+// Settle makes the request cost what it has really cost: it gives the rest back, as
+// [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does. A request
+// that was refused, or that no store has counted, is charged nothing. Settle is to be
+// called once, and after it nothing can be given back. Its error is that of Return, or the Err of
+// the charge.
+func (r *Reservation) Settle(ctx context.Context, actual int64) error {
+	if actual < 0 {
+		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
+	}
+	if !r.counted() {
+		return nil
+	}
+	r.mu.Lock()
+	excess := actual - r.left
+	r.mu.Unlock()
+	if excess <= 0 {
+		_, err := r.Return(ctx, -excess)
+		return err
+	}
+	charge := r.request
+	charge.Cost, charge.Charge = excess, true
+	return r.limiter.Decide(ctx, charge).Err
+}

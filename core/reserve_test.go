@@ -1,0 +1,252 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// TestReturnGoesBack: units go back to the store that has counted them.
+func TestReturnGoesBack(t *testing.T) {
+	store, second := newFlaky(), memory()
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(second, core.Share(2)),
+	})
+	byFirst := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+	store.down.Store(true)
+	byFallback := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+	if d := byFallback.Decision; d.Source != core.FromFallback || d.Remaining != 1 {
+		t.Fatalf("%+v", d)
+	}
+	if n, err := byFallback.Return(ctx, 1); n != 1 || err != nil {
+		t.Errorf("to the fallback: %d, %v", n, err)
+	}
+	if d := l.AllowN(ctx, "k", 0); d.Remaining != 2 {
+		t.Errorf("the fallback after that: %+v", d)
+	}
+	n, err := byFirst.Return(ctx, 1)
+	if n != 0 || !errors.Is(err, core.ErrStore) {
+		t.Errorf("to a store that is down: %d, %v", n, err)
+	}
+	store.down.Store(false)
+	if n, err := byFirst.Return(ctx, 1); n != 0 || err != nil {
+		t.Errorf("a Return whose reply was lost is not sent again: %d, %v", n, err)
+	}
+	if d := l.AllowN(ctx, "k", 0); d.Remaining != 3 {
+		t.Errorf("the store after that: %+v", d)
+	}
+}
+
+// TestReturnOfNothing: what no store has counted is not given back to any.
+func TestReturnOfNothing(t *testing.T) {
+	store := &fake{answer: fails(errDown)}
+	l := limiter(t, core.Config{Store: store, Observer: core.Silent})
+	open := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+	store.answer = answers(core.Decision{})
+	refused := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+	malformed := l.Reserve(ctx, core.Request{Cost: 1})
+	store.answer = answers(core.Decision{Allowed: true})
+	peek := l.Reserve(ctx, core.Request{Key: "k", Cost: 1, Peek: true})
+	free := l.Reserve(ctx, core.Request{Key: "k"})
+	store.calls = nil
+	for i, r := range []*core.Reservation{open, refused, malformed, peek, free} {
+		if n, err := r.Return(ctx, 1); n != 0 || err != nil {
+			t.Errorf("%d: %d, %v", i, n, err)
+		}
+		if i < 4 {
+			if err := r.Settle(ctx, 9); err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+	}
+	if len(store.calls) > 0 {
+		t.Errorf("calls: %+v", store.calls)
+	}
+}
+
+// TestReturnErrors: a malformed call and an ended context ask nothing and use up nothing.
+func TestReturnErrors(t *testing.T) {
+	l := limiter(t, core.Config{})
+	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 2})
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := r.Return(ended, 1); err != context.Canceled {
+		t.Errorf("ended: %v", err)
+	}
+	for _, n := range []int64{-1, math.MinInt64} {
+		if _, err := r.Return(ctx, n); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%d: %v", n, err)
+		}
+		if err := r.Settle(ctx, n); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("settled at %d: %v", n, err)
+		}
+	}
+	if n, err := r.Return(ctx, math.MaxInt64); n != 2 || err != nil {
+		t.Errorf("%d, %v, want both units", n, err)
+	}
+}
+
+// TestReturnTimeout: a Return waits no longer than Config.Timeout, and for a caller that
+// leaves no longer than that.
+func TestReturnTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fake{answer: answers(core.Decision{Allowed: true})}
+		l := limiter(t, core.Config{Store: store})
+		one, two := l.Reserve(ctx, core.Request{Key: "k", Cost: 1}), l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+		store.answer = hangs
+		begun := time.Now()
+		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != core.DefaultTimeout {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := two.Return(short, 1); err != context.DeadlineExceeded {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestReturnOnceInParallel: however many goroutines give a request back, each unit goes
+// back once.
+func TestReturnOnceInParallel(t *testing.T) {
+	l := limiter(t, core.Config{Limits: []core.Limit{core.PerHour(100)}})
+	l.AllowN(ctx, "k", 50)
+	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 20})
+	var back atomic.Int64
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 10 {
+				n, _ := r.Return(ctx, 1)
+				back.Add(n)
+			}
+		})
+	}
+	group.Wait()
+	if d := l.AllowN(ctx, "k", 0); back.Load() != 20 || d.Remaining != 50 {
+		t.Errorf("%d given back, %+v", back.Load(), d)
+	}
+}
+
+// TestRequestLimits: limits of a request are those of the rule but for Requests; what
+// else differs is an error with words.
+func TestRequestLimits(t *testing.T) {
+	own := []core.Limit{core.PerMinute(3), core.PerHour(9).Named("hourly")}
+	l := limiter(t, core.Config{Name: "api", Limits: own, Observer: core.Silent})
+	for _, c := range []struct {
+		limits []core.Limit
+		want   string
+	}{
+		{[]core.Limit{core.PerMinute(7), core.PerHour(9).Named("hourly")}, ""},
+		{[]core.Limit{core.PerMinute(7).Named("1m0s"), core.PerHour(8)}, ""},
+		{own[:1], `Request.Limits has 1 limits, and limiter "api" has 2: give one for each`},
+		{[]core.Limit{}, "has 0 limits"},
+		{[]core.Limit{core.PerSecond(3), own[1]}, "Request.Limits[0]"},
+		{[]core.Limit{own[0], own[1].Named("daily")}, "with other Requests"},
+		{[]core.Limit{own[0].Using(core.SlidingCounter), own[1]}, "(counter)"},
+		{[]core.Limit{core.PerMinute(0), own[1]}, "at least 1 is needed"},
+		{[]core.Limit{core.PerMinute(core.MaxLogRequests + 1), own[1]}, "Request.Limits[0]"},
+	} {
+		d := l.Decide(ctx, core.Request{Key: "k", Cost: 1, Limits: c.limits})
+		switch {
+		case c.want == "" && (!d.Allowed || d.Err != nil || d.Limit.Name == ""):
+			t.Errorf("%v: %+v", c.limits, d)
+		case c.want == "":
+		case d.Allowed || !errors.Is(d.Err, core.ErrInvalid) || !strings.Contains(d.Err.Error(), c.want):
+			t.Errorf("%v: %+v, want %q", c.limits, d, c.want)
+		}
+	}
+	if given := []core.Limit{core.PerMinute(7), core.PerHour(9)}; l.Decide(ctx, core.Request{
+		Key: "k", Cost: 1, Limits: given,
+	}).Err != nil || given[0].Name != "" {
+		t.Errorf("the caller's limits were changed: %v", given)
+	}
+	for _, r := range []core.Request{
+		{Key: "k", Cost: 1, Peek: true, Charge: true}, {Key: "k", Cost: core.MaxCounterRequests + 1, Charge: true},
+		{Key: "k", Cost: -1, Charge: true}, {Cost: 1, Charge: true},
+	} {
+		if d := l.Decide(ctx, r); d.Allowed || !errors.Is(d.Err, core.ErrInvalid) {
+			t.Errorf("%+v: %+v", r, d)
+		}
+	}
+}
+
+// TestRequestLimitsInFallback: the fallback enforces its share of the request's limits,
+// and after the outage its units lower them.
+func TestRequestLimitsInFallback(t *testing.T) {
+	store := newFlaky()
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(memory(), core.Share(2)),
+	})
+	plan := core.Request{Key: "k", Cost: 1, Limits: []core.Limit{core.PerHour(20)}}
+	store.down.Store(true)
+	for left := int64(9); left >= 4; left-- {
+		if d := l.Decide(ctx, plan); !d.Allowed || d.Remaining != left || d.Limit.Requests != 10 {
+			t.Fatalf("by the fallback: %+v, want %d remaining of 10", d, left)
+		}
+	}
+	store.down.Store(false)
+	for left := int64(7); left >= 0; left-- {
+		if d := l.Decide(ctx, plan); !d.Allowed || d.Remaining != left || d.Limit.Requests != 20 {
+			t.Fatalf("after the outage: %+v, want %d remaining of 20", d, left)
+		}
+	}
+	if d := l.Decide(ctx, plan); d.Allowed || d.Err != nil {
+		t.Errorf("after that: %+v", d)
+	}
+	if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.Limit.Requests != 4 {
+		t.Errorf("by the rule: %+v", d)
+	}
+}
+
+// TestChargePolicies: what a charge is told while the store cannot be asked.
+func TestChargePolicies(t *testing.T) {
+	second := memory()
+	for name, c := range map[string]struct {
+		policy  core.FailurePolicy
+		allowed bool
+		source  core.Source
+	}{
+		"open":     {core.FailOpen, true, core.FromPolicy},
+		"closed":   {core.FailClosed, false, core.FromPolicy},
+		"fallback": {core.Fallback(second), true, core.FromFallback},
+	} {
+		store := newFlaky()
+		store.down.Store(true)
+		l := limiter(t, core.Config{Store: store, OnStoreError: c.policy, Observer: core.Silent})
+		d := l.Charge(ctx, "k", 50)
+		if d.Allowed != c.allowed || d.Source != c.source || !errors.Is(d.Err, core.ErrStore) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if name == "fallback" {
+			if d := l.Allow(ctx, "k"); d.Allowed || d.RetryAfter <= 0 {
+				t.Errorf("after a charge of the fallback: %+v", d)
+			}
+		}
+	}
+}
+
+// TestChargeAfterOutage: a charge is counted by the store, whatever the fallback has admitted.
+func TestChargeAfterOutage(t *testing.T) {
+	store := newFlaky()
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.Fallback(memory()),
+	})
+	store.down.Store(true)
+	l.AllowN(ctx, "k", 8)
+	store.down.Store(false)
+	if d := l.Charge(ctx, "k", 5); !d.Allowed || d.Err != nil {
+		t.Errorf("%+v", d)
+	}
+	if uses, err := l.Usage(ctx, "k"); err != nil || uses[0].Used != 13 {
+		t.Errorf("%+v, %v", uses, err)
+	}
+}

@@ -1,0 +1,109 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
+)
+
+// history compares 500 answers: to requests of cost 1 and then of any cost, while the
+// first limit stays and then while it is raised and lowered, for all requests or for one;
+// at last together with charges, and with units that are given back.
+func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
+	h := history{suite: s, limits: limits, rng: rng}
+	h.limiter = s.limiter(limits...)
+	for step := range 500 {
+		if step/100%2 == 1 && step%25 == 24 {
+			h.limits = h.changed()
+			h.limiter = s.limiter(h.limits...)
+		}
+		h.step(step)
+		if rng.IntN(4) == 0 {
+			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
+		}
+	}
+}
+
+// history is a random history of one client, beside a model of it.
+type history struct {
+	*suite
+	limits   []core.Limit
+	limiter  *core.Limiter
+	rng      *rand.Rand
+	client   model.Client
+	reserved []*reserved
+}
+
+// reserved is an admitted request and what it may give back.
+type reserved struct {
+	*core.Reservation
+	cost, left int64
+}
+
+// changed returns the limits with the first one raised or lowered.
+func (h *history) changed() []core.Limit {
+	limits := slices.Clone(h.limits)
+	limits[0].Requests = 1 + 4*h.rng.Int64N(3) // few values: a small store holds few rules
+	return limits
+}
+
+// step makes a request, compares its answer with the model's, and may give units back.
+func (h *history) step(step int) {
+	r := core.Request{Key: "client", Cost: 1, Peek: h.rng.IntN(6) == 0}
+	if step >= 200 {
+		r.Cost = h.rng.Int64N(5)
+	}
+	limits := h.limits
+	if step >= 300 && h.rng.IntN(3) == 0 {
+		limits = h.changed()
+		r.Limits = limits
+	}
+	r.Charge = step >= 400 && !r.Peek && h.rng.IntN(8) == 0
+	got := h.limiter.Reserve(ctx, r)
+	if got.Decision.Err != nil {
+		h.Fatal(got.Decision.Err)
+	}
+	var want core.Decision
+	if r.Charge {
+		want = h.client.Charge(limits, got.Decision.At, r.Cost)
+	} else {
+		want = h.client.Decide(limits, got.Decision.At, r.Cost, !r.Peek)
+	}
+	switch got.Decision.Source {
+	case core.Counted, core.Remembered, core.Leased:
+		want.Source = got.Decision.Source
+	}
+	if got.Decision != want {
+		h.Fatalf("step %d, %+v:\n got %+v\nwant %+v", step, r, got.Decision, want)
+	}
+	if got.Decision.Allowed && !r.Peek && r.Cost > 0 {
+		h.reserved = append(h.reserved, &reserved{got, r.Cost, r.Cost})
+	}
+	if step >= 350 && h.rng.IntN(3) == 0 && len(h.reserved) > 0 {
+		h.giveBack()
+	}
+}
+
+// giveBack gives back some units of a request that was admitted lately, and compares how
+// many with the model.
+func (h *history) giveBack() {
+	lately := h.reserved[max(0, len(h.reserved)-20):]
+	r := lately[h.rng.IntN(len(lately))]
+	n := min(r.left, 1+h.rng.Int64N(r.cost))
+	got, err := r.Return(ctx, n)
+	if err != nil {
+		h.Fatal(err)
+	}
+	if n == 0 {
+		return
+	}
+	r.left -= n
+	back := core.Back{Key: "client", Cost: r.cost, At: r.Decision.At, Units: n}
+	want := h.client.Return(h.limits, h.limiter.AllowN(ctx, "client", 0).At, back)
+	if got != want && want != n { // the request may have left the window since
+		h.Fatalf("%d of %d units given back, want %d", got, n, want)
+	}
+}
