@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -39,6 +40,10 @@ type Config struct {
 	// at most a line a minute of each kind: a limit that is not enforced is never silent.
 	// For no lines give [Silent].
 	Observer Observer
+
+	// Quiet lists the codes of notices that are not to be said, such as
+	// [NoticeLargeLog]. It holds for the rules too.
+	Quiet []string
 }
 
 // New returns a limiter for c. It does not talk to the store, so a program
@@ -59,7 +64,13 @@ func New(c Config) (*Limiter, error) {
 	if c.Observer == nil {
 		c.Observer = defaultErrorLog()
 	}
-	return build(c, "", c.Limits)
+	c.Quiet = slices.Clone(c.Quiet)
+	l, err := build(c, "", c.Limits)
+	if err != nil {
+		return nil, err
+	}
+	l.examineNew()
+	return l, nil
 }
 
 // check returns an error that says what is wrong with the Config apart from its
@@ -76,7 +87,7 @@ func (c *Config) check() error {
 	if c.Observer != nil && isNil(c.Observer) {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", nilName(c.Observer))
 	}
-	return nil
+	return checkQuiet(c.Quiet)
 }
 
 // isNil reports whether v is nil or holds a nil pointer, function or map. The
@@ -115,10 +126,12 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
 	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout}
+	l.siblings = allLimiters.siblingsOf(limiterID{c.Name, rule}, c.Store)
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)
 	}
 	l.setObserver()
+	l.examine()
 	return l, nil
 }
 
@@ -170,5 +183,12 @@ func bind(s Store, r Rule) (boundRule, error) {
 
 // ruleWith returns the limiter's rule with other limits.
 func (l *Limiter) ruleWith(limits []Limit) Rule {
-	return Rule{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+	r := Rule{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+	if l.hearsNotices() {
+		r.Notice = l.noticeOfStore
+	}
+	return r
 }
+
+// noticeOfStore is the Notice of the rules that a store binds.
+func (l *Limiter) noticeOfStore(code, text string) { l.Notice(context.Background(), code, text) }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +19,10 @@ type Limiter struct {
 	firstTimeout time.Duration // the longest that the first store may take
 	observer     Observer      // hears of every decision; nil if there is none
 	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
-	noticed      sync.Map      // the codes of the notices that the observer has heard of
 	waiting      waitQueues    // the callers of Wait
+	siblings     *siblings     // the limiter and others that share its counts
+	findings     findings      // of its construction; said at the first decision
+	begun        atomic.Bool   // whether the findings have been said, or no observer hears of them
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and

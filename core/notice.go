@@ -1,14 +1,61 @@
 package core
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// Notice is something that a limiter or an adapter has seen and that its operator
-// should know, such as a mistake in how it is used.
+// Notice is something that a limiter, its store or an adapter has seen and that its
+// operator should know, such as a mistake in how the limiter is used.
 type Notice struct {
 	Code string // a short constant, for searching
 	Name string // Config.Name
 	Rule string // the rule's name, empty for the limiter itself
 	Text string // what was seen, and what to do instead
+}
+
+// Codes of the notices of this module. docs/diagnosis.md has a paragraph for each: what
+// it means and what to do. Config.Quiet turns them off.
+const (
+	// NoticeCountedTwice: one request was counted twice by the same rule.
+	NoticeCountedTwice = "counted-twice"
+
+	// NoticeOtherNumbers: limiters that share a count allow different numbers of requests.
+	NoticeOtherNumbers = "other-numbers"
+
+	// NoticeUnnamed: several limiters without a name are on one store.
+	NoticeUnnamed = "unnamed-limiters"
+
+	// NoticeUntrustedProxy: all requests come from one private address, most of them
+	// through a proxy, and the client is named by that address.
+	NoticeUntrustedProxy = "untrusted-proxy"
+
+	// NoticeLimiterPerRequest: a limiter seems to be made for each request.
+	NoticeLimiterPerRequest = "limiter-per-request"
+
+	// NoticeLargeLog: a SlidingLog may take more than 1 MB for each client.
+	NoticeLargeLog = "large-log"
+
+	// NoticeEvicting: the server of the store deletes counts when it is full.
+	NoticeEvicting = "evicting-store"
+)
+
+var noticeCodes = []string{
+	NoticeCountedTwice, NoticeOtherNumbers, NoticeUnnamed, NoticeUntrustedProxy, NoticeLimiterPerRequest,
+	NoticeLargeLog, NoticeEvicting,
+}
+
+// checkQuiet returns an error if a code of Config.Quiet is none of this module.
+func checkQuiet(codes []string) error {
+	for _, code := range codes {
+		if !slices.Contains(noticeCodes, code) {
+			return fmt.Errorf("sash: Config.Quiet has the code %.66q: give some of %s",
+				code, strings.Join(noticeCodes, ", "))
+		}
+	}
+	return nil
 }
 
 // NoticeObserver is an [Observer] that hears of notices too. That of [LogErrors], which
@@ -19,14 +66,28 @@ type NoticeObserver interface {
 }
 
 // Notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
-// at a request: each code once, whatever the text is. The code is a constant of the
-// caller's; what a client sends must not be part of it.
+// at a request: each code once for all limiters that share their counts with l in this
+// process, whatever the text is, and no code of Config.Quiet. The code is a constant of
+// the caller's; what a client sends must not be part of it.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
-	o, ok := l.config.Observer.(NoticeObserver)
-	if !ok {
+	if !l.Hears(code) {
 		return
 	}
-	if _, known := l.noticed.LoadOrStore(code, nil); !known {
-		o.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
+	if _, known := l.siblings.noticed.LoadOrStore(code, nil); !known {
+		l.config.Observer.(NoticeObserver).Notice(ctx, Notice{
+			Code: code, Name: l.config.Name, Rule: l.rule, Text: text,
+		})
 	}
+}
+
+// Hears reports whether the observer of the limiter hears of notices with the code:
+// else an adapter need not look for what they tell.
+func (l *Limiter) Hears(code string) bool {
+	return l.hearsNotices() && !slices.Contains(l.config.Quiet, code)
+}
+
+// hearsNotices reports whether the observer of the limiter is a [NoticeObserver].
+func (l *Limiter) hearsNotices() bool {
+	_, ok := l.config.Observer.(NoticeObserver)
+	return ok
 }

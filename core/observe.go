@@ -12,6 +12,9 @@ const timedShare = 16
 
 // Decide is the general form of Allow, AllowN and Peek.
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
+	if !l.begun.Load() {
+		l.begin(ctx)
+	}
 	if l.observer != nil {
 		return l.decideObserved(ctx, r)
 	}

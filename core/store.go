@@ -34,6 +34,10 @@ type Rule struct {
 	// Timeout is Config.Timeout, for a store that can say whether it is enough.
 	// It is no part of the identity.
 	Timeout time.Duration
+
+	// Notice tells the observer of the limiter what the store has seen; see
+	// [Limiter.Notice]. It is nil if no observer would hear of it. Any goroutine may call it.
+	Notice func(code, text string)
 }
 
 // Counts decides requests by one rule. It is safe for concurrent use.
