@@ -69,6 +69,7 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 		panic(err)
 	}
 	serve := func(c echo.Context, next echo.HandlerFunc) error {
+		defer decider.Done(c.Response())
 		name := func() (string, error) { return key(c) }
 		if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 			return next(c)
@@ -134,8 +135,7 @@ func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Opt
 func WithSkipper(skip func(echo.Context) bool) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if skip == nil {
-			return errors.New("sash: sashecho.WithSkipper(nil): " +
-				"give a func(echo.Context) bool, or leave the option out")
+			return errors.New("sash: sashecho.WithSkipper(nil): give a func(echo.Context) bool, or leave it out")
 		}
 		before := own.skip
 		own.skip = func(c echo.Context) bool { return before(c) || skip(c) }

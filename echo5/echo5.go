@@ -73,6 +73,7 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
+			defer decider.Done(c.Response())
 			name := func() (string, error) { return key(c) }
 			if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 				return next(c)

@@ -70,12 +70,17 @@ func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 		return func(c *gin.Context) {
 			if !decider.Admit(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) }) {
 				c.Abort()
+				return
 			}
+			c.Next()
+			decider.Done(c.Writer)
 		}
 	}
 	return func(c *gin.Context) {
 		d := decider.Decide(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) })
 		if d.Allowed {
+			c.Next()
+			decider.Done(c.Writer)
 			return
 		}
 		c.Abort()

@@ -18,6 +18,7 @@ type Decider struct {
 	classic *headers.ClassicWriter             // writes the first format that is Classic or a variant; may be nil
 	writers []func(http.Header, core.Decision) // write the other formats
 	known   knownFormats
+	watch   *watch // nil if no observer would hear of what it sees
 }
 
 // NewDecider returns a Decider for limiter. An error says which argument is
@@ -36,6 +37,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 	if err := d.apply(opts); err != nil {
 		return nil, nameLimiter(limiter, err)
 	}
+	d.watch = watchOf(limiter)
 	timeoutWriterType() // so that the first request does not pay for it
 	return d, nil
 }
@@ -145,6 +147,9 @@ func (g *Decider) decideAndSetFields(
 			cost = g.cost(r)
 		}
 		*d = g.limiter.Decide(r.Context(), g.request(r, label, name, cost))
+		if g.watch.wants(d) {
+			g.look(w, r, name, cost, d)
+		}
 	}
 	if d.Allowed {
 		g.setLimitFields(w, r, d, nil)

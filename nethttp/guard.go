@@ -120,6 +120,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Check(w, r) {
 			next.ServeHTTP(w, r)
+			g.Done(w)
 		}
 	})
 }

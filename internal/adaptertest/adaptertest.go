@@ -88,6 +88,8 @@ func Run(t *testing.T, f Framework) {
 		{"ManyPaths", manyPaths},
 		{"SharedRules", sharedRules},
 		{"Allocations", allocations},
+		{"CountedTwice", countedTwice},
+		{"CountedOnce", countedOnce},
 		{"Exclusions", exclusions},
 		{"ExcludedMethods", excludedMethods},
 		{"Prefixes", prefixes},

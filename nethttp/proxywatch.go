@@ -1,0 +1,80 @@
+package nethttp
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// proxyWatch looks for a proxy that the key function does not believe: then all clients
+// are counted as one.
+type proxyWatch struct {
+	mu        sync.Mutex // guards the fields below; no request waits for it
+	peer      netip.Addr // of the last requests; zero if it does not matter
+	key       string     // of the last of them
+	seen      int        // requests from peer in a row
+	forwarded int        // of these, the ones that came through a proxy
+}
+
+// proxyRequests is how many requests in a row must come from one peer.
+const proxyRequests = 20
+
+// look looks at a request that is counted under key. It returns the address of a proxy
+// that is not believed, once it is certain, and "" otherwise.
+func (p *proxyWatch) look(r *http.Request, key string) string {
+	if !p.mu.TryLock() {
+		return ""
+	}
+	defer p.mu.Unlock()
+	peer, ok := privatePeer(r.RemoteAddr)
+	if !ok || (key != p.key || peer != p.peer) && !namedBy(key, peer) {
+		peer = netip.Addr{}
+	}
+	if peer != p.peer {
+		p.peer, p.seen, p.forwarded = peer, 0, 0
+	}
+	p.key = key
+	if !peer.IsValid() {
+		return ""
+	}
+	p.seen++
+	if r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil {
+		p.forwarded++
+	}
+	if p.seen < proxyRequests {
+		return ""
+	}
+	most := 2*p.forwarded > p.seen
+	p.seen, p.forwarded = 0, 0
+	if !most {
+		return ""
+	}
+	return peer.String()
+}
+
+// privatePeer returns the address of a RemoteAddr, and reports whether it is one that no
+// client on the internet has.
+func privatePeer(remoteAddr string) (netip.Addr, bool) {
+	peer, err := netip.ParseAddrPort(remoteAddr)
+	addr := peer.Addr()
+	if err != nil {
+		if addr, err = netip.ParseAddr(remoteAddr); err != nil {
+			return netip.Addr{}, false
+		}
+	}
+	addr = addr.Unmap()
+	return addr, addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast()
+}
+
+// namedBy reports whether key is the name of an address, or is joined of it and others.
+func namedBy(key string, addr netip.Addr) bool {
+	name := keyfuncs.IPString(addr, 0)
+	if key == name || key == addr.String() {
+		return true
+	}
+	joined, ok := strings.CutPrefix(key, "join:")
+	return ok && strings.Contains("|"+joined+"|", "|"+name+"|")
+}

@@ -1,0 +1,116 @@
+package nethttp
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// watch looks at some requests for mistakes in how guards are set up. The guards of all
+// limiters that share their counts have one watch.
+type watch struct {
+	first   atomic.Int32 // how many of the first requests were looked at
+	sighted atomic.Pointer[sighting]
+	proxy   proxyWatch
+}
+
+// A watch looks at the first requests of a rule, so that a mistake is told of at once, and
+// at one in watchedShare of the others, so that the looks cost nothing.
+const (
+	watchedFirst = 64
+	watchedShare = 256
+)
+
+// watchKey is the key of a watch for core.Limiter.Shared.
+type watchKey struct{}
+
+// watchOf returns the watch of a limiter, or nil if no observer would hear of what it
+// sees.
+func watchOf(l *core.Limiter) *watch {
+	if !l.Hears(core.NoticeCountedTwice) && !l.Hears(core.NoticeUntrustedProxy) {
+		return nil
+	}
+	return l.Shared(watchKey{}, func() any { return new(watch) }).(*watch)
+}
+
+// wants reports whether the guard must call look about a request. It is all that most
+// requests cost.
+func (w *watch) wants(d *core.Decision) bool {
+	return w != nil && (w.sighted.Load() != nil || w.first.Load() < watchedFirst || drawn(d))
+}
+
+// draws reports whether a request is to be looked at.
+func (w *watch) draws(d *core.Decision) bool {
+	return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst || drawn(d)
+}
+
+// drawn reports whether a decision is one in watchedShare. The microsecond of the store's
+// time is as good as a random number, which would take 8 ns. No decision of a clock that
+// stands still on a whole second is drawn, nor one without a time.
+func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare == watchedShare/2 }
+
+// look looks at a request that the limiter has decided.
+func (g *Decider) look(w http.ResponseWriter, r *http.Request, key string, cost int, d *core.Decision) {
+	if s := g.watch.sighted.Load(); s != nil {
+		if s.key == key && s.again(w, r, cost) {
+			g.limiter.Notice(r.Context(), core.NoticeCountedTwice, countedTwice)
+			return
+		}
+	}
+	if !g.watch.draws(d) {
+		return
+	}
+	if h := w.Header(); d.Allowed && cost > 0 && h != nil { // a refused request meets no other guard
+		g.watch.sighted.Store(&sighting{header: h, key: key, path: r.URL.Path, cost: cost})
+	}
+	if peer := g.watch.proxy.look(r, key); peer != "" {
+		g.limiter.Notice(r.Context(), core.NoticeUntrustedProxy, "the last requests all came from "+peer+
+			", most of them with X-Forwarded-For or Forwarded, and were counted as one client: this is a proxy that "+
+			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
+			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
+	}
+}
+
+// Done tells that the handlers of a request that was admitted have returned. An adapter calls
+// it after each: without it, a ResponseWriter that is used again, as in benchmarks, looks like a
+// request that is counted twice.
+func (g *Decider) Done(w http.ResponseWriter) {
+	if g.watch != nil && g.watch.sighted.Load() != nil {
+		g.watch.forget(w)
+	}
+}
+
+// forget forgets the request that was sighted if w is for its response.
+func (w *watch) forget(writer http.ResponseWriter) {
+	if s := w.sighted.Load(); s != nil && s.isFor(writer) {
+		w.sighted.CompareAndSwap(s, nil)
+	}
+}
+
+const countedTwice = "one request was counted twice by this rule: its client gets half of the limit; " +
+	"is the middleware mounted twice, or on a router and on a group or a route inside it? " +
+	"Mount it once; for a limit of its own inside, make another rule with Limiter.Rule"
+
+// sighting is a request that a guard has admitted. It does not change.
+type sighting struct {
+	header http.Header // of the response; that of the request may be large
+	key    string
+	path   string
+	cost   int
+}
+
+// isFor reports whether w is for the response to the request that was sighted. Writers
+// around another writer have the same header; only an http.TimeoutHandler has its own.
+func (s *sighting) isFor(w http.ResponseWriter) bool {
+	return reflect.ValueOf(w.Header()).Pointer() == reflect.ValueOf(s.header).Pointer()
+}
+
+// again reports whether a request of the same client is the sighted one, at a guard
+// inside the first. With another cost it is counted twice on purpose. With another path,
+// but for a prefix that was stripped, the handler has sent it on to another route.
+func (s *sighting) again(w http.ResponseWriter, r *http.Request, cost int) bool {
+	return s.cost == cost && strings.HasSuffix(s.path, r.URL.Path) && s.isFor(w)
+}

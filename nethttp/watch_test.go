@@ -1,0 +1,239 @@
+package nethttp_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// notices collects notices.
+type notices struct {
+	mu  sync.Mutex // guards all
+	all []core.Notice
+}
+
+func (n *notices) Observe(context.Context, core.Event) {}
+func (n *notices) Notice(_ context.Context, heard core.Notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, heard)
+}
+
+// expect checks the codes of the notices that came since the last call.
+func (n *notices) expect(t *testing.T, what string, codes ...string) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var got []string
+	for _, heard := range n.all {
+		got = append(got, heard.Code)
+	}
+	if !slices.Equal(got, codes) {
+		t.Errorf("%s: the notices are %q, want %q", what, n.all, codes)
+	}
+	n.all = nil
+}
+
+// noticing returns a limiter whose notices are collected. It is quiet about the codes.
+func noticing(quiet ...string) (*core.Limiter, *notices) {
+	heard := new(notices)
+	return core.Must(core.New(core.Config{
+		Name: "test", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100_000)},
+		Observer: heard, Quiet: append(quiet, core.NoticeLimiterPerRequest), // of -count
+	})), heard
+}
+
+// TestCountedOnPurpose: guards of one rule that count a request for different clients or
+// at different costs, and requests that a handler sends on or makes, are no mistake.
+func TestCountedOnPurpose(t *testing.T) {
+	none := nethttp.WithCost(func(*http.Request) int { return 0 })
+	more := nethttp.WithCost(func(*http.Request) int { return 5 })
+	elsewhere := func(next http.Handler) http.Handler { // sends requests on to /b, within the same response
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/b" {
+				page(w, r)
+				return
+			}
+			r.URL.Path = "/b"
+			next.ServeHTTP(w, r)
+		})
+	}
+	batch := func(next http.Handler) http.Handler { // makes requests of its own
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			for range 3 {
+				next.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+	for _, c := range []struct {
+		name  string
+		chain func(l *core.Limiter) http.Handler
+	}{
+		{"other clients", func(l *core.Limiter) http.Handler {
+			return nethttp.Middleware(l, keyfuncs.RemoteIP)(nethttp.Middleware(l, alice)(page))
+		}},
+		{"the outer guard counts nothing", func(l *core.Limiter) http.Handler {
+			return nethttp.Middleware(l, alice, none)(nethttp.Middleware(l, alice, none)(page))
+		}},
+		{"the inner guard adds to the cost", func(l *core.Limiter) http.Handler {
+			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, more)(page))
+		}},
+		{"the inner guard skips", func(l *core.Limiter) http.Handler {
+			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, nethttp.SkipPaths("/a"))(page))
+		}},
+		{"another path", func(l *core.Limiter) http.Handler {
+			guard := nethttp.Middleware(l, alice)
+			return guard(elsewhere(guard(elsewhere(nil))))
+		}},
+		{"requests of the handler's own", func(l *core.Limiter) http.Handler {
+			guard := nethttp.Middleware(l, alice)
+			return guard(batch(guard(page)))
+		}},
+	} {
+		l, heard := noticing()
+		h := c.chain(l)
+		for range 100 {
+			get(t, h, "/a")
+		}
+		heard.expect(t, c.name)
+	}
+}
+
+// TestCountedTwice: a request that is counted twice is told of at the first one, later
+// ones are drawn; a prefix that was stripped in between does not hide it, and Quiet does.
+func TestCountedTwice(t *testing.T) {
+	double := func(l *core.Limiter) http.Handler {
+		guard := nethttp.Middleware(l, alice)
+		mux := http.NewServeMux()
+		inner := http.StripPrefix("/api", guard(page))
+		mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+			for start := time.Now(); time.Since(start) < 2*time.Microsecond; { // or both guards may be drawn
+			}
+			inner.ServeHTTP(w, r)
+		})
+		mux.Handle("/", page)
+		return guard(mux)
+	}
+	l, heard := noticing()
+	get(t, double(l), "/api/items")
+	heard.expect(t, "the first request", core.NoticeCountedTwice)
+
+	l, heard = noticing()
+	h := double(l)
+	for range 1000 {
+		get(t, h, "/once")
+	}
+	heard.expect(t, "requests that are counted once")
+	for range 10_000 { // about 40 of them are drawn
+		get(t, h, "/api/items")
+	}
+	heard.expect(t, "the others", core.NoticeCountedTwice)
+
+	l, heard = noticing(core.NoticeCountedTwice)
+	get(t, double(l), "/api/items")
+	heard.expect(t, "a quiet limiter")
+}
+
+// TestCountedTwiceLog: the default log says what is counted twice and what to do.
+func TestCountedTwiceLog(t *testing.T) {
+	var text strings.Builder
+	l := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{minute},
+		Observer: core.LogErrors(slog.New(slog.NewTextHandler(&text, nil)), time.Minute),
+	}))
+	guard := nethttp.Middleware(l, alice)
+	h := guard(guard(page))
+	for range 3 {
+		get(t, h, "/")
+	}
+	got := text.String()
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "code=counted-twice limiter=api") ||
+		!strings.Contains(got, "Mount it once") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
+// TestCountedTwiceAtOnce: requests at the same time are told apart.
+func TestCountedTwiceAtOnce(t *testing.T) {
+	l, heard := noticing()
+	h := nethttp.Middleware(l, alice)(page)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				get(t, h, "/")
+			}
+		})
+	}
+	all.Wait()
+	heard.expect(t, "requests at the same time")
+}
+
+// TestUntrustedProxy: requests that come through a proxy that is not believed are told of,
+// once, if all come from one private address and most have its header.
+func TestUntrustedProxy(t *testing.T) {
+	const public, proxy, other, loopback = "203.0.113.7:1234", "10.0.0.5:1234", "10.0.0.6:1234", "[::1]:1234"
+	trusting := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...))
+	peer := func(r *http.Request) (string, error) { host, _, _ := strings.Cut(r.RemoteAddr, ":"); return host, nil }
+	type userKey struct{}
+	user := keyfuncs.UserID(func(ctx context.Context) (string, bool) { return fmt.Sprint(ctx.Value(userKey{})), true })
+	for _, c := range []struct {
+		name    string
+		key     keyfuncs.Func
+		peers   []string // in turn
+		header  string
+		without int // of ten requests, those without the header
+		said    bool
+	}{
+		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 0, true},
+		{"most requests", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 4, true},
+		{"Forwarded", keyfuncs.IP(), []string{loopback}, "Forwarded", 0, true},
+		{"an address that is not trusted", keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()[1])),
+			[]string{proxy}, "X-Forwarded-For", 0, true},
+		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy},
+			"X-Forwarded-For", 0, true},
+		{"a key function of the program's own", peer, []string{proxy}, "X-Forwarded-For", 0, true},
+		{"a trusted proxy", trusting, []string{proxy}, "X-Forwarded-For", 0, false},
+		{"users", user, []string{proxy}, "X-Forwarded-For", 0, false},
+		{"few requests", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 5, false},
+		{"no header", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 10, false},
+		{"a public address", keyfuncs.RemoteIP, []string{public}, "X-Forwarded-For", 0, false},
+		{"two addresses", keyfuncs.RemoteIP, []string{proxy, other}, "X-Forwarded-For", 0, false},
+		{"public addresses in between", keyfuncs.RemoteIP, []string{proxy, proxy, public}, "X-Forwarded-For", 0, false},
+	} {
+		for _, quiet := range []bool{false, true} {
+			l, heard := noticing()
+			if quiet {
+				l, heard = noticing(core.NoticeUntrustedProxy)
+			}
+			h := nethttp.Middleware(l, c.key)(page)
+			for i := range 60 {
+				r := httptest.NewRequest("GET", "/", nil)
+				r.RemoteAddr = c.peers[i%len(c.peers)]
+				r = r.WithContext(context.WithValue(r.Context(), userKey{}, i))
+				if i%10 >= c.without {
+					r.Header.Set(c.header, map[string]string{
+						"X-Forwarded-For": "198.51.100.3", "Forwarded": "for=198.51.100.3"}[c.header])
+				}
+				serve(h, r)
+			}
+			if c.said && !quiet {
+				heard.expect(t, c.name, core.NoticeUntrustedProxy)
+			} else {
+				heard.expect(t, c.name)
+			}
+		}
+	}
+}
