@@ -46,6 +46,9 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 		}
 		return true
 	}
+	if err == nil && !b.breaker.looked.Load() {
+		b.client.noteAnswer(b.breaker, nil, hearing(batch))
+	}
 	b.answer(batch, reply, err)
 	return true
 }

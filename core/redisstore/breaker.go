@@ -36,6 +36,7 @@ var errTrial = fmt.Errorf("%w", errOpen)
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
 	notClosed atomic.Bool // the state once more, because every decision reads it (TestBreakerClosed)
+	looked    atomic.Bool // whether the memory of the server was looked at; see noteAnswer
 	made      time.Time
 	status    atomic.Pointer[Breaker] // for Stats
 }

@@ -69,12 +69,7 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 
 // checkInfo returns what is wrong according to the reply to INFO.
 func checkInfo(addr, info string) (wrong []error) {
-	fields := map[string]string{}
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
+	fields := infoFields(info)
 	version := fields["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
@@ -86,12 +81,8 @@ func checkInfo(addr, info string) (wrong []error) {
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
 			addr, fields["master_host"], fields["master_port"]))
 	}
-	limit, policy := fields["maxmemory"], fields["maxmemory_policy"]
-	if limit != "" && limit != "0" && policy != "noeviction" {
-		wrong = append(wrong, fmt.Errorf("sash: %s: with maxmemory %s and maxmemory-policy %s Redis deletes counts "+
-			"when it is full, and clients get their quota back "+
-			"(every key of sash has a TTL, so volatile policies do it too): "+
-			"set maxmemory-policy noeviction, or give limits a Redis of their own", addr, limit, policy))
+	if err := checkMemory(addr, fields); err != nil {
+		wrong = append(wrong, err)
 	}
 	return wrong
 }

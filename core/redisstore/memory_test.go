@@ -1,0 +1,196 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// notices is an observer that hands on notices.
+type notices chan core.Notice
+
+func (notices) Observe(context.Context, core.Event)           {}
+func (n notices) Notice(_ context.Context, heard core.Notice) { n <- heard }
+
+// wait returns the next notice.
+func (n notices) wait(t *testing.T, what string) core.Notice {
+	t.Helper()
+	select {
+	case heard := <-n:
+		return heard
+	case <-time.After(patient):
+		t.Fatalf("%s: no notice", what)
+		return core.Notice{}
+	}
+}
+
+// noticing returns a limiter on a store, with a timeout that a busy machine keeps.
+func noticing(t *testing.T, store core.Store, o core.Observer) *core.Limiter {
+	return limiter(t, core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(100)},
+		Timeout: patient, Observer: o})
+}
+
+// evicting are the arguments of a server that evicts.
+var evicting = []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}
+
+// TestEvictingIsNoticed: after the first decision a server that evicts is told of, once,
+// whatever the client is.
+func TestEvictingIsNoticed(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t, evicting...)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr()}})
+	t.Cleanup(func() { ring.Close() })
+	for what, rdb := range map[string]redis.UniversalClient{
+		"a client": server.Client(t), "a ring": ring, "a client of another type": own{server.Client(t)},
+	} {
+		heard := make(notices, 10)
+		store := redisstore.New(rdb)
+		l := noticing(t, store, heard)
+		if d := l.Allow(ctx, "k"); d.Err != nil {
+			t.Fatal(what, d.Err)
+		}
+		n := heard.wait(t, what)
+		if n.Code != core.NoticeEvicting || n.Name != "api" || strings.HasPrefix(n.Text, "sash:") ||
+			!strings.Contains(n.Text, "maxmemory-policy allkeys-lru") ||
+			what != "a client of another type" && !strings.Contains(n.Text, server.Addr()) {
+			t.Errorf("%s: the notice is %+v", what, n)
+		}
+		noticing(t, store, core.Observers(heard)).Allow(ctx, "k")
+		core.Must(l.Rule("login", core.PerMinute(1))).Allow(ctx, "k")
+		waitLooked(t)
+		if len(heard) > 0 {
+			t.Errorf("%s: told again: %+v", what, <-heard)
+		}
+	}
+}
+
+// own is a client of a program's own type.
+type own struct{ redis.UniversalClient }
+
+// waitLooked waits until no look at a server's memory is under way.
+func waitLooked(t *testing.T) {
+	t.Helper()
+	redistest.WaitFor(t, "the looks at the memory to end", func() error {
+		if _, stacks := goroutines(t); strings.Contains(stacks, "lookAtMemory") {
+			return errors.New(stacks)
+		}
+		return nil
+	})
+}
+
+// TestEvictingCluster: of a cluster the master that has decided is looked at.
+func TestEvictingCluster(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	cluster := redistest.StartCluster(t, 3, 0)
+	for _, s := range cluster.Servers {
+		root := admin(t, s.Addr())
+		err := root.Do(ctx, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru").Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := make(notices, 10)
+	l := noticing(t, redisstore.New(cluster.Client(t)), heard)
+	for range 3 { // the first one is decided before the map of the slots is known
+		l.Allow(ctx, "k")
+	}
+	if n := heard.wait(t, "a cluster"); n.Code != core.NoticeEvicting {
+		t.Errorf("the notice is %+v", n)
+	}
+}
+
+// TestEvictingIsNotLookedAt: nothing is said of a server that does not evict or refuses
+// INFO, and nothing is asked where nobody hears or the question could delay a decision.
+func TestEvictingIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t, evicting...)
+	root := admin(t, server.Addr())
+	do := func(args ...any) {
+		t.Helper()
+		if err := root.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("ACL", "SETUSER", "api", "on", "nopass", "~*", "+@all", "-info")
+	for _, c := range []struct {
+		name            string
+		memory, policy  string
+		options         redis.Options
+		silent          bool
+		looked, refused string // of the statistics of INFO
+	}{
+		{"no maximum", "0", "allkeys-lru", redis.Options{}, false, "calls=1,", "rejected_calls=0"},
+		{"no eviction", "100mb", "noeviction", redis.Options{}, false, "calls=1,", "rejected_calls=0"},
+		{"INFO is refused", "100mb", "allkeys-lru", redis.Options{Username: "api", Password: "any"}, false,
+			"calls=0,", "rejected_calls=1"},
+		{"a pool of one", "100mb", "allkeys-lru", redis.Options{PoolSize: 1}, false, "", ""},
+		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, true, "", ""},
+	} {
+		do("CONFIG", "SET", "maxmemory", c.memory, "maxmemory-policy", c.policy)
+		do("CONFIG", "RESETSTAT")
+		c.options.Addr = server.Addr()
+		rdb := redis.NewClient(&c.options)
+		heard := make(notices, 10)
+		var o core.Observer = heard
+		if c.silent {
+			o = core.Silent
+		}
+		l := noticing(t, redisstore.New(rdb), o)
+		for range 3 {
+			if d := l.Allow(ctx, "k"); d.Err != nil {
+				t.Errorf("%s: %v", c.name, d.Err)
+			}
+		}
+		waitLooked(t)
+		rdb.Close()
+		stats := root.Info(ctx, "commandstats").Val()
+		if _, info, ok := strings.Cut(stats, "cmdstat_info:"); ok != (c.looked != "") || len(heard) > 0 ||
+			!strings.Contains(info, c.looked) || !strings.Contains(info, c.refused) {
+			t.Errorf("%s: %d notices, INFO: %.100s", c.name, len(heard), info)
+		}
+	}
+}
+
+// silentInfo is a client whose INFO is answered when it is released.
+type silentInfo struct {
+	redis.UniversalClient
+	release chan struct{}
+}
+
+func (c silentInfo) Info(context.Context, ...string) *redis.StringCmd {
+	<-c.release
+	panic("a reply that cannot be read")
+}
+
+// TestSilentInfo: no decision waits for the look, whatever comes of it.
+func TestSilentInfo(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	rdb := silentInfo{redistest.Start(t, evicting...).Client(t), make(chan struct{})}
+	heard := make(notices, 10)
+	l := noticing(t, redisstore.New(rdb), heard)
+	for range 3 {
+		if d := l.Allow(ctx, "k"); d.Err != nil {
+			t.Fatal(d.Err)
+		}
+	}
+	if _, stacks := goroutines(t); !strings.Contains(stacks, "lookAtMemory") {
+		t.Error("the decisions were made, and no look is under way")
+	}
+	close(rdb.release)
+	waitLooked(t)
+	if len(heard) > 0 {
+		t.Errorf("told of %+v", <-heard)
+	}
+}
