@@ -4,6 +4,7 @@ import (
 	"context"
 	"expvar"
 	"fmt"
+	"log/slog"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -20,12 +21,16 @@ func ExampleNew() {
 	}
 	defer server.Close()
 	replica := func() *core.Limiter {
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-		return core.Must(core.New(core.Config{
+		store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr()}))
+		limiter := core.Must(core.New(core.Config{
 			Name:   "api",
-			Store:  redisstore.New(rdb),
+			Store:  store,
 			Limits: []core.Limit{core.PerHour(3)},
 		}))
+		if err := store.Check(context.Background()); err != nil {
+			slog.Warn("Redis is not fit for counting", "error", err) // and go on
+		}
+		return limiter
 	}
 	a, b := replica(), replica()
 	for _, l := range []*core.Limiter{a, b, a, b} {
@@ -57,7 +62,14 @@ func ExampleStore_Check() {
 // The numbers of a store stand at /debug/vars, of a program that serves
 // http.DefaultServeMux.
 func ExampleStore_Stats() {
-	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
+	store, err := redisstore.Open("redis://127.0.0.1:6379/0")
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	if err := store.Check(context.Background()); err != nil {
+		slog.Warn("Redis is not fit for counting", "error", err) // and go on
+	}
 	expvar.Publish("sash", expvar.Func(func() any { return store.Stats() }))
 	for _, b := range store.Stats().Breakers {
 		fmt.Println(b.Server, "is", b.State)

@@ -14,6 +14,7 @@ import (
 // server is an example that runs on a free port.
 type server struct {
 	url  string
+	log  string // what it wrote before it listened
 	stop context.CancelFunc
 	done chan error
 }
@@ -30,15 +31,18 @@ func serving(t *testing.T, routes func(*App) http.Handler, args ...string) *serv
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
-	var first struct{ Msg, Addr string }
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &first) != nil || first.Msg != "listening" {
-		t.Fatalf("the first line is %q", lines.Text())
+	var line struct{ Msg, Addr string }
+	for line.Msg != "listening" {
+		s.log += lines.Text()
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &line) != nil {
+			t.Fatalf("it does not listen: %s%s", s.log, lines.Text())
+		}
 	}
 	go func() { // reads the other lines, so that the server does not block on the pipe
 		for lines.Scan() {
 		}
 	}()
-	s.url = "http://" + first.Addr
+	s.url = "http://" + line.Addr
 	t.Cleanup(stop)
 	return s
 }
@@ -87,8 +91,8 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 }
 
-// TestRedisDownAtStart: a server starts while Redis is down, and requests follow
-// the policies of their limiters.
+// TestRedisDownAtStart: a server starts while Redis is down, which it says, and requests
+// follow the policies of their limiters.
 func TestRedisDownAtStart(t *testing.T) {
 	s := serving(t, func(a *App) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,6 +103,9 @@ func TestRedisDownAtStart(t *testing.T) {
 	}, "-redis", "redis://127.0.0.1:1/0")
 	if res, _ := get(t, s.url); res.StatusCode != 200 {
 		t.Errorf("%d: the policies are not fail-open, and fail-closed for the login", res.StatusCode)
+	}
+	if !strings.Contains(s.log, "Redis is not fit for counting") || !strings.Contains(s.log, "cannot be reached") {
+		t.Errorf("the log says %q", s.log)
 	}
 }
 

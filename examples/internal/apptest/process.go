@@ -81,13 +81,17 @@ func Start(t testing.TB, name string, args ...string) *Process {
 	}
 	t.Cleanup(func() { p.Stop(t) })
 	lines := bufio.NewReader(stderr)
-	line, _ := lines.ReadString('\n')
-	var first struct{ Msg, Addr string }
-	if json.Unmarshal([]byte(line), &first) != nil || first.Msg != "listening" {
-		close(p.read)
-		t.Fatalf("%s: the first line is %q", name, line)
+	var entry struct{ Msg, Addr string }
+	for entry.Msg != "listening" { // before it, there may be warnings about Redis
+		line, err := lines.ReadString('\n')
+		p.log = append(p.log, line)
+		if err != nil {
+			close(p.read)
+			t.Fatalf("%s does not listen: %q", name, p.log)
+		}
+		_ = json.Unmarshal([]byte(line), &entry) // not of a line of go-redis
 	}
-	p.Addr = first.Addr
+	p.Addr = entry.Addr
 	go func() {
 		defer close(p.read)
 		for {

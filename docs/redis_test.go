@@ -1,0 +1,89 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	lineComments = regexp.MustCompile(`(?m)//.*$`)
+	redisStores  = regexp.MustCompile(`\bredisstore\.(New|Open)\(`)
+)
+
+// mustCheck checks that code which makes a store in Redis calls its Check. It reports
+// whether the code makes one.
+func mustCheck(t *testing.T, place, code string) bool {
+	t.Helper()
+	code = lineComments.ReplaceAllString(strings.ReplaceAll(code, "://", ""), "")
+	makes := redisStores.MatchString(code)
+	if makes && !strings.Contains(code, ".Check(") {
+		t.Errorf("%s: a store in Redis is made, and its Check is not called", place)
+	}
+	return makes
+}
+
+// TestRedisSnippetsCheck: every snippet of the pages and every example that makes a store
+// in Redis calls Check, as a program does that wants to hear of a wrong password.
+func TestRedisSnippetsCheck(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+			if mustCheck(t, page, block[1]) {
+				found++
+			}
+		}
+	}
+	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "example_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if ok && mustCheck(t, path+": "+f.Name.Name, string(text[f.Pos()-1:f.End()-1])) {
+				found++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var app string
+	files, err := filepath.Glob("../examples/internal/app/*.go")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		app += string(text)
+	}
+	if err != nil || !mustCheck(t, "the examples", app) {
+		t.Errorf("the examples make no store in Redis (%v)", err)
+	}
+	if found < 10 {
+		t.Errorf("%d snippets make a store in Redis: were all found?", found)
+	}
+}
