@@ -2,6 +2,7 @@
 //
 //	metrics := sashprom.New()
 //	prometheus.MustRegister(metrics)
+//	metrics.Watch("redis", store)
 //	observer := core.Observers(metrics.For("redis"), core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
 //
@@ -13,15 +14,37 @@
 //	sash_decisions_total{limiter, rule, outcome, allowed}   decisions; with ByRoute also by route
 //	sash_decision_duration_seconds{store, source}           histogram: how long decisions took
 //	sash_store_errors_total{store, kind}                    decisions for which the store could not be asked
-//	sash_breaker_state{store, server, state}                1 for the state that the breaker is in, else 0
-//	sash_breaker_change_timestamp_seconds{store, server}    when the breaker entered its state
-//	sash_store_bytes{store}                                 memory of a store in memory
-//	sash_store_max_bytes{store}                             the bound of that memory
-//	sash_store_clients{store}                               clients that the store remembers
-//	sash_store_evictions_total{store}                       clients forgotten to make room for others
-//	sash_store_refused_newcomers_total{store}               clients that found no room
+//	sash_notices_total{limiter, rule, code}                 notices, see core.Notice
 //
-// The last seven need [Metrics.Watch].
+// [Metrics.Watch] adds these of a memstore:
+//
+//	sash_store_bytes{store}                     bytes held
+//	sash_store_max_bytes{store}                 bytes held at most
+//	sash_store_slots{store}                     slots held: a client under three limits has three
+//	sash_store_limits{store}                    limits of the rules that the store serves
+//	sash_store_evictions_total{store}           slots given up for others while they counted something
+//	sash_store_sketch_only_total{store}         requests that were admitted and got no slot
+//	sash_store_refused_evicted_total{store}     requests without a slot, refused for what the client has counted
+//	sash_store_refused_newcomers_total{store}   requests without a slot, refused for what others have counted
+//	sash_store_full_total{store}                decisions for which there was no room
+//
+// And it adds these of a redisstore:
+//
+//	sash_breaker_state{store, server, state}                     1 for the state of the server's breaker, else 0
+//	sash_breaker_change_timestamp_seconds{store, server}         when the breaker entered its state
+//	sash_breaker_failing_since_timestamp_seconds{store, server}  when it was closed last; none while it is closed
+//	sash_breaker_trips_total{store, server}                      how often it has opened after it was closed
+//	sash_batches_total{store}                                    batches that were sent
+//	sash_batched_requests_total{store}                           requests in them
+//	sash_batch_max_requests{store}                               requests in the largest batch so far
+//	sash_scripts_total{store}                                    scripts given to the client, repetitions included
+//	sash_noscript_replies_total{store}                           replies NOSCRIPT
+//	sash_remembered_refusals{store}                              refusals that this process remembers
+//	sash_refused_from_memory_total{store}                        requests and peeks that such a refusal answered
+//	sash_leases{store}                                           leases with units to spend
+//	sash_lease_unspent_units{store}                              units that they have left
+//
+// What the numbers of stores mean is said at memstore.Stats and redisstore.Stats.
 //
 // Of the decisions of a store in memory, one in 16 is measured, see core.Event: count
 // decisions by sash_decisions_total.

@@ -16,14 +16,16 @@ import (
 )
 
 func ExampleNew() {
+	store := memstore.New()
 	metrics := sashprom.New()
+	metrics.Watch("memory", store)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	_ = promhttp.HandlerFor(registry, promhttp.HandlerOpts{}) // mount it at /metrics
 
 	limiter, err := core.New(core.Config{
 		Name:   "api",
-		Store:  memstore.New(),
+		Store:  store,
 		Limits: []core.Limit{core.PerMinute(2)},
 		// The second observer writes the lines that a limiter without an observer writes.
 		Observer: core.Observers(metrics.For("memory"), core.LogErrors(slog.Default(), time.Minute)),

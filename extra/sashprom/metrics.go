@@ -21,6 +21,7 @@ import (
 type Metrics struct {
 	byRoute bool
 	series  *seriesSet
+	notices notices
 	descs   descs
 	unnamed *store // For("")
 
@@ -43,7 +44,10 @@ func ByRoute() Option { return func(m *Metrics) { m.byRoute = true } }
 
 // New returns metrics without a decision. It panics if an option is nil.
 func New(options ...Option) *Metrics {
-	m := &Metrics{series: newSeriesSet(), stores: map[string]*store{}, watched: map[string]func() Stats{}}
+	m := &Metrics{
+		series: newSeriesSet(), notices: notices{byKey: map[noticeKey]uint64{}},
+		stores: map[string]*store{}, watched: map[string]func() Stats{},
+	}
 	for i, o := range options {
 		if o == nil {
 			panic(fmt.Sprintf("sashprom: option %d of New is nil: leave it out, or give sashprom.ByRoute()", i+1))
@@ -63,22 +67,6 @@ func (m *Metrics) For(name string) core.Observer { return m.store(name) }
 
 // Observe counts a decision of a limiter whose store has no name.
 func (m *Metrics) Observe(ctx context.Context, e core.Event) { m.unnamed.Observe(ctx, e) }
-
-// Watch makes the metrics of a store's breakers and memory. stats is called once in each
-// scrape, by several goroutines if several scrapes are under way. Watch panics if stats
-// is nil, or if a store of that name is watched already.
-func (m *Metrics) Watch(name string, stats func() Stats) {
-	if stats == nil {
-		panic(fmt.Sprintf("sashprom: Watch(%q, nil): give a function that returns the store's Stats", name))
-	}
-	name = cleanLabel(name)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.watched[name] != nil {
-		panic(fmt.Sprintf("sashprom: Watch: a store %q is watched already: give each store a name of its own", name))
-	}
-	m.watched[name] = stats
-}
 
 // store returns the metrics of the store of the given name.
 func (m *Metrics) store(name string) *store {
@@ -129,8 +117,7 @@ func (s *store) Observe(_ context.Context, e core.Event) {
 
 // descs describes the metrics.
 type descs struct {
-	decisions, durations, errors *prometheus.Desc
-	stats                        statsDescs
+	decisions, durations, errors, notices *prometheus.Desc
 }
 
 func newDescs(byRoute bool) descs {
@@ -145,7 +132,9 @@ func newDescs(byRoute bool) descs {
 			[]string{"store", "source"}, nil),
 		errors: prometheus.NewDesc("sash_store_errors_total",
 			"Decisions for which the store could not be asked.", []string{"store", "kind"}, nil),
-		stats: newStatsDescs(),
+		notices: prometheus.NewDesc("sash_notices_total",
+			"What limiters have noticed that their operator should know, once by each limiter and code.",
+			[]string{"limiter", "rule", "code"}, nil),
 	}
 }
 
@@ -154,7 +143,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.descs.decisions
 	to <- m.descs.durations
 	to <- m.descs.errors
-	m.descs.stats.describe(to)
+	to <- m.descs.notices
+	describeStats(to)
 }
 
 // Collect sends all metrics. The counters of a limiter start at 0 with its first
@@ -163,6 +153,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, s := range m.series.table.Load().all {
 		m.collectSeries(s, to)
 	}
+	m.notices.collect(m.descs.notices, to)
 	m.mu.Lock()
 	stores := slices.Collect(maps.Values(m.stores))
 	watched := maps.Clone(m.watched)
@@ -171,7 +162,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		s.collect(&m.descs, to)
 	}
 	for name, stats := range watched {
-		m.descs.stats.collect(name, stats(), to)
+		stats().collect(name, to)
 	}
 }
 
@@ -182,7 +173,7 @@ func (m *Metrics) collectSeries(s *series, to chan<- prometheus.Metric) {
 		if m.byRoute {
 			labels = append(labels, s.route)
 		}
-		to <- counter(m.descs.decisions, s.decisions[i].Load(), labels...)
+		to <- count(m.descs.decisions, s.decisions[i].Load(), labels...)
 	}
 }
 
@@ -196,7 +187,11 @@ func (s *store) collect(d *descs, to chan<- prometheus.Metric) {
 	}
 	for i := range s.errors {
 		if n := s.errors[i].Load(); n > 0 || s.name != "" {
-			to <- counter(d.errors, n, s.name, kindLabels[i])
+			to <- count(d.errors, n, s.name, kindLabels[i])
 		}
 	}
+}
+
+func count(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -165,62 +164,6 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-// TestWatch: the metrics of breakers and of memory. A server that a store gives twice
-// does not make the scrape fail.
-func TestWatch(t *testing.T) {
-	m := sashprom.New()
-	m.Watch("redis", func() sashprom.Stats {
-		return sashprom.Stats{Breakers: []sashprom.Breaker{
-			{Server: "127.0.0.1:6379", State: sashprom.Open, Changed: time.Unix(1_000, 500_000_000)},
-			{Server: "127.0.0.1:6379", State: sashprom.Closed},
-			{Server: "127.0.0.1:6380", State: sashprom.Closed},
-		}}
-	})
-	m.Watch("memory", func() sashprom.Stats {
-		return sashprom.Stats{Memory: &sashprom.Memory{
-			Bytes: 1, MaxBytes: 2, Clients: 3, Evictions: 4, RefusedNewcomers: 5}}
-	})
-	scraped := scrape(t, m)
-	wantLines(t, scraped,
-		`sash_breaker_state{server="127.0.0.1:6379",state="open",store="redis"} 1`,
-		`sash_breaker_state{server="127.0.0.1:6379",state="half-open",store="redis"} 0`,
-		`sash_breaker_state{server="127.0.0.1:6379",state="closed",store="redis"} 0`,
-		`sash_breaker_state{server="127.0.0.1:6380",state="closed",store="redis"} 1`,
-		`sash_breaker_change_timestamp_seconds{server="127.0.0.1:6379",store="redis"} 1000.5`,
-		`sash_store_bytes{store="memory"} 1`,
-		`sash_store_max_bytes{store="memory"} 2`,
-		`sash_store_clients{store="memory"} 3`,
-		`sash_store_evictions_total{store="memory"} 4`,
-		`sash_store_refused_newcomers_total{store="memory"} 5`)
-	if got := samples(scraped, "sash_breaker_"); len(got) != 7 {
-		t.Errorf("breakers %q, want two servers with three states and one time", got)
-	}
-}
-
-// TestLint: the names and the helps are as Prometheus wants them, on all metrics.
-func TestLint(t *testing.T) {
-	m := sashprom.New(sashprom.ByRoute())
-	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
-	m.Watch("all", func() sashprom.Stats {
-		return sashprom.Stats{
-			Breakers: []sashprom.Breaker{{Server: "a", State: sashprom.HalfOpen, Changed: time.Unix(1, 0)}},
-			Memory:   &sashprom.Memory{},
-		}
-	})
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m)
-	problems, err := testutil.GatherAndLint(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-	if n, err := testutil.GatherAndCount(registry); err != nil || n != 10+1+6+3+1+5 {
-		t.Errorf("%d metrics, error %v, want 26", n, err)
-	}
-}
-
 // TestConcurrent: limiters decide while Prometheus scrapes, and nothing is lost.
 func TestConcurrent(t *testing.T) {
 	const goroutines, each = 8, 500
@@ -259,30 +202,5 @@ func TestConcurrent(t *testing.T) {
 	}
 	if total["admitted"] != each || total["refused"] != (goroutines-1)*each {
 		t.Errorf("counted %v, want %d admitted and %d refused", total, each, (goroutines-1)*each)
-	}
-}
-
-// TestMisuse: what the program gives wrong is said when it starts.
-func TestMisuse(t *testing.T) {
-	m := sashprom.New()
-	m.Watch("redis", func() sashprom.Stats { return sashprom.Stats{} })
-	for _, test := range []struct {
-		name string
-		do   func()
-		want string
-	}{
-		{"nil option", func() { sashprom.New(nil) }, "option 1 of New is nil"},
-		{"nil stats", func() { m.Watch("memory", nil) }, "give a function"},
-		{"watched twice", func() { m.Watch("redis", func() sashprom.Stats { return sashprom.Stats{} }) },
-			`"redis" is watched already`},
-	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.Contains(got, test.want) {
-					t.Errorf("%s: panic %q, want one with %q", test.name, got, test.want)
-				}
-			}()
-			test.do()
-		}()
 	}
 }

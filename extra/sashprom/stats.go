@@ -1,114 +1,108 @@
 package sashprom
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
 )
 
-// Stats is what a store says about itself, as [Metrics.Watch] wants it. Parts that a
-// store does not have are left out.
+// Stats is what a store says about itself, as [Metrics.WatchFunc] wants it. A part
+// that is nil makes no metrics.
 type Stats struct {
-	Breakers []Breaker // one for each server
-	Memory   *Memory   // nil for a store that keeps its counts on a server
+	Memory *memstore.Stats   // of a store in memory
+	Redis  *redisstore.Stats // of a store that asks servers
 }
 
-// Breaker is the breaker of a server.
-type Breaker struct {
-	Server  string // the address; each is reported once
-	State   BreakerState
-	Changed time.Time // when the breaker entered its state; zero if that is not known
+// number is a metric that is one number of a store's stats.
+type number[S any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*S) float64
 }
 
-// BreakerState is the state of a breaker: one of [Closed], [HalfOpen] and [Open].
-type BreakerState string
-
-// The states of a breaker.
-const (
-	Closed   BreakerState = "closed"    // requests go to the server
-	HalfOpen BreakerState = "half-open" // a few requests try whether the server is back
-	Open     BreakerState = "open"      // no request waits for the server
-)
-
-var breakerStates = [...]BreakerState{Closed, HalfOpen, Open}
-
-// Memory is what a store in memory holds.
-type Memory struct {
-	Bytes, MaxBytes  int64
-	Clients          int64  // clients that the store remembers
-	Evictions        uint64 // clients forgotten to make room for others, ever
-	RefusedNewcomers uint64 // requests of clients that found no room, ever
+func gauge[S any](name, help string, value func(*S) float64) number[S] {
+	return number[S]{describe(name, help), prometheus.GaugeValue, value}
 }
 
-// statsDescs describes the metrics made of Stats.
-type statsDescs struct {
-	breaker, changed                                     *prometheus.Desc
-	bytes, maxBytes, clients, evictions, refusedNewcomer *prometheus.Desc
+func counter[S any](name, help string, value func(*S) float64) number[S] {
+	return number[S]{describe(name, help), prometheus.CounterValue, value}
 }
 
-func newStatsDescs() statsDescs {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("sash_"+name, help, append([]string{"store"}, labels...), nil)
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("sash_"+name, help, append([]string{"store"}, labels...), nil)
+}
+
+// memoryNumbers are the metrics of a store in memory.
+var memoryNumbers = []number[memstore.Stats]{
+	gauge("store_bytes", "Bytes that a store in memory holds.",
+		func(s *memstore.Stats) float64 { return float64(s.Bytes) }),
+	gauge("store_max_bytes", "Bytes that a store in memory holds at most.",
+		func(s *memstore.Stats) float64 { return float64(s.MaxBytes) }),
+	gauge("store_slots", "Slots that a store in memory holds: a client under three limits has three.",
+		func(s *memstore.Stats) float64 { return float64(s.Slots) }),
+	gauge("store_limits", "Limits of the rules that a store in memory serves.",
+		func(s *memstore.Stats) float64 { return float64(s.Limits) }),
+	counter("store_evictions_total", "Slots that were given up for others while they counted something.",
+		func(s *memstore.Stats) float64 { return float64(s.Evictions) }),
+	counter("store_sketch_only_total", "Requests that were admitted and got no slot.",
+		func(s *memstore.Stats) float64 { return float64(s.SketchOnly) }),
+	counter("store_refused_evicted_total",
+		"Requests of clients without a slot, refused for what the sketches say of the client, maybe early.",
+		func(s *memstore.Stats) float64 { return float64(s.RefusedEvicted) }),
+	counter("store_refused_newcomers_total",
+		"Requests of clients without a slot, refused for what others have counted, most of them early.",
+		func(s *memstore.Stats) float64 { return float64(s.RefusedNewcomers) }),
+	counter("store_full_total", "Decisions for which a store in memory had no room.",
+		func(s *memstore.Stats) float64 { return float64(s.Full) }),
+}
+
+// redisNumbers are the metrics of a store in Redis, its breakers excepted.
+var redisNumbers = []number[redisstore.Stats]{
+	counter("batches_total", "Batches that were sent to Redis.",
+		func(s *redisstore.Stats) float64 { return float64(s.Batches) }),
+	counter("batched_requests_total", "Requests that were sent to Redis in batches.",
+		func(s *redisstore.Stats) float64 { return float64(s.BatchedRequests) }),
+	gauge("batch_max_requests", "Requests in the largest batch so far.",
+		func(s *redisstore.Stats) float64 { return float64(s.LargestBatch) }),
+	counter("scripts_total", "Scripts given to the Redis client to send, repetitions included.",
+		func(s *redisstore.Stats) float64 { return float64(s.Scripts) }),
+	counter("noscript_replies_total", "Replies NOSCRIPT, after which the source of the script was sent.",
+		func(s *redisstore.Stats) float64 { return float64(s.NoScripts) }),
+	gauge("remembered_refusals", "Refusals by Redis that this process remembers.",
+		func(s *redisstore.Stats) float64 { return float64(s.Refusals) }),
+	counter("refused_from_memory_total", "Requests and peeks that a remembered refusal answered, without Redis.",
+		func(s *redisstore.Stats) float64 { return float64(s.RefusedFromMemory) }),
+	gauge("leases", "Leases with units to spend.",
+		func(s *redisstore.Stats) float64 { return float64(s.Leases) }),
+	gauge("lease_unspent_units", "Units that the leases have left.",
+		func(s *redisstore.Stats) float64 { return float64(s.UnspentUnits) }),
+}
+
+// describeStats sends the descriptions of all metrics that are made of Stats.
+func describeStats(to chan<- *prometheus.Desc) {
+	for _, n := range memoryNumbers {
+		to <- n.desc
 	}
-	return statsDescs{
-		breaker: describe("breaker_state", "1 for the state that the breaker of the server is in, else 0.",
-			"server", "state"),
-		changed: describe("breaker_change_timestamp_seconds", "When the breaker entered its state.", "server"),
-		bytes:   describe("store_bytes", "Bytes that a store in memory holds."),
-		maxBytes: describe("store_max_bytes",
-			"Bytes that a store in memory holds at most."),
-		clients:   describe("store_clients", "Clients that a store in memory remembers."),
-		evictions: describe("store_evictions_total", "Clients forgotten to make room for others."),
-		refusedNewcomer: describe("store_refused_newcomers_total",
-			"Requests of clients that found no room in memory."),
+	for _, n := range redisNumbers {
+		to <- n.desc
 	}
-}
-
-// describe sends all descriptions.
-func (d *statsDescs) describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{
-		d.breaker, d.changed, d.bytes, d.maxBytes, d.clients, d.evictions, d.refusedNewcomer,
-	} {
-		to <- desc
-	}
+	describeBreakers(to)
 }
 
 // collect sends the metrics of the store of the given name.
-func (d *statsDescs) collect(store string, stats Stats, to chan<- prometheus.Metric) {
-	seen := map[string]bool{}
-	for _, b := range stats.Breakers {
-		server := cleanLabel(b.Server)
-		if seen[server] {
-			continue // Prometheus drops all metrics if one is there twice
-		}
-		seen[server] = true
-		for _, state := range breakerStates {
-			to <- gauge(d.breaker, indicator(b.State == state), store, server, string(state))
-		}
-		if !b.Changed.IsZero() {
-			to <- gauge(d.changed, float64(b.Changed.UnixMilli())/1000, store, server)
-		}
+func (s Stats) collect(store string, to chan<- prometheus.Metric) {
+	if s.Memory != nil {
+		collectNumbers(memoryNumbers, s.Memory, store, to)
 	}
-	if m := stats.Memory; m != nil {
-		to <- gauge(d.bytes, float64(m.Bytes), store)
-		to <- gauge(d.maxBytes, float64(m.MaxBytes), store)
-		to <- gauge(d.clients, float64(m.Clients), store)
-		to <- counter(d.evictions, m.Evictions, store)
-		to <- counter(d.refusedNewcomer, m.RefusedNewcomers, store)
+	if s.Redis != nil {
+		collectNumbers(redisNumbers, s.Redis, store, to)
+		collectBreakers(s.Redis.Breakers, store, to)
 	}
 }
 
-func indicator(is bool) float64 {
-	if is {
-		return 1
+func collectNumbers[S any](numbers []number[S], stats *S, store string, to chan<- prometheus.Metric) {
+	for _, n := range numbers {
+		to <- prometheus.MustNewConstMetric(n.desc, n.kind, n.value(stats), store)
 	}
-	return 0
-}
-
-func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-}
-
-func counter(desc *prometheus.Desc, value uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
 }

@@ -1,0 +1,135 @@
+package sashprom_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/extra/sashprom"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestWatchMemory: the metrics of a store in memory are its Stats.
+func TestWatchMemory(t *testing.T) {
+	m := sashprom.New()
+	m.WatchFunc("memory", func() sashprom.Stats {
+		return sashprom.Stats{Memory: &memstore.Stats{
+			Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
+			RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
+		}}
+	})
+	wantLines(t, scrape(t, m),
+		`sash_store_bytes{store="memory"} 1`,
+		`sash_store_max_bytes{store="memory"} 2`,
+		`sash_store_slots{store="memory"} 3`,
+		`sash_store_limits{store="memory"} 4`,
+		`sash_store_evictions_total{store="memory"} 5`,
+		`sash_store_sketch_only_total{store="memory"} 6`,
+		`sash_store_refused_evicted_total{store="memory"} 7`,
+		`sash_store_refused_newcomers_total{store="memory"} 8`,
+		`sash_store_full_total{store="memory"} 9`)
+}
+
+// TestWatchRedis: the metrics of a store in Redis are its Stats. A server that a store
+// gives twice does not make the scrape fail.
+func TestWatchRedis(t *testing.T) {
+	m := sashprom.New()
+	m.WatchFunc("redis", func() sashprom.Stats {
+		return sashprom.Stats{Redis: &redisstore.Stats{
+			Breakers: []redisstore.Breaker{
+				{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
+					Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
+				{Server: "a:1", State: redisstore.StateClosed},
+				{Server: "b:1", State: redisstore.StateClosed},
+			},
+			Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
+			Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
+		}}
+	})
+	scraped := scrape(t, m)
+	wantLines(t, scraped,
+		`sash_breaker_state{server="a:1",state="open",store="redis"} 1`,
+		`sash_breaker_state{server="a:1",state="half-open",store="redis"} 0`,
+		`sash_breaker_state{server="a:1",state="closed",store="redis"} 0`,
+		`sash_breaker_state{server="b:1",state="closed",store="redis"} 1`,
+		`sash_breaker_change_timestamp_seconds{server="a:1",store="redis"} 1000.5`,
+		`sash_breaker_failing_since_timestamp_seconds{server="a:1",store="redis"} 900`,
+		`sash_breaker_trips_total{server="a:1",store="redis"} 3`,
+		`sash_breaker_trips_total{server="b:1",store="redis"} 0`,
+		`sash_batches_total{store="redis"} 1`,
+		`sash_batched_requests_total{store="redis"} 2`,
+		`sash_batch_max_requests{store="redis"} 3`,
+		`sash_scripts_total{store="redis"} 4`,
+		`sash_noscript_replies_total{store="redis"} 5`,
+		`sash_remembered_refusals{store="redis"} 6`,
+		`sash_refused_from_memory_total{store="redis"} 7`,
+		`sash_leases{store="redis"} 8`,
+		`sash_lease_unspent_units{store="redis"} 9`)
+	if got := samples(scraped, "sash_breaker_"); len(got) != 2*3+1+1+2 {
+		t.Errorf("breakers %q, want two servers with three states and one of them with times", got)
+	}
+}
+
+// named is a program's own type around a store.
+type named struct {
+	*memstore.Store
+	name string
+}
+
+// TestWatchStores: Watch takes both stores as they are, and a type around one of them.
+func TestWatchStores(t *testing.T) {
+	server := redistest.Start(t)
+	memory, redis := memstore.New(), redisstore.New(server.Client(t))
+	m := sashprom.New()
+	m.Watch("memory", memory)
+	m.Watch("redis", redis)
+	m.Watch("around", named{memory, "mine"})
+	for _, store := range []core.Store{memory, redis} {
+		limiter, err := core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerHour(5)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := limiter.Allow(t.Context(), "user:1"); d.Err != nil {
+			t.Fatal(d.Err)
+		}
+	}
+	wantLines(t, scrape(t, m),
+		`sash_store_slots{store="memory"} 1`,
+		`sash_store_slots{store="around"} 1`,
+		`sash_batched_requests_total{store="redis"} 1`,
+		fmt.Sprintf(`sash_breaker_state{server=%q,state="closed",store="redis"} 1`, server.Addr()))
+}
+
+// strange is a store without Stats.
+type strange struct{ core.Store }
+
+// TestMisuse: what the program gives wrong is said when it starts.
+func TestMisuse(t *testing.T) {
+	m := sashprom.New()
+	m.Watch("redis", memstore.New())
+	for _, test := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"nil option", func() { sashprom.New(nil) }, "option 1 of New is nil"},
+		{"no store", func() { m.Watch("memory", nil) }, `Watch("memory", nil): give the store of Config.Store`},
+		{"nil store", func() { m.Watch("memory", (*memstore.Store)(nil)) }, `Watch("memory", nil): give the store`},
+		{"store without stats", func() { m.Watch("mine", strange{}) }, "a sashprom_test.strange has no Stats"},
+		{"nil function", func() { m.WatchFunc("memory", nil) }, "give a function"},
+		{"watched twice", func() { m.Watch("redis", memstore.New()) }, `"redis" is watched already`},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, test.want) {
+					t.Errorf("%s: panic %q, want one with %q", test.name, got, test.want)
+				}
+			}()
+			test.do()
+		}()
+	}
+}
