@@ -1,5 +1,6 @@
 # make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server processes
+# make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
 # make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
@@ -23,7 +24,7 @@ GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: demo test lint audit bench benchmarks fuzz chaos attack flood traffic redis
+.PHONY: demo test test-metrics lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus
 
 demo:
 	@go build -o .build/demo ./examples/nethttp
@@ -42,6 +43,9 @@ test: redis
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
 	cd bench && go test ./...
 
+test-metrics: redis prometheus
+	cd extra/grafana && go test -count=1 ./...
+
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	go vet ./...
@@ -51,6 +55,7 @@ lint:
 	cd headers/sfvtest && go vet ./... && go mod tidy -diff
 	cd extra/sashprom && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 	cd extra/sashotel && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
+	cd extra/grafana && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 
 audit:
@@ -89,3 +94,7 @@ traffic: redis
 
 redis:
 	@./.ci/install redis-server redis-server
+
+prometheus:
+	@./.ci/install prometheus prometheus
+	@./.ci/install promtool prometheus

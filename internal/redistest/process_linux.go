@@ -28,10 +28,10 @@ var launcher = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// launch starts cmd so that the kernel kills it when this process ends. Cleanups
+// Launch starts cmd so that the kernel kills it when this process ends. Cleanups
 // are not enough: they do not run when a test binary is killed or panics on its
 // timeout.
-func launch(cmd *exec.Cmd) error {
+func Launch(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err := make(chan error)
 	launcher() <- func() { err <- cmd.Start() }

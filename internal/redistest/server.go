@@ -254,7 +254,7 @@ func (s *Server) run() error {
 
 	p := &process{Cmd: exec.Command(path, s.args...), exited: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = s.dir, log, log
-	if err := launch(p.Cmd); err != nil {
+	if err := Launch(p.Cmd); err != nil {
 		return fmt.Errorf("redistest: starting redis-server: %w", err)
 	}
 	go func() { p.Wait(); close(p.exited) }()
