@@ -24,8 +24,8 @@ const (
 	// StageConnect: there was no connection to the store's server.
 	StageConnect
 
-	// StageReply: no reply came in time. The request was sent, or waited behind
-	// requests that were; the store may count it.
+	// StageReply: no reply came in time. The request was given to the store's client;
+	// the store may count it.
 	StageReply
 
 	// StageLease: the request waited for units that another request was fetching.

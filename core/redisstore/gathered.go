@@ -82,6 +82,7 @@ func newQueue(serve func([]*call) bool, exact bool) *queue {
 	config := gather.Config[request, core.Decision]{
 		Serve:       serve,
 		ErrLate:     errLate,
+		ErrQueued:   errQueued,
 		ErrLeft:     ended,
 		MinPatience: core.DefaultTimeout,
 	}

@@ -55,7 +55,11 @@ func (c *client) guarded(
 		go judged()
 		return "", errTrial
 	}
-	return untilEnded(ctx, judged)
+	reply, err := untilEnded(ctx, judged)
+	if err != nil && !own.Sent() {
+		err = notSent(err)
+	}
+	return reply, err
 }
 
 // ended returns the error of a call after the end of its context: the server's, if

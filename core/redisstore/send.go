@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/internal/gather"
 )
 
 // maxCalls bounds the calls to Redis that are under way. A call of a caller
@@ -70,12 +72,15 @@ func (c *client) process(ctx context.Context, key string, args []any) (string, e
 }
 
 // inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
-// its turn, it is not made.
+// its turn, it is not made. A Patience is told of the turn.
 func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
 	select {
 	case c.calls <- struct{}{}:
+		if p, ok := ctx.(*gather.Patience); ok {
+			p.MarkSent()
+		}
 	case <-ctx.Done():
-		return ended(ctx)
+		return notSent(ended(ctx))
 	}
 	defer func() {
 		<-c.calls

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/gather"
 )
 
 // scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
@@ -129,7 +130,8 @@ func TestDelEnds(t *testing.T) {
 func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(core.DefaultTimeout)
-		_, err := new(client).guarded(t.Context(), deadline, newBreaker(""), func(context.Context) (string, error) {
+		_, err := new(client).guarded(t.Context(), deadline, newBreaker(""), func(ctx context.Context) (string, error) {
+			ctx.(*gather.Patience).MarkSent()
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 		})

@@ -109,7 +109,7 @@ func TestTooLate(t *testing.T) {
 					return echo(batch)
 				}))
 				for range 3 {
-					if _, err := q.Do(context.Background(), time.Now(), -1); !errors.Is(err, errLate) {
+					if _, err := q.Do(context.Background(), time.Now(), -1); err != errQueued {
 						t.Error(err)
 					}
 					if _, err := ask(q, 1, 1); err != nil {
@@ -120,6 +120,32 @@ func TestTooLate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestQueued: a call whose deadline passes before it is sent has an error of its own.
+func TestQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(byWorkers(func(batch []*testCall) bool {
+			time.Sleep(time.Second)
+			return false
+		}))
+		var group sync.WaitGroup
+		for i := range minSlots + 1 {
+			want := errLate
+			if i == minSlots {
+				want = errQueued
+			}
+			group.Go(func() {
+				if _, err := ask(q, int64(i), lostAfter/2); err != want {
+					t.Errorf("call %d: %v, want %v", i, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		time.Sleep(2 * time.Second)
+		checkEmpty(t, q)
+	})
 }
 
 // TestLeftIsNotSent: a call whose caller has left while it waited is not sent.

@@ -15,7 +15,10 @@ type (
 	testCall  = Call[int64, int64]
 )
 
-var errLate = errors.New("too late")
+var (
+	errLate   = errors.New("too late")
+	errQueued = fmt.Errorf("%w, and not sent", errLate)
+)
 
 // leftError is the error of callers whose context has ended.
 type leftError struct{ error }
@@ -29,6 +32,7 @@ func byWorkers(serve func([]*testCall) bool) Config[int64, int64] {
 	return Config[int64, int64]{
 		Serve:       serve,
 		ErrLate:     errLate,
+		ErrQueued:   errQueued,
 		ErrLeft:     func(ctx context.Context) error { return leftError{context.Cause(ctx)} },
 		MinPatience: 100 * time.Millisecond,
 	}

@@ -3,6 +3,7 @@ package gather
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type Patience struct {
 	errLate  error
 	judge    func(error)
 	over     chan struct{}
+	sent     atomic.Bool
 
 	mu     sync.Mutex
 	timer  *time.Timer // nil if the server is not judged before the call has ended
@@ -104,6 +106,12 @@ func (p *Patience) Stop(err error) (inTime bool) {
 	p.tell(err)
 	return p.Err() == nil
 }
+
+// MarkSent notes that the call to the server waits for its turn no more.
+func (p *Patience) MarkSent() { p.sent.Store(true) }
+
+// Sent reports whether MarkSent has been called.
+func (p *Patience) Sent() bool { return p.sent.Load() }
 
 // Passed reports whether the deadline has passed. A connection with the same deadline may notice before the context
 // ends: its error then means ErrLate.

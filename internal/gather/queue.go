@@ -10,7 +10,7 @@ import (
 // TestWaitingCallsGoTogether.
 const MaxBatch = 32
 
-// Config says how calls are served. Serve, ErrLate and ErrLeft are required.
+// Config says how calls are served. Serve, ErrLate, ErrQueued and ErrLeft are required.
 type Config[Q, A any] struct {
 	// Serve answers the calls of a batch, each by [Call.Answer], or has other goroutines answer them. It reports false
 	// if it gave up waiting for the server: then it must have answered none of them, every call that has a deadline
@@ -21,8 +21,8 @@ type Config[Q, A any] struct {
 	// Serve returns. So Serve must return when the batch's deadline has passed: see [Queue.Patience].
 	Serve func(batch []*Call[Q, A]) (inTime bool)
 
-	// ErrLate is the error of a call after its deadline.
-	ErrLate error
+	// ErrLate is the error of a call after its deadline, and ErrQueued that of one that Serve has not got by then.
+	ErrLate, ErrQueued error
 
 	// ErrLeft returns the error of a call after the end of its context.
 	ErrLeft func(context.Context) error
@@ -68,9 +68,9 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	return q
 }
 
-// Do has one request served. It returns the answer that Serve gives, or ErrLate once the deadline has passed, or what
-// ErrLeft makes of ctx once that has ended. The zero deadline is none. A caller that serves its own call leaves at its
-// deadline, not when ctx ends. The request may have been served although Do returns an error.
+// Do has one request served. It returns the answer that Serve gives, or ErrLate or ErrQueued once the deadline has
+// passed, or what ErrLeft makes of ctx once that has ended. The zero deadline is none. A caller that serves its own
+// call leaves at its deadline, not when ctx ends. The request may have been served although Do returns an error.
 func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request Q) (A, error) {
 	c := q.newCall()
 	q.mu.Lock()

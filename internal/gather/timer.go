@@ -35,11 +35,11 @@ func (q *Queue[Q, A]) check() {
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.timer.at = time.Time{}
-	next := q.expire(q.waiting, now, time.Time{})
+	next := expire(q.waiting, q.config.ErrQueued, now, time.Time{})
 	// With more calls than the server can serve, the oldest are never reached by fill (TestOverload).
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
 	for _, b := range q.underWay {
-		next = q.expire(b.calls, now, next)
+		next = expire(b.calls, q.config.ErrLate, now, next)
 		if b.lost {
 			continue
 		}
@@ -57,14 +57,14 @@ func (q *Queue[Q, A]) check() {
 	}
 }
 
-// expire ends the calls that are past their deadlines. It returns the first deadline of the others, or next if next
-// is earlier. q.mu must be held.
-func (q *Queue[Q, A]) expire(calls []*Call[Q, A], now, next time.Time) time.Time {
+// expire ends the calls that are past their deadlines, with err. It returns the first deadline of the others, or next
+// if next is earlier. The lock of the calls' queue must be held.
+func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.Time {
 	for _, c := range calls {
 		switch {
 		case c.Deadline.IsZero():
 		case c.past(now):
-			c.expire(q.config.ErrLate)
+			c.expire(err)
 		default:
 			next = earlier(next, c.Deadline)
 		}

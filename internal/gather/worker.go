@@ -110,7 +110,7 @@ func (q *Queue[Q, A]) fill(b *batch[Q, A], now time.Time) {
 		}
 		for _, c := range q.waiting[from:to] {
 			if c.past(now) {
-				c.expire(q.config.ErrLate)
+				c.expire(q.config.ErrQueued)
 			}
 			if !c.settled.Load() {
 				b.calls = append(b.calls, c)

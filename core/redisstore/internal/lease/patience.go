@@ -30,6 +30,9 @@ func (q *request) patience(ctx context.Context) time.Duration {
 	return patience
 }
 
+// late reports whether the deadline of q has passed.
+func (q *request) late() bool { return !q.Deadline.IsZero() && !time.Now().Before(q.Deadline) }
+
 // reserve makes q one of the requests that wait for the renewal, and returns how long. Where the last round trip took
 // longer than the request's patience, to ask after the wait would be too late as well. Then the request waits for as
 // long as it has time and the renewal is not lost, but only if the lease can serve it: reserve returns false if it

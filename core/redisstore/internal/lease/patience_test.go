@@ -95,6 +95,34 @@ func TestLongWayLost(t *testing.T) {
 	})
 }
 
+// TestStage: a request that waits for the renewal of another one says so when it fails: because the renewal fails, or
+// because the time for it is over. The request that renews has asked itself.
+func TestStage(t *testing.T) {
+	for name, fail := range map[string]func(*scene){
+		"the renewal fails":   func(s *scene) { s.store.Loses = func() bool { return true } },
+		"the renewal is late": func(s *scene) { s.store.silent.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, core.Per(100_000, time.Minute), 1000)
+				s.slow(t, 75*time.Millisecond)
+				fail(s)
+				var group sync.WaitGroup
+				for _, want := range []core.Stage{core.StageUnknown, core.StageLease, core.StageLease} {
+					group.Go(func() {
+						if _, err := s.take(t.Context(), core.DefaultTimeout); err == nil || core.StageOf(err) != want {
+							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
+						}
+					})
+					synctest.Wait()
+				}
+				group.Wait()
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
 // TestPatientCrowd: over a long way, callers that a small lease cannot serve ask alone at once, however much time
 // they have.
 func TestPatientCrowd(t *testing.T) {

@@ -105,13 +105,18 @@ func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) 
 		}
 		granted, err := l.await(ctx, next.renewal, q.Began.Add(next.patience))
 		if err != nil {
-			return core.Decision{}, err
+			return core.Decision{}, core.AtStage(core.StageLease, err)
 		}
 		if !granted { // what the renewal's caller was told may be the answer (TestNothingLeft)
-			if d, found, _ := l.store.Remembered(q.Ask); found {
+			d, found, _ := l.store.Remembered(q.Ask)
+			if found {
 				return d, nil
 			}
-			return l.alone(ctx, q)
+			late := q.late()
+			if d, err = l.alone(ctx, q); err != nil && late { // because of the wait
+				err = core.AtStage(core.StageLease, err)
+			}
+			return d, err
 		}
 		patience = min(next.patience, nextPatience)
 	}
