@@ -319,9 +319,10 @@ func TestCallsBounded(t *testing.T) {
 		if _, err := c.process(ctx, "k", nil); !errors.Is(err, core.ErrTimeout) {
 			t.Errorf("one more call: %v", err)
 		}
-		if end <- struct{}{}; n != 1024 {
+		if synctest.Wait(); n != 1024 {
 			t.Errorf("%d calls before a turn comes", n)
 		}
+		end <- struct{}{}
 		if synctest.Wait(); n != 1025 {
 			t.Errorf("%d calls after a turn has come", n)
 		}
