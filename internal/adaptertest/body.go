@@ -190,6 +190,8 @@ func refusedBodyH2C(t *testing.T, f Framework) {
 		}
 	}
 	client := startH2C(s)
+	// Else a request that follows at once may dial before the first connection is in the pool.
+	client.Transport.(*http.Transport).MaxConnsPerHost = 1
 	for path, want := range map[string]int{"/": 429, "/upload": 200} {
 		body, writer := io.Pipe() // an open body, of which no byte is written
 		res, err := client.Post(s.URL+path, "text/plain", body)

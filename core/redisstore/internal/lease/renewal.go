@@ -57,8 +57,8 @@ func (q *request) renewalDeadline(ctx context.Context) time.Time {
 	return deadline
 }
 
-// renew takes a lease of as much as is wanted, in units, or else of as much as there is. If there is nothing to lease, the
-// request that started r is asked alone.
+// renew takes a lease of as much as is wanted, in units, or else of as much as there is. If there is nothing to lease,
+// the request that started r is asked alone.
 func (l *Rule) renew(ctx context.Context, r *renewal, want int64) {
 	var a answer
 	for tries := 0; tries < 2 && want > r.Cost; tries++ {

@@ -20,7 +20,8 @@ func TestReturnToLease(t *testing.T) {
 		}
 		r := reserve()
 		left := s.unspent()
-		if n, err := r.Return(t.Context(), 1); r.Decision.Source != core.Leased || n != 1 || err != nil || s.unspent() != left+1 {
+		n, err := r.Return(t.Context(), 1)
+		if r.Decision.Source != core.Leased || n != 1 || err != nil || s.unspent() != left+1 {
 			t.Fatalf("%+v: %d, %v, %d unspent, want %d", r.Decision, n, err, s.unspent(), left+1)
 		}
 		old := reserve()
