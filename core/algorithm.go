@@ -44,12 +44,14 @@ type properties struct {
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
 	windows     int    // how many windows a unit counts at most after it was admitted
+	exact       bool   // what Exact returns
+	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
 
 // algorithms are the properties of all algorithms.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, true, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, false, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -68,6 +70,10 @@ func (a Algorithm) String() string {
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
+
+// Exact reports whether each unit counts for exactly a Window from its time, as in a
+// SlidingLog. It panics if the algorithm is unknown.
+func (a Algorithm) Exact() bool { return a.properties().exact }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }

@@ -28,10 +28,6 @@ func (f *findings) add(code, text string) {
 	f.notices = append(f.notices, Notice{Code: code, Text: text})
 }
 
-// logEntryBytes is what a request takes in the log of the store that needs least, a
-// memstore. A Redis takes about 11 bytes.
-const logEntryBytes = 9
-
 // largeLog is the size of a log in bytes for which a counter is proposed.
 const largeLog = 1_000_000
 
@@ -47,12 +43,13 @@ func (l *Limiter) examine() {
 			"if the limit was changed on purpose, all is well", differs.Name, other, differs.Requests))
 	}
 	for _, limit := range l.limits {
-		if limit.Algorithm != SlidingLog || limit.Requests*logEntryBytes <= largeLog {
+		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
+		if bytes <= largeLog {
 			continue
 		}
 		l.findings.add(NoticeLargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
 			"at least %.1f MB: unless it must be exact, use %v.Using(core.SlidingCounter), which keeps two numbers",
-			limit.Name, limit.Requests, float64(limit.Requests*logEntryBytes)/1e6, limit.code()))
+			limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
 		break
 	}
 	l.begun.Store(!l.hearsNotices()) // then nothing is to be said

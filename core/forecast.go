@@ -145,7 +145,7 @@ func (f *forecast) drawJitter(most time.Duration, admitted bool) time.Duration {
 // pass. A log says when its oldest unit leaves. The estimate of a counter falls by one
 // Requests times in a window at most, so that the time of the last fall tells.
 func (f *forecast) nextUnit(d *Decision, now time.Time) time.Time {
-	if d.Limit.Algorithm != SlidingCounter {
+	if d.Limit.Algorithm.Exact() {
 		return now.Add(d.ResetAfter)
 	}
 	if f.before.IsZero() || d.Limit.Requests == 0 {

@@ -30,7 +30,7 @@ func (l *limit) giveBack(known *held, r *request, back *core.Back) int64 {
 	switch s := known.slot; {
 	case s == nil && known.past.None():
 		return back.Units
-	case s == nil, s.is(hides) && l.bound.Kind != window.SlidingLog:
+	case s == nil, s.is(hides) && !l.Algorithm.Exact():
 		return 0 // which of the units in the sketch were counted at that time is not known
 	default:
 		return s.count.Return(l.bound.Limit, at, r.Now, back.Units)

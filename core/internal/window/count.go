@@ -112,6 +112,23 @@ func (c *Count) Add(l Limit, stamp, cost int64) {
 	}
 }
 
+// Return takes back up to units that were counted at the stamp at, and returns how many
+// of them count no more at now. units must be positive.
+func (c *Count) Return(l Limit, at, now, units int64) int64 {
+	switch l.Kind {
+	case SlidingLog:
+		if at <= now-l.W {
+			return units
+		}
+		return c.log.Return(at, units)
+	case SlidingCounter:
+		n, returned := c.counter().Return(l.W, at, now, units)
+		c.setCounter(n)
+		return returned
+	}
+	panic(unknown(l.Kind))
+}
+
 // Rewind has what is counted too far ahead of now count from now on.
 func (c *Count) Rewind(l Limit, now int64) {
 	switch l.Kind {

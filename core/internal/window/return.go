@@ -4,23 +4,6 @@ package window
 // from. The units of older entries stay.
 const ReturnDepth = 1000
 
-// Return takes back up to units that were counted at the stamp at, and returns how many
-// of them count no more at now. units must be positive.
-func (c *Count) Return(l Limit, at, now, units int64) int64 {
-	switch l.Kind {
-	case SlidingLog:
-		if at <= now-l.W {
-			return units
-		}
-		return c.log.Return(at, units)
-	case SlidingCounter:
-		n, returned := c.counter().Return(l.W, at, now, units)
-		c.setCounter(n)
-		return returned
-	}
-	panic(unknown(l.Kind))
-}
-
 // Return is [Count.Return] of a log, for units that are not older than a window. It
 // moves the entries that follow into the place of those that become empty.
 func (l *Log) Return(at, units int64) (returned int64) {

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -30,12 +29,8 @@ type Terms struct {
 // request, and a counter could not say when units that were taken ahead stop counting.
 func (t Terms) For(limits []core.Limit) (Terms, bool) {
 	for _, l := range limits {
-		switch l.Algorithm {
-		case core.SlidingLog:
-		case core.SlidingCounter:
+		if !l.Algorithm.Exact() {
 			return Terms{}, false
-		default:
-			panic(fmt.Sprintf("lease: unknown algorithm %v", l.Algorithm))
 		}
 		t.Size = min(t.Size, l.Requests/part)
 		t.Lifetime = min(t.Lifetime, l.Window/part)

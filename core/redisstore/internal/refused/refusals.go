@@ -1,7 +1,6 @@
 package refused
 
 import (
-	"fmt"
 	"hash/maphash"
 	"sync/atomic"
 	"time"
@@ -150,19 +149,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 // lasts reports whether answer is a refusal with numbers that stay as they are until it ends. A counter's answer to a
 // larger cost changes before that cost passes.
 func lasts(cost int64, answer *core.Decision) bool {
-	switch {
-	case answer.Allowed:
-		return false
-	case cost == 1:
-		return true
-	}
-	switch answer.Limit.Algorithm {
-	case core.SlidingLog:
-		return true
-	case core.SlidingCounter:
-		return false
-	}
-	panic(fmt.Sprintf("refused: unknown algorithm %v", answer.Limit.Algorithm))
+	return !answer.Allowed && (cost == 1 || answer.Limit.Algorithm.Exact())
 }
 
 // Unanswered notes that a caller has left, which may be the one that was to ask.
