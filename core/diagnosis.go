@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -26,6 +27,11 @@ type findings struct {
 
 func (f *findings) add(code, text string) {
 	f.notices = append(f.notices, Notice{Code: code, Text: text})
+}
+
+// drop drops the findings of a code. It is called before the limiter is used.
+func (f *findings) drop(code string) {
+	f.notices = slices.DeleteFunc(f.notices, func(n Notice) bool { return n.Code == code })
 }
 
 // largeLog is the size of a log in bytes for which a counter is proposed.

@@ -11,9 +11,10 @@ import (
 // Limiter decides requests. It is safe for concurrent use. [New] and
 // [Limiter.Rule] make one; the zero Limiter cannot be used.
 type Limiter struct {
-	config       Config // as given, with defaults filled in
-	rule         string // the name given to Rule; empty for a limiter of New
-	limits       []Limit
+	config       Config        // as given, with defaults filled in
+	rule         string        // the name given to Rule; empty for a limiter of New
+	limits       []Limit       // of the construction; see current
+	changes      *changes      // of SetLimits; shared by the copies of WithPolicy
 	boundRule                  // to the first store
 	fallback     *fallback     // nil unless the policy is a Fallback
 	firstTimeout time.Duration // the longest that the first store may take
@@ -49,7 +50,9 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 		policy = FailOpen
 	}
 	c.OnStoreError = policy
-	return Must(build(c, l.rule, l.limits))
+	policed := Must(build(c, l.rule, l.limits))
+	policed.changes = l.changes
+	return policed
 }
 
 // String returns the names of the limiter and of its rule for logs and errors:
@@ -66,8 +69,8 @@ func (l *Limiter) RuleName() string { return l.rule }
 // "fail open", "fail closed", "fallback", or "fallback, shared by 4".
 func (l *Limiter) Policy() FailurePolicy { return l.config.OnStoreError }
 
-// Limits returns a copy of the limits, every name filled in.
-func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
+// Limits returns a copy of the limits that hold at present, every name filled in.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.current()) }
 
 // Allow decides a request of cost 1 by the client named key, and counts it if
 // it is admitted.
@@ -114,7 +117,7 @@ func (l *Limiter) decide(ctx context.Context, r Request) (d Decision) {
 		d.Err = err
 	} else if err := r.checkSpecial(l); err != nil {
 		d.Err = err
-	} else if l.fallback != nil {
+	} else if r.setLimits(l.changed()); l.fallback != nil {
 		d = l.decideWithFallback(ctx, r)
 	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
 		d = l.onStoreError(ctx, ctx, r, err)

@@ -19,7 +19,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 		return l.decideObserved(ctx, r)
 	}
 	// The steps of decide, since a Decision is so large that each copy takes 5 ns.
-	if err := r.check(ctx); err != nil || l.fallback != nil || r.isSpecial() {
+	if err := r.check(ctx); err != nil || l.fallback != nil || r.isSpecial() || l.changes.Load() != nil {
 		d = l.decide(ctx, r)
 	} else if d, err = l.counts.Take(ctx, r.plainAsk(l.firstTimeout)); err != nil {
 		d = l.onStoreError(ctx, ctx, r, err)

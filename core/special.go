@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // Charge counts n units of the client named key, even beyond the limits: for what has
@@ -36,31 +35,20 @@ func (r *Request) checkSpecial(l *Limiter) error {
 
 // checkLimits checks the limits of the request and fills in their names.
 func (r *Request) checkLimits(l *Limiter) error {
-	if len(r.Limits) != len(l.limits) {
-		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
-			ErrInvalid, len(r.Limits), l, len(l.limits))
+	limits, err := l.replacing(r.Limits, "Request.Limits")
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrInvalid, withoutPrefix(err))
 	}
-	given := r.Limits
-	for i := range given {
-		own := &l.limits[i]
-		if given[i].Name == "" {
-			if &given[0] == &r.Limits[0] { // they are the caller's
-				given = slices.Clone(given)
-			}
-			given[i].Name = own.Name
-		}
-		wanted := *own
-		wanted.Requests = given[i].Requests
-		if given[i] != wanted {
-			return fmt.Errorf("%w: Request.Limits[%d] is %v: give the limit %v of %v with other Requests",
-				ErrInvalid, i, given[i], *own, l)
-		}
-		if err := wanted.check(); err != nil {
-			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrInvalid, i, withoutPrefix(err))
-		}
-	}
-	r.Limits = given
+	r.Limits = limits
 	return nil
+}
+
+// setLimits has a request without limits of its own decided by those of SetLimits. limits
+// is nil if those of the construction hold.
+func (r *Request) setLimits(limits []Limit) {
+	if r.Limits == nil {
+		r.Limits = limits
+	}
 }
 
 // limitsFor returns the limits that a request is decided by. It must have been checked.

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -56,7 +55,8 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 	defer cancel()
 	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
 	defer cancel()
-	uses, err := l.boundRule.usage(first, key, l.limits)
+	limits := l.current()
+	uses, err := l.boundRule.usage(first, key, limits)
 	if err == nil {
 		if l.fallback != nil && l.fallback.mayCount() {
 			l.addWithheld(whole, key, uses)
@@ -69,7 +69,7 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 	if l.fallback == nil {
 		return nil, asStoreError(err)
 	}
-	uses, second := l.fallback.usage(whole, key, l.limits)
+	uses, second := l.fallback.usage(whole, key, limits)
 	if second == nil {
 		return uses, asStoreError(err)
 	}
@@ -83,7 +83,11 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 // because of the units that the fallbacks have admitted; see [fallback.withhold]. A
 // fallback that fails keeps nothing back.
 func (l *Limiter) addWithheld(ctx context.Context, key string, uses []Use) {
-	counted, err := l.fallback.usage(ctx, key, l.limits)
+	limits := make([]Limit, len(uses))
+	for i := range uses {
+		limits[i] = uses[i].Limit
+	}
+	counted, err := l.fallback.usage(ctx, key, limits)
 	if err != nil {
 		return
 	}
@@ -99,11 +103,7 @@ func (l *Limiter) addWithheld(ctx context.Context, key string, uses []Use) {
 
 // usage returns what the fallback has counted of its shares of limits.
 func (f *fallback) usage(ctx context.Context, key string, limits []Limit) ([]Use, error) {
-	shares := slices.Clone(limits)
-	for i := range shares {
-		shares[i].Requests = f.views[i].share
-	}
-	return f.boundRule.usage(ctx, key, shares)
+	return f.boundRule.usage(ctx, key, f.shares(limits))
 }
 
 // usage returns what the store has counted, with the limits filled in.
