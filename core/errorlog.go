@@ -118,6 +118,9 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 	if e.Status != 0 {
 		attrs = append(attrs, slog.Int("status", e.Status))
 	}
+	if e.Shadow {
+		attrs = append(attrs, slog.Bool("shadow", true)) // the request went on after all
+	}
 	if e.Stage != StageUnknown {
 		attrs = append(attrs, slog.String("stage", e.Stage.String()))
 	}

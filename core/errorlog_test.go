@@ -181,7 +181,7 @@ func TestLogKinds(t *testing.T) {
 		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
 		[]string{"limiter=full", "the store is full", "more memory"},
-		[]string{"an empty key or a negative cost", "the key is empty"},
+		[]string{"malformed requests", "the key is empty"},
 		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
 		[]string{"the key function fails", "status=500"})
 }

@@ -30,8 +30,13 @@ const (
 	// [context.DeadlineExceeded] too.
 	ErrTimeout constError = "sash: no answer within the timeout"
 
-	// ErrInvalid: an empty key or a negative cost.
+	// ErrInvalid: a malformed request, such as one with an empty key, a negative cost or
+	// Limits that are not the rule's.
 	ErrInvalid constError = "sash: invalid request"
+
+	// ErrLimits: what was to find out the limits of the request has failed, such as a
+	// function of nethttp.WithTiers. No store was asked.
+	ErrLimits constError = "sash: the limits of the request could not be found out"
 )
 
 var (

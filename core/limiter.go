@@ -98,6 +98,7 @@ type Request struct {
 	Peek   bool   // answer as if, but count nothing
 	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
 	Label  string // handed to the observer; not part of any count
+	Shadow bool   // handed to the observer: the caller goes on whatever is decided
 
 	// Limits, if not nil, are the limits for this request, one for each limit of the
 	// rule and in the same order. They are the rule's but for their Requests, and count

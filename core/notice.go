@@ -40,11 +40,14 @@ const (
 
 	// NoticeEvicting: the server of the store deletes counts when it is full.
 	NoticeEvicting = "evicting-store"
+
+	// NoticeNotGivenBack: what Together had counted before a refusal stays counted.
+	NoticeNotGivenBack = "not-given-back"
 )
 
 var noticeCodes = []string{
 	NoticeCountedTwice, NoticeOtherNumbers, NoticeUnnamed, NoticeUntrustedProxy, NoticeLimiterPerRequest,
-	NoticeLargeLog, NoticeEvicting,
+	NoticeLargeLog, NoticeEvicting, NoticeNotGivenBack,
 }
 
 // checkQuiet returns an error if a code of Config.Quiet is none of this module.

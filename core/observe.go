@@ -63,7 +63,7 @@ func (l *Limiter) Report(ctx context.Context, r Request, d Decision) {
 func (l *Limiter) event(r Request, d Decision, elapsed time.Duration) Event {
 	e := Event{
 		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
-		Decision: d, Elapsed: elapsed,
+		Decision: d, Shadow: r.Shadow, Elapsed: elapsed,
 	}
 	if d.Err != nil {
 		e.Stage = StageOf(d.Err)

@@ -27,6 +27,10 @@ type Event struct {
 	Peek     bool
 	Decision Decision
 
+	// Shadow reports that the request goes on even if the decision is a refusal:
+	// [Request].Shadow, which nethttp.Shadow sets.
+	Shadow bool
+
 	// Elapsed is how long the decision took: the wait for the store, and for the
 	// fallback. The key function of an HTTP request is no part of it. It is 0 where it
 	// was not measured: of the decisions of a store that never waits (see [Immediate])
@@ -38,7 +42,8 @@ type Event struct {
 
 	// Status is 0 outside HTTP, and else the status that nethttp.Status gives for the
 	// decision: 200 if the request goes on to its handler, else 429, 503, 400 or 500. A
-	// custom refusal may send another one.
+	// custom refusal may send another one. With Shadow it is the status that the client
+	// would have got without.
 	Status int
 }
 

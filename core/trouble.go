@@ -18,6 +18,7 @@ const (
 	fallbackFails
 	namesNoClient
 	keyFails
+	limitsFail
 	malformed
 	troubles // how many kinds there are
 )
@@ -29,7 +30,8 @@ var troubleMessages = [troubles]string{
 	fallbackFails:    "sash: neither the store nor its fallback can be asked: requests are refused",
 	namesNoClient:    "sash: requests that name no client are refused",
 	keyFails:         "sash: the key function fails: requests are refused",
-	malformed:        "sash: requests with an empty key or a negative cost are refused",
+	limitsFail:       "sash: the limits of requests cannot be found out: the requests are refused",
+	malformed:        "sash: malformed requests are refused",
 }
 
 // Statuses of HTTP that tell why an adapter has refused a request without asking.
@@ -46,6 +48,8 @@ func troubleOf(e *Event) trouble {
 		return noTrouble
 	case e.Status == statusNamesNoClient: // first, as an error of a key function may match those below
 		return namesNoClient
+	case d.Source == Unasked && errors.Is(d.Err, ErrLimits):
+		return limitsFail
 	case d.Source == Unasked && errors.Is(d.Err, ErrInvalid):
 		return malformed
 	case e.Status == statusCannotDecide:
@@ -74,8 +78,11 @@ func (t trouble) remedy(err error) string {
 	case t == keyFails:
 		return "the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"
+	case t == limitsFail:
+		return "the error is that of the function of WithTiers or WithLimits: can what it asks be reached, " +
+			"and is every tier that it names among those of the option?"
 	case t == malformed:
-		return "give each client a key, and give costs of 0 or more"
+		return "give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"
 	case errors.Is(err, ErrStoreFull):
 		return "give the store more memory, or the rule fewer limits"
 	case errors.Is(err, ErrTimeout):
