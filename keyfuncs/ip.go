@@ -63,15 +63,20 @@ import (
 // IP panics if an option is wrong or contradicts another one; the text says
 // what to write instead. The function that it returns never panics.
 func IP(options ...IPOption) Func {
-	c := ipConfig{bits: defaultIPv6Prefix}
+	return newIPConfig(options).key
+}
+
+// newIPConfig returns what the options of IP set. It panics as IP does.
+func newIPConfig(options []IPOption) *ipConfig {
+	c := &ipConfig{bits: defaultIPv6Prefix}
 	for i, option := range options {
 		if option == nil {
 			panic(fmt.Sprintf("keyfuncs: IP: option %d of %d is nil", i+1, len(options)))
 		}
-		option(&c)
+		option(c)
 	}
 	c.mustBeSound()
-	return c.key
+	return c
 }
 
 // IPOption is an option of [IP].
@@ -294,20 +299,30 @@ func (c *ipConfig) key(r *http.Request) (string, error) {
 	if !isIP && !(c.unix && isUnixPeer(r)) {
 		return "", noPeer(r.RemoteAddr)
 	}
-	if isIP && !c.trustsPeer(peer) {
-		return ipKey(peer, c.bits), nil
-	}
-	client, reason := c.client(r)
-	if reason == "" {
+	if client, ok := c.address(r, peer, isIP); ok {
 		return ipKey(client, c.bits), nil
-	}
-	if c.onUntrusted != nil {
-		c.onUntrusted(r, reason)
 	}
 	if !isIP {
 		return "ip:unix", nil
 	}
 	return ipKey(peer, c.bits), nil
+}
+
+// address returns the address of the client of a request with the given peer, which is a
+// trusted unix socket unless isIP. It reports false if the peer is trusted and its header
+// cannot be believed, and tells onUntrusted.
+func (c *ipConfig) address(r *http.Request, peer netip.Addr, isIP bool) (netip.Addr, bool) {
+	if isIP && !c.trustsPeer(peer) {
+		return peer, true
+	}
+	client, reason := c.client(r)
+	if reason == "" {
+		return client, true
+	}
+	if c.onUntrusted != nil {
+		c.onUntrusted(r, reason)
+	}
+	return netip.Addr{}, false
 }
 
 // trustsPeer reports whether the peer of a TCP connection is a trusted proxy.

@@ -74,6 +74,13 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 		}
 		set = append(set, p.Masked())
 	}
+	set = disjoint(set)
+	mustNotTrustEveryone(set)
+	return set
+}
+
+// disjoint returns masked prefixes as a prefixSet, in the same memory.
+func disjoint(set prefixSet) prefixSet {
 	slices.SortFunc(set, func(a, b netip.Prefix) int {
 		if c := a.Addr().Compare(b.Addr()); c != 0 {
 			return c
@@ -88,9 +95,7 @@ func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 			n++
 		}
 	}
-	set = set[:n:n]
-	mustNotTrustEveryone(set)
-	return set
+	return set[:n:n]
 }
 
 // mostTrusted is the largest part of all addresses that may be trusted as proxies:
