@@ -66,7 +66,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 // CheckLimits returns the error that a decision has with these [Request].Limits, or nil.
 // It is for numbers that are known before there is a request.
 func (l *Limiter) CheckLimits(limits ...Limit) error {
-	_, err := l.replacing(limits, "CheckLimits")
+	_, err := l.replacing(limits, "limits")
 	return err
 }
 

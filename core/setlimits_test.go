@@ -51,8 +51,8 @@ func TestSetLimits(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", c, uses, err)
 		}
 	}
-	if d := l.Decide(ctx, core.Request{Key: "k", Cost: 1, Limits: []core.Limit{core.PerMinute(7), core.PerHour(8)}}); !d.Allowed ||
-		d.Limit.Requests != 7 {
+	own := core.Request{Key: "k", Cost: 1, Limits: []core.Limit{core.PerMinute(7), core.PerHour(8)}}
+	if d := l.Decide(ctx, own); !d.Allowed || d.Limit.Requests != 7 {
 		t.Errorf("limits of a request: %+v", d)
 	}
 	if n := l.Revision(); n != 6 {

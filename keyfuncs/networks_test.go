@@ -13,7 +13,8 @@ import (
 
 // TestNetworks: addresses and keys in a list of networks.
 func TestNetworks(t *testing.T) {
-	n := keyfuncs.In("10.0.0.0/8", "198.51.100.7/24", "2001:db8::/32", "::ffff:192.0.2.0/120", "10.1.0.0/16", "fe80::/10")
+	n := keyfuncs.In("10.0.0.0/8", "198.51.100.7/24", "2001:db8::/32", "::ffff:192.0.2.0/120",
+		"10.1.0.0/16", "fe80::/10")
 	for addr, want := range map[string]bool{
 		"10.0.0.0": true, "10.255.255.255": true, "11.0.0.0": false, "9.255.255.255": false,
 		"198.51.100.1": true, "198.51.101.1": false, "192.0.2.255": true, "192.0.3.0": false,
@@ -24,7 +25,8 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("Has(%s) = %v, want %v", addr, got, want)
 		}
 	}
-	if n.Has(netip.Addr{}) || (keyfuncs.Networks{}).Has(netip.MustParseAddr("10.0.0.1")) || (keyfuncs.Networks{}).HasKey("ip:10.0.0.1") {
+	var none keyfuncs.Networks
+	if n.Has(netip.Addr{}) || none.Has(netip.MustParseAddr("10.0.0.1")) || none.HasKey("ip:10.0.0.1") {
 		t.Error("the zero Addr, or the zero Networks")
 	}
 	for key, want := range map[string]bool{
@@ -47,8 +49,9 @@ func TestNetworks(t *testing.T) {
 func TestHasClient(t *testing.T) {
 	office := keyfuncs.In("10.0.0.0/8", "198.51.100.0/24")
 	direct := office.HasClient()
-	proxied := office.HasClient(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/24")))
-	header := office.HasClient(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/24")), keyfuncs.FromHeader("X-Real-IP"))
+	proxies := keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/24"))
+	proxied := office.HasClient(proxies)
+	header := office.HasClient(proxies, keyfuncs.FromHeader("X-Real-IP"))
 	for _, c := range []struct {
 		name       string
 		in         func(*http.Request) bool
@@ -77,7 +80,7 @@ func TestHasClient(t *testing.T) {
 		if got := c.in(r); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		key, _ := keyfuncs.IP(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/24")))(r)
+		key, _ := keyfuncs.IP(proxies)(r)
 		if strings.HasPrefix(c.name, "proxy") && office.HasKey(key) != c.wantByName {
 			t.Errorf("%s: the key %q", c.name, key)
 		}

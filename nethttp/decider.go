@@ -15,8 +15,8 @@ import (
 type Decider struct {
 	limiter *core.Limiter
 	config
-	classic *headers.ClassicWriter             // writes the first format that is Classic or a variant; may be nil
-	writers []func(http.Header, core.Decision) // write the other formats
+	own     *limiterFields // those of limiter
+	members []member       // of All
 	known   knownFormats
 	watch   *watch // nil if no observer would hear of what it sees
 }
@@ -63,11 +63,11 @@ func (g *Decider) apply(opts []Option) error {
 			return err
 		}
 	}
+	if err := g.prepare(); err != nil {
+		return err
+	}
 	written := map[string]bool{}
 	for _, f := range g.formats {
-		if err := g.prepare(f); err != nil {
-			return err
-		}
 		for _, name := range f.Names() {
 			if written[name] {
 				return errors.New("sash: two formats of WithHeaders write the field " + name +
@@ -80,16 +80,25 @@ func (g *Decider) apply(opts []Option) error {
 	return nil
 }
 
-// prepare adds the writer of the fields of f. It is called by apply only.
-func (g *Decider) prepare(f headers.Format) (err error) {
-	limits := g.limiter.Limits()
-	if classic, ok := f.(headers.ClassicFormat); ok && g.classic == nil {
-		g.classic, err = classic.Writer(limits)
+// prepare prepares the fields of all limiters, and the plans. It is called by apply only.
+func (g *Decider) prepare() (err error) {
+	if g.own, err = newLimiterFields(g.limiter, g.formats); err != nil {
 		return err
 	}
-	write, err := f.Prepare(limits)
-	g.writers = append(g.writers, write)
-	return err
+	g.members = make([]member, len(g.all))
+	for i, p := range g.all {
+		g.members[i].Pair = p
+		if g.members[i].fields, err = newLimiterFields(p.Limiter, g.formats); err != nil {
+			return err
+		}
+	}
+	switch {
+	case g.planner != nil:
+		return g.planner.prepare(g.limiter, &g.config)
+	case g.defaultTier != nil:
+		return errDefaultTier
+	}
+	return nil
 }
 
 // Decide does all that a guard does but write the refusal: it skips or finds
@@ -99,7 +108,7 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 // [WithLabel] goes before it. The observer hears of every request that is not
 // skipped, once, also of one that is refused for want of a key.
 // key is called at most once, and not for skipped requests, which are
-// allowed with the Source core.Skipped.
+// allowed with the Source core.Skipped. So are the clients of [SkipKeys].
 //
 // If the decision is not allowed, the request must not reach its handler, and
 // the caller writes the refusal: with Refuse, or natively with the status of
@@ -108,7 +117,8 @@ func (g *Decider) prepare(f headers.Format) (err error) {
 // or keyfuncs.ErrBadRequest, or wraps the key function's own error. It is for
 // logs, not for clients. The decision is that of another limiter if the key
 // function returned a keyfuncs.RefusedError. Its RetryAfter is what Retry-After
-// says, also where the store could not be asked; see [WithRetryAfter].
+// says, also where the store could not be asked; see [WithRetryAfter]. A request in
+// the shadow (see [Shadow]) is allowed whatever is decided.
 func (g *Decider) Decide(
 	w http.ResponseWriter, r *http.Request, label string, key func() (string, error),
 ) (d core.Decision) {
@@ -139,20 +149,27 @@ func (g *Decider) decideAndSetFields(
 		d.Allowed, d.Source = true, core.Skipped
 		return response
 	}
+	request := g.request(r, label)
+	var f *fields
 	if name, err := key(); err != nil || name == "" {
-		*d = g.decideWithoutKey(r, label, err)
+		*d, f = decideWithoutKey(r, g.limiter, request, err), g.own.current()
+	} else if request.Key = name; g.skipsKey(name) {
+		d.Allowed, d.Source = true, core.Skipped
+		g.limiter.Report(r.Context(), request, *d)
+		return response
 	} else {
-		cost := 1
-		if g.cost != nil {
-			cost = g.cost(r)
-		}
-		*d = g.limiter.Decide(r.Context(), g.request(r, label, name, cost))
+		request.Cost = g.costOf(r)
+		f = g.decide(r, request, d)
 		if g.watch.wants(d) {
-			g.look(w, r, name, cost, d)
+			g.look(w, r, name, int(request.Cost), d)
 		}
 	}
+	if request.Shadow {
+		letPass(d)
+		return response
+	}
 	if d.Allowed {
-		g.setLimitFields(w, r, d, nil)
+		g.setLimitFields(w, r, d, f, nil)
 		return response
 	}
 	limitBodyRead(w, r)
@@ -160,7 +177,7 @@ func (g *Decider) decideAndSetFields(
 		d.RetryAfter = g.outageWait.draw()
 	}
 	response = newRefusalResponse(d)
-	g.setLimitFields(w, r, d, &response.limit)
+	g.setLimitFields(w, r, d, f, &response.limit)
 	response.setFields(w.Header())
 	return response
 }

@@ -16,7 +16,8 @@
 //	503  the request's context has ended   no body
 //	400  the client has no name  the key function's error matches keyfuncs.ErrNoKey
 //	                             or ErrBadRequest, or the key is empty
-//	500  no decision is possible  the key function failed, or [WithCost] gave a negative cost
+//	500  no decision is possible  the key function or that of [WithTiers] or [WithLimits]
+//	                             failed, or [WithCost] gave a negative cost
 //
 // A [keyfuncs.RefusedError] of the key function is answered as its decision, with
 // the fields of that decision's limit.

@@ -46,14 +46,14 @@ func (f *knownFormats) read(h http.Header, at time.Time) (remaining int64, reset
 	return 0, 0, false
 }
 
-// setLimitFields writes the fields of d, if its limit is known, and removes the
+// setLimitFields writes the fields f of d, if its limit is known, and removes the
 // fields of an outer guard. If d is allowed and the outer limit is the tighter one,
 // the outer fields stay instead. memory holds the values of a Classic format; if it
 // is nil, they get memory of their own.
 func (g *Decider) setLimitFields(
-	w http.ResponseWriter, r *http.Request, d *core.Decision, memory *headers.ClassicMemory,
+	w http.ResponseWriter, r *http.Request, d *core.Decision, f *fields, memory *headers.ClassicMemory,
 ) {
-	if d.Limit.Requests == 0 || d.Allowed && g.classic == nil && len(g.writers) == 0 {
+	if d.Limit.Requests == 0 || d.Allowed && f.none() {
 		return
 	}
 	h := w.Header()
@@ -72,15 +72,7 @@ func (g *Decider) setLimitFields(
 	if found || hidden {
 		g.known.remove(h, timeout)
 	}
-	if g.classic != nil {
-		if memory == nil {
-			memory = new(headers.ClassicMemory)
-		}
-		g.classic.Write(h, d, memory)
-	}
-	for _, write := range g.writers {
-		write(h, *d)
-	}
+	f.write(h, d, memory)
 }
 
 // remove removes the limit fields from h. With timeout, h is the header inside an

@@ -24,6 +24,11 @@ type config struct {
 	customRefusal func(http.ResponseWriter, *http.Request, core.Decision) // nil: the function Refuse
 	formats       []headers.Format
 	outageWait    waitRange
+	skipKeys      []func(string) bool
+	planner       planner     // nil: all requests have the limits of the limiter
+	defaultTier   *string     // nil: an unknown tier is an error
+	shadow        func() bool // nil: never
+	all           []Pair
 
 	settings any // what the options of an adapter change; nil without an adapter
 }

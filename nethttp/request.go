@@ -8,28 +8,62 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// request returns what the limiter is asked about r. label is that of the adapter.
-func (g *Decider) request(r *http.Request, label, key string, cost int) core.Request {
+// request returns what the limiter is asked about r, without the key and the cost. label is
+// that of the adapter.
+func (g *Decider) request(r *http.Request, label string) core.Request {
 	if g.label != nil && g.limiter.Observed() {
 		if found := g.label(r); found != "" {
 			label = found
 		}
 	}
-	return core.Request{Key: key, Cost: int64(cost), Label: label, Status: Status}
+	return core.Request{Label: label, Shadow: g.inShadow(), Status: Status}
 }
 
-// decideWithoutKey returns the decision on a request for which the key function returned
-// err, or an empty key if err is nil, and reports it to the limiter's observer. If a
-// limiter inside the key function has refused the request, the decision is the one of
+// costOf returns how many units r costs.
+func (c *config) costOf(r *http.Request) int64 {
+	if c.cost == nil {
+		return 1
+	}
+	return int64(c.cost(r))
+}
+
+// decide decides a request that has a key into d, and returns the fields for the decision.
+func (g *Decider) decide(r *http.Request, request core.Request, d *core.Decision) *fields {
+	p := plan{limiter: g.limiter}
+	if g.planner != nil {
+		var err error
+		if p, err = g.planner.plan(r); err != nil {
+			if ended := r.Context().Err(); ended != nil { // the client left while the function waited
+				err = ended
+			}
+			d.Err = err
+			g.limiter.Report(r.Context(), request, *d)
+			return g.own.current() // d has no numbers
+		}
+		request.Limits = p.limits
+	}
+	if p.fields == nil {
+		p.fields = g.own.current()
+	}
+	if len(g.members) > 0 {
+		return g.decideTogether(r, p, request, d)
+	}
+	*d = p.limiter.Decide(r.Context(), request)
+	return p.fields
+}
+
+// decideWithoutKey returns the decision on a request for which the key function of a limiter
+// returned err, or an empty key if err is nil, and reports it to the limiter's observer. If
+// a limiter inside the key function has refused the request, the decision is the one of
 // this limiter, which has told its observer.
-func (g *Decider) decideWithoutKey(r *http.Request, label string, err error) core.Decision {
+func decideWithoutKey(r *http.Request, l *core.Limiter, request core.Request, err error) core.Decision {
 	if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
 		d := refused.Decision
 		d.Allowed = false // whatever the key function has put in: without a key nothing is admitted
 		return d
 	}
 	d := core.Decision{Err: errorOfKey(r, err)}
-	g.limiter.Report(r.Context(), g.request(r, label, "", 0), d)
+	l.Report(r.Context(), request, d)
 	return d
 }
 

@@ -101,6 +101,33 @@ func Skip(skip func(*http.Request) bool) Option {
 	}
 }
 
+// SkipKeys exempts clients by their names: those of whose keys skip returns true are not
+// limited. The request touches no store and gets no fields; the observer hears of it, with
+// the Source core.Skipped and a cost of 0. skip is called by many goroutines at once.
+// Several SkipKeys add up.
+//
+// The key is that of the guard's key function, so that a client is exempt by no other name
+// than the one it would be counted by. To exempt networks, see [keyfuncs.In].
+func SkipKeys(skip func(key string) bool) Option {
+	return func(c *config) error {
+		if skip == nil {
+			return errors.New("sash: SkipKeys(nil): give a func(key string) bool, or leave the option out")
+		}
+		c.skipKeys = append(c.skipKeys, skip)
+		return nil
+	}
+}
+
+// skipsKey reports whether an option exempts the client named key.
+func (c *config) skipsKey(key string) bool {
+	for _, skip := range c.skipKeys {
+		if skip(key) {
+			return true
+		}
+	}
+	return false
+}
+
 // skips reports whether an option excludes the request from the limit.
 func (c *config) skips(r *http.Request) bool {
 	if r.URL.RawPath == "" {

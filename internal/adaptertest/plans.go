@@ -1,0 +1,251 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// heard is an observer that keeps the last event.
+type heard struct {
+	core.Event
+	times int
+}
+
+func (h *heard) Observe(_ context.Context, e core.Event) { h.Event, h.times = e, h.times+1 }
+
+// watched returns a limiter that counts in s and whose events h hears.
+func watched(s core.Store, h core.Observer, limits ...core.Limit) *core.Limiter {
+	return core.Must(core.New(core.Config{Name: "watched", Store: s, Limits: limits, Observer: h}))
+}
+
+// oneRoute is a server with a guard and a route /work that counts how often it is reached.
+func oneRoute(f Framework, guard Step, reached *int) http.Handler {
+	return f.Build(Tree{Use: []Step{guard}, Routes: []Route{
+		{"GET", "/work", nil, func(w http.ResponseWriter, r *http.Request) { *reached++; page(w, r) }},
+	}})
+}
+
+// expectPolicy is expect for a client of a plan, and checks that RateLimit-Policy has a text.
+func expectPolicy(t *testing.T, h http.Handler, plan string, status int, limit, remaining, policy string) {
+	t.Helper()
+	w := serve(t, h, "GET", "/work", "X-Plan", plan)
+	expect(t, w, status, limit, remaining)
+	if got := w.Header().Get("RateLimit-Policy"); got != policy {
+		t.Errorf("the policy is %q, want %q", got, policy)
+	}
+}
+
+// bothFormats writes all fields.
+var bothFormats = nethttp.WithHeaders(headers.Classic, headers.IETF)
+
+// planOf is a tier function.
+func planOf(r *http.Request) (string, error) {
+	if plan := r.Header.Get("X-Plan"); plan != "broken" {
+		return plan, nil
+	}
+	return "", errors.New("secret")
+}
+
+var tierLimits = map[string][]core.Limit{
+	"free": {core.PerMinute(2)},
+	"pro":  {core.PerMinute(5)},
+	"max":  {core.PerHour(20).Named("hourly"), core.PerMinute(8)},
+}
+
+// tiers checks that each client has the limits of its tier, keeps what it has used when
+// its tier changes, and reads about its own limits; and that an unknown tier is seen.
+func tiers(t *testing.T, f Framework) {
+	var events heard
+	reached := 0
+	l := watched(newStore(), &events, core.PerMinute(2))
+	h := oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits))[0], &reached)
+	expectPolicy(t, h, "free", 200, "2", "1", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "free", 200, "2", "0", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "free", 429, "2", "0", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "pro", 200, "5", "2", `"1m0s";q=5;w=60`)
+	expectPolicy(t, h, "max", 200, "8", "4", `"hourly";q=20;w=3600, "1m0s";q=8;w=60`)
+	expectPolicy(t, h, "free", 429, "2", "0", `"1m0s";q=2;w=60`)
+	if events.Name != "watched" || events.times != 6 || reached != 4 {
+		t.Errorf("%d events, the last %+v; the handler was reached %d times", events.times, events.Event, reached)
+	}
+	for _, plan := range []string{"gold", "", "broken"} {
+		w := serve(t, h, "GET", "/work", "X-Plan", plan)
+		expect(t, w, 500, "", "")
+		if err := events.Decision.Err; !errors.Is(err, core.ErrLimits) || events.Status != 500 || reached != 4 ||
+			plan == "gold" && !strings.Contains(err.Error(), plan) || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("tier %q: %v, %s, reached %d times", plan, err, w.Body, reached)
+		}
+	}
+	others := nethttp.WithDefaultTier("pro")
+	h = oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits), others)[0], &reached)
+	expectPolicy(t, h, "gold", 200, "5", "0", `"1m0s";q=5;w=60`)
+	expect(t, serve(t, h, "GET", "/work", "X-Plan", "broken"), 500, "", "")
+}
+
+// limitsByRequest checks limits by numbers of each request.
+func limitsByRequest(t *testing.T, f Framework) {
+	limits := func(r *http.Request) ([]core.Limit, error) {
+		var n int64
+		switch plan := r.Header.Get("X-Plan"); plan {
+		case "":
+			return nil, nil
+		case "broken":
+			return nil, errors.New("secret")
+		case "other":
+			return []core.Limit{core.PerHour(9)}, nil
+		default:
+			_, err := fmt.Sscan(plan, &n)
+			return []core.Limit{core.PerMinute(n)}, err
+		}
+	}
+	var events heard
+	reached := 0
+	l := watched(newStore(), &events, core.PerMinute(2))
+	h := oneRoute(f, by(l, bothFormats, nethttp.WithLimits(limits))[0], &reached)
+	expectPolicy(t, h, "3", 200, "3", "2", `"1m0s";q=3;w=60`)
+	expectPolicy(t, h, "1", 429, "1", "0", `"1m0s";q=1;w=60`)
+	expectPolicy(t, h, "", 200, "2", "0", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "3", 200, "3", "0", `"1m0s";q=3;w=60`)
+	for plan, want := range map[string]error{
+		"broken": core.ErrLimits, "other": core.ErrInvalid, "0": core.ErrInvalid, "-1": core.ErrInvalid,
+	} {
+		expectPolicy(t, h, plan, 500, "", "", "")
+		if !errors.Is(events.Decision.Err, want) || events.Status != 500 {
+			t.Errorf("%s: %+v", plan, events.Event)
+		}
+	}
+	if reached != 3 {
+		t.Errorf("the handler was reached %d times", reached)
+	}
+}
+
+// setLimits checks that a guard that was made before a change of the limits shows the new
+// numbers.
+func setLimits(t *testing.T, f Framework) {
+	reached := 0
+	l := Limiter(core.PerMinute(2))
+	h := oneRoute(f, by(l, bothFormats)[0], &reached)
+	for _, c := range []struct {
+		requests                 int64
+		status                   int
+		limit, remaining, policy string
+	}{
+		{2, 200, "2", "1", `"1m0s";q=2;w=60`},
+		{9, 200, "9", "7", `"1m0s";q=9;w=60`},
+		{1, 429, "1", "0", `"1m0s";q=1;w=60`},
+		{3, 200, "3", "0", `"1m0s";q=3;w=60`},
+	} {
+		if err := l.SetLimits(core.PerMinute(c.requests)); err != nil {
+			t.Fatal(err)
+		}
+		expectPolicy(t, h, "", c.status, c.limit, c.remaining, c.policy)
+	}
+}
+
+// shadow checks that a guard in the shadow counts and is observed, refuses nothing and sets
+// no fields, and that it can be switched.
+func shadow(t *testing.T, f Framework) {
+	var on atomic.Bool
+	on.Store(true)
+	var events heard
+	reached := 0
+	l := watched(newStore(), &events, core.PerMinute(1))
+	h := oneRoute(f, by(l, nethttp.ShadowWhile(on.Load))[0], &reached)
+	for i := range 3 {
+		expect(t, serve(t, h, "GET", "/work"), 200, "", "")
+		if e := events.Event; !e.Shadow || e.Decision.Allowed != (i == 0) || e.Status != []int{200, 429, 429}[i] {
+			t.Errorf("%d: %+v", i, e)
+		}
+	}
+	on.Store(false)
+	expect(t, serve(t, h, "GET", "/work"), 429, "1", "0")
+	if events.Shadow || reached != 3 || events.times != 4 {
+		t.Errorf("%d events, the last %+v; the handler was reached %d times", events.times, events.Event, reached)
+	}
+
+	reached = 0
+	closed := watched(Broken{}, &events, core.PerMinute(1)).WithPolicy(core.FailClosed)
+	broken := nethttp.WithTiers(func(*http.Request) (string, error) { return "", errors.New("secret") }, tierLimits)
+	for name, step := range map[string]Step{
+		"no store": by(closed, nethttp.Shadow())[0],
+		"no tier":  by(l, broken, nethttp.Shadow())[0],
+		"no key":   {Limiter: l, Key: keyfuncs.Header("X-Tenant"), Options: []nethttp.Option{nethttp.Shadow()}},
+	} {
+		w := serve(t, oneRoute(f, step, &reached), "GET", "/work")
+		expect(t, w, 200, "", "")
+		if !events.Shadow || events.Decision.Allowed || events.Decision.Err == nil || w.Header().Get("Retry-After") != "" {
+			t.Errorf("%s: %+v, %v", name, events.Event, w.Header())
+		}
+	}
+	if reached != 3 {
+		t.Errorf("the handler was reached %d times without a decision", reached)
+	}
+}
+
+// skipKeys checks that clients are exempt by their keys, and that this is observed.
+func skipKeys(t *testing.T, f Framework) {
+	var events heard
+	reached := 0
+	s := newStore()
+	l := watched(s, &events, core.PerMinute(1))
+	ip := keyfuncs.IP(keyfuncs.TrustHops(1))
+	office := nethttp.SkipKeys(keyfuncs.In("10.0.0.0/8").HasKey)
+	h := oneRoute(f, Step{Limiter: l, Key: ip, Options: []nethttp.Option{office}}, &reached)
+	for range 3 {
+		expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3"), 200, "", "")
+		if e := events.Event; e.Decision.Source != core.Skipped || e.Key != "ip:10.1.2.3" || !e.Decision.Allowed {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := s.asked(); n != 0 || events.times != 3 {
+		t.Errorf("%d events; the store was asked %d times", events.times, n)
+	}
+	// What a client writes before the entry of the proxy exempts nobody.
+	expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3, 203.0.113.5"), 200, "1", "0")
+	expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3, 203.0.113.5"), 429, "1", "0")
+	if reached != 4 {
+		t.Errorf("the handler was reached %d times", reached)
+	}
+}
+
+// all checks that a client that its own limit refuses does not eat the limit of all.
+func all(t *testing.T, f Framework) {
+	s := newStore()
+	each, global := on(s, core.PerMinute(2)), rule(on(s, core.PerMinute(1)), "global", core.PerMinute(5).Named("all"))
+	tenant := keyfuncs.Header("X-Plan")
+	together := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
+	reached := 0
+	h := oneRoute(f, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{together, bothFormats}}, &reached)
+	expectPolicy(t, h, "a", 200, "2", "1", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "a", 200, "2", "0", `"1m0s";q=2;w=60`)
+	for range 20 {
+		expectPolicy(t, h, "a", 429, "2", "0", `"1m0s";q=2;w=60`)
+	}
+	expectPolicy(t, h, "b", 200, "2", "1", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "b", 200, "2", "0", `"1m0s";q=2;w=60`)
+	expectPolicy(t, h, "c", 200, "5", "0", `"all";q=5;w=60`)
+	expectPolicy(t, h, "d", 429, "5", "0", `"all";q=5;w=60`)
+	refused := s.keys[slices.IndexFunc(s.keys, func(key string) bool { return strings.HasSuffix(key, "d") })]
+	if d := each.AllowN(context.Background(), refused, 0); d.Remaining != 2 || reached != 5 {
+		t.Errorf("what the limit of all refused: %+v; the handler was reached %d times", d, reached)
+	}
+
+	nameless := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Header("X-Tenant")})
+	h = oneRoute(f, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{nameless}}, &reached)
+	s.asked()
+	expect(t, serve(t, h, "GET", "/work", "X-Plan", "e"), 400, "", "")
+	if n := s.asked(); n != 0 {
+		t.Errorf("the store was asked %d times about a request without a key", n)
+	}
+}

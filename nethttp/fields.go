@@ -1,0 +1,94 @@
+package nethttp
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+)
+
+// fields write the limit fields for the decisions by some limits.
+type fields struct {
+	classic *headers.ClassicWriter             // writes the first format that is Classic or a variant; may be nil
+	writers []func(http.Header, core.Decision) // write the other formats
+}
+
+// prepareFields returns the fields of some formats for decisions by limits.
+func prepareFields(formats []headers.Format, limits []core.Limit) (*fields, error) {
+	f := new(fields)
+	for _, format := range formats {
+		if err := f.prepare(format, limits); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// prepare adds the writer of a format. It is called by prepareFields only.
+func (f *fields) prepare(format headers.Format, limits []core.Limit) (err error) {
+	if classic, ok := format.(headers.ClassicFormat); ok && f.classic == nil {
+		f.classic, err = classic.Writer(limits)
+		return err
+	}
+	write, err := format.Prepare(limits)
+	f.writers = append(f.writers, write)
+	return err
+}
+
+// none reports whether there are no fields.
+func (f *fields) none() bool { return f.classic == nil && len(f.writers) == 0 }
+
+// write writes the fields of d. memory holds the values of a Classic format; if it is
+// nil, they get memory of their own.
+func (f *fields) write(h http.Header, d *core.Decision, memory *headers.ClassicMemory) {
+	if f.classic != nil {
+		if memory == nil {
+			memory = new(headers.ClassicMemory)
+		}
+		f.classic.Write(h, d, memory)
+	}
+	for _, write := range f.writers {
+		write(h, *d)
+	}
+}
+
+// limiterFields are the fields for the limits that a limiter has at the time. They are
+// safe for concurrent use.
+type limiterFields struct {
+	limiter *core.Limiter
+	formats []headers.Format
+	latest  atomic.Pointer[revisedFields]
+}
+
+// revisedFields are the fields for one revision of a limiter's limits.
+type revisedFields struct {
+	*fields
+	revision uint64
+}
+
+// newLimiterFields returns the fields of some formats for the limits of a limiter.
+func newLimiterFields(limiter *core.Limiter, formats []headers.Format) (*limiterFields, error) {
+	f := &limiterFields{limiter: limiter, formats: formats}
+	return f, f.revise()
+}
+
+// revise prepares the fields anew.
+func (f *limiterFields) revise() error {
+	revision := f.limiter.Revision() // first, so that a change in between is seen by the next call of current
+	prepared, err := prepareFields(f.formats, f.limiter.Limits())
+	if err == nil {
+		f.latest.Store(&revisedFields{prepared, revision})
+	}
+	return err
+}
+
+// current returns the fields for the limits that the limiter has now. If a format cannot
+// be prepared for them, which those of package headers always can, it returns the fields
+// for the limits before.
+func (f *limiterFields) current() *fields {
+	if f.latest.Load().revision != f.limiter.Revision() {
+		_ = f.revise()
+	}
+	return f.latest.Load().fields
+}

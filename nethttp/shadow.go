@@ -1,0 +1,41 @@
+package nethttp
+
+import (
+	"errors"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Shadow tries a limit out: every request is decided, counted and observed as without it,
+// and goes on to its handler whatever the decision, without limit fields. It goes on also
+// if it has no key, or if the store cannot be asked, whatever the policy. The events of
+// the observer have Shadow set, and the Decision and the Status that the client would have
+// got. To switch a shadow on and off while the program runs, use [ShadowWhile].
+//
+// Of guards around and inside, each is in the shadow or not by itself. A limiter inside a
+// key function (keyfuncs.LimitFailures) knows nothing of it, but its refusals do not count
+// here.
+func Shadow() Option { return ShadowWhile(func() bool { return true }) }
+
+// ShadowWhile is [Shadow] for the requests at which on returns true. It is asked once for
+// each request that is not skipped, by many goroutines at once:
+//
+//	var trial atomic.Bool
+//	nethttp.ShadowWhile(trial.Load)
+func ShadowWhile(on func() bool) Option {
+	return func(c *config) error {
+		if on == nil {
+			return errors.New("sash: ShadowWhile(nil): give a func() bool, or use Shadow()")
+		}
+		c.shadow = on
+		return nil
+	}
+}
+
+// inShadow reports whether a request that comes now goes on whatever is decided.
+func (c *config) inShadow() bool { return c.shadow != nil && c.shadow() }
+
+// letPass turns the decision on a request in the shadow into that of a request which goes on.
+func letPass(d *core.Decision) {
+	d.Allowed, d.RetryAfter = true, 0
+}
