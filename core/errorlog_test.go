@@ -174,6 +174,9 @@ func TestLogKinds(t *testing.T) {
 		}
 		open.Report(ctx, status(400), core.Decision{Err: errDown})
 		open.Report(ctx, status(500), core.Decision{Err: core.ErrStore})
+		plan := status(500)
+		plan.Shadow = true
+		open.Report(ctx, plan, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)})
 	}
 	expectLines(t, "kinds", log.take(),
 		[]string{"are served, uncounted", "error=", errDown.Error(), "the password"},
@@ -183,7 +186,8 @@ func TestLogKinds(t *testing.T) {
 		[]string{"limiter=full", "the store is full", "more memory"},
 		[]string{"malformed requests", "the key is empty"},
 		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
-		[]string{"the key function fails", "status=500"})
+		[]string{"the key function fails", "status=500"},
+		[]string{"limits of requests cannot be found out", "WithTiers", "status=500", "shadow=true"})
 }
 
 // TestLogIsBounded: whatever the names and texts are, lines are few and short.

@@ -100,6 +100,24 @@ func TestTierLimits(t *testing.T) {
 	}
 }
 
+// TestAllWithTiers: a tier is about the guard's limiter alone, whatever limits the others have.
+func TestAllWithTiers(t *testing.T) {
+	l := core.Must(core.New(core.Config{
+		Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1), core.PerHour(2)},
+	}))
+	global := core.Must(l.Rule("global", core.PerMinute(5)))
+	h := nethttp.Middleware(l, alice, nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
+		nethttp.WithTiers(byHeader, map[string][]core.Limit{
+			"same": {core.PerMinute(10), core.PerHour(20)}, "other": {core.PerDay(30)},
+		}))(page)
+	for i, c := range []struct{ plan, remaining string }{{"same", "4"}, {"other", "3"}, {"same", "2"}} {
+		w := get(t, h, "/", "X-Plan", c.plan)
+		if f := w.Header(); w.Code != 200 || f.Get("X-RateLimit-Limit") != "5" || f.Get("X-RateLimit-Remaining") != c.remaining {
+			t.Errorf("%d: %d %s", i, w.Code, flat(f))
+		}
+	}
+}
+
 // TestPlanOfLeaver: a request whose client left while its limits were looked up is answered
 // as other requests with an ended context, not as a failure of the function; any other
 // error is one, whatever it matches.
