@@ -19,6 +19,9 @@ import (
 // window is such an error, since it is another count: make a limiter for it, with
 // [Limiter.WithLimits] or [Limiter.Rule].
 //
+// Callers of [Limiter.Wait] ask again at once, those of copies when the first of them would
+// have asked anyway.
+//
 // The copies that WithPolicy returns are the same limiter: what is set for one is set for
 // all, whichever was made first. Rules, limiters of WithLimits, limiters of the same name
 // that were made on their own, and other processes keep their numbers. [Request].Limits
@@ -42,6 +45,7 @@ func (l *Limiter) SetLimits(limits ...Limit) error {
 	for {
 		old := l.changes.Load()
 		if l.changes.CompareAndSwap(old, &change{checked, old.revisionOrZero() + 1}) {
+			l.waiting.reopenAll(l.current())
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -216,4 +217,28 @@ func TestSetLimitsUnderLoad(t *testing.T) {
 	if n := admitted.Load(); err != nil || n >= 1500 || n < 500 || uses[0].Used != n {
 		t.Errorf("%d admitted, %+v, %v", n, uses, err)
 	}
+}
+
+// TestSetLimitsWakes: a raised limit wakes the callers that wait, and a wait ends early by
+// the new numbers.
+func TestSetLimitsWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}})
+		l.Allow(ctx, "k")
+		begun := time.Now()
+		time.AfterFunc(time.Minute, func() {
+			if err := l.SetLimits(core.PerHour(9)); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := l.Wait(ctx, "k"); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("%v after %v, want a minute", err, time.Since(begun))
+		}
+		if d, err := l.WaitN(ctx, "k", 7); err != nil || d.Remaining != 0 || time.Since(begun) != time.Minute {
+			t.Errorf("a cost above the limit of before: %+v, %v", d, err)
+		}
+		if _, err := l.WaitN(ctx, "k", 10); !errors.Is(err, core.ErrNever) {
+			t.Error(err)
+		}
+	})
 }

@@ -35,8 +35,8 @@ const (
 // RetryAfter and up to a fiftieth of it later, at most 100 ms, and never sooner. Where
 // several processes wait for one key, the store decides which goes first, and the one that
 // was admitted last comes back up to four times as much later. A [Limiter.Reset] by
-// this limiter wakes the waiters of its key; one from elsewhere, or a raised limit, is
-// seen when the first waiter asks again.
+// this limiter wakes the waiters of its key, and its [Limiter.SetLimits] those of all keys;
+// one from elsewhere is seen when the first waiter asks again.
 //
 // While the store cannot be asked, [FailOpen] admits as it does in Allow. Under
 // [FailClosed], and where a [Fallback] fails too, one waiter of the key tries again after
@@ -57,7 +57,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 		d := l.Decide(ctx, r) // the observer hears of it
 		return d, d.Err
 	}
-	for _, limit := range l.limits {
+	for _, limit := range l.current() {
 		if n > limit.Requests {
 			err := &waitError{ErrNever, fmt.Sprintf("a cost of %d exceeds the limit %v", n, limit), nil}
 			return Decision{Limit: limit, RetryAfter: Never, Err: err}, err
@@ -65,7 +65,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	}
 	w := &waiter{cost: n, wake: make(chan struct{}, 1)}
 	w.deadline, w.hasDeadline = ctx.Deadline()
-	q := l.waiting.join(key, w, l.limits)
+	q := l.waiting.join(key, w, l.current())
 	for {
 		switch ask, sleep, late := l.waiting.turn(q, w); {
 		case late != nil:

@@ -56,9 +56,10 @@ func (s *waitQueues) join(key string, w *waiter, limits []Limit) *waitQueue {
 		if s.byKey == nil {
 			s.byKey = map[string]*waitQueue{}
 		}
-		q = &waitQueue{key: key, limits: limits}
+		q = &waitQueue{key: key}
 		s.byKey[key] = q
 	}
+	q.limits = limits // the newest
 	q.came++
 	w.ticket = q.came
 	q.enqueue(w)
@@ -137,6 +138,16 @@ func (s *waitQueues) reopen(key string) {
 	defer s.mu.Unlock()
 	if q := s.byKey[key]; q != nil {
 		q.forecast = forecast{}
+		q.wakeFirst()
+	}
+}
+
+// reopenAll lets the first waiter of each key ask at once: limits hold from now on.
+func (s *waitQueues) reopenAll(limits []Limit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.byKey {
+		q.limits, q.forecast = limits, forecast{}
 		q.wakeFirst()
 	}
 }
