@@ -139,7 +139,8 @@ func (l *Limiter) replacing(given []Limit, what string) ([]Limit, error) {
 		wanted := *own
 		wanted.Requests = given[i].Requests
 		if checked[i] != wanted {
-			return nil, fmt.Errorf("sash: %s[%d] is %v: give the limit %v of %v with other Requests",
+			return nil, fmt.Errorf("sash: %s[%d] is %v: give the limit %v of %v with other Requests, "+
+				"or make a limiter for another window with WithLimits",
 				what, i, checked[i], *own, l)
 		}
 		if err := wanted.check(); err != nil {

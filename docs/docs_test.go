@@ -32,6 +32,7 @@ var imports = map[string]string{
 	"echo":       "github.com/labstack/echo/v4",
 	"middleware": "github.com/labstack/echo/v4/middleware",
 	"redis":      "github.com/redis/go-redis/v9",
+	"atomic":     "sync/atomic",
 	"context":    "context",
 	"http":       "net/http",
 	"httputil":   "net/http/httputil",
@@ -57,6 +58,9 @@ var given = map[string]string{
 var identify func(ctx context.Context, presented string) (id string, err error)
 `,
 	"nethttp.md": `var mux *http.ServeMux
+var global *core.Limiter
+var planOf func(*http.Request) (string, error)
+var numberOf func(ctx context.Context, account string) (int64, error)
 var proxy *httputil.ReverseProxy
 var hello, searchHandler, loginHandler http.HandlerFunc
 var corsHandler func(http.Handler) http.Handler

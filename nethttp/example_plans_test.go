@@ -1,0 +1,143 @@
+package nethttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// ask sends a request of a client and shows its status and its limit.
+func ask(h http.Handler, client string) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("X-Client", client)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	fmt.Println(client, w.Code, w.Header().Get("X-RateLimit-Remaining"), "of", w.Header().Get("X-RateLimit-Limit"))
+}
+
+var byClient = keyfuncs.Header("X-Client")
+
+// Each client has the limits of the plan that it pays for.
+func ExampleWithTiers() {
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
+	}))
+	plans := map[string]string{"ann": "free", "bob": "pro"}
+	handler := nethttp.Middleware(api, byClient, nethttp.WithTiers(
+		func(r *http.Request) (string, error) { return plans[r.Header.Get("X-Client")], nil },
+		map[string][]core.Limit{
+			"free": {core.PerHour(2)},
+			"pro":  {core.PerHour(1000), core.PerDay(5000)},
+		},
+	), nethttp.WithDefaultTier("free"))(hello)
+
+	ask(handler, "bob")
+	for range 3 {
+		ask(handler, "ann")
+	}
+	plans["ann"] = "pro" // and keeps what it has used
+	ask(handler, "ann")
+	// Output:
+	// bob 200 999 of 1000
+	// ann 200 1 of 2
+	// ann 200 0 of 2
+	// ann 429 0 of 2
+	// ann 200 997 of 1000
+}
+
+// Each client has the number that a database has for it.
+func ExampleWithLimits() {
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
+	}))
+	numbers := map[string]int64{"ann": 5}
+	handler := nethttp.Middleware(api, byClient, nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+		switch n, known := numbers[r.Header.Get("X-Client")]; {
+		case !known:
+			return nil, nil // those of api
+		case n < 0:
+			return nil, errors.New("the account is closed") // answered with 500, and observed
+		default:
+			return []core.Limit{core.PerHour(n)}, nil
+		}
+	}))(hello)
+
+	ask(handler, "ann")
+	ask(handler, "bob")
+	// Output:
+	// ann 200 4 of 5
+	// bob 200 1 of 2
+}
+
+// A new limit is tried out in production before it refuses anything.
+func ExampleShadowWhile() {
+	refusals := 0
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+			if e.Shadow && !e.Decision.Allowed {
+				refusals++
+			}
+		}),
+	}))
+	var trial atomic.Bool
+	trial.Store(true)
+	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, nethttp.ShadowWhile(trial.Load))(hello)
+	show(handler, "/", "X-RateLimit-Limit")
+	show(handler, "/")
+	fmt.Println("would have been refused:", refusals)
+	trial.Store(false)
+	show(handler, "/")
+	// Output:
+	// / 200
+	//   X-RateLimit-Limit: ""
+	// / 200
+	// would have been refused: 1
+	// / 429
+}
+
+// The office and the health checker are never limited.
+func ExampleSkipKeys() {
+	api := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+	}))
+	office := keyfuncs.In("192.0.2.0/24", "2001:db8:1::/48") // requests of httptest come from 192.0.2.1
+	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipKeys(office.HasKey))(hello)
+	show(handler, "/")
+	show(handler, "/")
+	// Output:
+	// / 200
+	// / 200
+}
+
+// One client cannot eat what all clients share: a request that its own limit refuses is
+// not counted by the other.
+func ExampleAll() {
+	client := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
+	}))
+	global := core.Must(client.Rule("global", core.PerHour(3)))
+	handler := nethttp.Middleware(client, byClient,
+		nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}))(hello)
+
+	for range 4 {
+		ask(handler, "ann")
+	}
+	ask(handler, "bob")
+	ask(handler, "bob")
+	// Output:
+	// ann 200 1 of 2
+	// ann 200 0 of 2
+	// ann 429 0 of 2
+	// ann 429 0 of 2
+	// bob 200 0 of 3
+	// bob 429 0 of 3
+}
