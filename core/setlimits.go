@@ -19,13 +19,13 @@ import (
 // window is such an error, since it is another count: make a limiter for it, with
 // [Limiter.WithLimits] or [Limiter.Rule].
 //
-// Callers of [Limiter.Wait] ask again at once, those of copies when the first of them would
-// have asked anyway.
+// Callers of [Limiter.Wait] ask again at once. The callers of a copy's Wait ask when they
+// would have asked anyway.
 //
 // The copies that WithPolicy returns are the same limiter: what is set for one is set for
 // all, whichever was made first. Rules, limiters of WithLimits, limiters of the same name
 // that were made on their own, and other processes keep their numbers. [Request].Limits
-// go before those of SetLimits.
+// go before the numbers of SetLimits.
 //
 // A limiter whose limits were changed takes a little longer for a decision, as for a
 // request with Limits of its own, and takes none from a lease, until SetLimits gives it
@@ -100,7 +100,7 @@ func (c *change) revisionOrZero() uint64 {
 // changes holds the latest change of a limiter and of its copies; nil if there is none.
 type changes = atomic.Pointer[change]
 
-// changed returns the limits of SetLimits, or nil if those of the construction hold.
+// changed returns the limits of SetLimits, or nil if the first ones hold.
 func (l *Limiter) changed() []Limit {
 	if l.changes == nil {
 		return nil
@@ -119,8 +119,8 @@ func (l *Limiter) current() []Limit {
 	return l.limits
 }
 
-// replacing checks limits that are to stand in for those of the construction, and returns
-// them with their names filled in. The slice is the caller's own if no name is missing.
+// replacing checks limits that are to stand in for the limiter's own, and returns them with
+// their names filled in. The slice is the caller's own if no name is missing.
 // what is how the caller has given them, for errors.
 func (l *Limiter) replacing(given []Limit, what string) ([]Limit, error) {
 	if len(given) != len(l.limits) {

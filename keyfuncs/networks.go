@@ -96,8 +96,8 @@ func (n Networks) holds(p netip.Prefix) bool {
 // does.
 //
 // A header that cannot be believed names no client: the function returns false then, even
-// if the proxy is in one of the networks. An address that embeds an IPv4 address, as those
-// of 6to4 do, is in the networks of IPv6 alone.
+// if the proxy is in one of the networks. An address of 6to4, or another
+// one that embeds an IPv4 address, is in the networks of IPv6 alone.
 func (n Networks) HasClient(options ...IPOption) func(*http.Request) bool {
 	c := newIPConfig(options)
 	return func(r *http.Request) bool {

@@ -159,7 +159,11 @@ func (g *Decider) decideAndSetFields(
 		return response
 	} else {
 		request.Cost = g.costOf(r)
-		f = g.decide(r, request, d)
+		if g.planner != nil || len(g.members) > 0 {
+			f = g.decideByPlan(r, request, d)
+		} else {
+			*d, f = g.limiter.Decide(r.Context(), request), g.own.current()
+		}
 		if g.watch.wants(d) {
 			g.look(w, r, name, int(request.Cost), d)
 		}

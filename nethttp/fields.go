@@ -83,9 +83,8 @@ func (f *limiterFields) revise() error {
 	return err
 }
 
-// current returns the fields for the limits that the limiter has now. If a format cannot
-// be prepared for them, which those of package headers always can, it returns the fields
-// for the limits before.
+// current returns the fields for the limits that the limiter has now. If a format of the
+// user's own cannot be prepared for them, it returns the fields for the limits before.
 func (f *limiterFields) current() *fields {
 	if f.latest.Load().revision != f.limiter.Revision() {
 		_ = f.revise()

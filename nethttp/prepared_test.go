@@ -35,7 +35,7 @@ func TestPreparedIsBounded(t *testing.T) {
 		t.Errorf("%d are kept, at most %d may be", n, maxPrepared)
 	}
 	one := []core.Limit{core.PerMinute(7)}
-	if p.fieldsFor(one) != p.fieldsFor(one) {
+	if first := p.fieldsFor(one); first != p.fieldsFor(one) {
 		t.Error("the fields of one plan are prepared for each request")
 	}
 	h := http.Header{}

@@ -27,8 +27,9 @@ func (c *config) costOf(r *http.Request) int64 {
 	return int64(c.cost(r))
 }
 
-// decide decides a request that has a key into d, and returns the fields for the decision.
-func (g *Decider) decide(r *http.Request, request core.Request, d *core.Decision) *fields {
+// decideByPlan decides a request that has a key into d, by its plan and together with the
+// pairs of All. It returns the fields for the decision.
+func (g *Decider) decideByPlan(r *http.Request, request core.Request, d *core.Decision) *fields {
 	p := plan{limiter: g.limiter}
 	if g.planner != nil {
 		var err error

@@ -101,8 +101,8 @@ func Skip(skip func(*http.Request) bool) Option {
 	}
 }
 
-// SkipKeys exempts clients by their names: those of whose keys skip returns true are not
-// limited. The request touches no store and gets no fields; the observer hears of it, with
+// SkipKeys exempts clients by their names: a client is not limited if skip returns true for
+// its key. The request touches no store and gets no fields; the observer hears of it, with
 // the Source core.Skipped and a cost of 0. skip is called by many goroutines at once.
 // Several SkipKeys add up.
 //

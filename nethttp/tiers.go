@@ -24,7 +24,7 @@ import (
 // unnamed limit gets the name of the limiter's; named limits must have the same name for
 // that. Any other limit is a count of its own, which all tiers share that have it: as if
 // made by [core.Limiter.WithLimits]. All header fields tell the client the limits of its
-// tier. [core.Limiter.SetLimits] does not change those of tiers.
+// tier. [core.Limiter.SetLimits] does not change tiers.
 //
 // tier is called for each request that is not skipped and has a key, by many goroutines at
 // once, and must not read the body. If it returns an error, or a name that limits does not
@@ -45,8 +45,8 @@ func WithTiers(tier func(*http.Request) (name string, err error), limits map[str
 	}
 }
 
-// WithDefaultTier serves requests whose tier is not among those of [WithTiers], also
-// without a name, as the named one. An error of the tier function is answered with 500 all
+// WithDefaultTier serves a request of a tier that [WithTiers] does not have, or without a
+// tier, by the limits of the named tier. An error of the tier function is answered with 500 all
 // the same: the function knows best whether to return a name instead.
 func WithDefaultTier(name string) Option {
 	return func(c *config) error {
@@ -112,8 +112,8 @@ func newTier(limiter *core.Limiter, limits []core.Limit, formats []headers.Forma
 }
 
 // align returns limits of which each unnamed one has the name of the limit of own with its
-// window and algorithm. If the limits are those of own but for Requests, it returns them
-// in the order of own, and same is true.
+// window and algorithm. If the limits are own with other Requests, it returns them in
+// the order of own, and same is true.
 func align(limits, own []core.Limit) (aligned []core.Limit, same bool) {
 	limits = slices.Clone(limits)
 	inOrder := make([]core.Limit, 0, len(own))

@@ -27,8 +27,8 @@ type Pair struct {
 // that refuses most often, that of the single client. The response has the fields of the
 // limit that binds. Several Alls add up.
 //
-// The key functions are called before any limit is asked, each once; a request that one of
-// them cannot name is refused. [WithCost], [Shadow] and the skipping options are about the
+// The key functions are called before any limit is asked, each once; a request without a
+// key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the
 // request, so about all limits; [WithTiers] and [WithLimits] about the guard's limiter
 // alone, and the function of [SkipKeys] gets the guard's key.
 func All(pairs ...Pair) Option {

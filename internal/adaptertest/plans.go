@@ -36,13 +36,19 @@ func oneRoute(f Framework, guard Step, reached *int) http.Handler {
 	}})
 }
 
-// expectPolicy is expect for a client of a plan, and checks that RateLimit-Policy has a text.
-func expectPolicy(t *testing.T, h http.Handler, plan string, status int, limit, remaining, policy string) {
+// answer is what a client is to see of its limit.
+type answer struct {
+	status                   int
+	limit, remaining, policy string
+}
+
+// expectAnswer checks what a client of a plan sees.
+func expectAnswer(t *testing.T, h http.Handler, plan string, want answer) {
 	t.Helper()
 	w := serve(t, h, "GET", "/work", "X-Plan", plan)
-	expect(t, w, status, limit, remaining)
-	if got := w.Header().Get("RateLimit-Policy"); got != policy {
-		t.Errorf("the policy is %q, want %q", got, policy)
+	expect(t, w, want.status, want.limit, want.remaining)
+	if got := w.Header().Get("RateLimit-Policy"); got != want.policy {
+		t.Errorf("the policy is %q, want %q", got, want.policy)
 	}
 }
 
@@ -70,12 +76,12 @@ func tiers(t *testing.T, f Framework) {
 	reached := 0
 	l := watched(newStore(), &events, core.PerMinute(2))
 	h := oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits))[0], &reached)
-	expectPolicy(t, h, "free", 200, "2", "1", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "free", 200, "2", "0", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "free", 429, "2", "0", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "pro", 200, "5", "2", `"1m0s";q=5;w=60`)
-	expectPolicy(t, h, "max", 200, "8", "4", `"hourly";q=20;w=3600, "1m0s";q=8;w=60`)
-	expectPolicy(t, h, "free", 429, "2", "0", `"1m0s";q=2;w=60`)
+	expectAnswer(t, h, "free", answer{200, "2", "1", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "free", answer{200, "2", "0", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "free", answer{429, "2", "0", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "pro", answer{200, "5", "2", `"1m0s";q=5;w=60`})
+	expectAnswer(t, h, "max", answer{200, "8", "4", `"hourly";q=20;w=3600, "1m0s";q=8;w=60`})
+	expectAnswer(t, h, "free", answer{429, "2", "0", `"1m0s";q=2;w=60`})
 	if events.Name != "watched" || events.times != 6 || reached != 4 {
 		t.Errorf("%d events, the last %+v; the handler was reached %d times", events.times, events.Event, reached)
 	}
@@ -89,7 +95,7 @@ func tiers(t *testing.T, f Framework) {
 	}
 	others := nethttp.WithDefaultTier("pro")
 	h = oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits), others)[0], &reached)
-	expectPolicy(t, h, "gold", 200, "5", "0", `"1m0s";q=5;w=60`)
+	expectAnswer(t, h, "gold", answer{200, "5", "0", `"1m0s";q=5;w=60`})
 	expect(t, serve(t, h, "GET", "/work", "X-Plan", "broken"), 500, "", "")
 }
 
@@ -113,14 +119,14 @@ func limitsByRequest(t *testing.T, f Framework) {
 	reached := 0
 	l := watched(newStore(), &events, core.PerMinute(2))
 	h := oneRoute(f, by(l, bothFormats, nethttp.WithLimits(limits))[0], &reached)
-	expectPolicy(t, h, "3", 200, "3", "2", `"1m0s";q=3;w=60`)
-	expectPolicy(t, h, "1", 429, "1", "0", `"1m0s";q=1;w=60`)
-	expectPolicy(t, h, "", 200, "2", "0", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "3", 200, "3", "0", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "3", answer{200, "3", "2", `"1m0s";q=3;w=60`})
+	expectAnswer(t, h, "1", answer{429, "1", "0", `"1m0s";q=1;w=60`})
+	expectAnswer(t, h, "", answer{200, "2", "0", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "3", answer{200, "3", "0", `"1m0s";q=3;w=60`})
 	for plan, want := range map[string]error{
 		"broken": core.ErrLimits, "other": core.ErrInvalid, "0": core.ErrInvalid, "-1": core.ErrInvalid,
 	} {
-		expectPolicy(t, h, plan, 500, "", "", "")
+		expectAnswer(t, h, plan, answer{500, "", "", ""})
 		if !errors.Is(events.Decision.Err, want) || events.Status != 500 {
 			t.Errorf("%s: %+v", plan, events.Event)
 		}
@@ -137,19 +143,18 @@ func setLimits(t *testing.T, f Framework) {
 	l := Limiter(core.PerMinute(2))
 	h := oneRoute(f, by(l, bothFormats)[0], &reached)
 	for _, c := range []struct {
-		requests                 int64
-		status                   int
-		limit, remaining, policy string
+		requests int64
+		answer
 	}{
-		{2, 200, "2", "1", `"1m0s";q=2;w=60`},
-		{9, 200, "9", "7", `"1m0s";q=9;w=60`},
-		{1, 429, "1", "0", `"1m0s";q=1;w=60`},
-		{3, 200, "3", "0", `"1m0s";q=3;w=60`},
+		{2, answer{200, "2", "1", `"1m0s";q=2;w=60`}},
+		{9, answer{200, "9", "7", `"1m0s";q=9;w=60`}},
+		{1, answer{429, "1", "0", `"1m0s";q=1;w=60`}},
+		{3, answer{200, "3", "0", `"1m0s";q=3;w=60`}},
 	} {
 		if err := l.SetLimits(core.PerMinute(c.requests)); err != nil {
 			t.Fatal(err)
 		}
-		expectPolicy(t, h, "", c.status, c.limit, c.remaining, c.policy)
+		expectAnswer(t, h, "", c.answer)
 	}
 }
 
@@ -211,7 +216,7 @@ func skipKeys(t *testing.T, f Framework) {
 	if n := s.asked(); n != 0 || events.times != 3 {
 		t.Errorf("%d events; the store was asked %d times", events.times, n)
 	}
-	// What a client writes before the entry of the proxy exempts nobody.
+	// What a client writes before the entry of the proxy exempts no client.
 	expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3, 203.0.113.5"), 200, "1", "0")
 	expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3, 203.0.113.5"), 429, "1", "0")
 	if reached != 4 {
@@ -227,15 +232,15 @@ func all(t *testing.T, f Framework) {
 	together := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
 	reached := 0
 	h := oneRoute(f, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{together, bothFormats}}, &reached)
-	expectPolicy(t, h, "a", 200, "2", "1", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "a", 200, "2", "0", `"1m0s";q=2;w=60`)
+	expectAnswer(t, h, "a", answer{200, "2", "1", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "a", answer{200, "2", "0", `"1m0s";q=2;w=60`})
 	for range 20 {
-		expectPolicy(t, h, "a", 429, "2", "0", `"1m0s";q=2;w=60`)
+		expectAnswer(t, h, "a", answer{429, "2", "0", `"1m0s";q=2;w=60`})
 	}
-	expectPolicy(t, h, "b", 200, "2", "1", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "b", 200, "2", "0", `"1m0s";q=2;w=60`)
-	expectPolicy(t, h, "c", 200, "5", "0", `"all";q=5;w=60`)
-	expectPolicy(t, h, "d", 429, "5", "0", `"all";q=5;w=60`)
+	expectAnswer(t, h, "b", answer{200, "2", "1", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "b", answer{200, "2", "0", `"1m0s";q=2;w=60`})
+	expectAnswer(t, h, "c", answer{200, "5", "0", `"all";q=5;w=60`})
+	expectAnswer(t, h, "d", answer{429, "5", "0", `"all";q=5;w=60`})
 	refused := s.keys[slices.IndexFunc(s.keys, func(key string) bool { return strings.HasSuffix(key, "d") })]
 	if d := each.AllowN(context.Background(), refused, 0); d.Remaining != 2 || reached != 5 {
 		t.Errorf("what the limit of all refused: %+v; the handler was reached %d times", d, reached)
