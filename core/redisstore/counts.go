@@ -17,12 +17,13 @@ type counts struct {
 	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each
+	parts    []part   // of a request by several rules; see joint.go
 	ahead    int64    // of the server's clock is what is counted stamped, in microseconds: for a lease
 }
 
 // newCounts returns how s counts by rule.
 func (s *Store) newCounts(rule core.Rule) *counts {
-	c := &counts{store: s, rule: rule, script: s.scriptFor(rule.Limits, false), args: limitArgs(rule.Limits)}
+	c := &counts{store: s, rule: rule, script: s.scriptFor(false, rule.Limits), args: limitArgs(rule.Limits)}
 	for _, l := range rule.Limits {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
@@ -33,7 +34,7 @@ func (s *Store) newCounts(rule core.Rule) *counts {
 // aheadBy returns c with requests counted so much ahead of time.
 func (c *counts) aheadBy(lifetime time.Duration) *counts {
 	ahead := *c
-	ahead.script = c.store.scriptFor(c.rule.Limits, true)
+	ahead.script = c.store.scriptFor(true, c.rule.Limits)
 	ahead.args = append(slices.Clip(c.args), micros(lifetime))
 	ahead.ahead = lifetime.Microseconds()
 	return &ahead
@@ -41,6 +42,9 @@ func (c *counts) aheadBy(lifetime time.Duration) *counts {
 
 // appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends.
 func (c *counts) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
+	if c.parts != nil {
+		return c.appendPartKeys(text, ends)
+	}
 	start := len(text)
 	text = append(append(text, c.store.prefix...), ':')
 	text = appendTag(text, c.rule.Name, c.rule.Rule, client)

@@ -185,7 +185,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	var f facts
 	for name, call := range map[string]func(){
 		"suffix":       func() { suffix(unknown) },
-		"decideSource": func() { decideSource([]core.Limit{core.PerHour(1), unknown}, false) },
+		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
 		"read":         func() { f.read("-", unknown, 0) },
 		"decide":       func() { f.decide(unknown, 0, 0, 1) },
 	} {

@@ -56,20 +56,28 @@ func (c *counts) read(reply string, now int64, a core.Ask) (d core.Decision, _ s
 	if err != nil {
 		return d, rest, err
 	}
+	when := moment{now: now, stamp: stamp, at: now}
+	if admitted && !a.Peek && a.Cost > 0 {
+		when.at = stamp
+	}
+	if d = decide(c.limitsFor(a), seen[:], when, a); d.Allowed != admitted {
+		return core.Decision{}, rest, errDisagree
+	}
+	c.readParts(seen[:], when)
+	return d, rest, nil
+}
+
+// moment is when a request is decided, when it is counted if it is admitted, and which of the two is told.
+type moment struct{ now, stamp, at int64 }
+
+// decide returns the decision of limits of which these facts are known.
+func decide(limits []core.Limit, seen []facts, when moment, a core.Ask) core.Decision {
 	var binding int
 	var judged window.Verdict
-	limits := c.limitsFor(a)
 	for i, l := range limits {
-		if v := seen[i].judge(l, now, stamp, a); i == 0 || v.Binds(judged) {
+		if v := seen[i].judge(l, when.now, when.stamp, a); i == 0 || v.Binds(judged) {
 			binding, judged = i, v
 		}
-	}
-	if judged.Admitted != admitted {
-		return d, rest, errDisagree
-	}
-	when := now
-	if judged.Admitted && !a.Peek && a.Cost > 0 {
-		when = stamp
 	}
 	return core.Decision{
 		Allowed:    judged.Admitted,
@@ -78,8 +86,8 @@ func (c *counts) read(reply string, now int64, a core.Ask) (d core.Decision, _ s
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
-		At:         time.UnixMicro(when),
-	}, rest, nil
+		At:         time.UnixMicro(when.at),
+	}
 }
 
 // judge returns what the limit says to a request at now, which is counted at stamp if it is admitted.

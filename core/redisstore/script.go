@@ -31,13 +31,16 @@ const maxLimits = 16
 // 16 limits alone there are 2^16 scripts.
 const maxScripts = 128
 
-// scriptShape returns what limits have in common that have one script.
-func scriptShape(limits []core.Limit, lease bool) string {
-	shape := fmt.Sprint(lease)
-	for _, l := range limits {
-		shape += " " + l.Algorithm.String()
-		if usual(limits) {
-			shape += micros(l.Window)
+// scriptShape returns what the limits of rules have in common that have one script.
+func scriptShape(lease bool, rules ...[]core.Limit) string {
+	shape, few := fmt.Sprint(lease), usual(slices.Concat(rules...))
+	for _, limits := range rules {
+		shape += " rule"
+		for _, l := range limits {
+			shape += " " + l.Algorithm.String()
+			if few {
+				shape += micros(l.Window)
+			}
 		}
 	}
 	return shape

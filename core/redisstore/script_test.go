@@ -738,9 +738,9 @@ func TestScriptsFew(t *testing.T) {
 				}
 				return
 			}
-			shape := scriptShape(limits, false)
+			shape := scriptShape(false, limits)
 			if _, known := sources[shape]; !known {
-				sources[shape] = decideSource(limits, false)
+				sources[shape] = decideSource(false, limits)
 			}
 		}
 		choose(0)

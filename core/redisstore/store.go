@@ -193,12 +193,12 @@ func (s *Store) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// scriptFor returns the script for such limits. Rules may be bound while serving, and to
+// scriptFor returns the script for the limits of a rule, or of several that decide together. Rules may be bound while serving, and to
 // render a script takes most of a millisecond. A script that is kept no more is rendered
 // anew for a rule that is bound later, while earlier rules go on using theirs: then the
 // requests of both do not wait together, and are decided all the same.
-func (s *Store) scriptFor(limits []core.Limit, lease bool) script {
-	shape := scriptShape(limits, lease)
+func (s *Store) scriptFor(lease bool, rules ...[]core.Limit) script {
+	shape := scriptShape(lease, rules...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.scripts[shape]; ok {
@@ -210,7 +210,7 @@ func (s *Store) scriptFor(limits []core.Limit, lease bool) script {
 			break
 		}
 	}
-	added := newScript(decideSource(limits, lease))
+	added := newScript(decideSource(lease, rules...))
 	if s.client.single != nil { // a script cannot have keys of two servers
 		added.batches = newBatches(&s.client, added)
 	}

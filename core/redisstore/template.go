@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,9 +82,10 @@ func value(pipe *parse.PipeNode, dot any) any {
 	panic("sash: decide.lua.tmpl: unknown: " + pipe.String())
 }
 
-// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. It panics if an
-// algorithm is unknown.
-func ruleVariables(limits []core.Limit, lease bool) (rule variables, all []variables) {
+// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Several rules that
+// decide together are like one with the limits of all. It panics if an algorithm is unknown.
+func ruleVariables(lease bool, rules ...[]core.Limit) (rule variables, all []variables) {
+	limits := slices.Concat(rules...)
 	args, logs := len(limitArgs(limits)), 0
 	if lease {
 		args++
@@ -95,7 +97,7 @@ func ruleVariables(limits []core.Limit, lease bool) (rule variables, all []varia
 	}
 	yes := map[bool]string{true: "yes"}
 	rule = variables{
-		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args), "Allowance": allowanceSource(len(limits)),
+		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
 	}
 	for i, l := range limits {
@@ -109,21 +111,30 @@ func ruleVariables(limits []core.Limit, lease bool) (rule variables, all []varia
 		limit[formatOf(l.Algorithm).steps] = "yes"
 		all = append(all, limit)
 	}
+	first := 0
+	for _, limits := range rules {
+		for i := range limits {
+			all[first+i]["Allowance"] = allowanceSource(first, len(limits))
+		}
+		first += len(limits)
+	}
 	return rule, all
 }
 
 // allowanceSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.Allowance].
-func allowanceSource(n int) string {
+// first is the index of the first limit.
+func allowanceSource(first, n int) string {
 	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
 	for i := range n {
-		windows += ", window" + strconv.Itoa(i+1)
+		windows += ", window" + strconv.Itoa(first+i+1)
 	}
 	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
 }
 
-// decideSource returns the script that decides by such limits, in this order. It panics if an algorithm is unknown.
-func decideSource(limits []core.Limit, lease bool) string {
-	rule, all := ruleVariables(limits, lease)
+// decideSource returns the script that decides by the limits of such rules, in this order. It panics if an algorithm is
+// unknown.
+func decideSource(lease bool, rules ...[]core.Limit) string {
+	rule, all := ruleVariables(lease, rules...)
 	r := renderer{templates: decideTemplates(), limits: all}
 	r.render(r.templates["decide"].Root, rule)
 	return compact(r.lua.String())

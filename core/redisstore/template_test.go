@@ -15,7 +15,7 @@ func TestTemplate(t *testing.T) {
 	decide := template.Must(template.New("decide").Parse(decideText))
 	check := func(limits []core.Limit, lease bool) {
 		t.Helper()
-		rule, all := ruleVariables(limits, lease)
+		rule, all := ruleVariables(lease, limits)
 		data := map[string]any{"Limits": all}
 		for name, value := range rule {
 			data[name] = value
@@ -24,7 +24,7 @@ func TestTemplate(t *testing.T) {
 		if err := decide.Execute(&want, data); err != nil {
 			t.Fatal(err)
 		}
-		if got := decideSource(limits, lease); got != compact(want.String()) {
+		if got := decideSource(lease, limits); got != compact(want.String()) {
 			t.Fatalf("%v, lease %v:\n got %s\nwant %s", limits, lease, got, compact(want.String()))
 		}
 	}
