@@ -51,11 +51,14 @@ func (l *Limiter) Observed() bool { return l.observer != nil }
 
 // Report tells the observer of a decision that was made without [Limiter.Decide], such
 // as that of an adapter to refuse a request that names no client.
-func (l *Limiter) Report(ctx context.Context, r Request, d Decision) {
+func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, r, d, 0) }
+
+// report is Report of a decision that took so long.
+func (l *Limiter) report(ctx context.Context, r Request, d Decision, elapsed time.Duration) {
 	if l.observer != nil {
-		l.observer.Observe(ctx, l.event(r, d, 0))
+		l.observer.Observe(ctx, l.event(r, d, elapsed))
 	} else if l.log != nil && l.log.hears(&d) {
-		l.log.Observe(ctx, l.event(r, d, 0))
+		l.log.Observe(ctx, l.event(r, d, elapsed))
 	}
 }
 

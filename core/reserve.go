@@ -16,6 +16,8 @@ type Reservation struct {
 
 	mu   sync.Mutex
 	left int64 // units that can be given back
+
+	settled bool
 }
 
 // Reserve decides a request like [Limiter.Decide], so that what it counts can be given
@@ -25,7 +27,12 @@ type Reservation struct {
 //
 // What is not given back stays counted; a Reservation needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
-	res := &Reservation{Decision: l.Decide(ctx, r), limiter: l, request: r}
+	return newReservation(l, r, l.Decide(ctx, r))
+}
+
+// newReservation returns a reservation for a request that l has decided.
+func newReservation(l *Limiter, r Request, d Decision) *Reservation {
+	res := &Reservation{Decision: d, limiter: l, request: r}
 	if res.counted() {
 		res.left = r.Cost
 	}
@@ -67,7 +74,12 @@ func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if n = r.spend(n); n == 0 {
+	return r.giveBack(ctx, r.spend(n))
+}
+
+// giveBack gives back n units that spend or settle has taken from those that are left.
+func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
+	if n == 0 {
 		return 0, nil
 	}
 	d := &r.Decision
@@ -82,6 +94,16 @@ func (r *Reservation) spend(n int64) int64 {
 	n = min(n, r.left)
 	r.left -= n
 	return n
+}
+
+// settle notes that the cost is settled, and returns how many units could be given back
+// until now. It reports false if the cost was settled before.
+func (r *Reservation) settle() (left int64, first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, first = r.left, !r.settled
+	r.left, r.settled = 0, true
+	return left, first
 }
 
 // giveBack gives units back to the store that has counted them.
@@ -109,21 +131,25 @@ func (l *Limiter) giveBack(ctx context.Context, back Back) (int64, error) {
 
 // Settle makes the request cost what it has really cost: it gives the rest back, as
 // [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does. A request
-// that was refused, or that no store has counted, is charged nothing. Settle is to be
-// called once, and after it nothing can be given back. Its error is that of Return, or the Err of
-// the charge.
+// that was refused, or that no store has counted, is charged nothing.
+//
+// After Settle nothing can be given back, and a second Settle is an error that matches
+// [ErrInvalid]; so it is after an error, unless the caller's context had ended before.
+// Else the error is that of Return, or the Err of the charge.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
 	}
-	if !r.counted() {
-		return nil
+	if err := ctx.Err(); err != nil || !r.counted() {
+		return err
 	}
-	r.mu.Lock()
-	excess := actual - r.left
-	r.mu.Unlock()
+	left, first := r.settle()
+	if !first {
+		return fmt.Errorf("%w: the cost of a request is settled once", ErrInvalid)
+	}
+	excess := actual - left
 	if excess <= 0 {
-		_, err := r.Return(ctx, -excess)
+		_, err := r.giveBack(ctx, -excess)
 		return err
 	}
 	charge := r.request

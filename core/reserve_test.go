@@ -94,6 +94,32 @@ func TestReturnErrors(t *testing.T) {
 	}
 }
 
+// TestSettleOnce: after Settle nothing can be given back, whatever it has given back or
+// charged. A context that has ended settles nothing.
+func TestSettleOnce(t *testing.T) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, actual := range []int64{0, 1, 3, 9} {
+		l := limiter(t, core.Config{Limits: []core.Limit{core.PerHour(100)}})
+		r := l.Reserve(ctx, core.Request{Key: "k", Cost: 3})
+		if err := r.Settle(ended, actual); err != context.Canceled {
+			t.Errorf("ended: %v", err)
+		}
+		if err := r.Settle(ctx, actual); err != nil {
+			t.Error(err)
+		}
+		if err := r.Settle(ctx, 9); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("settled again: %v", err)
+		}
+		if n, err := r.Return(ctx, 3); n != 0 || err != nil {
+			t.Errorf("settled at %d: %d given back, %v", actual, n, err)
+		}
+		if d := l.AllowN(ctx, "k", 0); d.Remaining != 100-actual {
+			t.Errorf("settled at %d: %+v", actual, d)
+		}
+	}
+}
+
 // TestReturnTimeout: a Return waits no longer than Config.Timeout, and for a caller that
 // leaves no longer than that.
 func TestReturnTimeout(t *testing.T) {

@@ -18,7 +18,10 @@ type Pair struct {
 // refusal. The pairs after it are not asked, so they may refuse when its RetryAfter is
 // over.
 //
-// The pairs are asked one after the other, as by [Limiter.Reserve], and what the pairs
+// On a single Redis all pairs are decided by one script in one round trip, if they have
+// the same Cost and at most 16 limits together; of a refusal the observer of the pair that
+// refuses hears, and the others of nothing. Elsewhere
+// the pairs are asked one after the other, as by [Limiter.Reserve], and what the pairs
 // before a refusal have counted is given back, as by [Reservation.Return]. So no limit is
 // ever exceeded. But between the two, which is as long as the pairs in between take to
 // answer, others may be refused for units that are given back then. Give the pair that
@@ -40,25 +43,47 @@ func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	var few [4]*Reservation
-	reserved := few[:0]
-	var failed error
+	if d, binding, done := jointly(ctx, pairs); done {
+		return d, binding
+	}
+	var all combined
 	for i := range pairs {
 		r := pairs[i].Limiter.Reserve(ctx, pairs[i].Request)
-		if !r.Decision.Allowed {
-			giveBackAll(ctx, reserved)
+		if !all.add(r) {
+			giveBackAll(ctx, all.reserved)
 			return r.Decision, i
 		}
-		reserved = append(reserved, r)
-		if failed == nil {
-			failed = r.Decision.Err
-		}
-		if i == 0 || r.Decision.binds(&d) {
-			d, binding = r.Decision, i
-		}
 	}
-	d.Err = failed
-	return d, binding
+	return all.result()
+}
+
+// combined is the decision about the pairs so far, which are all admitted.
+type combined struct {
+	reserved []*Reservation
+	d        Decision
+	binding  int
+	failed   error // of the first pair whose store could not be asked
+}
+
+// add adds the next pair, and reports whether it is admitted.
+func (c *combined) add(r *Reservation) bool {
+	if !r.Decision.Allowed {
+		return false
+	}
+	if c.failed == nil {
+		c.failed = r.Decision.Err
+	}
+	if len(c.reserved) == 0 || r.Decision.binds(&c.d) {
+		c.d, c.binding = r.Decision, len(c.reserved)
+	}
+	c.reserved = append(c.reserved, r)
+	return true
+}
+
+// result returns the decision that binds, and the index of its pair.
+func (c *combined) result() (Decision, int) {
+	c.d.Err = c.failed
+	return c.d, c.binding
 }
 
 // checkPairs returns what is wrong with the pairs before any is asked, and the index.

@@ -165,3 +165,42 @@ func TestJointNot(t *testing.T) {
 		t.Errorf("two rules: %+v, %v", got, err)
 	}
 }
+
+// TestTogetherOneScript: core.Together on a single server is one script, with leases too,
+// and a refusal of one limit leaves the other untouched.
+func TestTogetherOneScript(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for name, options := range map[string][]Option{"plain": nil, "leased": {WithLease(100, 100*time.Millisecond)}} {
+		s := New(rdb, options...)
+		limiterOf := func(rule string, limit core.Limit) *core.Limiter {
+			return core.Must(core.New(core.Config{
+				Name: name + rule, Store: s, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+			}))
+		}
+		own, all := limiterOf("own", core.PerHour(3)), limiterOf("all", core.PerDay(1000))
+		pair := func(client string) []core.Pair {
+			return []core.Pair{
+				{Limiter: own, Request: core.Request{Key: client, Cost: 1}},
+				{Limiter: all, Request: core.Request{Key: "all", Cost: 1}},
+			}
+		}
+		core.Together(ctx, pair("warm")...)
+		before := scripts(t, rdb)
+		for left := int64(2); left >= 0; left-- {
+			if d, i := core.Together(ctx, pair("k")...); !d.Allowed || d.Remaining != left || i != 0 || d.Err != nil {
+				t.Fatalf("%s: %+v of pair %d, want %d remaining", name, d, i, left)
+			}
+		}
+		for range 10 {
+			if d, i := core.Together(ctx, pair("k")...); d.Allowed || d.RetryAfter <= 0 || i != 0 || d.Err != nil {
+				t.Fatalf("%s: %+v of pair %d, want a refusal by the first", name, d, i)
+			}
+		}
+		if n := scripts(t, rdb) - before; n != 4 { // the other refusals are remembered
+			t.Errorf("%s: %d scripts, want 4", name, n)
+		}
+		if uses, err := all.Usage(ctx, "all"); err != nil || uses[0].Used != 4 {
+			t.Errorf("%s: %+v, %v; want 4 used", name, uses, err)
+		}
+	}
+}
