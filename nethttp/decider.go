@@ -177,9 +177,7 @@ func (g *Decider) decideAndSetFields(
 		return response
 	}
 	limitBodyRead(w, r)
-	if d.RetryAfter == 0 && reasonOf(d) == noStore {
-		d.RetryAfter = g.outageWait.draw()
-	}
+	g.spread(d)
 	response = newRefusalResponse(d)
 	g.setLimitFields(w, r, d, f, &response.limit)
 	response.setFields(w.Header())

@@ -29,6 +29,7 @@ type config struct {
 	defaultTier   *string     // nil: an unknown tier is an error
 	shadow        func() bool // nil: never
 	all           []Pair
+	jitter        int64 // seconds; see WithJitter
 
 	settings any // what the options of an adapter change; nil without an adapter
 }
