@@ -48,9 +48,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
-	}
+	nethttp.NeedKey(key)
 	return MiddlewareBy(limiter, func(c echo.Context) (string, error) { return key(c.Request()) }, opts...)
 }
 
@@ -60,26 +58,26 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give a func(echo.Context) (string, error)")
-	}
 	own := settings{skip: func(echo.Context) bool { return false }}
-	decider, err := nethttp.NewDeciderFor(&own, limiter, opts...)
-	if err != nil {
-		panic(err)
-	}
+	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
+	simple := own.refuse == nil && !decider.Follows()
 	serve := func(c echo.Context, next echo.HandlerFunc) error {
 		defer decider.Done(c.Response())
 		name := func() (string, error) { return key(c) }
-		if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
+		if own.skip(c) || simple && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 			return next(c)
 		}
-		if own.refuse == nil {
+		if simple {
 			return nil // Admit has written the refusal
 		}
-		d := decider.Decide(c.Response(), c.Request(), c.Path(), name)
+		d, admission := decider.Reserve(c.Response(), c.Request(), c.Path(), name)
 		if d.Allowed {
-			return next(c)
+			wrapped := func(w http.ResponseWriter, r *http.Request) error {
+				c.Response().Writer = w
+				c.SetRequest(r)
+				return next(c)
+			}
+			return admission.Serve(c.Response().Writer, c.Request(), wrapped, c.Error)
 		}
 		begun, err := own.writeRefusal(c, d)
 		if err == nil && !begun {
@@ -100,14 +98,16 @@ type settings struct {
 	skip   func(echo.Context) bool
 }
 
-// writeRefusal calls refuse and reports whether refuse has begun a response. An
+// writeRefusal calls refuse, if it is set, and reports whether refuse has begun a response. An
 // interim response, such as 103 Early Hints, does not begin one, but echo would take
 // it for the response.
 func (own *settings) writeRefusal(c echo.Context, d core.Decision) (begun bool, err error) {
 	w := &nethttp.RefusalWriter{ResponseWriter: c.Response().Writer, Status: nethttp.Status(d)}
 	c.Response().Writer, c.Response().Status = w, w.Status
 	defer func() { c.Response().Committed = w.Begun() }() // after a panic too, so that an outer Recover can answer
-	err = own.refuse(c, d)
+	if own.refuse != nil {
+		err = own.refuse(c, d)
+	}
 	return w.Begun(), err
 }
 

@@ -51,9 +51,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
-	}
+	nethttp.NeedKey(key)
 	return MiddlewareBy(limiter, func(c *echo.Context) (string, error) { return key(c.Request()) }, opts...)
 }
 
@@ -63,29 +61,29 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give a func(*echo.Context) (string, error)")
-	}
 	own := settings{skip: func(*echo.Context) bool { return false }}
-	decider, err := nethttp.NewDeciderFor(&own, limiter, opts...)
-	if err != nil {
-		panic(err)
-	}
+	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
+	simple := own.refuse == nil && !decider.Follows()
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
 			defer decider.Done(c.Response())
 			name := func() (string, error) { return key(c) }
-			if own.skip(c) || own.refuse == nil && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
+			if own.skip(c) || simple && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 				return next(c)
 			}
-			if own.refuse == nil {
+			if simple {
 				return nil // Admit has written the refusal
 			}
-			d := decider.Decide(c.Response(), c.Request(), c.Path(), name)
-			if d.Allowed {
+			d, admission := decider.Reserve(c.Response(), c.Request(), c.Path(), name)
+			if !d.Allowed {
+				return own.writeRefusal(c, decider, d)
+			}
+			wrapped := func(w http.ResponseWriter, r *http.Request) error {
+				c.SetResponse(w)
+				c.SetRequest(r)
 				return next(c)
 			}
-			return own.writeRefusal(c, decider, d)
+			return admission.Serve(c.Response(), c.Request(), wrapped, func(err error) { c.Echo().HTTPErrorHandler(c, err) })
 		}
 	}
 }
@@ -96,7 +94,7 @@ type settings struct {
 	skip   func(*echo.Context) bool
 }
 
-// writeRefusal calls refuse, and writes the default refusal if refuse has neither
+// writeRefusal calls refuse, if it is set, and writes the default refusal if refuse has neither
 // begun a response nor returned an error. An interim response, such as 103 Early
 // Hints, does not begin one, but echo would take it for the response. RefusalWriter is
 // the outermost writer, since others, such as that of Gzip, hold a response back. What
@@ -105,7 +103,10 @@ func (own *settings) writeRefusal(c *echo.Context, decider *nethttp.Decider, d c
 	w := &nethttp.RefusalWriter{ResponseWriter: c.Response(), Status: nethttp.Status(d)}
 	c.SetResponse(w)
 	defer c.SetResponse(w.ResponseWriter) // after a panic too, so that an outer Recover can answer
-	err := own.refuse(c, d)
+	var err error
+	if own.refuse != nil {
+		err = own.refuse(c, d)
+	}
 	response, _ := echo.UnwrapResponse(w)
 	if err == nil && !w.Begun() && (response == nil || !response.Committed) {
 		decider.Refuse(w, c.Request(), d)
@@ -137,8 +138,7 @@ func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Op
 func WithSkipper(skip func(*echo.Context) bool) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if skip == nil {
-			return errors.New("sash: sashecho5.WithSkipper(nil): " +
-				"give a func(*echo.Context) bool, or leave the option out")
+			return errors.New("sash: sashecho5.WithSkipper(nil): give a function, or leave the option out")
 		}
 		before := own.skip
 		own.skip = func(c *echo.Context) bool { return before(c) || skip(c) }

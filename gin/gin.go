@@ -29,7 +29,9 @@
 package sashgin
 
 import (
+	"bufio"
 	"errors"
+	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -46,9 +48,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
-	}
+	nethttp.NeedKey(key)
 	return MiddlewareBy(limiter, func(c *gin.Context) (string, error) { return key(c.Request) }, opts...)
 }
 
@@ -58,51 +58,71 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	if key == nil {
-		panic("sash: the key function is nil: give a func(*gin.Context) (string, error)")
-	}
 	var own settings
-	decider, err := nethttp.NewDeciderFor(&own, limiter, opts...)
-	if err != nil {
-		panic(err)
-	}
-	if own.refuse == nil {
+	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
+	if own.refuse == nil && !decider.Follows() {
 		return func(c *gin.Context) {
-			if !decider.Admit(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) }) {
+			if decider.Admit(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) }) {
+				c.Next()
+				decider.Done(c.Writer)
+			} else {
 				c.Abort()
-				return
 			}
-			c.Next()
-			decider.Done(c.Writer)
 		}
 	}
 	return func(c *gin.Context) {
-		d := decider.Decide(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) })
+		d, admission := decider.Reserve(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) })
 		if d.Allowed {
-			c.Next()
+			follow(c, admission)
 			decider.Done(c.Writer)
 			return
 		}
 		c.Abort()
+		if own.refuse == nil {
+			decider.Refuse(c.Writer, c.Request, d)
+			return
+		}
 		c.Status(nethttp.Status(d)) // the status is 200 otherwise, if own.refuse sets none
-		c.Writer = refusalWriter{c.Writer}
+		c.Writer = &writer{ResponseWriter: c.Writer}
 		own.refuse(c, d)
 	}
 }
 
-// refusalWriter keeps the status of a refusal when an interim response, such as
-// 103 Early Hints, is written: gin would take the interim response for the final one.
-type refusalWriter struct{ gin.ResponseWriter }
+// follow calls the handlers that come next, for options that need to know what they do.
+func follow(c *gin.Context, admission *nethttp.Admission) {
+	w := &writer{ResponseWriter: c.Writer}
+	c.Writer, c.Request = w, admission.Request(c.Request)
+	admission.Follow(c.Next, w)
+}
+
+// writer is the ResponseWriter for a refusal, and for handlers that an option looks at. It
+// keeps the status when an interim response, such as 103 Early Hints, is written: gin would
+// take the interim response for the final one. It implements nethttp.Response: what is
+// missing here is gin's own.
+type writer struct {
+	gin.ResponseWriter
+	hijacked bool
+}
 
 // WriteHeader implements http.ResponseWriter.
-func (w refusalWriter) WriteHeader(status int) {
+func (w *writer) WriteHeader(status int) {
 	if !nethttp.WriteInterim(w.ResponseWriter, status) {
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
 
+// Hijack implements http.Hijacker.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := w.ResponseWriter.Hijack()
+	w.hijacked = w.hijacked || err == nil
+	return conn, rw, err
+}
+
+// Hijacked reports whether a handler has taken over the connection.
+func (w *writer) Hijacked() bool { return w.hijacked }
+
 // Unwrap returns the ResponseWriter inside, for http.ResponseController.
-func (w refusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // settings are what the options of this package change.
 type settings struct {
@@ -117,8 +137,7 @@ type settings struct {
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
 	return nethttp.AdapterOption(func(own *settings) error {
 		if refuse == nil {
-			return errors.New("sash: sashgin.WithRefusal(nil): give a func(*gin.Context, core.Decision), " +
-				"or leave the option out for nethttp.Refuse")
+			return errors.New("sash: sashgin.WithRefusal(nil): give a function or leave the option out")
 		}
 		own.refuse = refuse
 		return nil

@@ -14,6 +14,26 @@ func NewDeciderFor[S any](settings *S, limiter *core.Limiter, opts ...Option) (*
 	return newDecider(settings, limiter, opts)
 }
 
+// MustDeciderFor is NewDeciderFor for the Middleware of an adapter: it panics where
+// NewDeciderFor returns an error, and if key is nil.
+func MustDeciderFor[S, C any](settings *S, limiter *core.Limiter,
+	key func(C) (string, error), opts ...Option) *Decider {
+	NeedKey(key)
+	d, err := NewDeciderFor(settings, limiter, opts...)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// NeedKey panics if the key function of an adapter is nil. C is the request or the
+// framework's own context.
+func NeedKey[C any](key func(C) (string, error)) {
+	if key == nil {
+		panic(errNoKeyFunction)
+	}
+}
+
 // AdapterOption returns an option of the adapter whose settings are an S. Given
 // to anything else it is an error of construction.
 func AdapterOption[S any](set func(*S) error) Option {

@@ -26,9 +26,9 @@ func (s sink) WriteHeader(int)             {}
 
 func (s sink) SetReadDeadline(time.Time) error { return nil }
 
-func inMemory(limit core.Limit) http.Handler {
+func inMemory(limit core.Limit, opts ...nethttp.Option) http.Handler {
 	l := core.Must(core.New(core.Config{Name: "test", Store: memstore.New(), Limits: []core.Limit{limit}}))
-	return nethttp.Middleware(l, keyfuncs.RemoteIP)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	return nethttp.Middleware(l, keyfuncs.RemoteIP, opts...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
 // One allocation for the key and one for the fields of the response, admitted or
@@ -111,6 +111,32 @@ func BenchmarkMiddleware(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				serve()
+			}
+		})
+	}
+}
+
+// What the options cost that look at the handler, and what they allocate beside the two of
+// a guard without them.
+func BenchmarkFollow(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		opts []nethttp.Option
+	}{
+		{"none", nil},
+		{"CountWhen/counted", []nethttp.Option{nethttp.CountWhen(func(*http.Request, int) bool { return true })}},
+		{"CountWhen/returned", []nethttp.Option{nethttp.CountWhen(func(*http.Request, int) bool { return false })}},
+		{"CostAfter", []nethttp.Option{nethttp.CostAfter(func(*http.Request, int, int64) int { return 2 })}},
+		{"WithDecisionInContext", []nethttp.Option{nethttp.WithDecisionInContext()}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := inMemory(core.PerHour(1<<40).Using(core.SlidingCounter), c.opts...)
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			w := sink{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
 			}
 		})
 	}

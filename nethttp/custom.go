@@ -79,11 +79,16 @@ func (w *RefusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ResponseWriter of http.TimeoutHandler does so too and is the innermost one: inside
 // a TimeoutHandler, nothing is sent.
 func WriteInterim(w http.ResponseWriter, status int) bool {
-	if status < 100 || status >= 200 || status == http.StatusSwitchingProtocols {
+	if !isInterim(status) {
 		return false
 	}
 	if !insideTimeoutHandler(w) {
 		innermost(w).WriteHeader(status)
 	}
 	return true
+}
+
+// isInterim reports whether status is that of an interim response.
+func isInterim(status int) bool {
+	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }

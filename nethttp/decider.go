@@ -63,6 +63,9 @@ func (g *Decider) apply(opts []Option) error {
 			return err
 		}
 	}
+	if err := g.checkAfter(); err != nil {
+		return err
+	}
 	if err := g.prepare(); err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (g *Decider) prepare() (err error) {
 func (g *Decider) Decide(
 	w http.ResponseWriter, r *http.Request, label string, key func() (string, error),
 ) (d core.Decision) {
-	g.decideAndSetFields(w, r, label, key, &d)
+	g.decideAndSetFields(visit{w, r, label, nil}, key, &d)
 	return d
 }
 
@@ -131,11 +134,28 @@ func (g *Decider) Decide(
 // and nothing may be added.
 func (g *Decider) Admit(w http.ResponseWriter, r *http.Request, label string, key func() (string, error)) bool {
 	var d core.Decision
-	response := g.decideAndSetFields(w, r, label, key, &d)
+	response := g.decideAndSetFields(visit{w, r, label, nil}, key, &d)
 	if !d.Allowed && !g.writeCustomRefusal(w, r, d) {
 		response.write(w, r, d.Limit.Name)
 	}
 	return d.Allowed
+}
+
+// visit is a request at a guard, apart from the key function, which would need memory in it.
+type visit struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	label     string
+	admission *Admission // gets the reservation; nil if what is counted stays counted
+}
+
+// ask has the limiter decide the request of the visit.
+func (v visit) ask(l *core.Limiter, request core.Request) core.Decision {
+	if v.admission == nil {
+		return l.Decide(v.r.Context(), request)
+	}
+	v.admission.reservation = l.Reserve(v.r.Context(), request)
+	return v.admission.reservation.Decision
 }
 
 // decideAndSetFields is Decide with the decision in *d. If the request is refused,
@@ -143,13 +163,14 @@ func (g *Decider) Admit(w http.ResponseWriter, r *http.Request, label string, ke
 // w's header already. Admit writes the response. Decide drops it, and the function
 // Refuse makes it again from the decision.
 func (g *Decider) decideAndSetFields(
-	w http.ResponseWriter, r *http.Request, label string, key func() (string, error), d *core.Decision,
+	v visit, key func() (string, error), d *core.Decision,
 ) (response refusalResponse) {
+	r := v.r
 	if g.skips(r) {
 		d.Allowed, d.Source = true, core.Skipped
 		return response
 	}
-	request := g.request(r, label)
+	request := g.request(r, v.label)
 	var f *fields
 	if name, err := key(); err != nil || name == "" {
 		*d, f = decideWithoutKey(r, g.limiter, request, err), g.own.current()
@@ -160,27 +181,33 @@ func (g *Decider) decideAndSetFields(
 	} else {
 		request.Cost = g.costOf(r)
 		if g.planner != nil || len(g.members) > 0 {
-			f = g.decideByPlan(r, request, d)
+			f = g.decideByPlan(v, request, d)
 		} else {
-			*d, f = g.limiter.Decide(r.Context(), request), g.own.current()
+			*d, f = v.ask(g.limiter, request), g.own.current()
 		}
 		if g.watch.wants(d) {
-			g.look(w, r, name, int(request.Cost), d)
+			g.look(v.w, r, name, int(request.Cost), d)
 		}
 	}
 	if request.Shadow {
 		letPass(d)
 		return response
 	}
+	return g.answer(v, d, f)
+}
+
+// answer sets the header fields f for the decision, and returns the default response if
+// the request is refused.
+func (g *Decider) answer(v visit, d *core.Decision, f *fields) (response refusalResponse) {
 	if d.Allowed {
-		g.setLimitFields(w, r, d, f, nil)
+		g.setLimitFields(v.w, v.r, d, f, nil)
 		return response
 	}
-	limitBodyRead(w, r)
+	limitBodyRead(v.w, v.r)
 	g.spread(d)
 	response = newRefusalResponse(d)
-	g.setLimitFields(w, r, d, f, &response.limit)
-	response.setFields(w.Header())
+	g.setLimitFields(v.w, v.r, d, f, &response.limit)
+	response.setFields(v.w.Header())
 	return response
 }
 

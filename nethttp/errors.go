@@ -7,6 +7,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
+var errNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+
 // nameLimiter returns an error of construction with the names of the limiter, if it has
 // any.
 func nameLimiter(l *core.Limiter, err error) error {

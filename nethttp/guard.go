@@ -43,6 +43,13 @@
 // the ResponseWriter has no deadlines, as inside [http.TimeoutHandler]. Admitted
 // requests are up to the server's ReadTimeout, as ever.
 //
+// # What happens after the handler
+//
+// [CountWhen] counts a request by the status of its response, [CostAfter] settles what it
+// costs, and with [WithDecisionInContext] the handler settles it. All reserve before the
+// handler runs, and give back afterwards. A guard without them is done when the handler
+// begins.
+//
 // # Limiters inside limiters
 //
 // Each guard decides for itself, and together they leave the fields of one limit:
@@ -67,7 +74,6 @@
 package nethttp
 
 import (
-	"errors"
 	"net/http"
 	"reflect"
 
@@ -76,7 +82,8 @@ import (
 
 // Guard admits or refuses requests. It is immutable and safe for concurrent
 // use. It hands the ResponseWriter on as it is: http.Flusher, http.Hijacker,
-// io.ReaderFrom and http.ResponseController work as without it.
+// io.ReaderFrom and http.ResponseController work as without it. They do so too behind the
+// ResponseWriter of a guard with [CountWhen] or [CostAfter].
 type Guard struct {
 	*Decider
 	key func(*http.Request) (string, error)
@@ -87,7 +94,7 @@ type Guard struct {
 // argument is wrong and what to give instead.
 func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...Option) (*Guard, error) {
 	if key == nil {
-		return nil, errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+		return nil, errNoKeyFunction
 	}
 	d, err := NewDecider(limiter, opts...)
 	if err != nil {
@@ -118,12 +125,29 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	if reflect.TypeOf(next) == timeoutHandlerType {
 		next = handOnHeader(next)
 	}
+	if g.Follows() {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.follow(w, r, next) })
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.Check(w, r) {
 			next.ServeHTTP(w, r)
 			g.Done(w)
 		}
 	})
+}
+
+// follow serves a request of a guard with options that need to know what next does.
+func (g *Guard) follow(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	d, admission := g.Reserve(w, r, r.Pattern, func() (string, error) { return g.key(r) })
+	if !d.Allowed {
+		g.Refuse(w, r, d)
+		return
+	}
+	_ = admission.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
+		next.ServeHTTP(w, r)
+		return nil
+	}, nil)
+	g.Done(w)
 }
 
 // Check decides one request, for any framework that is built on net/http. True

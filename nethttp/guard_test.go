@@ -378,6 +378,8 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.WithJitter(0), "1s"},
 		{l, alice, nethttp.WithJitter(-time.Second), "WithJitter(-1s)"},
 		{l, alice, nethttp.WithJitter(24*time.Hour + 1), "24h0m0s"},
+		{l, alice, nethttp.CountWhen(nil), "CountWhen(nil)"},
+		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
 		{l, alice, nethttp.WithHeaders(nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, headers.Classic.UnixReset()), "X-Ratelimit-Limit"},

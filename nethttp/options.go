@@ -31,6 +31,10 @@ type config struct {
 	all           []Pair
 	jitter        int64 // seconds; see WithJitter
 
+	countWhen func(r *http.Request, status int) bool             // nil: every request counts
+	costAfter func(r *http.Request, status int, bytes int64) int // nil: the cost before is the cost
+	inContext bool                                               // see WithDecisionInContext
+
 	settings any // what the options of an adapter change; nil without an adapter
 }
 

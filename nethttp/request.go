@@ -29,7 +29,8 @@ func (c *config) costOf(r *http.Request) int64 {
 
 // decideByPlan decides a request that has a key into d, by its plan and together with the
 // pairs of All. It returns the fields for the decision.
-func (g *Decider) decideByPlan(r *http.Request, request core.Request, d *core.Decision) *fields {
+func (g *Decider) decideByPlan(v visit, request core.Request, d *core.Decision) *fields {
+	r := v.r
 	p := plan{limiter: g.limiter}
 	if g.planner != nil {
 		var err error
@@ -49,7 +50,7 @@ func (g *Decider) decideByPlan(r *http.Request, request core.Request, d *core.De
 	if len(g.members) > 0 {
 		return g.decideTogether(r, p, request, d)
 	}
-	*d = p.limiter.Decide(r.Context(), request)
+	*d = v.ask(p.limiter, request)
 	return p.fields
 }
 

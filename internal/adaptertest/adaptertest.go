@@ -78,50 +78,6 @@ type Route struct {
 	Handler         http.HandlerFunc
 }
 
-// Run runs the suite.
-func Run(t *testing.T, f Framework) {
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, Framework)
-	}{
-		{"GroupAndRoute", groupAndRoute},
-		{"ManyPaths", manyPaths},
-		{"SharedRules", sharedRules},
-		{"Allocations", allocations},
-		{"CountedTwice", countedTwice},
-		{"CountedOnce", countedOnce},
-		{"Exclusions", exclusions},
-		{"ExcludedMethods", excludedMethods},
-		{"Prefixes", prefixes},
-		{"Labels", labels},
-		{"Tiers", tiers},
-		{"LimitsByRequest", limitsByRequest},
-		{"SetLimits", setLimits},
-		{"Shadow", shadow},
-		{"SkipKeys", skipKeys},
-		{"All", all},
-		{"Refusals", refusals},
-		{"EndedRequest", endedRequest},
-		{"FailOpen", failOpen},
-		{"CustomRefusals", customRefusals},
-		{"TimeoutHandlers", timeoutHandlers},
-		{"Panics", panicking},
-		{"Streaming", streaming},
-		{"WebSocket", webSocket},
-		{"ResponseController", responseController},
-		{"CORS", cors},
-		{"HTTP10", http10},
-		{"KeepAlive", keepAlive},
-		{"SlowBodies", slowBodies},
-		{"KeepAliveAfterRefusedBody", keepAliveAfterRefusedBody},
-		{"RefusedBodyH2C", refusedBodyH2C},
-		{"H2C", h2c},
-		{"ReverseProxy", reverseProxy},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, f) })
-	}
-}
-
 // noon is the time of a clock that stands still.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -129,6 +85,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // and about which keys it was asked.
 type store struct {
 	core.Store
+	keeps bool       // fails each Return
 	mu    sync.Mutex // guards the fields below
 	calls int
 	keys  []string
@@ -159,6 +116,13 @@ type counts struct {
 }
 
 func (c counts) Immediate() {}
+
+func (c counts) Return(ctx context.Context, ask core.Back) (int64, error) {
+	if c.store.keeps {
+		return 0, errDown
+	}
+	return c.Counts.Return(ctx, ask)
+}
 
 func (c counts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	c.store.mu.Lock()

@@ -383,6 +383,13 @@ func panicking(t *testing.T, f Framework) {
 		"limiter":    func() { f.Middleware(nil, keyfuncs.RemoteIP) },
 		"key":        func() { f.Middleware(l, nil) },
 		"path":       func() { f.Middleware(l, keyfuncs.RemoteIP, nethttp.SkipPaths("health")) },
+		"count when": func() { f.Middleware(l, keyfuncs.RemoteIP, nethttp.CountWhen(nil)) },
+		"cost after": func() { f.Middleware(l, keyfuncs.RemoteIP, nethttp.CostAfter(nil)) },
+		"both": func() {
+			f.Middleware(l, keyfuncs.RemoteIP,
+				nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
+				nethttp.CountWhen(func(*http.Request, int) bool { return true }))
+		},
 		"nil option": func() { f.Middleware(l, keyfuncs.RemoteIP, nil) },
 		"other's own": func() {
 			f.Middleware(l, keyfuncs.RemoteIP, nethttp.AdapterOption(func(*elsewhere) error { return nil }))

@@ -1,0 +1,130 @@
+package sashecho_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/echo"
+	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// CountWhen is asked about the status that the client gets, whatever makes it of an error.
+func TestCountWhenErrors(t *testing.T) {
+	quiet := middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+	plain := errors.New("plain")
+	teapot := func(err error, c echo.Context) {
+		if !c.Response().Committed {
+			_ = c.NoContent(418)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		handler echo.HandlerFunc
+		setup   func(e *echo.Echo)
+		inner   []echo.MiddlewareFunc
+		status  int // that the client gets
+		asked   int // if it is another
+	}{
+		{name: "HTTPError", handler: func(echo.Context) error { return echo.ErrUnauthorized }, status: 401},
+		{name: "an error inside", handler: func(echo.Context) error {
+			return echo.NewHTTPError(500).SetInternal(echo.ErrUnauthorized)
+		}, status: 401},
+		{name: "any error", handler: func(echo.Context) error { return plain }, status: 500},
+		{name: "c.Error", handler: func(c echo.Context) error {
+			c.Error(echo.ErrUnauthorized)
+			return nil
+		}, status: 401},
+		{name: "sent before the error", handler: func(c echo.Context) error {
+			_ = c.String(403, "no")
+			return plain
+		}, status: 403},
+		{name: "an error handler", handler: func(echo.Context) error { return plain },
+			setup: func(e *echo.Echo) { e.HTTPErrorHandler = teapot }, status: 418},
+		{name: "an error handler that sends nothing", handler: func(echo.Context) error { return plain },
+			setup: func(e *echo.Echo) { e.HTTPErrorHandler = func(error, echo.Context) {} }, status: 200},
+		{name: "gzip", handler: func(echo.Context) error { return echo.ErrUnauthorized },
+			inner: []echo.MiddlewareFunc{middleware.Gzip()}, status: 401},
+		{name: "recovered inside", handler: func(echo.Context) error { panic("handler") },
+			inner: []echo.MiddlewareFunc{quiet}, status: 500},
+		{name: "recovered outside", handler: func(echo.Context) error { panic("handler") },
+			setup: func(e *echo.Echo) { e.Use(quiet) }, status: 500},
+		{name: "recovered outside, as a teapot", handler: func(echo.Context) error { panic("handler") },
+			setup: func(e *echo.Echo) { e.HTTPErrorHandler = teapot; e.Use(quiet) }, status: 418, asked: 500},
+	} {
+		var asked []int
+		l := adaptertest.Limiter(core.PerMinute(1))
+		limit := sashecho.Middleware(l, everybody, nethttp.CountWhen(func(_ *http.Request, status int) bool {
+			asked = append(asked, status)
+			return false
+		}))
+		e := echo.New()
+		e.Logger.SetOutput(io.Discard)
+		if c.setup != nil {
+			c.setup(e)
+		}
+		e.GET("/", c.handler, append([]echo.MiddlewareFunc{limit}, c.inner...)...)
+		if c.asked == 0 {
+			c.asked = c.status
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		for range 2 { // the second passes a limit of 1
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			if w.Code != c.status || !slices.Equal(asked, []int{c.asked}) ||
+				strings.Count(w.Body.String(), "message") > 1 {
+				t.Errorf("%s: the client got %d %q, CountWhen was asked about %v; want %d and %d",
+					c.name, w.Code, w.Body, asked, c.status, c.asked)
+			}
+			asked = nil
+		}
+	}
+}
+
+// An outer middleware gets the error that the handler has returned. With an option that
+// does not look at the status, the error is not handled before it gets there.
+func TestErrorIsHandedOn(t *testing.T) {
+	for name, option := range map[string]nethttp.Option{
+		"CountWhen":             nethttp.CountWhen(func(*http.Request, int) bool { return true }),
+		"WithDecisionInContext": nethttp.WithDecisionInContext(),
+	} {
+		e := echo.New()
+		e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				err := next(c)
+				if !errors.Is(err, echo.ErrUnauthorized) || c.Response().Committed != (name == "CountWhen") {
+					t.Errorf("%s: got %v, committed: %v", name, err, c.Response().Committed)
+				}
+				return err
+			}
+		}, sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, option))
+		e.GET("/", func(echo.Context) error { return echo.ErrUnauthorized })
+		if w := get(e, "/"); w.Code != 401 {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+}
+
+// The refusal of this package works with options that look at the status.
+func TestCountWhenRefusal(t *testing.T) {
+	e := echo.New()
+	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		nethttp.CountWhen(func(*http.Request, int) bool { return true }),
+		sashecho.WithRefusal(func(c echo.Context, d core.Decision) error {
+			return echo.NewHTTPError(nethttp.Status(d))
+		})))
+	e.GET("/", ok)
+	if first, second := get(e, "/"), get(e, "/"); first.Code != 200 || second.Code != 429 {
+		t.Errorf("%d, then %d", first.Code, second.Code)
+	}
+}

@@ -1,0 +1,103 @@
+package sashgin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/gin"
+	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// CountWhen is asked about the status that the client gets, although gin sends it when all
+// handlers have returned.
+func TestCountWhenStatus(t *testing.T) {
+	recovery, panics := gin.RecoveryWithWriter(io.Discard), func(*gin.Context) { panic("handler") }
+	for _, c := range []struct {
+		name    string
+		outer   []gin.HandlerFunc
+		handler []gin.HandlerFunc
+		status  int
+	}{
+		{"Status", nil, []gin.HandlerFunc{func(c *gin.Context) { c.Status(401) }}, 401},
+		{"JSON", nil, []gin.HandlerFunc{func(c *gin.Context) { c.JSON(401, gin.H{}) }}, 401},
+		{"AbortWithStatus", nil, []gin.HandlerFunc{func(c *gin.Context) { c.AbortWithStatus(401) }, ok}, 401},
+		{"AbortWithError", nil, []gin.HandlerFunc{func(c *gin.Context) {
+			_ = c.AbortWithError(401, errors.New("wrong"))
+		}, ok}, 401},
+		{"an error alone", nil, []gin.HandlerFunc{func(c *gin.Context) { _ = c.Error(errors.New("wrong")) }}, 200},
+		{"a middleware that answers errors", nil, []gin.HandlerFunc{
+			func(c *gin.Context) {
+				c.Next()
+				if len(c.Errors) > 0 {
+					c.JSON(401, gin.H{})
+				}
+			},
+			func(c *gin.Context) { _ = c.Error(errors.New("wrong")) },
+		}, 401},
+		{"a status that changes", nil, []gin.HandlerFunc{func(c *gin.Context) { c.Status(401); c.Status(201) }}, 201},
+		{"recovered outside", []gin.HandlerFunc{recovery}, []gin.HandlerFunc{panics}, 500},
+		{"recovered outside, with a status", []gin.HandlerFunc{recovery}, []gin.HandlerFunc{func(c *gin.Context) {
+			c.Status(401)
+			panic("handler")
+		}}, 500},
+		{"recovered inside", nil, []gin.HandlerFunc{recovery, panics}, 500},
+		{"no route", nil, nil, 404},
+	} {
+		var asked []int
+		e := gin.New()
+		e.Use(c.outer...)
+		e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+			nethttp.CountWhen(func(_ *http.Request, status int) bool {
+				asked = append(asked, status)
+				return false
+			})))
+		if c.handler != nil {
+			e.GET("/", c.handler...)
+		}
+		for range 2 { // the second passes a limit of 1
+			w := get(e, "/")
+			if w.Code != c.status || !slices.Equal(asked, []int{c.status}) {
+				t.Errorf("%s: the client got %d, CountWhen about %v; want %d", c.name, w.Code, asked, c.status)
+			}
+			asked = nil
+		}
+	}
+}
+
+// A status that is set and not sent says nothing about a request whose client has left
+// when its handler panics: it stays counted.
+func TestPanicOfClientThatLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	e := gin.New()
+	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		nethttp.CountWhen(func(*http.Request, int) bool { return false })))
+	e.GET("/", func(c *gin.Context) { c.Status(401); leave(); panic(http.ErrAbortHandler) })
+	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	if w := get(e, "/"); w.Code != 429 {
+		t.Errorf("the next request got %d", w.Code)
+	}
+}
+
+// The refusal of this package works with options that look at the status.
+func TestCountWhenRefusal(t *testing.T) {
+	e := gin.New()
+	e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		nethttp.CountWhen(func(*http.Request, int) bool { return true }),
+		sashgin.WithRefusal(func(c *gin.Context, d core.Decision) {
+			c.JSON(nethttp.Status(d), gin.H{"slow": "down"})
+		})))
+	e.GET("/", ok)
+	if first, second := get(e, "/"), get(e, "/"); first.Code != 200 || second.Code != 429 ||
+		second.Body.String() != `{"slow":"down"}` {
+		t.Errorf("%d, then %d %s", first.Code, second.Code, second.Body)
+	}
+}

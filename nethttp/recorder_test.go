@@ -1,0 +1,202 @@
+package nethttp_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// bare is a ResponseWriter without any other interface.
+type bare struct{ w http.ResponseWriter }
+
+func (b bare) Header() http.Header            { return b.w.Header() }
+func (b bare) WriteHeader(status int)         { b.w.WriteHeader(status) }
+func (b bare) Write(body []byte) (int, error) { return b.w.Write(body) }
+
+type (
+	flushes struct{}
+	hijacks struct{}
+	pushes  struct{}
+)
+
+var errPushed = errors.New("pushed")
+
+func (flushes) Flush()                                       {}
+func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+func (pushes) Push(string, *http.PushOptions) error          { return errPushed }
+
+// within is a ResponseWriter that shows its interfaces to Unwrap alone.
+type within struct {
+	bare
+	inner http.ResponseWriter
+}
+
+func (w within) Unwrap() http.ResponseWriter { return w.inner }
+
+// followed returns a handler behind a guard that looks at the status.
+func followed(h http.HandlerFunc, asked *int) http.Handler {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(100)}}))
+	return nethttp.Middleware(l, alice, nethttp.CountWhen(func(_ *http.Request, status int) bool {
+		*asked = status
+		return true
+	}))(h)
+}
+
+// The handler's ResponseWriter has the interfaces of the server's own, and no others.
+func TestRecorderKeepsInterfaces(t *testing.T) {
+	type interfaces struct{ flush, hijack, push bool }
+	b := bare{httptest.NewRecorder()}
+	for _, c := range []struct {
+		name string
+		w    http.ResponseWriter
+		want interfaces
+	}{
+		{"none", b, interfaces{}},
+		{"flush", struct {
+			bare
+			flushes
+		}{b, flushes{}}, interfaces{flush: true}},
+		{"hijack", struct {
+			bare
+			hijacks
+		}{b, hijacks{}}, interfaces{hijack: true}},
+		{"push", struct {
+			bare
+			pushes
+		}{b, pushes{}}, interfaces{push: true}},
+		{"flush, hijack", struct {
+			bare
+			flushes
+			hijacks
+		}{b, flushes{}, hijacks{}}, interfaces{flush: true, hijack: true}},
+		{"flush, push", struct {
+			bare
+			flushes
+			pushes
+		}{b, flushes{}, pushes{}}, interfaces{flush: true, push: true}},
+		{"hijack, push", struct {
+			bare
+			hijacks
+			pushes
+		}{b, hijacks{}, pushes{}}, interfaces{hijack: true, push: true}},
+		{"all, inside", within{b, struct {
+			bare
+			flushes
+			hijacks
+			pushes
+		}{b, flushes{}, hijacks{}, pushes{}}}, interfaces{true, true, true}},
+	} {
+		var asked int
+		followed(func(w http.ResponseWriter, r *http.Request) {
+			var got interfaces
+			_, got.flush = w.(http.Flusher)
+			_, got.hijack = w.(http.Hijacker)
+			p, push := w.(http.Pusher)
+			got.push = push
+			if got != c.want {
+				t.Errorf("%s: the handler's writer has %+v, want %+v", c.name, got, c.want)
+			}
+			if push && !errors.Is(p.Push("/", nil), errPushed) {
+				t.Errorf("%s: nothing was pushed", c.name)
+			}
+			err := http.NewResponseController(w).Flush()
+			if got := err == nil; got != c.want.flush {
+				t.Errorf("%s: flushed: %v", c.name, err)
+			}
+			w.WriteHeader(404)
+		}, &asked).ServeHTTP(c.w, httptest.NewRequest("GET", "/", nil))
+		if want := map[bool]int{true: 200, false: 404}[c.want.flush]; asked != want {
+			t.Errorf("%s: asked about %d, want %d", c.name, asked, want)
+		}
+	}
+}
+
+// Over HTTP/1, files are sent and the connection's deadlines are set as without the guard.
+func TestRecorderOverTCP(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var asked int
+	s := httptest.NewServer(followed(func(w http.ResponseWriter, r *http.Request) {
+		soon := time.Now().Add(time.Minute)
+		c := http.NewResponseController(w)
+		if err := errors.Join(c.SetReadDeadline(soon), c.SetWriteDeadline(soon), c.EnableFullDuplex()); err != nil {
+			t.Error(err)
+		}
+		if _, ok := w.(io.ReaderFrom); !ok {
+			t.Error("no io.ReaderFrom")
+		}
+		http.ServeFile(w, r, file)
+	}, &asked))
+	r, err := http.NewRequest("GET", s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Range", "bytes=1-")
+	res, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	s.Close()
+	if err != nil || res.StatusCode != 206 || n != 1<<20-1 || asked != 206 {
+		t.Errorf("%d, %d bytes, %v; asked about %d", res.StatusCode, n, err, asked)
+	}
+}
+
+// Inside an http.TimeoutHandler, nothing is known of a handler that comes too late, and
+// another one is asked about as ever.
+func TestInsideTimeoutHandler(t *testing.T) {
+	for _, c := range []struct {
+		timeout time.Duration
+		handler http.HandlerFunc
+		status  int
+		asked   int
+	}{
+		{time.Nanosecond, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503, 0},
+		{time.Hour, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, 401, 401},
+	} {
+		var asked int
+		returned := make(chan struct{})
+		inside := followed(c.handler, &asked)
+		h := http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(returned)
+			inside.ServeHTTP(w, r)
+		}), c.timeout, "")
+		w := get(t, h, "/")
+		<-returned
+		if w.Code != c.status {
+			t.Errorf("got %d, want %d", w.Code, c.status)
+		}
+		if asked != c.asked {
+			t.Errorf("asked about %d, want %d", asked, c.asked)
+		}
+	}
+}
+
+// A guard of Check sees no handler: its requests stay counted.
+func TestCheckStaysCounted(t *testing.T) {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}}))
+	g, err := nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return false }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false} {
+		if got := g.Check(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)); got != want {
+			t.Errorf("request %d: %v", i, got)
+		}
+	}
+}
