@@ -72,6 +72,8 @@
 //	invalid        the call was malformed: a negative cost
 //	canceled       the caller had left before the decision
 //	skipped        the request is excluded from limits
+//	shadow         the request went on in the shadow of a limit that admitted it
+//	shadow_refused the request went on in the shadow of a limit that did not
 //
 // The error.type is one of these:
 //

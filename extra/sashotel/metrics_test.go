@@ -45,14 +45,18 @@ func TestOutcomes(t *testing.T) {
 		{decided(core.Unasked, false, core.ErrInvalid), "invalid", false},
 		{decided(core.Unasked, false, context.Canceled), "canceled", false},
 		{decided(core.Skipped, true, nil), "skipped", true},
+		{inShadow(decided(core.Counted, true, nil)), "shadow", true},
+		{inShadow(decided(core.Counted, false, nil)), "shadow_refused", true},
+		{inShadow(decided(core.FromPolicy, false, failed)), "shadow_refused", true},
+		{inShadow(decided(core.Skipped, true, nil)), "skipped", true},
 	} {
 		w := watch(t)
 		w.Observe(t.Context(), test.event)
 		w.wantPoints(t, "sash.decisions", map[string]float64{
 			fmt.Sprintf("sash.allowed=%v sash.limiter=api sash.outcome=%s sash.rule=login", test.allowed, test.outcome): 1,
 		})
-		if n := len(w.points(t, "sash.decisions")); n != 10 {
-			t.Errorf("%s: %d outcomes are reported, want all 10, so that a rate knows the first failure", test.outcome, n)
+		if n := len(w.points(t, "sash.decisions")); n != 12 {
+			t.Errorf("%s: %d outcomes are reported, want all 12, so that a rate knows the first failure", test.outcome, n)
 		}
 		asked := test.event.Decision.Source != core.Unasked && test.event.Decision.Source != core.Skipped
 		if got := len(w.points(t, "sash.decision.duration")); (got == 1) != asked {
@@ -188,4 +192,10 @@ func TestNotices(t *testing.T) {
 	if got := points["sash.limiter=other sash.notice.code=other sash.rule=other"]; got != 2001 {
 		t.Errorf("%v other notices, want 2001", got)
 	}
+}
+
+// inShadow returns the event of a request that goes on whatever is decided.
+func inShadow(e core.Event) core.Event {
+	e.Shadow = true
+	return e
 }

@@ -91,6 +91,10 @@ func TestOutcomes(t *testing.T) {
 		{decided(core.Unasked, false, core.ErrInvalid), "invalid", "false"},
 		{decided(core.Unasked, false, context.Canceled), "canceled", "false"},
 		{decided(core.Skipped, true, nil), "skipped", "true"},
+		{inShadow(decided(core.Counted, true, nil)), "shadow", "true"},
+		{inShadow(decided(core.Counted, false, nil)), "shadow_refused", "true"},
+		{inShadow(decided(core.FromPolicy, false, failed)), "shadow_refused", "true"},
+		{inShadow(decided(core.Skipped, true, nil)), "skipped", "true"},
 	} {
 		m := sashprom.New()
 		m.Observe(t.Context(), test.event)
@@ -203,4 +207,10 @@ func TestConcurrent(t *testing.T) {
 	if total["admitted"] != each || total["refused"] != (goroutines-1)*each {
 		t.Errorf("counted %v, want %d admitted and %d refused", total, each, (goroutines-1)*each)
 	}
+}
+
+// inShadow returns the event of a request that goes on whatever is decided.
+func inShadow(e core.Event) core.Event {
+	e.Shadow = true
+	return e
 }

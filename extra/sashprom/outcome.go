@@ -20,6 +20,8 @@ const (
 	invalid
 	canceled
 	skipped
+	shadowAdmitted
+	shadowRefused
 	outcomes // how many there are
 )
 
@@ -35,11 +37,16 @@ var outcomeLabels = [outcomes]struct{ outcome, allowed string }{
 	invalid:          {"invalid", "false"},
 	canceled:         {"canceled", "false"},
 	skipped:          {"skipped", "true"},
+	shadowAdmitted:   {"shadow", "true"},
+	shadowRefused:    {"shadow_refused", "true"},
 }
 
 // outcomeOf returns the outcome of an event.
 func outcomeOf(e *core.Event) outcome {
 	d := &e.Decision
+	if e.Shadow && d.Source != core.Skipped {
+		return either(d.Allowed, shadowAdmitted, shadowRefused)
+	}
 	switch d.Source {
 	case core.FromFallback:
 		return either(d.Allowed, fallbackAdmitted, fallbackRefused)

@@ -12,7 +12,7 @@ import (
 // TestHostileLabels: a program that gives paths as labels, and makes a rule for each
 // tenant, gets a bounded number of series, and no decision is lost.
 func TestHostileLabels(t *testing.T) {
-	const decisions, bound, outcomes = 5000, 2000, 10
+	const decisions, bound, outcomes = 5000, 2000, 12
 	for _, test := range []struct {
 		name  string
 		event func(i int) core.Event
