@@ -50,6 +50,9 @@ func TestPlanErrors(t *testing.T) {
 		{[]nethttp.Option{nethttp.ShadowWhile(nil)}, "ShadowWhile(nil)"},
 		{[]nethttp.Option{nethttp.SkipKeys(nil)}, "SkipKeys(nil)"},
 		{[]nethttp.Option{nethttp.All()}, "at least one"},
+		{[]nethttp.Option{
+			nethttp.All(nethttp.Pair{Limiter: l, Key: alice}), nethttp.CountWhen(func(*http.Request, int) bool { return true }),
+		}, "All does not go together with CountWhen"},
 		{[]nethttp.Option{nethttp.All(nethttp.Pair{Key: alice})}, "pair 0 of All: the limiter is nil"},
 		{[]nethttp.Option{nethttp.All(nethttp.Pair{Limiter: new(core.Limiter), Key: alice})}, "zero Limiter"},
 		{[]nethttp.Option{nethttp.All(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l})}, "pair 1 of All"},
