@@ -91,7 +91,7 @@ func (s *Server) meet(others []*Server) error {
 
 // clusterNode returns the options of one node.
 func clusterNode(dir string, port int) ([]string, error) {
-	bus, err := freePort() // the default is port+10000, which may be taken
+	bus, err := FreePort() // the default is port+10000, which may be taken
 	return []string{
 		"--cluster-enabled", "yes",
 		"--cluster-port", strconv.Itoa(bus),

@@ -140,7 +140,7 @@ func TestSlot(t *testing.T) {
 
 func mustFreePort(t *testing.T) string {
 	t.Helper()
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

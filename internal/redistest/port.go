@@ -14,15 +14,15 @@ import (
 // that is down for a while.
 const lowestPort, highestPort = 10_000, 32_000
 
-// taken holds the ports that freePort has returned.
+// taken holds the ports that FreePort has returned.
 var taken = struct {
 	sync.Mutex
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// freePort returns a port on which no process listens. It never returns the same
+// FreePort returns a port on which no process listens. It never returns the same
 // port twice, since a killed server keeps its port. It is safe for concurrent use.
-func freePort() (int, error) {
+func FreePort() (int, error) {
 	taken.Lock()
 	defer taken.Unlock()
 	var err error

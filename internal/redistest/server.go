@@ -208,7 +208,7 @@ func start(tb testing.TB, opts options) (*Server, error) {
 	for range attempts {
 		// The directory's cleanup is registered first, so it runs last.
 		s := &Server{tb: tb, dir: tb.TempDir()}
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = FreePort(); err != nil {
 			return nil, err
 		}
 		if s.args, err = opts(s.dir, s.port); err != nil {
