@@ -24,7 +24,7 @@ GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: demo test test-metrics lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus
+.PHONY: demo test test-metrics lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
 
 demo:
 	@go build -o .build/demo ./examples/nethttp
@@ -36,7 +36,7 @@ demo:
 	@echo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
-test: redis
+test: redis proxies
 	go test $(RACE) -shuffle=on -timeout 10m ./...
 	cd headers/sfvtest && go test ./...
 	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
@@ -98,3 +98,9 @@ redis:
 prometheus:
 	@./.ci/install prometheus prometheus
 	@./.ci/install promtool prometheus
+
+proxies:
+	@./.ci/install nginx nginx
+	@./.ci/install haproxy haproxy
+	@./.ci/install caddy caddy
+	@./.ci/install curl curl
