@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,11 +35,13 @@ var imports = map[string]string{
 	"redis":      "github.com/redis/go-redis/v9",
 	"atomic":     "sync/atomic",
 	"context":    "context",
+	"fmt":        "fmt",
 	"http":       "net/http",
 	"httputil":   "net/http/httputil",
 	"json":       "encoding/json",
 	"log":        "log",
 	"netip":      "net/netip",
+	"os":         "os",
 	"slog":       "log/slog",
 	"strings":    "strings",
 	"time":       "time",
@@ -46,6 +49,9 @@ var imports = map[string]string{
 
 // importsByPage are the packages that mean something else on a page than in imports.
 var importsByPage = map[string]map[string]string{
+	"proxies.md": {
+		"middleware": "github.com/go-chi/chi/v5/middleware",
+	},
 	"echo5.md": {
 		"echo":       "github.com/labstack/echo/v5",
 		"middleware": "github.com/labstack/echo/v5/middleware",
@@ -56,6 +62,8 @@ var importsByPage = map[string]map[string]string{
 var given = map[string]string{
 	"": `var api, search, login *core.Limiter
 var identify func(ctx context.Context, presented string) (id string, err error)
+`,
+	"proxies.md": `var mux *http.ServeMux
 `,
 	"nethttp.md": `var mux *http.ServeMux
 var global *core.Limiter
@@ -94,7 +102,10 @@ var byUser func(*http.Request) (string, error)
 }
 
 var (
-	blocks   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	blocks = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	// languages are what a block may be fenced as.
+	languages = []string{"go", "go before", "sh", "http", "yaml", "nginx", "haproxy", "caddy"}
+
 	fences   = regexp.MustCompile("(?m)^```(.*)$")
 	declared = regexp.MustCompile(`(?m)^(\w+)(?:, err)? :=`)
 	uses     = regexp.MustCompile(`\b([a-z]+[0-9]*)\.[A-Z]`)
@@ -143,8 +154,8 @@ func TestSnippets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, fence := range fences.FindAllStringSubmatch(string(text), -1) {
-			if info := fence[1]; i%2 == 0 && info != "go" && info != "go before" && info != "sh" && info != "http" {
-				t.Errorf("%s: a block is fenced as %q: use go, go before, sh or http", page, info)
+			if info := fence[1]; i%2 == 0 && !slices.Contains(languages, info) {
+				t.Errorf("%s: a block is fenced as %q: use one of %q", page, info, languages)
 			}
 		}
 		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
