@@ -1,5 +1,5 @@
 # make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
-# make test        run all tests; they start their own redis-server processes
+# make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
 # make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
