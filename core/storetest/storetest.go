@@ -9,6 +9,8 @@
 // The suite asks the store through a [core.Limiter] and reads its clock from
 // [core.Decision.At], so it needs no control over time: every answer is
 // compared with what the arithmetic says of that instant.
+//
+// Fixed is a store for the tests of programs: it always gives the same answer.
 package storetest
 
 import (

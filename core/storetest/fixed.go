@@ -1,0 +1,141 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Fixed returns a store that gives every request of every client the same answer, for
+// tests of what a program does with it:
+//
+//	storetest.Fixed(core.Decision{Allowed: true, Remaining: 7})         // admitted
+//	storetest.Fixed(core.Decision{RetryAfter: 30 * time.Second})        // refused, in HTTP with 429
+//	storetest.Fixed(core.Decision{RetryAfter: core.Never})              // refused for good
+//	storetest.Fixed(core.Decision{Err: errors.New("no route to host")}) // an outage
+//	storetest.Fixed(core.Decision{Err: core.ErrTimeout})                // an outage: too slow, but without a wait
+//
+// The answer has the fields as given, but for two that are filled in. An empty Limit is
+// the first limit of each rule. Another Limit is the rule's of the same Name, or without a
+// Name the rule's of the same Window and Algorithm. A zero At is the time of the request.
+//
+// With an Err every call fails with it, and Config.OnStoreError decides. Without one a
+// Peek and a request of cost 0 get the answer too, a Charge is admitted, a Return takes
+// back all, and a Reset does nothing. Usage tells of the answer's limit what its numbers
+// say, and nothing used of other limits.
+//
+// A Decision that no store gives is an error of [core.New] and [core.Limiter.Rule]: a
+// refusal without RetryAfter, for example. The store is safe for concurrent use.
+//
+// A program may use Fixed too, to show an outage for example. Of package testing, which
+// this package imports, the program then gets neither code that it does not call nor flags.
+func Fixed(d core.Decision) core.Store { return fixed{d} }
+
+// fixed is the store of Fixed.
+type fixed struct{ answer core.Decision }
+
+// Bind implements core.Store.
+func (s fixed) Bind(rule core.Rule) (core.Counts, error) {
+	if err := checkAnswer(&s.answer); err != nil {
+		return nil, fmt.Errorf("sash: storetest.Fixed: %w", err)
+	}
+	given := s.answer.Limit
+	if given == (core.Limit{}) {
+		return fixedCounts{answer: s.answer, limits: rule.Limits}, nil
+	}
+	for i, l := range rule.Limits {
+		if given.Name == l.Name || given.Name == "" && given.Window == l.Window && given.Algorithm == l.Algorithm {
+			return fixedCounts{answer: s.answer, limits: rule.Limits, binding: i}, nil
+		}
+	}
+	return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Limit %v, which is none of %v: "+
+		"leave it out for the first limit of each rule", given, rule.Limits)
+}
+
+// checkAnswer returns an error if no store can give the answer.
+func checkAnswer(d *core.Decision) error {
+	switch {
+	case d.Err != nil && d.Allowed:
+		return errors.New("the Decision has Allowed and Err: with Err the policy decides, so leave Allowed out")
+	case d.Err != nil:
+		return nil
+	case d.Allowed && d.RetryAfter != 0:
+		return fmt.Errorf("the Decision is allowed and has the RetryAfter %v: give one of both", d.RetryAfter)
+	case !d.Allowed && d.RetryAfter <= 0:
+		return fmt.Errorf("the Decision is a refusal and has the RetryAfter %v: "+
+			"give a positive one, or core.Never", d.RetryAfter)
+	case d.Remaining < 0 || d.ResetAfter < 0:
+		return fmt.Errorf("the Decision has the Remaining %d and the ResetAfter %v: neither can be negative",
+			d.Remaining, d.ResetAfter)
+	case d.Source > core.Leased:
+		return fmt.Errorf("the Decision has the Source %v: a store gives %v, %v or %v",
+			d.Source, core.Counted, core.Remembered, core.Leased)
+	}
+	return nil
+}
+
+// fixedCounts gives a rule the fixed answer.
+type fixedCounts struct {
+	answer  core.Decision
+	limits  []core.Limit
+	binding int // the index of the answer's limit
+}
+
+// Immediate implements core.Immediate.
+func (fixedCounts) Immediate() {}
+
+// Take implements core.Counts.
+func (c fixedCounts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
+	d := c.answer
+	if d.Err != nil {
+		return core.Decision{}, d.Err
+	}
+	d.Limit, d.At = c.limits[c.binding], c.at()
+	if ask.Special == nil {
+		return d, nil
+	}
+	if ask.Special.Limits != nil {
+		d.Limit = ask.Special.Limits[c.binding]
+	}
+	if ask.Special.Charge {
+		d.Allowed, d.RetryAfter = true, 0
+	}
+	return d, nil
+}
+
+// at returns the time of an answer.
+func (c fixedCounts) at() time.Time {
+	if c.answer.At.IsZero() {
+		return time.Now().Truncate(time.Microsecond)
+	}
+	return c.answer.At
+}
+
+// Usage implements core.Counts.
+func (c fixedCounts) Usage(context.Context, string) ([]core.Use, error) {
+	if c.answer.Err != nil {
+		return nil, c.answer.Err
+	}
+	uses := make([]core.Use, len(c.limits))
+	at := c.at()
+	for i := range uses {
+		uses[i].At = at
+	}
+	uses[c.binding].Used = max(0, c.limits[c.binding].Requests-c.answer.Remaining)
+	uses[c.binding].ResetAfter = c.answer.ResetAfter
+	return uses, nil
+}
+
+// Return implements core.Counts.
+func (c fixedCounts) Return(_ context.Context, ask core.Back) (int64, error) {
+	if c.answer.Err != nil {
+		return 0, c.answer.Err
+	}
+	return ask.Units, nil
+}
+
+// Reset implements core.Counts.
+func (c fixedCounts) Reset(context.Context, string) error { return c.answer.Err }

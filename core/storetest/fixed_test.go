@@ -1,0 +1,170 @@
+package storetest_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+func ExampleFixed() {
+	limiter := core.Must(core.New(core.Config{
+		Name:   "api",
+		Store:  storetest.Fixed(core.Decision{RetryAfter: 30 * time.Second}),
+		Limits: []core.Limit{core.PerMinute(100)},
+	}))
+	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP)(http.NotFoundHandler())
+
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code, w.Header().Get("Retry-After"), w.Header().Get("X-RateLimit-Limit"))
+	// Output: 429 30 100
+}
+
+var perHour = core.PerHour(1000).Named("hourly")
+
+// fixed returns a limiter of 10 a minute and 1000 an hour whose store always answers d.
+func fixed(t *testing.T, d core.Decision, policy core.FailurePolicy) *core.Limiter {
+	t.Helper()
+	l, err := core.New(core.Config{
+		Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(10), perHour},
+		OnStoreError: policy, Observer: core.Silent,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestFixedAnswers: each kind of request gets the answer, with the fields filled in.
+func TestFixedAnswers(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	d := core.Decision{Limit: core.PerHour(1000), Remaining: 3, RetryAfter: time.Minute, ResetAfter: time.Second, At: at}
+	l := fixed(t, d, nil)
+	want := d
+	want.Limit, want.Source = perHour, core.Counted
+	for _, r := range []core.Request{{Key: "a", Cost: 1}, {Key: "b", Cost: 0}, {Key: "a", Cost: 1, Peek: true}} {
+		if got := l.Decide(t.Context(), r); got != want {
+			t.Errorf("%+v: %+v, want %+v", r, got, want)
+		}
+	}
+
+	charged := want
+	charged.Allowed, charged.RetryAfter = true, 0
+	if got := l.Charge(t.Context(), "a", 5); got != charged {
+		t.Errorf("a charge: %+v, want %+v", got, charged)
+	}
+	own := []core.Limit{core.PerMinute(1), core.PerHour(7).Named("hourly")}
+	if got := l.Decide(t.Context(), core.Request{Key: "a", Cost: 1, Limits: own}); got.Limit != own[1] {
+		t.Errorf("limits of the request: %v binds, want %v", got.Limit, own[1])
+	}
+	uses, err := l.Usage(t.Context(), "a")
+	if err != nil || len(uses) != 2 || uses[0].Used != 0 || uses[1].Used != 997 || uses[1].ResetAfter != time.Second {
+		t.Errorf("Usage: %+v, %v, want 0 of 10 and 997 of 1000 used", uses, err)
+	}
+	if err := l.Reset(t.Context(), "a"); err != nil {
+		t.Errorf("Reset: %v", err)
+	}
+}
+
+// TestFixedDefaults: without a Limit the first of the rule binds, and without At it is now.
+func TestFixedDefaults(t *testing.T) {
+	l := fixed(t, core.Decision{Allowed: true, Remaining: 7}, nil)
+	before := time.Now().Truncate(time.Microsecond)
+	d := l.Allow(t.Context(), "a")
+	if !d.Allowed || d.Remaining != 7 || d.Limit != l.Limits()[0] || d.Err != nil {
+		t.Errorf("%+v, want admitted by the first limit with 7 left", d)
+	}
+	if d.At.Before(before) || d.At.After(time.Now()) {
+		t.Errorf("At is %v, want a time since %v", d.At, before)
+	}
+	res := l.Reserve(t.Context(), core.Request{Key: "a", Cost: 5})
+	if n, err := res.Return(t.Context(), 4); n != 4 || err != nil {
+		t.Errorf("Return: %d, %v, want 4", n, err)
+	}
+}
+
+// TestFixedOutage: with an Err the policy decides, and every other call fails.
+func TestFixedOutage(t *testing.T) {
+	down := errors.New("no route to host")
+	for _, c := range []struct {
+		policy  core.FailurePolicy
+		allowed bool
+		source  core.Source
+	}{
+		{core.FailOpen, true, core.FromPolicy},
+		{core.FailClosed, false, core.FromPolicy},
+		{core.Fallback(storetest.Fixed(core.Decision{Allowed: true})), true, core.FromFallback},
+		{core.Fallback(storetest.Fixed(core.Decision{RetryAfter: time.Second})), false, core.FromFallback},
+	} {
+		l := fixed(t, core.Decision{Err: down}, c.policy)
+		d := l.Allow(t.Context(), "a")
+		if d.Allowed != c.allowed || d.Source != c.source || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, down) {
+			t.Errorf("%v: %+v, want allowed %v from %v", c.policy, d, c.allowed, c.source)
+		}
+		if err := l.Reset(t.Context(), "a"); !errors.Is(err, down) {
+			t.Errorf("%v: Reset: %v, want %v", c.policy, err, down)
+		}
+		if _, err := l.Usage(t.Context(), "a"); !errors.Is(err, down) {
+			t.Errorf("%v: Usage: %v, want %v", c.policy, err, down)
+		}
+	}
+	slow := fixed(t, core.Decision{Err: core.ErrTimeout}, nil)
+	if d := slow.Allow(t.Context(), "a"); !errors.Is(d.Err, core.ErrTimeout) {
+		t.Errorf("%v, want %v", d.Err, core.ErrTimeout)
+	}
+}
+
+// TestFixedErrors: an answer that no store gives is an error of New.
+func TestFixedErrors(t *testing.T) {
+	for want, d := range map[string]core.Decision{
+		"RetryAfter 0s: give a positive one":  {},
+		"RetryAfter -1s: give a positive one": {RetryAfter: -time.Second},
+		"allowed and has the RetryAfter 1s":   {Allowed: true, RetryAfter: time.Second},
+		"Allowed and Err":                     {Allowed: true, Err: errors.New("down")},
+		"Remaining -1":                        {Allowed: true, Remaining: -1},
+		"ResetAfter -1s":                      {Allowed: true, ResetAfter: -time.Second},
+		"the Source fallback: a store gives":  {Allowed: true, Source: core.FromFallback},
+		`the Limit "other": 5 per 1m0s (log)`: {Allowed: true, Limit: core.PerMinute(5).Named("other")},
+	} {
+		_, err := core.New(core.Config{Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(10)}})
+		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want an error with %q", d, err, want)
+		}
+	}
+}
+
+// TestNoTestingInPrograms: what programs import does not import package testing, and so
+// not this package either.
+func TestNoTestingInPrograms(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`,
+		"../...", "../../nethttp", "../../keyfuncs", "../../headers", "../../chi", "../../gin", "../../echo",
+		"../../echo5", "../../extra/sashadmin", "../../cmd/...", "../../examples/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for line := range strings.Lines(string(out)) {
+		path, deps, _ := strings.Cut(line, ": ")
+		if path == "github.com/sashlimit/sash/core/storetest" || strings.Contains(path, "/internal/") {
+			continue
+		}
+		count++
+		if slices.Contains(strings.Fields(deps), "testing") {
+			t.Errorf("%s imports testing", path)
+		}
+	}
+	if count < 15 {
+		t.Errorf("%d packages, want at least 15: were all found?", count)
+	}
+}
