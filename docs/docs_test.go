@@ -34,8 +34,16 @@ var imports = map[string]string{
 	"middleware": "github.com/labstack/echo/v4/middleware",
 	"redis":      "github.com/redis/go-redis/v9",
 	"atomic":     "sync/atomic",
+	"storetest":  "github.com/sashlimit/sash/core/storetest",
+	"bufio":      "bufio",
 	"context":    "context",
+	"errors":     "errors",
+	"exec":       "os/exec",
+	"filepath":   "path/filepath",
 	"fmt":        "fmt",
+	"httptest":   "net/http/httptest",
+	"synctest":   "testing/synctest",
+	"testing":    "testing",
 	"http":       "net/http",
 	"httputil":   "net/http/httputil",
 	"json":       "encoding/json",
@@ -121,7 +129,11 @@ func source(page, snippet string) string {
 	for _, name := range declared.FindAllStringSubmatch(snippet, -1) {
 		body += "_ = " + name[1] + "\n" // what a page declares to be used elsewhere
 	}
-	body += "}\n"
+	return withImports(page, body+"}\n")
+}
+
+// withImports makes a file of declarations.
+func withImports(page, body string) string {
 	var b strings.Builder
 	b.WriteString("package snippet\n\nimport (\n")
 	seen := map[string]bool{}
@@ -140,7 +152,8 @@ func source(page, snippet string) string {
 
 // Every block of Go compiles and passes vet, but those fenced as "go before",
 // which show other libraries. The snippets are the packages of a module beside
-// this one, so nothing is written here.
+// this one, so nothing is written here. The blocks of testing.md are one file of
+// tests, and the tests pass.
 func TestSnippets(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil || len(pages) == 0 {
@@ -158,6 +171,10 @@ func TestSnippets(t *testing.T) {
 				t.Errorf("%s: a block is fenced as %q: use one of %q", page, info, languages)
 			}
 		}
+		if page == "testing.md" {
+			writeTests(t, dir, page, string(text))
+			continue
+		}
 		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
 			snippet := filepath.Join(dir, strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(i+1))
 			if err := os.Mkdir(snippet, 0o700); err != nil {
@@ -166,11 +183,30 @@ func TestSnippets(t *testing.T) {
 			write(t, filepath.Join(snippet, "snippet.go"), source(page, block[1]))
 		}
 	}
-	vet := exec.Command("go", "vet", "./...")
-	vet.Dir = dir
-	if out, err := vet.CombinedOutput(); err != nil {
-		t.Errorf("go vet: %v\n%s", err, out)
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "-v", "./tests"}} {
+		run := exec.Command("go", args...)
+		run.Dir = dir
+		out, err := run.CombinedOutput()
+		if err != nil {
+			t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		if passed := strings.Count(string(out), "--- PASS: Test"); args[0] == "test" && passed < 9 {
+			t.Errorf("%d tests of testing.md passed, want at least 9", passed)
+		}
 	}
+}
+
+// writeTests writes the blocks of a page of tests as one package below dir.
+func writeTests(t *testing.T, dir, page, text string) {
+	t.Helper()
+	var all strings.Builder
+	for _, block := range blocks.FindAllStringSubmatch(text, -1) {
+		all.WriteString(block[1] + "\n")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tests"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "tests", "page_test.go"), withImports(page, all.String()))
 }
 
 // writeModule makes dir a module that sees this one as it is here, and the same
