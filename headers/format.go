@@ -1,7 +1,7 @@
 // Package headers writes what a limiter decided into HTTP header fields: the
 // X-RateLimit fields that most clients know ([Classic]), the RateLimit fields of
-// the IETF draft ([IETF]), and the value of Retry-After. It formats and reads
-// back, and decides nothing.
+// the IETF's draft ([IETF], or by its version [Draft08]), and the value of
+// Retry-After. It formats and reads back, and decides nothing.
 //
 //	nethttp.WithHeaders(headers.Classic, headers.IETF)
 //	nethttp.WithHeaders(headers.Expose(headers.Classic.UnixReset().WithWindow()))

@@ -330,3 +330,11 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// TestIETFIsDraft08: both names are one format, so that a guard takes the fields of one for
+// those of the other.
+func TestIETFIsDraft08(t *testing.T) {
+	if headers.Format(headers.IETF) != headers.Format(headers.Draft08) {
+		t.Error("IETF and Draft08 differ")
+	}
+}

@@ -11,25 +11,39 @@ import (
 	"github.com/sashlimit/sash/internal/decimal"
 )
 
-// IETF is the format of draft-ietf-httpapi-ratelimit-headers, versions 08 to 11:
+// IETF is the newest format of the IETF that this module writes. That is [Draft08] today,
+// and changes when a later draft, or the RFC, writes the fields in another way. Name the
+// draft where clients depend on it.
+const IETF = Draft08
+
+// Draft08 is the format of draft-ietf-httpapi-ratelimit-headers as its versions 08 to 11
+// have it:
 //
 //	RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //	RateLimit: "burst";r=50;t=30
 //
 // RateLimit-Policy lists every limit: q is its requests, w its window in
 // seconds. A window that is not a whole number of seconds has no w, since none
-// would be true. RateLimit tells about the limit that binds: r is what is left, t
-// the seconds until quota comes back, rounded up; on a refusal t equals
-// Retry-After, and is left out if the request can never pass.
+// would be true. RateLimit tells about the limit that binds:
+//
+//   - r is [core.Decision].Remaining: how many units the client has left after this
+//     request. It may be above 0 on a refusal, of a cost that is larger.
+//   - t is ResetAfter in seconds, rounded up: when quota begins to come back (a
+//     SlidingLog), or when the current fixed window ends (a SlidingCounter). It does
+//     not say when all of q is available again. On a refusal t equals Retry-After, the
+//     time after which the same request passes, and is left out if it can never pass.
+//
+// The versions before 08 have other fields, which this package reads ([Pause]) but does
+// not write.
 //
 // A refusal by a limit that is not among these, such as one of
 // keyfuncs.LimitFailures, has a RateLimit-Policy of that limit alone.
 //
 // Under a fallback with [core.Share], q remains the configured limit while r
 // is what is left of this replica's share.
-const IETF ietfFormat = 0
+const Draft08 ietfFormat = 0
 
-// ietfFormat is the type of a constant, so that no program can reassign IETF.
+// ietfFormat is the type of a constant, so that no program can reassign it.
 type ietfFormat uint8
 
 const (
