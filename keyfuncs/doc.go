@@ -3,6 +3,9 @@
 // limited together: a name that a client can choose limits nothing, and one that
 // many clients share lets each of them use up the quota of the others.
 //
+//	nethttp.Middleware(limiter, keyfuncs.RemoteIP) // no proxy in front
+//	nethttp.Middleware(limiter, keyfuncs.IP(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"))))
+//
 // # Choosing
 //
 // Without a proxy in front, [RemoteIP] is right for clients that have not

@@ -1,5 +1,11 @@
 // Package memstore keeps counts in the memory of this process.
 //
+//	limiter, err := core.New(core.Config{
+//		Name:   "api",
+//		Store:  memstore.New(),
+//		Limits: []core.Limit{core.PerMinute(100)},
+//	})
+//
 // It is bounded in bytes, frees what has expired as it goes, and starts no
 // goroutine, so there is nothing to close. Counts are gone when the process
 // ends and are not shared with other processes; see package redisstore for

@@ -2,6 +2,15 @@
 // Sentinel, on a Cluster, or on a Ring. Every process on the same data shares
 // the counts.
 //
+//	store, err := redisstore.Open("redis://127.0.0.1:6379/0") // or redisstore.New(client)
+//	...
+//	defer store.Close()
+//	limiter, err := core.New(core.Config{
+//		Name:   "api",
+//		Store:  store,
+//		Limits: []core.Limit{core.PerMinute(100)},
+//	})
+//
 // A decision is one round trip and one script, whatever the number of limits, and
 // decisions that wait at the same time share a round trip. A caller that has little
 // company sends its request itself: see [New] for how such a caller leaves. A client
