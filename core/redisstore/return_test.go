@@ -50,7 +50,7 @@ func (c *counts) returnAt(t *testing.T, back core.Back, now int64) int64 {
 func TestScriptVerbsAgainstModel(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		taken := 0
-		for seed := range uint64(150) {
+		for seed := range histories(150) {
 			rng := rand.New(rand.NewPCG(seed, 21))
 			limits := randomLimits(rng)
 			window := limits[rng.IntN(len(limits))].Window.Microseconds()

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -96,6 +97,16 @@ func servers(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	})
 }
 
+var long = flag.Bool("long", false, "go through three times as many random histories")
+
+// histories returns how many of n random histories a test goes through.
+func histories(n uint64) uint64 {
+	if *long {
+		return n
+	}
+	return n / 3
+}
+
 func randomLimits(rng *rand.Rand) []core.Limit {
 	limits := make([]core.Limit, 1+rng.IntN(3))
 	for i := range limits {
@@ -125,7 +136,7 @@ func randomLimits(rng *rand.Rand) []core.Limit {
 func TestScriptAgainstModel(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		rewound := 0
-		for seed := range uint64(120) {
+		for seed := range histories(120) {
 			rng := rand.New(rand.NewPCG(seed, 11))
 			limits := randomLimits(rng)
 			window := limits[rng.IntN(len(limits))].Window.Microseconds()
@@ -240,7 +251,7 @@ func TestScriptAgainstSortedSet(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	reference := redis.NewScript(referenceSource)
-	for seed := range uint64(100) {
+	for seed := range histories(100) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		limit := core.Per(1+rng.Int64N(20), time.Duration(1000+rng.Int64N(5000))*time.Microsecond)
 		window := limit.Window.Microseconds()
