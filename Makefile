@@ -1,6 +1,9 @@
+# make help        this list
 # make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
+# make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
+# make histories   random histories of the stores, three times as many as make test goes through
 # make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
@@ -21,10 +24,17 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # .ci/gosec.json lists what gosec finds that is meant so, and why.
 GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.ci/gosec.json
 
+# The tests of redisstore that make test-short runs: the scripts, the conformance suite, and what needs no server.
+SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestReplyMemory|TestCallsBounded)$$
+
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: demo test test-metrics lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+.PHONY: help demo test test-short test-metrics histories lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+
+# The first target, so that make alone is make help.
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' $(firstword $(MAKEFILE_LIST))
 
 demo:
 	@go build -o .build/demo ./examples/nethttp
@@ -36,12 +46,27 @@ demo:
 	@echo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
+# Four tests of a package at a time: many of them wait.
 test: redis proxies
-	go test $(RACE) -shuffle=on -timeout 10m ./...
+	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	go test $(RACE) -shuffle=on -parallel 4 -timeout 10m ./...
 	cd headers/sfvtest && go test ./...
 	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
 	cd bench && go test ./...
+
+# What is left out starts clusters, breaks servers, drives whole programs, or compiles the
+# pages of docs. Go does not repeat the tests of a package that has not changed.
+test-short: redis
+	@echo "These tests take less than 30 s on two cores that have nothing else to do."
+	go test -parallel 16 $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
+	go test -run '$(SHORT)' ./core/redisstore
+	cd extra/sashprom && go test ./...
+	cd extra/sashotel && go test ./...
+
+histories: redis
+	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
+	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
 
 test-metrics: redis prometheus
 	cd extra/grafana && go test -count=1 ./...
