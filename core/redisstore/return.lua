@@ -6,10 +6,10 @@
 --          "counter", and its window in microseconds
 -- Returns  how many units count no more under any limit, as text
 --
--- Units that a key does not hold stay where they are: after a reset, for example, or where a clock that was ahead has
--- left its mark. A value that is not the store's is left to the next decision. Only commands of decisions are used, so
--- that a user who may decide may give back. As there, a first command that frees memory lets a full server take the
--- commands after it.
+-- Units that a key does not hold stay where they are: where a clock that was ahead has left its mark, for example. A
+-- key that counts nothing, such as one that was reset, holds no units. A value that is not the store's is left to the
+-- next decision. Only commands of decisions are used, so that a user who may decide may give back. As there, a first
+-- command that takes no memory lets a full server take the commands after it.
 
 local call, try = redis.call, redis.pcall
 local byte, char, floor = string.byte, string.char, math.floor
@@ -42,14 +42,19 @@ local function stamp(text, first)
   return now - age
 end
 
--- Takes units back from a log, and returns how many.
-local function log(key)
+-- Takes units back from a log, and returns how many. Entries that are dropped are not looked at.
+local function log(key, window)
+  local newest = try('LINDEX', key, -1)
+  if not newest then return units end
+  if type(newest) ~= 'string' or #newest ~= 9 and #newest ~= 12 then return 0 end
+  local dropped = floor(number(newest, 7, 9) / 1048576)
+  local live = call('LLEN', key) - dropped
   local entries = {} -- newest first, down to those that hold the units
-  local found = 0
-  repeat
-    local entry = try('LINDEX', key, -1 - #entries)
-    if type(entry) ~= 'string' or #entry ~= 9 and #entry ~= 12 then break end
-    local counted = stamp(entry, 1)
+  local found, counted = 0
+  while found < units and #entries < live and #entries <= 2 * depth do
+    local entry = #entries == 0 and newest or call('LINDEX', key, -1 - #entries)
+    if #entry ~= 9 and #entry ~= 12 then break end
+    counted = stamp(entry, 1)
     if counted < at then break end
     entries[#entries + 1] = entry
     if counted == at then
@@ -57,11 +62,13 @@ local function log(key)
     elseif #entries > depth then
       return 0
     end
-  until found >= units or #entries > 2 * depth
+  end
   if found == 0 then return 0 end
   local last = #entries
-  entries[last + 1] = call('LINDEX', key, -1 - last) or nil -- the entry before may become the newest
-  local rest = call('LLEN', key) - #entries
+  if last < live then -- the entry before may become the newest
+    entries[last + 1] = call('LINDEX', key, -1 - last)
+    if #entries[last + 1] ~= 9 and #entries[last + 1] ~= 12 then return 0 end
+  end
   local kept, returned = {}, 0
   for i = #entries, 1, -1 do
     local entry = entries[i]
@@ -75,18 +82,18 @@ local function log(key)
       kept[#kept + 1] = string.sub(entry, 1, 6) .. bytes(total, 3) .. (own == 1 and '' or bytes(own, 3))
     end
   end
-  if #kept > 0 then
-    -- The newest entry alone says how many entries are dropped.
-    local dropped = math.min(floor(number(entries[1], 7, 9) / 1048576), rest + #kept - 1)
-    local newest = kept[#kept]
-    kept[#kept] = string.sub(newest, 1, 6) .. bytes(number(newest, 7, 9) + dropped * 1048576, 3) .. string.sub(newest, 10)
+  if #kept == 0 then
+    call('DEL', key) -- with the entries that are dropped
+    return returned
   end
-  local all = rest == 0
+  -- The newest entry alone says how many entries are dropped.
+  local top = kept[#kept]
+  kept[#kept] = string.sub(top, 1, 6) .. bytes(number(top, 7, 9) + dropped * 1048576, 3) .. string.sub(top, 10)
   call('LTRIM', key, 0, -1 - #entries)
-  if #kept > 0 then
-    call('RPUSH', key, unpack(kept))
-    -- A key without entries has gone, with its TTL; see "log count" of decide.lua.tmpl.
-    if all then return returned, true end
+  call('RPUSH', key, unpack(kept))
+  if dropped + live == #entries then
+    -- The key was without entries, and has gone with its TTL; see "log count" of decide.lua.tmpl.
+    call('PEXPIRE', key, floor((stamp(top, 1) - now + window * 1.5) / 1000) + 1000)
   end
   return returned
 end
@@ -97,6 +104,7 @@ local function counter(key, window)
   if not value then return units end
   if type(value) ~= 'string' or #value ~= 12 and #value ~= 18 then return 0 end
   local size = #value == 12 and 3 or 6
+  if number(value, 1, 2 * size) == 0 then return units end
   local own = at - at % window -- when the fixed window of the request began
   local begun = stamp(value, #value - 5)
   if own + 2 * window <= math.max(now, begun) then return units end
@@ -110,6 +118,8 @@ local function counter(key, window)
   end
   local count = number(value, first + 1, first + size)
   local returned = math.min(count, units)
+  -- The TTL that the key has, so that a full server takes the next command.
+  call('PEXPIRE', key, floor((2 * window - now + begun) / 1000) + 1000)
   call('SETRANGE', key, first, bytes(count - returned, size))
   return returned
 end
@@ -117,14 +127,13 @@ end
 local least = units
 for i, key in ipairs(KEYS) do
   local algorithm, window = ARGV[1 + 2 * i], ARGV[2 + 2 * i] + 0
-  local returned, renew
+  local returned
   if algorithm == 'counter' then
     returned = counter(key, window)
   elseif at <= now - window then
     returned = units
   else
-    returned, renew = log(key)
-    if renew then call('PEXPIRE', key, floor((at - now + window * 1.5) / 1000) + 1000) end
+    returned = log(key, window)
   end
   least = math.min(least, returned)
 end
