@@ -47,18 +47,19 @@ local function log(key, window)
   local newest = try('LINDEX', key, -1)
   if not newest then return units end
   if type(newest) ~= 'string' or #newest ~= 9 and #newest ~= 12 then return 0 end
+  if stamp(newest, 1) <= now - window then return units end
   local dropped = floor(number(newest, 7, 9) / 1048576)
   local live = call('LLEN', key) - dropped
   local entries = {} -- newest first, down to those that hold the units
-  local found, counted = 0
-  while found < units and #entries < live and #entries <= 2 * depth do
+  local found, same, counted = 0, 0
+  while found < units and #entries < live and same <= depth do
     local entry = #entries == 0 and newest or call('LINDEX', key, -1 - #entries)
     if #entry ~= 9 and #entry ~= 12 then break end
     counted = stamp(entry, 1)
     if counted < at then break end
     entries[#entries + 1] = entry
     if counted == at then
-      found = found + (#entry == 12 and number(entry, 10, 12) or 1)
+      found, same = found + (#entry == 12 and number(entry, 10, 12) or 1), same + 1
     elseif #entries > depth then
       return 0
     end
@@ -104,10 +105,10 @@ local function counter(key, window)
   if not value then return units end
   if type(value) ~= 'string' or #value ~= 12 and #value ~= 18 then return 0 end
   local size = #value == 12 and 3 or 6
-  if number(value, 1, 2 * size) == 0 then return units end
   local own = at - at % window -- when the fixed window of the request began
   local begun = stamp(value, #value - 5)
-  if own + 2 * window <= math.max(now, begun) then return units end
+  local spent = number(value, size + 1, 2 * size) == 0 and (now - begun >= window or number(value, 1, size) == 0)
+  if spent or own + 2 * window <= math.max(now, begun) or begun + 2 * window <= now then return units end
   local first
   if begun == own then
     first = size

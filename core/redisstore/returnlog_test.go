@@ -115,3 +115,22 @@ func TestChargeRewound(t *testing.T) {
 		}
 	})
 }
+
+// TestReturnDepth: units of an entry stay where more than ReturnDepth are newer.
+func TestReturnDepth(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	l := core.Must(core.New(core.Config{Store: New(rdb), Timeout: 20 * time.Second, OnStoreError: core.FailClosed,
+		Limits: []core.Limit{core.PerHour(10_000)}}))
+	var first [2]*core.Reservation
+	for i := range first {
+		first[i] = l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+	}
+	for range core.ReturnDepth {
+		l.Allow(ctx, "k")
+	}
+	for i, r := range first {
+		if n, err := r.Return(ctx, 1); n != int64(i) || err != nil {
+			t.Errorf("%d of request %d given back, %v", n, i, err)
+		}
+	}
+}

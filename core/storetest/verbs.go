@@ -122,8 +122,13 @@ func (s *suite) returnDepth() {
 		gives("the newest", later[len(later)-1], 1, 1)
 		if entries > core.ReturnDepth {
 			s.admits("one more", l, key, 1, left-1)
-			left--
-			gives("the oldest", first, 3, 0)
+			got, err := first.Return(ctx, 3)
+			if err != nil || got != 0 && got != 3 { // a store may have merged entries
+				s.Fatalf("the oldest: %d of 3 given back, %v", got, err)
+			}
+			if !s.leased.Load() {
+				s.admits("the oldest", l, key, 0, left-1+got)
+			}
 			continue
 		}
 		gives("one in the middle", later[len(later)/2], 1, 1)

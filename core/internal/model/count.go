@@ -59,7 +59,7 @@ func (c *log) charge(w, now, stamp, cost int64) {
 }
 
 func (c *log) back(w, at, now, units int64) int64 {
-	if at <= now-w {
+	if at <= now-w || c.Newest() <= now-w {
 		return units
 	}
 	return c.Return(at, units)
@@ -85,6 +85,9 @@ func (c *counter) charge(w, _, stamp, cost int64) {
 }
 
 func (c *counter) back(w, at, now, units int64) (returned int64) {
+	if c.Over(now, w) {
+		return units
+	}
 	c.Counter, returned = c.Return(w, at, now, units)
 	return returned
 }

@@ -87,8 +87,10 @@ func (c *Client) Charge(limits []core.Limit, at time.Time, cost int64) core.Deci
 func (c *Client) Return(limits []core.Limit, at time.Time, back core.Back) int64 {
 	units := back.Units
 	for _, l := range limits {
-		w := l.Window.Microseconds()
-		units = min(units, c.count(l).back(w, back.At.UnixMicro(), at.UnixMicro(), back.Units))
+		if n, ok := c.counts[identityOf(l)]; ok { // else nothing is counted
+			w := l.Window.Microseconds()
+			units = min(units, n.back(w, back.At.UnixMicro(), at.UnixMicro(), back.Units))
+		}
 	}
 	return units
 }

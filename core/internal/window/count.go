@@ -113,8 +113,12 @@ func (c *Count) Add(l Limit, stamp, cost int64) {
 }
 
 // Return takes back up to units that were counted at the stamp at, and returns how many
-// of them count no more at now. units must be positive.
+// of them count no more at now. Where nothing is counted, none of them do. units must be
+// positive.
 func (c *Count) Return(l Limit, at, now, units int64) int64 {
+	if c.Spent(l, now) {
+		return units
+	}
 	switch l.Kind {
 	case SlidingLog:
 		if at <= now-l.W {

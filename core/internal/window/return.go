@@ -1,7 +1,7 @@
 package window
 
 // ReturnDepth is the most entries that may be newer than those that Return takes units
-// from. The units of older entries stay.
+// from, and how many of one stamp it looks at. The units of older entries stay.
 const ReturnDepth = 1000
 
 // Return is [Count.Return] of a log, for units that are not older than a window. It
@@ -9,7 +9,7 @@ const ReturnDepth = 1000
 func (l *Log) Return(at, units int64) (returned int64) {
 	end := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > at })
 	begin, held := end, int64(0) // the entries from begin to end hold the units
-	for begin > 0 && held < units && l.stamp(begin-1) == at {
+	for begin > 0 && held < units && end-begin <= ReturnDepth && l.stamp(begin-1) == at {
 		begin--
 		held = l.total(end-1) - l.before(begin)
 	}
@@ -17,7 +17,7 @@ func (l *Log) Return(at, units int64) (returned int64) {
 	case begin == end, l.entries-end > ReturnDepth:
 		return 0
 	case l.words == 0: // one entry of one unit
-		l.entries = 0
+		l.shorten(0, 0)
 		return 1
 	}
 	before, kept := l.before(begin), begin
@@ -61,8 +61,8 @@ func (l *Log) put(i uint32, stamp, total int64) {
 // put.
 func (l *Log) shorten(changed, entries uint32) {
 	l.entries = entries
-	if entries == 0 {
-		l.head, l.pairs = 0, false
+	if entries == 0 { // nothing is counted that a later request would have to wait for
+		l.first, l.last, l.head, l.pairs = 0, 0, 0, false
 		return
 	}
 	if changed == 0 {

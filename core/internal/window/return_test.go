@@ -116,3 +116,41 @@ func TestCounterReturn(t *testing.T) {
 		}
 	}
 }
+
+// FuzzLogReturn holds a log against one without a ring, as TestLogReturn does. Each step takes
+// three bytes: what is done, when, and of how many units.
+func FuzzLogReturn(f *testing.F) {
+	f.Add([]byte("\x00\x01\x01\x00\x01\x02\x01\x01\x01\x02\x00\x09"))
+	f.Add([]byte("many steps of a log, some of them at the same time; and one that is coarser"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		const w = 40
+		var log Log
+		var plain naiveLog
+		now := int64(1000)
+		for ; len(data) >= 3; data = data[3:] {
+			now += int64(data[1] % 5)
+			switch units := 1 + int64(data[2]%8); data[0] % 4 {
+			case 0, 1:
+				if data[0]%4 == 0 {
+					units = 1
+				}
+				log.Expire(now - w)
+				log.Push(now, units)
+				plain = append(plain, naiveEntry{now, units})
+			case 2:
+				at := now - int64(data[1]/5)
+				if got, want := log.Return(at, units), plain.back(at, units); got != want {
+					t.Fatalf("%d of %d units at %d returned, want %d", got, units, at, want)
+				}
+			case 3:
+				log.Shrink()
+			}
+			plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
+			for cutoff := now - w; cutoff <= now; cutoff++ {
+				if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
+					t.Fatalf("%d units after %d, want %d", got, cutoff, want)
+				}
+			}
+		}
+	})
+}
