@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -27,6 +28,7 @@ type Reservation struct {
 //
 // What is not given back stays counted; a Reservation needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
+	r.Limits = slices.Clone(r.Limits) // Settle needs them later
 	return newReservation(l, r, l.Decide(ctx, r))
 }
 

@@ -276,3 +276,17 @@ func TestChargeAfterOutage(t *testing.T) {
 		t.Errorf("%+v, %v", uses, err)
 	}
 }
+
+// TestSettleKeepsLimits: the caller may use the slice of limits for another request.
+func TestSettleKeepsLimits(t *testing.T) {
+	l := limiter(t, core.Config{Store: memory(), Limits: []core.Limit{core.PerHour(10)}})
+	limits := []core.Limit{core.PerHour(20)}
+	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 5, Limits: limits})
+	limits[0] = core.Limit{}
+	if err := r.Settle(ctx, 7); err != nil {
+		t.Error(err)
+	}
+	if d := l.AllowN(ctx, "k", 0); d.Remaining != 3 {
+		t.Errorf("%+v, want 3 remaining", d)
+	}
+}
