@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -240,68 +239,6 @@ func dump(t *testing.T, rdb *redis.Client, c *counts, key string) string {
 		}
 	}
 	return b.String()
-}
-
-//go:embed testdata/reference.lua
-var referenceSource string
-
-// TestScriptAgainstSortedSet compares the list with the sorted set, call by
-// call, on the same server.
-func TestScriptAgainstSortedSet(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	reference := redis.NewScript(referenceSource)
-	for seed := range histories(100) {
-		rng := rand.New(rand.NewPCG(seed, 12))
-		limit := core.Per(1+rng.Int64N(20), time.Duration(1000+rng.Int64N(5000))*time.Microsecond)
-		window := limit.Window.Microseconds()
-		now := int64(1_790_000_000_000_000)
-		client := fmt.Sprint("client ", seed)
-		c := bind(t, rdb, limit)
-		for step := range 100 {
-			now += rng.Int64N(window/6) - window/100
-			switch rng.IntN(30) {
-			case 0:
-				now += rng.Int64N(24 * 3600 * 1_000_000)
-			case 1:
-				now -= rng.Int64N(24 * 3600 * 1_000_000)
-			case 2:
-				now -= rng.Int64N(window / 5)
-			case 3, 4:
-				limit.Requests = 1 + rng.Int64N(20)
-				c = bind(t, rdb, limit)
-			}
-			cost, charge := rng.Int64N(limit.Requests+2), rng.IntN(5) > 0
-			if seed%2 == 0 {
-				cost = min(cost, 1)
-			}
-			got := c.takeAt(t, client, cost, charge, now)
-			reply, err := reference.Run(ctx, rdb, []string{client, client + " sequence"}, cost, charge, window, limit.Requests, now).Slice()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := core.Decision{Allowed: reply[0] == int64(1), Source: core.Counted,
-				Limit: limit.Named(limit.Window.String()), At: time.UnixMicro(now)}
-			micros := func(i int) time.Duration {
-				n, err := strconv.ParseInt(reply[i].(string), 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return time.Duration(n) * time.Microsecond
-			}
-			want.Remaining = int64(micros(1) / time.Microsecond)
-			want.ResetAfter, want.RetryAfter = micros(2), micros(3)
-			if want.RetryAfter < 0 {
-				want.RetryAfter = core.Never
-			}
-			if want.Allowed && charge && cost > 0 {
-				want.At = time.UnixMicro(micros(4).Microseconds())
-			}
-			if got != want {
-				t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v", seed, step, limit, cost, charge, got, want)
-			}
-		}
-	}
 }
 
 // TestScriptLargeLog, with a window that outlasts the test by the server's own

@@ -2,14 +2,26 @@
 -- the shipped script is compared with. Test only.
 --
 -- KEYS     the set; a sequence that makes members unique
--- ARGV     cost; '1' to count; window in microseconds; requests; now in microseconds
+-- ARGV     cost; '1' to count, '!' to count whatever the limit says; window in
+--          microseconds; requests; now in microseconds. To give units back: the
+--          units; 'return'; window; the stamp of the request; now
 -- Returns  admitted, remaining, reset after, retry after ('-1': never), the stamp;
---          all but the first as strings
+--          all but the first as strings. Or how many units count no more
 
 local cost, window, requests, now = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local always, counts = ARGV[2] == '!', ARGV[2] ~= '0'
 local function text(number) return string.format('%.0f', number) end
 
 local cutoff = text(now - window)
+
+if ARGV[2] == 'return' then
+  local at = ARGV[4]
+  if tonumber(at) <= now - window or redis.call('ZCOUNT', KEYS[1], '(' .. cutoff, '+inf') == 0 then return cost end
+  local own = redis.call('ZRANGEBYSCORE', KEYS[1], at, at, 'LIMIT', 0, cost)
+  for _, unit in ipairs(own) do redis.call('ZREM', KEYS[1], unit) end
+  return #own
+end
+
 local live = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. cutoff, '+inf', 'WITHSCORES')
 
 -- What is counted further ahead of now than 75 s, or an eighth of the window, was
@@ -21,7 +33,7 @@ if newest[2] and tonumber(newest[2]) - now > math.min(75000000, window / 8) then
   for unit = 2, #live, 2 do
     if tonumber(live[unit]) > now then live[unit] = text(now) end
   end
-  if ARGV[2] == '1' and cost > 0 then
+  if counts and cost > 0 then
     redis.call('DEL', KEYS[1])
     for unit = 1, #live, 2 do redis.call('ZADD', KEYS[1], live[unit + 1], live[unit]) end
   end
@@ -33,9 +45,9 @@ local units = #live / 2
 local function age(unit) return tonumber(live[2 * unit]) + window - now end
 
 local admitted, retry = 1, 0
-if cost > requests then
+if not always and cost > requests then
   admitted, retry = 0, -1
-elseif cost > 0 and units + cost > requests then
+elseif not always and cost > 0 and units + cost > requests then
   admitted, retry = 0, age(units + cost - requests)
 end
 
@@ -48,7 +60,7 @@ end
 
 if admitted == 1 and cost > 0 then
   units = units + cost
-  if ARGV[2] == '1' then
+  if counts then
     redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', cutoff)
     for _ = 1, cost do
       redis.call('ZADD', KEYS[1], text(stamp), text(redis.call('INCR', KEYS[2])))
