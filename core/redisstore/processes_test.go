@@ -32,6 +32,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if work := os.Getenv(loginAt); work != "" {
+		if err := login(work); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	redis.SetLogger(quiet{}) // go-redis logs every failed dial; some tests fail thousands
 	os.Exit(m.Run())
 }
@@ -109,36 +116,42 @@ func hammer(addrs []string) error {
 	}
 }
 
-// exactAcrossProcesses checks every window of every key, over all processes.
-func exactAcrossProcesses(t *testing.T, addrs ...string) {
+// run starts this binary as another process, with a variable of the environment, and
+// decodes into outcome what it writes.
+func run(t *testing.T, variable, value string, outcome any) {
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), variable+"="+value)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if err := cmd.Start(); err != nil {
+		t.Error(err)
+		return
+	}
+	decoded := gob.NewDecoder(out).Decode(outcome)
+	if err := cmd.Wait(); err != nil || decoded != nil {
+		t.Errorf("process: %v, %v, %s", err, decoded, stderr.String())
+	}
+}
+
+// exactAcrossProcesses checks every window of every key, over all processes.
+func exactAcrossProcesses(t *testing.T, addrs ...string) {
 	all := map[string][]storetest.Outcome{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for range processes {
 		group.Go(func() {
-			cmd := exec.Command(self)
-			cmd.Env = append(os.Environ(), hammerAt+"="+strings.Join(addrs, ","))
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := cmd.Start(); err != nil {
-				t.Error(err)
-				return
-			}
 			var outcomes map[string][]storetest.Outcome
-			decoded := gob.NewDecoder(out).Decode(&outcomes)
-			if err := cmd.Wait(); err != nil || decoded != nil {
-				t.Errorf("process: %v, %v, %s", err, decoded, stderr.String())
-				return
-			}
+			run(t, hammerAt, strings.Join(addrs, ","), &outcomes)
 			mu.Lock()
 			defer mu.Unlock()
 			for key, o := range outcomes {
