@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	needed := "+evalsha +eval +del +time +get +set +setrange +lindex +lset +llen +rpush +ltrim +pexpire"
+	needed := "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire"
 	for _, c := range []struct {
 		name       string
 		before     string

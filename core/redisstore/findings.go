@@ -89,7 +89,7 @@ func checkInfo(addr, info string) (wrong []error) {
 
 // commands are what an ACL user needs, as docs/operations.md has it: the commands
 // of the script, and the ones by which go-redis connects.
-const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lset +llen +rpush +ltrim +pexpire " +
+const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
 // explain returns err with what an operator can do about it. reached reports

@@ -8,8 +8,7 @@
 --
 -- Units that a key does not hold stay where they are: where a clock that was ahead has left its mark, for example. A
 -- key that counts nothing, such as one that was reset, holds no units. A value that is not the store's is left to the
--- next decision. Only commands of decisions are used, so that a user who may decide may give back. As there, a first
--- command that takes no memory lets a full server take the commands after it.
+-- next decision. As there, a first command that takes no memory lets a full server take the commands after it.
 
 local call, try = redis.call, redis.pcall
 local byte, char, floor = string.byte, string.char, math.floor
@@ -37,50 +36,61 @@ end
 
 -- Returns the time of the stamp in six bytes of text: of the times that it may be, the one nearest to now.
 local function stamp(text, first)
-  local age = (now - number(text, first, first + 5)) % 281474976710656
+  local a, b, c, d, e, f = byte(text, first, first + 5)
+  local age = (now - (((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f)) % 281474976710656
   if age >= 140737488355328 then age = age - 281474976710656 end
   return now - age
 end
 
+-- Returns the cost of an entry of a log.
+local function cost(entry) return #entry == 12 and number(entry, 10, 12) or 1 end
+
+-- Finds the entries of a log that hold the units. live is how many entries of the list count. Returns the newest
+-- entries of the log, oldest first; and the numbers among them of the oldest and of the newest that hold units, or nothing if
+-- none within reach does. The entry before these is among the entries too, if there is one.
+local function find(key, live)
+  for _, most in ipairs({16, 2 * depth + 2}) do -- mostly few are newer
+    local entries = call('LRANGE', key, -math.min(most, live), -1)
+    local first, last, found, i = nil, nil, 0, #entries
+    while i > 0 and found < units and #entries - (last or i) <= depth and (last or i) - i <= depth do
+      local entry = entries[i]
+      local counted = (#entry == 9 or #entry == 12) and stamp(entry, 1) or 0
+      if counted < at then break end
+      if counted == at then first, last, found = i, last or i, found + cost(entry) end
+      i = i - 1
+    end
+    if i > 0 or #entries == live then return entries, first, last end
+  end
+end
+
 -- Takes units back from a log, and returns how many. Entries that are dropped are not looked at.
 local function log(key, window)
-  local newest = try('LINDEX', key, -1)
+  local length = try('LLEN', key)
+  if type(length) ~= 'number' then return 0 end
+  local newest = length > 0 and call('LINDEX', key, -1)
   if not newest then return units end
-  if type(newest) ~= 'string' or #newest ~= 9 and #newest ~= 12 then return 0 end
+  if #newest ~= 9 and #newest ~= 12 then return 0 end
   if stamp(newest, 1) <= now - window then return units end
   local dropped = floor(number(newest, 7, 9) / 1048576)
-  local live = call('LLEN', key) - dropped
-  local entries = {} -- newest first, down to those that hold the units
-  local found, same, counted = 0, 0
-  while found < units and #entries < live and same <= depth do
-    local entry = #entries == 0 and newest or call('LINDEX', key, -1 - #entries)
-    if #entry ~= 9 and #entry ~= 12 then break end
-    counted = stamp(entry, 1)
-    if counted < at then break end
-    entries[#entries + 1] = entry
-    if counted == at then
-      found, same = found + (#entry == 12 and number(entry, 10, 12) or 1), same + 1
-    elseif #entries > depth then
-      return 0
-    end
-  end
-  if found == 0 then return 0 end
-  local last = #entries
-  if last < live then -- the entry before may become the newest
-    entries[last + 1] = call('LINDEX', key, -1 - last)
-    if #entries[last + 1] ~= 9 and #entries[last + 1] ~= 12 then return 0 end
-  end
+  local entries, first, last = find(key, length - dropped)
+  if not first then return 0 end
+  local from = math.max(1, first - 1) -- the entry before may become the newest
   local kept, returned = {}, 0
-  for i = #entries, 1, -1 do
+  for i = from, #entries do
     local entry = entries[i]
-    local own = #entry == 12 and number(entry, 10, 12) or 1
-    if i <= last and stamp(entry, 1) == at then
+    local own = cost(entry)
+    local cut = string.sub(entry, 10)
+    if i >= first and i <= last and returned < units then
       local taken = math.min(own, units - returned)
       own, returned = own - taken, returned + taken
+      cut = own == 1 and '' or bytes(own, 3)
     end
     if own > 0 then
-      local total = (number(entry, 7, 9) - returned) % 1048576
-      kept[#kept + 1] = string.sub(entry, 1, 6) .. bytes(total, 3) .. (own == 1 and '' or bytes(own, 3))
+      local t, u, v = byte(entry, 7, 9)
+      local total = ((t * 256 + u) * 256 + v - returned) % 1048576
+      v = total % 256
+      u = (total - v) / 256 % 256
+      kept[#kept + 1] = string.sub(entry, 1, 6) .. char((total - u * 256 - v) / 65536, u, v) .. cut
     end
   end
   if #kept == 0 then
@@ -90,9 +100,9 @@ local function log(key, window)
   -- The newest entry alone says how many entries are dropped.
   local top = kept[#kept]
   kept[#kept] = string.sub(top, 1, 6) .. bytes(number(top, 7, 9) + dropped * 1048576, 3) .. string.sub(top, 10)
-  call('LTRIM', key, 0, -1 - #entries)
+  call('LTRIM', key, 0, from - #entries - 2)
   call('RPUSH', key, unpack(kept))
-  if dropped + live == #entries then
+  if length == #entries - from + 1 then
     -- The key was without entries, and has gone with its TTL; see "log count" of decide.lua.tmpl.
     call('PEXPIRE', key, floor((stamp(top, 1) - now + window * 1.5) / 1000) + 1000)
   end
