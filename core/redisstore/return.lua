@@ -46,8 +46,8 @@ end
 local function cost(entry) return #entry == 12 and number(entry, 10, 12) or 1 end
 
 -- Finds the entries of a log that hold the units. live is how many entries of the list count. Returns the newest
--- entries of the log, oldest first; and the numbers among them of the oldest and of the newest that hold units, or nothing if
--- none within reach does. The entry before these is among the entries too, if there is one.
+-- entries of the log, oldest first; and the numbers among them of the oldest and of the newest that hold units, or
+-- nothing if none within reach does. The entry before these is among the entries too, if there is one.
 local function find(key, live)
   for _, most in ipairs({16, 2 * depth + 2}) do -- mostly few are newer
     local entries = call('LRANGE', key, -math.min(most, live), -1)
