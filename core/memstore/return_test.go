@@ -3,6 +3,7 @@ package memstore_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -43,4 +44,38 @@ func BenchmarkReserve(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCharge is a charge, and BenchmarkLimits a request with limits of its own.
+func BenchmarkCharge(b *testing.B) {
+	for _, a := range core.Algorithms() {
+		b.Run(a.String(), func(b *testing.B) {
+			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{busy(a)}}))
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Charge(b.Context(), "k", 1)
+			}
+		})
+	}
+}
+
+func BenchmarkLimits(b *testing.B) {
+	for _, a := range core.Algorithms() {
+		b.Run(a.String(), func(b *testing.B) {
+			limits := []core.Limit{core.Per(1, time.Millisecond).Using(a)}
+			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: limits}))
+			plan := []core.Limit{busy(a).Named(l.Limits()[0].Name)}
+			b.ReportAllocs()
+			for b.Loop() {
+				if d := l.Decide(b.Context(), core.Request{Key: "k", Cost: 1, Limits: plan}); !d.Allowed {
+					b.Fatal(d)
+				}
+			}
+		})
+	}
+}
+
+// busy is a limit that no benchmark reaches.
+func busy(a core.Algorithm) core.Limit {
+	return core.Per(core.MaxLogRequests, time.Millisecond).Using(a)
 }
