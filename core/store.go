@@ -98,13 +98,14 @@ type Counts interface {
 	// limit of the rule, and returns how many units count no more under any of them.
 	//
 	//   - All limits are looked at and changed at one instant of the store's clock.
-	//   - Where the request counts no more, because it is older than the window or
-	//     because of a Reset of a SlidingLog, there is nothing to take back.
+	//   - Of a request that is older than the window all units count no more, and so they
+	//     do where nothing of the client counts, as after a Reset.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than
 	//     ReturnDepth entries are newer: then they stay. From a SlidingCounter they
 	//     are taken from the fixed window of ask.At.
 	//   - Units that cannot be found, since the store has merged or moved them, stay.
-	//     So never is more taken back than was counted.
+	//     So never is more taken back than was counted. But a store that has counted less
+	//     than a charge, see Take, need not know of what it left out.
 	//   - What is taken back is free for the next Take, in this process also where a
 	//     refusal was remembered.
 	//   - Units of a lease go back to the lease, if it lasts.
