@@ -197,6 +197,7 @@ func (r *report) play(t *testing.T, seed uint64) {
 	}
 	redistest.WaitFor(t, "first decisions", healed)
 
+	ledger := newLedger(t, store)
 	var mu sync.Mutex
 	answers := map[[2]int][]answer{} // by policy and key
 	var stopped atomic.Bool
@@ -211,6 +212,9 @@ func (r *report) play(t *testing.T, seed uint64) {
 				a.Decision = limiters[who[0]].Allow(ctx, fmt.Sprint(who[1]))
 				a.ended = time.Now()
 				own[who] = append(own[who], a)
+				if rng.IntN(4) == 0 {
+					ledger.step(rng)
+				}
 				time.Sleep(time.Duration(20+rng.IntN(80)) * time.Millisecond)
 			}
 			mu.Lock()
@@ -235,6 +239,11 @@ func (r *report) play(t *testing.T, seed uint64) {
 	r.recovered = append(r.recovered, recovered.Sub(ended))
 	time.Sleep(chaosWindow + 500*time.Millisecond)
 	stop()
+	tooMany, tooFew := ledger.audit(t)
+	t.Logf("%v: %d too many are counted, and %d too few", ledger, tooMany, tooFew)
+	if !r.loses && tooMany+tooFew > 0 {
+		t.Error("units were charged or given back twice")
+	}
 
 	r.rounds++
 	opened := recovered // when the breaker answered for the first time
