@@ -109,7 +109,7 @@ func fuzzVerbs(t *testing.T, data []byte) {
 // are given back with the model, answer by answer.
 func FuzzVerbs(f *testing.F) {
 	f.Add([]byte("one limit, and requests that come in the order of these letters"))
-	f.Add([]byte("\x02\x10\x00\x03\x00\x0a\xff\x05\x01\x1b\x07\x0b\x00" + "three limits, and a longer history of requests"))
+	f.Add([]byte("\x02\x10\x00\x03\x00\x0a\xff\x05\x01\x1b\x07\x0b\x00" + "three limits, and a longer history"))
 	f.Fuzz(fuzzVerbs)
 }
 
