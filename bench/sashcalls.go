@@ -68,7 +68,7 @@ func (c *sashCalls) together(n int) ([][]byte, error) {
 				return nil, err
 			}
 			keys = append(keys, k...)
-			if i == 0 { // decide.lua.tmpl takes the same limits, and a cost of 1, for the others
+			if i == 0 { // scripts.lua.tmpl takes the same limits, and a cost of 1, for the others
 				args = s[3+len(k):]
 			}
 		}

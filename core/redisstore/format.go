@@ -5,7 +5,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// This file has all that this package knows of an algorithm, but for the steps in decide.lua.tmpl, which write what
+// This file has all that this package knows of an algorithm, but for the steps in scripts.lua.tmpl, which write what
 // is described here. TestFormats holds both to the examples.
 //
 // Numbers are big-endian. A stamp is a time in microseconds modulo 2^48; of the times that it may be, it is the one
@@ -33,7 +33,7 @@ import (
 //	000050 00001e 5bfedc883a00
 //	000000000050 000000800000 5bfedc883a00
 //
-// The part of the reply for a request (see decide.lua.tmpl) is
+// The part of the reply for a request (see scripts.lua.tmpl) is
 //
 //	F, the key that held a value which is not the store's, and a line feed
 //	E, an error of Redis, and a line feed
@@ -72,7 +72,7 @@ const (
 // format is how an algorithm is named.
 type format struct {
 	letter string // in keys
-	steps  string // in decide.lua.tmpl
+	steps  string // in scripts.lua.tmpl
 }
 
 // formatOf returns the format of an algorithm. It panics if the algorithm is unknown, as all functions of this file do.

@@ -2,25 +2,26 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 )
 
-//go:embed return.lua
-var returnSource string
-
-// returning is the script by which units are given back, whatever the rule.
-var returning = newScript(compact(returnSource))
+// returning returns the script by which units are given back, whatever the rule.
+var returning = sync.OnceValue(func() script {
+	r := renderer{templates: decideTemplates()}
+	r.render(r.templates["return"].Root, nil)
+	return newScript(compact(r.lua.String()))
+})
 
 // Return implements [core.Counts]. It sends a script of its own, once; a refusal that is remembered ends whatever
 // becomes of it, since the units may have gone back.
 func (r *remembered) Return(ctx context.Context, back core.Back) (int64, error) {
-	store := r.counts.store
-	reply, err := store.client.eval(ctx, time.Time{}, r.counts.returnCommand(returning, back), returning.source)
+	store, s := r.counts.store, returning()
+	reply, err := store.client.eval(ctx, time.Time{}, r.counts.returnCommand(s, back), s.source)
 	store.refusals.Changed(back.Key)
 	if err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 // returnAt takes back what a request has counted, when the server's clock shows now.
 func (c *counts) returnAt(t *testing.T, back core.Back, now int64) int64 {
 	t.Helper()
-	s := clocked(t, returning.source)
+	s := clocked(t, returning().source)
 	args := c.returnCommand(s, back, strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
 	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 // linker keeps every exported method of a program that uses it: examples/nethttp would have 18.0 MB instead of 9.3.
 // TestTemplate compares the scripts with those of text/template.
 
-//go:embed decide.lua.tmpl
+//go:embed scripts.lua.tmpl
 var decideText string
 
-// decideTemplates returns the templates of decide.lua.tmpl by name.
+// decideTemplates returns the templates of scripts.lua.tmpl by name.
 var decideTemplates = sync.OnceValue(func() map[string]*parse.Tree {
 	trees, err := parse.Parse("decide", decideText, "", "")
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *renderer) render(list *parse.ListNode, dot any) {
 		case *parse.TemplateNode:
 			r.render(r.templates[n.Name].Root, value(n.Pipe, dot))
 		default:
-			panic("sash: decide.lua.tmpl: unknown: " + node.String())
+			panic("sash: scripts.lua.tmpl: unknown: " + node.String())
 		}
 	}
 }
@@ -79,7 +79,7 @@ func value(pipe *parse.PipeNode, dot any) any {
 	case *parse.FieldNode:
 		return dot.(variables)[word.Ident[0]]
 	}
-	panic("sash: decide.lua.tmpl: unknown: " + pipe.String())
+	panic("sash: scripts.lua.tmpl: unknown: " + pipe.String())
 }
 
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Several rules that

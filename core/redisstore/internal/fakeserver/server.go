@@ -97,7 +97,7 @@ func (s *Server) judge(now, stamp, cost int64, far []bool, charge bool) (verdict
 	return verdict, binding
 }
 
-// Return takes back what a request has counted, as the script return.lua does.
+// Return takes back what a request has counted, as the script scripts.lua.tmpl does.
 func (s *Server) Return(back core.Back) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
