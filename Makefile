@@ -1,5 +1,5 @@
 # make help        this list
-# make demo        run the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
+# make demo        run a live page and the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
@@ -37,13 +37,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' $(firstword $(MAKEFILE_LIST))
 
 demo:
-	@go build -o .build/demo ./examples/nethttp
-	@echo "Listening on http://$(ADDR), counting $(if $(REDIS_URL),in $(REDIS_URL),in memory). Try in another terminal:"
-	@echo
-	@echo "  curl -i http://$(ADDR)/api/data"
-	@echo "  for i in 1 2 3 4 5 6; do curl -si -X POST http://$(ADDR)/api/upload -H 'X-API-Key: demo-key-1' | grep -iE '^HTTP|ratelimit|retry'; done"
-	@echo "  curl -i http://$(ADDR)/health"
-	@echo
+	@go build -o .build/demo ./examples/demo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
 # Four tests of a package at a time: many of them wait.

@@ -130,12 +130,17 @@ func clientIP(trust string) (ip keyfuncs.Func, err error) {
 	return keyfuncs.IP(keyfuncs.TrustProxies(prefixes...)), nil
 }
 
-// serve serves until ctx ends.
+// serve listens on addr and serves until ctx ends.
 func serve(ctx context.Context, addr string, handler http.Handler, log *slog.Logger) error {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
+	return Serve(ctx, listener, handler, log)
+}
+
+// Serve serves on listener until ctx ends, and returns after the running requests have finished. It closes listener.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,

@@ -1,0 +1,59 @@
+package live
+
+import "time"
+
+// The verdicts on a request.
+const (
+	admitted = "admitted"
+	refused  = "refused"
+	unknown  = "unknown" // the store could not be asked, and the request was not served
+)
+
+// judge is one way to count, and what it has let through. Its session's lock guards it.
+type judge struct {
+	window            time.Duration
+	admitted, refused int
+	clients           map[int]*worst
+}
+
+func newJudge(window time.Duration) *judge { return &judge{window: window, clients: map[int]*worst{}} }
+
+// record notes the verdict on a request of a client.
+func (j *judge) record(client int, verdict string, s stamp) {
+	switch verdict {
+	case refused:
+		j.refused++
+	case admitted:
+		j.admitted++
+		w := j.clients[client]
+		if w == nil {
+			w = &worst{window: j.window}
+			j.clients[client] = w
+		}
+		w.add(s)
+	}
+}
+
+// Judged is what a judge has let through, as the page gets it.
+type Judged struct {
+	Admitted int `json:"admitted"`
+	Refused  int `json:"refused"`
+
+	// Worst is the most requests of one client that were admitted in any window. The first of them was seen at
+	// From and the last at To, in milliseconds since 1970; 0 if there are none.
+	Worst  int     `json:"worst"`
+	Client int     `json:"client"`
+	From   float64 `json:"from"`
+	To     float64 `json:"to"`
+}
+
+// state returns the sums and the worst window of all clients.
+func (j *judge) state() Judged {
+	s := Judged{Admitted: j.admitted, Refused: j.refused}
+	for client := 1; client <= Clients; client++ {
+		if w := j.clients[client]; w != nil && w.most > s.Worst {
+			s.Worst, s.Client, s.From, s.To = w.most, client, millis(w.first), millis(w.last)
+		}
+	}
+	return s
+}

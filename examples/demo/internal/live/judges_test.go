@@ -1,0 +1,149 @@
+package live
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestBoundaryBurst: around a boundary the fixed window lets twice the limit through, the counter more than the limit
+// in some window, and the log never.
+func TestBoundaryBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPage(t, "", Settings{Limit: 10, Window: 5})
+		now := time.Now()
+		time.Sleep(now.Truncate(5 * time.Second).Add(5*time.Second - 100*time.Millisecond).Sub(now))
+		for range 10 {
+			p.request(1, 0)
+		}
+		time.Sleep(200 * time.Millisecond)
+		for range 10 {
+			p.request(1, 0)
+		}
+		if s := p.state(0); s.Judges["fixed"].Worst != 20 || s.Judges["fixed"].To-s.Judges["fixed"].From != 200 {
+			t.Errorf("the fixed window: %+v, want 20 within 200 ms", s.Judges["fixed"])
+		}
+		for range 20 {
+			time.Sleep(230 * time.Millisecond)
+			p.request(1, 0)
+		}
+		s := p.state(0)
+		if s.Judges["log"].Worst != 10 || s.Judges["log"].Admitted != 10 || s.Judges["log"].Refused != 30 {
+			t.Errorf("the log: %+v", s.Judges["log"])
+		}
+		if n := s.Judges["counter"].Worst; n <= 15 || n > 20 {
+			t.Errorf("the counter: %+v, want a worst window of more than 15", s.Judges["counter"])
+		}
+		checkSums(t, s, 40)
+	})
+}
+
+// checkSums checks the sums of a state, which has all events, against the events.
+func checkSums(t *testing.T, s State, events int) {
+	t.Helper()
+	if len(s.Events) != events || s.Seq != events {
+		t.Fatalf("%d events up to %d, want %d", len(s.Events), s.Seq, events)
+	}
+	for name, verdict := range map[string]func(Event) string{
+		"log":     func(e Event) string { return e.Log },
+		"counter": func(e Event) string { return e.Counter },
+		"fixed":   func(e Event) string { return e.Fixed },
+	} {
+		sums := map[string]int{}
+		for _, e := range s.Events {
+			sums[verdict(e)]++
+		}
+		j := s.Judges[name]
+		if j.Admitted != sums[admitted] || j.Refused != sums[refused] || sums[unknown] != 0 {
+			t.Errorf("%s: %+v, but the events are %v", name, j, sums)
+		}
+	}
+}
+
+// TestRetryAfter: a refused client that comes back when it was told to is let in, and no sooner.
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPage(t, "", Settings{Limit: 3, Window: 4})
+		for i := range 4 {
+			w := p.request(1, 0)
+			if want := []int{200, 200, 200, 429}[i]; w.Code != want {
+				t.Fatalf("request %d: %d, want %d", i, w.Code, want)
+			}
+			if got, want := w.Header().Get("X-RateLimit-Remaining"), strconv.Itoa(max(0, 2-i)); got != want {
+				t.Errorf("request %d: remaining %s, want %s", i, got, want)
+			}
+			if w.Header().Get("RateLimit") == "" || w.Header().Get("RateLimit-Policy") == "" {
+				t.Errorf("request %d: %v", i, w.Header())
+			}
+		}
+		time.Sleep(3900 * time.Millisecond)
+		w := p.request(1, 0)
+		if w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("early: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+		if w := p.request(2, 0); w.Code != 200 {
+			t.Errorf("another client: %d", w.Code)
+		}
+		time.Sleep(time.Second)
+		if w := p.request(1, 0); w.Code != 200 {
+			t.Errorf("after Retry-After: %d", w.Code)
+		}
+	})
+}
+
+// TestReplicas: four limiters on one store admit what one would.
+func TestReplicas(t *testing.T) {
+	redis := redistest.Start(t)
+	for name, url := range map[string]string{"memory": "", "Redis": redis.URL()} {
+		p := openPage(t, url, Settings{Limit: 10, Window: 30})
+		if p.Store != name {
+			t.Errorf("the store is %q, want %q", p.Store, name)
+		}
+		for i := range 40 {
+			p.request(1, i%Replicas)
+		}
+		s := p.state(0)
+		together := Split{}
+		for i, r := range s.Replicas {
+			if r.Admitted+r.Refused != 10 || r.Admitted == 0 {
+				t.Errorf("%s: replica %d: %+v", name, i, r)
+			}
+			together.Admitted += r.Admitted
+		}
+		if together.Admitted != 10 || s.Judges["log"].Worst != 10 {
+			t.Errorf("%s: the replicas admitted %+v, the log %+v", name, s.Replicas, s.Judges["log"])
+		}
+		checkSums(t, s, 40)
+	}
+}
+
+// TestNews: a page gets each event once, and of very many the newest.
+func TestNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPage(t, "", Settings{Limit: 2, Window: 1})
+		for i := range 3 {
+			p.request(1+i, i)
+		}
+		s := p.state(2)
+		if len(s.Events) != 1 || s.Events[0].Seq != 3 || s.Events[0].Client != 3 || s.Events[0].Replica != 2 {
+			t.Errorf("after 2: %+v", s.Events)
+		}
+		if s := p.state(3); s.Events == nil || len(s.Events) != 0 {
+			t.Errorf("after 3: %+v", s.Events)
+		}
+		for range 3 * maxEvents {
+			p.request(1, 0)
+			time.Sleep(10 * time.Millisecond)
+		}
+		s = p.state(0)
+		if n := len(s.Events); n != maxEvents || s.Events[n-1].Seq != 3+3*maxEvents || s.Events[0].Seq != 4+2*maxEvents {
+			t.Errorf("%d events up to %d", n, s.Seq)
+		}
+		if got := s.Judges["log"]; got.Admitted+got.Refused != 3+3*maxEvents || got.Worst != 2 {
+			t.Errorf("the log: %+v", got)
+		}
+	})
+}

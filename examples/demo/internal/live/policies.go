@@ -1,0 +1,126 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// policyNames are the policies that a page compares, in its order.
+var policyNames = []string{"open", "closed", "fallback"}
+
+// maxAnswers is how many answers of a policy are remembered.
+const maxAnswers = 60
+
+// policies are three limiters of a session that differ in their policy for store errors. They count in the store that
+// can be taken away.
+type policies struct {
+	stores   *Stores
+	handlers map[string]http.Handler
+
+	mu      sync.Mutex
+	answers map[string]*answers
+}
+
+// answers is what a policy has said. The lock of its policies guards it.
+type answers struct {
+	last      []Answer
+	seq       int
+	uncounted bool // the newest was decided without the store
+	resumed   time.Time
+}
+
+// Answer is what a client got under one policy.
+type Answer struct {
+	Seq    int     `json:"seq"`
+	At     float64 `json:"at"` // milliseconds since 1970
+	Status int     `json:"status"`
+	Source string  `json:"source"` // who decided, as core.Source says it
+}
+
+// Outage is the state of the store that can be taken away, and what the policies said.
+type Outage struct {
+	Away     bool                     `json:"away"`
+	Changed  float64                  `json:"changed"` // when it was taken away or given back; 0 if never
+	Policies map[string]PolicyAnswers `json:"policies"`
+}
+
+// PolicyAnswers are the last answers of one policy.
+type PolicyAnswers struct {
+	Answers   []Answer `json:"answers"`
+	Uncounted bool     `json:"uncounted"` // the newest was decided without the store
+	Resumed   float64  `json:"resumed"`   // when the store first counted again; 0 if it never stopped
+}
+
+// newPolicies returns the three limiters of a session, whose id is their client's key.
+func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*policies, error) {
+	p := &policies{stores: stores, handlers: map[string]http.Handler{}, answers: map[string]*answers{}}
+	choices := map[string]core.FailurePolicy{
+		"open": core.FailOpen, "closed": core.FailClosed, "fallback": stores.fallback,
+	}
+	for _, name := range policyNames {
+		p.answers[name] = &answers{}
+		limiter, err := core.New(core.Config{
+			Name:         "live-" + name,
+			Store:        stores.switched,
+			Limits:       []core.Limit{core.Per(int64(s.Limit), s.window())},
+			OnStoreError: choices[name],
+			Observer: core.Observers(log, core.ObserverFunc(func(_ context.Context, e core.Event) {
+				p.record(name, e)
+			})),
+		})
+		if err != nil {
+			return nil, err
+		}
+		guard, err := nethttp.New(limiter, func(*http.Request) (string, error) { return id, nil },
+			nethttp.WithHeaders(headers.Classic), nethttp.WithRetryAfter(time.Second))
+		if err != nil {
+			return nil, err
+		}
+		p.handlers[name] = guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, map[string]string{"message": "Hello, World!"})
+		}))
+	}
+	return p, nil
+}
+
+// record notes a decision under a policy.
+func (p *policies) record(name string, e core.Event) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.answers[name]
+	uncounted := errors.Is(e.Decision.Err, core.ErrStore) || e.Decision.Source == core.FromFallback
+	if a.uncounted && !uncounted {
+		a.resumed = now
+	}
+	a.uncounted = uncounted
+	a.seq++
+	a.last = keepLast(append(a.last, Answer{a.seq, millis(now), e.Status, e.Decision.Source.String()}), maxAnswers)
+}
+
+func (p *policies) state() Outage {
+	away, changed := p.stores.Away()
+	o := Outage{Away: away, Policies: map[string]PolicyAnswers{}}
+	if !changed.IsZero() {
+		o.Changed = millis(changed)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, a := range p.answers {
+		s := PolicyAnswers{Answers: []Answer{}, Uncounted: a.uncounted}
+		s.Answers = append(s.Answers, slices.Clone(a.last[max(0, len(a.last)-maxAnswers):])...)
+		if !a.resumed.IsZero() {
+			s.Resumed = millis(a.resumed)
+		}
+		o.Policies[name] = s
+	}
+	return o
+}

@@ -1,0 +1,147 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// session is what one page plays with: judges with a limit, and what they have said. Other settings are another
+// session. Its methods are safe for concurrent use.
+type session struct {
+	id       string
+	settings Settings
+	replicas [Replicas]*replica
+	fixed    *fixedWindow
+	policies *policies
+
+	mu        sync.Mutex
+	used      time.Time // when a page last asked; guarded by the table of sessions
+	judges    map[string]*judge
+	byReplica [Replicas]Split
+	events    []Event
+	seq       int
+}
+
+// Split is how many requests a replica has admitted and refused by the log.
+type Split struct {
+	Admitted int `json:"admitted"`
+	Refused  int `json:"refused"`
+}
+
+// Event is one request and its verdicts.
+type Event struct {
+	Seq     int     `json:"seq"`
+	At      float64 `json:"at"` // milliseconds since 1970
+	Client  int     `json:"client"`
+	Replica int     `json:"replica"`
+	Log     string  `json:"log"`
+	Counter string  `json:"counter"`
+	Fixed   string  `json:"fixed"`
+}
+
+func newSession(id string, s Settings, stores *Stores, log core.Observer) (*session, error) {
+	x := &session{id: id, settings: s, fixed: newFixedWindow(s.Limit, s.window())}
+	x.judges = map[string]*judge{}
+	for _, name := range []string{"log", "counter", "fixed"} {
+		x.judges[name] = newJudge(s.window())
+	}
+	var err error
+	for i := range x.replicas {
+		if x.replicas[i], err = newReplica(stores.replicas[i], s, log); err != nil {
+			return nil, err
+		}
+	}
+	x.policies, err = newPolicies(id, s, stores, log)
+	return x, err
+}
+
+// request serves one request of a client at a replica: through the middleware, and judged by the others too.
+func (x *session) request(w http.ResponseWriter, r *http.Request, client, replica int) {
+	t := &trial{key: fmt.Sprintf("%s:%d", x.id, client), client: client, replica: replica, at: time.Now()}
+	ctx := context.WithValue(r.Context(), trialKey{}, t)
+	t.fixed = x.fixed.allow(client, t.at)
+	t.counter = x.replicas[replica].counter.Allow(ctx, t.key)
+	x.replicas[replica].handler.ServeHTTP(w, r.WithContext(ctx))
+	x.record(t)
+}
+
+// record notes a trial. The response is sent after it, so a page that has the answer finds it in the state.
+func (x *session) record(t *trial) {
+	fixed := refused
+	if t.fixed {
+		fixed = admitted
+	}
+	e := Event{
+		At: millis(t.at), Client: t.client, Replica: t.replica, Log: verdict(t.log), Counter: verdict(t.counter), Fixed: fixed,
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seq++
+	e.Seq = x.seq
+	x.judges["log"].record(t.client, e.Log, stamp{t.log.At, t.at})
+	x.judges["counter"].record(t.client, e.Counter, stamp{t.counter.At, t.at})
+	x.judges["fixed"].record(t.client, e.Fixed, stamp{t.at, t.at})
+	switch e.Log {
+	case admitted:
+		x.byReplica[t.replica].Admitted++
+	case refused:
+		x.byReplica[t.replica].Refused++
+	}
+	x.events = keepLast(append(x.events, e), maxEvents)
+}
+
+// verdict returns the word for a decision.
+func verdict(d core.Decision) string {
+	switch {
+	case d.Err != nil:
+		return unknown
+	case d.Allowed:
+		return admitted
+	}
+	return refused
+}
+
+// keepLast returns the last n to 2n of list, in memory of at most that size.
+func keepLast[T any](list []T, n int) []T {
+	if len(list) < 2*n {
+		return list
+	}
+	return slices.Clone(list[len(list)-n:])
+}
+
+// State is what a page is told about its session.
+type State struct {
+	Now      float64           `json:"now"` // milliseconds since 1970
+	Settings Settings          `json:"settings"`
+	Seq      int               `json:"seq"` // of the newest event
+	Judges   map[string]Judged `json:"judges"`
+	Replicas [Replicas]Split   `json:"replicas"`
+	Events   []Event           `json:"events"` // after the one that the page has
+	Outage   Outage            `json:"outage"`
+}
+
+// state returns the state with the events after the one of a number.
+func (x *session) state(after int) State {
+	outage := x.policies.state()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := State{
+		Now: millis(time.Now()), Settings: x.settings, Seq: x.seq, Judges: map[string]Judged{},
+		Replicas: x.byReplica, Outage: outage,
+	}
+	for name, j := range x.judges {
+		s.Judges[name] = j.state()
+	}
+	news := min(max(0, x.seq-after), maxEvents, len(x.events))
+	s.Events = slices.Clone(x.events[len(x.events)-news:])
+	if s.Events == nil {
+		s.Events = []Event{}
+	}
+	return s
+}

@@ -1,0 +1,107 @@
+package live
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+)
+
+// Stores are what the page's limiters count in. It is safe for concurrent use.
+type Stores struct {
+	replicas [Replicas]core.Store
+	switched core.Store // the one that can be taken away
+	fallback core.FailurePolicy
+
+	kind  string
+	cut   func(away bool)
+	close []func()
+
+	mu      sync.Mutex
+	away    bool
+	changed time.Time
+}
+
+// OpenStores returns stores on the Redis of url, or in memory if url is empty. It does not talk to Redis.
+func OpenStores(url string) (*Stores, error) {
+	s := &Stores{fallback: core.Fallback(memstore.New())}
+	if url == "" {
+		s.inMemory()
+		return s, nil
+	}
+	return s, s.inRedis(url)
+}
+
+// inMemory gives all replicas one store in memory, which they share as they would share a Redis.
+func (s *Stores) inMemory() {
+	s.kind = "memory"
+	shared := memstore.New()
+	for i := range s.replicas {
+		s.replicas[i] = shared
+	}
+	away := &switched{Store: shared}
+	s.switched, s.cut = away, away.away.Store
+}
+
+// inRedis gives each replica a store with a client of its own, and the store that can be taken away a client that goes
+// through a proxy.
+func (s *Stores) inRedis(url string) error {
+	s.kind = "Redis"
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	for i := range s.replicas {
+		store, err := redisstore.Open(url)
+		if err != nil {
+			return err
+		}
+		s.replicas[i] = store
+		s.close = append(s.close, func() { _ = store.Close() })
+	}
+	way, err := newProxy(options.Network, options.Addr)
+	if err != nil {
+		return fmt.Errorf("the proxy in front of Redis: %w", err)
+	}
+	options.Network, options.Addr = "tcp", way.listener.Addr().String()
+	client := redis.NewClient(options)
+	s.switched, s.cut = redisstore.New(client), way.cut
+	s.close = append(s.close, way.close, func() { _ = client.Close() })
+	return nil
+}
+
+// Store returns the store of the replicas, for other limits of the same program.
+func (s *Stores) Store() core.Store { return s.replicas[0] }
+
+// Kind returns "memory" or "Redis".
+func (s *Stores) Kind() string { return s.kind }
+
+// Take takes the store of the policies away, or gives it back.
+func (s *Stores) Take(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if away == s.away {
+		return
+	}
+	s.away, s.changed = away, time.Now()
+	s.cut(away)
+}
+
+// Away reports whether the store of the policies is taken away, and since when it is so; a zero time if ever.
+func (s *Stores) Away() (away bool, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away, s.changed
+}
+
+// Close ends the connections of the stores.
+func (s *Stores) Close() {
+	for _, c := range s.close {
+		c()
+	}
+}
