@@ -1,0 +1,188 @@
+// The page. It sends real requests, and shows what the server says that it has counted.
+import * as server from "./server.js";
+import { draw, inWindow, judges } from "./timeline.js";
+import { kinds } from "./traffic.js";
+import { showAnswer, showOutage, showTable, text } from "./show.js";
+
+const $ = (id) => document.getElementById(id);
+let session = null, last = null, events = [];
+let offset = 0; // the server's clock less this one's, in milliseconds
+let playing = null; // { kind, abort }
+let probing = null; // the timer of the requests to the three policies
+let comeBack = null; // { at, client, replica }: when the last refused client was told to come back
+let answered = Date.now(); // when the server last answered
+let gone = false;
+
+const now = () => Date.now() + offset;
+const settings = () => ({ limit: +$("limit").value, window: 1000 * $("window").value, rate: +$("rate").value });
+
+// begin opens a session with the limit and window of the sliders.
+async function begin() {
+  stop();
+  comeBack = null;
+  session = null;
+  const { limit, window } = settings();
+  const opened = await server.openSession(limit, window / 1000);
+  [events, last] = [[], null];
+  session = opened;
+  document.body.dataset.session = opened.id;
+  text("store", `counting in ${opened.store}`);
+  for (const [id, most] of [["limit", opened.max_limit], ["window", opened.max_window], ["rate", opened.max_rate]]) $(id).max = most;
+}
+
+// send sends one request, and shows its answer.
+async function send(client, replica) {
+  if (!session) return null;
+  try {
+    const response = await server.request(session.id, client, replica);
+    heard();
+    if (response.status === 404) { lost(); return null; }
+    showAnswer(response, client, replica);
+    const wait = response.headers.get("Retry-After");
+    comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client, replica } : null;
+    if (response.status === 200) text("countdown", "200: let in.");
+    if (response.status === 503) text("countdown", "503: the demo itself is asked too much, or its store does not answer.");
+    return response;
+  } catch { silent(); return null; }
+}
+
+async function play(kind) {
+  stop();
+  if (!session) return;
+  const abort = new AbortController();
+  playing = { kind, abort };
+  buttons();
+  try {
+    await kinds[kind]({ send, signal: abort.signal, settings, now, say: (t) => text("status", t) });
+    text("status", "All sent. A client that was refused comes back when it was told to.");
+  } catch { /* stopped */ }
+  if (playing && playing.abort === abort) { playing = null; buttons(); }
+}
+
+function stop() {
+  if (!playing) return;
+  playing.abort.abort();
+  playing = null;
+  text("status", "Stopped. A client that was refused comes back when it was told to.");
+  buttons();
+}
+
+function buttons() {
+  for (const b of document.querySelectorAll("[data-play]")) {
+    b.setAttribute("aria-pressed", String(playing !== null && playing.kind === b.dataset.play));
+  }
+}
+
+// countDown shows how long a refused client is to wait, and sends its request then, unless other traffic runs.
+async function countDown() {
+  if (!comeBack || gone) return;
+  const left = comeBack.at - Date.now();
+  if (left > 0) { text("countdown", `429: come back in ${(left / 1000).toFixed(1)} s`); return; }
+  if (playing) return;
+  const { client, replica } = comeBack;
+  comeBack = null;
+  const response = await send(client, replica);
+  if (response && response.status === 200) text("countdown", "200: it came back when it was told to, and was let in.");
+}
+
+// probe sends a request to each of the three policies.
+async function probe() {
+  if (!session || gone) return;
+  try {
+    await Promise.all(["open", "closed", "fallback"].map((name) => server.policy(session.id, name)));
+  } catch { silent(); }
+}
+
+function setProbing(on) {
+  clearInterval(probing);
+  probing = on ? setInterval(probe, 500) : null;
+  $("probe").setAttribute("aria-pressed", String(on));
+  text("probe", on ? "Stop sending to all three" : "Send to all three");
+  if (on) probe();
+}
+
+function heard() {
+  answered = Date.now();
+  if (!gone) return;
+  gone = false;
+  $("gone").hidden = true;
+  document.body.classList.remove("gone");
+}
+
+// silent says that the server does not answer.
+function silent() {
+  gone = true;
+  stop();
+  setProbing(false);
+  $("gone").hidden = false;
+  document.body.classList.add("gone");
+  text("gone", `The server does not answer since ${Math.round((Date.now() - answered) / 1000)} s. What you see is from before.`);
+}
+
+// lost begins afresh where the server has forgotten the session.
+function lost() {
+  stop();
+  session = null;
+  text("status", "The server has forgotten what was counted here: it was started anew, or other pages came. This begins afresh.");
+}
+
+// poll asks for the state, again and again.
+async function poll() {
+  try {
+    if (!session) await begin();
+    const before = Date.now(), asked = session;
+    const s = await server.state(asked.id, events.length ? events[events.length - 1].seq : 0);
+    heard();
+    if (asked === session) take(s, before);
+  } catch (error) {
+    if (error.status === 404) { heard(); lost(); }
+    else if (error.status) { heard(); text("status", error.message); }
+    else silent();
+  }
+  setTimeout(poll, gone ? 1000 : 200);
+}
+
+// take takes a state over. The answer was on its way for about half of the time that the question and it took.
+function take(s, before) {
+  const after = Date.now();
+  offset = s.now - (before + after) / 2;
+  events = events.concat(s.events).slice(-4096);
+  last = s;
+  showTable(s);
+  showOutage(s);
+}
+
+function frame() {
+  requestAnimationFrame(frame);
+  if (!last || gone) return;
+  const length = 1000 * last.settings.window;
+  const back = ($("back").value / 100) * 2.2 * length;
+  text("back-out", `${(back / 1000).toFixed(1)} s`);
+  const view = { now: now(), end: now() - back, length };
+  draw($("line"), events, last, view);
+  const counts = judges.map((j) => inWindow(events, j, view.end, length));
+  judges.forEach((j, i) => { document.querySelector(`#${j} [data-f=now]`).textContent = counts[i]; });
+}
+
+// show what a slider says, and begin afresh when a limit or a window was chosen.
+function sliders() {
+  const { limit, window, rate } = settings();
+  text("limit-out", `${limit} requests`);
+  text("window-out", `in any ${window / 1000} s`);
+  text("rate-out", `${rate} a second`);
+}
+for (const id of ["limit", "window", "rate"]) $(id).addEventListener("input", sliders);
+for (const id of ["limit", "window"]) $(id).addEventListener("change", () => begin().catch(silent));
+for (const b of document.querySelectorAll("[data-play]")) b.addEventListener("click", () => play(b.dataset.play));
+$("stop").addEventListener("click", stop);
+$("probe").addEventListener("click", () => setProbing(probing === null));
+$("away").addEventListener("click", async () => {
+  try {
+    await server.takeStore($("away").getAttribute("aria-checked") !== "true");
+    setProbing(true);
+  } catch (error) { if (!error.status) silent(); }
+});
+sliders();
+poll();
+setInterval(countDown, 100);
+requestAnimationFrame(frame);
