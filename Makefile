@@ -4,6 +4,8 @@
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
 # make histories   random histories of the stores, three times as many as make test goes through
+# make test-browser  drive the page of the demo in a real Chromium
+# make screenshots   the same, and take the pictures of the page in docs/images
 # make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
@@ -30,7 +32,7 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-metrics histories lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+.PHONY: help demo test test-short test-metrics test-browser screenshots histories lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -65,6 +67,16 @@ histories: redis
 test-metrics: redis prometheus
 	cd extra/grafana && go test -count=1 ./...
 
+# It takes about 40 s.
+test-browser:
+	@./.ci/install chromium chromium
+	cd examples/demo/browsertest && go test -count=1 -timeout 4m .
+
+screenshots:
+	@./.ci/install chromium chromium
+	@mkdir -p docs/images
+	cd examples/demo/browsertest && go test -count=1 -timeout 4m . -args -pictures $(CURDIR)/docs/images
+
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	go vet ./...
@@ -75,6 +87,7 @@ lint:
 	cd extra/sashprom && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 	cd extra/sashotel && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 	cd extra/grafana && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
+	cd examples/demo/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 
 audit:

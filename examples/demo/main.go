@@ -90,7 +90,8 @@ const welcome = `Listening on http://%[1]s, counting %[2]s.
 Open http://%[1]s in a browser, or try in another terminal:
 
   curl -i http://%[1]s/api/data
-  for i in 1 2 3 4 5 6; do curl -si -X POST http://%[1]s/api/upload -H 'X-API-Key: demo-key-1' | grep -iE '^HTTP|ratelimit|retry'; done
+  for i in 1 2 3 4 5 6; do curl -si -X POST http://%[1]s/api/upload -H 'X-API-Key: demo-key-1' |
+    grep -iE '^HTTP|ratelimit|retry'; done
   curl -i http://%[1]s/health
 
 `

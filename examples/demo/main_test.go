@@ -83,7 +83,8 @@ func TestBadFlags(t *testing.T) {
 		}
 	}
 	var help bytes.Buffer
-	if err := run(t.Context(), []string{"-h"}, io.Discard, &help); err != nil || !strings.Contains(help.String(), "-redis URL") {
+	err := run(t.Context(), []string{"-h"}, io.Discard, &help)
+	if err != nil || !strings.Contains(help.String(), "-redis URL") {
 		t.Errorf("-h: %v, %q", err, &help)
 	}
 	if got := where("redis://user:secret@h:1/0"); got != "in redis://user:xxxxx@h:1/0" {

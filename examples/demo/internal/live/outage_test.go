@@ -42,7 +42,8 @@ func outage(t *testing.T, p *testPage) {
 	s := p.state(0).Outage
 	for name, want := range map[string]string{"open": "policy", "closed": "policy", "fallback": "fallback"} {
 		a := s.Policies[name]
-		if last := a.Answers[len(a.Answers)-1]; !s.Away || s.Changed == 0 || !a.Uncounted || a.Resumed != 0 || last.Source != want {
+		last := a.Answers[len(a.Answers)-1]
+		if !s.Away || s.Changed == 0 || !a.Uncounted || a.Resumed != 0 || last.Source != want {
 			t.Errorf("away, %s: %+v", name, a)
 		}
 	}

@@ -78,7 +78,8 @@ func (x *session) record(t *trial) {
 		fixed = admitted
 	}
 	e := Event{
-		At: millis(t.at), Client: t.client, Replica: t.replica, Log: verdict(t.log), Counter: verdict(t.counter), Fixed: fixed,
+		At: millis(t.at), Client: t.client, Replica: t.replica,
+		Log: verdict(t.log), Counter: verdict(t.counter), Fixed: fixed,
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

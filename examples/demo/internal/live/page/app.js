@@ -27,7 +27,9 @@ async function begin() {
   session = opened;
   document.body.dataset.session = opened.id;
   text("store", `counting in ${opened.store}`);
-  for (const [id, most] of [["limit", opened.max_limit], ["window", opened.max_window], ["rate", opened.max_rate]]) $(id).max = most;
+  $("limit").max = opened.max_limit;
+  $("window").max = opened.max_window;
+  $("rate").max = opened.max_rate;
 }
 
 // send sends one request, and shows its answer.
@@ -41,7 +43,9 @@ async function send(client, replica) {
     const wait = response.headers.get("Retry-After");
     comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client, replica } : null;
     if (response.status === 200) text("countdown", "200: let in.");
-    if (response.status === 503) text("countdown", "503: the demo itself is asked too much, or its store does not answer.");
+    if (response.status === 503) {
+      text("countdown", "503: the demo itself is asked too much, or its store does not answer.");
+    }
     return response;
   } catch { silent(); return null; }
 }
@@ -116,14 +120,16 @@ function silent() {
   setProbing(false);
   $("gone").hidden = false;
   document.body.classList.add("gone");
-  text("gone", `The server does not answer since ${Math.round((Date.now() - answered) / 1000)} s. What you see is from before.`);
+  const seconds = Math.round((Date.now() - answered) / 1000);
+  text("gone", `The server has not answered for ${seconds} s. What you see is from before.`);
 }
 
 // lost begins afresh where the server has forgotten the session.
 function lost() {
   stop();
   session = null;
-  text("status", "The server has forgotten what was counted here: it was started anew, or other pages came. This begins afresh.");
+  text("status", "The server has forgotten what was counted here: it was started anew, or other pages came. " +
+    "This begins afresh.");
 }
 
 // poll asks for the state, again and again.
@@ -164,7 +170,7 @@ function frame() {
   judges.forEach((j, i) => { document.querySelector(`#${j} [data-f=now]`).textContent = counts[i]; });
 }
 
-// show what a slider says, and begin afresh when a limit or a window was chosen.
+// sliders shows what the sliders say. A chosen limit or window begins afresh.
 function sliders() {
   const { limit, window, rate } = settings();
   text("limit-out", `${limit} requests`);

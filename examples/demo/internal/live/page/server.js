@@ -2,14 +2,14 @@
 
 async function json(response) {
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw Object.assign(new Error(body.error || `status ${response.status}`), { status: response.status });
-  return body;
+  if (response.ok) return body;
+  throw Object.assign(new Error(body.error || `status ${response.status}`), { status: response.status });
 }
 
 const send = (method, path, body) => fetch(path, { method, body: body && JSON.stringify(body), cache: "no-store" });
 
 export const openSession = async (limit, window) => json(await send("POST", "/live/sessions", { limit, window }));
-export const state = async (id, after) => json(await fetch(`/live/sessions/${id}?after=${after}`, { cache: "no-store" }));
+export const state = async (id, after) => json(await send("GET", `/live/sessions/${id}?after=${after}`));
 export const request = (id, client, replica) =>
   send("POST", `/live/sessions/${id}/requests?client=${client}&replica=${replica}`);
 export const policy = (id, name) => send("POST", `/live/sessions/${id}/policies/${name}`);

@@ -11,7 +11,8 @@ const fields = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset
 
 // showAnswer shows the status and the limit fields of a response.
 export function showAnswer(response, client, replica) {
-  const lines = [`client ${client} at replica ${replica + 1}`, "", `HTTP/1.1 ${response.status} ${response.statusText}`];
+  const status = `HTTP/1.1 ${response.status} ${response.statusText}`;
+  const lines = [`client ${client} at replica ${replica + 1}`, "", status];
   for (const name of fields) {
     const value = response.headers.get(name);
     if (value !== null) lines.push(`${name}: ${value}`);

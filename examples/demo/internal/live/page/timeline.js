@@ -27,13 +27,13 @@ export function draw(canvas, events, state, view) {
   const lane = height / judges.length;
   judges.forEach((judge, i) => {
     const top = i * lane + 18, bottom = (i + 1) * lane - 4, middle = (top + bottom) / 2;
-    boundaries(g, color("line"), x, begin, view, top, bottom);
     g.strokeStyle = color("line");
     line(g, 0, middle, width, middle);
     g.fillStyle = color("now");
     g.globalAlpha = 0.28;
     g.fillRect(x(view.end - view.length), top, x(view.end) - x(view.end - view.length), bottom - top);
     g.globalAlpha = 1;
+    boundaries(g, color("quiet"), x, begin, view, top, bottom);
     const worst = state.judges[judge];
     if (worst.worst > 0 && worst.from > begin) {
       g.strokeStyle = color("worst");
@@ -45,7 +45,8 @@ export function draw(canvas, events, state, view) {
       if (e.at > begin) mark(g, color, e, judge, x(e.at), middle, bottom - top);
     }
     g.fillStyle = color("text");
-    g.fillText(`${names[judge]}: ${inWindow(events, judge, view.end, view.length)} of ${state.settings.limit} in the window`, 2, top - 5);
+    const count = inWindow(events, judge, view.end, view.length);
+    g.fillText(`${names[judge]}: ${count} of ${state.settings.limit} in the window`, 2, top - 5);
   });
 }
 

@@ -1,0 +1,163 @@
+// Package browsertest drives the page of examples/demo in a real Chromium, which it finds as chromium in the PATH.
+package browsertest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestPage drives every control of the page.
+func TestPage(t *testing.T) {
+	p := open(t)
+	p.fresh()
+	if got := p.text("#limit-out") + ", " + p.text("#window-out"); got != "10 requests, in any 2 s" {
+		t.Errorf("the sliders say %q", got)
+	}
+	p.burst()
+	p.countdown()
+	p.others()
+	p.outage()
+	p.window()
+	p.phone()
+	p.gone()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.problems) > 0 {
+		t.Errorf("the console says %q", p.problems)
+	}
+}
+
+// burst plays a burst at the boundary, whose requests come in time unless the machine is very busy.
+func (p *page) burst() {
+	p.t.Helper()
+	for attempt := 1; ; attempt++ {
+		s := p.play("burst")
+		log, counter, fixed := s.Judges["log"].Worst, s.Judges["counter"].Worst, s.Judges["fixed"].Worst
+		if log == 10 && counter > 10 && counter <= 20 && fixed == 20 {
+			return
+		}
+		if log > 10 || attempt == 3 {
+			p.t.Errorf("worst windows of a burst: log %d, counter %d, fixed %d, want 10, 11 to 20, 20", log, counter, fixed)
+			return
+		}
+		p.fresh()
+	}
+}
+
+// countdown waits for the end of Retry-After after a flood, and compares the fields with those of the response.
+func (p *page) countdown() {
+	p.t.Helper()
+	p.fresh()
+	if s := p.play("flood"); s.Judges["log"].Worst != 10 || s.Judges["log"].Refused == 0 {
+		p.t.Errorf("the log in a flood: %+v", s.Judges["log"])
+	}
+	p.until("a refused client to come back", `/200: it came back/.test(document.getElementById("countdown").textContent)`)
+	answer := p.text("#answer")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !strings.Contains(answer, "HTTP/1.1 200 OK") {
+		p.t.Errorf("the answer is %q", answer)
+	}
+	for _, name := range []string{
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy",
+	} {
+		var value any
+		for field, v := range p.last {
+			if strings.EqualFold(field, name) {
+				value = v
+			}
+		}
+		if line := fmt.Sprintf("%s: %v", name, value); !strings.Contains(strings.ToLower(answer), strings.ToLower(line)) {
+			p.t.Errorf("the answer has no %q: %q", line, answer)
+		}
+	}
+}
+
+// others plays the other kinds, one of them by keyboard.
+func (p *page) others() {
+	p.t.Helper()
+	p.fresh()
+	if s := p.play("clients"); s.Judges["log"].Admitted <= 10 || s.Judges["log"].Worst > 10 {
+		p.t.Errorf("many clients: %+v", s.Judges["log"])
+	}
+	p.fresh()
+	s := p.play("replicas")
+	for i, r := range s.Replicas {
+		if r.Admitted+r.Refused == 0 {
+			p.t.Errorf("replica %d had no request", i+1)
+		}
+	}
+	if s.Judges["log"].Worst > 10 {
+		p.t.Errorf("four replicas: %+v", s.Judges["log"])
+	}
+	p.slide("rate", 20)
+	if got := p.text("#rate-out"); got != "20 a second" {
+		p.t.Errorf("the rate says %q", got)
+	}
+	p.fresh()
+	p.run(chromedp.SendKeys(`[data-play=steady]`, "\r", chromedp.ByQuery))
+	p.until("12 steady requests", `document.querySelector("#log [data-f=refused]").textContent > 1`)
+	p.run(chromedp.SendKeys(`#stop`, " ", chromedp.ByQuery))
+	p.until("the end", `document.querySelector("[data-play=steady]").ariaPressed === "false"`)
+	p.settled("steady")
+}
+
+// outage takes the store away and gives it back.
+func (p *page) outage() {
+	p.t.Helper()
+	status := func(name, want string) string {
+		return fmt.Sprintf(`document.querySelector("#%s [data-f=status]").textContent === "%s"`, name, want)
+	}
+	p.click("#probe")
+	for _, name := range []string{"open", "closed", "fallback"} {
+		p.until(name, status(name, "200"))
+	}
+	p.click("#away")
+	p.until("the switch", `document.getElementById("away").ariaChecked === "true"`)
+	p.until("fail closed", status("closed", "503"))
+	p.until("fail open", status("open", "200"))
+	p.until("fallback", `/counted in this process/.test(document.querySelector("#fallback [data-f=source]").textContent)`)
+	p.click("#away")
+	for _, name := range []string{"open", "closed", "fallback"} {
+		p.until(name, fmt.Sprintf(
+			`/^Counting resumed [0-9.]+ s/.test(document.querySelector("#%s [data-f=resumed]").textContent)`, name))
+	}
+	p.click("#probe")
+	p.until("the end", `document.getElementById("probe").ariaPressed === "false"`)
+}
+
+// window moves the window by hand.
+func (p *page) window() {
+	p.t.Helper()
+	p.slide("back", 50)
+	p.until("the window to move", `document.getElementById("back-out").textContent === "2.2 s"`)
+	p.slide("back", 0)
+}
+
+// phone looks at the page in the width of a phone.
+func (p *page) phone() {
+	p.t.Helper()
+	var wide int
+	p.run(chromedp.EmulateViewport(360, 740), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
+	if wide > 360 {
+		p.t.Errorf("on a phone of 360 pixels the page is %d wide", wide)
+	}
+	p.run(chromedp.EmulateViewport(1280, 1160))
+}
+
+// gone stops the server and starts it again.
+func (p *page) gone() {
+	p.t.Helper()
+	p.demo.stop()
+	p.until("the truth", `!document.getElementById("gone").hidden`)
+	if got := p.text("#gone"); !strings.Contains(got, "has not answered") {
+		p.t.Errorf("without a server the page says %q", got)
+	}
+	p.demo.start(p.t, strings.TrimPrefix(p.demo.url, "http://"))
+	p.until("the server to be back", `document.getElementById("gone").hidden`)
+	p.until("an empty table", `document.querySelector("#log [data-f=admitted]").textContent === "0"`)
+	p.play("replicas")
+}

@@ -1,0 +1,234 @@
+package browsertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// demo is the program in a process of its own.
+type demo struct {
+	program, url string
+	cmd          *exec.Cmd
+}
+
+// start starts the program on addr, and waits until it says that it listens.
+func (d *demo) start(t *testing.T, addr string) {
+	t.Helper()
+	d.cmd = exec.Command(d.program, "-addr", addr)
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	_, rest, found := strings.Cut(line, "Listening on ")
+	if err != nil || !found {
+		t.Fatalf("the demo says %q: %v", line, err)
+	}
+	d.url, _, _ = strings.Cut(rest, ",")
+	go io.Copy(io.Discard, lines)
+}
+
+func (d *demo) stop() {
+	_ = d.cmd.Process.Kill()
+	_ = d.cmd.Wait()
+}
+
+// page is the page in a browser.
+type page struct {
+	t    *testing.T
+	ctx  context.Context
+	demo *demo
+
+	mu       sync.Mutex
+	last     network.Headers // of the newest answer to a judged request
+	problems []string        // what the browser's console says
+}
+
+func open(t *testing.T) *page {
+	t.Helper()
+	d := &demo{program: filepath.Join(t.TempDir(), "demo")}
+	build := exec.Command("go", "-C", "../../..", "build", "-o", d.program, "./examples/demo")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d.start(t, "127.0.0.1:0")
+	t.Cleanup(func() { d.stop() })
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.WindowSize(1280, 1160))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, stop := chromedp.NewContext(alloc)
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(stop)
+	p := &page{t: t, ctx: ctx, demo: d}
+	chromedp.ListenTarget(ctx, p.hear)
+	p.run(network.Enable(), log.Enable(), chromedp.Navigate(d.url))
+	p.until("a session", `document.body.dataset.session !== undefined`)
+	return p
+}
+
+func (p *page) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventResponseReceived:
+		if strings.Contains(e.Response.URL, "/requests?") {
+			p.last = e.Response.Headers
+		}
+	case *runtime.EventExceptionThrown:
+		p.problems = append(p.problems, e.ExceptionDetails.Error())
+	case *log.EventEntryAdded:
+		// That a response has a status of 429 or 503 is logged as an error, and so is that the server is gone.
+		if e.Entry.Source != log.SourceNetwork {
+			p.problems = append(p.problems, e.Entry.Text)
+		}
+	}
+}
+
+func (p *page) run(actions ...chromedp.Action) {
+	p.t.Helper()
+	if err := chromedp.Run(p.ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *page) text(selector string) (s string) {
+	p.t.Helper()
+	p.run(chromedp.Text(selector, &s, chromedp.ByQuery))
+	return strings.TrimSpace(s)
+}
+
+// until waits until an expression is true in the page.
+func (p *page) until(what, expression string) {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p.ctx, 25*time.Second)
+	defer stop()
+	poll := chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond))
+	if err := chromedp.Run(ctx, poll); err != nil {
+		var body string
+		p.run(chromedp.Text("body", &body))
+		p.t.Fatalf("waiting for %s: %v\n%s", what, err, body)
+	}
+}
+
+func (p *page) click(selector string) {
+	p.t.Helper()
+	p.run(chromedp.Click(selector, chromedp.ByQuery))
+}
+
+// slide sets a slider as a user does.
+func (p *page) slide(id string, value int) {
+	p.t.Helper()
+	p.run(chromedp.Evaluate(fmt.Sprintf(`(() => { const s = document.getElementById(%q); s.value = %d;
+		s.dispatchEvent(new Event("input")); s.dispatchEvent(new Event("change")); })()`, id, value), nil))
+}
+
+// fresh begins a new session with a limit of 10 in 2 s.
+func (p *page) fresh() {
+	p.t.Helper()
+	for _, s := range []struct {
+		id    string
+		value int
+	}{{"limit", 10}, {"window", 2}} {
+		var before string
+		p.run(chromedp.Evaluate(`document.body.dataset.session`, &before))
+		p.slide(s.id, s.value)
+		p.until("a new session", fmt.Sprintf(`document.body.dataset.session !== %q`, before))
+	}
+	p.until("an empty table", `document.querySelector("#log [data-f=admitted]").textContent === "0"`)
+}
+
+// play plays a kind of traffic to its end, and checks the table.
+func (p *page) play(kind string) state {
+	p.t.Helper()
+	p.click(fmt.Sprintf(`[data-play=%s]`, kind))
+	p.until(kind+" to begin", fmt.Sprintf(`document.querySelector("[data-play=%s]").ariaPressed === "true"`, kind))
+	p.until(kind+" to end", fmt.Sprintf(`document.querySelector("[data-play=%s]").ariaPressed === "false"`, kind))
+	return p.settled(kind)
+}
+
+// state is what the server counted.
+type state struct {
+	Seq      int
+	Settings struct{ Limit int }
+	Judges   map[string]struct{ Admitted, Refused, Worst int }
+	Replicas []struct{ Admitted, Refused int }
+}
+
+func (p *page) server() (s state) {
+	p.t.Helper()
+	var id string
+	p.run(chromedp.Evaluate(`document.body.dataset.session`, &id))
+	res, err := http.Get(p.demo.url + "/live/sessions/" + id + "?after=0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+// shown returns the table of the page as text.
+func (p *page) shown() (text string) {
+	p.t.Helper()
+	p.run(chromedp.Evaluate(`["log", "counter", "fixed"].map((j) => ["admitted", "refused", "worst"].map((f) =>
+		document.querySelector("#" + j + " [data-f=" + f + "]").textContent).join(" ")).join("; ") +
+		"; " + document.getElementById("replicas").textContent`, &text))
+	return text
+}
+
+// shown returns the table as the page should show it.
+func (s state) shown() string {
+	var rows []string
+	for _, name := range []string{"log", "counter", "fixed"} {
+		j := s.Judges[name]
+		rows = append(rows, fmt.Sprintf("%d %d %d of %d", j.Admitted, j.Refused, j.Worst, s.Settings.Limit))
+	}
+	sum, parts := 0, []string{}
+	for _, r := range s.Replicas {
+		sum += r.Admitted
+		parts = append(parts, fmt.Sprint(r.Admitted))
+	}
+	rows = append(rows, fmt.Sprintf("Admitted by the four replicas: %s = %d", strings.Join(parts, " + "), sum))
+	return strings.Join(rows, "; ")
+}
+
+// settled waits until the page shows what the server counted, and returns that.
+func (p *page) settled(what string) (s state) {
+	p.t.Helper()
+	var got string
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		s = p.server()
+		if got = p.shown(); got == s.shown() && s.Seq == p.server().Seq {
+			return s
+		}
+	}
+	p.t.Fatalf("%s: the page shows\n%s, the server counted\n%s", what, got, s.shown())
+	return s
+}

@@ -1,0 +1,85 @@
+package browsertest
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var pictures = flag.String("pictures", "", "write demo-light.png and demo-dark.png to this `folder`")
+
+// TestPictures takes the pictures of the README with the flag -pictures, and checks that both colours are there.
+func TestPictures(t *testing.T) {
+	p := open(t)
+	p.click("#away")
+	p.until("an answer", `document.querySelector("#closed [data-f=status]").textContent === "503"`)
+	p.run(chromedp.EmulateViewport(1180, 1290))
+	p.click(`[data-play=burst]`)
+	p.until("what comes after the boundary", `document.querySelector("#counter [data-f=worst]").textContent >= "14"`)
+	backs := map[string]string{}
+	for _, scheme := range []string{"light", "dark"} {
+		var picture []byte
+		var back string
+		p.run(
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: scheme},
+			}),
+			chromedp.Evaluate(`scrollTo(0, 0)`, nil),
+			chromedp.Evaluate(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`, nil,
+				func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }),
+			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back),
+			chromedp.CaptureScreenshot(&picture),
+		)
+		backs[scheme] = back
+		picture = smaller(t, picture)
+		if len(picture) > 150_000 {
+			t.Errorf("the %s picture has %d bytes, want at most 150,000", scheme, len(picture))
+		}
+		if *pictures != "" {
+			if err := os.WriteFile(filepath.Join(*pictures, "demo-"+scheme+".png"), picture, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if backs["light"] == backs["dark"] {
+		t.Errorf("the background is %q in light and in dark", backs["light"])
+	}
+}
+
+// smaller returns a picture in its 256 most frequent colours, which takes half the bytes.
+func smaller(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	full, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[color.Color]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			counts[full.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int {
+		return cmp.Compare(counts[b], counts[a])
+	})
+	few := image.NewPaletted(full.Bounds(), colours[:min(256, len(colours))])
+	draw.Draw(few, few.Bounds(), full, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
