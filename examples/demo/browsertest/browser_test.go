@@ -70,7 +70,7 @@ func (p *page) countdown() {
 				value = v
 			}
 		}
-		if line := fmt.Sprintf("%s: %v", name, value); !strings.Contains(strings.ToLower(answer), strings.ToLower(line)) {
+		if line := fmt.Sprintf("\n%s: %v\n", name, value); !strings.Contains(answer+"\n", line) {
 			p.t.Errorf("the answer has no %q: %q", line, answer)
 		}
 	}

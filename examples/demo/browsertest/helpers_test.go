@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+var redisURL = flag.String("redis", "", "the demo counts in the Redis of this `URL`; empty: in memory")
+
 // demo is the program in a process of its own.
 type demo struct {
 	program, url string
@@ -29,7 +32,7 @@ type demo struct {
 // start starts the program on addr, and waits until it says that it listens.
 func (d *demo) start(t *testing.T, addr string) {
 	t.Helper()
-	d.cmd = exec.Command(d.program, "-addr", addr)
+	d.cmd = exec.Command(d.program, "-addr", addr, "-redis", *redisURL)
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ async function send(client, replica) {
     const wait = response.headers.get("Retry-After");
     comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client, replica } : null;
     if (response.status === 200) text("countdown", "200: let in.");
+    if (comeBack) countDown();
     if (response.status === 503) {
       text("countdown", "503: the demo itself is asked too much, or its store does not answer.");
     }
