@@ -72,6 +72,7 @@ func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*pol
 			Store:        stores.switched,
 			Limits:       []core.Limit{core.Per(int64(s.Limit), s.window())},
 			OnStoreError: choices[name],
+			Timeout:      time.Second, // a busy machine is no outage
 			Observer: core.Observers(log, core.ObserverFunc(func(_ context.Context, e core.Event) {
 				p.record(name, e)
 			})),

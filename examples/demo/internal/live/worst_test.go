@@ -16,7 +16,7 @@ func TestWorst(t *testing.T) {
 		var all []time.Time
 		now := start
 		for range 250 {
-			now = now.Add(time.Duration(random.IntN(3)) * time.Duration(random.IntN(2000)) * time.Millisecond)
+			now = now.Add(time.Duration(random.IntN(3)) * time.Duration(random.IntN(4)) * 500 * time.Millisecond)
 			at := now.Add(-time.Duration(random.IntN(3)) * time.Second)
 			all = append(all, at)
 			w.add(stamp{at, at})
