@@ -94,7 +94,7 @@ func checkPairs(pairs []Pair) (int, error) {
 	for i := range pairs {
 		switch p := &pairs[i]; {
 		case p.Limiter == nil || p.Limiter.counts == nil:
-			return i, fmt.Errorf("%w: pair %d of core.Together has no limiter: give one made by core.New", ErrInvalid, i)
+			return i, fmt.Errorf("%w: pair %d of core.Together has no limiter: give one of core.New", ErrInvalid, i)
 		case p.Request.Charge:
 			return i, fmt.Errorf("%w: pair %d of core.Together is a charge, which is never refused: "+
 				"use Limiter.Charge", ErrInvalid, i)

@@ -70,8 +70,7 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 			name := func() (string, error) { return key(c) }
 			if own.skip(c) || simple && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
 				return next(c)
-			}
-			if simple {
+			} else if simple {
 				return nil // Admit has written the refusal
 			}
 			d, admission := decider.Reserve(c.Response(), c.Request(), c.Path(), name)
@@ -83,7 +82,8 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 				c.SetRequest(r)
 				return next(c)
 			}
-			return admission.Serve(c.Response(), c.Request(), wrapped, func(err error) { c.Echo().HTTPErrorHandler(c, err) })
+			fail := func(err error) { c.Echo().HTTPErrorHandler(c, err) }
+			return admission.Serve(c.Response(), c.Request(), wrapped, fail)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *config) checkAfter() error {
 	}
 	if len(c.all) > 0 && (c.looksAfter() || c.inContext) {
 		return errors.New("sash: All does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
-			"what all limits have counted stays counted; give one guard All, and another one inside it the other option")
+			"what all limits have counted stays counted; give one guard All, and another inside it the other option")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/lease"
 )
 
-// part is one of the requests that are decided together, as part of a request whose limits are those of all parts.
+// part is one of the requests that are decided together, as part of a request with the limits of all parts.
 type part struct {
 	*remembered
 	ask      core.Ask
@@ -42,7 +42,7 @@ func (*remembered) TakeJointly(ctx context.Context, counts []core.Counts, asks [
 		}
 	}
 	q := request{Request: ask.Begin(shortest), counts: joint(parts)}
-	q.Special = nil // the limits are those of the parts
+	q.Special = nil // the parts have the limits
 	all, err := first.next.take(ctx, q)
 	switch {
 	case err == nil:
@@ -120,7 +120,7 @@ func behindLeases(c core.Counts) *remembered {
 	return nil
 }
 
-// joint returns the counts of a request whose limits are those of all parts.
+// joint returns the counts of a request with the limits of all parts.
 func joint(parts []part) *counts {
 	store := parts[0].counts.store
 	j := &counts{store: store, parts: parts, rule: core.Rule{Notice: parts[0].counts.rule.Notice}}

@@ -193,8 +193,9 @@ func (s *Store) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// scriptFor returns the script for the limits of a rule, or of several that decide together. Rules may be bound while serving, and to
-// render a script takes most of a millisecond. A script that is kept no more is rendered
+// scriptFor returns the script for the limits of a rule, or of several that decide
+// together. Rules may be bound while serving, and to render a script takes most of a
+// millisecond. A script that is kept no more is rendered
 // anew for a rule that is bound later, while earlier rules go on using theirs: then the
 // requests of both do not wait together, and are decided all the same.
 func (s *Store) scriptFor(lease bool, rules ...[]core.Limit) script {

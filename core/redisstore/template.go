@@ -16,7 +16,7 @@ import (
 
 // The script is a text/template that is executed here. The package text/template calls methods by their names, so the
 // linker keeps every exported method of a program that uses it: examples/nethttp would have 18.0 MB instead of 9.3.
-// TestTemplate compares the scripts with those of text/template.
+// TestTemplate compares the scripts with what text/template makes.
 
 //go:embed scripts.lua.tmpl
 var decideText string

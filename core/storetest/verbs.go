@@ -40,7 +40,8 @@ func (s *suite) charge() {
 		key := fmt.Sprint(i)
 		l := s.limiter(limits...)
 		for _, c := range []struct{ cost, remaining int64 }{{3, 2}, {4, 0}, {0, 0}, {20, 0}} {
-			if d := l.Charge(ctx, key, c.cost); d.Err != nil || !d.Allowed || d.Remaining != c.remaining || d.RetryAfter != 0 {
+			d := l.Charge(ctx, key, c.cost)
+			if d.Err != nil || !d.Allowed || d.Remaining != c.remaining || d.RetryAfter != 0 {
 				s.Fatalf("a charge of %d: %+v, want %d remaining", c.cost, d, c.remaining)
 			}
 		}

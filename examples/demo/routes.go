@@ -7,7 +7,7 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// routes are those of examples/nethttp: the other examples are whole programs of their own.
+// routes are the same as in examples/nethttp: the other examples are whole programs of their own.
 func routes(a *app.App) http.Handler {
 	data := nethttp.Middleware(a.Data, a.Client)     // 100 a minute
 	search := nethttp.Middleware(a.Search, a.Client) // 30 a minute

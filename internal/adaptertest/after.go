@@ -18,7 +18,7 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// watch is a limiter of 5 a minute whose CountWhen notes the statuses that it is asked
+// watch is a limiter of 5 a minute. Its CountWhen notes the statuses that it is asked
 // about.
 type watch struct {
 	limiter *core.Limiter
@@ -220,7 +220,7 @@ func countWhenElsewhere(t *testing.T, f Framework) {
 	w.expect(t, "refused for want of a key", 5)
 }
 
-// clientLeft checks a request whose client has left: it stays counted if nothing is sent,
+// clientLeft checks a request after its client has left: it stays counted if nothing is sent,
 // and else is given back as ever.
 func clientLeft(t *testing.T, f Framework) {
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ type heard struct {
 
 func (h *heard) Observe(_ context.Context, e core.Event) { h.Event, h.times = e, h.times+1 }
 
-// watched returns a limiter that counts in s and whose events h hears.
+// watched returns a limiter that counts in s; h hears of its events.
 func watched(s core.Store, h core.Observer, limits ...core.Limit) *core.Limiter {
 	return core.Must(core.New(core.Config{Name: "watched", Store: s, Limits: limits, Observer: h}))
 }

@@ -20,7 +20,7 @@ var tenBefore = nethttp.WithCost(func(*http.Request) int { return 10 })
 // left returns how many units of the limiter are left for the key of sameKey.
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
 
-// costAfter checks what requests cost whose cost is known after the handler.
+// costAfter checks what requests cost if that is known after the handler.
 func costAfter(t *testing.T, f Framework) {
 	bytes := nethttp.CostAfter(func(r *http.Request, status int, bytes int64) int {
 		switch {

@@ -42,7 +42,7 @@ type Answer struct {
 	Seq    int     `json:"seq"`
 	At     float64 `json:"at"` // milliseconds since 1970
 	Status int     `json:"status"`
-	Source string  `json:"source"` // who decided, as core.Source says it
+	Source string  `json:"source"` // what decided, as core.Source says it
 }
 
 // Outage is the state of the store that can be taken away, and what the policies said.
@@ -59,7 +59,7 @@ type PolicyAnswers struct {
 	Resumed   float64  `json:"resumed"`   // when the store first counted again; 0 if it never stopped
 }
 
-// newPolicies returns the three limiters of a session, whose id is their client's key.
+// newPolicies returns the three limiters of a session. Its id is the key of their client.
 func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*policies, error) {
 	p := &policies{stores: stores, handlers: map[string]http.Handler{}, answers: map[string]*answers{}}
 	choices := map[string]core.FailurePolicy{

@@ -69,5 +69,6 @@ func newReplica(store core.Store, s Settings, log core.Observer) (*replica, erro
 func trialName(r *http.Request) (string, error) { return trialOf(r.Context()).key, nil }
 
 func hello(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"message": "Hello, client " + strconv.Itoa(trialOf(r.Context()).client)})
+	client := strconv.Itoa(trialOf(r.Context()).client)
+	writeJSON(w, http.StatusOK, map[string]string{"message": "Hello, client " + client})
 }
