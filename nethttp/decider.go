@@ -180,10 +180,10 @@ func (g *Decider) decideAndSetFields(
 		return response
 	} else {
 		request.Cost = g.costOf(r)
-		if g.planner != nil || len(g.members) > 0 {
+		if g.planner != nil || len(g.members) > 0 || v.admission != nil {
 			f = g.decideByPlan(v, request, d)
-		} else {
-			*d, f = v.ask(g.limiter, request), g.own.current()
+		} else { // not by a function of its own, since a Decision is large enough for each copy to be noticed
+			*d, f = g.limiter.Decide(r.Context(), request), g.own.current()
 		}
 		if g.watch.wants(d) {
 			g.look(v.w, r, name, int(request.Cost), d)
