@@ -74,7 +74,8 @@ func WithPrefix(prefix string) Option {
 //
 // A Ring moves the clients of a shard that is down to other shards, where they
 // begin with no counts, and back later: each time a client may get its limit once
-// more. For exact counts on several servers use a Cluster.
+// more. What is given back goes to the shard that has the client now: units that another
+// one has counted stay. For exact counts on several servers use a Cluster.
 //
 // Hooks on a redis.Client do not see what the store sends through it: go-redis
 // leaves them out where it is given a timeout for some commands. Hooks on the
