@@ -54,13 +54,16 @@ type proxy struct {
 // of the page. Names of HAProxy are made different from those of other proxies.
 func (p proxy) render(t *testing.T) string {
 	t.Helper()
-	port := strconv.Itoa(p.port)
+	port, second := strconv.Itoa(p.port), "::1"
+	if !hasIPv6() {
+		second = "127.0.0.2"
+	}
 	text := strings.NewReplacer(
 		"listen 80", "listen 127.0.0.1:"+port,
-		"listen [::]:80", "listen [::1]:"+port,
+		"listen [::]:80", "listen "+net.JoinHostPort(second, port),
 		"bind :80", "bind 127.0.0.1:"+port,
-		"bind [::]:80 v6only", "bind [::1]:"+port,
-		":80 {", ":"+port+" {\n\tbind 127.0.0.1 ::1",
+		"bind [::]:80 v6only", "bind "+net.JoinHostPort(second, port),
+		":80 {", ":"+port+" {\n\tbind 127.0.0.1 "+second,
 		"unix:/run/api.sock", "unix:"+p.upstream,
 		"127.0.0.1:8080", p.upstream,
 		"10.0.0.0/8", "127.0.0.1/32",
