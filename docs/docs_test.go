@@ -35,6 +35,10 @@ var imports = map[string]string{
 	"redis":      "github.com/redis/go-redis/v9",
 	"atomic":     "sync/atomic",
 	"storetest":  "github.com/sashlimit/sash/core/storetest",
+	"sashprom":   "github.com/sashlimit/sash/extra/sashprom",
+	"prometheus": "github.com/prometheus/client_golang/prometheus",
+	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
+	"bytes":      "bytes",
 	"bufio":      "bufio",
 	"context":    "context",
 	"errors":     "errors",
@@ -45,6 +49,11 @@ var imports = map[string]string{
 	"synctest":   "testing/synctest",
 	"testing":    "testing",
 	"http":       "net/http",
+	"io":         "io",
+	"signal":     "os/signal",
+	"strconv":    "strconv",
+	"syscall":    "syscall",
+	"template":   "html/template",
 	"httputil":   "net/http/httputil",
 	"json":       "encoding/json",
 	"log":        "log",
@@ -80,6 +89,20 @@ var numberOf func(ctx context.Context, account string) (int64, error)
 var proxy *httputil.ReverseProxy
 var hello, searchHandler, loginHandler http.HandlerFunc
 var corsHandler func(http.Handler) http.Handler
+`,
+	"recipes.md": `var mux *http.ServeMux
+var mail, messages, tokensPerDay *core.Limiter
+var planOf func(*http.Request) (string, error)
+var userOf, tenantOf func(context.Context) (string, bool)
+var numbersOf func(context.Context) (map[string]int64, error)
+var clientOf func(context.Context) string
+var tooMany func(core.Decision) error
+var passwordOK func(ctx context.Context, name, password string) bool
+var runModel func(http.ResponseWriter, *http.Request) (tokens int64)
+var send func(ctx context.Context, job string) error
+var costOf func(body []byte) int
+var hello, graphql http.HandlerFunc
+var authenticate func(http.Handler) http.Handler
 `,
 	"chi.md": `var r chi.Router
 var hello, searchHandler, loginHandler http.HandlerFunc
@@ -152,15 +175,16 @@ func withImports(page, body string) string {
 
 // Every block of Go compiles and passes vet, but those fenced as "go before",
 // which show other libraries. The snippets are the packages of a module beside
-// this one, so nothing is written here. The blocks of testing.md are one file of
-// tests, and the tests pass.
+// this one, so nothing is written here; those about Prometheus are of another one.
+// The blocks of testing.md are one file of tests, and the tests pass.
 func TestSnippets(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatal(err, pages)
 	}
-	dir := t.TempDir()
-	writeModule(t, dir)
+	dir, prom := t.TempDir(), t.TempDir()
+	writeModule(t, dir, "..")
+	writeModule(t, prom, "../extra/sashprom")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -176,24 +200,34 @@ func TestSnippets(t *testing.T) {
 			continue
 		}
 		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
-			snippet := filepath.Join(dir, strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(i+1))
+			module, code := dir, source(page, block[1])
+			if strings.Contains(code, "/sashprom\"") {
+				module = prom
+			}
+			snippet := filepath.Join(module, strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(i+1))
 			if err := os.Mkdir(snippet, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			write(t, filepath.Join(snippet, "snippet.go"), source(page, block[1]))
+			write(t, filepath.Join(snippet, "snippet.go"), code)
 		}
 	}
-	for _, args := range [][]string{{"vet", "./..."}, {"test", "-v", "./tests"}} {
-		run := exec.Command("go", args...)
-		run.Dir = dir
-		out, err := run.CombinedOutput()
-		if err != nil {
-			t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		if passed := strings.Count(string(out), "--- PASS: Test"); args[0] == "test" && passed < 9 {
-			t.Errorf("%d tests of testing.md passed, want at least 9", passed)
-		}
+	runGo(t, dir, "vet", "./...")
+	runGo(t, prom, "vet", "./...")
+	if passed := strings.Count(runGo(t, dir, "test", "-v", "./tests"), "--- PASS: Test"); passed < 9 {
+		t.Errorf("%d tests of testing.md passed, want at least 9", passed)
 	}
+}
+
+// runGo runs the go command in dir and returns what it says.
+func runGo(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	run := exec.Command("go", args...)
+	run.Dir = dir
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // writeTests writes the blocks of a page of tests as one package below dir.
@@ -209,26 +243,33 @@ func writeTests(t *testing.T, dir, page, text string) {
 	write(t, filepath.Join(dir, "tests", "page_test.go"), withImports(page, all.String()))
 }
 
-// writeModule makes dir a module that sees this one as it is here, and the same
+// writeModule makes dir a module that sees the one in folder as it is here, and the same
 // versions of everything else.
-func writeModule(t *testing.T, dir string) {
+func writeModule(t *testing.T, dir, folder string) {
 	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(root, name))
+		text, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if name == "go.mod" {
-			const module = "github.com/sashlimit/sash"
-			_, rest, _ := strings.Cut(string(text), "\n") // after the module line
-			text = fmt.Appendf(nil, "module snippets\n%s\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n", rest, module, root)
+			first, rest, _ := strings.Cut(string(text), "\n")
+			rest = strings.ReplaceAll(rest, "=> ../..", fmt.Sprintf("=> %q", absolute(t, "..")))
+			module := strings.TrimPrefix(first, "module ")
+			text = fmt.Appendf(nil, "module snippets\n%s\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n",
+				rest, module, absolute(t, folder))
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func write(t *testing.T, file, text string) {
