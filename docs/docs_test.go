@@ -97,11 +97,10 @@ var userOf, tenantOf func(context.Context) (string, bool)
 var numbersOf func(context.Context) (map[string]int64, error)
 var clientOf func(context.Context) string
 var tooMany func(core.Decision) error
-var passwordOK func(ctx context.Context, name, password string) bool
 var runModel func(http.ResponseWriter, *http.Request) (tokens int64)
 var send func(ctx context.Context, job string) error
 var costOf func(body []byte) int
-var hello, graphql http.HandlerFunc
+var hello, loginHandler, graphql http.HandlerFunc
 var authenticate func(http.Handler) http.Handler
 `,
 	"chi.md": `var r chi.Router
