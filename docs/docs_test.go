@@ -90,19 +90,7 @@ var proxy *httputil.ReverseProxy
 var hello, searchHandler, loginHandler http.HandlerFunc
 var corsHandler func(http.Handler) http.Handler
 `,
-	"recipes.md": `var mux *http.ServeMux
-var mail, messages, tokensPerDay *core.Limiter
-var planOf func(*http.Request) (string, error)
-var userOf, tenantOf func(context.Context) (string, bool)
-var numbersOf func(context.Context) (map[string]int64, error)
-var clientOf func(context.Context) string
-var tooMany func(core.Decision) error
-var runModel func(http.ResponseWriter, *http.Request) (tokens int64)
-var send func(ctx context.Context, job string) error
-var costOf func(body []byte) int
-var hello, loginHandler, graphql http.HandlerFunc
-var authenticate func(http.Handler) http.Handler
-`,
+	"recipes.md": givenRecipes,
 	"chi.md": `var r chi.Router
 var hello, searchHandler, loginHandler http.HandlerFunc
 var corsHandler func(http.Handler) http.Handler
@@ -147,11 +135,16 @@ func source(page, snippet string) string {
 	if strings.HasPrefix(snippet, "package ") || strings.Contains(snippet, "\npackage ") {
 		return snippet
 	}
-	body := given[""] + given[page] + "func _() {\n" + snippet
+	return withImports(page, given[""]+given[page]+function("_()", snippet))
+}
+
+// function makes a function of the statements of a snippet.
+func function(signature, snippet string) string {
+	body := "func " + signature + " {\n" + snippet
 	for _, name := range declared.FindAllStringSubmatch(snippet, -1) {
 		body += "_ = " + name[1] + "\n" // what a page declares to be used elsewhere
 	}
-	return withImports(page, body+"}\n")
+	return body + "}\n"
 }
 
 // withImports makes a file of declarations.
@@ -175,7 +168,8 @@ func withImports(page, body string) string {
 // Every block of Go compiles and passes vet, but those fenced as "go before",
 // which show other libraries. The snippets are the packages of a module beside
 // this one, so nothing is written here; those about Prometheus are of another one.
-// The blocks of testing.md are one file of tests, and the tests pass.
+// The blocks of testing.md are one file of tests, and the tests pass; those of recipes.md
+// run, so that no option is refused.
 func TestSnippets(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil || len(pages) == 0 {
@@ -198,7 +192,13 @@ func TestSnippets(t *testing.T) {
 			writeTests(t, dir, page, string(text))
 			continue
 		}
+		if page == "recipes.md" {
+			writeRecipes(t, dir, string(text))
+		}
 		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+			if page == "recipes.md" && runs(block[1]) {
+				continue
+			}
 			module, code := dir, source(page, block[1])
 			if strings.Contains(code, "/sashprom\"") {
 				module = prom
@@ -212,8 +212,9 @@ func TestSnippets(t *testing.T) {
 	}
 	runGo(t, dir, "vet", "./...")
 	runGo(t, prom, "vet", "./...")
-	if passed := strings.Count(runGo(t, dir, "test", "-v", "./tests"), "--- PASS: Test"); passed < 9 {
-		t.Errorf("%d tests of testing.md passed, want at least 9", passed)
+	passed := strings.Count(runGo(t, dir, "test", "-v", "./tests", "./recipes"), "--- PASS: Test")
+	if passed < 28 {
+		t.Errorf("%d tests of testing.md and recipes.md passed, want at least 28", passed)
 	}
 }
 
