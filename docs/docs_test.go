@@ -4,7 +4,6 @@ package docs_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -218,18 +217,6 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// runGo runs the go command in dir and returns what it says.
-func runGo(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	run := exec.Command("go", args...)
-	run.Dir = dir
-	out, err := run.CombinedOutput()
-	if err != nil {
-		t.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
 // writeTests writes the blocks of a page of tests as one package below dir.
 func writeTests(t *testing.T, dir, page, text string) {
 	t.Helper()
@@ -241,42 +228,6 @@ func writeTests(t *testing.T, dir, page, text string) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "tests", "page_test.go"), withImports(page, all.String()))
-}
-
-// writeModule makes dir a module that sees the one in folder as it is here, and the same
-// versions of everything else.
-func writeModule(t *testing.T, dir, folder string) {
-	t.Helper()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "go.mod" {
-			first, rest, _ := strings.Cut(string(text), "\n")
-			rest = strings.ReplaceAll(rest, "=> ../..", fmt.Sprintf("=> %q", absolute(t, "..")))
-			module := strings.TrimPrefix(first, "module ")
-			text = fmt.Appendf(nil, "module snippets\n%s\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n",
-				rest, module, absolute(t, folder))
-		}
-		write(t, filepath.Join(dir, name), string(text))
-	}
-}
-
-func absolute(t *testing.T, path string) string {
-	t.Helper()
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 var links = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
