@@ -61,6 +61,8 @@ var imports = map[string]string{
 	"slog":       "log/slog",
 	"strings":    "strings",
 	"time":       "time",
+	"tls":        "crypto/tls",
+	"x509":       "crypto/x509",
 }
 
 // importsByPage are the packages that mean something else on a page than in imports.
