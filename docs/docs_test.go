@@ -109,6 +109,8 @@ var auth echo.MiddlewareFunc
 var hello, searchHandler, loginHandler echo.HandlerFunc
 var auth echo.MiddlewareFunc
 `,
+	"writing-a-store.md": `var send func(context.Context, core.Ask) (core.Decision, error)
+`,
 	"migration.md": `var r chi.Router
 var mux *http.ServeMux
 var rdb *redis.Client
@@ -125,6 +127,7 @@ var (
 	// languages are what a block may be fenced as.
 	languages = []string{"go", "go before", "sh", "http", "yaml", "nginx", "haproxy", "caddy"}
 
+	library  = regexp.MustCompile(`(?m)^package (\w+)$`)
 	fences   = regexp.MustCompile("(?m)^```(.*)$")
 	declared = regexp.MustCompile(`(?m)^(\w+)(?:, err)? :=`)
 	uses     = regexp.MustCompile(`\b([a-z]+[0-9]*)\.[A-Z]`)
@@ -146,6 +149,18 @@ func function(signature, snippet string) string {
 		body += "_ = " + name[1] + "\n" // what a page declares to be used elsewhere
 	}
 	return body + "}\n"
+}
+
+// place returns the file of a snippet, the nth of a page. A snippet is a package of its own,
+// but for the files of a library, which share one.
+func place(page string, n int, snippet string) string {
+	if whole := library.FindStringSubmatch(snippet); whole != nil && whole[1] != "main" {
+		if strings.Contains(snippet, "*testing.T") {
+			return filepath.Join(whole[1], "library_test.go")
+		}
+		return filepath.Join(whole[1], "library.go")
+	}
+	return filepath.Join(strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(n), "snippet.go")
 }
 
 // withImports makes a file of declarations.
@@ -170,7 +185,7 @@ func withImports(page, body string) string {
 // which show other libraries. The snippets are the packages of a module beside
 // this one, so nothing is written here; those about Prometheus are of another one.
 // The blocks of testing.md are one file of tests, and the tests pass; those of recipes.md
-// run, so that no option is refused.
+// run, so that no option is refused. So do the libraries that other pages show.
 func TestSnippets(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil || len(pages) == 0 {
@@ -204,15 +219,16 @@ func TestSnippets(t *testing.T) {
 			if strings.Contains(code, "/sashprom\"") {
 				module = prom
 			}
-			snippet := filepath.Join(module, strings.TrimSuffix(page, ".md")+"-"+strconv.Itoa(i+1))
-			if err := os.Mkdir(snippet, 0o700); err != nil {
+			file := filepath.Join(module, place(page, i+1, block[1]))
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			write(t, filepath.Join(snippet, "snippet.go"), code)
+			write(t, file, code)
 		}
 	}
 	runGo(t, dir, "vet", "./...")
 	runGo(t, prom, "vet", "./...")
+	runGo(t, dir, "test", "./naive")
 	passed := strings.Count(runGo(t, dir, "test", "-v", "./tests", "./recipes"), "--- PASS: Test")
 	if passed < 28 {
 		t.Errorf("%d tests of testing.md and recipes.md passed, want at least 28", passed)
