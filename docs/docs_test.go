@@ -137,7 +137,7 @@ var (
 // else is what stands in a function.
 func source(page, snippet string) string {
 	if strings.HasPrefix(snippet, "package ") || strings.Contains(snippet, "\npackage ") {
-		return snippet
+		return strings.ReplaceAll(snippet, `"example.com/`, `"snippets/`) // another library of the page
 	}
 	return withImports(page, given[""]+given[page]+function("_()", snippet))
 }
@@ -228,7 +228,7 @@ func TestSnippets(t *testing.T) {
 	}
 	runGo(t, dir, "vet", "./...")
 	runGo(t, prom, "vet", "./...")
-	runGo(t, dir, "test", "./naive")
+	runGo(t, dir, "test", "./naive", "./sashmill")
 	passed := strings.Count(runGo(t, dir, "test", "-v", "./tests", "./recipes"), "--- PASS: Test")
 	if passed < 28 {
 		t.Errorf("%d tests of testing.md and recipes.md passed, want at least 28", passed)
