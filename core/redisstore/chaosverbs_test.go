@@ -35,7 +35,7 @@ func (l *ledger) step(rng *rand.Rand) {
 	r := core.Request{Key: fmt.Sprint(i), Cost: 1, Charge: rng.IntN(3) == 0}
 	one := l.limiter.Reserve(ctx, r)
 	if err := one.Decision.Err; err != nil {
-		if !errors.Is(err, redisstore.ErrOpen) { // else nothing was sent
+		if mayBeSent(err) {
 			client.maybeCharged.Add(1)
 		}
 		return
@@ -46,9 +46,14 @@ func (l *ledger) step(rng *rand.Rand) {
 	}
 	n, err := one.Return(ctx, 1)
 	client.returned.Add(n)
-	if err != nil && !errors.Is(err, redisstore.ErrOpen) {
+	if err != nil && mayBeSent(err) {
 		client.maybeReturned.Add(1)
 	}
+}
+
+// mayBeSent reports whether a request that failed with err may have been sent.
+func mayBeSent(err error) bool {
+	return !errors.Is(err, redisstore.ErrOpen) || errors.Is(err, redisstore.ErrTrial)
 }
 
 // audit returns how many units too many the store counts, which were charged twice, and how
