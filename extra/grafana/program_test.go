@@ -63,7 +63,7 @@ func newProgram(t *testing.T, server *redistest.Server) *program {
 	p := &program{mux: http.NewServeMux(), exporter: exporter(t, m)}
 	p.handle("/api", api)
 	p.handle("/login", core.Must(api.Rule("login", core.PerHour(25))).WithPolicy(core.FailClosed))
-	p.handle("/hot", core.Must(api.Rule("hot", core.PerHour(core.MaxLogRequests))))
+	p.handle("/hot", core.Must(api.Rule("hot", core.PerHour(100_000))))
 	p.handle("/search", search)
 	p.handle("/web", web)
 	p.handle("/door", door)
