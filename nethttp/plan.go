@@ -121,7 +121,7 @@ func (p *limitsByRequest) fieldsFor(limits []core.Limit) *fields {
 	var buf [64]byte
 	key := buf[:0]
 	for _, l := range limits {
-		key = binary.LittleEndian.AppendUint64(key, uint64(l.Requests))
+		key = binary.AppendVarint(key, l.Requests)
 	}
 	p.mu.RLock()
 	f := p.prepared[string(key)]
