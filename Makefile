@@ -44,7 +44,7 @@ demo:
 
 # Four tests of a package at a time: many of them wait.
 test: redis proxies
-	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	go test $(RACE) -shuffle=on -parallel 4 -timeout 10m ./...
 	cd headers/sfvtest && go test ./...
 	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
@@ -54,7 +54,7 @@ test: redis proxies
 # What is left out starts clusters, breaks servers, drives whole programs, or compiles the
 # pages of docs. Go does not repeat the tests of a package that has not changed.
 test-short: redis
-	@echo "These tests take less than 30 s on two cores that have nothing else to do."
+	@echo "These tests take about half a minute on two cores that have nothing else to do."
 	go test -parallel 16 $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
 	go test -run '$(SHORT)' ./core/redisstore
 	cd extra/sashprom && go test ./...
