@@ -14,9 +14,9 @@ func asking(c *counts, key string, cost int64, charge bool) request {
 }
 
 // until returns q with a deadline.
-func (q request) until(deadline time.Time) request {
+func (q request) until(deadline time.Time) *request {
 	q.Deadline = deadline
-	return q
+	return &q
 }
 
 // gatheredBy returns the link that sends the rule's requests together with others.
@@ -31,5 +31,5 @@ func (c *counts) askAlone(
 
 // Take decides a request by the links behind the memory.
 func (c *counts) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
-	return gatheredBy(c).take(ctx, request{Request: ask.Begin(a), counts: c})
+	return gatheredBy(c).take(ctx, &request{Request: ask.Begin(a), counts: c})
 }

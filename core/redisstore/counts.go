@@ -42,9 +42,19 @@ func (c *counts) aheadBy(lifetime time.Duration) *counts {
 
 // appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends.
 func (c *counts) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
-	if c.parts != nil {
-		return c.appendPartKeys(text, ends)
+	if c.parts == nil {
+		return c.appendRuleKeys(text, ends, client)
 	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		text, ends = p.counts.appendRuleKeys(text, ends, p.ask.Key)
+	}
+	return text, ends
+}
+
+// appendRuleKeys is appendKeys for the counts of a single rule. Without recursion the compiler sees that text and ends
+// may be on the caller's stack (TestCommandAllocations).
+func (c *counts) appendRuleKeys(text []byte, ends []int, client string) ([]byte, []int) {
 	start := len(text)
 	text = append(append(text, c.store.prefix...), ':')
 	text = appendTag(text, c.rule.Name, c.rule.Rule, client)

@@ -21,13 +21,13 @@ type request struct {
 	args   []any   // the script's call for this request alone; nil for batches, which build one for all
 }
 
-func (g gathered) take(ctx context.Context, q request) (core.Decision, error) {
+func (g gathered) take(ctx context.Context, q *request) (core.Decision, error) {
 	if b := q.counts.script.batches; b != nil && g.client.apart.Load() == nil && !b.breaker.notClosed.Load() {
-		return b.Do(ctx, q.Deadline, q)
+		return b.Do(ctx, q.Deadline, *q)
 	}
 	q.args = q.counts.command(q.Ask)
 	if p := g.client.server(ctx, firstKey(q.args)).pipeline; p != nil && !p.breaker.notClosed.Load() {
-		return p.Do(ctx, q.Deadline, q)
+		return p.Do(ctx, q.Deadline, *q)
 	}
 	return g.sent.take(ctx, q)
 }
@@ -73,7 +73,7 @@ func (t *together) begin(batch []*call) *gather.Patience {
 
 // resend has a call decided by itself that was to be decided together with others, and
 // was not.
-func (t *together) resend(c *call) { c.Answer(sent{t.client}.take(c.Context, c.Request)) }
+func (t *together) resend(c *call) { c.Answer(sent{t.client}.take(c.Context, &c.Request)) }
 
 // newQueue returns a queue with batches that serve answers. exact says that serve
 // returns at a batch's deadline: then callers with little company serve their own

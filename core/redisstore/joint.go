@@ -43,7 +43,7 @@ func (*remembered) TakeJointly(ctx context.Context, counts []core.Counts, asks [
 	}
 	q := request{Request: ask.Begin(shortest), counts: joint(parts)}
 	q.Special = nil // the parts have the limits
-	all, err := first.next.take(ctx, q)
+	all, err := first.next.take(ctx, &q)
 	switch {
 	case err == nil:
 	case redis.HasErrorPrefix(err, "CROSSSLOT"): // a proxy to a cluster; nothing has run
@@ -144,13 +144,4 @@ func (c *counts) readParts(seen []facts, when moment) {
 		p.decision = decide(limits, seen, when, p.ask)
 		seen = seen[len(limits):]
 	}
-}
-
-// appendPartKeys is appendKeys for all parts.
-func (c *counts) appendPartKeys(text []byte, ends []int) ([]byte, []int) {
-	for i := range c.parts {
-		p := &c.parts[i]
-		text, ends = p.counts.appendKeys(text, ends, p.ask.Key)
-	}
-	return text, ends
 }

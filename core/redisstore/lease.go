@@ -108,12 +108,12 @@ func (b *behind) Remembered(a core.Ask) (d core.Decision, found, mustAsk bool) {
 
 // Take implements [lease.Store].
 func (b *behind) Take(ctx context.Context, q ask.Request) (core.Decision, error) {
-	return b.take(ctx, q)
+	return b.take(ctx, &request{Request: q, counts: b.counts})
 }
 
 // TakeAhead implements [lease.Store]. A refusal is not remembered: what cannot be leased may still be admitted now.
 func (b *behind) TakeAhead(ctx context.Context, q ask.Request) (core.Decision, error) {
-	d, err := b.next.take(ctx, request{Request: q, counts: b.ahead})
+	d, err := b.next.take(ctx, &request{Request: q, counts: b.ahead})
 	if err == nil && d.Allowed {
 		b.refusals.Note(q.Key, q.Cost, q.Began, d)
 	}

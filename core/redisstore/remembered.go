@@ -24,7 +24,7 @@ func (r *remembered) Take(ctx context.Context, a core.Ask) (d core.Decision, err
 	if found, _ := r.lookup(a, &d); found {
 		return d, nil
 	}
-	return r.take(ctx, ask.Begin(a))
+	return r.take(ctx, &request{Request: ask.Begin(a), counts: r.counts})
 }
 
 // lookup is [refused.Rule.Lookup] for a request. A charge is never refused.
@@ -45,8 +45,8 @@ func (r *remembered) refusalsFor(a core.Ask) refused.Rule {
 
 // take has the next link answer, whatever is remembered, and learns from the answer. A refusal is reckoned from
 // q.Began.
-func (r *remembered) take(ctx context.Context, q ask.Request) (core.Decision, error) {
-	d, err := r.next.take(ctx, request{Request: q, counts: r.counts})
+func (r *remembered) take(ctx context.Context, q *request) (d core.Decision, err error) {
+	d, err = r.next.take(ctx, q)
 	if q.Special != nil && !q.Peek && q.Cost > 0 && (err != nil || d.Allowed) {
 		// It may have been counted although the rule's limits refuse.
 		r.counts.store.refusals.Changed(q.Key)

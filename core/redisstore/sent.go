@@ -9,7 +9,7 @@ import (
 // sent is the last link: it sends a request by itself.
 type sent struct{ client *client }
 
-func (s sent) take(ctx context.Context, q request) (core.Decision, error) {
+func (s sent) take(ctx context.Context, q *request) (core.Decision, error) {
 	if q.args == nil {
 		q.args = q.counts.command(q.Ask)
 	}

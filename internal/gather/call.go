@@ -66,13 +66,17 @@ func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request Q) {
 // await waits until the call is answered, its deadline has passed or its context has ended.
 func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 	var noAnswer A
-	select {
-	case <-c.done:
-	case <-c.Context.Done():
-		if c.settled.CompareAndSwap(false, true) {
-			return noAnswer, q.config.ErrLeft(c.Context)
+	if left := c.Context.Done(); left == nil {
+		<-c.done // without the cost of a select
+	} else {
+		select {
+		case <-c.done:
+		case <-left:
+			if c.settled.CompareAndSwap(false, true) {
+				return noAnswer, q.config.ErrLeft(c.Context)
+			}
+			<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 		}
-		<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 	}
 	answer, err := c.answer, c.err
 	if c.expired { // Serve may still have the call (TestExpiredIsNotUsedAgain)
