@@ -83,8 +83,9 @@ type own struct{ redis.UniversalClient }
 func waitLooked(t *testing.T) {
 	t.Helper()
 	redistest.WaitFor(t, "the looks at the memory to end", func() error {
-		// A goroutine that has not run yet shows only where it was started: in noteAnswer.
-		if _, stacks := goroutines(t); strings.Contains(stacks, "noteAnswer") {
+		// A goroutine that has not run yet shows only where it is started: in noteAnswer.
+		_, stacks := goroutines(t)
+		if strings.Contains(stacks, "lookAtMemory") || strings.Contains(stacks, "noteAnswer") {
 			return errors.New(stacks)
 		}
 		return nil
