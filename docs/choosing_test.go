@@ -15,36 +15,37 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-var update = flag.Bool("update", false, "write choosing.svg anew and print the table of choosing.md")
+var update = flag.Bool("update", false, "draw the pictures of choosing.md anew, and print what the page has to say")
 
-// The limit of choosing.md, and how long its traffic lasts.
+// The limit of the table of choosing.md, and how long its traffic lasts.
 const (
 	most   = 100
 	window = time.Minute
 	lasts  = 10 * window
 )
 
-// algorithm makes what decides about a client: take reports whether a request at the given
-// time is admitted. Times count from the beginning of a fixed window and do not decrease.
+// algorithm makes what decides about a client, under a limit of most in a minute: take reports
+// whether a request at the given time is admitted. Times count from the beginning of a fixed
+// window and do not decrease.
 type algorithm struct {
 	name string
-	make func() (take func(at time.Duration) bool)
+	make func(most int) (take func(at time.Duration) bool)
 }
 
 var compared = []algorithm{
-	{"log", func() func(time.Duration) bool { return sash(core.SlidingLog) }},
-	{"counter", func() func(time.Duration) bool { return sash(core.SlidingCounter) }},
-	{"fixed window", fixedWindow},
-	{"token bucket", tokenBucket},
+	{"SlidingLog", func(most int) func(time.Duration) bool { return sash(core.SlidingLog, most) }},
+	{"SlidingCounter", func(most int) func(time.Duration) bool { return sash(core.SlidingCounter, most) }},
+	{"Fixed window (not in sash)", fixedWindow},
+	{"Token bucket (not in sash)", tokenBucket},
 }
 
 // sash is this module, in memory.
-func sash(a core.Algorithm) func(time.Duration) bool {
+func sash(a core.Algorithm, most int) func(time.Duration) bool {
 	began := time.Unix(1_800_000_000, 0) // a whole minute
 	now := began
 	l := core.Must(core.New(core.Config{
 		Store:  memstore.New(memstore.WithClock(func() time.Time { return now })),
-		Limits: []core.Limit{core.Per(most, window).Using(a)},
+		Limits: []core.Limit{core.Per(int64(most), window).Using(a)},
 	}))
 	return func(at time.Duration) bool {
 		now = began.Add(at)
@@ -53,7 +54,7 @@ func sash(a core.Algorithm) func(time.Duration) bool {
 }
 
 // fixedWindow counts anew from each whole minute on.
-func fixedWindow() func(time.Duration) bool {
+func fixedWindow(most int) func(time.Duration) bool {
 	var current time.Duration
 	used := 0
 	return func(at time.Duration) bool {
@@ -66,11 +67,11 @@ func fixedWindow() func(time.Duration) bool {
 }
 
 // tokenBucket begins with a full bucket.
-func tokenBucket() func(time.Duration) bool {
+func tokenBucket(most int) func(time.Duration) bool {
 	var last time.Duration
 	tokens := float64(most)
 	return func(at time.Duration) bool {
-		tokens = min(most, tokens+most*float64(at-last)/float64(window))
+		tokens = min(float64(most), tokens+float64(most)*float64(at-last)/float64(window))
 		last = at
 		if tokens < 1 {
 			return false
@@ -114,33 +115,33 @@ func kindsOfTraffic() []traffic {
 	}
 }
 
-// admitted returns the requests that a admits.
-func (a algorithm) admitted(t traffic) (times []time.Duration) {
-	take := a.make()
+// decide returns the requests that a admits and those that it refuses.
+func (a algorithm) decide(t traffic, most int) (admitted, refused []time.Duration) {
+	take := a.make(most)
 	for _, at := range t.times {
 		if take(at) {
-			times = append(times, at)
+			admitted = append(admitted, at)
+		} else {
+			refused = append(refused, at)
 		}
 	}
-	return times
+	return admitted, refused
 }
 
-// within returns how many of times, which are sorted, are in the window that ends at the given time.
-func within(times []time.Duration, at time.Duration) int {
-	from, _ := slices.BinarySearch(times, at-window+1)
-	to, _ := slices.BinarySearch(times, at+1)
-	return to - from
-}
-
-// worst returns how many of times are in the fullest window.
-func worst(times []time.Duration) (n int) {
-	for _, at := range times {
-		n = max(n, within(times, at))
+// fullest returns the first of the windows with the most of times, which are sorted: when it
+// begins, and how many of times are in it.
+func fullest(times []time.Duration) (begin time.Duration, n int) {
+	for i, at := range times {
+		end, _ := slices.BinarySearch(times, at+window)
+		if end-i > n {
+			begin, n = at, end-i
+		}
 	}
-	return n
+	return begin, n
 }
 
-// TestChoosing: the table of choosing.md is what comes out, and so is its picture.
+// TestChoosing: the table of choosing.md is what comes out, and so are its pictures and what
+// stands for them in text.
 func TestChoosing(t *testing.T) {
 	page, err := os.ReadFile("choosing.md")
 	if err != nil {
@@ -149,51 +150,32 @@ func TestChoosing(t *testing.T) {
 	for _, traffic := range kindsOfTraffic() {
 		row := fmt.Sprintf("| %s | %d |", traffic.name, len(traffic.times))
 		for _, a := range compared {
-			times := a.admitted(traffic)
-			row += fmt.Sprintf(" %d, %d |", len(times), worst(times))
+			admitted, _ := a.decide(traffic, most)
+			_, n := fullest(admitted)
+			row += fmt.Sprintf(" %d, %d |", len(admitted), n)
 		}
+		says(t, string(page), row)
+	}
+	for i, name := range []string{"log", "counter", "fixed"} {
+		file := "images/choosing-" + name + ".svg"
+		drawing := drawingOf(compared[i])
+		says(t, string(page), "!["+drawing.Text+"]("+file+")")
+		svg := drawing.svg(t)
 		if *update {
-			fmt.Println(row)
-		} else if !strings.Contains(string(page), row+"\n") {
-			t.Errorf("choosing.md lacks: %s", row)
+			write(t, file, svg)
 		}
-	}
-	picture := draw(kindsOfTraffic()[4])
-	if *update {
-		write(t, "choosing.svg", picture)
-	}
-	if drawn, err := os.ReadFile("choosing.svg"); err != nil || string(drawn) != picture {
-		t.Errorf("choosing.svg is old (%v): run go test -run Choosing ./docs -update", err)
+		if drawn, err := os.ReadFile(file); err != nil || string(drawn) != svg {
+			t.Errorf("%s is old (%v): run go test -run Choosing ./docs -update", file, err)
+		}
 	}
 }
 
-// draw draws, for each algorithm, how many requests of the last minute were admitted at any
-// time of the first four.
-func draw(t traffic) string {
-	const width, height, gap = 720, 90, 40
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">
-<title>Requests admitted within the last minute, under a limit of 100 a minute</title>
-<style>text{fill:#222}.area{fill:#3b82c4;fill-opacity:.35;stroke:#3b82c4}.limit{stroke:#c2410c;stroke-dasharray:5 4}
-.minute{stroke:#999}@media(prefers-color-scheme:dark){text{fill:#ddd}.minute{stroke:#666}}</style>
-`, width, len(compared)*(height+gap)+20)
-	for i, a := range compared {
-		times := a.admitted(t)
-		top := i*(height+gap) + 30
-		bottom := top + height
-		fmt.Fprintf(&b, "<text x=\"0\" y=\"%d\">%s: at most %d in a minute</text>\n", top-8, a.name, worst(times))
-		for m := range 5 {
-			x := m * width / 4
-			fmt.Fprintf(&b, "<path class=\"minute\" d=\"M%d %dV%d\"/>\n", x, top, bottom)
-		}
-		fmt.Fprintf(&b, "<path class=\"area\" d=\"M0 %d", bottom)
-		for x := range width/2 + 1 {
-			n := within(times, 4*window*time.Duration(x)/(width/2))
-			fmt.Fprintf(&b, "L%d %d", 2*x, bottom-n*height/(2*most))
-		}
-		fmt.Fprintf(&b, "V%d\"/>\n<path class=\"limit\" d=\"M0 %dH%d\"/>\n", bottom, bottom-height/2, width)
+// says checks that the page has the line, or prints the line under -update.
+func says(t *testing.T, page, line string) {
+	t.Helper()
+	if *update {
+		fmt.Println(line)
+	} else if !strings.Contains(page, line+"\n") {
+		t.Errorf("choosing.md lacks: %s", line)
 	}
-	fmt.Fprintf(&b, "<text x=\"0\" y=\"%d\">four minutes; dashed: the limit of %d</text>\n</svg>\n",
-		len(compared)*(height+gap)+15, most)
-	return b.String()
 }
