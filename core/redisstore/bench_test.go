@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,33 +113,74 @@ func BenchmarkBind(b *testing.B) {
 	}
 }
 
-// BenchmarkBytes reports what a client takes in Redis, key and all.
+// BenchmarkBytes reports what a client takes in Redis: B/client by used_memory, with all that
+// the server needs for it, and key-B/client by MEMORY USAGE of its key.
 func BenchmarkBytes(b *testing.B) {
+	const perHour, all = 1_000_000, 100_000 // all requests together
 	for _, bench := range []struct {
-		name     string
-		limit    core.Limit
-		requests int
+		name              string
+		limit             core.Limit
+		clients, requests int
 	}{
-		{"counter", core.PerHour(1_000_000).Using(core.SlidingCounter), 10},
-		{"log of 1", core.PerHour(1_000_000), 1},
-		{"log of 100", core.PerHour(1_000_000), 100},
-		{"log of 10000", core.PerHour(1_000_000), 10_000},
+		{"counter", core.PerHour(perHour).Using(core.SlidingCounter), all, 1},
+		{"log of 1", core.PerHour(perHour), all, 1},
+		{"log of 10", core.PerHour(perHour), all / 10, 10},
+		{"log of 100", core.PerHour(perHour), all / 100, 100},
+		{"log of 1000", core.PerHour(perHour), all / 1000, 1000},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			rdb := redistest.Start(b).Client(b)
-			l := benchLimiter(b, rdb, bench.limit)
+			server := redistest.Start(b)
+			rdb := server.Client(b)
 			for b.Loop() {
+				fill(b, server, bench.limit, 1, 1) // the server loads the script
 				rdb.FlushAll(ctx)
-				for range bench.requests {
-					if d := l.Allow(ctx, "ip:198.51.100.7"); d.Err != nil {
-						b.Fatal(d.Err)
+				before := usedMemory(b, rdb)
+				fill(b, server, bench.limit, bench.clients, bench.requests)
+				b.ReportMetric(float64(usedMemory(b, rdb)-before)/float64(bench.clients), "B/client")
+				key := rdb.RandomKey(ctx).Val()
+				b.ReportMetric(float64(rdb.MemoryUsage(ctx, key, 0).Val()), "key-B/client")
+			}
+		})
+	}
+}
+
+// fill makes requests of each client, in 64 goroutines, on connections of its own.
+func fill(b *testing.B, server *redistest.Server, limit core.Limit, clients, requests int) {
+	b.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	l := core.Must(core.New(core.Config{
+		Name: "api", Store: redisstore.New(rdb), Limits: []core.Limit{limit},
+		Timeout: 20 * time.Second, Quiet: []string{core.NoticeLargeLog},
+	}))
+	var group sync.WaitGroup
+	for worker := range 64 {
+		group.Go(func() {
+			for i := worker; i < clients; i += 64 {
+				for range requests {
+					if d := l.Allow(ctx, fmt.Sprintf("user:%08d", i)); d.Err != nil {
+						b.Error(d.Err)
+						return
 					}
 				}
 			}
-			key := rdb.Keys(ctx, "*").Val()[0]
-			bytes := float64(rdb.MemoryUsage(ctx, key, 0).Val())
-			b.ReportMetric(bytes, "B/key")
-			b.ReportMetric(bytes/float64(bench.requests), "B/request")
 		})
 	}
+	group.Wait()
+}
+
+// usedMemory ends all other connections, because their buffers vary, and returns the bytes
+// that the server has allocated.
+func usedMemory(b *testing.B, rdb *redis.Client) (bytes int) {
+	b.Helper()
+	if err := rdb.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(rdb.Info(ctx, "memory").Val()) {
+		if n, _ := fmt.Sscanf(line, "used_memory:%d", &bytes); n == 1 {
+			return bytes
+		}
+	}
+	b.Fatal("INFO has no used_memory")
+	return 0
 }
