@@ -109,6 +109,9 @@ func explain(addr string, err error, reached bool) error {
 		advice = "this is a replica and cannot count: give the master's address"
 	case has("OOM"):
 		advice = "the server is full: raise maxmemory, or give limits a Redis of their own"
+	case has("tls: "):
+		advice = "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
+			"in the client's TLSConfig fit the server?"
 	case reached || isReply(err):
 		advice = "the server answers, but cannot decide"
 	default:
