@@ -247,31 +247,3 @@ func writeTests(t *testing.T, dir, page, text string) {
 	}
 	write(t, filepath.Join(dir, "tests", "page_test.go"), withImports(page, all.String()))
 }
-
-var links = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
-
-// Links to files of this repository lead somewhere.
-func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	outside, err := filepath.Glob("../*.md")
-	if err != nil || len(outside) < 5 {
-		t.Fatal(err, outside)
-	}
-	for _, page := range append(pages, outside...) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range links.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(link[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(link[1]))); err != nil {
-				t.Errorf("%s: %v", page, err)
-			}
-		}
-	}
-}
