@@ -34,6 +34,7 @@ var imports = map[string]string{
 	"redis":      "github.com/redis/go-redis/v9",
 	"atomic":     "sync/atomic",
 	"storetest":  "github.com/sashlimit/sash/core/storetest",
+	"sashotel":   "github.com/sashlimit/sash/extra/sashotel",
 	"sashprom":   "github.com/sashlimit/sash/extra/sashprom",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",

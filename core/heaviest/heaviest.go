@@ -5,7 +5,9 @@
 //	heavy := heaviest.New(20)
 //	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
-//	for _, c := range heavy.Top("api", "login", heaviest.Refused).Clients { ... }
+//	for _, c := range heavy.Top("api", "login", heaviest.Refused).Clients {
+//		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
+//	}
 //
 // [Clients] is also a page for operators. THE PAGE NAMES CLIENTS: MOUNT IT BEHIND YOUR
 // OWN AUTHENTICATION. Package heaviest has none.
