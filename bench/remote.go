@@ -119,7 +119,7 @@ func openRedisRate(names []string, requests int) opener {
 		limit := redisrate.Limit{Rate: requests, Burst: requests, Period: time.Hour}
 		return func(i int) error {
 			result, err := limiter.Allow(ctx, names[i%remoteClients], limit)
-			return orRefused(err, result.Allowed > 0)
+			return orRefused(err, err == nil && result.Allowed > 0)
 		}, nil
 	}
 }
