@@ -126,7 +126,7 @@ func checkLines(t *testing.T, file, lines, want string) {
 // both have a column.
 func TestReadmeComparison(t *testing.T) {
 	count := 0
-	inBoth := []string{worstColumn, tripsColumn, retryColumn}
+	inBoth := []string{worstColumn, tripsColumn, waitColumn, retryColumn}
 	for _, table := range tables(t, "../README.md") {
 		for i, column := range table.columns {
 			if !slices.Contains(inBoth, column) {

@@ -13,6 +13,7 @@ const (
 	worstColumn      = "most in any window, limit 10"
 	tripsColumn      = "round trips for a decision"
 	sentColumn       = "times a decision is sent"
+	waitColumn       = "a request waits for a silent Redis"
 	fieldsColumn     = "fields about the limit"
 	retryColumn      = "Retry-After"
 	forgedColumn     = "a forged X-Forwarded-For, by default"

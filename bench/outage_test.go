@@ -21,34 +21,45 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// outages are the middlewares that count in Redis, each as it is by default.
-var outages = []struct {
+// outage is a middleware that counts in Redis, as it is by default.
+type outage struct {
 	name string
 	wrap func(redis.UniversalClient, http.Handler) (http.Handler, error)
-}{
-	{"sash log", wrapPolicy(core.FailOpen)},
-	{"sash log", wrapPolicy(core.FailClosed)},
-	{"sash log", wrapPolicy(core.Fallback(memstore.New()))},
-	{"ulule", func(rdb redis.UniversalClient, next http.Handler) (http.Handler, error) {
-		store, err := ululeredis.NewStore(rdb)
-		if err != nil {
-			return nil, err
-		}
-		limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: 1})
-		return ululehttp.NewMiddleware(limiter).Handler(next), nil
-	}},
-	{"throttled", func(rdb redis.UniversalClient, next http.Handler) (http.Handler, error) {
-		store, err := throttledredis.NewCtx(rdb, "")
-		if err != nil {
-			return nil, err
-		}
-		limiter, err := throttled.NewGCRARateLimiterCtx(store, load{requests: 1}.gcra())
-		if err != nil {
-			return nil, err
-		}
-		guard := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
-		return guard.RateLimit(next), nil
-	}},
+}
+
+// outages returns the middlewares that are tried while Redis is gone.
+func outages() []outage {
+	return []outage{
+		{"sash log", wrapPolicy(core.FailOpen)},
+		{"sash log", wrapPolicy(core.FailClosed)},
+		{"sash log", wrapPolicy(core.Fallback(memstore.New()))},
+		{"ulule", wrapUlule},
+		{"throttled", wrapThrottled},
+	}
+}
+
+// wrapUlule puts ulule's middleware before a handler.
+func wrapUlule(rdb redis.UniversalClient, next http.Handler) (http.Handler, error) {
+	store, err := ululeredis.NewStore(rdb)
+	if err != nil {
+		return nil, err
+	}
+	limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: 1})
+	return ululehttp.NewMiddleware(limiter).Handler(next), nil
+}
+
+// wrapThrottled puts throttled's middleware before a handler.
+func wrapThrottled(rdb redis.UniversalClient, next http.Handler) (http.Handler, error) {
+	store, err := throttledredis.NewCtx(rdb, "")
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, load{requests: 1}.gcra())
+	if err != nil {
+		return nil, err
+	}
+	guard := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+	return guard.RateLimit(next), nil
 }
 
 // wrapPolicy puts a limiter of sash before a handler.
@@ -86,8 +97,9 @@ func TestRedisGone(t *testing.T) {
 	// One attempt, so that the test need not wait for those of the client.
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { rdb.Close() })
+	tried := outages()
 	var handlers []http.Handler
-	for _, o := range outages {
+	for _, o := range tried {
 		h, err := o.wrap(rdb, new(served))
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +108,7 @@ func TestRedisGone(t *testing.T) {
 	}
 	server.Kill()
 	answers := map[string]string{}
-	for i, o := range outages {
+	for i, o := range tried {
 		answers[o.name] += answerOf(handlers[i]) + ", " + answerOf(handlers[i]) + "; "
 	}
 	for name, want := range map[string]string{

@@ -199,7 +199,7 @@ func TestSilentRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 50 * time.Millisecond})
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 200 * time.Millisecond})
 			defer rdb.Close()
 			decide := openPeer(t, name, 1000, rdb)
 			if err := decide(1); err != nil { // the script is loaded
