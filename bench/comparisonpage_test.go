@@ -14,6 +14,7 @@ const (
 	tripsColumn      = "round trips for a decision"
 	sentColumn       = "times a decision is sent"
 	waitColumn       = "a request waits for a silent Redis"
+	keysColumn       = "bytes of a client after 100 requests"
 	fieldsColumn     = "fields about the limit"
 	retryColumn      = "Retry-After"
 	forgedColumn     = "a forged X-Forwarded-For, by default"

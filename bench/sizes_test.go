@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // sources are the packages that a program imports for middleware of net/http or echo that
@@ -116,5 +118,36 @@ func TestHeapIsAsMeasured(t *testing.T) {
 	}
 	if len(results) < 9 {
 		t.Errorf("%d results of the part memory, want at least 9", len(results))
+	}
+}
+
+// TestKeysInRedis: what the keys of a client take in Redis after 100 requests is about what
+// docs/comparison.md says: within a fifth, since servers of other versions differ.
+func TestKeysInRedis(t *testing.T) {
+	ctx := t.Context()
+	for _, name := range redisPeers {
+		rdb := redistest.Start(t).Client(t)
+		decide := openPeer(t, name, 1000, rdb)
+		for range 100 {
+			if err := decide(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys, err := rdb.Keys(ctx, "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		measured := int64(0)
+		for _, key := range keys {
+			bytes, err := rdb.MemoryUsage(ctx, key).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			measured += bytes
+		}
+		said, err := strconv.ParseFloat(strings.ReplaceAll(cell(t, name, keysColumn), ",", ""), 64)
+		if err != nil || math.Abs(said/float64(measured)-1) > 0.2 {
+			t.Errorf("%s: %d bytes, and docs/comparison.md says %v (%v)", name, measured, said, err)
+		}
 	}
 }
