@@ -4,6 +4,7 @@ package apptest
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,8 +17,8 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/examples/internal/app"
-	"github.com/sashlimit/sash/internal/adaptertest"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -233,7 +234,7 @@ func expectRefusal(t *testing.T, target string, got response, seconds, policy st
 // storeDown checks that all routes but the login are served while the store fails,
 // without limit fields, and that the login is refused.
 func storeDown(t *testing.T, routes func(*app.App) http.Handler) {
-	send := start(t, adaptertest.Broken{}, io.Discard, routes)
+	send := start(t, storetest.Fixed(core.Decision{Err: errors.New("down")}), io.Discard, routes)
 	methodByTarget := map[string]string{
 		"/api/data":   "GET",
 		"/api/search": "GET",
