@@ -11,9 +11,10 @@ import (
 	"github.com/sashlimit/sash/chi"
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
 func steps(steps []adaptertest.Step) (all []func(http.Handler) http.Handler) {
@@ -50,11 +51,8 @@ func build(t adaptertest.Tree) http.Handler {
 }
 
 func TestBehaviour(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Framework{
-		Build: build,
-		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
-			sashchi.Middleware(l, key, opts...)
-		},
+	adaptertest.Run(t, adaptertest.Adapter{
+		Build:      build,
 		RootLabel:  "/api/items/{id}",
 		GroupLabel: "/api/items/{id}",
 		RouteLabel: "/api/items/{id}",
@@ -100,7 +98,7 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/api/items": false, "/api/nowhere": false, "/": false}},
 	} {
 		r := chi.NewRouter()
-		c.mount(r, sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		c.mount(r, sashchi.Middleware(still.Limiter(core.PerMinute(100)), everybody))
 		for target, counted := range c.want {
 			w := get(r, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
@@ -113,7 +111,7 @@ func TestUnmatched(t *testing.T) {
 // In a mounted router, two deep, the path is still the request's.
 func TestSkipPathsInMount(t *testing.T) {
 	inner := chi.NewRouter()
-	inner.Use(sashchi.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody,
+	inner.Use(sashchi.Middleware(still.Limiter(core.PerMinute(100)), everybody,
 		nethttp.SkipPaths("/a/b/health", "/ready")))
 	inner.Get("/health", ok)
 	inner.Get("/ready", ok)
@@ -131,7 +129,7 @@ func TestSkipPathsInMount(t *testing.T) {
 
 // Outside a chi router it is an ordinary middleware.
 func TestWithoutRouter(t *testing.T) {
-	limit := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)
+	limit := sashchi.Middleware(still.Limiter(core.PerMinute(1)), everybody)
 	h := limit(http.HandlerFunc(ok))
 	if first, second := get(h, "/"), get(h, "/"); first.Code != 200 || second.Code != 429 {
 		t.Errorf("%d, then %d", first.Code, second.Code)
@@ -146,7 +144,7 @@ func TestWithoutRouter(t *testing.T) {
 
 func TestResponseWriterIsHandedOn(t *testing.T) {
 	w := httptest.NewRecorder()
-	guard := sashchi.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody)
+	guard := sashchi.Middleware(still.Limiter(core.PerMinute(1)), everybody)
 	h := guard(http.HandlerFunc(func(got http.ResponseWriter, r *http.Request) {
 		if got != http.ResponseWriter(w) {
 			t.Errorf("the handler got a %T", got)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -62,7 +62,7 @@ func TestCountWhenErrors(t *testing.T) {
 			setup: func(e *echo.Echo) { e.HTTPErrorHandler = teapot; e.Use(quiet) }, status: 418, asked: 500},
 	} {
 		var asked []int
-		l := adaptertest.Limiter(core.PerMinute(1))
+		l := still.Limiter(core.PerMinute(1))
 		limit := sashecho.Middleware(l, everybody, nethttp.CountWhen(func(_ *http.Request, status int) bool {
 			asked = append(asked, status)
 			return false
@@ -107,7 +107,7 @@ func TestErrorIsHandedOn(t *testing.T) {
 				}
 				return err
 			}
-		}, sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, option))
+		}, sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody, option))
 		e.GET("/", func(echo.Context) error { return echo.ErrUnauthorized })
 		if w := get(e, "/"); w.Code != 401 {
 			t.Errorf("%s: %d", name, w.Code)
@@ -118,7 +118,7 @@ func TestErrorIsHandedOn(t *testing.T) {
 // The refusal of this package works with options that look at the status.
 func TestCountWhenRefusal(t *testing.T) {
 	e := echo.New()
-	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+	e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 		nethttp.CountWhen(func(*http.Request, int) bool { return true }),
 		sashecho.WithRefusal(func(c echo.Context, d core.Decision) error {
 			return echo.NewHTTPError(nethttp.Status(d))

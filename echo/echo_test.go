@@ -16,9 +16,10 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
 	"github.com/sashlimit/sash/headers"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
 func steps(steps []adaptertest.Step) (all []echo.MiddlewareFunc) {
@@ -40,23 +41,25 @@ func build(t adaptertest.Tree) http.Handler {
 	g := e.Group(t.Prefix, steps(t.Group)...)
 	for _, r := range t.Routes {
 		pattern := strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern)
-		g.Add(r.Method, pattern, echo.WrapHandler(r.Handler), steps(r.Steps)...)
+		handler := func(c echo.Context) error {
+			r.Handler(c.Response(), c.Request())
+			return r.Err
+		}
+		g.Add(r.Method, pattern, handler, steps(r.Steps)...)
 	}
 	return e
 }
 
 func TestBehaviour(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Framework{
+	adaptertest.Run(t, adaptertest.Adapter{
 		Build: build,
-		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
-			sashecho.Middleware(l, key, opts...)
-		},
-		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
+		WithRefusal: func(refuse adaptertest.Refusal) nethttp.Option {
 			return sashecho.WithRefusal(func(c echo.Context, d core.Decision) error {
-				refuse(c.Response(), c.Request(), d)
-				return nil
+				return refuse(c.Response(), c.Request(), d)
 			})
 		},
+		ErrorStatus: http.StatusInternalServerError,
+
 		RootLabel:  "/api/items/:id", // echo routes before Use
 		GroupLabel: "/api/items/:id",
 		RouteLabel: "/api/items/:id",
@@ -96,7 +99,7 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/api/items": false, "/api/nowhere": false}},
 	} {
 		e := echo.New()
-		c.mount(e, sashecho.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		c.mount(e, sashecho.Middleware(still.Limiter(core.PerMinute(100)), everybody))
 		for target, counted := range c.want {
 			w := get(e, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
@@ -110,7 +113,7 @@ func TestUnmatched(t *testing.T) {
 func TestPre(t *testing.T) {
 	e := echo.New()
 	e.Pre(middleware.Rewrite(map[string]string{"/old": "/health"}))
-	e.Pre(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, nethttp.SkipPaths("/health")))
+	e.Pre(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody, nethttp.SkipPaths("/health")))
 	e.GET("/health", ok)
 	e.GET("/", ok)
 	for _, c := range []struct {
@@ -125,7 +128,7 @@ func TestPre(t *testing.T) {
 
 func TestMiddlewareBy(t *testing.T) {
 	var asked []string
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	limit := sashecho.MiddlewareBy(l, func(c echo.Context) (string, error) {
 		key := c.Param("id")
 		asked = append(asked, key)
@@ -160,7 +163,7 @@ func TestMiddlewareBy(t *testing.T) {
 // limited is a server with room for one request.
 func limited(opts ...nethttp.Option) *echo.Echo {
 	e := echo.New()
-	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, opts...))
+	e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody, opts...))
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { c.Response().Header().Set("X-Later", "reached"); return next(c) }
 	})
@@ -217,7 +220,7 @@ func TestWithRefusalAfterEarlyHints(t *testing.T) {
 		e := echo.New()
 		e.Logger.SetOutput(io.Discard)
 		e.Use(middleware.Recover())
-		e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 			sashecho.WithRefusal(func(ctx echo.Context, d core.Decision) error {
 				ctx.Response().WriteHeader(http.StatusEarlyHints)
 				return c.refuse(ctx, d)
@@ -241,10 +244,10 @@ func TestWithRefusalAfterEarlyHints(t *testing.T) {
 // fields.
 func TestAroundTimeout(t *testing.T) {
 	e := echo.New()
-	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(9)), everybody, nethttp.WithHeaders(headers.IETF)))
+	e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(9)), everybody, nethttp.WithHeaders(headers.IETF)))
 	//lint:ignore SA1019 programs still use it
 	e.Use(middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Hour}))
-	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", ok)
 	for _, want := range []int{200, 429} {
 		w := get(e, "/")
@@ -284,7 +287,7 @@ func TestCORS(t *testing.T) {
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		AllowOrigins: []string{"https://app.example"}, ExposeHeaders: []string{"Retry-After"},
 	}))
-	e.Use(sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", ok)
 	for _, c := range []struct {
 		method string
@@ -307,7 +310,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 	e := echo.New()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { before = c.Response(); return next(c) }
-	}, sashecho.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	}, sashecho.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", func(c echo.Context) error {
 		if _, plain := c.Response().Writer.(*httptest.ResponseRecorder); c.Response() != before || !plain {
 			t.Errorf("the handler got a %T", c.Response().Writer)
@@ -318,7 +321,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 }
 
 func TestPanics(t *testing.T) {
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	key := func(echo.Context) (string, error) { return "k", nil }
 	for name, f := range map[string]func(){
 		"no limiter":      func() { sashecho.MiddlewareBy(nil, key) },

@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo5"
 	"github.com/sashlimit/sash/headers"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -19,9 +19,9 @@ import (
 // own: limits around it, in it and inside it leave one set of fields.
 func TestAroundWrapMiddleware(t *testing.T) {
 	e := echo.New()
-	e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(9)), everybody, nethttp.WithHeaders(headers.IETF)))
-	e.Use(echo.WrapMiddleware(nethttp.Middleware(adaptertest.Limiter(core.PerMinute(5)), everybody)))
-	e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(9)), everybody, nethttp.WithHeaders(headers.IETF)))
+	e.Use(echo.WrapMiddleware(nethttp.Middleware(still.Limiter(core.PerMinute(5)), everybody)))
+	e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", ok)
 	for _, want := range []int{200, 429} {
 		w := get(e, "/")
@@ -40,7 +40,7 @@ func TestCORS(t *testing.T) {
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		AllowOrigins: []string{"https://app.example"}, ExposeHeaders: []string{"Retry-After"},
 	}))
-	e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", ok)
 	for _, c := range []struct {
 		method string
@@ -63,7 +63,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 	e := echo.New()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { before = c.Response(); return next(c) }
-	}, sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	}, sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", func(c *echo.Context) error {
 		if _, own := c.Response().(*echo.Response); c.Response() != before || !own {
 			t.Errorf("the handler got a %T", c.Response())

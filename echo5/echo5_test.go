@@ -15,9 +15,10 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
 	"github.com/sashlimit/sash/echo5"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
 func steps(steps []adaptertest.Step) (all []echo.MiddlewareFunc) {
@@ -39,23 +40,25 @@ func build(t adaptertest.Tree) http.Handler {
 	g := e.Group(t.Prefix, steps(t.Group)...)
 	for _, r := range t.Routes {
 		pattern := strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern)
-		g.Add(r.Method, pattern, echo.WrapHandler(r.Handler), steps(r.Steps)...)
+		handler := func(c *echo.Context) error {
+			r.Handler(c.Response(), c.Request())
+			return r.Err
+		}
+		g.Add(r.Method, pattern, handler, steps(r.Steps)...)
 	}
 	return e
 }
 
 func TestBehaviour(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Framework{
+	adaptertest.Run(t, adaptertest.Adapter{
 		Build: build,
-		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
-			sashecho5.Middleware(l, key, opts...)
-		},
-		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
+		WithRefusal: func(refuse adaptertest.Refusal) nethttp.Option {
 			return sashecho5.WithRefusal(func(c *echo.Context, d core.Decision) error {
-				refuse(c.Response(), c.Request(), d)
-				return nil
+				return refuse(c.Response(), c.Request(), d)
 			})
 		},
+		ErrorStatus: http.StatusInternalServerError,
+
 		RootLabel:  "/api/items/:id", // echo routes before Use
 		GroupLabel: "/api/items/:id",
 		RouteLabel: "/api/items/:id",
@@ -99,7 +102,7 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/api/items": false, "/api/nowhere": false}},
 	} {
 		e := echo.NewWithConfig(c.config)
-		c.mount(e, sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		c.mount(e, sashecho5.Middleware(still.Limiter(core.PerMinute(100)), everybody))
 		for target, counted := range c.want {
 			w := get(e, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
@@ -113,7 +116,7 @@ func TestUnmatched(t *testing.T) {
 func TestPre(t *testing.T) {
 	e := echo.New()
 	e.Pre(middleware.Rewrite(map[string]string{"/old": "/health"}))
-	e.Pre(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, nethttp.SkipPaths("/health")))
+	e.Pre(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody, nethttp.SkipPaths("/health")))
 	e.GET("/health", ok)
 	e.GET("/", ok)
 	for _, c := range []struct {
@@ -128,7 +131,7 @@ func TestPre(t *testing.T) {
 
 func TestMiddlewareBy(t *testing.T) {
 	var asked []string
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	limit := sashecho5.MiddlewareBy(l, func(c *echo.Context) (string, error) {
 		key := c.Param("id")
 		asked = append(asked, key)
@@ -163,7 +166,7 @@ func TestMiddlewareBy(t *testing.T) {
 // limited is a server with room for one request.
 func limited(opts ...nethttp.Option) *echo.Echo {
 	e := echo.New()
-	e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, opts...))
+	e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody, opts...))
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { c.Response().Header().Set("X-Later", "reached"); return next(c) }
 	})
@@ -193,7 +196,7 @@ func TestWithSkipper(t *testing.T) {
 }
 
 func TestPanics(t *testing.T) {
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	key := func(*echo.Context) (string, error) { return "k", nil }
 	for name, f := range map[string]func(){
 		"no limiter":      func() { sashecho5.MiddlewareBy(nil, key) },

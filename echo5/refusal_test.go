@@ -16,7 +16,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/echo5"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -69,7 +69,7 @@ func TestWithRefusalAfterEarlyHints(t *testing.T) {
 		e := echo.New()
 		e.Logger = slog.New(slog.DiscardHandler)
 		e.Use(middleware.Recover())
-		e.Use(sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 			sashecho5.WithRefusal(func(ctx *echo.Context, d core.Decision) error {
 				ctx.Response().WriteHeader(http.StatusEarlyHints)
 				return c.refuse(ctx, d)
@@ -129,7 +129,7 @@ func TestWithRefusalThroughWriters(t *testing.T) {
 		}
 		e := echo.New()
 		e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}), note,
-			sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, sashecho5.WithRefusal(c.refuse)))
+			sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody, sashecho5.WithRefusal(c.refuse)))
 		e.GET("/", ok)
 		get(e, "/")
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -154,7 +154,7 @@ func TestWithRefusalInsideForeignWriter(t *testing.T) {
 			c.SetResponse(struct{ http.ResponseWriter }{c.Response()})
 			return next(c)
 		}
-	}, sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+	}, sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 		sashecho5.WithRefusal(func(*echo.Context, core.Decision) error { return nil })))
 	e.GET("/", ok)
 	if first, second := get(e, "/"), get(e, "/"); first.Code != 200 || second.Code != 429 {
@@ -195,7 +195,7 @@ func TestAutoHandleHEAD(t *testing.T) {
 	}{{"the default", nil, ""}, {"WithRefusal", []nethttp.Option{slow}, "9"}} {
 		router := echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})
 		e := echo.NewWithConfig(echo.Config{Router: router})
-		e.GET("/", ok, sashecho5.Middleware(adaptertest.Limiter(core.PerMinute(2)), everybody, c.opts...))
+		e.GET("/", ok, sashecho5.Middleware(still.Limiter(core.PerMinute(2)), everybody, c.opts...))
 		for i, want := range []struct {
 			status int
 			left   string

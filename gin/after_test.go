@@ -13,7 +13,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/gin"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -55,7 +55,7 @@ func TestCountWhenStatus(t *testing.T) {
 		var asked []int
 		e := gin.New()
 		e.Use(c.outer...)
-		e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 			nethttp.CountWhen(func(_ *http.Request, status int) bool {
 				asked = append(asked, status)
 				return false
@@ -78,7 +78,7 @@ func TestCountWhenStatus(t *testing.T) {
 func TestPanicOfClientThatLeft(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	e := gin.New()
-	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 		nethttp.CountWhen(func(*http.Request, int) bool { return false })))
 	e.GET("/", func(c *gin.Context) { c.Status(401); leave(); panic(http.ErrAbortHandler) })
 	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
@@ -90,7 +90,7 @@ func TestPanicOfClientThatLeft(t *testing.T) {
 // The refusal of this package works with options that look at the status.
 func TestCountWhenRefusal(t *testing.T) {
 	e := gin.New()
-	e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody,
+	e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
 		nethttp.CountWhen(func(*http.Request, int) bool { return true }),
 		sashgin.WithRefusal(func(c *gin.Context, d core.Decision) {
 			c.JSON(nethttp.Status(d), gin.H{"slow": "down"})

@@ -14,9 +14,10 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/gin"
-	"github.com/sashlimit/sash/internal/adaptertest"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
 func TestMain(m *testing.M) {
@@ -49,13 +50,12 @@ func build(t adaptertest.Tree) http.Handler {
 }
 
 func TestBehaviour(t *testing.T) {
-	adaptertest.Run(t, adaptertest.Framework{
+	adaptertest.Run(t, adaptertest.Adapter{
 		Build: build,
-		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
-			sashgin.Middleware(l, key, opts...)
-		},
-		Refusal: func(refuse adaptertest.Refusal) nethttp.Option {
-			return sashgin.WithRefusal(func(c *gin.Context, d core.Decision) { refuse(c.Writer, c.Request, d) })
+		WithRefusal: func(refuse adaptertest.Refusal) nethttp.Option {
+			return sashgin.WithRefusal(func(c *gin.Context, d core.Decision) {
+				_ = refuse(c.Writer, c.Request, d)
+			})
 		},
 		RootLabel:  "/api/items/:id", // gin routes before any middleware runs
 		GroupLabel: "/api/items/:id",
@@ -102,7 +102,7 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/": true}},
 	} {
 		e := gin.New()
-		c.mount(e, sashgin.Middleware(adaptertest.Limiter(core.PerMinute(100)), everybody))
+		c.mount(e, sashgin.Middleware(still.Limiter(core.PerMinute(100)), everybody))
 		for target, counted := range c.want {
 			w := get(e, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted {
@@ -116,7 +116,7 @@ func TestUnmatched(t *testing.T) {
 // nothing.
 func TestRefusedWithoutRoute(t *testing.T) {
 	e := gin.New()
-	e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+	e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	if first, second := get(e, "/"), get(e, "/"); first.Code != 404 || second.Code != 429 ||
 		!strings.Contains(second.Body.String(), "rate_limit_exceeded") {
 		t.Errorf("%d, then %d %s", first.Code, second.Code, second.Body)
@@ -125,7 +125,7 @@ func TestRefusedWithoutRoute(t *testing.T) {
 
 func TestMiddlewareBy(t *testing.T) {
 	var asked []string
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	limit := sashgin.MiddlewareBy(l, func(c *gin.Context) (string, error) {
 		key := c.GetString("user")
 		asked = append(asked, key)
@@ -163,7 +163,7 @@ func TestWithRefusal(t *testing.T) {
 		unused := nethttp.WithRefusal(func(http.ResponseWriter, *http.Request, core.Decision) {
 			t.Error("the other refusal wrote")
 		})
-		e.Use(sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody, sashgin.WithRefusal(refuse), unused,
+		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody, sashgin.WithRefusal(refuse), unused,
 			nethttp.SkipPaths("/health")))
 		e.Use(func(c *gin.Context) { c.Header("X-Later", "reached") })
 		e.GET("/", ok)
@@ -198,7 +198,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 	var before gin.ResponseWriter
 	e := gin.New()
 	e.Use(func(c *gin.Context) { before = c.Writer },
-		sashgin.Middleware(adaptertest.Limiter(core.PerMinute(1)), everybody))
+		sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody))
 	e.GET("/", func(c *gin.Context) {
 		if c.Writer != before {
 			t.Errorf("the handler got a %T", c.Writer)
@@ -208,7 +208,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 }
 
 func TestPanics(t *testing.T) {
-	l := adaptertest.Limiter(core.PerMinute(1))
+	l := still.Limiter(core.PerMinute(1))
 	key := func(*gin.Context) (string, error) { return "k", nil }
 	for name, f := range map[string]func(){
 		"no limiter":      func() { sashgin.MiddlewareBy(nil, key) },

@@ -4,10 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/adaptertest"
-	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
 // The suite that the adapters pass.
@@ -26,7 +24,7 @@ func TestBehaviour(t *testing.T) {
 		}
 		return h
 	}
-	adaptertest.Run(t, adaptertest.Framework{
+	adaptertest.Run(t, adaptertest.Adapter{
 		Build: func(t adaptertest.Tree) http.Handler {
 			group := http.NewServeMux()
 			for _, r := range t.Routes {
@@ -39,9 +37,6 @@ func TestBehaviour(t *testing.T) {
 			root := http.NewServeMux()
 			root.Handle(t.Prefix+"/", behind(t.Group, group))
 			return behind(t.Use, root)
-		},
-		Middleware: func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) {
-			nethttp.Middleware(l, key, opts...)
 		},
 		RootLabel:  "/api/", // the mux of the root hides that of the group
 		GroupLabel: "GET /api/items/{id}",

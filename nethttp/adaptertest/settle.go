@@ -20,8 +20,35 @@ var tenBefore = nethttp.WithCost(func(*http.Request) int { return 10 })
 // left returns how many units of the limiter are left for the key of sameKey.
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
 
+// writes returns a handler that writes n bytes in three ways.
+func writes(n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, n/3))
+		_, _ = io.WriteString(w, strings.Repeat("x", n/3))
+		copied(w, strings.Repeat("y", n-n/3-n/3))
+	}
+}
+
+// costs are requests, with the number of units that is left of 100 after each. Without a
+// handler the path has no route.
+var costs = []struct {
+	method, path string
+	handler      http.HandlerFunc
+	left         int64 // of 100
+}{
+	{"GET", "/", writes(3), 97},
+	{"GET", "/", writes(10), 90},
+	{"GET", "/", writes(33), 67},
+	{"GET", "/", writes(1000), 0},
+	{"GET", "/", func(http.ResponseWriter, *http.Request) {}, 100},
+	{"GET", "/", status(404), 100},
+	{"GET", "/nowhere", nil, 100},
+	{"HEAD", "/", writes(33), 100},
+	{"GET", "/negative", writes(33), 90},
+}
+
 // costAfter checks what requests cost if that is known after the handler.
-func costAfter(t *testing.T, f Framework) {
+func costAfter(t *testing.T, adapter Adapter) {
 	bytes := nethttp.CostAfter(func(r *http.Request, status int, bytes int64) int {
 		switch {
 		case r.URL.Path == "/negative":
@@ -31,35 +58,14 @@ func costAfter(t *testing.T, f Framework) {
 		}
 		return int(bytes)
 	})
-	writes := func(n int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, n/3))
-			_, _ = io.WriteString(w, strings.Repeat("x", n/3))
-			copied(w, strings.Repeat("y", n-n/3-n/3))
-		}
-	}
-	for _, c := range []struct {
-		method, path string
-		handler      http.HandlerFunc
-		left         int64 // of 100
-	}{
-		{"GET", "/", writes(3), 97},
-		{"GET", "/", writes(10), 90},
-		{"GET", "/", writes(33), 67},
-		{"GET", "/", writes(1000), 0},
-		{"GET", "/", func(http.ResponseWriter, *http.Request) {}, 100},
-		{"GET", "/", status(404), 100},
-		{"GET", "/nowhere", nil, 100},
-		{"HEAD", "/", writes(33), 100},
-		{"GET", "/negative", writes(33), 90},
-	} {
-		l := Limiter(core.PerMinute(100))
+	for _, c := range costs {
+		l := newLimiter(core.PerMinute(100))
 		use := []Step{step(l, tenBefore, bytes)}
 		pattern := c.path
 		if c.handler == nil {
 			pattern, c.handler = "/", page
 		}
-		h := f.Build(Tree{Use: use, Routes: []Route{{c.method, pattern, nil, c.handler}}})
+		h := adapter.Build(behind(use, c.method, pattern, c.handler))
 		what := fmt.Sprint(c.method, " ", c.path, ", to leave ", c.left)
 		if w := serve(t, h, c.method, c.path); w.Header().Get("X-RateLimit-Remaining") != "90" {
 			t.Errorf("%s: %d %v", what, w.Code, w.Header())
@@ -71,11 +77,6 @@ func costAfter(t *testing.T, f Framework) {
 			t.Errorf("%s: the next request got %d", what, w.Code)
 		}
 	}
-}
-
-// step returns a guard of l with the key of sameKey.
-func step(l *core.Limiter, opts ...nethttp.Option) Step {
-	return Step{Limiter: l, Key: sameKey, Options: opts}
 }
 
 // admissionOf returns what the handler of r finds in its context, and checks how many units
@@ -91,9 +92,9 @@ func admissionOf(t *testing.T, r *http.Request, remaining int64) *nethttp.Admiss
 
 // decisionInContext checks which decision a handler finds in its context, and the function
 // of an option in that of its request.
-func decisionInContext(t *testing.T, f Framework) {
+func decisionInContext(t *testing.T, adapter Adapter) {
 	inContext := nethttp.WithDecisionInContext()
-	outer, inner := Limiter(core.PerMinute(100)), Limiter(core.PerMinute(10))
+	outer, inner := newLimiter(core.PerMinute(100)), newLimiter(core.PerMinute(10))
 	var found int64
 	finds := nethttp.CountWhen(func(r *http.Request, _ int) bool {
 		a, _ := nethttp.FromContext(r.Context())
@@ -103,16 +104,16 @@ func decisionInContext(t *testing.T, f Framework) {
 	finding := func(remaining int64) http.HandlerFunc {
 		return func(_ http.ResponseWriter, r *http.Request) { admissionOf(t, r, remaining) }
 	}
-	h := f.Build(Tree{
+	h := adapter.Build(Tree{
 		Use: []Step{step(outer, inContext, nethttp.SkipPaths("/skipped"))},
 		Routes: []Route{
-			{"GET", "/skipped", nil, func(_ http.ResponseWriter, r *http.Request) {
+			route("GET", "/skipped", nil, func(_ http.ResponseWriter, r *http.Request) {
 				if a, ok := nethttp.FromContext(r.Context()); ok {
 					t.Errorf("a skipped request has %+v", a.Decision())
 				}
-			}},
-			{"GET", "/outer", []Step{step(inner, finds)}, finding(99)},
-			{"GET", "/inner", []Step{step(inner, finds, inContext)}, finding(9)},
+			}),
+			route("GET", "/outer", []Step{step(inner, finds)}, finding(99)),
+			route("GET", "/inner", []Step{step(inner, finds, inContext)}, finding(9)),
 		},
 	})
 	for path, want := range map[string]int64{"/skipped": 0, "/outer": 100, "/inner": 10} {
@@ -128,7 +129,7 @@ func decisionInContext(t *testing.T, f Framework) {
 
 // settledByHandler checks that a handler settles its request once, whether its client is
 // there or not, and that no option is asked then.
-func settledByHandler(t *testing.T, f Framework) {
+func settledByHandler(t *testing.T, adapter Adapter) {
 	never := nethttp.CountWhen(func(*http.Request, int) bool {
 		t.Error("CountWhen was asked about a request that the handler has settled")
 		return false
@@ -142,7 +143,7 @@ func settledByHandler(t *testing.T, f Framework) {
 		"huge":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, math.MaxInt64) }, 0},
 		"Return": {func(ctx context.Context, a *nethttp.Admission) error { return a.Return(ctx) }, 10},
 	} {
-		l := Limiter(core.PerMinute(10))
+		l := newLimiter(core.PerMinute(10))
 		five := nethttp.WithCost(func(*http.Request) int { return 5 })
 		handler := func(_ http.ResponseWriter, r *http.Request) {
 			a := admissionOf(t, r, 5)
@@ -158,20 +159,20 @@ func settledByHandler(t *testing.T, f Framework) {
 				t.Errorf("%s: %v, %d are left after a second time", name, err, left(l))
 			}
 		}
-		h := f.Build(Tree{
+		h := adapter.Build(Tree{
 			Use:    []Step{step(l, five, never, nethttp.WithDecisionInContext())},
-			Routes: []Route{{"GET", "/", nil, handler}},
+			Routes: []Route{route("GET", "/", nil, handler)},
 		})
 		expect(t, serve(t, h, "GET", "/"), 200, "10", "5")
 	}
 	// While the store cannot be asked, there is nothing to settle.
-	h := f.Build(Tree{
-		Use: []Step{step(on(Broken{}, core.PerMinute(10)), nethttp.WithDecisionInContext())},
-		Routes: []Route{{"GET", "/", nil, func(_ http.ResponseWriter, r *http.Request) {
+	h := adapter.Build(Tree{
+		Use: []Step{step(on(outage, core.PerMinute(10)), nethttp.WithDecisionInContext())},
+		Routes: []Route{route("GET", "/", nil, func(_ http.ResponseWriter, r *http.Request) {
 			if err := admissionOf(t, r, 0).Settle(r.Context(), 7); err != nil {
 				t.Error(err)
 			}
-		}}},
+		})},
 	})
 	expect(t, serve(t, h, "GET", "/"), 200, "", "")
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,29 +49,26 @@ func listen(t *testing.T, h http.Handler) func() (net.Conn, *bufio.Reader) {
 	}
 }
 
-// sameKey is a key function that gives all requests the same key.
-func sameKey(*http.Request) (string, error) { return "user:all", nil }
-
 // tooMuch returns a guard that refuses each request, since a request costs more
 // than the limit.
 func tooMuch(opts ...nethttp.Option) Step {
 	opts = append(opts, nethttp.WithCost(func(*http.Request) int { return 2 }))
-	return Step{Limiter: Limiter(core.PerMinute(1)), Key: sameKey, Options: opts}
+	return Step{Limiter: newLimiter(core.PerMinute(1)), Key: sameKey, Options: opts}
 }
 
 // refusing returns guards that refuse each request, for all reasons. Each name
 // begins with the status of the refusal.
-func refusing(f Framework) map[string]Step {
-	limiter := Limiter(core.PerMinute(1))
+func refusing(adapter Adapter) map[string]Step {
+	limiter := newLimiter(core.PerMinute(1))
 	noKey := func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
 	failing := func(*http.Request) (string, error) { return "", errDown }
 	guards := map[string]Step{
 		"429": tooMuch(),
-		"503": {Limiter: on(Broken{}, core.PerMinute(1)).WithPolicy(core.FailClosed), Key: sameKey},
+		"503": {Limiter: on(outage, core.PerMinute(1)).WithPolicy(core.FailClosed), Key: sameKey},
 		"400": {Limiter: limiter, Key: noKey},
 		"500": {Limiter: limiter, Key: failing},
 	}
-	for name, option := range f.refusals() {
+	for name, option := range adapter.refusals() {
 		guards["429 "+name] = tooMuch(option(func(w http.ResponseWriter, _ *http.Request, d core.Decision) {
 			w.WriteHeader(nethttp.Status(d))
 		}))
@@ -87,8 +83,8 @@ func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // slowBodies checks that a refused request gets its response, and that its
 // connection ends within a second, if the body does not arrive.
-func slowBodies(t *testing.T, f Framework) {
-	for name, guard := range refusing(f) {
+func slowBodies(t *testing.T, adapter Adapter) {
+	for name, guard := range refusing(adapter) {
 		for _, c := range []struct{ name, header, body string }{
 			{"Content-Length", "Content-Length: 1000\r\n", "abc"},
 			{"chunked", "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n"},
@@ -97,7 +93,7 @@ func slowBodies(t *testing.T, f Framework) {
 		} {
 			t.Run(name+" "+c.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := f.Build(Tree{Use: []Step{guard}, Routes: []Route{{"POST", "/", nil, page}}})
+					h := adapter.Build(behind([]Step{guard}, "POST", "/", page))
 					dial := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						h.ServeHTTP(wrapper{w}, r)
 					}))
@@ -135,7 +131,7 @@ func upload(conn net.Conn, path string, pauses [3]time.Duration) {
 // keepAliveAfterRefusedBody checks that the connection of a refused request stays
 // as it was if the request's body arrives in time: the next request and its body
 // may be slow.
-func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
+func keepAliveAfterRefusedBody(t *testing.T, adapter Adapter) {
 	synctest.Test(t, func(t *testing.T) {
 		read := int64(0)
 		readAll := func(_ http.ResponseWriter, r *http.Request) {
@@ -144,9 +140,9 @@ func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
 				t.Error(err)
 			}
 		}
-		dial := listen(t, f.Build(Tree{
+		dial := listen(t, adapter.Build(Tree{
 			Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
-			Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, readAll}},
+			Routes: []Route{route("POST", "/", nil, page), route("POST", "/upload", nil, readAll)},
 		}))
 		conn, in := dial()
 		for _, c := range []struct {
@@ -174,39 +170,4 @@ func keepAliveAfterRefusedBody(t *testing.T, f Framework) {
 			t.Errorf("the handler read %d bytes, want 6", read)
 		}
 	})
-}
-
-// refusedBodyH2C checks that in HTTP/2 a refusal is sent before the request's body
-// has ended, and that the connection goes on with other streams.
-func refusedBodyH2C(t *testing.T, f Framework) {
-	s := httptest.NewUnstartedServer(f.Build(Tree{
-		Use:    []Step{tooMuch(nethttp.SkipPaths("POST /upload"))},
-		Routes: []Route{{"POST", "/", nil, page}, {"POST", "/upload", nil, page}},
-	}))
-	opened := 0
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened++
-		}
-	}
-	client := startH2C(s)
-	// Else a request that follows at once may dial before the first connection is in the pool.
-	client.Transport.(*http.Transport).MaxConnsPerHost = 1
-	for path, want := range map[string]int{"/": 429, "/upload": 200} {
-		body, writer := io.Pipe() // an open body, of which no byte is written
-		res, err := client.Post(s.URL+path, "text/plain", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.ProtoMajor != 2 || res.StatusCode != want {
-			t.Errorf("%s: %s %d, %v; want HTTP/2 and %d", path, res.Proto, res.StatusCode, err, want)
-		}
-		res.Body.Close()
-		writer.Close()
-	}
-	client.CloseIdleConnections()
-	s.Close() // waits for the goroutine that writes opened
-	if opened != 1 {
-		t.Errorf("%d connections, want 1", opened)
-	}
 }

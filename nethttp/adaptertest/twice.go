@@ -45,8 +45,8 @@ func noticing() (*core.Limiter, *notices) {
 }
 
 // countedTwice checks that the first request that two guards of one rule count is told of.
-func countedTwice(t *testing.T, f Framework) {
-	get := func(steps ...Step) []Route { return []Route{{"GET", "/items/{id}", steps, page}} }
+func countedTwice(t *testing.T, adapter Adapter) {
+	get := func(steps ...Step) []Route { return []Route{route("GET", "/items/{id}", steps, page)} }
 	for _, c := range []struct {
 		what string
 		tree func(l *core.Limiter) Tree
@@ -67,32 +67,32 @@ func countedTwice(t *testing.T, f Framework) {
 		}},
 	} {
 		l, heard := noticing()
-		h := f.Build(c.tree(l))
+		h := adapter.Build(c.tree(l))
 		for range 3 {
 			serve(t, h, "GET", "/api/items/1")
 		}
 		heard.expect(t, c.what, core.NoticeCountedTwice)
 	}
-	for _, refuses := range f.refusals() {
+	for _, refuses := range adapter.refusals() {
 		l, heard := noticing()
 		own := by(l, refuses(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(418) }))
-		serve(t, f.Build(Tree{Use: own, Prefix: "/api", Group: own, Routes: get()}), "GET", "/api/items/1")
+		serve(t, adapter.Build(Tree{Use: own, Prefix: "/api", Group: own, Routes: get()}), "GET", "/api/items/1")
 		heard.expect(t, "refusals of its own", core.NoticeCountedTwice)
 	}
 }
 
 // countedOnce checks that no notice comes of guards with rules of their own, of a handler
 // that counts by itself, and of a writer and a request that are used again.
-func countedOnce(t *testing.T, f Framework) {
+func countedOnce(t *testing.T, adapter Adapter) {
 	l, heard := noticing()
-	h := f.Build(Tree{
+	h := adapter.Build(Tree{
 		Use: by(rule(l, "all", core.PerMinute(10_000))), Prefix: "/api", Group: by(l),
-		Routes: []Route{{"GET", "/items/{id}", by(rule(l, "items", core.PerMinute(10_000))),
+		Routes: []Route{route("GET", "/items/{id}", by(rule(l, "items", core.PerMinute(10_000))),
 			func(_ http.ResponseWriter, r *http.Request) {
 				for range 2 {
 					l.Allow(r.Context(), "ip:192.0.2.1")
 				}
-			}}},
+			})},
 	})
 	r := httptest.NewRequest(http.MethodGet, "/api/items/1", nil)
 	w := httptest.NewRecorder()

@@ -29,9 +29,9 @@ func watched(s core.Store, h core.Observer, limits ...core.Limit) *core.Limiter 
 }
 
 // oneRoute is a server with a guard and a route /work that counts how often it is reached.
-func oneRoute(f Framework, guard Step, reached *int) http.Handler {
-	return f.Build(Tree{Use: []Step{guard}, Routes: []Route{
-		{"GET", "/work", nil, func(w http.ResponseWriter, r *http.Request) { *reached++; page(w, r) }},
+func oneRoute(adapter Adapter, guard Step, reached *int) http.Handler {
+	return adapter.Build(Tree{Use: []Step{guard}, Routes: []Route{
+		route("GET", "/work", nil, func(w http.ResponseWriter, r *http.Request) { *reached++; page(w, r) }),
 	}})
 }
 
@@ -70,11 +70,11 @@ var tierLimits = map[string][]core.Limit{
 
 // tiers checks that each client has the limits of its tier, keeps what it has used when
 // its tier changes, and reads about its own limits; and that an unknown tier is seen.
-func tiers(t *testing.T, f Framework) {
+func tiers(t *testing.T, adapter Adapter) {
 	var events heard
 	reached := 0
 	l := watched(newStore(), &events, core.PerMinute(2))
-	h := oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits))[0], &reached)
+	h := oneRoute(adapter, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits))[0], &reached)
 	expectAnswer(t, h, "free", answer{200, "2", "1", `"1m0s";q=2;w=60`})
 	expectAnswer(t, h, "free", answer{200, "2", "0", `"1m0s";q=2;w=60`})
 	expectAnswer(t, h, "free", answer{429, "2", "0", `"1m0s";q=2;w=60`})
@@ -93,13 +93,13 @@ func tiers(t *testing.T, f Framework) {
 		}
 	}
 	others := nethttp.WithDefaultTier("pro")
-	h = oneRoute(f, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits), others)[0], &reached)
+	h = oneRoute(adapter, by(l, bothFormats, nethttp.WithTiers(planOf, tierLimits), others)[0], &reached)
 	expectAnswer(t, h, "gold", answer{200, "5", "0", `"1m0s";q=5;w=60`})
 	expect(t, serve(t, h, "GET", "/work", "X-Plan", "broken"), 500, "", "")
 }
 
 // limitsByRequest checks limits by numbers of each request.
-func limitsByRequest(t *testing.T, f Framework) {
+func limitsByRequest(t *testing.T, adapter Adapter) {
 	limits := func(r *http.Request) ([]core.Limit, error) {
 		var n int64
 		switch plan := r.Header.Get("X-Plan"); plan {
@@ -117,7 +117,7 @@ func limitsByRequest(t *testing.T, f Framework) {
 	var events heard
 	reached := 0
 	l := watched(newStore(), &events, core.PerMinute(2))
-	h := oneRoute(f, by(l, bothFormats, nethttp.WithLimits(limits))[0], &reached)
+	h := oneRoute(adapter, by(l, bothFormats, nethttp.WithLimits(limits))[0], &reached)
 	expectAnswer(t, h, "3", answer{200, "3", "2", `"1m0s";q=3;w=60`})
 	expectAnswer(t, h, "1", answer{429, "1", "0", `"1m0s";q=1;w=60`})
 	expectAnswer(t, h, "", answer{200, "2", "0", `"1m0s";q=2;w=60`})
@@ -137,10 +137,10 @@ func limitsByRequest(t *testing.T, f Framework) {
 
 // setLimits checks that a guard that was made before a change of the limits shows the new
 // numbers.
-func setLimits(t *testing.T, f Framework) {
+func setLimits(t *testing.T, adapter Adapter) {
 	reached := 0
-	l := Limiter(core.PerMinute(2))
-	h := oneRoute(f, by(l, bothFormats)[0], &reached)
+	l := newLimiter(core.PerMinute(2))
+	h := oneRoute(adapter, by(l, bothFormats)[0], &reached)
 	for _, c := range []struct {
 		requests int64
 		answer
@@ -158,13 +158,13 @@ func setLimits(t *testing.T, f Framework) {
 }
 
 // all checks that a client that its own limit refuses does not eat the limit of all.
-func all(t *testing.T, f Framework) {
+func all(t *testing.T, adapter Adapter) {
 	s := newStore()
 	each, global := on(s, core.PerMinute(2)), rule(on(s, core.PerMinute(1)), "global", core.PerMinute(5).Named("all"))
 	tenant := keyfuncs.Header("X-Plan")
 	together := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
 	reached := 0
-	h := oneRoute(f, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{together, bothFormats}}, &reached)
+	h := oneRoute(adapter, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{together, bothFormats}}, &reached)
 	expectAnswer(t, h, "a", answer{200, "2", "1", `"1m0s";q=2;w=60`})
 	expectAnswer(t, h, "a", answer{200, "2", "0", `"1m0s";q=2;w=60`})
 	for range 20 {
@@ -180,7 +180,7 @@ func all(t *testing.T, f Framework) {
 	}
 
 	nameless := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Header("X-Tenant")})
-	h = oneRoute(f, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{nameless}}, &reached)
+	h = oneRoute(adapter, Step{Limiter: each, Key: tenant, Options: []nethttp.Option{nameless}}, &reached)
 	s.asked()
 	expect(t, serve(t, h, "GET", "/work", "X-Plan", "e"), 400, "", "")
 	if n := s.asked(); n != 0 {

@@ -7,10 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -19,7 +17,7 @@ import (
 // body "?" stands for any body.
 var refusalCases = []struct {
 	name   string
-	refuse Refusal
+	refuse refuseFunc
 	status int
 	body   string
 }{
@@ -69,17 +67,17 @@ var refusalCases = []struct {
 // customRefusals checks that a user's function that writes no response, or an
 // interim one only, does not make a refusal a 200, and that a response that the
 // function writes reaches the client without additions.
-func customRefusals(t *testing.T, f Framework) {
+func customRefusals(t *testing.T, adapter Adapter) {
 	for _, c := range refusalCases {
-		for name, option := range f.refusals() {
+		for name, option := range adapter.refusals() {
 			t.Run(name+" "+c.name, func(t *testing.T) {
 				var logged strings.Builder
 				handler := func(http.ResponseWriter, *http.Request) {
 					t.Error("a refused request reached the handler")
 				}
-				s := httptest.NewUnstartedServer(f.Build(Tree{
+				s := httptest.NewUnstartedServer(adapter.Build(Tree{
 					Use:    []Step{tooMuch(option(c.refuse))},
-					Routes: []Route{{"GET", "/", nil, handler}},
+					Routes: []Route{route("GET", "/", nil, handler)},
 				}))
 				s.Config.ErrorLog = log.New(&logged, "", 0)
 				s.Start()
@@ -104,46 +102,5 @@ func customRefusals(t *testing.T, f Framework) {
 				}
 			})
 		}
-	}
-}
-
-// timeoutHandlers checks that two guards with a TimeoutHandler between them leave
-// one set of limit fields: the fields of the limit that refused, or else of the
-// tighter limit. With http.TimeoutHandler in place of the TimeoutHandler of
-// package nethttp, the fields are about the inner limit if it has numbers.
-func timeoutHandlers(t *testing.T, f Framework) {
-	type timeout = func(http.Handler, time.Duration, string) http.Handler
-	three, nine := core.PerMinute(3), core.PerMinute(9)
-	aware, standard := nethttp.TimeoutHandler, http.TimeoutHandler
-	for _, c := range []struct {
-		name         string
-		outer, inner *core.Limiter
-		between      timeout
-		status       int
-		limit, left  string
-	}{
-		{"outer tighter", Limiter(three), Limiter(nine), aware, 200, "3", "2"},
-		{"inner tighter", Limiter(nine), Limiter(three), aware, 200, "3", "2"},
-		{"outer tighter, untold", Limiter(three), Limiter(nine), standard, 200, "9", "8"},
-		{"inner tighter, untold", Limiter(nine), Limiter(three), standard, 200, "3", "2"},
-		{"inner refuses", Limiter(core.PerMinute(2)), spent().Limiter, aware, 429, "1", "0"},
-		{"inner refuses, untold", Limiter(core.PerMinute(2)), spent().Limiter, standard, 429, "1", "0"},
-		{"outer refuses", spent().Limiter, Limiter(nine), aware, 429, "1", "0"},
-		{"outer has no numbers", on(Broken{}, core.PerMinute(1)), Limiter(nine), aware, 200, "9", "8"},
-		{"inner has no numbers", Limiter(nine), on(Broken{}, core.PerMinute(1)), standard, 200, "9", "8"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			inner := f.Build(Tree{Use: by(c.inner), Routes: []Route{{"GET", "/work", nil, page}}})
-			between := c.between(inner, time.Hour, "")
-			h := f.Build(Tree{
-				Use:    by(c.outer, nethttp.WithHeaders(headers.Classic, headers.IETF)),
-				Routes: []Route{{"GET", "/work", nil, between.ServeHTTP}},
-			})
-			w := serve(t, h, "GET", "/work")
-			expect(t, w, c.status, c.limit, c.left)
-			if ietf := w.Header()["Ratelimit"]; len(ietf) > 0 && !strings.Contains(ietf[0], ";r="+c.left+";") {
-				t.Errorf("X-RateLimit-Remaining is %s beside RateLimit %q", c.left, ietf)
-			}
-		})
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 // shadow checks that a guard in the shadow counts and is observed, refuses nothing and sets
 // no fields, and that it can be switched.
-func shadow(t *testing.T, f Framework) {
+func shadow(t *testing.T, adapter Adapter) {
 	var on atomic.Bool
 	on.Store(true)
 	var events heard
 	reached := 0
 	l := watched(newStore(), &events, core.PerMinute(1))
-	h := oneRoute(f, by(l, nethttp.ShadowWhile(on.Load))[0], &reached)
+	h := oneRoute(adapter, by(l, nethttp.ShadowWhile(on.Load))[0], &reached)
 	for i := range 3 {
 		expect(t, serve(t, h, "GET", "/work"), 200, "", "")
 		if e := events.Event; !e.Shadow || e.Decision.Allowed != (i == 0) || e.Status != []int{200, 429, 429}[i] {
@@ -33,14 +33,14 @@ func shadow(t *testing.T, f Framework) {
 	}
 
 	reached = 0
-	closed := watched(Broken{}, &events, core.PerMinute(1)).WithPolicy(core.FailClosed)
+	closed := watched(outage, &events, core.PerMinute(1)).WithPolicy(core.FailClosed)
 	broken := nethttp.WithTiers(func(*http.Request) (string, error) { return "", errors.New("secret") }, tierLimits)
 	for name, step := range map[string]Step{
 		"no store": by(closed, nethttp.Shadow())[0],
 		"no tier":  by(l, broken, nethttp.Shadow())[0],
 		"no key":   {Limiter: l, Key: keyfuncs.Header("X-Tenant"), Options: []nethttp.Option{nethttp.Shadow()}},
 	} {
-		w := serve(t, oneRoute(f, step, &reached), "GET", "/work")
+		w := serve(t, oneRoute(adapter, step, &reached), "GET", "/work")
 		expect(t, w, 200, "", "")
 		passed := w.Header().Get("Retry-After") == ""
 		if !events.Shadow || events.Decision.Allowed || events.Decision.Err == nil || !passed {
@@ -53,14 +53,14 @@ func shadow(t *testing.T, f Framework) {
 }
 
 // skipKeys checks that clients are exempt by their keys, and that this is observed.
-func skipKeys(t *testing.T, f Framework) {
+func skipKeys(t *testing.T, adapter Adapter) {
 	var events heard
 	reached := 0
 	s := newStore()
 	l := watched(s, &events, core.PerMinute(1))
 	ip := keyfuncs.IP(keyfuncs.TrustHops(1))
 	office := nethttp.SkipKeys(keyfuncs.In("10.0.0.0/8").HasKey)
-	h := oneRoute(f, Step{Limiter: l, Key: ip, Options: []nethttp.Option{office}}, &reached)
+	h := oneRoute(adapter, Step{Limiter: l, Key: ip, Options: []nethttp.Option{office}}, &reached)
 	for range 3 {
 		expect(t, serve(t, h, "GET", "/work", "X-Forwarded-For", "10.1.2.3"), 200, "", "")
 		if e := events.Event; e.Decision.Source != core.Skipped || e.Key != "ip:10.1.2.3" || !e.Decision.Allowed {

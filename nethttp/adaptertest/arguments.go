@@ -1,0 +1,40 @@
+package adaptertest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// wrongArguments checks that the middleware panics on wrong arguments as it is made, with
+// an error of this module.
+func wrongArguments(t *testing.T, adapter Adapter) {
+	l := newLimiter(core.PerMinute(3))
+	type elsewhere struct{}
+	for name, wrong := range map[string]Step{
+		"limiter":    {Key: keyfuncs.RemoteIP},
+		"key":        {Limiter: l},
+		"path":       by(l, nethttp.SkipPaths("health"))[0],
+		"count when": by(l, nethttp.CountWhen(nil))[0],
+		"cost after": by(l, nethttp.CostAfter(nil))[0],
+		"both": by(l,
+			nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
+			nethttp.CountWhen(func(*http.Request, int) bool { return true }))[0],
+		"nil option":  by(l, nil)[0],
+		"other's own": by(l, nethttp.AdapterOption(func(*elsewhere) error { return nil }))[0],
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p == nil || !strings.HasPrefix(fmt.Sprint(p), "sash: ") {
+					t.Errorf("%s: the panic is %v, want one that begins with sash:", name, p)
+				}
+			}()
+			adapter.Build(Tree{Routes: []Route{route("GET", "/", []Step{wrong}, page)}})
+		}()
+	}
+}

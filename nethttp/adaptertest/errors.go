@@ -1,0 +1,79 @@
+package adaptertest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// beforeErrors are what a handler, or a function of WithRefusal, does before it returns an
+// error.
+var beforeErrors = map[string]http.HandlerFunc{
+	"nothing": func(http.ResponseWriter, *http.Request) {},
+	"a response": func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "page")
+	},
+}
+
+// expectLike checks that a response has the status and the body of another, and the limit
+// fields.
+func expectLike(t *testing.T, what string, got, want *httptest.ResponseRecorder) {
+	t.Helper()
+	fields := got.Header().Get("X-RateLimit-Limit") != ""
+	if got.Code != want.Code || got.Body.String() != want.Body.String() || !fields {
+		t.Errorf("%s: got %d %q %v, want %d %q and limit fields",
+			what, got.Code, got.Body, got.Header(), want.Code, want.Body)
+	}
+}
+
+// handlerErrors checks that the error of a handler is answered as without a guard, once,
+// and that CountWhen is asked about the status of the answer, by each of two guards.
+func handlerErrors(t *testing.T, adapter Adapter) {
+	for name, before := range beforeErrors {
+		want := serve(t, adapter.Build(failing(nil, before)), "GET", "/work")
+		inner, outer := newWatch(), newWatch()
+		five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
+		for what, c := range map[string]struct {
+			steps []Step
+			asked []int
+		}{
+			"no option":             {[]Step{step(newLimiter(five))}, nil},
+			"WithDecisionInContext": {[]Step{step(newLimiter(five), inContext)}, nil},
+			"CountWhen":             {[]Step{outer.step(), inner.step()}, []int{want.Code}},
+		} {
+			got := serve(t, adapter.Build(failing(c.steps, before)), "GET", "/work")
+			expectLike(t, what+", after "+name, got, want)
+			if !slices.Equal(inner.statuses, c.asked) || !slices.Equal(outer.statuses, c.asked) {
+				t.Errorf("%s, after %s: CountWhen was asked about %v inside and %v outside, want %v",
+					what, name, inner.statuses, outer.statuses, c.asked)
+			}
+			inner.statuses, outer.statuses = nil, nil
+		}
+	}
+}
+
+// refusalErrors checks that an error of the adapter's WithRefusal is answered as an error
+// of a handler is, once.
+func refusalErrors(t *testing.T, adapter Adapter) {
+	counted := nethttp.CountWhen(func(*http.Request, int) bool { return true })
+	for name, before := range beforeErrors {
+		want := serve(t, adapter.Build(failing(nil, before)), "GET", "/work")
+		refuse := adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {
+			before(w, r)
+			return errHandler
+		})
+		for what, opts := range map[string][]nethttp.Option{
+			"no option": {refuse},
+			"CountWhen": {refuse, counted},
+		} {
+			got := serve(t, adapter.Build(failing([]Step{spent(opts...)}, page)), "GET", "/work")
+			expectLike(t, what+", after "+name, got, want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package adaptertest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+)
+
+// route returns a route whose handler returns no error.
+func route(method, pattern string, steps []Step, h http.HandlerFunc) Route {
+	return Route{Method: method, Pattern: pattern, Steps: steps, Handler: h}
+}
+
+// behind returns a server with one route, behind the steps of the root.
+func behind(use []Step, method, pattern string, h http.HandlerFunc) Tree {
+	return Tree{Use: use, Routes: []Route{route(method, pattern, nil, h)}}
+}
+
+// page is a handler with the body "page": a test sees that it was reached.
+func page(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page")) }
+
+// serve passes a request to h and returns the response. The target is parsed as a
+// server parses it; header holds names and values in turn.
+func serve(t *testing.T, h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(method, "/", nil)
+	r.URL, r.RequestURI = u, target
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// expect checks a response: its status, and that the fields X-RateLimit-Limit and
+// X-RateLimit-Remaining have one value each. An empty limit means that neither
+// field may be set.
+func expect(t *testing.T, w *httptest.ResponseRecorder, status int, limit, remaining string) {
+	t.Helper()
+	var wantLimit, wantRemaining []string
+	if limit != "" {
+		wantLimit, wantRemaining = []string{limit}, []string{remaining}
+	}
+	h := w.Header()
+	if w.Code != status || !slices.Equal(h["X-Ratelimit-Limit"], wantLimit) ||
+		!slices.Equal(h["X-Ratelimit-Remaining"], wantRemaining) {
+		t.Fatalf("got %d %v\nwant %d, limit %q, remaining %q", w.Code, h, status, limit, remaining)
+	}
+}

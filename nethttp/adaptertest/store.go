@@ -1,0 +1,106 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// store counts in memory, with a clock that stands still, and remembers how often
+// and about which keys it was asked.
+type store struct {
+	core.Store
+	keeps bool       // fails each Return
+	mu    sync.Mutex // guards the fields below
+	calls int
+	keys  []string
+}
+
+func newStore() *store {
+	return &store{Store: still.Store()}
+}
+
+func (s *store) Bind(rule core.Rule) (core.Counts, error) {
+	c, err := s.Store.Bind(rule)
+	return counts{c, s}, err
+}
+
+// asked returns how often the store was asked since the last call of asked.
+func (s *store) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.calls
+	s.calls = 0
+	return n
+}
+
+// counts are the counts of a store, which notes the calls of Take.
+type counts struct {
+	core.Counts
+	store *store
+}
+
+func (c counts) Immediate() {}
+
+func (c counts) Return(ctx context.Context, ask core.Back) (int64, error) {
+	if c.store.keeps {
+		return 0, errDown
+	}
+	return c.Counts.Return(ctx, ask)
+}
+
+func (c counts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	c.store.mu.Lock()
+	c.store.calls++
+	if !slices.Contains(c.store.keys, ask.Key) {
+		c.store.keys = append(c.store.keys, ask.Key)
+	}
+	c.store.mu.Unlock()
+	return c.Counts.Take(ctx, ask)
+}
+
+var errDown = errors.New("down")
+
+// outage is a store that fails each call.
+var outage = storetest.Fixed(core.Decision{Err: errDown})
+
+// deaf is an observer that hears of all and drops it, so that guards do all that they do
+// for an observer and the suite writes no log.
+type deaf struct{}
+
+func (deaf) Observe(context.Context, core.Event) {}
+func (deaf) Notice(context.Context, core.Notice) {}
+
+// newLimiter returns a limiter with a store of its own. The store's clock stands still.
+func newLimiter(limits ...core.Limit) *core.Limiter { return on(newStore(), limits...) }
+
+// on returns a limiter that counts in s.
+func on(s core.Store, limits ...core.Limit) *core.Limiter {
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf{}}))
+}
+
+// rule returns a limiter with other limits that counts in the store of l.
+func rule(l *core.Limiter, name string, limits ...core.Limit) *core.Limiter {
+	return core.Must(l.Rule(name, limits...))
+}
+
+// by returns the step of a limiter with the address of the peer as its key.
+func by(l *core.Limiter, opts ...nethttp.Option) []Step {
+	return []Step{{Limiter: l, Key: keyfuncs.RemoteIP, Options: opts}}
+}
+
+// sameKey is a key function that gives all requests the same key.
+func sameKey(*http.Request) (string, error) { return "user:all", nil }
+
+// step returns a guard of l with the key of sameKey.
+func step(l *core.Limiter, opts ...nethttp.Option) Step {
+	return Step{Limiter: l, Key: sameKey, Options: opts}
+}
