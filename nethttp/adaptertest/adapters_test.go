@@ -49,6 +49,25 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// TestSuiteDependencies: the suite needs no framework and no Redis, only the standard library
+// and this module.
+func TestSuiteDependencies(t *testing.T) {
+	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
+	out, err := exec.Command("go", "list", "-deps", "-f", format, module+"/nethttp/adaptertest").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 8 {
+		t.Errorf("only %q: is the list right?", packages)
+	}
+	for _, p := range packages {
+		if !strings.HasPrefix(p, module+"/") || strings.Contains(p, "redis") {
+			t.Errorf("%s is compiled in", p)
+		}
+	}
+}
+
 // TestSize: an adapter has fewer than 80 lines of code, since all decisions are
 // made in package nethttp.
 func TestSize(t *testing.T) {

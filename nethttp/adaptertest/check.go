@@ -83,7 +83,7 @@ func (adapter Adapter) checkErrors() error {
 	if adapter.ErrorStatus == 0 {
 		return nil
 	}
-	h := adapter.Build(failing(nil, func(http.ResponseWriter, *http.Request) {}))
+	h := adapter.Build(failing(func(http.ResponseWriter, *http.Request) {}))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/work", nil))
 	if w.Code != adapter.ErrorStatus {
@@ -92,12 +92,4 @@ func (adapter Adapter) checkErrors() error {
 			adapter.ErrorStatus, w.Code)
 	}
 	return nil
-}
-
-// failing returns a server with a route GET /work whose handler returns an error after h,
-// behind the steps.
-func failing(steps []Step, h http.HandlerFunc) Tree {
-	return Tree{Use: steps, Routes: []Route{
-		{Method: http.MethodGet, Pattern: "/work", Handler: h, Err: errHandler},
-	}}
 }

@@ -81,7 +81,7 @@ func customRefusals(t *testing.T, adapter Adapter) {
 				}))
 				s.Config.ErrorLog = log.New(&logged, "", 0)
 				s.Start()
-				res, err := s.Client().Get(s.URL)
+				res, err := clientOf(s).Get(s.URL)
 				var body []byte
 				if err == nil {
 					body, _ = io.ReadAll(res.Body)
@@ -94,8 +94,11 @@ func customRefusals(t *testing.T, adapter Adapter) {
 					}
 					return
 				}
-				if err != nil || res.StatusCode != c.status || c.body != "?" && string(body) != c.body {
-					t.Fatalf("%v, %d %q; want %d %q", err, res.StatusCode, body, c.status, c.body)
+				if err != nil {
+					t.Fatalf("%v; want %d %q", err, c.status, c.body)
+				}
+				if res.StatusCode != c.status || c.body != "?" && string(body) != c.body {
+					t.Fatalf("got %d %q; want %d %q", res.StatusCode, body, c.status, c.body)
 				}
 				if logged.Len() > 0 {
 					t.Errorf("the server logged %q", &logged)

@@ -32,13 +32,29 @@ func expectLike(t *testing.T, what string, got, want *httptest.ResponseRecorder)
 	}
 }
 
+// failing returns a server with a route GET /work whose handler returns an error after h,
+// behind the steps.
+func failing(h http.HandlerFunc, steps ...Step) Tree {
+	return Tree{Routes: []Route{
+		{Method: http.MethodGet, Pattern: "/work", Steps: steps, Handler: h, Err: errHandler},
+	}}
+}
+
+// atRootToo returns the tree of failing, and one with its steps at the root. The errors of a
+// handler need not come to the root, but those of a guard there do.
+func atRootToo(h http.HandlerFunc, steps ...Step) map[string]Tree {
+	root := failing(h)
+	root.Use = steps
+	return map[string]Tree{"at the route": failing(h, steps...), "at the root": root}
+}
+
 // handlerErrors checks that the error of a handler is answered as without a guard, once,
 // and that CountWhen is asked about the status of the answer, by each of two guards.
 func handlerErrors(t *testing.T, adapter Adapter) {
+	five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
 	for name, before := range beforeErrors {
-		want := serve(t, adapter.Build(failing(nil, before)), "GET", "/work")
+		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
 		inner, outer := newWatch(), newWatch()
-		five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
 		for what, c := range map[string]struct {
 			steps []Step
 			asked []int
@@ -47,13 +63,15 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 			"WithDecisionInContext": {[]Step{step(newLimiter(five), inContext)}, nil},
 			"CountWhen":             {[]Step{outer.step(), inner.step()}, []int{want.Code}},
 		} {
-			got := serve(t, adapter.Build(failing(c.steps, before)), "GET", "/work")
-			expectLike(t, what+", after "+name, got, want)
-			if !slices.Equal(inner.statuses, c.asked) || !slices.Equal(outer.statuses, c.asked) {
-				t.Errorf("%s, after %s: CountWhen was asked about %v inside and %v outside, want %v",
-					what, name, inner.statuses, outer.statuses, c.asked)
+			for place, tree := range atRootToo(before, c.steps...) {
+				got := serve(t, adapter.Build(tree), "GET", "/work")
+				expectLike(t, what+" "+place+", after "+name, got, want)
+				if !slices.Equal(inner.statuses, c.asked) || !slices.Equal(outer.statuses, c.asked) {
+					t.Errorf("%s %s, after %s: CountWhen was asked about %v inside and %v outside, want %v",
+						what, place, name, inner.statuses, outer.statuses, c.asked)
+				}
+				inner.statuses, outer.statuses = nil, nil
 			}
-			inner.statuses, outer.statuses = nil, nil
 		}
 	}
 }
@@ -63,7 +81,7 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 func refusalErrors(t *testing.T, adapter Adapter) {
 	counted := nethttp.CountWhen(func(*http.Request, int) bool { return true })
 	for name, before := range beforeErrors {
-		want := serve(t, adapter.Build(failing(nil, before)), "GET", "/work")
+		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
 		refuse := adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {
 			before(w, r)
 			return errHandler
@@ -72,8 +90,10 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 			"no option": {refuse},
 			"CountWhen": {refuse, counted},
 		} {
-			got := serve(t, adapter.Build(failing([]Step{spent(opts...)}, page)), "GET", "/work")
-			expectLike(t, what+", after "+name, got, want)
+			for place, tree := range atRootToo(page, spent(opts...)) {
+				got := serve(t, adapter.Build(tree), "GET", "/work")
+				expectLike(t, what+" "+place+", after "+name, got, want)
+			}
 		}
 	}
 }

@@ -37,7 +37,7 @@ func reverseProxy(t *testing.T, adapter Adapter) {
 	}
 	s := start(t, adapter, proxy.ServeHTTP)
 	for i, want := range []string{"upstream", "upstream", ""} {
-		res, body := get(t, s.Client(), s.URL)
+		res, body := get(t, clientOf(s), s.URL)
 		ours := slices.Equal(res.Header["X-Ratelimit-Limit"], []string{"2"}) &&
 			res.Header["Ratelimit"] == nil && res.Header["X-Ratelimit-Used"] == nil
 		if !ours || want != "" && body != want || (res.Header.Get("X-Upstream") == "/") != (want != "") {

@@ -27,6 +27,14 @@ func start(t *testing.T, adapter Adapter, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
+// clientOf returns the client of a server. Its calls fail after 20 s, so that no test waits
+// for ever.
+func clientOf(s *httptest.Server) *http.Client {
+	client := s.Client()
+	client.Timeout = 20 * time.Second
+	return client
+}
+
 // get sends a GET request and returns the response and its body.
 func get(t *testing.T, client *http.Client, url string) (*http.Response, string) {
 	t.Helper()

@@ -97,8 +97,9 @@ func decisionInContext(t *testing.T, adapter Adapter) {
 	outer, inner := newLimiter(core.PerMinute(100)), newLimiter(core.PerMinute(10))
 	var found int64
 	finds := nethttp.CountWhen(func(r *http.Request, _ int) bool {
-		a, _ := nethttp.FromContext(r.Context())
-		found = a.Decision().Limit.Requests
+		if a, ok := nethttp.FromContext(r.Context()); ok {
+			found = a.Decision().Limit.Requests
+		}
 		return false
 	})
 	finding := func(remaining int64) http.HandlerFunc {

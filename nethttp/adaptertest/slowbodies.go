@@ -37,6 +37,9 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // listen serves h in a bubble, by a server without any timeouts, and returns a
 // function that opens a connection to the server.
 func listen(t *testing.T, h http.Handler) func() (net.Conn, *bufio.Reader) {
+	// The last of the cleanups: where a test has failed, goroutines may still sleep, and the
+	// bubble wants them to end.
+	t.Cleanup(func() { time.Sleep(24 * time.Hour) })
 	p := &pipes{make(chan net.Conn), make(chan struct{})}
 	s := &http.Server{Handler: h}
 	go s.Serve(p)

@@ -24,9 +24,7 @@ func streaming(t *testing.T, adapter Adapter) {
 		}
 		_, _ = io.WriteString(w, "data: 2\n\n")
 	})
-	client := s.Client()
-	client.Timeout = 20 * time.Second
-	res, err := client.Get(s.URL)
+	res, err := clientOf(s).Get(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +58,7 @@ func responseController(t *testing.T, adapter Adapter) {
 			conn.Close()
 		}
 	})
-	res, err := s.Client().Get(s.URL)
+	res, err := clientOf(s).Get(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

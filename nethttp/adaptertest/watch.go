@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
@@ -64,9 +63,7 @@ func exchange(t *testing.T, h http.Handler) int {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Start()
 	defer s.Close()
-	client := s.Client()
-	client.Timeout = 20 * time.Second
-	res, err := client.Post(s.URL, "text/plain", nil)
+	res, err := clientOf(s).Post(s.URL, "text/plain", nil)
 	<-returned
 	if err != nil {
 		return 0

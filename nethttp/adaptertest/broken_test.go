@@ -1,0 +1,204 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// around returns the right Middleware with something done around it: serve is given the
+// handler and the guard that serves by it, and says what a request does.
+func around(serve func(c *call, guard func(next handler) handler, next handler) error) maker {
+	return func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
+		guard := right(l, key, opts...)
+		return func(next handler) handler {
+			return func(c *call) error { return serve(c, guard, next) }
+		}
+	}
+}
+
+// refused returns the right Middleware with something done after a refusal, whose error is
+// err.
+func refused(after func(c *call, next handler, err error) error) maker {
+	return around(func(c *call, guard func(handler) handler, next handler) error {
+		reached := false
+		err := guard(func(c *call) error { reached = true; return next(c) })(c)
+		if reached {
+			return err
+		}
+		return after(c, next, err)
+	})
+}
+
+// with returns the right Middleware with one more option.
+func with(option nethttp.Option) maker {
+	return func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
+		return right(l, key, append(slices.Clip(opts), option)...)
+	}
+}
+
+var (
+	rules   atomic.Int64 // how many rules a broken adapter has made
+	garbage []byte
+)
+
+// broken are adapters with a mistake, and subtests that fail because of it.
+var broken = []struct {
+	name  string
+	make  maker
+	fails string
+}{
+	{"drops its options", func(l *core.Limiter, key keyfuncs.Func, _ ...nethttp.Option) func(handler) handler {
+		return right(l, key)
+	}, "Exclusions ExcludedMethods Prefixes Tiers LimitsByRequest All Shadow SkipKeys CORS " +
+		"CustomRefusals WrongArguments"},
+
+	{"sets no limit fields", with(nethttp.WithHeaders()),
+		"SetLimits TimeoutHandlers HTTP10 H2C ReverseProxy CostAfter RefusalErrors"},
+
+	{"uses the path as the label", with(nethttp.WithLabel(func(r *http.Request) string { return r.URL.Path })),
+		"Labels ManyPaths"},
+
+	{"fails closed", func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
+		return right(l.WithPolicy(core.FailClosed), key, opts...)
+	}, "FailOpen"},
+
+	{"counts guards apart", func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
+		return right(rule(l, fmt.Sprint("rule ", rules.Add(1)), l.Limits()...), key, opts...)
+	}, "SharedRules CountedTwice"},
+
+	{"counts twice", around(func(c *call, guard func(handler) handler, next handler) error {
+		return guard(guard(next))(c)
+	}), "GroupAndRoute CountedOnce"},
+
+	{"never calls Done", func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
+		return guard(func(*nethttp.Decider, http.ResponseWriter) {}, l, key, opts)
+	}, "CountedOnce"},
+
+	{"forgets the request's context", around(func(c *call, guard func(handler) handler, next handler) error {
+		c.r = c.r.WithContext(context.Background())
+		return guard(next)(c)
+	}), "EndedRequest ClientLeft"},
+
+	{"hides what the ResponseWriter can do", around(func(c *call, guard func(handler) handler, next handler) error {
+		c.w = struct{ http.ResponseWriter }{c.w}
+		return guard(next)(c)
+	}), "Streaming WebSocket ResponseController SlowBodies"},
+
+	{"hands on its own request", around(func(c *call, guard func(handler) handler, next handler) error {
+		r := c.r
+		return guard(func(c *call) error { c.r = r; return next(c) })(c)
+	}), "DecisionInContext SettledByHandler"},
+
+	{"hands on its own ResponseWriter", around(func(c *call, guard func(handler) handler, next handler) error {
+		w := c.w
+		return guard(func(c *call) error { c.w = w; return next(c) })(c)
+	}), "CountWhen CountWhenElsewhere Login CostAfter"},
+
+	{"serves after the guard", around(func(c *call, guard func(handler) handler, next handler) error {
+		admitted := false
+		if err := guard(func(*call) error { admitted = true; return nil })(c); err != nil || !admitted {
+			return err
+		}
+		return next(c)
+	}), "CountWhen Login"},
+
+	{"allocates", around(func(c *call, guard func(handler) handler, next handler) error {
+		garbage = make([]byte, 100)
+		return guard(next)(c)
+	}), "Allocations"},
+
+	{"recovers", around(func(c *call, guard func(handler) handler, next handler) error {
+		defer func() { _ = recover() }()
+		return guard(next)(c)
+	}), "CountWhen Unreturned"},
+
+	{"sends the status before it decides", around(func(c *call, guard func(handler) handler, next handler) error {
+		c.w.WriteHeader(http.StatusOK)
+		return guard(next)(c)
+	}), "Refusals CountWhenRefused"},
+
+	{"swallows the errors of handlers", around(func(c *call, guard func(handler) handler, next handler) error {
+		return guard(func(c *call) error { _ = next(c); return nil })(c)
+	}), "HandlerErrors"},
+
+	{"answers errors too", around(func(c *call, guard func(handler) handler, next handler) error {
+		err := guard(next)(c)
+		if err != nil {
+			http.Error(c.w, "sorry", http.StatusInternalServerError)
+		}
+		return err
+	}), "HandlerErrors RefusalErrors"},
+
+	{"swallows the errors of refusals", refused(func(*call, handler, error) error { return nil }), "RefusalErrors"},
+
+	{"serves refused requests", refused(func(c *call, next handler, _ error) error { return next(c) }),
+		"Refusals CustomRefusals"},
+
+	{"answers refusals twice", refused(func(c *call, _ handler, err error) error {
+		_, _ = io.WriteString(c.w, "too many requests")
+		return err
+	}), "Refusals EndedRequest CustomRefusals"},
+
+	{"closes connections", around(func(c *call, guard func(handler) handler, next handler) error {
+		c.w.Header().Set("Connection", "close")
+		return guard(next)(c)
+	}), "KeepAlive KeepAliveAfterRefusedBody RefusedBodyH2C"},
+}
+
+// brokenName is the variable in the environment that names the adapter for which the test
+// is to fail, in a process of its own.
+const brokenName = "ADAPTERTEST_BROKEN"
+
+// TestBroken: each broken adapter fails at the subtests that are named for it, without a
+// panic that would end the other tests. At each subtest one fails.
+func TestBroken(t *testing.T) {
+	of := os.Getenv(brokenName)
+	failed := map[string]bool{}
+	for _, c := range broken {
+		if c.name == of {
+			Run(t, tiny(c.make))
+			return
+		}
+		for _, name := range strings.Fields(c.fails) {
+			failed[name] = true
+		}
+	}
+	for _, c := range slices.Concat(suite, ofFollowing, ofPlain) {
+		if !failed[c.name] {
+			t.Errorf("no broken adapter fails at %s", c.name)
+		}
+		delete(failed, c.name)
+	}
+	if len(failed) > 0 {
+		t.Errorf("there are no subtests %v", failed)
+	}
+	for _, c := range broken {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			names := strings.Fields(c.fails)
+			run := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestBroken$/^("+strings.Join(names, "|")+")$")
+			run.Env = append(os.Environ(), brokenName+"="+c.name)
+			out, _ := run.CombinedOutput()
+			if strings.Contains(string(out), "\npanic: ") {
+				t.Errorf("the suite panics: %s", out)
+			}
+			for _, name := range names {
+				if !strings.Contains(string(out), "--- FAIL: TestBroken/"+name+" (") {
+					t.Errorf("%s does not fail: %s", name, out)
+				}
+			}
+		})
+	}
+}
