@@ -11,7 +11,8 @@ import (
 
 // Decider is a [Guard] without a key function: what adapters for other
 // frameworks build on, whose keys and route patterns come from the
-// framework's own context. It is immutable and safe for concurrent use.
+// framework's own context. It is immutable and safe for concurrent use. Package
+// adaptertest proves an adapter.
 type Decider struct {
 	limiter *core.Limiter
 	config
