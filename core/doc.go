@@ -15,4 +15,13 @@
 //	if d := limiter.Allow(ctx, "user:42"); !d.Allowed {
 //		// tell the client to come back after d.RetryAfter
 //	}
+//
+// # Words
+//
+// A [Limiter] is a set of limits under a name, on a [Store]. [Limiter.Rule] makes another
+// set on the same store, with counts of its own: a rule, which is a Limiter too. The key
+// names the client that is counted. A limit counts units; a request costs one, unless its
+// Cost says otherwise. Of several limits the one that binds is the one that a [Decision]
+// tells about. The policy ([FailOpen], [FailClosed] or [Fallback]) decides while the store
+// cannot be asked. The [Observer] hears of every decision.
 package core

@@ -28,7 +28,7 @@ const (
 	// [Fallback] that failed too has decided.
 	FromPolicy
 
-	// Skipped: the request is excluded from limits, in HTTP by its path.
+	// Skipped: the request is excluded from limits, in HTTP by its path or by its key.
 	Skipped
 )
 

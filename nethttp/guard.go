@@ -1,7 +1,8 @@
 // Package nethttp limits the requests of an HTTP server. For each request it finds
 // the client's key, asks the limiter, sets the header fields of the response, and
-// calls the handler or writes a refusal. The adapters for other frameworks build on
-// it and decide nothing themselves.
+// calls the handler or writes a refusal. What does so for one limiter is a [Guard];
+// [Middleware] makes one. The adapters for other frameworks build on this package and
+// decide nothing themselves.
 //
 //	mux.Handle("POST /login", nethttp.Middleware(login, keyfuncs.RemoteIP)(loginHandler))
 //
