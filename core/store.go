@@ -15,10 +15,10 @@ type Store interface {
 	// called while a program starts, and while it serves, for rules that it makes
 	// then.
 	//
-	// Two rules of the same Name, the same Rule and, limit by limit, the same
-	// Name, Algorithm and Window share their counts, in this process and in
-	// every other on the same data. Requests is not part of a count's
-	// identity: a limit that is raised or lowered keeps its history.
+	// Two rules of the same Name and the same Rule share the count of each limit that
+	// has the same Name, Algorithm and Window in both, in this process and in every
+	// other on the same data. Requests is not part of a count's identity: a limit that
+	// is raised or lowered keeps its history.
 	Bind(rule Rule) (Counts, error)
 }
 
