@@ -97,11 +97,11 @@ func runRaces(c Config, races []Race, withServers func(Race, func(Env) error) er
 // windows of sash's counter begin with the hour, as they should. A client that was
 // refused before the hour is admitted after it, and the check that all clients are
 // refused fails.
-func again(now func() time.Time, measure func() ([]Row, error)) ([]Row, error) {
+func again[T any](now func() time.Time, measure func() (T, error)) (T, error) {
 	hour := now().Truncate(time.Hour)
-	rows, err := measure()
+	result, err := measure()
 	if err == nil || now().Truncate(time.Hour).Equal(hour) {
-		return rows, err
+		return result, err
 	}
 	return measure()
 }

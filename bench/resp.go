@@ -139,7 +139,11 @@ func isScript(name string) bool {
 
 // scriptStats returns how many scripts the server has run and for how many
 // microseconds.
-func (w *wire) scriptStats() (calls, micros int64, err error) {
+func (w *wire) scriptStats() (calls, micros int64, err error) { return w.commandStats(isScript) }
+
+// commandStats returns how many of the commands that are meant, by their names in lower
+// case, the server has run, in scripts too, and for how many microseconds.
+func (w *wire) commandStats(meant func(name string) bool) (calls, micros int64, err error) {
 	reply, err := w.do("INFO", "commandstats")
 	if err != nil {
 		return 0, 0, err
@@ -148,7 +152,7 @@ func (w *wire) scriptStats() (calls, micros int64, err error) {
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(line, "cmdstat_")
 		name, numbers, _ := strings.Cut(rest, ":")
-		if !ok || !isScript(name) {
+		if !ok || !meant(name) {
 			continue
 		}
 		var c, us int64

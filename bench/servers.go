@@ -62,7 +62,7 @@ func (o *owner) cleanOnSignal() (stop func()) {
 		if _, ok := <-signals; ok {
 			o.mu.Lock() // never unlocked: this goroutine ends the process
 			o.clean()
-			fmt.Fprintln(os.Stderr, "compare: interrupted")
+			fmt.Fprintln(os.Stderr, "interrupted")
 			os.Exit(130)
 		}
 	}()

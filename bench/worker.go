@@ -17,6 +17,7 @@ const workerVariable = "SASH_BENCH_WORKER"
 // job is what a worker is started for.
 type job struct {
 	Race, Contestant string
+	Web              *webJob // set for a worker that is an HTTP server
 	Env              Env
 }
 
@@ -49,11 +50,14 @@ func RunWorker() {
 }
 
 // serve carries out orders, which it reads as JSON, until there are no more. text
-// is the job as JSON.
+// is the job as JSON. A worker that is an HTTP server gets no orders.
 func serve(text string, orders io.Reader, answers io.Writer) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
+	}
+	if j.Web != nil {
+		return j.Web.serve(j.Env, orders, answers)
 	}
 	contestant, err := find(j)
 	if err != nil {
