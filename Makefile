@@ -9,6 +9,7 @@
 # make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
+# make bench-http  measure whole HTTP servers with and without limiters by wrk: a table after about 4 minutes
 # make benchmarks  run every benchmark of sash alone
 # make fuzz        run every fuzz target for FUZZTIME each
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
@@ -32,7 +33,7 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-metrics test-browser screenshots histories lint audit bench benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+.PHONY: help demo test test-short test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack flood traffic redis prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -98,6 +99,11 @@ audit:
 
 bench: redis
 	cd bench && go run ./cmd/compare
+
+# HTTPFLAGS are flags of the command, such as HTTPFLAGS='-rounds 1 -slice 1s'.
+bench-http: redis
+	@./.ci/install wrk wrk
+	cd bench && go run ./cmd/http $(HTTPFLAGS)
 
 benchmarks: redis
 	go test -run '^$$' -bench . -benchmem ./...
