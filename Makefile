@@ -30,6 +30,22 @@ GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.
 # The tests of redisstore that make test-short runs: the scripts, the conformance suite, and what needs no server.
 SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestReplyMemory|TestCallsBounded)$$
 
+# Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
+# detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
+# others. A name stands in these packages alone (TestSingle in docs).
+SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/lease
+SINGLE_TESTS := TestAccounting TestAllOrNothingWhenFull TestChargeFull TestClockStepsInAFullStore TestCoarsen \
+	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
+	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestJointAgainstModel TestLargeLogsBesideSmallOnes \
+	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
+	TestNothingIsLeftOfAFlood TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
+	TestScriptAgainstSortedSet TestScriptClockWasAheadTail TestScriptForeignValues TestScriptLargeCounter \
+	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestStatsFull \
+	TestWhatCannotBeHeld
+SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$
+empty :=
+SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SINGLE_SUBTESTS))
+
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
@@ -46,7 +62,8 @@ demo:
 # Four tests of a package at a time: many of them wait.
 test: redis proxies
 	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
-	go test $(RACE) -shuffle=on -parallel 4 -timeout 10m ./...
+	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -parallel 4 -timeout 10m -skip '$(SINGLE)' ./...
+	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
 	cd headers/sfvtest && go test ./...
 	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
