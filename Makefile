@@ -61,7 +61,7 @@ demo:
 
 # Four tests of a package at a time: many of them wait.
 test: redis proxies
-	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	@echo "All tests take about 4 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -parallel 4 -timeout 10m -skip '$(SINGLE)' ./...
 	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
 	cd headers/sfvtest && go test ./...
