@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -130,14 +131,13 @@ func TestEvictingIsNotLookedAt(t *testing.T) {
 		memory, policy  string
 		options         redis.Options
 		silent          bool
-		looked, refused string // of the statistics of INFO
+		looked, refused int // how often the server answered INFO, and refused it
 	}{
-		{"no maximum", "0", "allkeys-lru", redis.Options{}, false, "calls=1,", "rejected_calls=0"},
-		{"no eviction", "100mb", "noeviction", redis.Options{}, false, "calls=1,", "rejected_calls=0"},
-		{"INFO is refused", "100mb", "allkeys-lru", redis.Options{Username: "api", Password: "any"}, false,
-			"calls=0,", "rejected_calls=1"},
-		{"a pool of one", "100mb", "allkeys-lru", redis.Options{PoolSize: 1}, false, "", ""},
-		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, true, "", ""},
+		{"no maximum", "0", "allkeys-lru", redis.Options{}, false, 1, 0},
+		{"no eviction", "100mb", "noeviction", redis.Options{}, false, 1, 0},
+		{"INFO is refused", "100mb", "allkeys-lru", redis.Options{Username: "api", Password: "any"}, false, 0, 1},
+		{"a pool of one", "100mb", "allkeys-lru", redis.Options{PoolSize: 1}, false, 0, 0},
+		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, true, 0, 0},
 	} {
 		do("CONFIG", "SET", "maxmemory", c.memory, "maxmemory-policy", c.policy)
 		do("CONFIG", "RESETSTAT")
@@ -154,14 +154,40 @@ func TestEvictingIsNotLookedAt(t *testing.T) {
 				t.Errorf("%s: %v", c.name, d.Err)
 			}
 		}
+		asked := 0
+		redistest.WaitFor(t, c.name+": a look at the memory", func() error {
+			answered, refused := looks(t, root, asked)
+			asked++
+			if answered+refused < c.looked+c.refused {
+				return errors.New("no INFO")
+			}
+			return nil
+		})
 		waitLooked(t)
 		rdb.Close()
-		stats := root.Info(ctx, "commandstats").Val()
-		if _, info, ok := strings.Cut(stats, "cmdstat_info:"); ok != (c.looked != "") || len(heard) > 0 ||
-			!strings.Contains(info, c.looked) || !strings.Contains(info, c.refused) {
-			t.Errorf("%s: %d notices, INFO: %.100s", c.name, len(heard), info)
+		if answered, refused := looks(t, root, asked); answered != c.looked || refused != c.refused || len(heard) > 0 {
+			t.Errorf("%s: INFO was answered %d times and refused %d times, want %d and %d; %d notices, want none",
+				c.name, answered, refused, c.looked, c.refused, len(heard))
 		}
 	}
+}
+
+// looks returns how often the server has answered INFO, and refused it, since its statistics were reset. The admin has
+// asked for INFO that many times itself.
+func looks(t *testing.T, admin *redis.Client, asked int) (answered, refused int) {
+	t.Helper()
+	stats, err := admin.Info(ctx, "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, calls, ok := strings.Cut(stats, "cmdstat_info:"); ok {
+		var perCall float64
+		if _, err := fmt.Sscanf(calls, "calls=%d,usec=%d,usec_per_call=%f,rejected_calls=%d",
+			&answered, new(int), &perCall, &refused); err != nil {
+			t.Fatalf("%v: %.100s", err, calls)
+		}
+	}
+	return answered - asked, refused
 }
 
 // silentInfo is a client whose INFO is answered when it is released.
