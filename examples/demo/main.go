@@ -57,11 +57,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer stores.Close()
 	log := slog.New(slog.NewJSONHandler(stderr, nil))
 	listener, err := net.Listen("tcp", *addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: give another one, such as make demo ADDR=127.0.0.1:8081", err)
+	}
 	if err != nil {
 		return err
 	}
+	served := handler(stores, log)
 	fmt.Fprintf(stdout, welcome, listener.Addr(), where(*redis))
-	return app.Serve(ctx, listener, handler(stores, log), log)
+	app.Check(ctx, stores.Store(), log)
+	return app.Serve(ctx, listener, served, log)
 }
 
 // handler serves the page, and the API with its access log. What the page sends is not logged: it is too much.
@@ -91,7 +96,7 @@ Open http://%[1]s in a browser, or try in another terminal:
 
   curl -i http://%[1]s/api/data
   for i in 1 2 3 4 5 6; do curl -si -X POST http://%[1]s/api/upload -H 'X-API-Key: demo-key-1' |
-    grep -iE '^HTTP|ratelimit|retry'; done
+    grep -iE '^(HTTP|X-RateLimit|Retry)'; done
   curl -i http://%[1]s/health
 
 `

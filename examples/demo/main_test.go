@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,12 +68,43 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// taken returns an address on which something listens until the test ends.
+func taken(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String()
+}
+
+// TestNoRedis: the demo starts without its Redis, and the log says that nothing is counted yet.
+func TestNoRedis(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var log bytes.Buffer
+	// The first line is enough: the demo ends with it.
+	stderr := writerFunc(func(p []byte) (int, error) { stop(); return log.Write(p) })
+	if err := run(ctx, []string{"-addr", "127.0.0.1:0", "-redis", "redis://127.0.0.1:1"}, io.Discard, stderr); err != nil {
+		t.Error(err)
+	}
+	if first, _, _ := strings.Cut(log.String(), "\n"); !strings.Contains(first, "Redis is not fit for counting") {
+		t.Errorf("the log begins with %q", first)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 func TestBadFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"-redis", "localhost:6379"}, "-redis"},
+		{[]string{"-redis", "localhost:6379"}, "-redis: sash: redisstore.Open: the URL is not"},
+		{[]string{"-addr", taken(t)}, "make demo ADDR="},
 		{[]string{"-addr", "127.0.0.1:none"}, "none"},
 		{[]string{"-nothing"}, "nothing"},
 		{[]string{"serve"}, `"serve"`},

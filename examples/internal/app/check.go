@@ -13,9 +13,9 @@ import (
 // one. In the time of a check a hostile server can send hundreds of megabytes.
 const checkTimeout = 200 * time.Millisecond
 
-// check logs what is wrong with the Redis that the limiters count in. The server starts
+// Check logs what is wrong with the Redis that the limiters count in. The server starts
 // all the same: the limits hold as soon as Redis is fit.
-func check(ctx context.Context, store core.Store, log *slog.Logger) {
+func Check(ctx context.Context, store core.Store, log *slog.Logger) {
 	redis, ok := store.(*redisstore.Store)
 	if !ok {
 		return

@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	}
 	app := New(store, ip, log, observers...)
 	example := Handler(routes(app), log)
-	check(ctx, store, log) // after the limiters are made, since it looks at their timeouts
+	Check(ctx, store, log) // after the limiters are made, since it looks at their timeouts
 	if *admin == "" {
 		return serve(ctx, *addr, example, log)
 	}

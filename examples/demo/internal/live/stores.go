@@ -52,10 +52,6 @@ func (s *Stores) inMemory() {
 // through a proxy.
 func (s *Stores) inRedis(url string) error {
 	s.kind = "Redis"
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return err
-	}
 	for i := range s.replicas {
 		store, err := redisstore.Open(url)
 		if err != nil {
@@ -63,6 +59,10 @@ func (s *Stores) inRedis(url string) error {
 		}
 		s.replicas[i] = store
 		s.close = append(s.close, func() { _ = store.Close() })
+	}
+	options, err := redis.ParseURL(url) // after Open, whose error says what a URL looks like
+	if err != nil {
+		return err
 	}
 	way, err := newProxy(options.Network, options.Addr)
 	if err != nil {
