@@ -56,6 +56,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' $(firstword $(MAKEFILE_LIST))
 
 demo:
+	@test -x .build/demo || echo "Compiling the demo: half a minute to two minutes the first time, then at once."
 	@go build -o .build/demo ./examples/demo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
