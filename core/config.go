@@ -33,7 +33,7 @@ type Config struct {
 	// requests to the policy: leave room for several round trips to the store,
 	// and for pauses of this process and of the store. A caller whose context is
 	// cancelled leaves at once. If the timeout is a second or less, a store may keep
-	// the caller until the store answers or the timeout has passed.
+	// the caller until the store answers or the timeout has passed. At least 10 us.
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with
@@ -80,9 +80,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
 			nilName(c.Store))
 	}
-	if c.Timeout < 0 {
-		return fmt.Errorf("sash: Config.Timeout is %v: it must be positive, or 0 for the default of %v",
-			c.Timeout, DefaultTimeout)
+	if c.Timeout != 0 && c.Timeout < minTimeout {
+		return fmt.Errorf("sash: Config.Timeout is %v: it must be at least %v, or 0 for the default of %v; "+
+			"a number without a unit is nanoseconds", c.Timeout, minTimeout, DefaultTimeout)
 	}
 	if c.Observer != nil && isNil(c.Observer) {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", nilName(c.Observer))

@@ -86,7 +86,9 @@ func TestConfigErrors(t *testing.T) {
 		{"limiter name too long", core.Config{Name: long, Store: store, Limits: one},
 			[]string{"limiter name", "65 bytes", "at most 64"}},
 		{"negative timeout", core.Config{Store: store, Limits: one, Timeout: -1},
-			[]string{"Config.Timeout is -1ns", "positive", "default of 100ms"}},
+			[]string{"Config.Timeout is -1ns", "at least 10µs", "default of 100ms"}},
+		{"timeout without a unit", core.Config{Store: store, Limits: one, Timeout: 100},
+			[]string{"Config.Timeout is 100ns", "without a unit is nanoseconds"}},
 		{"fallback on nothing", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(nil)},
 			[]string{"core.Fallback is nil", "memstore.New()"}},
 		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store, core.Share(0))},
@@ -176,7 +178,7 @@ func TestRuleErrors(t *testing.T) {
 // TestLargestAndSmallest: values just inside every bound are accepted.
 func TestLargestAndSmallest(t *testing.T) {
 	name := strings.Repeat("n", core.MaxNameLength)
-	l := limiter(t, core.Config{Name: name, Timeout: 1, Limits: []core.Limit{
+	l := limiter(t, core.Config{Name: name, Timeout: 10 * time.Microsecond, Limits: []core.Limit{
 		core.Per(1, core.MinWindow),
 		core.Per(core.MaxLogRequests, core.MaxWindow),
 		core.Per(core.MaxCounterRequests,

@@ -175,3 +175,7 @@ type Immediate interface{ Immediate() }
 
 // DefaultTimeout is the Config.Timeout that 0 stands for.
 const DefaultTimeout = 100 * time.Millisecond
+
+// minTimeout is the least Config.Timeout. No store over a network answers within it, and
+// a number without a unit, such as 100, is below it.
+const minTimeout = 10 * time.Microsecond

@@ -74,7 +74,8 @@ func (t trouble) remedy(err error) string {
 	switch {
 	case t == namesNoClient:
 		return "is the limit behind the authentication, or whatever sets what its key function reads? " +
-			"To limit such requests by address, use keyfuncs.First with keyfuncs.RemoteIP at the end"
+			"To limit requests without a name by address, use keyfuncs.First with keyfuncs.RemoteIP at the end; " +
+			"what names a client ambiguously, such as a header that came twice, is refused there too"
 	case t == keyFails:
 		return "the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"

@@ -159,7 +159,7 @@ func TestCheck(t *testing.T) {
 	sash(t, url, "", fit...).check(t, exitOK, "ok: ")
 	sash(t, "", "", append(fit, url)...).check(t, exitOK, "ok: ")
 	sash(t, "", "", append(fit, "-json", "-redis", url)...).check(t, exitOK, `"ok": true`, `"findings": []`)
-	sash(t, url, "", "check", "-config-timeout", "1us").check(t, exitFailure, "Config.Timeout is too short")
+	sash(t, url, "", "check", "-config-timeout", "10us").check(t, exitFailure, "Config.Timeout is too short")
 	evicts := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").URL()
 	sash(t, evicts, "", fit...).check(t, exitFailure, "set maxmemory-policy noeviction")
 	r := sash(t, evicts, "", append(fit, "-json")...)
