@@ -39,7 +39,7 @@ func check(ctx context.Context, args []string, sys system) error {
 	if _, err := rule.limiter(store, *timeout); err != nil {
 		return err
 	}
-	return tell(sys, flags.json, withTLS(store.Check(ctx)))
+	return tell(sys, flags.json, store.Check(ctx))
 }
 
 // tell writes what Check has found, and returns it as the error.

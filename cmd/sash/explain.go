@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -22,18 +21,10 @@ func explain(ctx context.Context, store *redisstore.Store, timeout time.Duration
 	case !errors.Is(err, core.ErrStore), errors.Is(err, redisstore.ErrForeign):
 		return err
 	case errors.Is(err, core.ErrTimeout):
-		return withTLS(fmt.Errorf("%w\nsash: is the server up, is the address right, is the network open?", err))
+		return fmt.Errorf("%w\nsash: is the server up, is the address right, is the network open?\n"+
+			"sash: is the URL rediss:// where the server speaks TLS, and only there?", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return withTLS(errors.Join(err, store.Check(ctx)))
-}
-
-// withTLS returns err with a question if it may come from a client with TLS and a server
-// without it, or the other way round.
-func withTLS(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w\nsash: is the URL rediss:// where the server speaks TLS, and only there?", err)
-	}
-	return err
+	return errors.Join(err, store.Check(ctx))
 }

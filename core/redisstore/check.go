@@ -52,7 +52,8 @@ func (s *Store) Check(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		found.add(fmt.Errorf("sash: not every server of Redis has answered: "+
-			"is it up, is the address right, is the network open? %w", ctx.Err()))
+			"is it up, is the address right, is the network open, does it speak TLS where the client does, "+
+			"and only there? %w", ctx.Err()))
 	}
 	return found.join()
 }

@@ -115,7 +115,8 @@ func explain(addr string, err error, reached bool) error {
 	case reached || isReply(err):
 		advice = "the server answers, but cannot decide"
 	default:
-		advice = "the server cannot be reached: is it up, is the address right, is the network open?"
+		advice = "the server cannot be reached: is it up, is the address right, is the network open, " +
+			"does the server speak TLS where the client does, and only there?"
 	}
 	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
 }
