@@ -1,5 +1,5 @@
 # make help        this list
-# make demo        run a live page and the example API on http://127.0.0.1:8080, in memory or on REDIS_URL
+# make demo        run a live page and the example API on ADDR (127.0.0.1:8080), in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
@@ -73,7 +73,7 @@ test: redis proxies
 # What is left out starts clusters, breaks servers, drives whole programs, or compiles the
 # pages of docs. Go does not repeat the tests of a package that has not changed.
 test-short: redis
-	@echo "These tests take about half a minute on two cores that have nothing else to do."
+	@echo "These tests take about half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
 	go test -parallel 16 $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
 	go test -run '$(SHORT)' ./core/redisstore
 	cd extra/sashprom && go test ./...
