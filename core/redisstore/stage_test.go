@@ -54,11 +54,11 @@ func TestStageOfQueue(t *testing.T) {
 		}, false)
 		var group sync.WaitGroup
 		deadline := time.Now().Add(10 * time.Millisecond)
-		for i := range 4 { // three batches may be under way
+		for i := range 5 { // four batches may be under way
 			group.Go(func() {
 				_, err := q.Do(t.Context(), deadline, request{})
 				want := core.StageReply
-				if i == 3 {
+				if i == 4 {
 					want = core.StageQueued
 				}
 				wantStage(t, "request", err, want)

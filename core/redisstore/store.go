@@ -62,7 +62,7 @@ func WithPrefix(prefix string) Option {
 //
 // A caller whose context has a deadline leaves when the deadline has come. A caller
 // whose context is cancelled leaves at once, with one exception: on a redis.Client, if
-// Config.Timeout is 100 ms to 1 s, a caller that finds less than three scripts under way
+// Config.Timeout is 100 ms to 1 s, a caller that finds fewer than four scripts under way
 // waits for the reply on its own goroutine. Such a caller leaves with the reply, or when
 // Config.Timeout has passed: where the server is silent that is up to a second after the
 // cancellation. In exchange a lone caller saves two switches between goroutines, about a

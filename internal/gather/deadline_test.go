@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,9 @@ func TestDeadlines(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan bool)
+		var unanswered atomic.Int64 // batches
 		q := New(byWorkers(func(batch []*testCall) bool {
+			unanswered.Add(1)
 			<-answer
 			return echo(batch)
 		}))
@@ -41,8 +44,8 @@ func TestDeadlines(t *testing.T) {
 			call(round+10, background, 50*ms, 50*ms, errLate)
 			call(round+20, background, 5*ms, 5*ms, errLate)
 			call(round+30, background, 0, 60*ms, nil)
-			call(round+40, background, 7*ms, 7*ms, errLate) // from here on all slots are taken
-			call(round+50, leaves, 9*ms, 2*ms, context.DeadlineExceeded)
+			call(round+40, background, 7*ms, 7*ms, errLate)
+			call(round+50, leaves, 9*ms, 2*ms, context.DeadlineExceeded) // from here on all slots are taken
 			call(round+60, background, 3*ms, 3*ms, errLate)
 			call(round+70, background, time.Hour, 60*ms, nil)
 			call(round+80, leaves, 1*ms, 1*ms, errLate)
@@ -51,8 +54,9 @@ func TestDeadlines(t *testing.T) {
 				call(round+100+int64(i), background, timeout, timeout, errLate)
 			}
 			time.Sleep(60 * ms)
-			for range 4 { // batches: three of one call, and one of those who are left
+			for ; unanswered.Load() > 0; unanswered.Add(-1) {
 				answer <- true
+				synctest.Wait() // the next batch may begin
 			}
 			group.Wait()
 			leave()

@@ -20,7 +20,7 @@ func TestOverload(t *testing.T) {
 	}{
 		"a slow server": {0, 10 * ms, 6400, 3100, 10},
 		"far too many":  {0, 10 * ms, 16_000, 3100, 10},
-		"slower still":  {0, 20 * ms, 10_000, 1600, 5},
+		"slower still":  {0, 20 * ms, 10_000, 1600, 6},
 		"slowest":       {0, 30 * ms, 10_000, 1050, 5},
 		"a long way":    {15 * ms, 0, 20_000, 20_000, 16},
 		"a longer way":  {40 * ms, 0, 10_000, 10_000, 16},
@@ -148,7 +148,7 @@ func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 	})
 }
 
-// TestFewSlotsForFewCallers: 64 callers that come again and again are no crowd, and get no more than three slots.
+// TestFewSlotsForFewCallers: 64 callers that come again and again are no crowd, and get no more than minSlots.
 func TestFewSlotsForFewCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches gauge
@@ -166,4 +166,19 @@ func TestFewSlotsForFewCallers(t *testing.T) {
 		}
 		checkEmpty(t, q)
 	})
+}
+
+// TestSlotsComeBack: a slow server gets fewer slots, and minSlots when it is prompt again, although some calls wait.
+func TestSlotsComeBack(t *testing.T) {
+	const waiting = 10
+	s := slots{total: minSlots}
+	for i, took := range []time.Duration{promptReply, promptReply - 1} {
+		want := []int{fewestSlots, minSlots}[i]
+		for range maxSlots {
+			s.adapt(took, waiting)
+		}
+		if s.total != want {
+			t.Errorf("%d slots after replies of %v, want %d", s.total, took, want)
+		}
+	}
 }

@@ -3,9 +3,14 @@ package gather
 import "time"
 
 const (
-	// minSlots is how many batches may be under way at a time. By measurement with 64 callers on two processors, fewer
-	// leave the server without work at times, and more make the batches smaller: see TestWaitingCallsGoTogether.
-	minSlots = 3
+	// minSlots is how many batches may be under way at a time. By measurement on two processors, with fewer 4 callers
+	// wait for each other and 64 leave the server without work at times; with more the batches of 64 callers are smaller
+	// for nothing. See TestWaitingCallsGoTogether.
+	minSlots = 4
+
+	// fewestSlots is how many batches may be under way while replies are not prompt: a server that works on one batch
+	// after another answers each of them all the later. See "slowest" in TestOverload.
+	fewestSlots = 3
 
 	// maxSlots is how many batches may be under way while a crowd waits for a server that is far away: see "a longer
 	// way" in TestOverload.
@@ -22,18 +27,23 @@ const (
 
 // slots counts the batches that may be under way. The queue's lock guards it.
 type slots struct {
-	total int // minSlots to maxSlots
+	total int // fewestSlots to maxSlots
 	used  int // by batches under way that are not lost, and by workers that were woken or started to send one
 }
 
 // free reports whether another batch may be under way.
 func (s *slots) free() bool { return s.used < s.total }
 
-// adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits
-// adds one. Each that takes long, or leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd.
+// adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits, or
+// while there are fewer than minSlots, adds one. Each that takes long, or leaves nothing waiting, removes one: see
+// TestSlotsGoWithTheCrowd and TestSlotsComeBack.
 func (s *slots) adapt(took time.Duration, waiting int) {
 	switch {
-	case took >= promptReply || waiting == 0:
+	case took >= promptReply:
+		s.total = max(fewestSlots, s.total-1)
+	case s.total < minSlots:
+		s.total++
+	case waiting == 0:
 		s.total = max(minSlots, s.total-1)
 	case waiting > crowd:
 		s.total = min(maxSlots, s.total+1)
