@@ -70,11 +70,11 @@ test: redis proxies
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
 	cd bench && go test -count=1 ./... # Go's cache does not see that docs/comparison.md changed
 
-# What is left out starts clusters, breaks servers, drives whole programs, or compiles the
+# What is left out computes for long, starts clusters, breaks servers, drives whole programs, or compiles the
 # pages of docs. Go does not repeat the tests of a package that has not changed.
 test-short: redis
 	@echo "These tests take about half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
-	go test -parallel 16 $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
+	go test -parallel 16 -skip '$(SINGLE)' $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
 	go test -run '$(SHORT)' ./core/redisstore
 	cd extra/sashprom && go test ./...
 	cd extra/sashotel && go test ./...
