@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// minSlots is how many batches may be under way at a time. By measurement on two processors, with fewer 4 callers
-	// wait for each other and 64 leave the server without work at times; with more the batches of 64 callers are smaller
-	// for nothing. See TestWaitingCallsGoTogether.
+	// wait for each other, and 64 leave the server without work at times; with more the batches of 64 callers are
+	// smaller for nothing. See TestWaitingCallsGoTogether.
 	minSlots = 4
 
 	// fewestSlots is how many batches may be under way while replies are not prompt: a server that works on one batch
