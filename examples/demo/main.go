@@ -36,19 +36,11 @@ func main() {
 // gets the log, and the help that -h asks for.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // main prints the error
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
 	redis := flags.String("redis", "",
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		flags.SetOutput(stderr)
-		flags.Usage()
-		return nil
-	case err != nil:
+	if help, err := app.ParseFlags(flags, args, stderr); help || err != nil {
 		return err
-	case flags.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q: there are only flags, see -h", flags.Arg(0))
 	}
 	stores, err := live.OpenStores(*redis)
 	if err != nil {

@@ -40,7 +40,6 @@ func Run(routes func(*App) http.Handler) {
 // gets the log, and the help that -h asks for.
 func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App) http.Handler) (err error) {
 	flags := flag.NewFlagSet("example", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // Run prints the error
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
 	redis := flags.String("redis", "",
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
@@ -48,15 +47,8 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
 	admin := flags.String("admin", "", "listen on this `address` for operators too, such as 127.0.0.1:8081; "+
 		"the name is admin, and the password is in SASH_ADMIN_PASSWORD")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		flags.SetOutput(stderr)
-		flags.Usage()
-		return nil
-	case err != nil:
+	if help, err := ParseFlags(flags, args, stderr); help || err != nil {
 		return err
-	case flags.NArg() > 0:
-		return fmt.Errorf("unexpected argument %q: there are only flags, see -h", flags.Arg(0))
 	}
 	ip, err := clientIP(*trust)
 	if err != nil {
@@ -92,6 +84,23 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 		return fmt.Errorf("-admin: %w", err)
 	}
 	return serveBoth(ctx, endpoint{*addr, example}, endpoint{*admin, pages}, log)
+}
+
+// ParseFlags parses the arguments of a program that has only flags. If they ask for
+// help, ParseFlags writes it to stderr and returns true. The caller prints the error.
+func ParseFlags(flags *flag.FlagSet, args []string, stderr io.Writer) (help bool, err error) {
+	flags.SetOutput(io.Discard)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		flags.SetOutput(stderr)
+		flags.Usage()
+		return true, nil
+	case err != nil:
+		return false, err
+	case flags.NArg() > 0:
+		return false, fmt.Errorf("unexpected argument %q: there are only flags, see -h", flags.Arg(0))
+	}
+	return false, nil
 }
 
 // openStore returns the store of a Redis URL, or a store in memory if url is empty,
