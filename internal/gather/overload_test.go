@@ -172,13 +172,15 @@ func TestFewSlotsForFewCallers(t *testing.T) {
 func TestSlotsComeBack(t *testing.T) {
 	const waiting = 10
 	s := slots{total: minSlots}
-	for i, took := range []time.Duration{promptReply, promptReply - 1} {
-		want := []int{fewestSlots, minSlots}[i]
+	for _, test := range []struct {
+		took time.Duration
+		want int
+	}{{promptReply, fewestSlots}, {promptReply - 1, minSlots}} {
 		for range maxSlots {
-			s.adapt(took, waiting)
+			s.adapt(test.took, waiting)
 		}
-		if s.total != want {
-			t.Errorf("%d slots after replies of %v, want %d", s.total, took, want)
+		if s.total != test.want {
+			t.Errorf("%d slots after replies of %v, want %d", s.total, test.took, test.want)
 		}
 	}
 }
