@@ -99,6 +99,7 @@ func ruleVariables(lease bool, rules ...[]core.Limit) (rule variables, all []var
 	rule = variables{
 		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
+		"FewLogs": yes[logs > 0 && usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
 	}
 	for i, l := range limits {
 		limit := maps.Clone(rule)
