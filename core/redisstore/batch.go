@@ -79,19 +79,19 @@ func (b *batches) command(batch []*call) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.counts != first || !isPlain(c.Request.Ask) || c.Request.Special != nil
+		return c.Request.counts != first || !isPlain(&c.Request.Ask) || c.Request.Special != nil
 	})
-	args = append(args, first.argsFor(batch[0].Request.Ask)...)
+	args = append(args, first.argsFor(&batch[0].Request.Ask)...)
 	if alike { // mostly
 		return args
 	}
 	before := &batch[0].Request
 	for i, c := range batch {
 		r := &c.Request
-		if i > 0 && (r.counts != before.counts || hasLimits(r.Ask) || hasLimits(before.Ask)) {
-			args = append(append(args, "+"), r.counts.argsFor(r.Ask)...)
+		if i > 0 && (r.counts != before.counts || hasLimits(&r.Ask) || hasLimits(&before.Ask)) {
+			args = append(append(args, "+"), r.counts.argsFor(&r.Ask)...)
 		}
-		args, before = appendCost(args, r.Ask), r
+		args, before = appendCost(args, &r.Ask), r
 	}
 	return args
 }
@@ -110,7 +110,7 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 		var d core.Decision
 		var own error
 		r := &c.Request
-		d, reply, own = r.counts.read(reply, now, r.Ask)
+		d, reply, own = r.counts.read(reply, now, &r.Ask)
 		if errors.Is(own, errReply) {
 			err = own // where the next part begins is not known
 		}

@@ -88,7 +88,7 @@ func (c *counts) keys(dst []any, client string) []any {
 }
 
 // command returns the script's call for one request.
-func (c *counts) command(a core.Ask) []any {
+func (c *counts) command(a *core.Ask) []any {
 	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, c.numkeys)
 	args = append(c.keys(args, a.Key), c.argsFor(a)...)
@@ -99,7 +99,7 @@ func (c *counts) command(a core.Ask) []any {
 }
 
 // limitsFor returns the limits that a request is decided by.
-func (c *counts) limitsFor(a core.Ask) []core.Limit {
+func (c *counts) limitsFor(a *core.Ask) []core.Limit {
 	if hasLimits(a) {
 		return a.Special.Limits
 	}
@@ -107,7 +107,7 @@ func (c *counts) limitsFor(a core.Ask) []core.Limit {
 }
 
 // argsFor returns the script's arguments for the limits of a request.
-func (c *counts) argsFor(a core.Ask) []any {
+func (c *counts) argsFor(a *core.Ask) []any {
 	if hasLimits(a) {
 		return limitArgs(a.Special.Limits)
 	}
@@ -115,16 +115,16 @@ func (c *counts) argsFor(a core.Ask) []any {
 }
 
 // hasLimits reports whether a request has limits of its own.
-func hasLimits(a core.Ask) bool { return a.Special != nil && a.Special.Limits != nil }
+func hasLimits(a *core.Ask) bool { return a.Special != nil && a.Special.Limits != nil }
 
 // isCharge reports whether a request is counted whatever the limits say.
-func isCharge(a core.Ask) bool { return a.Special != nil && a.Special.Charge }
+func isCharge(a *core.Ask) bool { return a.Special != nil && a.Special.Charge }
 
 // isPlain reports whether a request needs no argument of its own, apart from limits.
-func isPlain(a core.Ask) bool { return a.Cost == 1 && !a.Peek && !isCharge(a) }
+func isPlain(a *core.Ask) bool { return a.Cost == 1 && !a.Peek && !isCharge(a) }
 
 // appendCost appends the script's arguments for what a request costs.
-func appendCost(args []any, a core.Ask) []any {
+func appendCost(args []any, a *core.Ask) []any {
 	if isPlain(a) {
 		return append(args, "1") // a constant takes no memory
 	}

@@ -54,7 +54,7 @@ func bytesOf(t *testing.T, example string) string {
 func (c *counts) reply(t *testing.T, rdb *redis.Client, now int64) string {
 	t.Helper()
 	at := c.at(t, now)
-	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, at.command(core.Ask{Key: "k", Cost: 1})[2:]...)...).Text()
+	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, at.command(&core.Ask{Key: "k", Cost: 1})[2:]...)...).Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func testLogFormat(t *testing.T, rdb *redis.Client) {
 	if got := c.reply(t, rdb, now+60_600_000); got != reply {
 		t.Errorf("the script replied %x, want %x", got, reply)
 	}
-	d, err := c.readAlone(reply, core.Ask{Cost: 1})
+	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
 	if err != nil || d.Remaining != 698 || d.ResetAfter != 400*time.Millisecond || d.At.UnixMicro() != now+60_600_000 {
 		t.Errorf("the reply reads as %+v, %v", d, err)
 	}
@@ -138,7 +138,7 @@ func testCounterFormat(t *testing.T, rdb *redis.Client) {
 	if got := c.reply(t, rdb, start+31_000_000); got != reply {
 		t.Errorf("the script replied %x, want %x", got, reply)
 	}
-	d, err := c.readAlone(reply, core.Ask{Cost: 1})
+	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
 	if err != nil || d.Remaining != 10_000_000-8_388_609-80*29/60 || d.ResetAfter != 29*time.Second {
 		t.Errorf("the reply reads as %+v, %v", d, err)
 	}

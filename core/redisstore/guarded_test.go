@@ -58,7 +58,7 @@ func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
 	}, false)
 	var batch []*call
 	for _, timeout := range timeouts {
-		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), r) }()
+		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), &r) }()
 		batch = append(batch, <-calls)
 	}
 	return batch
@@ -247,7 +247,7 @@ func TestToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := asking(counts, "k", 1, true)
-	r.args = counts.command(r.Ask)
+	r.args = counts.command(&r.Ask)
 	own := newBreaker("")
 	counts.script.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{

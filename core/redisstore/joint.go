@@ -30,7 +30,7 @@ func (*remembered) TakeJointly(ctx context.Context, counts []core.Counts, asks [
 	decisions := make([]core.Decision, len(parts))
 	for i := range parts {
 		p := &parts[i]
-		if found, _ := p.lookup(p.ask, &decisions[i]); found {
+		if found, _ := p.lookup(&p.ask, &decisions[i]); found {
 			return admitOthers(decisions, i), nil
 		}
 	}
@@ -55,7 +55,7 @@ func (*remembered) TakeJointly(ctx context.Context, counts []core.Counts, asks [
 	for i := range parts {
 		p := &parts[i]
 		if decisions[i] = p.decision; all.Allowed || !p.decision.Allowed {
-			p.refusalsFor(p.ask).Note(p.ask.Key, p.ask.Cost, q.Began, p.decision)
+			p.refusalsFor(&p.ask).Note(p.ask.Key, p.ask.Cost, q.Began, p.decision)
 		}
 	}
 	return decisions, nil
@@ -81,7 +81,7 @@ func partsOf(counts []core.Counts, asks []core.Ask) []part {
 		limits += len(r.counts.suffixes)
 		client := &r.counts.store.client
 		if r.counts.store != parts[0].counts.store || client.single == nil || client.apart.Load() != nil ||
-			asks[i].Cost != asks[0].Cost || asks[i].Peek != asks[0].Peek || isCharge(asks[i]) {
+			asks[i].Cost != asks[0].Cost || asks[i].Peek != asks[0].Peek || isCharge(&asks[i]) {
 			return nil
 		}
 	}
@@ -126,7 +126,7 @@ func joint(parts []part) *counts {
 	j := &counts{store: store, parts: parts, rule: core.Rule{Notice: parts[0].counts.rule.Notice}}
 	var groups [][]core.Limit
 	for i := range parts {
-		limits := parts[i].counts.limitsFor(parts[i].ask)
+		limits := parts[i].counts.limitsFor(&parts[i].ask)
 		groups = append(groups, limits)
 		j.rule.Limits = append(j.rule.Limits, limits...)
 		j.suffixes = append(j.suffixes, parts[i].counts.suffixes...)
@@ -140,8 +140,8 @@ func joint(parts []part) *counts {
 func (c *counts) readParts(seen []facts, when moment) {
 	for i := range c.parts {
 		p := &c.parts[i]
-		limits := p.counts.limitsFor(p.ask)
-		p.decision = decide(limits, seen, when, p.ask)
+		limits := p.counts.limitsFor(&p.ask)
+		p.decision = decide(limits, seen, when, &p.ask)
 		seen = seen[len(limits):]
 	}
 }

@@ -102,7 +102,7 @@ var _ lease.Store = (*behind)(nil)
 
 // Remembered implements [lease.Store].
 func (b *behind) Remembered(a core.Ask) (d core.Decision, found, mustAsk bool) {
-	found, mustAsk = b.lookup(a, &d)
+	found, mustAsk = b.lookup(&a, &d)
 	return d, found, mustAsk
 }
 

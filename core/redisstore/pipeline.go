@@ -41,7 +41,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		case err == nil:
 			r := &c.Request
 			p.client.noteAnswer(p.breaker, p.node, r.counts)
-			c.Answer(r.counts.readAlone(cmds[i].(once).Val(), r.Ask))
+			c.Answer(r.counts.readAlone(cmds[i].(once).Val(), &r.Ask))
 		case notRun(err):
 			go p.resend(c)
 		default:

@@ -21,14 +21,14 @@ var _ core.Counts = (*remembered)(nil)
 
 // Take implements [core.Counts].
 func (r *remembered) Take(ctx context.Context, a core.Ask) (d core.Decision, err error) {
-	if found, _ := r.lookup(a, &d); found {
+	if found, _ := r.lookup(&a, &d); found {
 		return d, nil
 	}
 	return r.take(ctx, &request{Request: ask.Begin(a), counts: r.counts})
 }
 
 // lookup is [refused.Rule.Lookup] for a request. A charge is never refused.
-func (r *remembered) lookup(a core.Ask, d *core.Decision) (found, mustAsk bool) {
+func (r *remembered) lookup(a *core.Ask, d *core.Decision) (found, mustAsk bool) {
 	if isCharge(a) {
 		return false, false
 	}
@@ -36,7 +36,7 @@ func (r *remembered) lookup(a core.Ask, d *core.Decision) (found, mustAsk bool) 
 }
 
 // refusalsFor returns the refusals by the limits that a request is decided by.
-func (r *remembered) refusalsFor(a core.Ask) refused.Rule {
+func (r *remembered) refusalsFor(a *core.Ask) refused.Rule {
 	if hasLimits(a) {
 		return r.refusals.With(a.Special.Limits)
 	}
@@ -51,10 +51,10 @@ func (r *remembered) take(ctx context.Context, q *request) (d core.Decision, err
 		// It may have been counted although the rule's limits refuse.
 		r.counts.store.refusals.Changed(q.Key)
 	}
-	if isCharge(q.Ask) {
+	if isCharge(&q.Ask) {
 		return d, err
 	}
-	refusals := r.refusalsFor(q.Ask)
+	refusals := r.refusalsFor(&q.Ask)
 	switch {
 	case err == nil:
 		refusals.Note(q.Key, q.Cost, q.Began, d)

@@ -24,7 +24,7 @@ var ErrForeign = errors.New("sash: a value that is not the store's stood at its 
 const maxErrorText = 1024
 
 // readAlone reads the script's reply to one request.
-func (c *counts) readAlone(reply string, a core.Ask) (core.Decision, error) {
+func (c *counts) readAlone(reply string, a *core.Ask) (core.Decision, error) {
 	now, rest, err := readTime(reply)
 	if err == nil {
 		var d core.Decision
@@ -50,7 +50,7 @@ func readTime(reply string) (now int64, rest string, err error) {
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
 // The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
-func (c *counts) read(reply string, now int64, a core.Ask) (d core.Decision, _ string, err error) {
+func (c *counts) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
 	var seen [maxLimits]facts
 	admitted, stamp, rest, err := c.readFacts(reply, now, &seen)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *counts) read(reply string, now int64, a core.Ask) (d core.Decision, _ s
 type moment struct{ now, stamp, at int64 }
 
 // decide returns the decision of limits of which these facts are known.
-func decide(limits []core.Limit, seen []facts, when moment, a core.Ask) core.Decision {
+func decide(limits []core.Limit, seen []facts, when moment, a *core.Ask) core.Decision {
 	var binding int
 	var judged window.Verdict
 	for i, l := range limits {
@@ -91,7 +91,7 @@ func decide(limits []core.Limit, seen []facts, when moment, a core.Ask) core.Dec
 }
 
 // judge returns what the limit says to a request at now, which is counted at stamp if it is admitted.
-func (f *facts) judge(l core.Limit, now, stamp int64, a core.Ask) window.Verdict {
+func (f *facts) judge(l core.Limit, now, stamp int64, a *core.Ask) window.Verdict {
 	if !isCharge(a) {
 		return f.decide(l, now, stamp, a.Cost)
 	}

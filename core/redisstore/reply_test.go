@@ -71,7 +71,7 @@ func FuzzReply(f *testing.F) {
 		cost = max(cost, 0)
 		for _, c := range all {
 			for _, charge := range []bool{true, false} {
-				d, err := c.readAlone(reply, core.Ask{Cost: cost, Peek: !charge})
+				d, err := c.readAlone(reply, &core.Ask{Cost: cost, Peek: !charge})
 				checkRead(t, reply, d, err)
 			}
 			waiting.read(t, c, reply, cost, 1+int(size%8))
@@ -107,7 +107,7 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 	for i := range answers {
 		answers[i] = make(chan answer, 1)
 		go func() {
-			d, err := w.queue.Do(ctx, time.Time{}, request{counts: c, Request: ask.Request{Ask: core.Ask{Key: strconv.Itoa(i), Cost: cost}}})
+			d, err := w.queue.Do(ctx, time.Time{}, &request{counts: c, Request: ask.Request{Ask: core.Ask{Key: strconv.Itoa(i), Cost: cost}}})
 			answers[i] <- answer{d, err}
 		}()
 	}
@@ -124,7 +124,7 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 		want := answer{err: err}
 		before := rest
 		if err == nil {
-			want.d, rest, want.err = c.read(before, now, core.Ask{Cost: cost})
+			want.d, rest, want.err = c.read(before, now, &core.Ask{Cost: cost})
 			checkRead(t, before, want.d, want.err)
 			switch {
 			case errors.Is(want.err, errReply):
@@ -151,7 +151,7 @@ func TestReplyMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			for range times {
 				for _, c := range readers() {
-					_, err := c.readAlone(reply, core.Ask{Cost: 1})
+					_, err := c.readAlone(reply, &core.Ask{Cost: 1})
 					checkRead(t, reply, core.Decision{}, err)
 				}
 			}

@@ -18,11 +18,11 @@ import (
 func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Special: &core.Special{Charge: true}}
-	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(ask), at.script.source)
+	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := at.readAlone(reply, ask)
+	d, err := at.readAlone(reply, &ask)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -477,7 +477,7 @@ func TestScriptSameLimits(t *testing.T) {
 					}
 					var d core.Decision
 					var err error
-					if d, reply, err = r.c.read(reply, now, core.Ask{Cost: max(cost, -cost), Peek: cost <= 0}); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
+					if d, reply, err = r.c.read(reply, now, &core.Ask{Cost: max(cost, -cost), Peek: cost <= 0}); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
 						t.Errorf("%v, %v, request %d: %+v, %v, want %+v", a, longer, i, d, err, r)
 					}
 				}
@@ -538,7 +538,7 @@ func TestBatchCommand(t *testing.T) {
 				var d core.Decision
 				var err error
 				r := c.Request
-				d, reply, err = r.counts.read(reply, now, r.Ask)
+				d, reply, err = r.counts.read(reply, now, &r.Ask)
 				want := r.counts.rule.Limits[0].Requests - r.Cost
 				counted := d.Allowed && r.Cost > 0 && !r.Peek
 				if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
@@ -840,7 +840,7 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 		for i, r := range batch {
 			var d core.Decision
 			var err error
-			d, reply, err = r.Request.counts.read(reply, now, core.Ask{Cost: 1})
+			d, reply, err = r.Request.counts.read(reply, now, &core.Ask{Cost: 1})
 			if err != nil || d.Allowed != (i < 2) || d.Remaining != max(0, 1-int64(i)) || d.RetryAfter > time.Hour {
 				t.Errorf("request %d: %+v, %v", i, d, err)
 			}

@@ -11,7 +11,7 @@ type sent struct{ client *client }
 
 func (s sent) take(ctx context.Context, q *request) (core.Decision, error) {
 	if q.args == nil {
-		q.args = q.counts.command(q.Ask)
+		q.args = q.counts.command(&q.Ask)
 	}
 	ctx, cancel := q.Context(ctx)
 	defer cancel()
@@ -20,5 +20,5 @@ func (s sent) take(ctx context.Context, q *request) (core.Decision, error) {
 		return core.Decision{}, err
 	}
 	s.client.noteAnswer(s.client.first.breaker, nil, q.counts)
-	return q.counts.readAlone(reply, q.Ask)
+	return q.counts.readAlone(reply, &q.Ask)
 }

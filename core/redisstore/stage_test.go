@@ -56,7 +56,7 @@ func TestStageOfQueue(t *testing.T) {
 		deadline := time.Now().Add(10 * time.Millisecond)
 		for i := range 5 { // four batches may be under way
 			group.Go(func() {
-				_, err := q.Do(t.Context(), deadline, request{})
+				_, err := q.Do(t.Context(), deadline, &request{})
 				want := core.StageReply
 				if i == 4 {
 					want = core.StageQueued

@@ -13,7 +13,7 @@ import (
 // 0, which writes nothing. That is one call, and another one if the server does not know the script.
 func (r *remembered) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	c := r.counts
-	reply, err := c.store.client.eval(ctx, time.Time{}, c.command(core.Ask{Key: key}), c.script.source)
+	reply, err := c.store.client.eval(ctx, time.Time{}, c.command(&core.Ask{Key: key}), c.script.source)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func TestAllocations(t *testing.T) {
 	for name, most := range map[string]time.Duration{"by workers": 0, "inline": time.Minute} {
 		q := New(byCallers(most, echo))
 		n := testing.AllocsPerRun(2000, func() {
-			if _, err := q.Do(t.Context(), time.Now().Add(time.Second), 1); err != nil {
+			if _, err := q.Do(t.Context(), time.Now().Add(time.Second), new(int64(1))); err != nil {
 				t.Error(err)
 			}
 		})

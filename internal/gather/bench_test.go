@@ -95,7 +95,7 @@ func BenchmarkDo(b *testing.B) {
 						}
 						q := New(byCallers(most, serve))
 						do = func() error {
-							_, err := q.Do(context.Background(), time.Now().Add(100*time.Millisecond), 1)
+							_, err := q.Do(context.Background(), time.Now().Add(100*time.Millisecond), new(int64(1)))
 							return err
 						}
 					}

@@ -58,8 +58,8 @@ func (q *Queue[Q, A]) newCall() *Call[Q, A] {
 
 // set begins a use of the call. The queue's lock must be held: the timer may still find the call in the batch of its
 // last use, and then sees the deadline of this use.
-func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request Q) {
-	c.Context, c.Deadline, c.Request = ctx, deadline, request
+func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request *Q) {
+	c.Context, c.Deadline, c.Request = ctx, deadline, *request
 	c.settled.Store(false)
 }
 

@@ -30,7 +30,7 @@ func TestDeadlines(t *testing.T) {
 				if timeout > 0 {
 					deadline = start.Add(timeout)
 				}
-				got, err := q.Do(ctx, deadline, request)
+				got, err := q.Do(ctx, deadline, &request)
 				took := time.Since(start)
 				if took < want || took > want+timerPause || !errors.Is(err, failure) || err == nil && got != request {
 					t.Errorf("%d: %d, %v after %v; want %v after %v", request, got, err, took, failure, want)
@@ -113,7 +113,7 @@ func TestTooLate(t *testing.T) {
 					return echo(batch)
 				}))
 				for range 3 {
-					if _, err := q.Do(context.Background(), time.Now(), -1); err != errQueued {
+					if _, err := q.Do(context.Background(), time.Now(), new(int64(-1))); err != errQueued {
 						t.Error(err)
 					}
 					if _, err := ask(q, 1, 1); err != nil {
@@ -170,7 +170,7 @@ func TestLeftIsNotSent(t *testing.T) {
 			group.Go(func() { _, _ = ask(q, 1, time.Minute) })
 			synctest.Wait()
 		}
-		group.Go(func() { _, _ = q.Do(ctx, time.Time{}, -1) })
+		group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(-1))) })
 		synctest.Wait()
 		leave()
 		group.Wait()
@@ -192,7 +192,7 @@ func TestManyHaveLeft(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 3 * MaxBatch {
-			group.Go(func() { _, _ = q.Do(ctx, time.Time{}, 1) })
+			group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(1))) })
 		}
 		synctest.Wait()
 		leave()
@@ -214,7 +214,7 @@ func TestGivenUpByContext(t *testing.T) {
 		}))
 		for range 50 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			if _, err := q.Do(ctx, time.Time{}, 1); !isLeft(err) {
+			if _, err := q.Do(ctx, time.Time{}, new(int64(1))); !isLeft(err) {
 				t.Errorf("%v, want that the context has ended", err)
 			}
 			cancel()

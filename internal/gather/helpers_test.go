@@ -60,7 +60,7 @@ func ask(q *testQueue, request int64, timeout time.Duration) (took time.Duration
 	if timeout > 0 {
 		deadline = start.Add(timeout)
 	}
-	answer, err := q.Do(context.Background(), deadline, request)
+	answer, err := q.Do(context.Background(), deadline, &request)
 	if err == nil && answer != request {
 		err = fmt.Errorf("request %d got the answer %d", request, answer)
 	}

@@ -51,7 +51,7 @@ func TestInline(t *testing.T) {
 				if test.left > 0 {
 					deadline = time.Now().Add(test.left)
 				}
-				if answer, err := q.Do(ctx, deadline, 7); ctx.Err() == nil && (err != nil || answer != 7) {
+				if answer, err := q.Do(ctx, deadline, new(int64(7))); ctx.Err() == nil && (err != nil || answer != 7) {
 					t.Errorf("got %d, %v", answer, err)
 				}
 				synctest.Wait()
@@ -82,7 +82,7 @@ func TestInlineLeavesAtDeadline(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(10*ms, cancel)
 			start := time.Now()
-			_, err := q.Do(ctx, start.Add(timeout), 1)
+			_, err := q.Do(ctx, start.Add(timeout), new(int64(1)))
 			if took := time.Since(start); !errors.Is(err, errLate) || took != timeout {
 				t.Errorf("%v after %v, want %v after %v", err, took, errLate, timeout)
 			}
@@ -103,7 +103,7 @@ func TestInlineAnswerCounts(t *testing.T) {
 		for range 100 { // of two that are ready, select takes any
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(10*ms, cancel)
-			if answer, err := q.Do(ctx, time.Now().Add(time.Second), 7); err != nil || answer != 7 {
+			if answer, err := q.Do(ctx, time.Now().Add(time.Second), new(int64(7))); err != nil || answer != 7 {
 				t.Errorf("got %d, %v; want 7", answer, err)
 			}
 		}

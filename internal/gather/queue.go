@@ -71,7 +71,7 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 // Do has one request served. It returns the answer that Serve gives, or ErrLate or ErrQueued once the deadline has
 // passed, or what ErrLeft makes of ctx once that has ended. The zero deadline is none. A caller that serves its own
 // call leaves at its deadline, not when ctx ends. The request may have been served although Do returns an error.
-func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request Q) (A, error) {
+func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A, error) {
 	c := q.newCall()
 	q.mu.Lock()
 	c.set(ctx, deadline, request)

@@ -40,7 +40,7 @@ func TestAnswers(t *testing.T) {
 				case 2:
 					deadline = time.Now().Add(time.Hour)
 				}
-				answer, err := q.Do(ctx, deadline, request)
+				answer, err := q.Do(ctx, deadline, &request)
 				switch {
 				case err == nil && answer == request:
 					answered.Add(1)

@@ -39,7 +39,7 @@ func TestRandom(t *testing.T) {
 				ctx, leave = context.WithTimeout(ctx, stays)
 			}
 			defer leave()
-			answer, err := q.Do(ctx, deadline, request)
+			answer, err := q.Do(ctx, deadline, &request)
 			took := time.Since(start)
 			if took > patience+timerPause || err == nil && answer != request || err != nil && took < patience {
 				t.Errorf("request %d, with %v: %d, %v after %v", request, patience, answer, err, took)
