@@ -43,8 +43,8 @@ func TestChanged(t *testing.T) {
 // admission of the client, which other limits may allow.
 func TestWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := New()
-		rule := all.Rule()
+		rule := watched("k")
+		all := rule.refusals
 		limits := func(n int64) []core.Limit { return []core.Limit{core.PerHour(n), core.PerDay(9)} }
 		plan := rule.With(limits(5))
 		plan.Note("k", 1, time.Now(), refusalFor(time.Hour))

@@ -137,7 +137,7 @@ func TestCounter(t *testing.T) {
 // refused while that caller asks.
 func TestNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := watched("k")
 		never := refusalWith(1)
 		never.ResetAfter, never.RetryAfter = 0, core.Never
 		rule.Note("k", 2, time.Now(), never)

@@ -21,6 +21,17 @@ func refusalWith(remaining int64) core.Decision {
 	return d
 }
 
+// watched returns a rule of refusals that have watched the shard of the client for a millisecond.
+func watched(client string) Rule {
+	all := New()
+	s, _ := all.shard(client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch(all.start)
+	time.Sleep(ms)
+	return all.Rule()
+}
+
 // found returns the remembered refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	ok, _ = r.Lookup(client, cost, &answer)

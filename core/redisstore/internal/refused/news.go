@@ -10,7 +10,8 @@ import (
 
 // news is what this process has been told of the state of a client, or of the few clients that share it. It decides
 // how long a refusal with something remaining is remembered: an answer that was given before must not be
-// contradicted. See TestNotContradicted and TestLinearizable.
+// contradicted. See TestNotContradicted and TestLinearizable. Admissions are news while the shard is watched. So a
+// refusal that an admission ends is remembered when it comes for the second time, unless the shard was watched before.
 type news struct {
 	// at is when an answer came that may know of more admissions than a refusal which was asked for at that time or
 	// before.

@@ -12,7 +12,7 @@ import (
 // TestSomethingRemains: a refusal where something remains is remembered until an admission at another cost.
 func TestSomethingRemains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := watched("k")
 		rule.Note("k", 3, time.Now(), refusalWith(2))
 		if got := check(t, rule, "k", 3, true); got != refusalWith(2) {
 			t.Errorf("%+v", got)
@@ -22,11 +22,38 @@ func TestSomethingRemains(t *testing.T) {
 	})
 }
 
+// TestWatched: admissions are not noted before there is a refusal in the client's shard. So a refusal that was asked for
+// before then is not remembered if an admission ends it, and the next one is.
+func TestWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, noted := range map[string]core.Decision{
+			"own refusal":           refusalWith(2),
+			"refusal of the client": refusalFor(time.Hour),
+		} {
+			rule := New().Rule()
+			early := time.Now()
+			time.Sleep(ms)
+			rule.Note("k", 2, time.Now(), core.Decision{Allowed: true}) // the refusal may not know of it
+			time.Sleep(ms)
+			rule.Note("k", 4, early, noted)
+			rule.Note("k", 3, early, refusalWith(2))
+			if _, ok := rule.found("k", 3); ok {
+				t.Errorf("%s: a refusal from before the admission is remembered", name)
+			}
+			time.Sleep(ms)
+			rule.Note("k", 3, time.Now(), refusalWith(2))
+			if _, ok := rule.found("k", 3); !ok {
+				t.Errorf("%s: the next refusal is not remembered", name)
+			}
+		}
+	})
+}
+
 // TestOthers: what is remembered of a client for whom something remains stands while others are admitted.
 func TestOthers(t *testing.T) {
 	const others = 1000
-	all := New()
-	rule := all.Rule()
+	rule := watched("k")
+	all := rule.refusals
 	rule.Note("k", 3, time.Now(), refusalWith(2))
 	shard, _ := all.shard("k")
 	asked := 0

@@ -63,6 +63,9 @@ func (r Rule) With(limits []core.Limit) Rule {
 	return Rule{r.refusals, hash.Sum64(), true}
 }
 
+// ends reports whether an admission of the client ends a refusal.
+func (r Rule) ends(refusal *core.Decision) bool { return refusal.Remaining > 0 || r.own }
+
 // Lookup sets answer to the remembered refusal of a client, as of now, and returns found. Once a second, for one
 // caller, it returns mustAsk instead: that caller has to ask the store whether the refusal still holds.
 func (r Rule) Lookup(client string, cost int64, answer *core.Decision) (found, mustAsk bool) {
@@ -78,7 +81,7 @@ func (r Rule) Stands(client string, cost int64, answer *core.Decision) bool {
 
 func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bool) (found, mustAsk bool) {
 	s, hash := r.refusals.shard(client)
-	if !s.any.Load() {
+	if !s.watched.Load() {
 		return false, false
 	}
 	q := r.request(hash, client, cost)
@@ -89,7 +92,7 @@ func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bo
 	switch {
 	case e == nil:
 		return false, false
-	case now >= e.until, (e.decision.Remaining > 0 || r.own) && !s.newsOf(hash).current(e.asked):
+	case now >= e.until, r.ends(&e.decision) && !s.newsOf(hash).current(e.asked):
 		s.drop(&q)
 		return false, false
 	case canAsk && now >= e.check:
@@ -117,13 +120,13 @@ func (e *refusal) tell(now time.Duration, answer *core.Decision) {
 // is a refusal that lasts.
 func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decision) {
 	s, hash := r.refusals.shard(client)
+	if answer.Allowed && !s.watched.Load() {
+		return
+	}
 	news := s.newsOf(hash)
 	asked, now := sent.Sub(r.refusals.start), time.Since(r.refusals.start)
 	if answer.Allowed {
 		news.heard(now)
-		if !s.any.Load() {
-			return
-		}
 	}
 	q := r.request(hash, client, cost)
 	s.mu.Lock()
@@ -132,6 +135,11 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 		news.refused(r.refusals.told(&answer), asked, now)
 	}
 	if !lasts(cost, &answer) || asked <= s.reset || asked <= news.changed {
+		s.drop(&q)
+		return
+	}
+	s.watch(r.refusals.start)
+	if r.ends(&answer) && asked <= s.watchedFrom {
 		s.drop(&q)
 		return
 	}
@@ -175,7 +183,7 @@ func (r *Refusals) Changed(client string) {
 			delete(s.byKey, key)
 		}
 	}
-	s.any.Store(len(s.byKey) > 0)
+	s.watched.Store(len(s.byKey) > 0)
 	s.newsOf(hash).changed = time.Since(r.start)
 }
 
@@ -186,6 +194,6 @@ func (r *Refusals) Forget(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.byKey)
-	s.any.Store(false)
+	s.watched.Store(false)
 	s.reset = time.Since(r.start)
 }

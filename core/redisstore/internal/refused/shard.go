@@ -19,9 +19,14 @@ const (
 type shard struct {
 	mu    sync.Mutex
 	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
-	any   atomic.Bool         // reports whether byKey holds any: mostly it does not, and no lock is needed (TestNoLock)
 	reset time.Duration       // the time of the last reset: an answer to an earlier question is not believed
 	news  [newsInShard]news
+
+	// watched reports whether admissions are news: from a refusal on that could be remembered, until byKey is empty
+	// again. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told before
+	// watchedFrom is not known.
+	watched     atomic.Bool
+	watchedFrom time.Duration
 
 	answered uint64 // requests that were answered from the shard
 }
@@ -73,7 +78,16 @@ func (s *shard) find(q *request) *refusal {
 func (s *shard) drop(q *request) {
 	if s.find(q) != nil {
 		delete(s.byKey, q.key())
-		s.any.Store(len(s.byKey) > 0)
+		s.watched.Store(len(s.byKey) > 0)
+	}
+}
+
+// watch has admissions noted as news from now on. The time is read last: an admission that has not been noted was told
+// before (TestWatched). s.mu must be held.
+func (s *shard) watch(start time.Time) {
+	if !s.watched.Load() {
+		s.watched.Store(true)
+		s.watchedFrom = time.Since(start)
 	}
 }
 
@@ -87,5 +101,4 @@ func (s *shard) remember(e *refusal) {
 		}
 	}
 	s.byKey[e.key()] = e
-	s.any.Store(true)
 }
