@@ -43,15 +43,23 @@ type properties struct {
 	name        string // what String returns
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
-	windows     int    // how many windows a unit counts at most after it was admitted
+	retention   int    // how many windows a unit counts at most after it was admitted
+	burst       int64  // how many times Requests a window may hold at most
 	exact       bool   // what Exact returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
 
-// algorithms are the properties of all algorithms.
+// algorithms are the properties of all algorithms. Another algorithm takes a line here, and its counting:
+//
+//   - in memory: internal/window/count.go, and a file beside it
+//   - in Redis: redisstore/format.go, and steps in redisstore/scripts.lua.tmpl
+//   - in the model that the stores are tested against: internal/model/count.go
+//
+// The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors of
+// limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, true, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, false, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, 1, true, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, 2, false, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -72,7 +80,8 @@ func (a Algorithm) String() string {
 }
 
 // Exact reports whether each unit counts for exactly a Window from its time, as in a
-// SlidingLog. It panics if the algorithm is unknown.
+// SlidingLog. Then the oldest unit says when more can pass, a refusal of any cost lasts
+// until a unit leaves, and units can be leased. It panics if the algorithm is unknown.
 func (a Algorithm) Exact() bool { return a.properties().exact }
 
 // known reports whether there is such an algorithm.

@@ -207,7 +207,7 @@ func (f *fallback) shares(limits []Limit) []Limit {
 // retention returns how long a unit counts under the limit after it was admitted.
 // The limit must have been checked.
 func (l Limit) retention() time.Duration {
-	return time.Duration(l.Algorithm.properties().windows) * l.Window
+	return time.Duration(l.Algorithm.properties().retention) * l.Window
 }
 
 // take decides a request about which the first store could not be asked.

@@ -32,14 +32,14 @@ func limitMistakes(l core.Limit) (says []string) {
 	if l.Window < core.MinWindow || l.Window > core.MaxWindow {
 		says = append(says, fmt.Sprintf("window of %v:", l.Window))
 	}
-	most := int64(core.MaxLogRequests)
-	if l.Algorithm == core.SlidingCounter {
-		most = core.MaxCounterRequests
+	most := int64(core.MaxCounterRequests)
+	if l.Algorithm == core.SlidingLog {
+		most = core.MaxLogRequests
 	}
 	if l.Requests < 1 || l.Requests > most {
 		says = append(says, fmt.Sprintf("allows %d requests:", l.Requests))
 	}
-	if l.Algorithm != core.SlidingLog && l.Algorithm != core.SlidingCounter {
+	if !slices.Contains(core.Algorithms(), l.Algorithm) {
 		says = append(says, fmt.Sprintf("algorithm %d:", l.Algorithm))
 	}
 	if mistake := nameMistake(l.Name); mistake != "" {

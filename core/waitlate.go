@@ -46,12 +46,12 @@ func (q *waitQueue) begin(now time.Time) time.Time {
 }
 
 // earliest returns the earliest time at which w can pass if the first waiter can at begin,
-// and the waiters between begin and w have the costs ahead. From begin on, no window of a
-// log holds more than its Requests, and none of a counter more than twice as many.
+// and the waiters between begin and w have the costs ahead. From begin on, no window
+// holds more than the burst of the limit's algorithm.
 func (q *waitQueue) earliest(w *waiter, ahead int64, begin time.Time) time.Time {
 	var longest time.Duration
 	for _, l := range q.limits {
-		most := l.Requests * int64(l.Algorithm.properties().windows)
+		most := l.Requests * l.Algorithm.properties().burst
 		windows := min((ahead+w.cost-1)/most, math.MaxInt64/int64(l.Window))
 		longest = max(longest, time.Duration(windows)*l.Window)
 	}

@@ -84,5 +84,5 @@ func TestTerms(t *testing.T) {
 			t.Error("an unknown algorithm: no panic")
 		}
 	}()
-	most.For([]core.Limit{core.PerMinute(100).Using(core.SlidingCounter + 1)})
+	most.For([]core.Limit{core.PerMinute(100).Using(core.Algorithm(len(core.Algorithms())))})
 }

@@ -154,7 +154,7 @@ func TestNever(t *testing.T) {
 
 // TestAlgorithms: each algorithm is known, and no other.
 func TestAlgorithms(t *testing.T) {
-	for a := core.SlidingLog; a <= core.SlidingCounter; a++ {
+	for _, a := range core.Algorithms() {
 		d := core.Decision{Limit: core.PerHour(1).Using(a)}
 		if got, want := lasts(2, &d), a == core.SlidingLog; got != want {
 			t.Errorf("%v: a refusal of a cost of 2 lasts: %v, want %v", a, got, want)
@@ -165,7 +165,7 @@ func TestAlgorithms(t *testing.T) {
 			t.Error("an unknown algorithm: no panic")
 		}
 	}()
-	lasts(2, &core.Decision{Limit: core.PerHour(1).Using(core.SlidingCounter + 1)})
+	lasts(2, &core.Decision{Limit: core.PerHour(1).Using(core.Algorithm(len(core.Algorithms())))})
 }
 
 // TestBounded: a flood of clients that are all refused does not grow what is remembered, and the newest is.
