@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,16 +57,38 @@ type upset struct {
 	begin        func(s *stage) (end func())
 }
 
+// Faults that several kinds of clients see begin by one of these functions.
+
+func nothing(*stage) (end func()) { return func() {} }
+
+func kill(s *stage) (end func()) {
+	s.server.Kill()
+	return s.server.Restart
+}
+
+func pause(s *stage) (end func()) {
+	s.server.Pause()
+	return s.server.Resume
+}
+
+// replies makes the proxy treat replies by a mode, such as cuts.
+func replies(mode int32) func(*stage) (end func()) {
+	return func(s *stage) func() {
+		s.proxy.mode.Store(mode)
+		return func() { s.proxy.mode.Store(passes) }
+	}
+}
+
 var upsets = []upset{
-	{client: "Client", name: "none", begin: func(s *stage) func() { return func() {} }},
-	{client: "Client", name: "refused (SIGKILL)", loses: true, quick: true, begin: func(s *stage) func() { s.server.Kill(); return s.server.Restart }},
-	{client: "Client", name: "silent (SIGSTOP)", quick: true, begin: func(s *stage) func() { s.server.Pause(); return s.server.Resume }},
+	{client: "Client", name: "none", begin: nothing},
+	{client: "Client", name: "refused (SIGKILL)", loses: true, quick: true, begin: kill},
+	{client: "Client", name: "silent (SIGSTOP)", quick: true, begin: pause},
 	{client: "Client", name: "CLIENT PAUSE", begin: func(s *stage) func() {
 		s.admin.Do(ctx, "CLIENT", "PAUSE", 600000, "WRITE")
 		return func() { s.admin.Do(ctx, "CLIENT", "UNPAUSE") }
 	}},
-	{client: "Client", name: "replies lost", begin: func(s *stage) func() { s.proxy.mode.Store(cuts); return func() { s.proxy.mode.Store(passes) } }},
-	{client: "Client", name: "replies late", begin: func(s *stage) func() { s.proxy.mode.Store(silences); return func() { s.proxy.mode.Store(passes) } }},
+	{client: "Client", name: "replies lost", begin: replies(cuts)},
+	{client: "Client", name: "replies late", begin: replies(silences)},
 	{client: "Client", name: "READONLY", loses: true, begin: func(s *stage) func() {
 		s.admin.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
 		return func() { s.admin.Do(ctx, "REPLICAOF", "NO", "ONE") }
@@ -102,23 +125,35 @@ var upsets = []upset{
 			})
 		}
 	}},
-	{client: "Client, pool of 1", name: "none", begin: func(s *stage) func() { return func() {} }},
-	{client: "Client, pool of 1", name: "silent (SIGSTOP)", begin: func(s *stage) func() { s.server.Pause(); return s.server.Resume }},
-	{client: "Client, pool of 1", name: "refused (SIGKILL)", loses: true, begin: func(s *stage) func() { s.server.Kill(); return s.server.Restart }},
-	{client: "Ring", name: "none", begin: func(s *stage) func() { return func() {} }},
-	{client: "Ring", name: "shard refused (SIGKILL)", loses: true, begin: func(s *stage) func() { s.server.Kill(); return s.server.Restart }},
-	{client: "Ring", name: "shard silent (SIGSTOP)", quick: true, begin: func(s *stage) func() { s.server.Pause(); return s.server.Resume }},
-	{client: "ClusterClient", name: "none", begin: func(s *stage) func() { return func() {} }},
+	{client: "Client, pool of 1", name: "none", begin: nothing},
+	{client: "Client, pool of 1", name: "silent (SIGSTOP)", begin: pause},
+	{client: "Client, pool of 1", name: "refused (SIGKILL)", loses: true, begin: kill},
+	{client: "Ring", name: "none", begin: nothing},
+	{client: "Ring", name: "shard refused (SIGKILL)", loses: true, begin: kill},
+	{client: "Ring", name: "shard silent (SIGSTOP)", quick: true, begin: pause},
+	{client: "ClusterClient", name: "none", begin: nothing},
 	{client: "ClusterClient", name: "slots migrate", begin: func(s *stage) func() {
 		for slot := range 30 {
 			s.cluster.MigrateSlot(s, slot, s.cluster.Servers[0], s.cluster.Servers[1])
 		}
 		return func() {}
 	}},
-	{client: "ClusterClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() { s.cluster.Servers[0].Kill(); return func() { s.cluster.WaitOK(s) } }},
-	{client: "ClusterClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() { s.cluster.Servers[0].Pause(); return func() { s.cluster.WaitOK(s) } }},
-	{client: "FailoverClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() { s.sent.Master().Kill(); return func() { s.sent.WaitOK(s) } }},
-	{client: "FailoverClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() { s.sent.Master().Pause(); return func() { s.sent.WaitOK(s) } }},
+	{client: "ClusterClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() {
+		s.cluster.Servers[0].Kill()
+		return func() { s.cluster.WaitOK(s) }
+	}},
+	{client: "ClusterClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() {
+		s.cluster.Servers[0].Pause()
+		return func() { s.cluster.WaitOK(s) }
+	}},
+	{client: "FailoverClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() {
+		s.sent.Master().Kill()
+		return func() { s.sent.WaitOK(s) }
+	}},
+	{client: "FailoverClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() {
+		s.sent.Master().Pause()
+		return func() { s.sent.WaitOK(s) }
+	}},
 }
 
 func newStage(t *testing.T, client string) *stage {
@@ -179,14 +214,19 @@ func (r *report) play(t *testing.T, seed uint64) {
 	noLeaks(t)
 	s := newStage(t, r.client)
 	store := redisstore.New(s.rdb)
-	policies := []core.FailurePolicy{core.FailOpen, core.FailClosed, core.Fallback(memstore.New(), core.Share(chaosReplicas))}
+	fallback := core.Fallback(memstore.New(), core.Share(chaosReplicas))
+	policies := []core.FailurePolicy{core.FailOpen, core.FailClosed, fallback}
 	var limiters []*core.Limiter
 	for i, policy := range policies {
 		limiters = append(limiters, limiter(t, core.Config{
-			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{core.Per(chaosLimit, chaosWindow)}, OnStoreError: policy, Timeout: chaosTimeout,
+			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{core.Per(chaosLimit, chaosWindow)},
+			OnStoreError: policy, Timeout: chaosTimeout,
 		}))
 	}
-	probe := limiter(t, core.Config{Name: "probe", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: chaosTimeout})
+	probe := limiter(t, core.Config{
+		Name: "probe", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)},
+		OnStoreError: core.FailClosed, Timeout: chaosTimeout,
+	})
 	healed := func() error {
 		for i := range 12 {
 			if err := probe.Allow(ctx, fmt.Sprint(i)).Err; err != nil {
@@ -366,6 +406,29 @@ func quantile(d []time.Duration, part float64) time.Duration {
 	return d[min(len(d)-1, int(part*float64(len(d))))]
 }
 
+// columns are the heads of the table that TestChaos prints.
+var columns = []string{
+	"client", "fault", "requests", "by policy", "within budget",
+	"p50", "p99", "p99.9", "max", "p99.9, breaker open",
+	"wrongly admitted", "wrongly refused", "counted again after",
+}
+
+// cells returns the report's line of the table, a cell for each of columns.
+func (r *report) cells() []string {
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+	took := func(part float64) string { return ms(quantile(r.took, part)) }
+	open := "-"
+	if len(r.open) > 0 {
+		open = ms(quantile(r.open, 0.999))
+	}
+	late := float64(r.late) / float64(max(1, len(r.took)))
+	return []string{
+		r.client, r.name, strconv.Itoa(len(r.took)), strconv.Itoa(r.byPolicy), fmt.Sprintf("%.2f %%", 100-100*late),
+		took(0.5), took(0.99), took(0.999), took(1), open,
+		strconv.Itoa(r.wrongIn), strconv.Itoa(r.wrongOut), ms(quantile(r.recovered, 1)),
+	}
+}
+
 // TestChaos makes faults in random order under the load of 200 goroutines, on
 // Redis and clients of all kinds, and prints what came of it. The long form:
 //
@@ -391,19 +454,12 @@ func TestChaos(t *testing.T) {
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.Debug|tabwriter.AlignRight)
-	fmt.Fprintln(w, "client\tfault\trequests\tby policy\twithin budget\tp50\tp99\tp99.9\tmax\tp99.9, breaker open\twrongly admitted\twrongly refused\tcounted again after\t")
-	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+	fmt.Fprintln(w, strings.Join(columns, "\t")+"\t")
 	for _, r := range reports {
 		if r.rounds == 0 {
 			continue
 		}
-		open := "-"
-		if len(r.open) > 0 {
-			open = ms(quantile(r.open, 0.999))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f %%\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t\n", r.client, r.name, len(r.took), r.byPolicy,
-			100-100*float64(r.late)/float64(max(1, len(r.took))), ms(quantile(r.took, 0.5)), ms(quantile(r.took, 0.99)), ms(quantile(r.took, 0.999)), ms(quantile(r.took, 1)),
-			open, r.wrongIn, r.wrongOut, ms(quantile(r.recovered, 1)))
+		fmt.Fprintln(w, strings.Join(r.cells(), "\t")+"\t")
 		if !r.loses && r.wrongIn+r.wrongOut > 0 {
 			t.Errorf("%s, %s: %d wrongly admitted, %d wrongly refused", r.client, r.name, r.wrongIn, r.wrongOut)
 		}
