@@ -134,7 +134,10 @@ var faults = []fault{
 		},
 	},
 	{name: "reply lost after the script ran", says: "EOF", opens: true, scripts: true, begin: losing(cuts)},
-	{name: "reply late after the script ran", says: "no answer within the timeout", opens: true, scripts: true, timeout: short, begin: losing(silences)},
+	{
+		name: "reply late after the script ran", says: "no answer within the timeout", opens: true, timeout: short,
+		begin: losing(silences), scripts: true,
+	},
 	{
 		name: "READONLY", says: "READONLY", opens: true, kills: true,
 		begin: func(s *scene) func() {
@@ -153,7 +156,9 @@ var faults = []fault{
 	{
 		name: "LOADING", says: "LOADING", opens: true, args: debug,
 		begin: func(s *scene) func() {
-			s.run("DEBUG POPULATE 20000 other", "CONFIG SET loading-process-events-interval-bytes 1024", "CONFIG SET key-load-delay 1000")
+			s.run("DEBUG POPULATE 20000 other",
+				"CONFIG SET loading-process-events-interval-bytes 1024",
+				"CONFIG SET key-load-delay 1000")
 			loader := admin(s, s.server.Addr())
 			loaded := make(chan error, 1)
 			go func() { loaded <- loader.Do(ctx, "DEBUG", "RELOAD").Err() }()
@@ -393,8 +398,10 @@ func TestFaults(t *testing.T) {
 					t.Error("the breaker is closed")
 				}
 			} else if !f.either {
-				if state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store, ""); state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
-					t.Errorf("the breaker is %s after %d failures, %d were refused at once; %v", state, n, refusedAtOnce.Load(), other.Load())
+				state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store, "")
+				if state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
+					t.Errorf("the breaker is %s after %d failures, %d were refused at once; %v",
+						state, n, refusedAtOnce.Load(), other.Load())
 				}
 			}
 
@@ -416,7 +423,8 @@ func TestFaults(t *testing.T) {
 
 			decisions := callers*each*3 + 20
 			scripts := int(s.proxy.scripts.Load() - before)
-			t.Logf("%d decisions: %d said %q, %d did not wait, %d others; %d scripts delivered in all", decisions, said.Load(), f.says, refusedAtOnce.Load(), onTheirOwn.Load(), scripts)
+			t.Logf("%d decisions: %d said %q, %d did not wait, %d others; %d scripts delivered in all",
+				decisions, said.Load(), f.says, refusedAtOnce.Load(), onTheirOwn.Load(), scripts)
 			if scripts > decisions+1000 { // with those of WaitFor
 				t.Errorf("%d scripts for %d decisions", scripts, decisions)
 			}

@@ -54,7 +54,8 @@ func bytesOf(t *testing.T, example string) string {
 func (c *counts) reply(t *testing.T, rdb *redis.Client, now int64) string {
 	t.Helper()
 	at := c.at(t, now)
-	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, at.command(&core.Ask{Key: "k", Cost: 1})[2:]...)...).Text()
+	args := at.command(&core.Ask{Key: "k", Cost: 1})[2:] // without EVALSHA and the script's hash
+	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, args...)...).Text()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,11 +29,16 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 	"a counter of the future": func(rng *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, fmt.Sprintf("%013d%013d%013d", int64(9_999_999_999_999), 0, 0), 0)
 	},
-	"a full counter of now": func(rng *rand.Rand, rdb *redis.Client, key string) {
-		rdb.Set(ctx, key, fmt.Sprintf("%013d%013d%013d", time.Now().Unix()/3600, int64(9_999_999_999_999), int64(9_999_999_999_999)), 0)
+	"a full counter of now": func(_ *rand.Rand, rdb *redis.Client, key string) {
+		const full = 9_999_999_999_999
+		rdb.Set(ctx, key, fmt.Sprintf("%013d%013d%013d", time.Now().Unix()/3600, int64(full), int64(full)), 0)
 	},
-	"a counter of noise":       func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 12), 0) },
-	"a large counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) { rdb.Set(ctx, key, noise(rng, 18), 0) },
+	"a counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, noise(rng, 12), 0)
+	},
+	"a large counter of noise": func(rng *rand.Rand, rdb *redis.Client, key string) {
+		rdb.Set(ctx, key, noise(rng, 18), 0)
+	},
 	"a counter of next year": func(_ *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, numbers(0, time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000), 0)
 	},
@@ -41,7 +46,8 @@ var damage = map[string]func(rng *rand.Rand, rdb *redis.Client, key string){
 		rdb.Set(ctx, key, numbers(0, 0, time.Now().Truncate(time.Hour).UnixMicro()+365*24*3_600_000_000), 0)
 	},
 	"the fullest counter": func(_ *rand.Rand, rdb *redis.Client, key string) {
-		rdb.Set(ctx, key, numbers(core.MaxCounterRequests, core.MaxCounterRequests, time.Now().Truncate(time.Hour).UnixMicro()), 0)
+		hour := time.Now().Truncate(time.Hour).UnixMicro()
+		rdb.Set(ctx, key, numbers(core.MaxCounterRequests, core.MaxCounterRequests, hour), 0)
 	},
 	"the fullest short counter": func(_ *rand.Rand, rdb *redis.Client, key string) {
 		rdb.Set(ctx, key, "\x7f\xff\xff\xff\xff\xff"+numbers(time.Now().Truncate(time.Hour).UnixMicro()), 0)
@@ -134,7 +140,10 @@ func TestHostileState(t *testing.T) {
 				})
 				keys := redisstore.Keys(store, l, "k")
 				if seed%4 == 3 { // the rule of one limit only
-					l = limiter(t, core.Config{Name: l.Name(), Store: store, Timeout: patient, Limits: l.Limits()[seed/4%2 : seed/4%2+1]})
+					one := l.Limits()[seed/4%2]
+					l = limiter(t, core.Config{
+						Name: l.Name(), Store: store, Timeout: patient, Limits: []core.Limit{one},
+					})
 					keys = redisstore.Keys(store, l, "k")
 				}
 				for range rng.IntN(requests) {
@@ -174,7 +183,11 @@ func TestTTLComesBack(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	store := redisstore.New(rdb)
 	const window = 400 * time.Millisecond
-	l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.Per(1_000_000, window), core.Per(1_000_000, window).Using(core.SlidingCounter).Named("counter")}})
+	log := core.Per(1_000_000, window)
+	l := limiter(t, core.Config{
+		Store: store, Timeout: patient,
+		Limits: []core.Limit{log, log.Using(core.SlidingCounter).Named("counter")},
+	})
 	for _, key := range redisstore.Keys(store, l, "k") {
 		redistest.WaitFor(t, "a key with a TTL", func() error { // a slow machine may find it expired
 			if l.Allow(ctx, "k"); !rdb.Persist(ctx, key).Val() {
@@ -236,7 +249,9 @@ func TestEviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	const requests, clients = 3, 6_000
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(requests)}, OnStoreError: core.FailClosed, Timeout: patient})
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(requests)}, OnStoreError: core.FailClosed, Timeout: patient,
+	})
 	var admitted [clients]atomic.Int64
 	var group sync.WaitGroup
 	for worker := range 16 {

@@ -77,7 +77,9 @@ func hammer(addrs []string) error {
 	failures := make(chan error, 100)
 	end := time.Now().Add(hammerTime)
 	for key, limits := range hammered {
-		l, err := core.New(core.Config{Name: key, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second})
+		l, err := core.New(core.Config{
+			Name: key, Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient,
+		})
 		if err != nil {
 			return err
 		}

@@ -46,8 +46,8 @@ func checkRead(t *testing.T, reply string, d core.Decision, err error) {
 	}
 }
 
-// FuzzReply: no reply, whatever server writes it, makes reading it panic or hang, whether it is for one request or for a
-// batch. What cannot be read is errReply, and errors are short.
+// FuzzReply: no reply, whatever server writes it, makes reading it panic or hang, whether it is for one request or
+// for a batch. What cannot be read is errReply, and errors are short.
 func FuzzReply(f *testing.F) {
 	const entry = "\x5c\x00\x86\x0e\xa6\x20\x00\x00\x01"
 	const units = "\x00\x00\x01\x00\x00\x02"
@@ -107,7 +107,8 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 	for i := range answers {
 		answers[i] = make(chan answer, 1)
 		go func() {
-			d, err := w.queue.Do(ctx, time.Time{}, &request{counts: c, Request: ask.Request{Ask: core.Ask{Key: strconv.Itoa(i), Cost: cost}}})
+			asked := core.Ask{Key: strconv.Itoa(i), Cost: cost}
+			d, err := w.queue.Do(ctx, time.Time{}, &request{counts: c, Request: ask.Request{Ask: asked}})
 			answers[i] <- answer{d, err}
 		}()
 	}

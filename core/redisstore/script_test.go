@@ -175,11 +175,13 @@ func TestScriptAgainstModel(t *testing.T) {
 				ahead := client.Ahead(limits, time.UnixMicro(now))
 				got := c.takeAt(t, key, cost, charge, now)
 				if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
-					t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v\nbefore %s", seed, step, limits, cost, charge, got, want, before)
+					t.Fatalf("seed %d step %d: %v, cost %d, charge %v:\n got %+v\nwant %+v\nbefore %s",
+						seed, step, limits, cost, charge, got, want, before)
 				}
 				if !charge || cost == 0 || !got.Allowed && !ahead {
 					if after := dump(t, rdb, c, key); after != before {
-						t.Fatalf("seed %d step %d: cost %d, charge %v, allowed %v changed Redis:\n%q\n%q", seed, step, cost, charge, got.Allowed, before, after)
+						t.Fatalf("seed %d step %d: cost %d, charge %v, allowed %v changed Redis:\n%q\n%q",
+							seed, step, cost, charge, got.Allowed, before, after)
 					}
 					continue
 				}
@@ -477,7 +479,8 @@ func TestScriptSameLimits(t *testing.T) {
 					}
 					var d core.Decision
 					var err error
-					if d, reply, err = r.c.read(reply, now, &core.Ask{Cost: max(cost, -cost), Peek: cost <= 0}); err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
+					d, reply, err = r.c.read(reply, now, &core.Ask{Cost: max(cost, -cost), Peek: cost <= 0})
+					if err != nil || d.Allowed != r.allowed || d.Remaining != r.remaining {
 						t.Errorf("%v, %v, request %d: %+v, %v, want %+v", a, longer, i, d, err, r)
 					}
 				}
@@ -565,9 +568,11 @@ func TestScriptLargeCounter(t *testing.T) {
 			if seed%2 == 0 {
 				window = time.Minute
 			}
-			limits := []core.Limit{core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window).Using(core.SlidingCounter).Named("a")}
+			few := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window)
+			limits := []core.Limit{few.Using(core.SlidingCounter).Named("a")}
 			if seed%3 == 0 {
-				limits = append(limits, core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window).Using(core.SlidingCounter).Named("b"))
+				many := core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window)
+				limits = append(limits, many.Using(core.SlidingCounter).Named("b"))
 			}
 			c, client, key := bind(t, rdb, limits...), model.Client{}, fmt.Sprint("client ", seed)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
@@ -587,7 +592,8 @@ func TestScriptLargeCounter(t *testing.T) {
 				before := dump(t, rdb, c, key)
 				got := c.takeAt(t, key, cost, true, now)
 				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
-					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s", seed, step, limits, cost, got, want, before)
+					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s",
+						seed, step, limits, cost, got, want, before)
 				}
 				for i, k := range c.keys(nil, key) {
 					value := rdb.Get(ctx, k.(string)).Val()

@@ -57,7 +57,8 @@ func TestStats(t *testing.T) {
 		t.Errorf("breakers %+v, %+v at first, want the same one", got.Breakers, begun.Breakers)
 	}
 	b := got.Breakers[0]
-	if b.Changed.IsZero() || b != (redisstore.Breaker{Server: server.Addr(), State: redisstore.StateClosed, Changed: b.Changed}) {
+	closed := redisstore.Breaker{Server: server.Addr(), State: redisstore.StateClosed, Changed: b.Changed}
+	if b != closed || b.Changed.IsZero() {
 		t.Errorf("%+v, want the breaker of %s, closed", b, server.Addr())
 	}
 	want := redisstore.Stats{

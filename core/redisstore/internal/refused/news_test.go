@@ -22,8 +22,8 @@ func TestSomethingRemains(t *testing.T) {
 	})
 }
 
-// TestWatched: admissions are not noted before there is a refusal in the client's shard. So a refusal that was asked for
-// before then is not remembered if an admission ends it, and the next one is.
+// TestWatched: admissions are not noted before there is a refusal in the client's shard. So a refusal that was asked
+// for before then is not remembered if an admission ends it, and the next one is.
 func TestWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, noted := range map[string]core.Decision{
