@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -42,10 +41,13 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	store := redisstore.New(rdb)
-	limiter := func(name string, n int64) *core.Limiter {
-		return core.Must(core.New(core.Config{Name: name, Store: store, Limits: []core.Limit{core.PerHour(n)}, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	config := core.Config{
+		Name: "a", Store: store, Limits: []core.Limit{core.PerHour(100)},
+		OnStoreError: core.FailClosed, Timeout: patient,
 	}
-	a, b := limiter("a", 100), limiter("b", 50)
+	a := limiter(t, config)
+	config.Name, config.Limits = "b", []core.Limit{core.PerHour(50)}
+	b := limiter(t, config)
 	if d := a.Allow(ctx, "warm up"); d.Err != nil {
 		t.Fatal(d.Err)
 	}
@@ -104,7 +106,11 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 // the other.
 func TestBatchOneClient(t *testing.T) {
 	server := redistest.Start(t)
-	l := core.Must(core.New(core.Config{Store: redisstore.New(server.Client(t)), Limits: []core.Limit{core.PerHour(10), core.PerDay(1000).Using(core.SlidingCounter)}, Timeout: 20 * time.Second}))
+	l := limiter(t, core.Config{
+		Store:   redisstore.New(server.Client(t)),
+		Limits:  []core.Limit{core.PerHour(10), core.PerDay(1000).Using(core.SlidingCounter)},
+		Timeout: patient,
+	})
 	if d := l.AllowN(ctx, "k", 0); d.Err != nil {
 		t.Fatal(d.Err)
 	}
@@ -137,7 +143,10 @@ func TestBatchCrossSlot(t *testing.T) {
 	server := cluster.Servers[0]
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { rdb.Close() })
-	l := core.Must(core.New(core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	l := limiter(t, core.Config{
+		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)},
+		OnStoreError: core.FailClosed, Timeout: patient,
+	})
 	var requests []func() core.Decision
 	for i := 0; len(requests) < 30; i++ {
 		if key := fmt.Sprint("client ", i); cluster.MasterOf("sash:{//client%20"+fmt.Sprint(i)+"}:l1h0m0s") == server {
@@ -208,7 +217,10 @@ func TestBatchFull(t *testing.T) {
 	server := redistest.Start(t)
 	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
 		t.Run(a.String(), func(t *testing.T) {
-			config := core.Config{Name: a.String(), Store: redisstore.New(server.Client(t)), Limits: []core.Limit{core.PerDay(1).Using(a)}, Timeout: patient}
+			config := core.Config{
+				Name: a.String(), Store: redisstore.New(server.Client(t)),
+				Limits: []core.Limit{core.PerDay(1).Using(a)}, Timeout: patient,
+			}
 			earlier := limiter(t, config)
 			config.Store = redisstore.New(server.Client(t)) // which remembers no refusal
 			l := limiter(t, config)
@@ -248,7 +260,8 @@ func TestBatchFull(t *testing.T) {
 // of another are counted beside them.
 func TestBatchForbiddenKey(t *testing.T) {
 	server := redistest.Start(t)
-	if err := admin(t, server.Addr()).Do(ctx, "ACL", "SETUSER", "half", "on", ">secret", "~sash:{mine/*", "+@all").Err(); err != nil {
+	half := []any{"ACL", "SETUSER", "half", "on", ">secret", "~sash:{mine/*", "+@all"}
+	if err := admin(t, server.Addr()).Do(ctx, half...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "half", Password: "secret"})

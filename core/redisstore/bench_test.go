@@ -16,7 +16,9 @@ import (
 
 func benchLimiter(b *testing.B, rdb redis.UniversalClient, limits ...core.Limit) *core.Limiter {
 	b.Helper()
-	return core.Must(core.New(core.Config{Store: redisstore.New(rdb), Limits: limits, OnStoreError: core.FailClosed, Timeout: 20 * time.Second}))
+	return limiter(b, core.Config{
+		Store: redisstore.New(rdb), Limits: limits, OnStoreError: core.FailClosed, Timeout: patient,
+	})
 }
 
 // BenchmarkAllow decides for 1,000 clients through a stock client. server-us

@@ -75,8 +75,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy)
 		}
 		return delivered, lost
 	}
-	patiently := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: patient})
-	hastily := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+	patiently, hastily := closedFor(t, store, patient), closedFor(t, store, 50*time.Millisecond)
 
 	// A key for each worker, on all masters of a cluster; each server knows the script.
 	const workers = 20

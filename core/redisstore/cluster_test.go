@@ -44,9 +44,14 @@ func TestSlotMigration(t *testing.T) {
 	rdb := cluster.Client(t)
 	store := redisstore.New(rdb)
 	// The longest window: where a counter's begins, what is counted becomes that of the window before.
-	log, counter := core.PerHour(1_000_000), core.Per(1_000_000, core.MaxWindow).Using(core.SlidingCounter).Named("counter")
-	one := limiter(t, core.Config{Name: "one", Store: store, Limits: []core.Limit{log}, OnStoreError: core.FailClosed, Timeout: patient})
-	two := limiter(t, core.Config{Name: "two", Store: store, Limits: []core.Limit{log, counter}, OnStoreError: core.FailClosed, Timeout: patient})
+	counter := core.Per(1_000_000, core.MaxWindow).Using(core.SlidingCounter).Named("counter")
+	config := core.Config{
+		Name: "one", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)},
+		OnStoreError: core.FailClosed, Timeout: patient,
+	}
+	one := limiter(t, config)
+	config.Name, config.Limits = "two", []core.Limit{core.PerHour(1_000_000), counter}
+	two := limiter(t, config)
 	const clients = 12
 	var admitted [2][clients]atomic.Int64
 	stop := load(8, func(i int) {
@@ -97,7 +102,8 @@ func TestSlotMigration(t *testing.T) {
 				t.Errorf("%s, client %d: %d in the log, %d admitted", l.Name(), c, got, n)
 			}
 			if j == 1 {
-				if got := rdb.Get(ctx, keys[1]).Val(); !strings.HasPrefix(got, string([]byte{0, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)})) {
+				count := string([]byte{0, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)})
+				if got := rdb.Get(ctx, keys[1]).Val(); !strings.HasPrefix(got, count) {
 					t.Errorf("client %d: the counter is %q, %d admitted", c, got, n)
 				}
 			}
@@ -106,15 +112,19 @@ func TestSlotMigration(t *testing.T) {
 	t.Logf("%d decisions, %d slots moved", total, moved)
 }
 
-// lostIn counts what was admitted and is not in the logs any more.
-func lostIn(t *testing.T, rdb redis.UniversalClient, keys map[string]string, admitted func(client string) int64) (lost, of int64) {
+// lostIn counts what was admitted of clients and is not in their logs any more. keys are
+// those of the logs, and admitted the counts, by the client.
+func lostIn(
+	t *testing.T, rdb redis.UniversalClient, keys map[string]string, admitted map[string]*atomic.Int64,
+) (lost, of int64) {
 	for client, key := range keys {
 		n, err := rdb.LLen(ctx, key).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		of += admitted(client)
-		lost += max(0, admitted(client)-n)
+		counted := admitted[client].Load()
+		of += counted
+		lost += max(0, counted-n)
 	}
 	return lost, of
 }
@@ -133,9 +143,7 @@ func TestClusterMasterKilled(t *testing.T) {
 	}
 	rdb := cluster.Client(t)
 	store := redisstore.New(rdb)
-	limits := []core.Limit{core.PerHour(1_000_000)}
-	patiently := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
-	hastily := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+	patiently, hastily := closedFor(t, store, patient), closedFor(t, store, 50*time.Millisecond)
 	open := hastily.WithPolicy(core.FailOpen)
 
 	victim := cluster.Servers[0]
@@ -212,9 +220,10 @@ func TestClusterMasterKilled(t *testing.T) {
 		})
 	}
 	stop()
-	lost, of := lostIn(t, rdb, there, func(client string) int64 { return counted[client].Load() })
-	t.Logf("failover after %v; %d decisions by policy, %d of them at once; %d elsewhere untouched; the failover lost %d of %d admissions",
-		failedOver, failed.Load(), atOnce.Load(), others.Load(), lost, of)
+	t.Logf("failover after %v; %d decisions by policy, %d of them at once; %d elsewhere untouched",
+		failedOver, failed.Load(), atOnce.Load(), others.Load())
+	lost, of := lostIn(t, rdb, there, counted)
+	t.Logf("the failover lost %d of %d admissions", lost, of)
 }
 
 // TestSentinelMasterKilled: the same with Sentinel, where one server has it all.
@@ -224,7 +233,7 @@ func TestSentinelMasterKilled(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, 2, 3)
 	rdb := sentinel.Client(t)
 	store := redisstore.New(rdb)
-	closed := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed, Timeout: 50 * time.Millisecond})
+	closed := closedFor(t, store, 50*time.Millisecond)
 	open := closed.WithPolicy(core.FailOpen)
 	redistest.WaitFor(t, "a first decision", func() error { return closed.AllowN(ctx, "k", 0).Err })
 
@@ -274,9 +283,11 @@ func TestSentinelMasterKilled(t *testing.T) {
 	})
 	healed := time.Since(died)
 	stop()
-	lost, of := lostIn(t, rdb, map[string]string{"k": redisstore.Keys(store, closed, "k")[0]}, func(string) int64 { return counted.Load() })
-	t.Logf("failover after %v, healed after %v; %d decisions by policy, %d of them at once; the failover lost %d of %d admissions",
-		failedOver, healed, failed.Load(), atOnce.Load(), lost, of)
+	t.Logf("failover after %v, healed after %v; %d decisions by policy, %d of them at once",
+		failedOver, healed, failed.Load(), atOnce.Load())
+	keys := map[string]string{"k": redisstore.Keys(store, closed, "k")[0]}
+	lost, of := lostIn(t, rdb, keys, map[string]*atomic.Int64{"k": &counted})
+	t.Logf("the failover lost %d of %d admissions", lost, of)
 }
 
 // TestStuckWorkers: calls that hang for as long as the client's own timeouts,
@@ -289,8 +300,10 @@ func TestStuckWorkers(t *testing.T) {
 		},
 		"Ring": func(t *testing.T) (redis.UniversalClient, []*proxy) {
 			p := startProxy(t, redistest.Start(t).Addr())
-			o := &redis.RingOptions{Addrs: map[string]string{"a": p.target}, Dialer: dial(p), ReadTimeout: patient, HeartbeatFrequency: time.Hour}
-			return redis.NewRing(o), []*proxy{p}
+			return redis.NewRing(&redis.RingOptions{
+				Addrs: map[string]string{"a": p.target}, Dialer: dial(p), ReadTimeout: patient,
+				HeartbeatFrequency: time.Hour,
+			}), []*proxy{p}
 		},
 		"ClusterClient": func(t *testing.T) (redis.UniversalClient, []*proxy) {
 			cluster := redistest.StartCluster(t, 3, 0)
@@ -298,7 +311,9 @@ func TestStuckWorkers(t *testing.T) {
 			for _, s := range cluster.Servers {
 				proxies = append(proxies, startProxy(t, s.Addr()))
 			}
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial(proxies...), ReadTimeout: patient}), proxies
+			return redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: cluster.Addrs(), Dialer: dial(proxies...), ReadTimeout: patient,
+			}), proxies
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,9 +322,7 @@ func TestStuckWorkers(t *testing.T) {
 			rdb, proxies := open(t)
 			t.Cleanup(func() { rdb.Close() })
 			store := redisstore.New(rdb)
-			limits := []core.Limit{core.PerHour(1_000_000)}
-			patiently := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: patient})
-			hastily := limiter(t, core.Config{Store: store, Limits: limits, OnStoreError: core.FailClosed, Timeout: short})
+			patiently, hastily := closedFor(t, store, patient), closedFor(t, store, short)
 			for range 2 { // then a cluster's map is known, and the script
 				redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
 			}

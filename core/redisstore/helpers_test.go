@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -33,6 +34,19 @@ func limiter(t testing.TB, c core.Config) *core.Limiter {
 	return l
 }
 
+// mentions reports whether err is an error whose text has each of texts.
+func mentions(err error, texts ...string) bool {
+	if err == nil {
+		return false
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			return false
+		}
+	}
+	return true
+}
+
 // noLeaks fails the test if goroutines that it started are still there at its
 // end, after all cleanups. Call it first. Goroutines inherit the label of the
 // one that starts them, so tests that run in parallel are not in the way.
@@ -55,9 +69,9 @@ func goroutines(t *testing.T) (n int, stacks string) {
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
 		t.Fatal(err)
 	}
+	ofServer := regexp.MustCompile(`/redistest\.(start|\(\*Server\)\.run|init)`)
 	for record := range strings.SplitSeq(all.String(), "\n\n") {
-		if !strings.Contains(record, `"test":`+strconv.Quote(t.Name())) ||
-			strings.Contains(record, "/redistest.start") || strings.Contains(record, "/redistest.(*Server).run") || strings.Contains(record, "/redistest.init") {
+		if !strings.Contains(record, `"test":`+strconv.Quote(t.Name())) || ofServer.MatchString(record) {
 			continue
 		}
 		for line := range strings.Lines(record) {
