@@ -66,7 +66,9 @@ func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*cor
 // BenchmarkThreeLimits is a decision of three limits together.
 func BenchmarkThreeLimits(b *testing.B) {
 	l, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{
-		core.Per(1_000_000, time.Millisecond), core.PerHour(1 << 40).Using(core.SlidingCounter), core.PerDay(1 << 40).Using(core.SlidingCounter),
+		core.Per(1_000_000, time.Millisecond),
+		core.PerHour(1 << 40).Using(core.SlidingCounter),
+		core.PerDay(1 << 40).Using(core.SlidingCounter),
 	}})
 	if err != nil {
 		b.Fatal(err)

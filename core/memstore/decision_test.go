@@ -85,7 +85,9 @@ func TestGolden(t *testing.T) {
 
 // TestBoundary: exactly a window old counts no more, a microsecond less does.
 func TestBoundary(t *testing.T) {
-	for _, w := range []time.Duration{core.MinWindow, time.Second, 1_234_567 * time.Microsecond, time.Hour, core.MaxWindow} {
+	for _, w := range []time.Duration{
+		core.MinWindow, time.Second, 1_234_567 * time.Microsecond, time.Hour, core.MaxWindow,
+	} {
 		clock := newClock()
 		l := limiter(t, memstore.New(memstore.WithClock(clock.Now)), core.Per(2, w))
 		l.Allow(ctx, "k")
@@ -107,27 +109,33 @@ func TestBoundary(t *testing.T) {
 
 // TestBinding: which of several limits a decision shows.
 func TestBinding(t *testing.T) {
-	type limits = []core.Limit
-	named := func(name string, n int64, w time.Duration) core.Limit { return core.Per(n, w).Named(name) }
 	for _, c := range []struct {
 		name   string
-		limits limits
-		before int64 // units admitted a second ago
+		limits string // as ParseLimit reads them
+		before int64  // units admitted a second ago
 		cost   int64
 		want   string
 		never  bool
 	}{
-		{"admitted: the least remaining", limits{named("a", 9, time.Hour), named("b", 5, time.Second), named("c", 7, time.Minute)}, 0, 1, "b", false},
-		{"then the longest ResetAfter", limits{named("a", 5, time.Minute), named("b", 5, time.Hour), named("c", 5, time.Second)}, 0, 1, "b", false},
-		{"then the first listed", limits{named("a", 5, time.Minute), named("b", 5, time.Minute)}, 0, 1, "a", false},
-		{"nothing counted: the least remaining", limits{named("a", 6, time.Minute), named("b", 5, time.Second)}, 0, 0, "b", false},
-		{"refused: the longest RetryAfter", limits{named("a", 3, time.Minute), named("b", 3, time.Hour), named("c", 3, time.Second)}, 3, 1, "b", false},
-		{"not one that admits, though less remains", limits{named("a", 5, time.Second), named("b", 3, time.Minute)}, 3, 1, "b", false},
-		{"Never before all others", limits{named("a", 3, time.Hour), named("b", 100, time.Minute), named("c", 2000, time.Second)}, 3, 101, "a", true},
-		{"of two Nevers the first", limits{named("a", 3, time.Second), named("b", 2, time.Hour)}, 0, 4, "a", true},
+		{"admitted: the least remaining", "9/1h a, 5/1s b, 7/1m c", 0, 1, "b", false},
+		{"then the longest ResetAfter", "5/1m a, 5/1h b, 5/1s c", 0, 1, "b", false},
+		{"then the first listed", "5/1m a, 5/1m b", 0, 1, "a", false},
+		{"nothing counted: the least remaining", "6/1m a, 5/1s b", 0, 0, "b", false},
+		{"refused: the longest RetryAfter", "3/1m a, 3/1h b, 3/1s c", 3, 1, "b", false},
+		{"not one that admits, though less remains", "5/1s a, 3/1m b", 3, 1, "b", false},
+		{"Never before all others", "3/1h a, 100/1m b, 2000/1s c", 3, 101, "a", true},
+		{"of two Nevers the first", "3/1s a, 2/1h b", 0, 4, "a", true},
 	} {
+		var limits []core.Limit
+		for text := range strings.SplitSeq(c.limits, ", ") {
+			limit, err := core.ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits = append(limits, limit)
+		}
 		clock := newClock()
-		l := limiter(t, memstore.New(memstore.WithClock(clock.Now)), c.limits...)
+		l := limiter(t, memstore.New(memstore.WithClock(clock.Now)), limits...)
 		if c.before > 0 {
 			l.AllowN(ctx, "k", c.before)
 			clock.Add(time.Second)
@@ -297,7 +305,8 @@ func TestRetryAfterIsExact(t *testing.T) {
 		for i := range limits {
 			w := core.MinWindow << rng.IntN(36)
 			w += time.Duration(rng.Int64N(int64(w))).Truncate(time.Microsecond)
-			limits[i] = core.Per(1+rng.Int64N(30), min(w, core.MaxWindow)).Using(algorithms[rng.IntN(len(algorithms))]).Named(key("l", i))
+			limit := core.Per(1+rng.Int64N(30), min(w, core.MaxWindow))
+			limits[i] = limit.Using(algorithms[rng.IntN(len(algorithms))]).Named(key("l", i))
 		}
 		l := limiter(t, s, limits...)
 		var h history

@@ -66,7 +66,8 @@ func TestFloodTable(t *testing.T) {
 		sizes, scale = []int64{1 << 20, 16 << 20, 128 << 20}, 1
 	}
 	const crowd = 100_000
-	fmt.Println("| MiB | attack | newcomers' limit | counted | refused early | not counted | time of a request of the attack |")
+	fmt.Println("| MiB | attack | newcomers' limit | counted | refused early | not counted |",
+		"time of a request of the attack |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, size := range sizes {
 		row := func(attack string, l *core.Limiter, requests int, began time.Time) {

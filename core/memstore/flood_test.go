@@ -340,7 +340,8 @@ func TestConcurrentFlood(t *testing.T) {
 		s, _ := newTickingStore(int64(size))
 		limit := core.Per(20, 2*time.Millisecond) // a tick is a microsecond
 		held := limiter(t, s, limit)
-		flood := core.Must(held.Rule("flood", core.PerDay(1<<30).Using(core.SlidingCounter).Named("c"), core.PerDay(1_000_000)))
+		counter := core.PerDay(1 << 30).Using(core.SlidingCounter).Named("c")
+		flood := core.Must(held.Rule("flood", counter, core.PerDay(1_000_000)))
 		blocked := core.Must(held.Rule("blocked", core.PerDay(1)))
 		for i := range 50 {
 			if d := blocked.Allow(ctx, key("blocked ", i)); !d.Allowed {

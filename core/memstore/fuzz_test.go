@@ -62,7 +62,8 @@ func (c *choices) wait(limits []core.Limit, last core.Decision, back bool) time.
 func FuzzModel(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("one limit, and requests that come in the order of these letters"))
-	f.Add([]byte("\x02\x10\x00\x03\x00\x0a\xff\x05\x01\x1b\x07\x0b\x00" + "three limits, and a longer history of requests"))
+	const threeLimits = "\x02\x10\x00\x03\x00\x0a\xff\x05\x01\x1b\x07\x0b\x00"
+	f.Add([]byte(threeLimits + "three limits, and a longer history of requests"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
 		limits := c.limits()
