@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -21,11 +22,14 @@ func ExampleLimiter_SetLimits() {
 	}
 	d := api.Allow(ctx, "user:42")
 	fmt.Println(d.Allowed, d.Remaining)
-	fmt.Println(api.SetLimits(core.PerMinute(5)))
+	err := api.SetLimits(core.PerMinute(5)) // another window
+	fmt.Println(strings.NewReplacer(": give", ":\ngive", ", or", ",\nor").Replace(err.Error()))
 	// Output:
 	// false
 	// true 2
-	// sash: limiter "api": SetLimits[0] is "1h0m0s": 5 per 1m0s (log): give the limit "1h0m0s": 2 per 1h0m0s (log) of limiter "api" with other Requests, or make a limiter for another window with WithLimits
+	// sash: limiter "api": SetLimits[0] is "1h0m0s": 5 per 1m0s (log):
+	// give the limit "1h0m0s": 2 per 1h0m0s (log) of limiter "api" with other Requests,
+	// or make a limiter for another window with WithLimits
 }
 
 // A job counts against the limit of its user and of its tenant, or against neither.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -27,18 +28,21 @@ func ExampleNew() {
 
 	// What cannot work is an error when the program starts, with what to do.
 	_, err = limiter.Rule("login", core.PerHour(0))
-	fmt.Println(err)
+	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
 	// Output:
 	// "1s": 10 per 1s (log)
 	// "1h0m0s": 1000 per 1h0m0s (log)
-	// sash: limiter "api", rule "login": limit "1h0m0s" allows 0 requests: at least 1 is needed; to refuse everybody, do not mount the handler
+	// sash:
+	// limiter "api", rule "login":
+	// limit "1h0m0s" allows 0 requests:
+	// at least 1 is needed; to refuse everybody, do not mount the handler
 }
 
 func ExampleParseLimit() {
 	for _, text := range []string{"5/15m", "1000/1d counter daily", "100/minute"} {
 		limit, err := core.ParseLimit(text)
 		if err != nil {
-			fmt.Println(err)
+			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
 			continue
 		}
 		fmt.Println(limit)
@@ -50,7 +54,11 @@ func ExampleParseLimit() {
 	// Output:
 	// "": 5 per 15m0s (log)
 	// "daily": 1000 per 24h0m0s (counter)
-	// sash: the limit "100/minute": "minute" is not a window, such as 90s, 15m, 1h30m, 24h or 1d: write requests/window, such as "100/1m", then "counter" for a SlidingCounter, then the name if it has one: "1000/24h counter daily"
+	// sash:
+	// the limit "100/minute":
+	// "minute" is not a window, such as 90s, 15m, 1h30m, 24h or 1d:
+	// write requests/window, such as "100/1m", then "counter" for a SlidingCounter, then the name if it has one:
+	// "1000/24h counter daily"
 	// ["": 10 per 1s (log) "daily": 1000 per 24h0m0s (counter)] <nil>
 }
 

@@ -81,7 +81,8 @@ func TestJointly(t *testing.T) {
 		}
 	}
 	s.steps = 0
-	if d, i := core.Together(ctx, pairs[0], core.Pair{Limiter: all}); !errors.Is(d.Err, core.ErrInvalid) || i != 1 || s.steps > 0 {
+	d, i := core.Together(ctx, pairs[0], core.Pair{Limiter: all})
+	if !errors.Is(d.Err, core.ErrInvalid) || i != 1 || s.steps > 0 {
 		t.Errorf("a pair without a key: %+v of pair %d, %d steps", d, i, s.steps)
 	}
 }
