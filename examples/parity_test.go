@@ -211,8 +211,15 @@ var table = []exchange{
 
 	// Bodies: large, chunked, announced and never sent.
 	{request: "POST /api/upload", header: alice, body: strings.Repeat("x", 200_000), status: 200, limit: "5, 4 left"},
-	{request: "POST /api/upload", header: alice + "Transfer-Encoding: chunked\r\n", body: "5\r\nhello\r\n0\r\n\r\n", status: 200, limit: "5, 3 left"},
-	{request: "POST /api/upload", header: alice + "Expect: 100-continue\r\nContent-Length: 10\r\n", status: 200, limit: "5, 2 left"},
+	{
+		request: "POST /api/upload", header: alice + "Transfer-Encoding: chunked\r\n",
+		body:   "5\r\nhello\r\n0\r\n\r\n",
+		status: 200, limit: "5, 3 left",
+	},
+	{
+		request: "POST /api/upload", header: alice + "Expect: 100-continue\r\nContent-Length: 10\r\n",
+		status: 200, limit: "5, 2 left",
+	},
 	{request: "GET /api/data", header: alice, body: "a GET with a body", status: 200, limit: "100, 99 left"},
 
 	// No route, or none of that method.
@@ -239,7 +246,11 @@ var table = []exchange{
 	{request: "HEAD /login", status: 405},
 	{request: "OPTIONS /api/data", status: 204},
 	{request: "OPTIONS /api/upload", status: 204},
-	{request: "OPTIONS /login", header: "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n", status: 204},
+	{
+		request: "OPTIONS /login",
+		header:  "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n",
+		status:  204,
+	},
 	{request: "OPTIONS /health", status: 204},
 	{request: "OPTIONS * HTTP/1.1", status: 200},
 	{request: "CONNECT example.com:443 HTTP/1.1", status: 404},

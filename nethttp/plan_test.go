@@ -115,7 +115,9 @@ func TestAllWithTiers(t *testing.T) {
 		}))(page)
 	for i, c := range []struct{ plan, remaining string }{{"same", "4"}, {"other", "3"}, {"same", "2"}} {
 		w := get(t, h, "/", "X-Plan", c.plan)
-		if f := w.Header(); w.Code != 200 || f.Get("X-RateLimit-Limit") != "5" || f.Get("X-RateLimit-Remaining") != c.remaining {
+		f := w.Header()
+		limit, remaining := f.Get("X-RateLimit-Limit"), f.Get("X-RateLimit-Remaining")
+		if w.Code != 200 || limit != "5" || remaining != c.remaining {
 			t.Errorf("%d: %d %s", i, w.Code, flat(f))
 		}
 	}
