@@ -120,7 +120,8 @@ func TestRedisGone(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, answers[name], want)
 		}
 	}
-	if result, err := redisrate.NewLimiter(rdb).Allow(t.Context(), "a", redisrate.PerHour(1)); result != nil || err == nil {
+	result, err := redisrate.NewLimiter(rdb).Allow(t.Context(), "a", redisrate.PerHour(1))
+	if result != nil || err == nil {
 		t.Errorf("redis_rate: %v, %v, want an error alone", result, err)
 	}
 	// A program that starts while Redis is down:
