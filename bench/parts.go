@@ -8,7 +8,7 @@ import (
 // Config sets how long to measure.
 type Config struct {
 	Rounds int           // rounds of a race; a race of scripts has 20 times as many
-	Slice  time.Duration // how long a contestant works in each round of a race
+	Slice  time.Duration // how long a contestant works in each round; twice as long in the part throughput
 	Keys   int           // keys of the memory measurement
 
 	Progress func(string) // is called with the name of the next measurement; may be nil

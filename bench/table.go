@@ -15,10 +15,10 @@ import (
 type Row struct {
 	What, Name string
 
-	Values []float64 // one a round, in Unit; one only where there is no noise
+	Values []float64 // one a round, in Unit, or a single one
 	Unit   string
 
-	Bytes, Allocs *float64 // per operation
+	Bytes, Allocs *float64 // of the contestant's process, per operation; nil if not measured
 
 	// Ratios to the baseline, one a round: how many times as fast, or, where
 	// LowerIsBetter, which share of its cost.
@@ -29,14 +29,15 @@ type Row struct {
 	Note string
 }
 
-// Goal is what a row should reach; nil is no goal.
+// Goal is what a row should reach: its targets in the table. A nil field is no goal.
 type Goal struct {
-	Ratio  *float64
-	Value  *float64 // at most
+	Ratio  *float64 // of the median of Ratios: at least, or at most if LowerIsBetter
+	Value  *float64 // of the median of Values: at most
 	Allocs *float64 // at most
 }
 
-// Met says for each goal what is wanted and whether it is reached.
+// Met returns a verdict for each goal, such as ">= 1 met", and reports whether all
+// goals are met.
 func (r Row) Met() (verdicts []string, met bool) {
 	met = true
 	judge := func(what string, goal *float64, value float64, least bool) {
@@ -63,7 +64,8 @@ func (r Row) Met() (verdicts []string, met bool) {
 	return verdicts, met
 }
 
-// median and its confidence interval are benchstat's.
+// summary returns the median of values and its confidence interval, as benchstat
+// computes them.
 func summary(values []float64) benchmath.Summary {
 	sample := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
 	return benchmath.AssumeNothing.Summary(sample, 0.95)
