@@ -55,8 +55,8 @@ type properties struct {
 //   - in Redis: redisstore/format.go, and steps in redisstore/scripts.lua.tmpl
 //   - in the model that the stores are tested against: internal/model/count.go
 //
-// The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors of
-// limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
+// The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors
+// of limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
 var algorithms = [...]properties{
 	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, 1, true, 9},
 	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, 2, false, 0},
