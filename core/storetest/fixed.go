@@ -30,15 +30,18 @@ import (
 // A Decision that no store gives is an error of [core.New] and [core.Limiter.Rule]: a
 // refusal without RetryAfter, for example. The store is safe for concurrent use.
 //
+// Each call returns a store of its own, so that one may be the fallback of another that has
+// the same answer.
+//
 // A program may use Fixed too, to show an outage for example. Of package testing, which
 // this package imports, the program then gets neither code that it does not call nor flags.
-func Fixed(d core.Decision) core.Store { return fixed{d} }
+func Fixed(d core.Decision) core.Store { return &fixed{d} }
 
 // fixed is the store of Fixed.
 type fixed struct{ answer core.Decision }
 
 // Bind implements core.Store.
-func (s fixed) Bind(rule core.Rule) (core.Counts, error) {
+func (s *fixed) Bind(rule core.Rule) (core.Counts, error) {
 	if err := checkAnswer(&s.answer); err != nil {
 		return nil, fmt.Errorf("sash: storetest.Fixed: %w", err)
 	}

@@ -119,9 +119,11 @@ func TestFixedOutage(t *testing.T) {
 			t.Errorf("%v: Usage: %v, want %v", c.policy, err, down)
 		}
 	}
-	slow := fixed(t, core.Decision{Err: core.ErrTimeout}, nil)
-	if d := slow.Allow(t.Context(), "a"); !errors.Is(d.Err, core.ErrTimeout) {
-		t.Errorf("%v, want %v", d.Err, core.ErrTimeout)
+	slow := core.Decision{Err: core.ErrTimeout}
+	for _, policy := range []core.FailurePolicy{core.FailOpen, core.Fallback(storetest.Fixed(slow))} {
+		if d := fixed(t, slow, policy).Allow(t.Context(), "a"); !errors.Is(d.Err, core.ErrTimeout) {
+			t.Errorf("%v: %v, want %v", policy, d.Err, core.ErrTimeout)
+		}
 	}
 }
 
