@@ -153,7 +153,7 @@ func TestLogKinds(t *testing.T) {
 	o := core.LogErrors(log.logger(), time.Hour)
 	down := &outages{immediate: immediate{err: errDown}}
 	open := limiter(t, core.Config{Name: "a", Store: down, Observer: o})
-	both := open.WithPolicy(core.Fallback(down))
+	both := open.WithPolicy(core.Fallback(&outages{immediate: immediate{err: errDown}}))
 	failing := func(name string, err error) *core.Limiter {
 		return limiter(t, core.Config{Name: name, Store: &outages{immediate: immediate{err: err}}, Observer: o})
 	}

@@ -68,7 +68,8 @@ func TestStages(t *testing.T) {
 		t.Fatal("port 0 accepts connections")
 	}
 	queued := core.AtStage(core.StageQueued, errDown)
-	both := &fake{answer: fails(errDown)}
+	both := limiter(t, core.Config{
+		Store: &fake{answer: fails(queued)}, OnStoreError: core.Fallback(&fake{answer: fails(errDown)})})
 	for _, c := range []struct {
 		err  error
 		want core.Stage
@@ -81,7 +82,7 @@ func TestStages(t *testing.T) {
 		{fmt.Errorf("waiting: %w", queued), core.StageQueued},
 		{core.AtStage(core.StageLease, queued), core.StageLease},
 		{limiter(t, core.Config{Store: &fake{answer: fails(queued)}}).Allow(ctx, "k").Err, core.StageQueued},
-		{limiter(t, core.Config{Store: both, OnStoreError: core.Fallback(both)}).Allow(ctx, "k").Err, core.StageFallback},
+		{both.Allow(ctx, "k").Err, core.StageFallback},
 	} {
 		if got := core.StageOf(c.err); got != c.want {
 			t.Errorf("%v: stage %v, want %v", c.err, got, c.want)

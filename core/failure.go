@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -100,6 +101,10 @@ func (p fallbackPolicy) String() string {
 //
 // Limiters of one policy value know of each other's outages: make one value for all
 // limiters, and one store for it.
+//
+// A limiter's own store is no fallback: [New] returns an error if both are equal by ==,
+// and WithPolicy panics with it. A store around that store, and two stores of
+// package redisstore on one Redis, are not seen to be the same.
 func Fallback(store Store, options ...FallbackOption) FailurePolicy {
 	p := fallbackPolicy{store: store, share: 1, lastCount: &lastCount{start: time.Now()}}
 	for i, o := range options {
@@ -173,6 +178,9 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	case isNil(p.store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is %s: give one, such as memstore.New()",
 			nilName(p.store))
+	case sameStore(p.store, l.config.Store):
+		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
+			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
 	case p.share < 1:
 		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
 	}
@@ -193,6 +201,12 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 		}
 	}
 	return f, nil
+}
+
+// sameStore reports whether two stores are equal by ==. Stores that cannot be compared
+// are not.
+func sameStore(a, b Store) bool {
+	return reflect.ValueOf(a).Comparable() && a == b
 }
 
 // shares returns the limits that the fallback enforces in the place of limits.

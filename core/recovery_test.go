@@ -335,13 +335,13 @@ func TestRecoveryOfMany(t *testing.T) {
 }
 
 // discard is a store that keeps nothing of its rules.
-type discard struct{}
+type discard struct{ name string }
 
 func (discard) Bind(core.Rule) (core.Counts, error) { return &immediate{}, nil }
 
 // TestManyRules: rules that are made while serving, and dropped, leave nothing behind.
 func TestManyRules(t *testing.T) {
-	l := limiter(t, core.Config{Name: "api", Store: discard{}, OnStoreError: core.Fallback(discard{})})
+	l := limiter(t, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -361,7 +361,7 @@ func TestManyRules(t *testing.T) {
 }
 
 func BenchmarkRule(b *testing.B) {
-	l := limiter(b, core.Config{Name: "api", Store: discard{}, OnStoreError: core.Fallback(discard{})})
+	l := limiter(b, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
 	for i := 0; b.Loop(); i++ {
 		core.Must(l.Rule(fmt.Sprint("tenant ", i), core.PerHour(10)))
 	}

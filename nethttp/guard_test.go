@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		{name: "fallback refuses", store: down, policy: core.Fallback(fallen), status: 429,
 			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
 			body:   "quota-exceeded"},
-		{name: "fallback down too", store: down, policy: core.Fallback(down), status: 503,
+		{name: "fallback down too", store: down, policy: core.Fallback(&fakeStore{err: down.err}), status: 503,
 			header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
 
 		{name: "request ended before", store: admits(1, 0), ctx: ended, status: 503, header: "Cache-Control: no-store",
