@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // skippedPath is one argument of SkipPaths.
@@ -31,7 +33,8 @@ func (s skippedPath) matches(r *http.Request) bool {
 // byte with r.URL.Path as it is where the guard stands, behind an
 // http.StripPrefix without the prefix. "/health" excludes neither /healthz nor
 // //health nor /api/../health. There are no wildcards: an argument with "*", "{"
-// or "?" is an error of construction, since it would never match.
+// or "?" is an error of construction, since it would never match. So is one that is
+// escaped, such as "/caf%C3%A9" for "/café", or that ends with a blank.
 //
 // A path that is escaped in an unusual way, such as /%68ealth or
 // /api/..%2fhealth, is never excluded (r.URL.RawPath is not empty then): routers
@@ -68,6 +71,14 @@ func parseSkippedPath(given string) (skippedPath, error) {
 	case strings.Contains(path, "?"):
 		return skippedPath{}, errors.New("a path has no query: " +
 			"leave out the question mark and the rest, or use nethttp.Skip")
+	case strings.TrimSpace(path) != path:
+		return skippedPath{}, fmt.Errorf("the path %q ends with a blank: write %q", path, correction(given))
+	case strings.ContainsFunc(path, unicode.IsControl):
+		return skippedPath{}, fmt.Errorf("the path %q has a control character: leave it out", path)
+	}
+	if plain, err := url.PathUnescape(path); err == nil && plain != path {
+		return skippedPath{}, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
+			"give %q, or use nethttp.Skip", plain)
 	}
 	return skippedPath{method, path}, nil
 }
@@ -78,10 +89,11 @@ func isMethod(s string) bool {
 
 // correction returns what the caller of SkipPaths probably meant by an argument.
 func correction(given string) string {
+	given = strings.TrimSpace(given)
 	method, path := http.MethodGet, given
-	if fields := strings.Fields(given); len(fields) == 2 {
-		path = fields[1]
-		if upper := strings.ToUpper(fields[0]); isMethod(upper) {
+	if blank := strings.IndexFunc(given, unicode.IsSpace); blank > 0 && given[0] != '/' {
+		path = strings.TrimSpace(given[blank:])
+		if upper := strings.ToUpper(given[:blank]); isMethod(upper) {
 			method = upper
 		}
 	}

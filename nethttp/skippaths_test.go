@@ -1,0 +1,34 @@
+package nethttp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// TestSkipPathsErrors: a path that no request has is an error of construction, and says
+// what to write instead.
+func TestSkipPathsErrors(t *testing.T) {
+	l := limiter(admits(1, 0), nil)
+	for path, want := range map[string]string{
+		"GET /health ": `write "GET /health"`,
+		"/health\n":    `write "GET /health"`,
+		"/health\r":    `write "GET /health"`,
+		"/hea\x00lth":  "control character",
+		"/caf%C3%A9":   `give "/café"`,
+		"PUT /a%20b":   `give "/a b"`,
+		"/%68ealth":    `give "/health"`,
+		"/a%2fb":       "nethttp.Skip",
+	} {
+		_, err := nethttp.New(l, alice, nethttp.SkipPaths(path))
+		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error %v does not say %q", path, err, want)
+		}
+	}
+	for _, path := range []string{"/100%", "/50%-off", "/a b", "M-SEARCH /x", "/x#y", "//x", "/café", "/a;b"} {
+		if _, err := nethttp.New(l, alice, nethttp.SkipPaths(path)); err != nil {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
