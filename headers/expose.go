@@ -26,7 +26,7 @@ func (e exposed) Prepare(limits []core.Limit) (func(http.Header, core.Decision),
 		return nil, errors.New("sash: headers.Expose(nil): give a format, such as headers.Expose(headers.Classic)")
 	}
 	write, err := e.Format.Prepare(limits)
-	if err != nil {
+	if err != nil || write == nil {
 		return nil, err
 	}
 	names := strings.Join(append(slices.Clip(e.Names()), "Retry-After"), ", ")

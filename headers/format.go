@@ -32,7 +32,8 @@ type Format interface {
 	Prepare(limits []core.Limit) (write func(h http.Header, d core.Decision), err error)
 
 	// Names returns the names of the fields that write sets, as
-	// [http.CanonicalHeaderKey] writes them.
+	// [http.CanonicalHeaderKey] writes them. A guard takes no format that writes
+	// Retry-After, or a field about the body or the connection.
 	Names() []string
 
 	// Read returns what the fields in h say, whichever guard of this format

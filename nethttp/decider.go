@@ -70,15 +70,8 @@ func (g *Decider) apply(opts []Option) error {
 	if err := g.prepare(); err != nil {
 		return err
 	}
-	written := map[string]bool{}
-	for _, f := range g.formats {
-		for _, name := range f.Names() {
-			if written[name] {
-				return errors.New("sash: two formats of WithHeaders write the field " + name +
-					": give one of them, or other names with headers.Classic.WithNames")
-			}
-			written[name] = true
-		}
+	if err := checkFieldNames(g.formats); err != nil {
+		return err
 	}
 	g.known = newKnownFormats(g.formats)
 	return nil

@@ -2,12 +2,32 @@ package nethttp
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/sashlimit/sash/core"
 )
 
 var errNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+
+// isNil reports whether v is nil, or a nil pointer or function. The methods of such a value
+// would panic at the first request.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return (r.Kind() == reflect.Pointer || r.Kind() == reflect.Func) && r.IsNil()
+}
+
+// nilName describes a value for which isNil reports true.
+func nilName(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
+}
 
 // nameLimiter returns an error of construction with the names of the limiter, if it has
 // any.

@@ -1,7 +1,11 @@
 package nethttp
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
@@ -32,8 +36,47 @@ func (f *fields) prepare(format headers.Format, limits []core.Limit) (err error)
 		return err
 	}
 	write, err := format.Prepare(limits)
+	if err == nil && write == nil {
+		err = fmt.Errorf("sash: Prepare of the format %T returned neither a function nor an error", format)
+	}
 	f.writers = append(f.writers, write)
 	return err
+}
+
+// otherFields are fields that no format may write, because the server or a refusal does, or
+// because they say how the body is sent.
+var otherFields = []string{
+	"Cache-Control", "Connection", "Content-Length", "Content-Type", "Retry-After", "Trailer", "Transfer-Encoding",
+}
+
+// checkFieldNames returns an error if the formats write a field twice, one that is not theirs,
+// or one that no response can have.
+func checkFieldNames(formats []headers.Format) error {
+	written := map[string]bool{}
+	for _, f := range formats {
+		for _, name := range f.Names() {
+			switch {
+			case written[name]:
+				return errors.New("sash: two formats of WithHeaders write the field " + name +
+					": give one of them, or other names with headers.Classic.WithNames")
+			case slices.Contains(otherFields, name):
+				return errors.New("sash: a format of WithHeaders writes the field " + name +
+					", which is not about a limit: give it another name, such as X-RateLimit-Reset")
+			case !isFieldName(name):
+				return fmt.Errorf("sash: the format %T names the field %.64q, which is not the name of a field "+
+					"as http.CanonicalHeaderKey writes it, such as X-Ratelimit-Limit", f, name)
+			}
+			written[name] = true
+		}
+	}
+	return nil
+}
+
+// isFieldName reports whether name is that of a field, in the form in which net/http keeps it.
+func isFieldName(name string) bool {
+	var fields strings.Builder
+	_ = http.Header{name: {""}}.Write(&fields) // leaves out what is no name of a field
+	return fields.Len() > 0 && http.CanonicalHeaderKey(name) == name
 }
 
 // none reports whether there are no fields.

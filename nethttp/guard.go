@@ -119,8 +119,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // [http.ServeMux], the observer's label is the pattern by which next serves the request.
 // Handler panics if next is nil.
 func (g *Guard) Handler(next http.Handler) http.Handler {
-	if next == nil {
-		panic("sash: the handler behind the guard is nil")
+	if isNil(next) {
+		panic("sash: the handler behind the guard is " + nilName(next) + ": give an http.Handler")
 	}
 	g = g.around(next)
 	if reflect.TypeOf(next) == timeoutHandlerType {

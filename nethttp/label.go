@@ -30,8 +30,11 @@ func WithLabel(label func(*http.Request) string) Option {
 
 // PatternIn returns a function for [WithLabel] that looks up the pattern of the route by
 // which mux is going to serve a request. It returns "" for a request that no route
-// matches, and for one that mux redirects.
+// matches, and for one that mux redirects. PatternIn panics if mux is nil.
 func PatternIn(mux *http.ServeMux) func(*http.Request) string {
+	if mux == nil {
+		panic("sash: PatternIn(nil): give the http.ServeMux that serves the requests")
+	}
 	return func(r *http.Request) string {
 		h, pattern := mux.Handler(r)
 		if reflect.TypeOf(h) == redirectHandlerType {

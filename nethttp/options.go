@@ -43,9 +43,9 @@ type config struct {
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
 	return func(c *config) error {
-		if slices.Contains(formats, nil) {
-			return errors.New("sash: WithHeaders was given a nil format: " +
-				"use headers.Classic, headers.IETF, or none at all for no fields")
+		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return isNil(f) }); i >= 0 {
+			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
+				"use headers.Classic, headers.IETF, or none at all for no fields", nilName(formats[i]))
 		}
 		c.formats = formats
 		return nil

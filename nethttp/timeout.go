@@ -2,6 +2,7 @@ package nethttp
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -20,7 +21,16 @@ import (
 // to leave the fields of the tighter limit, or http.TimeoutHandler to leave the
 // fields of the inner limit; either is one set. A handler that runs into the timeout
 // leaves the outer guard's fields.
+//
+// TimeoutHandler panics if h is nil, or if dt is not positive, when every request would time
+// out.
 func TimeoutHandler(h http.Handler, dt time.Duration, msg string) http.Handler {
+	if isNil(h) {
+		panic("sash: the handler of TimeoutHandler is " + nilName(h) + ": give an http.Handler")
+	}
+	if dt <= 0 {
+		panic(fmt.Sprintf("sash: TimeoutHandler has the time %v: give a positive one, such as 10*time.Second", dt))
+	}
 	return handOnHeader(http.TimeoutHandler(h, dt, msg))
 }
 

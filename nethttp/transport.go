@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -83,7 +82,8 @@ func (t *transport) apply(opts []TransportOption) error {
 		return errors.New("sash: the key function of Transport is nil: give one, such as nethttp.ByHost")
 	}
 	if isNil(t.base) {
-		return errors.New("sash: the base of Transport is nil: give http.DefaultTransport, or another RoundTripper")
+		return fmt.Errorf("sash: the base of Transport is %s: give http.DefaultTransport, or another RoundTripper",
+			nilName(t.base))
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -94,16 +94,6 @@ func (t *transport) apply(opts []TransportOption) error {
 		}
 	}
 	return nil
-}
-
-// isNil reports whether base is nil, or a nil pointer or function, which would panic at the
-// first request.
-func isNil(base http.RoundTripper) bool {
-	if base == nil {
-		return true
-	}
-	v := reflect.ValueOf(base)
-	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // RoundTrip implements [http.RoundTripper].
