@@ -65,11 +65,11 @@ func NoWait() TransportOption {
 const defaultPause = time.Hour
 
 // MaxPause sets the longest pause that a server may ask for, instead of an hour: a longer
-// one is cut to it. With 0 no server is heeded. d is at most [core.MaxWindow].
+// one is cut to it. With 0 no server is heeded; else d is from 1 s to [core.MaxWindow].
 func MaxPause(d time.Duration) TransportOption {
 	return func(t *transport) error {
-		if d < 0 || d > core.MaxWindow {
-			return fmt.Errorf("sash: MaxPause(%v): give from 0 to %v, such as 10*time.Minute", d, core.MaxWindow)
+		if d != 0 && (d < time.Second || d > core.MaxWindow) {
+			return fmt.Errorf("sash: MaxPause(%v): give 0 or from 1s to %v, such as 10*time.Minute", d, core.MaxWindow)
 		}
 		t.maxPause = d
 		return nil

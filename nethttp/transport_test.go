@@ -335,10 +335,17 @@ func TestTransportArguments(t *testing.T) {
 		"base of Transport": second(nethttp.Transport(l, nethttp.ByHost, nilTransport)),
 		"option is nil":     second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nil)),
 		"MaxPause(-1ns)":    second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nethttp.MaxPause(-1))),
+		"MaxPause(60ns)":    second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nethttp.MaxPause(60))),
+		"give 0 or from 1s": second(nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(time.Second-1))),
 		"MaxPause(8784h0m0": second(nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(core.MaxWindow+1))),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for _, d := range []time.Duration{0, time.Second, core.MaxWindow} {
+		if _, err := nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(d)); err != nil {
+			t.Error(err)
 		}
 	}
 }
