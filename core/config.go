@@ -111,6 +111,12 @@ func nilName(v any) string {
 	return fmt.Sprintf("a nil %T", v)
 }
 
+// sameStore reports whether two stores are equal by ==. Stores that cannot be compared
+// are not.
+func sameStore(a, b Store) bool {
+	return reflect.ValueOf(a).Comparable() && a == b
+}
+
 // Must returns l, or panics with err: for limiters made while a program starts.
 func Must(l *Limiter, err error) *Limiter {
 	if err != nil {

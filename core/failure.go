@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -122,10 +121,14 @@ func Fallback(store Store, options ...FallbackOption) FailurePolicy {
 type FallbackOption func(*fallbackPolicy)
 
 // Share makes the fallback enforce max(1, Requests/replicas) of every limit,
-// for a service of that many replicas. The default is 1: the whole limit.
+// for a service of that many replicas, at most 2^30. The default is 1: the whole limit.
 func Share(replicas int) FallbackOption {
 	return func(p *fallbackPolicy) { p.share = replicas }
 }
+
+// maxReplicas is the most that Share takes: what the fallbacks of all replicas have counted is
+// a number of 64 bits.
+const maxReplicas = 1 << 30
 
 // lastCount is the time at which a fallback may last have counted a request. It is
 // safe for concurrent use.
@@ -181,8 +184,8 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	case sameStore(p.store, l.config.Store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
-	case p.share < 1:
-		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, at least 1", p.share)
+	case p.share < 1 || p.share > maxReplicas:
+		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, from 1 to %d", p.share, maxReplicas)
 	}
 	f := &fallback{replicas: int64(p.share), lastCount: p.lastCount, peekTimeout: l.config.Timeout / 2}
 	shares := f.shares(l.limits)
@@ -201,12 +204,6 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 		}
 	}
 	return f, nil
-}
-
-// sameStore reports whether two stores are equal by ==. Stores that cannot be compared
-// are not.
-func sameStore(a, b Store) bool {
-	return reflect.ValueOf(a).Comparable() && a == b
 }
 
 // shares returns the limits that the fallback enforces in the place of limits.

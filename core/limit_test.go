@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -92,9 +93,12 @@ func TestConfigErrors(t *testing.T) {
 		{"fallback on nothing", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(nil)},
 			[]string{"core.Fallback is nil", "memstore.New()"}},
 		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(0))},
-			[]string{"core.Share(0)", "replicas", "at least 1"}},
+			[]string{"core.Share(0)", "replicas", "from 1 to 1073741824"}},
 		{"share of -2", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(-2))},
-			[]string{"core.Share(-2)", "at least 1"}},
+			[]string{"core.Share(-2)", "from 1"}},
+		{"share of MaxInt64", core.Config{Store: store, Limits: one,
+			OnStoreError: core.Fallback(memory(), core.Share(math.MaxInt))},
+			[]string{fmt.Sprintf("core.Share(%d)", math.MaxInt), "to 1073741824"}},
 		{"a nil pointer for a store", core.Config{Store: (*memstore.Store)(nil), Limits: one},
 			[]string{"Config.Store is a nil *memstore.Store", "memstore.New()"}},
 		{"fallback on a nil pointer", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback((*fake)(nil))},
