@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,15 +21,31 @@ import (
 // limiters and rules share the lines of one. Texts of errors are cut after 500 bytes;
 // keys are not written. [Notice]s are written too.
 //
-// LogErrors panics if log is nil. A limiter without an observer behaves as with
+// LogErrors panics if log is nil or has no handler, and if the interval is neither 0 nor at
+// least 1 ms. A limiter without an observer behaves as with
 // LogErrors(slog.Default(), time.Minute), except that a later slog.SetDefault counts, and
 // that all such limiters together write at most 100 lines a minute. LogErrors costs a
 // decision by the store a comparison if it is the only observer of a limiter.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
-	if log == nil {
-		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+	checkLogger("core.LogErrors", log)
+	if interval != 0 && interval < minLogInterval {
+		panic(fmt.Sprintf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
+			interval, minLogInterval))
 	}
 	return newErrorLog(func() *slog.Logger { return log }, interval)
+}
+
+// minLogInterval is the least interval of a log. Less is a number without a unit, such as 60.
+const minLogInterval = time.Millisecond
+
+// checkLogger panics if log, which was given to a function, cannot be written to.
+func checkLogger(function string, log *slog.Logger) {
+	if log == nil {
+		panic("sash: " + function + "(nil, ...): give a logger, such as slog.Default()")
+	}
+	if log.Handler() == nil {
+		panic("sash: the logger of " + function + " has no handler: make it with slog.New, or give slog.Default()")
+	}
 }
 
 // defaultErrorLog returns the observer of a limiter without one.

@@ -391,15 +391,6 @@ func TestMust(t *testing.T) {
 	t.Error("Must did not panic")
 }
 
-func TestLogErrorsNil(t *testing.T) {
-	defer func() {
-		if words := fmt.Sprint(recover()); !strings.Contains(words, "core.LogErrors(nil, ...)") {
-			t.Errorf("LogErrors of no logger: %s", words)
-		}
-	}()
-	core.LogErrors(nil, time.Second)
-}
-
 func TestErrors(t *testing.T) {
 	if !errors.Is(core.ErrStoreFull, core.ErrStore) {
 		t.Error("a full store is not a store that could not be asked")

@@ -31,16 +31,15 @@ const (
 //
 // An admitted request costs a comparison; a refused one takes a lock. A timer, and no
 // goroutine, waits for the end of the interval while clients are refused. LogRefusals
-// panics if log is nil or the interval not positive. It is to be joined with what else
-// observes:
+// panics if log is nil or has no handler, or if the interval is less than 1 ms. It is to be
+// joined with what else observes:
 //
 //	core.Observers(core.LogErrors(log, time.Minute), core.LogRefusals(log, time.Minute))
 func LogRefusals(log *slog.Logger, interval time.Duration) Observer {
-	if log == nil {
-		panic("sash: core.LogRefusals(nil, ...): give a logger, such as slog.Default()")
-	}
-	if interval <= 0 {
-		panic(fmt.Sprintf("sash: core.LogRefusals(..., %v): give a positive interval, such as time.Minute", interval))
+	checkLogger("core.LogRefusals", log)
+	if interval < minLogInterval {
+		panic(fmt.Sprintf("sash: core.LogRefusals(..., %v): give at least %v, such as time.Minute",
+			interval, minLogInterval))
 	}
 	return &refusalLog{
 		log: log, interval: interval, seed: maphash.MakeSeed(), clients: map[refusedID]*refusedClient{},

@@ -2,6 +2,8 @@ package core_test
 
 import (
 	"fmt"
+	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,20 +83,33 @@ func TestLogRefusalsFlood(t *testing.T) {
 	})
 }
 
-// TestLogRefusalsArguments: wrong arguments panic with words.
-func TestLogRefusalsArguments(t *testing.T) {
+// TestLogArguments: wrong arguments panic with words. A number without a unit, which would
+// be an interval of nanoseconds, is one.
+func TestLogArguments(t *testing.T) {
 	var log lines
 	for want, call := range map[string]func(){
-		"core.LogRefusals(nil": func() { core.LogRefusals(nil, time.Minute) },
-		"a positive interval":  func() { core.LogRefusals(log.logger(), 0) },
+		"core.LogRefusals(nil, ...): give":      func() { core.LogRefusals(nil, time.Minute) },
+		"core.LogRefusals(..., 0s): give":       func() { core.LogRefusals(log.logger(), 0) },
+		"core.LogRefusals(..., -1m0s): give":    func() { core.LogRefusals(log.logger(), -time.Minute) },
+		"core.LogRefusals(..., 60ns): give":     func() { core.LogRefusals(log.logger(), 60) },
+		"the logger of core.LogRefusals has no": func() { core.LogRefusals(new(slog.Logger), time.Minute) },
+		"core.LogErrors(nil, ...): give":        func() { core.LogErrors(nil, time.Second) },
+		"core.LogErrors(..., -1ns): give":       func() { core.LogErrors(log.logger(), -1) },
+		"core.LogErrors(..., 60ns): give":       func() { core.LogErrors(log.logger(), 60) },
+		"the logger of core.LogErrors has no":   func() { core.LogErrors(new(slog.Logger), time.Second) },
 	} {
 		func() {
 			defer func() {
-				if words := fmt.Sprint(recover()); !strings.Contains(words, want) {
+				words := fmt.Sprint(recover())
+				if !strings.HasPrefix(words, "sash: ") || !strings.Contains(words, want) {
 					t.Errorf("the panic %s does not say %q", words, want)
 				}
 			}()
 			call()
 		}()
+	}
+	for _, interval := range []time.Duration{0, time.Millisecond, math.MaxInt64} {
+		core.LogErrors(log.logger(), interval)
+		core.LogRefusals(log.logger(), max(interval, time.Millisecond))
 	}
 }
