@@ -25,8 +25,8 @@ const maxValue = 8 << 10
 // the client's, or if its value has more than 8 KiB: [First] does not go on,
 // since a client could otherwise send a second line to be counted as another.
 //
-// Header panics if the name cannot be that of a header, or is Host, which
-// net/http keeps in Request.Host.
+// Header panics if the name cannot be that of a header, or is Host, Transfer-Encoding
+// or Trailer, which net/http takes out of the header.
 func Header(name string) Func {
 	name = mustHeaderName("Header", name)
 	prefix := headerPrefix(name)
@@ -49,7 +49,7 @@ func Header(name string) Func {
 // name that is not a header's.
 func HeaderString(name, value string) string {
 	value = trim(value)
-	if !isToken(name) || strings.EqualFold(name, "Host") || value == "" || len(value) > maxValue {
+	if !isToken(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
 		return ""
 	}
 	return headerPrefix(name) + value
@@ -116,12 +116,16 @@ func mustHeaderName(caller, name string) string {
 			caller, name))
 	}
 	name = http.CanonicalHeaderKey(name)
-	if name == "Host" {
-		panic("keyfuncs: " + caller +
-			": net/http takes Host out of the headers; read Request.Host in a function of your own")
+	if field := takenOut[name]; field != "" {
+		panic("keyfuncs: " + caller + ": net/http takes " + name + " out of the headers; read Request." + field +
+			" in a function of your own")
 	}
 	return name
 }
+
+// takenOut holds the headers that no request has in Request.Header, and the fields of Request
+// that have them.
+var takenOut = map[string]string{"Host": "Host", "Transfer-Encoding": "TransferEncoding", "Trailer": "Trailer"}
 
 // isToken reports whether s is a token of RFC 9110, section 5.6.2.
 func isToken(s string) bool {

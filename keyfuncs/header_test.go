@@ -1,6 +1,8 @@
 package keyfuncs_test
 
 import (
+	"bufio"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -57,6 +59,30 @@ func TestHeaderPanicsOnMisuse(t *testing.T) {
 	for _, name := range []string{"", " ", "X Tenant", "X-Tenant:", "X-Tenant\n", "ſ", "a/b", `"a"`} {
 		mustPanic(t, func() { keyfuncs.Header(name) }, "Header", "X-Tenant-Id")
 	}
-	mustPanic(t, func() { keyfuncs.Header("Host") }, "Request.Host")
 	keyfuncs.Header("!#$%&'*+-.^_`|~09azAZ")
+}
+
+// TestHeaderTakenOut: net/http takes some fields out of the header of a request, so that a
+// function of such a field would never find a name.
+func TestHeaderTakenOut(t *testing.T) {
+	text := "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\nX-B: b\r\n\r\n0\r\n\r\n"
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Host", "transfer-encoding", "TRAILER"} {
+		if r.Header.Get(name) != "" {
+			t.Errorf("net/http leaves %s in the header", name)
+		}
+		where := "Request." + strings.ReplaceAll(http.CanonicalHeaderKey(name), "-", "")
+		mustPanic(t, func() { keyfuncs.Header(name) }, "Header", where)
+		mustPanic(t, func() { keyfuncs.IP(ten, keyfuncs.FromHeader(name)) }, "FromHeader", where)
+		mustPanic(t, func() { keyfuncs.APIKey(name, (&verifier{}).verify) }, "APIKey", where)
+		if key := keyfuncs.HeaderString(name, "x"); key != "" {
+			t.Errorf("HeaderString(%q) is %q", name, key)
+		}
+	}
+	if got := mustKey(t, keyfuncs.Header("X-B"), r); got != "header:x-b:b" {
+		t.Error(got)
+	}
 }
