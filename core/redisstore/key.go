@@ -71,7 +71,7 @@ func suffix(l core.Limit) string {
 // and newlines, which end a key in the script's reply.
 func checkPrefix(prefix string) error {
 	if prefix == "" || len(prefix) > 128 || strings.ContainsAny(prefix, "{}\n") {
-		return fmt.Errorf("sash: redisstore.WithPrefix(%q): give 1 to 128 bytes without braces and newlines, "+
+		return fmt.Errorf("sash: redisstore.WithPrefix(%.128q): give 1 to 128 bytes without braces and newlines, "+
 			"such as \"sash\"", prefix)
 	}
 	return nil

@@ -35,6 +35,14 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestHugePrefix: the error of a prefix that is too long does not repeat all of it.
+func TestHugePrefix(t *testing.T) {
+	err := checkPrefix(strings.Repeat("x", 1<<20))
+	if err == nil || len(err.Error()) > 300 || !strings.Contains(err.Error(), "1 to 128 bytes") {
+		t.Errorf("got %.300v", err)
+	}
+}
+
 // FuzzTag: different clients have different tags, and nothing that they hold
 // can end the tag early, start another, or make it long.
 func FuzzTag(f *testing.F) {
