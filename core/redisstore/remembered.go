@@ -83,6 +83,6 @@ func (r *remembered) Reset(ctx context.Context, key string) error {
 	store := r.counts.store
 	args := r.counts.keys([]any{"del"}, key)
 	err := store.client.del(ctx, args[1].(string), args)
-	store.refusals.Forget(key)
+	store.refusals.Changed(key)
 	return err
 }

@@ -80,8 +80,8 @@ func TestStands(t *testing.T) {
 	})
 }
 
-// TestForget: a reset ends what is remembered, and an answer to a question from before the reset is not believed.
-func TestForget(t *testing.T) {
+// TestReset: a reset ends what is remembered, and an answer to a question from before the reset is not believed.
+func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := New()
 		rule, other := all.Rule(), all.Rule()
@@ -89,7 +89,7 @@ func TestForget(t *testing.T) {
 		other.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		sent := time.Now()
 		time.Sleep(ms)
-		all.Forget("k")
+		all.Changed("k")
 		check(t, rule, "k", 1, false)
 		check(t, other, "k", 1, false)
 		rule.Note("k", 1, sent, refusalFor(time.Hour))

@@ -22,8 +22,8 @@ type news struct {
 	told   uint64
 	toldAt time.Duration
 
-	// changed is when units were last given back, or charged: an answer to an earlier question is not believed. The
-	// shard's lock guards it.
+	// changed is when units were last given back, or charged, or the client was reset: an answer to an earlier question
+	// is not believed. The shard's lock guards it.
 	changed time.Duration
 }
 

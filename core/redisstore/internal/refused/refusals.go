@@ -32,7 +32,6 @@ func New() *Refusals {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.byKey = map[uint64]*refusal{}
-		s.reset = -1
 		for j := range s.news {
 			s.news[j].at.Store(-1)
 			s.news[j].toldAt = -1
@@ -134,7 +133,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	if !answer.Allowed {
 		news.refused(r.refusals.told(&answer), asked, now)
 	}
-	if !lasts(cost, &answer) || asked <= s.reset || asked <= news.changed {
+	if !lasts(cost, &answer) || asked <= news.changed {
 		s.drop(&q)
 		return
 	}
@@ -172,7 +171,7 @@ func (r Rule) Unanswered(client string, cost int64) {
 }
 
 // Changed drops what is remembered of a client under any rule, and does not believe answers that are on their way:
-// units of the client have been given back, or charged beyond a limit.
+// units of the client have been given back, or charged beyond a limit, or the client has been reset.
 func (r *Refusals) Changed(client string) {
 	s, hash := r.shard(client)
 	high := maphash.String(r.seed[1], client)
@@ -185,15 +184,4 @@ func (r *Refusals) Changed(client string) {
 	}
 	s.watched.Store(len(s.byKey) > 0)
 	s.newsOf(hash).changed = time.Since(r.start)
-}
-
-// Forget drops what is remembered of a client under any rule, with what else is in the client's shard, and does not
-// believe answers that are on their way.
-func (r *Refusals) Forget(client string) {
-	s, _ := r.shard(client)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.byKey)
-	s.watched.Store(false)
-	s.reset = time.Since(r.start)
 }

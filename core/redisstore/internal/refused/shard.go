@@ -19,7 +19,6 @@ const (
 type shard struct {
 	mu    sync.Mutex
 	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
-	reset time.Duration       // the time of the last reset: an answer to an earlier question is not believed
 	news  [newsInShard]news
 
 	// watched reports whether admissions are news: from a refusal on that could be remembered, until byKey is empty
