@@ -2,7 +2,6 @@ package refused
 
 import (
 	"hash/maphash"
-	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -12,37 +11,31 @@ import (
 // how long a refusal with something remaining is remembered: an answer that was given before must not be
 // contradicted. See TestNotContradicted and TestLinearizable. Admissions are news while the shard is watched. So a
 // refusal that an admission ends is remembered when it comes for the second time, unless the shard was watched before.
+// The shard's lock guards all fields.
 type news struct {
 	// at is when an answer came that may know of more admissions than a refusal which was asked for at that time or
 	// before.
-	at atomic.Int64
+	at time.Duration
 
 	// told is a hash of the numbers of the newest refusal, see Refusals.told, and toldAt is when a refusal with these
-	// numbers came last. The shard's lock guards both.
+	// numbers came last.
 	told   uint64
 	toldAt time.Duration
 
 	// changed is when units were last given back, or charged, or the client was reset: an answer to an earlier question
-	// is not believed. The shard's lock guards it.
+	// is not believed.
 	changed time.Duration
 }
 
 // heard moves n.at forward to at.
-func (n *news) heard(at time.Duration) {
-	for {
-		old := n.at.Load()
-		if old >= int64(at) || n.at.CompareAndSwap(old, int64(at)) {
-			return
-		}
-	}
-}
+func (n *news) heard(at time.Duration) { n.at = max(n.at, at) }
 
 // current reports whether no later state than that of a question sent at asked has been told.
-func (n *news) current(asked time.Duration) bool { return n.at.Load() < int64(asked) }
+func (n *news) current(asked time.Duration) bool { return n.at < asked }
 
 // refused notes the numbers of a refusal that was asked for at asked and came at now. Other numbers than before show
 // an admission of which the refusals that are remembered do not know. If the numbers before came while this refusal
-// was under way, either may be the later one, and neither is kept (TestAskedBefore). The shard's lock must be held.
+// was under way, either may be the later one, and neither is kept (TestAskedBefore).
 func (n *news) refused(told uint64, asked, now time.Duration) {
 	switch {
 	case told == n.told:

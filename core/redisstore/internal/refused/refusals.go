@@ -21,22 +21,16 @@ const (
 // Refusals are the refusals that a process remembers, by rule, client and cost. It is safe for concurrent use.
 type Refusals struct {
 	seed   [2]maphash.Seed
-	start  time.Time // times are counted from here, by this process's monotonic clock
+	start  time.Time // times are counted from here, by this process's monotonic clock; 0 is before any question
 	rules  atomic.Uint64
 	shards [shards]shard
 }
 
 // New returns refusals, of which there are none yet.
 func New() *Refusals {
-	r := &Refusals{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now()}
+	r := &Refusals{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now().Add(-1)}
 	for i := range r.shards {
-		s := &r.shards[i]
-		s.byKey = map[uint64]*refusal{}
-		for j := range s.news {
-			s.news[j].at.Store(-1)
-			s.news[j].toldAt = -1
-			s.news[j].changed = -1
-		}
+		r.shards[i].byKey = map[uint64]*refusal{}
 	}
 	return r
 }
@@ -122,15 +116,14 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	if answer.Allowed && !s.watched.Load() {
 		return
 	}
-	news := s.newsOf(hash)
 	asked, now := sent.Sub(r.refusals.start), time.Since(r.refusals.start)
-	if answer.Allowed {
-		news.heard(now)
-	}
 	q := r.request(hash, client, cost)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !answer.Allowed {
+	news := s.newsOf(hash)
+	if answer.Allowed {
+		news.heard(now)
+	} else {
 		news.refused(r.refusals.told(&answer), asked, now)
 	}
 	if !lasts(cost, &answer) || asked <= news.changed {
