@@ -15,10 +15,10 @@ type timer struct {
 	at    time.Time // when it fires; the zero time if it does not
 }
 
-// wakeTimerBy makes the timer fire at a time, unless it fires before. q.mu must be held.
+// wakeTimerBy makes the timer fire at a time, unless it fires before. The zero time is none. q.mu must be held.
 func (q *Queue[Q, A]) wakeTimerBy(at time.Time) {
 	t := &q.timer
-	if !t.at.IsZero() && !at.Before(t.at) {
+	if at.IsZero() || !t.at.IsZero() && !at.Before(t.at) {
 		return
 	}
 	t.at = at
@@ -40,13 +40,12 @@ func (q *Queue[Q, A]) check() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
 	for _, b := range q.underWay {
 		next = expire(b.calls, q.config.ErrLate, now, next)
-		if b.lost {
-			continue
-		}
-		if at := q.replies.lostAt(b.sentAt); at.After(now) {
+		switch at := q.replies.lostAt(b.sentAt); {
+		case b.lost:
+		case at.After(now):
 			// The round trip may turn out to be shorter meanwhile (TestShorterRoundTrip).
 			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
-		} else {
+		default:
 			b.lost, q.replies.lastLost = true, now
 			q.slots.used--
 			q.dispatch()
@@ -61,20 +60,18 @@ func (q *Queue[Q, A]) check() {
 // if next is earlier. The lock of the calls' queue must be held.
 func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.Time {
 	for _, c := range calls {
-		switch {
-		case c.Deadline.IsZero():
-		case c.past(now):
+		if c.past(now) {
 			c.expire(err)
-		default:
+		} else {
 			next = earlier(next, c.Deadline)
 		}
 	}
 	return next
 }
 
-// earlier returns the earlier of two times, of which the first may be zero: then it returns the second.
+// earlier returns the earlier of two times. Either may be zero, for none: then it returns the other.
 func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
