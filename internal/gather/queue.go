@@ -75,27 +75,23 @@ func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A
 	c := q.newCall()
 	q.mu.Lock()
 	c.set(ctx, deadline, request)
-	now, inline := q.allowsInline(c)
-	c.inline = inline
-	if inline {
-		q.slots.used++
-		q.begin(&c.own, now)
-		q.mu.Unlock()
-		q.serveInline(c)
-		return q.await(c)
-	}
-	q.waiting = append(q.waiting, c)
-	q.dispatch()
-	if !deadline.IsZero() {
+	c.inline = q.beginInline(c)
+	if !c.inline {
+		q.waiting = append(q.waiting, c)
+		q.dispatch()
 		q.wakeTimerBy(deadline)
 	}
 	q.mu.Unlock()
+	if c.inline {
+		q.serveInline(c)
+	}
 	return q.await(c)
 }
 
-// begin notes that a batch is sent now. q.mu must be held.
+// begin notes that a batch is sent now, and takes a slot for it. q.mu must be held.
 func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
 	b.sentAt, b.lost = now, false
+	q.slots.used++
 	q.underWay = append(q.underWay, b)
 	q.wakeTimerBy(now.Add(lostAfter))
 }

@@ -28,11 +28,14 @@ const (
 // slots counts the batches that may be under way. The queue's lock guards it.
 type slots struct {
 	total int // fewestSlots to maxSlots
-	used  int // by batches under way that are not lost, and by workers that were woken or started to send one
+	used  int // by batches under way that are not lost
+
+	// coming is how many slots are kept for workers that were woken or started, and have not taken calls yet.
+	coming int
 }
 
 // free reports whether another batch may be under way.
-func (s *slots) free() bool { return s.used < s.total }
+func (s *slots) free() bool { return s.used+s.coming < s.total }
 
 // adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits, or
 // while there are fewer than minSlots, adds one. Each that takes long, or leaves nothing waiting, removes one: see

@@ -13,7 +13,6 @@ const idleTime = 100 * time.Millisecond
 // idleWorkers has the workers that wait for calls. The queue's lock guards it.
 type idleWorkers struct {
 	idle     int
-	coming   int       // workers that were woken or started, and have not taken calls yet
 	fewest   int       // the smallest idle since retire ran last: so many were not needed (TestUsedWorkersStay)
 	wake     chan bool // a value for each worker that is idle no more: whether there are calls for it
 	retiring bool      // retire is going to run
@@ -22,13 +21,11 @@ type idleWorkers struct {
 // dispatch has a worker take waiting calls if a slot is free (TestWaitingCallsGoTogether). No more workers come than
 // calls wait (TestOneWorkerForACall). q.mu must be held.
 func (q *Queue[Q, A]) dispatch() {
-	w := &q.workers
-	if w.coming >= len(q.waiting) || !q.slots.free() {
+	if q.slots.coming >= len(q.waiting) || !q.slots.free() {
 		return
 	}
-	q.slots.used++
-	w.coming++
-	if w.idle > 0 {
+	q.slots.coming++
+	if w := &q.workers; w.idle > 0 {
 		w.idle--
 		w.fewest = min(w.fewest, w.idle)
 		w.wake <- true
@@ -40,42 +37,39 @@ func (q *Queue[Q, A]) dispatch() {
 // work serves batches until the worker is not needed any more.
 func (q *Queue[Q, A]) work() {
 	b := &batch[Q, A]{calls: make([]*Call[Q, A], 0, MaxBatch)}
-	inTime := false
-	for q.next(b, inTime); len(b.calls) > 0 || <-q.workers.wake; q.next(b, inTime) {
-		if len(b.calls) == 0 {
-			continue // woken: there are calls now
+	for called := true; called; called = <-q.workers.wake {
+		for inTime := false; q.next(b, inTime); {
+			inTime = q.serve(b)
+			// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
+			// (TestAnsweredCallersComeAlong).
+			runtime.Gosched()
 		}
-		inTime = q.serve(b)
-		// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
-		// (TestAnsweredCallersComeAlong).
-		runtime.Gosched()
 	}
 }
 
-// next ends a worker's batch, if it had one, and gives it the next. If no calls wait, or no slot is free, the batch is
-// empty and the worker is idle (TestSlotsGoWhileTheCrowdWaits). A worker that has no batch must hold a slot: see
+// next ends a worker's batch, if it had one, and begins the next. It returns false if no calls wait, or no slot is
+// free: then the worker is idle (TestSlotsGoWhileTheCrowdWaits). For a worker that has no batch a slot is kept: see
 // dispatch.
-func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) {
+func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	if len(b.calls) > 0 {
 		q.end(b, now, inTime)
-		q.slots.used++
 	} else {
-		q.workers.coming--
+		q.slots.coming--
 	}
 	b.calls = b.calls[:0]
-	if q.slots.used <= q.slots.total {
+	if q.slots.free() {
 		q.fill(b, now)
 	}
 	if len(b.calls) == 0 {
-		q.slots.used--
 		q.becomeIdle()
-		return
+		return false
 	}
 	q.begin(b, now)
 	q.dispatch() // there may be a slot more than before (TestRandom)
+	return true
 }
 
 // end notes that a batch is under way no more. q.mu must be held.
