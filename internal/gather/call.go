@@ -15,14 +15,12 @@ type Call[Q, A any] struct {
 	// settled is set by the goroutine that decides the outcome: the server's, the timer's or the caller's. The first
 	// of them wins, and it alone writes what follows and sends to done (TestAnswers).
 	settled atomic.Bool
-	expired bool // the timer was first
 	answer  A
 	err     error
 	done    chan struct{} // has room for one, so that the sender never waits (TestInline)
 
-	inline bool           // the caller serves the call itself, as a batch of one
-	own    batch[Q, A]    // that batch: as part of the call it takes no allocation
-	one    [1]*Call[Q, A] // the calls of that batch
+	inline bool        // the caller serves the call itself, as a batch of one
+	own    batch[Q, A] // that batch: it is used again with the call
 }
 
 // Answer gives the caller its answer, unless the caller has left or the deadline has passed. It may be called from any
@@ -36,10 +34,8 @@ func (c *Call[Q, A]) Answer(answer A, err error) {
 
 // expire answers that the deadline has passed.
 func (c *Call[Q, A]) expire(err error) {
-	if c.settled.CompareAndSwap(false, true) {
-		c.expired, c.err = true, err
-		c.done <- struct{}{}
-	}
+	var noAnswer A
+	c.Answer(noAnswer, err)
 }
 
 // past reports whether the call's deadline has passed.
@@ -51,8 +47,7 @@ func (q *Queue[Q, A]) newCall() *Call[Q, A] {
 		return c
 	}
 	c := &Call[Q, A]{done: make(chan struct{}, 1)}
-	c.one[0] = c
-	c.own.calls = c.one[:]
+	c.own.calls = []*Call[Q, A]{c}
 	return c
 }
 
@@ -78,12 +73,12 @@ func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 			<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 		}
 	}
-	answer, err := c.answer, c.err
-	if c.expired { // Serve may still have the call (TestExpiredIsNotUsedAgain)
-		return noAnswer, err
+	if c.err != nil { // the call may have expired: then Serve may still have it (TestExpiredIsNotUsedAgain)
+		return c.answer, c.err
 	}
+	answer := c.answer
 	var noRequest Q // a call to be used again keeps nothing alive (TestAnsweredKeepsNothing)
-	c.Context, c.Request, c.answer, c.err = nil, noRequest, noAnswer, nil
+	c.Context, c.Request, c.answer = nil, noRequest, noAnswer
 	q.answered.Put(c)
-	return answer, err
+	return answer, nil
 }

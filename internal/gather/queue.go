@@ -49,7 +49,8 @@ type Queue[Q, A any] struct {
 	replies  replies
 	timer    timer
 
-	// answered has calls to use again. A call that its caller has left is not among them: Serve may still have it.
+	// answered has calls to use again. A call that has failed, or that its caller has left, is not among them: Serve
+	// may still have it.
 	answered sync.Pool
 }
 
