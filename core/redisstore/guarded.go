@@ -56,7 +56,7 @@ func (c *client) guarded(
 		return "", errTrial
 	}
 	reply, err := untilEnded(ctx, judged)
-	if err != nil && !own.Sent() {
+	if err != nil && !own.Sent.Load() {
 		err = notSent(err)
 	}
 	return reply, err

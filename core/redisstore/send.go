@@ -77,7 +77,7 @@ func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
 	select {
 	case c.calls <- struct{}{}:
 		if p, ok := ctx.(*gather.Patience); ok {
-			p.MarkSent()
+			p.Sent.Store(true)
 		}
 	case <-ctx.Done():
 		return notSent(ended(ctx))

@@ -131,7 +131,7 @@ func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(core.DefaultTimeout)
 		_, err := new(client).guarded(t.Context(), deadline, newBreaker(""), func(ctx context.Context) (string, error) {
-			ctx.(*gather.Patience).MarkSent()
+			ctx.(*gather.Patience).Sent.Store(true)
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 		})

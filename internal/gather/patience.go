@@ -17,13 +17,14 @@ type Patience struct {
 	context.Context
 	deadline time.Time // the zero time is none
 	errLate  error
-	judge    func(error)
 	over     chan struct{}
-	sent     atomic.Bool
 
-	mu     sync.Mutex
-	timer  *time.Timer // nil if the server is not judged before the call has ended
-	judged bool
+	// Sent is set when the call to the server waits for its turn no more.
+	Sent atomic.Bool
+
+	mu    sync.Mutex
+	timer *time.Timer // nil if the server is not judged before the call has ended
+	judge func(error) // nil once the server has been judged
 }
 
 // Patience returns the context for a batch, as NewPatience does.
@@ -78,20 +79,20 @@ func (p *Patience) fire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tell(p.errLate)
-	if left := time.Until(p.deadline); p.deadline.IsZero() {
-		// A caller without a deadline: the context never ends.
-	} else if left > 0 {
+	switch left := time.Until(p.deadline); {
+	case p.deadline.IsZero(): // a caller without a deadline: the context never ends
+	case left > 0:
 		p.timer.Reset(left)
-	} else {
+	default:
 		close(p.over)
 	}
 }
 
 // tell has the server judged by err, unless it has been. p.mu must be held.
 func (p *Patience) tell(err error) {
-	if !p.judged {
-		p.judged = true
+	if p.judge != nil {
 		p.judge(err)
+		p.judge = nil
 	}
 }
 
@@ -106,12 +107,6 @@ func (p *Patience) Stop(err error) (inTime bool) {
 	p.tell(err)
 	return p.Err() == nil
 }
-
-// MarkSent notes that the call to the server waits for its turn no more.
-func (p *Patience) MarkSent() { p.sent.Store(true) }
-
-// Sent reports whether MarkSent has been called.
-func (p *Patience) Sent() bool { return p.sent.Load() }
 
 // Passed reports whether the deadline has passed. A connection with the same deadline may notice before the context
 // ends: its error then means ErrLate.
