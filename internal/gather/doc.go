@@ -25,5 +25,5 @@
 //   - A batch is lost if it is under way for so long that its reply is not expected any more: see lost.go.
 //   - The round trip is how long a batch takes that is not lost: see lost.go.
 //
-// One timer serves all calls and batches: most calls are answered before it fires.
+// One timer serves all calls, batches and workers: most calls are answered before it fires.
 package gather

@@ -100,10 +100,10 @@ func checkEmpty(t *testing.T, q *testQueue) {
 	time.Sleep(300 * time.Millisecond)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.workers.idle > 0 || q.workers.retiring || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > 64 {
-		t.Errorf("left are %d idle workers (retiring: %v), %d slots used, %d batches under way, room for %d waiting calls; "+
+	if q.workers.idle > 0 || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > 64 {
+		t.Errorf("left are %d idle workers, %d slots used, %d batches under way, room for %d waiting calls; "+
 			"want none, and room for at most %d calls",
-			q.workers.idle, q.workers.retiring, q.slots.used, len(q.underWay), cap(q.waiting), 64)
+			q.workers.idle, q.slots.used, len(q.underWay), cap(q.waiting), 64)
 	}
 }
 

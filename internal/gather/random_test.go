@@ -93,9 +93,9 @@ func checkSound(t *testing.T, q *testQueue) {
 	if q.slots.used != used || q.slots.total < fewestSlots || q.slots.total > maxSlots {
 		t.Errorf("%d of %d slots are used, want %d of %d to %d", q.slots.used, q.slots.total, used, fewestSlots, maxSlots)
 	}
-	if w := &q.workers; w.fewest > w.idle || q.slots.coming != 0 || len(w.wake) > 0 || w.idle > 0 && !w.retiring {
-		t.Errorf("%d workers are idle, at least %d were, %d come, %d are to be woken; retiring: %v",
-			w.idle, w.fewest, q.slots.coming, len(w.wake), w.retiring)
+	if w := &q.workers; w.fewest > w.idle || q.slots.coming != 0 || len(w.wake) > 0 || w.idle > 0 && q.timer.at.IsZero() {
+		t.Errorf("%d workers are idle, at least %d were, %d come, %d are to be woken; the timer fires at %v",
+			w.idle, w.fewest, q.slots.coming, len(w.wake), q.timer.at)
 	}
 	if len(q.waiting) > 0 && q.slots.used < q.slots.total {
 		t.Errorf("%d calls wait, and %d of %d slots are used", len(q.waiting), q.slots.used, q.slots.total)

@@ -9,7 +9,8 @@ import (
 // Calls end up to so much later than their deadlines.
 const timerPause = 250 * time.Microsecond
 
-// timer runs Queue.check when the first deadline has passed, or a batch may have been lost. The queue's lock guards it.
+// timer runs Queue.check when the first deadline has passed, a batch may have been lost, or a worker has been idle for
+// long. The queue's lock guards it.
 type timer struct {
 	timer *time.Timer
 	at    time.Time // when it fires; the zero time if it does not
@@ -29,7 +30,8 @@ func (q *Queue[Q, A]) wakeTimerBy(at time.Time) {
 	}
 }
 
-// check ends the calls that are past their deadlines, and frees the slots of batches that are lost.
+// check ends the calls that are past their deadlines, frees the slots of batches that are lost, and ends workers that
+// are not needed.
 func (q *Queue[Q, A]) check() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,7 +53,7 @@ func (q *Queue[Q, A]) check() {
 			q.dispatch()
 		}
 	}
-	if !next.IsZero() {
+	if next = earlier(next, q.workers.retire(now)); !next.IsZero() {
 		q.wakeTimerBy(later(next, now.Add(timerPause)))
 	}
 }

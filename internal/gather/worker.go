@@ -13,9 +13,9 @@ const idleTime = 100 * time.Millisecond
 // idleWorkers has the workers that wait for calls. The queue's lock guards it.
 type idleWorkers struct {
 	idle     int
-	fewest   int       // the smallest idle since retire ran last: so many were not needed (TestUsedWorkersStay)
+	fewest   int       // the smallest idle since retireAt was set: so many were not needed (TestUsedWorkersStay)
 	wake     chan bool // a value for each worker that is idle no more: whether there are calls for it
-	retiring bool      // retire is going to run
+	retireAt time.Time // when workers may end next
 }
 
 // dispatch has a worker take waiting calls if a slot is free (TestWaitingCallsGoTogether). No more workers come than
@@ -64,7 +64,8 @@ func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) bool {
 		q.fill(b, now)
 	}
 	if len(b.calls) == 0 {
-		q.becomeIdle()
+		q.workers.idle++
+		q.wakeTimerBy(now.Add(idleTime))
 		return false
 	}
 	q.begin(b, now)
@@ -114,27 +115,18 @@ func (q *Queue[Q, A]) fill(b *batch[Q, A], now time.Time) {
 	}
 }
 
-// becomeIdle counts a worker as idle. q.mu must be held.
-func (q *Queue[Q, A]) becomeIdle() {
-	w := &q.workers
-	w.idle++
-	if !w.retiring {
-		w.retiring = true
-		time.AfterFunc(idleTime, q.retire)
+// retire ends the workers that have been idle for idleTime. It returns when to look again, or the zero time if no
+// worker is idle. The queue's lock must be held.
+func (w *idleWorkers) retire(now time.Time) (next time.Time) {
+	if !now.Before(w.retireAt) {
+		for range w.fewest {
+			w.wake <- false
+		}
+		w.idle -= w.fewest
+		w.fewest, w.retireAt = w.idle, now.Add(idleTime)
 	}
-}
-
-// retire ends the workers that have been idle since it ran last, and runs again while others are idle.
-func (q *Queue[Q, A]) retire() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	w := &q.workers
-	for range w.fewest {
-		w.wake <- false
+	if w.idle > 0 {
+		next = w.retireAt
 	}
-	w.idle -= w.fewest
-	w.fewest = w.idle
-	if w.retiring = w.idle > 0; w.retiring {
-		time.AfterFunc(idleTime, q.retire)
-	}
+	return next
 }

@@ -139,6 +139,11 @@ func TestWorkersEnd(t *testing.T) {
 		}
 		group.Wait()
 		checkIdle(t, q, minSlots, 0)
+		for range 9 { // the timer runs for other causes too
+			time.Sleep(idleTime/10 - takes)
+			serveEach(t, q, 1)
+		}
+		checkIdle(t, q, minSlots, 0)
 		for range 10 { // one of them is needed now and then
 			time.Sleep(50 * time.Millisecond)
 			serveEach(t, q, 1)
