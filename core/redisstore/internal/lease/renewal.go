@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -16,11 +17,13 @@ type renewal struct {
 	lost    time.Time // from then on the reply is taken for lost
 	free    int64     // units that are not reserved for requests that wait for long
 
-	abandoned bool          // the caller that started it has left; the shard's lock guards it
-	done      chan struct{} // closed when the renewal is over; what follows is final then
-	granted   bool
-	first     core.Decision // for the caller that started it
-	err       error         // for all that wait
+	// settled is set by the caller that started it, to leave, or by finish, to answer: the first of them decides.
+	settled atomic.Bool
+
+	done    chan struct{} // closed when the renewal is over; what follows is final then
+	granted bool
+	first   core.Decision // for the caller that started it
+	err     error         // for all that wait
 }
 
 // startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
@@ -70,18 +73,11 @@ func (l *Rule) renew(ctx context.Context, r *renewal, want int64) {
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost
 	}
-	if a.err == nil && !a.reply.Allowed && !r.left() { // TestNothingLeftFor
+	if a.err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
 		// Requests that wait are answered by what this one is told, if that is a refusal.
 		r.first, r.err = l.alone(ctx, r.request)
 	}
 	l.finish(r, a)
-}
-
-// left reports whether the caller that started r has left.
-func (r *renewal) left() bool {
-	r.shard.mu.Lock()
-	defer r.shard.mu.Unlock()
-	return r.abandoned
 }
 
 // finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r is
@@ -93,6 +89,7 @@ func (l *Rule) finish(r *renewal, a answer) {
 	defer close(r.done)
 	e := r.lease
 	e.renewal = nil
+	answers := r.settled.CompareAndSwap(false, true)
 	switch {
 	case a.err != nil:
 		r.err = a.err
@@ -100,7 +97,7 @@ func (l *Rule) finish(r *renewal, a answer) {
 		a.received = l.store.Now()
 		*e = e.grant(a, l.terms.Lifetime)
 		r.granted = true
-		if !r.abandoned {
+		if answers {
 			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)
 			r.first.Source = core.Counted
 		}
@@ -132,18 +129,10 @@ func (l *Rule) awaitOwn(ctx context.Context, q request, r *renewal) (core.Decisi
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		if r.abandon() {
+		if r.settled.CompareAndSwap(false, true) {
 			return core.Decision{}, l.table.left(ctx)
 		}
+		<-r.done // q is answered: it may have been counted (TestAnsweredWhileLeaving)
 	}
 	return r.first, r.err
-}
-
-// abandon notes that the caller that started r has left. It returns false if r is over: then the caller has been
-// answered.
-func (r *renewal) abandon() bool {
-	r.shard.mu.Lock()
-	defer r.shard.mu.Unlock()
-	r.abandoned = r.lease.renewal == r
-	return r.abandoned
 }

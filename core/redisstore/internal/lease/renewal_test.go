@@ -260,3 +260,30 @@ func TestLeavesAtTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.
+func TestAnsweredWhileLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		_, shard := s.rule.holder("client")
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		for range 50 { // of two that are ready, select takes any
+			r := &renewal{request: request{shard: shard}, lease: new(lease), done: make(chan struct{})}
+			r.first.Allowed = true // by a request that was asked alone
+			s.rule.finish(r, answer{})
+			if d, err := s.rule.awaitOwn(ctx, request{}, r); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			r.done = make(chan struct{}) // as while finish goes on
+			r.first.Allowed = false
+			time.AfterFunc(time.Millisecond, func() {
+				r.first.Allowed = true
+				close(r.done)
+			})
+			if d, err := s.rule.awaitOwn(ctx, request{}, r); err != nil || !d.Allowed {
+				t.Fatalf("before the end: %+v, %v", d, err)
+			}
+		}
+	})
+}
