@@ -17,9 +17,9 @@ const (
 	nextPatience = 20 * time.Millisecond
 )
 
-// patience returns how long q waits for renewals by other callers: at most half of its time, since the reply may be
+// mostPatience returns how long q waits for renewals by other callers: at most half of its time, since the reply may be
 // lost.
-func (q *request) patience(ctx context.Context) time.Duration {
+func (q *request) mostPatience(ctx context.Context) time.Duration {
 	patience := renewalPatience
 	if q.Timeout > 0 {
 		patience = min(patience, q.Timeout/2)
@@ -33,20 +33,21 @@ func (q *request) patience(ctx context.Context) time.Duration {
 // late reports whether the deadline of q has passed.
 func (q *request) late() bool { return !q.Deadline.IsZero() && !time.Now().Before(q.Deadline) }
 
-// reserve makes q one of the requests that wait for the renewal, and returns how long. Where the last round trip took
-// longer than the request's patience, to ask after the wait would be too late as well. Then the request waits for as
-// long as it has time and the renewal is not lost, but only if the lease can serve it: reserve returns false if it
-// cannot. See TestLongWay and TestLongWayLost. The shard's lock must be held.
-func (r *renewal) reserve(q request, patience time.Duration) (time.Duration, bool) {
-	switch {
-	case r.lease.took <= patience*3/4: // a quarter is left for a round trip that takes a little longer
-		return patience, true
-	case r.free < q.Cost:
-		return 0, false
+// reserve makes q one of the requests that wait for the renewal. Where the last round trip took longer than the
+// request's patience, to ask after the wait would be too late as well. Then the request waits for as long as it has
+// time and the renewal is not lost, but only if the lease can serve it: reserve returns false if it cannot. See
+// TestLongWay and TestLongWayLost. The shard's lock must be held.
+func (r *renewal) reserve(q *request) bool {
+	if r.lease.took <= q.patience*3/4 { // a quarter is left for a round trip that takes a little longer
+		return true
+	}
+	if r.free < q.Cost {
+		return false
 	}
 	r.free -= q.Cost
+	q.patience = r.lost.Sub(q.Began)
 	if q.Timeout > 0 {
-		return q.Timeout, true
+		q.patience = q.Timeout
 	}
-	return r.lost.Sub(q.Began), true
+	return true
 }

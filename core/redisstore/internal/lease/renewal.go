@@ -28,13 +28,13 @@ type renewal struct {
 
 // startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
 // nil if the client asks for too little: see TestRareKeys. The shard's lock must be held.
-func (l *Rule) startRenewal(ctx context.Context, q request, e *lease, now time.Time) *renewal {
+func (l *Rule) startRenewal(ctx context.Context, q *request, e *lease, now time.Time) *renewal {
 	want := e.want(now, q.Cost, l.terms)
 	if want <= q.Cost {
 		return nil
 	}
 	r := &renewal{
-		request: q,
+		request: *q,
 		lease:   e,
 		lost:    time.Now().Add(max(renewalPatience, 2*e.took)),
 		free:    want - q.Cost,

@@ -52,8 +52,9 @@ func (t *Table) Rule(terms Terms, store Store) *Rule {
 // request is a request that a lease may answer.
 type request struct {
 	ask.Request
-	holder holder
-	shard  *shard
+	holder   holder
+	shard    *shard
+	patience time.Duration // how long it waits for renewals by other callers, from its begin
 }
 
 // Take implements [core.Counts].
@@ -68,7 +69,7 @@ func (l *Rule) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
 	if found {
 		return d, nil
 	}
-	q := request{ask.Begin(a), holder, shard}
+	q := request{Request: ask.Begin(a), holder: holder, shard: shard}
 	switch {
 	case a.Cost > l.terms.Size || a.Cost == 0 || a.Peek || a.Special != nil: // no renewal would help (TestNotLeased)
 		return l.store.Take(ctx, q.Request)
@@ -92,9 +93,9 @@ func (l *Rule) spend(shard *shard, holder holder, cost int64, peek bool) (core.D
 // fromLease answers q from the client's lease, which is renewed if need be; or alone where a lease does not pay or
 // takes too long.
 func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) {
-	patience := q.patience(ctx)
+	q.patience = q.mostPatience(ctx)
 	for waited := false; ; waited = true {
-		next := l.next(ctx, q, patience, waited)
+		next := l.next(ctx, &q, waited)
 		switch {
 		case next.spent:
 			return next.decision, nil
@@ -103,7 +104,7 @@ func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) 
 		case next.own:
 			return l.awaitOwn(ctx, q, next.renewal)
 		}
-		granted, err := l.await(ctx, next.renewal, q.Began.Add(next.patience))
+		granted, err := l.await(ctx, next.renewal, q.Began.Add(q.patience))
 		if err != nil {
 			return core.Decision{}, core.AtStage(core.StageLease, err)
 		}
@@ -118,7 +119,7 @@ func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) 
 			}
 			return d, err
 		}
-		patience = min(next.patience, nextPatience)
+		q.patience = min(q.patience, nextPatience)
 	}
 }
 
@@ -126,14 +127,13 @@ func (l *Rule) fromLease(ctx context.Context, q request) (core.Decision, error) 
 type step struct {
 	spent    bool // decision is the answer
 	decision core.Decision
-	renewal  *renewal      // to wait for, or nil
-	own      bool          // the request has started the renewal
-	patience time.Duration // how long to wait, from the begin of the request, for a renewal of another
+	renewal  *renewal // to wait for, or nil
+	own      bool     // the request has started the renewal
 }
 
 // next returns what q does next. A request that has waited before has no time left to wait for long
 // (TestSecondRenewal).
-func (l *Rule) next(ctx context.Context, q request, patience time.Duration, waited bool) step {
+func (l *Rule) next(ctx context.Context, q *request, waited bool) step {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
 	now := l.store.Now()
@@ -149,14 +149,10 @@ func (l *Rule) next(ctx context.Context, q request, patience time.Duration, wait
 		return step{}
 	case e.renewal == nil:
 		return step{renewal: l.startRenewal(ctx, q, e, now), own: true}
+	case !waited && !e.renewal.reserve(q):
+		return step{}
 	}
-	if !waited {
-		var ok bool
-		if patience, ok = e.renewal.reserve(q, patience); !ok {
-			return step{}
-		}
-	}
-	return step{renewal: e.renewal, patience: patience}
+	return step{renewal: e.renewal}
 }
 
 // alone asks for one request, and learns from the answer what the client asks for.
