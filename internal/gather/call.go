@@ -41,7 +41,7 @@ func (c *Call[Q, A]) expire(err error) {
 // past reports whether the call's deadline has passed.
 func (c *Call[Q, A]) past(now time.Time) bool { return !c.Deadline.IsZero() && !c.Deadline.After(now) }
 
-// newCall returns a call, used before or new. Its fields are set by set.
+// newCall returns a call, used before or new. Do sets its fields.
 func (q *Queue[Q, A]) newCall() *Call[Q, A] {
 	if c, ok := q.answered.Get().(*Call[Q, A]); ok {
 		return c
@@ -49,13 +49,6 @@ func (q *Queue[Q, A]) newCall() *Call[Q, A] {
 	c := &Call[Q, A]{done: make(chan struct{}, 1)}
 	c.own.calls = []*Call[Q, A]{c}
 	return c
-}
-
-// set begins a use of the call. The queue's lock must be held: the timer may still find the call in the batch of its
-// last use, and then sees the deadline of this use.
-func (c *Call[Q, A]) set(ctx context.Context, deadline time.Time, request *Q) {
-	c.Context, c.Deadline, c.Request = ctx, deadline, *request
-	c.settled.Store(false)
 }
 
 // await waits until the call is answered, its deadline has passed or its context has ended.

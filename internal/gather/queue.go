@@ -75,7 +75,9 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A, error) {
 	c := q.newCall()
 	q.mu.Lock()
-	c.set(ctx, deadline, request)
+	// The timer may still find the call in the batch of its last use, and then sees the deadline of this use.
+	c.Context, c.Deadline, c.Request = ctx, deadline, *request
+	c.settled.Store(false)
 	c.inline = q.beginInline(c)
 	if !c.inline {
 		q.waiting = append(q.waiting, c)

@@ -69,7 +69,7 @@ func TestOneWorkerForACall(t *testing.T) {
 		q := New(byWorkers(echo))
 		c := q.newCall()
 		q.mu.Lock()
-		c.set(context.Background(), time.Time{}, new(int64(7)))
+		c.Context, c.Request = context.Background(), 7
 		q.waiting = append(q.waiting, c)
 		for range minSlots {
 			q.dispatch()
@@ -90,7 +90,7 @@ func TestWakeDoesNotWait(t *testing.T) {
 		q.mu.Lock()
 		q.workers.idle = 1 // as of a worker that has given the lock back and does not wait for calls yet
 		c := q.newCall()
-		c.set(context.Background(), time.Time{}, new(int64(7)))
+		c.Context, c.Request = context.Background(), 7
 		q.waiting = append(q.waiting, c)
 		q.dispatch()
 		q.mu.Unlock()
