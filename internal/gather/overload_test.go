@@ -24,7 +24,7 @@ func TestOverload(t *testing.T) {
 		"slowest":       {0, 30 * ms, 10_000, 1050, 5},
 		"a long way":    {15 * ms, 0, 20_000, 20_000, 16},
 		"a longer way":  {40 * ms, 0, 10_000, 10_000, 16},
-		"too long":      {60 * ms, 0, 10_000, 1600, 6},
+		"too long":      {60 * ms, 0, 10_000, 1600, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
