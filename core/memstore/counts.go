@@ -31,8 +31,8 @@ type limit struct {
 // Immediate implements [core.Immediate].
 func (c *counts) Immediate() {}
 
-// counts reports whether an ident is one of the rule's.
-func (c *counts) counts(ident uint32) bool {
+// hasIdent reports whether an ident is one of the rule's.
+func (c *counts) hasIdent(ident uint32) bool {
 	for i := range c.limits {
 		if c.limits[i].ident == ident {
 			return true

@@ -59,43 +59,43 @@ func (s *Store) makeRoomForRules(n int64) bool {
 }
 
 // leastUsed returns the slot to evict, or -1 if all are of the client that
-// decides by c. It looks at sampleSize slots in a row, and next time begins with
+// decides by c. Room for rules is made for no client: c is nil then. It looks at sampleSize slots in a row, and next time begins with
 // the second of them: so that nearly all are in the cache already.
 func (sh *shard) leastUsed(c *counts, h hash, now int64) int {
 	if sh.next++; sh.next >= sh.n {
 		sh.next = 0
 	}
-	slot, least := -1, float32(0)
+	best, least := -1, float32(0)
 	for i := range sh.n {
-		if i >= sampleSize && slot >= 0 {
+		if i >= sampleSize && best >= 0 {
 			break
 		}
 		if i += sh.next; i >= sh.n {
 			i -= sh.n
 		}
-		at := sh.slot(i)
-		if at.hash == h && c.counts(at.ident) {
+		s := sh.slot(i)
+		if s.hash == h && c.hasIdent(s.ident) {
 			continue
 		}
-		if used := sh.used(at, now); slot < 0 || used < least {
-			slot, least = i, used
+		if used := sh.used(s, now); best < 0 || used < least {
+			best, least = i, used
 		}
 	}
-	return slot
+	return best
 }
 
 // used returns about which part of its limit a slot has used: less than 0 if
 // nothing of it is left. What a Reset has made counts as used up, or the Reset
 // would soon be undone.
-func (sh *shard) used(at *slot, now int64) float32 {
-	b := sh.store.rules.of(at)
+func (sh *shard) used(s *slot, now int64) float32 {
+	b := sh.store.rules.of(s)
 	switch {
-	case at.is(forgiven):
+	case s.is(forgiven):
 		return 1
-	case at.count.Spent(b.Limit, now):
+	case s.count.Spent(b.Limit, now):
 		return -1
 	}
-	return float32(at.count.Units(b.Limit, now)) / float32(b.N)
+	return float32(s.count.Units(b.Limit, now)) / float32(b.N)
 }
 
 // evict forgets slot i, after it has written into the sketch what it has counted.

@@ -6,7 +6,7 @@
 //
 //	Do(ctx, deadline, request)
 //	 |
-//	 |-- a slot is free, nothing waits, the time left allows it:  the caller calls Serve itself ("inline")
+//	 |-- a slot is free, and the time left allows it:  the caller calls Serve itself ("inline")
 //	 |
 //	 '-- else:  waiting calls --next--> worker --> Serve(batch) --> Call.Answer --> Do returns
 //	                 |                                |
@@ -23,7 +23,7 @@
 //     crowd, and 3 while the server is slow: see slots.go.
 //   - A worker is a goroutine that serves one batch after another. It is idle while it waits for calls.
 //   - A batch is lost if it is under way for so long that its reply is not expected any more: see lost.go.
-//   - The round trip is how long a batch takes that is not lost: see lost.go.
+//   - The round trip is how long the newest reply took: see lost.go.
 //
 // One timer serves all calls, batches and workers: most calls are answered before it fires.
 package gather

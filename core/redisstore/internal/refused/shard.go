@@ -21,8 +21,8 @@ type shard struct {
 	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
 	news  [newsInShard]news
 
-	// watched reports whether admissions are news: from a refusal on that could be remembered, until byKey is empty
-	// again. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told before
+	// watched reports whether admissions are news: from a refusal on that could be remembered, until the last one in
+	// byKey is dropped. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told before
 	// watchedFrom is not known.
 	watched     atomic.Bool
 	watchedFrom time.Duration
