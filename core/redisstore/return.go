@@ -11,11 +11,7 @@ import (
 )
 
 // returning returns the script by which units are given back, whatever the rule.
-var returning = sync.OnceValue(func() script {
-	r := renderer{templates: decideTemplates()}
-	r.render(r.templates["return"].Root, nil)
-	return newScript(compact(r.lua.String()))
-})
+var returning = sync.OnceValue(func() script { return newScript(renderScript("return", nil, nil)) })
 
 // Return implements [core.Counts]. It sends a script of its own, once; a refusal that is remembered ends whatever
 // becomes of it, since the units may have gone back.
@@ -33,10 +29,10 @@ func (r *remembered) Return(ctx context.Context, back core.Back) (int64, error) 
 	return units, nil
 }
 
-// returnCommand returns the call of the script s for a Return. first are arguments before all others.
-func (c *counts) returnCommand(s script, back core.Back, first ...any) []any {
-	args := make([]any, 0, 5+3*len(c.suffixes))
-	args = append(c.keys(append(args, "evalsha", s.sha, c.numkeys), back.Key), first...)
+// returnCommand returns the call of the script s for a Return.
+func (c *counts) returnCommand(s script, back core.Back) []any {
+	args := make([]any, 0, 5+3*len(c.rule.Limits))
+	args = c.keys(append(args, "evalsha", s.sha, c.numkeys), back.Key)
 	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
 	for _, l := range c.rule.Limits {
 		args = append(args, formatOf(l.Algorithm).steps, micros(l.Window))

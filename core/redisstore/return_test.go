@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -33,7 +34,8 @@ func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 func (c *counts) returnAt(t *testing.T, back core.Back, now int64) int64 {
 	t.Helper()
 	s := clocked(t, returning().source)
-	args := c.returnCommand(s, back, strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
+	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
+	args := slices.Insert(c.returnCommand(s, back), 3+len(c.rule.Limits), any(seconds), any(micros))
 	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
 	if err != nil {
 		t.Fatal(err)

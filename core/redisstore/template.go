@@ -35,9 +35,15 @@ type variables map[string]string
 
 // renderer executes templates of a part of the language: variables, texts, {{if}}, {{range .Limits}} and {{template}}.
 type renderer struct {
-	templates map[string]*parse.Tree
-	limits    []variables
-	lua       strings.Builder
+	limits []variables
+	lua    strings.Builder
+}
+
+// renderScript returns the script of a template, for a rule and its limits.
+func renderScript(template string, rule variables, limits []variables) string {
+	r := renderer{limits: limits}
+	r.render(decideTemplates()[template].Root, rule)
+	return compact(r.lua.String())
 }
 
 // render executes a list of nodes. dot is variables, or a string.
@@ -62,7 +68,7 @@ func (r *renderer) render(list *parse.ListNode, dot any) {
 				r.render(n.List, limit)
 			}
 		case *parse.TemplateNode:
-			r.render(r.templates[n.Name].Root, value(n.Pipe, dot))
+			r.render(decideTemplates()[n.Name].Root, value(n.Pipe, dot))
 		default:
 			panic("sash: scripts.lua.tmpl: unknown: " + node.String())
 		}
@@ -101,33 +107,31 @@ func ruleVariables(lease bool, rules ...[]core.Limit) (rule variables, all []var
 		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
 		"FewLogs": yes[logs > 0 && usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
 	}
-	for i, l := range limits {
-		limit := maps.Clone(rule)
-		limit["N"] = strconv.Itoa(i + 1)
-		limit["Key"] = fmt.Sprintf("KEYS[key + %d]", i+1)
-		limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+i+1)
-		if usual(limits) {
-			limit["Window"] = micros(l.Window)
+	for _, ofRule := range rules {
+		allowance := allowanceSource(len(all)+1, len(ofRule))
+		for _, l := range ofRule {
+			n := len(all) + 1
+			limit := maps.Clone(rule)
+			limit["N"] = strconv.Itoa(n)
+			limit["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
+			limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
+			if usual(limits) {
+				limit["Window"] = micros(l.Window)
+			}
+			limit["Allowance"] = allowance
+			limit[formatOf(l.Algorithm).steps] = "yes"
+			all = append(all, limit)
 		}
-		limit[formatOf(l.Algorithm).steps] = "yes"
-		all = append(all, limit)
-	}
-	first := 0
-	for _, limits := range rules {
-		for i := range limits {
-			all[first+i]["Allowance"] = allowanceSource(first, len(limits))
-		}
-		first += len(limits)
 	}
 	return rule, all
 }
 
 // allowanceSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.Allowance].
-// first is the index of the first limit.
+// first is the number of the first limit, from 1.
 func allowanceSource(first, n int) string {
 	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
 	for i := range n {
-		windows += ", window" + strconv.Itoa(first+i+1)
+		windows += ", window" + strconv.Itoa(first+i)
 	}
 	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
 }
@@ -136,9 +140,7 @@ func allowanceSource(first, n int) string {
 // unknown.
 func decideSource(lease bool, rules ...[]core.Limit) string {
 	rule, all := ruleVariables(lease, rules...)
-	r := renderer{templates: decideTemplates(), limits: all}
-	r.render(r.templates["decide"].Root, rule)
-	return compact(r.lua.String())
+	return renderScript("decide", rule, all)
 }
 
 // compact returns a script without comments, indentation and empty lines. No text in the script may hold "--".
