@@ -316,7 +316,7 @@ func TestCallsBounded(t *testing.T) {
 		if n != 1024 {
 			t.Errorf("%d calls at a time", n)
 		}
-		if _, err := c.process(ctx, "k", nil); !errors.Is(err, core.ErrTimeout) {
+		if _, err := c.process(ctx, nil); !errors.Is(err, core.ErrTimeout) {
 			t.Errorf("one more call: %v", err)
 		}
 		if synctest.Wait(); n != 1024 {

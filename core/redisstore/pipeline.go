@@ -89,10 +89,12 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 		if errors.Is(err, errUnreadable) {
 			cmd.SetErr(err)
 		}
-		p.client.noteReply(cmd.Err())
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			p.client.events.noScripts.Add(1)
+		}
 	}
 	if !isReply(err) {
-		p.client.learn(ctx, firstKey(batch[0].Request.args), err)
+		p.client.learn(ctx, err)
 	}
 	return cmds
 }

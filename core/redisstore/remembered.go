@@ -81,8 +81,7 @@ func (r *remembered) Reset(ctx context.Context, key string) error {
 		return ended(ctx)
 	}
 	store := r.counts.store
-	args := r.counts.keys([]any{"del"}, key)
-	err := store.client.del(ctx, args[1].(string), args)
+	err := store.client.del(ctx, r.counts.keys([]any{"del"}, key))
 	store.refusals.Changed(key)
 	return err
 }

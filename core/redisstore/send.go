@@ -27,31 +27,21 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewString
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
 func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
-	key := firstKey(args)
-	reply, err := c.script(ctx, key, args)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		args = append([]any{"eval", source}, args[2:]...)
-		reply, err = c.script(ctx, key, args)
-	}
-	// While a slot moves, some keys are here and some there; nothing has run (TestSending).
-	for pause := time.Millisecond; err != nil && redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause); pause *= 2 {
-		reply, err = c.script(ctx, key, args)
-	}
-	return reply, err
-}
-
-// script sends a script and counts it.
-func (c *client) script(ctx context.Context, key string, args []any) (string, error) {
-	c.events.scripts.Add(1)
-	reply, err := c.process(ctx, key, args)
-	c.noteReply(err)
-	return reply, err
-}
-
-// noteReply counts the replies that say that a server does not know a script.
-func (c *client) noteReply(err error) {
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		c.events.noScripts.Add(1)
+	for pause := time.Millisecond; ; {
+		c.events.scripts.Add(1)
+		reply, err := c.process(ctx, args)
+		switch {
+		case err == nil:
+			return reply, nil
+		case redis.HasErrorPrefix(err, "NOSCRIPT") && args[0] == "evalsha":
+			c.events.noScripts.Add(1)
+			args = append([]any{"eval", source}, args[2:]...)
+		case redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause):
+			// While a slot moves, some keys are here and some there; nothing has run (TestSending).
+			pause *= 2
+		default:
+			return reply, err
+		}
 	}
 }
 
@@ -61,11 +51,11 @@ func firstKey(args []any) string { return args[3].(string) }
 
 // process sends a command and waits for its reply: until ctx ends, where go-redis
 // heeds that, and else for as long as the client's own timeouts.
-func (c *client) process(ctx context.Context, key string, args []any) (string, error) {
+func (c *client) process(ctx context.Context, args []any) (string, error) {
 	cmd := newOnce(ctx, args)
 	err := c.inTurn(ctx, func() error {
 		err := c.within(ctx).Process(ctx, cmd)
-		c.learn(ctx, key, err)
+		c.learn(ctx, err)
 		return err
 	})
 	return cmd.Val(), err
@@ -114,8 +104,8 @@ func rest(ctx context.Context, pause time.Duration) bool {
 
 // del deletes keys of one slot, and waits until ctx ends (TestDelEnds). The breaker is
 // not asked: a deletion is rare, and an operator's.
-func (c *client) del(ctx context.Context, key string, args []any) error {
-	_, err := untilEnded(ctx, func() (string, error) { return c.process(ctx, key, args) })
+func (c *client) del(ctx context.Context, args []any) error {
+	_, err := untilEnded(ctx, func() (string, error) { return c.process(ctx, args) })
 	return err
 }
 

@@ -73,6 +73,9 @@ func TestSending(t *testing.T) {
 		"a slot moves": {
 			replies: []any{tryAgain, tryAgain, tryAgain, "text"}, sent: strings.Repeat("evalsha ", 4), took: 7 * ms,
 		},
+		"moves to a server that does not know the script": {
+			replies: []any{tryAgain, replyError("NOSCRIPT"), tryAgain, "text"}, sent: "evalsha evalsha eval eval", took: 3 * ms,
+		},
 		"moves for long": {replies: []any{tryAgain}, sent: strings.Repeat("evalsha ", 7), took: 63 * ms, err: "TRYAGAIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +121,7 @@ func TestDelEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
 		defer cancel()
 		start := time.Now()
-		if err := c.del(ctx, "k", []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
+		if err := c.del(ctx, []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)

@@ -38,7 +38,7 @@ func TestStageOfTurn(t *testing.T) {
 
 		ctx, cancel := context.WithTimeoutCause(t.Context(), core.DefaultTimeout, core.ErrTimeout)
 		defer cancel()
-		_, err = c.process(ctx, "key", args)
+		_, err = c.process(ctx, args)
 		wantStage(t, "by itself", err, core.StageQueued)
 		time.Sleep(2 * time.Second)
 	})
