@@ -66,7 +66,7 @@ func (e errCaller) Unwrap() error { return e.error }
 // isCallers reports whether err says nothing about the server, because the
 // caller left or closed the client.
 func isCallers(err error) bool {
-	_, ok := err.(errCaller)
+	_, ok := errors.AsType[errCaller](err)
 	return ok || errors.Is(err, redis.ErrClosed)
 }
 

@@ -57,7 +57,7 @@ func (c *client) guarded(
 	}
 	reply, err := untilEnded(ctx, judged)
 	if err != nil && !own.Sent.Load() {
-		err = notSent(err)
+		err = core.AtStage(core.StageQueued, err)
 	}
 	return reply, err
 }

@@ -13,14 +13,6 @@ var errLate = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis:
 // errQueued says that a request has not been sent until the deadline.
 var errQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
 
-// notSent returns err for a request that has not been sent.
-func notSent(err error) error {
-	if c, ok := err.(errCaller); ok {
-		return errCaller{notSent(c.error)}
-	}
-	return core.AtStage(core.StageQueued, err)
-}
-
 // lateOr returns err, or errLate for an error of the connection once the deadline
 // has passed: the connection has the same deadline, and may be the first to notice.
 func lateOr(ctx *gather.Patience, err error) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/gather"
 )
 
@@ -70,7 +71,7 @@ func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
 			p.Sent.Store(true)
 		}
 	case <-ctx.Done():
-		return notSent(ended(ctx))
+		return core.AtStage(core.StageQueued, ended(ctx))
 	}
 	defer func() {
 		<-c.calls

@@ -41,8 +41,9 @@ func TestIsFailure(t *testing.T) {
 		replyError("NOSCRIPT No matching script."):                            answer,
 		redis.Nil: answer,
 
-		redis.ErrClosed:                       callers,
-		errCaller{context.Canceled}:           callers,
+		redis.ErrClosed:             callers,
+		errCaller{context.Canceled}: callers,
+		core.AtStage(core.StageQueued, errCaller{context.Canceled}): callers,
 		ended(left):                           callers,
 		fmt.Errorf("%w: %w", errLate, io.EOF): failure,
 	} {
