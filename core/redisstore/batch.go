@@ -47,7 +47,9 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 		return true
 	}
 	if err == nil && !b.breaker.looked.Load() {
-		b.client.noteAnswer(b.breaker, nil, hearing(batch))
+		for _, c := range batch { // before they are answered, and used again
+			b.client.noteAnswer(b.breaker, nil, &c.Request.counts.rule)
+		}
 	}
 	b.answer(batch, reply, err)
 	return true

@@ -11,54 +11,36 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// informer is a client that can ask for INFO.
-type informer interface {
-	Info(ctx context.Context, sections ...string) *redis.StringCmd
-}
-
-// noteAnswer is called when the server of a breaker has answered a request that is decided by
-// counts, which may be nil. The first time that there is an observer to tell, it looks in the
-// background whether the server evicts. node is the server's client, or nil for the program's
-// own one.
-func (c *client) noteAnswer(b *breaker, node *redis.Client, counts *counts) {
-	if b.looked.Load() || counts == nil || counts.rule.Notice == nil {
+// noteAnswer is called when the server of a breaker has answered a request by a rule. The first
+// time that there is an observer to tell, it looks in the background whether the server evicts.
+// node is the server's client, or nil for the program's own one.
+func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Rule) {
+	if rule.Notice == nil || b.looked.Load() {
 		return
 	}
 	if from := c.informer(node); from != nil && b.looked.CompareAndSwap(false, true) {
-		go lookAtMemory(from, b.status.Load().Server, &counts.rule)
+		go lookAtMemory(from, b.status.Load().Server, rule)
 	}
-}
-
-// hearing returns the counts of a call with an observer that hears of notices, or nil if there
-// is none. The calls must not have been answered.
-func hearing(batch []*call) *counts {
-	for _, c := range batch {
-		if c.Request.counts.rule.Notice != nil {
-			return c.Request.counts
-		}
-	}
-	return nil
 }
 
 // informer returns the client to ask about a server, or nil if a question might delay a
 // decision, or is not certain to reach that server.
-func (c *client) informer(node *redis.Client) informer {
+func (c *client) informer(node *redis.Client) redis.UniversalClient {
+	if node == nil {
+		node = c.heeding
+	}
 	switch {
 	case node != nil && node.Options().PoolSize > 1:
 		return node
-	case node != nil, c.cluster != nil, c.ring != nil:
-		return nil
-	case c.single == nil:
+	case node == nil && c.cluster == nil && c.ring == nil:
 		return c.rdb
-	case c.heeding.Options().PoolSize > 1:
-		return c.heeding
 	}
 	return nil
 }
 
 // lookAtMemory gives a notice if the server evicts. A server that does not answer within the
 // timeout of a decision, or refuses INFO, is left alone: the Check of the store says more.
-func lookAtMemory(from informer, addr string, rule *core.Rule) {
+func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Rule) {
 	defer func() { _ = recover() }() // of go-redis, at an unreadable reply; there is nothing to tell then
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, core.DefaultTimeout))
 	defer cancel()

@@ -40,7 +40,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		switch err := cmds[i].Err(); {
 		case err == nil:
 			r := &c.Request
-			p.client.noteAnswer(p.breaker, p.node, r.counts)
+			p.client.noteAnswer(p.breaker, p.node, &r.counts.rule)
 			c.Answer(r.counts.readAlone(cmds[i].(once).Val(), &r.Ask))
 		case notRun(err):
 			go p.resend(c)

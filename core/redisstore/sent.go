@@ -19,6 +19,6 @@ func (s sent) take(ctx context.Context, q *request) (core.Decision, error) {
 	if err != nil {
 		return core.Decision{}, err
 	}
-	s.client.noteAnswer(s.client.first.breaker, nil, q.counts)
+	s.client.noteAnswer(s.client.first.breaker, nil, &q.counts.rule)
 	return q.counts.readAlone(reply, &q.Ask)
 }
