@@ -16,16 +16,15 @@ type client struct {
 	rdb   redis.UniversalClient
 	calls chan struct{} // a token for each call under way
 
-	first *server // the only one, or stands for every server that is not known
+	first server // the only one, or stands for every server that is not known
 	nodes nodes
 
 	events events
 
-	// Of a single server: the client, and one on the same pool with connections that
-	// heed deadlines.
-	single, heeding *redis.Client
-	exact           bool                   // a call to heeding returns when its context ends
-	apart           atomic.Pointer[server] // nil unless separate has been called
+	// Of a single server: a client on the pool of rdb with connections that heed deadlines.
+	// Otherwise nil.
+	heeding *redis.Client
+	exact   bool // a call to heeding returns when its context ends
 
 	// Of a cluster: whether its map of slots has been loaded. Before, asking for
 	// the master of a key may wait for the network (TestHastyCallersSilent).
@@ -45,18 +44,18 @@ func (c *client) init(rdb redis.UniversalClient) {
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.ring, _ = rdb.(*redis.Ring)
 	addr := ""
-	if c.single, _ = rdb.(*redis.Client); c.single != nil {
-		addr = c.single.Options().Addr
+	if single, ok := rdb.(*redis.Client); ok {
+		addr = single.Options().Addr
 		// WithTimeout reads options that go-redis changes when it connects, so
 		// the clone must not wait for the first decision (TestConnAtTheSameTime,
 		// with the race detector). The clone's options
 		// are its own, and nothing else has seen the clone yet.
-		c.heeding = c.single.WithTimeout(longestWait)
+		c.heeding = single.WithTimeout(longestWait)
 		o := c.heeding.Options()
 		o.ContextTimeoutEnabled = true
 		c.exact = isExact(o)
 	}
-	c.first = &server{breaker: newBreaker(addr)}
+	c.first.breaker = newBreaker(addr)
 }
 
 // isExact reports whether nothing of the program runs while a caller waits for a

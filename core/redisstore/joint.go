@@ -80,7 +80,7 @@ func partsOf(counts []core.Counts, asks []core.Ask) []part {
 		parts[i] = part{remembered: r, ask: asks[i]}
 		limits += len(r.counts.suffixes)
 		client := &r.counts.store.client
-		if r.counts.store != parts[0].counts.store || client.single == nil || client.apart.Load() != nil ||
+		if r.counts.store != parts[0].counts.store || client.heeding == nil || client.separated() ||
 			asks[i].Cost != asks[0].Cost || asks[i].Peek != asks[0].Peek || isCharge(&asks[i]) {
 			return nil
 		}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -10,7 +11,7 @@ import (
 // server is what this process knows of one Redis server.
 type server struct {
 	breaker  *breaker
-	pipeline *pipeline // nil if requests are decided together in one script, or alone
+	pipeline atomic.Pointer[pipeline] // nil if requests are decided together in one script, or alone
 }
 
 // nodes are the masters of a cluster or the shards of a ring, by the client
@@ -34,13 +35,9 @@ func (c *client) server(ctx context.Context, key string) *server {
 		node, _ = c.ring.GetShardClientForKey(key)
 	case c.mapped.Load():
 		node, _ = c.cluster.MasterForKey(ctx, key)
-	default:
-		if apart := c.apart.Load(); apart != nil {
-			return apart
-		}
 	}
 	if node == nil {
-		return c.first
+		return &c.first
 	}
 	return c.nodes.get(c, node)
 }
@@ -55,8 +52,8 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 	if s.byClient == nil || len(s.byClient) >= maxServers {
 		s.byClient = map[*redis.Client]*server{}
 	}
-	breaker := newBreaker(node.Options().Addr)
-	added := &server{breaker, newPipeline(c, node, breaker)}
+	added := &server{breaker: newBreaker(node.Options().Addr)}
+	added.pipeline.Store(newPipeline(c, node, added.breaker))
 	s.byClient[node] = added
 	return added
 }
@@ -65,8 +62,11 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 // from now on: behind that server is a cluster, where a script may have keys of
 // one slot only (TestBatchCrossSlot).
 func (c *client) separate() {
-	c.apart.Store(&server{c.first.breaker, newPipeline(c, nil, c.first.breaker)})
+	c.first.pipeline.Store(newPipeline(c, nil, c.first.breaker))
 }
+
+// separated reports whether separate has been called.
+func (c *client) separated() bool { return c.first.pipeline.Load() != nil }
 
 // learn keeps the map of a cluster's slots fresh after a call that ended with
 // err (TestClusterMasterKilled). The map is there once it tells the master of any key.

@@ -81,7 +81,7 @@ func TestServersBounded(t *testing.T) {
 			t.Fatalf("%d servers are kept", n)
 		}
 	}
-	if s := c.server(t.Context(), "no shard has this key"); s != c.first {
+	if s := c.server(t.Context(), "no shard has this key"); s != &c.first {
 		t.Errorf("without a shard, the server is %+v", s)
 	}
 }

@@ -81,7 +81,7 @@ const idleAfter = time.Minute
 // minute is left out until one does. What is known of a server is forgotten when the
 // client has had 256 others.
 func (s *Store) Stats() Stats {
-	if s == nil || s.client.first == nil {
+	if s == nil || s.client.rdb == nil {
 		return Stats{}
 	}
 	e := &s.client.events

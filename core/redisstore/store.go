@@ -213,7 +213,7 @@ func (s *Store) scriptFor(lease bool, rules ...[]core.Limit) script {
 		}
 	}
 	added := newScript(decideSource(lease, rules...))
-	if s.client.single != nil { // a script cannot have keys of two servers
+	if s.client.heeding != nil { // a script cannot have keys of two servers
 		added.batches = newBatches(&s.client, added)
 	}
 	s.scripts[shape] = added
