@@ -41,11 +41,11 @@ func (c *counts) readAlone(reply string, a *core.Ask) (core.Decision, error) {
 // readTime reads the server's time, with which a reply begins.
 func readTime(reply string) (now int64, rest string, err error) {
 	seconds, rest, ok := number(reply)
-	micros, rest, ok2 := number(skip(rest))
+	micros, rest, ok2 := number(strings.TrimPrefix(rest, " "))
 	if !ok || !ok2 {
 		return 0, "", errReply
 	}
-	return seconds*1_000_000 + micros, skip(rest), nil
+	return seconds*1_000_000 + micros, rest, nil
 }
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
@@ -135,9 +135,6 @@ func (c *counts) readFacts(
 	}
 	return verdict == 'A', stamp, reply, nil
 }
-
-// skip returns s without the space with which it may begin.
-func skip(s string) string { return strings.TrimPrefix(s, " ") }
 
 // number reads the digits with which s begins: at most 18, so that the number fits.
 func number(s string) (n int64, rest string, ok bool) {

@@ -25,9 +25,8 @@ type Store struct {
 	leases   *lease.Table // nil without WithLease
 	terms    lease.Terms  // of WithLease
 	prefix   string
-	owned    redis.UniversalClient // closed by Close; nil if the client is the user's
-	closing  sync.Once
-	err      error // of a constructor; Bind returns it
+	close    func() error // closes the client of Open, once; nil if the client is the user's
+	err      error        // of a constructor; Bind returns it
 
 	mu       sync.Mutex
 	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
@@ -148,7 +147,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.DialerRetries = 1
 	rdb := redis.NewClient(o)
 	s := New(rdb, options...)
-	s.owned = rdb
+	s.close = sync.OnceValue(rdb.Close)
 	return s, nil
 }
 
@@ -158,13 +157,10 @@ func (s *Store) Close() error {
 	if s == nil {
 		return errUnmade
 	}
-	var err error
-	s.closing.Do(func() {
-		if s.owned != nil {
-			err = s.owned.Close()
-		}
-	})
-	return err
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
 }
 
 // Bind implements [core.Store].
