@@ -68,7 +68,7 @@ func notTogether(err error) bool {
 // call that goes on after its deadline may still read it.
 func (b *batches) command(batch []*call) []any {
 	first := batch[0].Request.counts
-	args := make([]any, 3, 3+len(batch)*(len(first.suffixes)+len(first.args)+2))
+	args := make([]any, 3, 3+len(batch)*(len(first.rule.Limits)+len(first.args)+2))
 	var few [64 * gather.MaxBatch]byte
 	var ends [gather.MaxBatch]int
 	text, end := few[:0], ends[:0]

@@ -16,18 +16,24 @@ type counts struct {
 	script   script
 	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
-	suffixes []string // of the keys, a limit each
+	suffixes []string // of the keys, a limit each; nil with parts
 	parts    []part   // of a request by several rules; see joint.go
 	ahead    int64    // of the server's clock is what is counted stamped, in microseconds: for a lease
 }
 
 // newCounts returns how s counts by rule.
 func (s *Store) newCounts(rule core.Rule) *counts {
-	c := &counts{store: s, rule: rule, script: s.scriptFor(false, rule.Limits), args: limitArgs(rule.Limits)}
+	c := s.countsOf(rule, rule.Limits)
 	for _, l := range rule.Limits {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
-	c.numkeys = strconv.Itoa(len(c.suffixes))
+	return c
+}
+
+// countsOf is newCounts for the limits of a rule or of several, one after the other. The keys are left to the caller.
+func (s *Store) countsOf(rule core.Rule, limits ...[]core.Limit) *counts {
+	c := &counts{store: s, rule: rule, script: s.scriptFor(false, limits...)}
+	c.args, c.numkeys = limitArgs(rule.Limits), strconv.Itoa(len(rule.Limits))
 	return c
 }
 
@@ -89,7 +95,7 @@ func (c *counts) keys(dst []any, client string) []any {
 
 // command returns the script's call for one request.
 func (c *counts) command(a *core.Ask) []any {
-	args := make([]any, 0, 4+len(c.suffixes)+len(c.args))
+	args := make([]any, 0, 4+len(c.rule.Limits)+len(c.args))
 	args = append(args, "evalsha", c.script.sha, c.numkeys)
 	args = append(c.keys(args, a.Key), c.argsFor(a)...)
 	if isPlain(a) {

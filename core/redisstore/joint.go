@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -78,7 +78,7 @@ func partsOf(counts []core.Counts, asks []core.Ask) []part {
 			return nil
 		}
 		parts[i] = part{remembered: r, ask: asks[i]}
-		limits += len(r.counts.suffixes)
+		limits += len(r.counts.rule.Limits)
 		client := &r.counts.store.client
 		if r.counts.store != parts[0].counts.store || client.heeding == nil || client.separated() ||
 			asks[i].Cost != asks[0].Cost || asks[i].Peek != asks[0].Peek || isCharge(&asks[i]) {
@@ -122,17 +122,13 @@ func behindLeases(c core.Counts) *remembered {
 
 // joint returns the counts of a request with the limits of all parts.
 func joint(parts []part) *counts {
-	store := parts[0].counts.store
-	j := &counts{store: store, parts: parts, rule: core.Rule{Notice: parts[0].counts.rule.Notice}}
-	var groups [][]core.Limit
+	limits := make([][]core.Limit, len(parts))
 	for i := range parts {
-		limits := parts[i].counts.limitsFor(&parts[i].ask)
-		groups = append(groups, limits)
-		j.rule.Limits = append(j.rule.Limits, limits...)
-		j.suffixes = append(j.suffixes, parts[i].counts.suffixes...)
+		limits[i] = parts[i].counts.limitsFor(&parts[i].ask)
 	}
-	j.script = store.scriptFor(false, groups...)
-	j.args, j.numkeys = limitArgs(j.rule.Limits), strconv.Itoa(len(j.suffixes))
+	first := parts[0].counts
+	j := first.store.countsOf(core.Rule{Limits: slices.Concat(limits...), Notice: first.rule.Notice}, limits...)
+	j.parts = parts
 	return j
 }
 
