@@ -105,16 +105,12 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 		now, reply, err = readTime(reply)
 	}
 	for _, c := range batch {
-		if err != nil {
-			c.Answer(core.Decision{}, err)
-			continue
-		}
-		var d core.Decision
-		var own error
-		r := &c.Request
-		d, reply, own = r.counts.read(reply, now, &r.Ask)
-		if errors.Is(own, errReply) {
-			err = own // where the next part begins is not known
+		d, own := core.Decision{}, err
+		if err == nil {
+			d, reply, own = c.Request.counts.read(reply, now, &c.Request.Ask)
+			if errors.Is(own, errReply) {
+				err = own // where the next part begins is not known
+			}
 		}
 		c.Answer(d, own)
 	}

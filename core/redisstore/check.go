@@ -43,14 +43,11 @@ func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var found findings
-	done := make(chan struct{})
-	go func() { // the client may not heed the end of ctx
-		defer close(done)
+	_, err := untilEnded(ctx, func() (string, error) { // the client may not heed the end of ctx
 		s.eachServer(ctx, &found)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+		return "", nil
+	})
+	if err != nil {
 		found.add(fmt.Errorf("sash: not every server of Redis has answered: "+
 			"is it up, is the address right, is the network open, does it speak TLS where the client does, "+
 			"and only there? %w", ctx.Err()))

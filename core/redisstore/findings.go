@@ -67,7 +67,7 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, is)
 }
 
-// checkInfo returns what is wrong according to the reply to INFO.
+// checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.
 func checkInfo(addr, info string) (wrong []error) {
 	fields := infoFields(info)
 	version := fields["redis_version"]
@@ -81,10 +81,7 @@ func checkInfo(addr, info string) (wrong []error) {
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
 			addr, fields["master_host"], fields["master_port"]))
 	}
-	if err := checkMemory(addr, fields); err != nil {
-		wrong = append(wrong, err)
-	}
-	return wrong
+	return append(wrong, checkMemory(addr, fields))
 }
 
 // commands are what an ACL user needs, as docs/operations.md has it: the commands

@@ -3,8 +3,6 @@ package redisstore
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
-	"strings"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -65,14 +63,4 @@ func suffix(l core.Limit) string {
 		s += ":" + l.Name
 	}
 	return s
-}
-
-// checkPrefix refuses braces, since the first pair in a key decides its slot,
-// and newlines, which end a key in the script's reply.
-func checkPrefix(prefix string) error {
-	if prefix == "" || len(prefix) > 128 || strings.ContainsAny(prefix, "{}\n") {
-		return fmt.Errorf("sash: redisstore.WithPrefix(%.128q): give 1 to 128 bytes without braces and newlines, "+
-			"such as \"sash\"", prefix)
-	}
-	return nil
 }

@@ -37,9 +37,10 @@ func TestKeys(t *testing.T) {
 
 // TestHugePrefix: the error of a prefix that is too long does not repeat all of it.
 func TestHugePrefix(t *testing.T) {
-	err := checkPrefix(strings.Repeat("x", 1<<20))
-	if err == nil || len(err.Error()) > 300 || !strings.Contains(err.Error(), "1 to 128 bytes") {
-		t.Errorf("got %.300v", err)
+	var s Store
+	WithPrefix(strings.Repeat("x", 1<<20))(&s)
+	if s.err == nil || len(s.err.Error()) > 300 || !strings.Contains(s.err.Error(), "1 to 128 bytes") {
+		t.Errorf("got %.300v", s.err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +47,10 @@ type Option func(*Store)
 func WithPrefix(prefix string) Option {
 	return func(s *Store) {
 		s.prefix = prefix
-		if err := checkPrefix(prefix); err != nil {
-			s.err = err
+		// The first braces in a key decide its slot, and a newline ends a key in the script's reply.
+		if prefix == "" || len(prefix) > 128 || strings.ContainsAny(prefix, "{}\n") {
+			s.err = fmt.Errorf("sash: redisstore.WithPrefix(%.128q): give 1 to 128 bytes without braces and newlines, "+
+				"such as \"sash\"", prefix)
 		}
 	}
 }
@@ -104,17 +107,15 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 // a client of go-redis that its constructor has not made.
 func isNil(rdb redis.UniversalClient) bool {
 	v := reflect.ValueOf(rdb)
-	switch v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
-		if v.IsNil() {
-			return true
-		}
-	}
 	switch rdb.(type) {
+	case nil:
+		return true
 	case *redis.Client, *redis.ClusterClient, *redis.Ring:
-		return v.Elem().IsZero()
+		return v.IsNil() || v.Elem().IsZero()
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
+		return v.IsNil()
 	}
 	return false
 }
