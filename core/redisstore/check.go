@@ -63,7 +63,7 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
-			s.checkServer(ctx, master, master.Options().Addr, s.clientOf(ctx, rdb, master, client), found)
+			s.checkServer(ctx, master, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
 			return nil
 		})
 	case *redis.Ring:
@@ -93,7 +93,7 @@ var checkRule = core.Rule{Name: "redisstore.Check", Limits: []core.Limit{
 
 // clientOf returns a client with keys on master, or "" if none is found, as on a
 // master without slots.
-func (s *Store) clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
+func clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
 	for i := range 4096 {
 		name := client + " " + strconv.Itoa(i)
 		tag := appendTag(nil, checkRule.Name, checkRule.Rule, name)

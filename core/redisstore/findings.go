@@ -51,11 +51,9 @@ const leastRoundTrips = 3
 // checkTimeouts returns what is wrong with the shortest timeout of the rules, 0
 // if there is none yet, where a round trip takes so long.
 func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
-	least := leastRoundTrips * roundTrip
-	is := fmt.Sprintf("one is %v", shortest)
+	least, which := leastRoundTrips*roundTrip, "one"
 	if shortest == 0 {
-		shortest = core.DefaultTimeout
-		is = fmt.Sprintf("the default is %v", shortest)
+		shortest, which = core.DefaultTimeout, "the default"
 	}
 	if shortest >= least {
 		return nil
@@ -63,8 +61,8 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 	// Rounded up, so that the advice is enough.
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
 	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
-		"%d round trips, and %s: decisions that wait for a connection or for others would get the policy",
-		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, is)
+		"%d round trips, and %s is %v: decisions that wait for a connection or for others would get the policy",
+		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest)
 }
 
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.

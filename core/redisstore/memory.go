@@ -48,10 +48,7 @@ func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Rule) {
 	if err != nil {
 		return
 	}
-	if addr == "" {
-		addr = "the server"
-	}
-	if err := checkMemory(addr, infoFields(info)); err != nil {
+	if err := checkMemory(cmp.Or(addr, "the server"), infoFields(info)); err != nil {
 		rule.Notice(core.NoticeEvicting, strings.TrimPrefix(err.Error(), "sash: "))
 	}
 }
