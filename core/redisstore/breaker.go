@@ -35,11 +35,13 @@ var errTrial = fmt.Errorf("%w", errOpen)
 // breaker is the breaker of one server.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
-	notClosed atomic.Bool // the state once more, because every decision reads it (TestBreakerClosed)
-	looked    atomic.Bool // whether the memory of the server was looked at; see noteAnswer
-	made      time.Time
-	status    atomic.Pointer[Breaker] // for Stats
+	looked atomic.Bool // whether the memory of the server was looked at; see noteAnswer
+	made   time.Time
+	status atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
 }
+
+// closed reports whether decisions wait for the server. Unlike gobreaker's State it takes no lock.
+func (b *breaker) closed() bool { return b.status.Load().State == StateClosed }
 
 // newBreaker returns a closed breaker of the server at addr.
 func newBreaker(addr string) *breaker {

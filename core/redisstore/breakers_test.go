@@ -34,8 +34,8 @@ func TestBreakerStatus(t *testing.T) {
 			if got := *b.status.Load(); got != want {
 				t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
 			}
-			if b.notClosed.Load() != (want.State != StateClosed) {
-				t.Errorf("%s: not closed: %v", what, b.notClosed.Load())
+			if b.closed() != (want.State == StateClosed) {
+				t.Errorf("%s: closed: %v", what, b.closed())
 			}
 		}
 		check("at first")

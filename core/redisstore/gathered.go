@@ -22,11 +22,11 @@ type request struct {
 }
 
 func (g gathered) take(ctx context.Context, q *request) (core.Decision, error) {
-	if b := q.counts.script.batches; b != nil && !g.client.separated() && !b.breaker.notClosed.Load() {
+	if b := q.counts.script.batches; b != nil && !g.client.separated() && b.breaker.closed() {
 		return b.Do(ctx, q.Deadline, q)
 	}
 	q.args = q.counts.command(&q.Ask)
-	if p := g.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && !p.breaker.notClosed.Load() {
+	if p := g.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
 		return p.Do(ctx, q.Deadline, q)
 	}
 	return g.sent.take(ctx, q)

@@ -83,7 +83,7 @@ func TestPatientRule(t *testing.T) {
 		group.Go(func() { counts.script.batches.serve(batch) })
 	}
 	redistest.WaitFor(t, "the breaker to open", func() error {
-		if !counts.script.batches.breaker.notClosed.Load() {
+		if counts.script.batches.breaker.closed() {
 			return errors.New("it is closed")
 		}
 		return nil
@@ -103,8 +103,8 @@ func TestBreakerClosed(t *testing.T) {
 			done(err)
 		}
 		check := func(when string, want gobreaker.State) {
-			if state := b.State(); state != want || b.notClosed.Load() != (want != gobreaker.StateClosed) {
-				t.Errorf("%s: %v, not closed: %v; want %v", when, state, b.notClosed.Load(), want)
+			if state := b.State(); state != want || b.closed() != (want == gobreaker.StateClosed) {
+				t.Errorf("%s: %v, closed: %v; want %v", when, state, b.closed(), want)
 			}
 		}
 		for _, failures := range []int{4, 5} { // in a row, beside a success
@@ -168,7 +168,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 			t.Errorf("the caller is told %v", err)
 		}
 		time.Sleep(core.DefaultTimeout)
-		if b.notClosed.Load() {
+		if !b.closed() {
 			t.Error("the server was back, and the breaker is not closed")
 		}
 	})
@@ -224,12 +224,12 @@ func TestHastyCallers(t *testing.T) {
 						t.Errorf("a caller is told %v", err)
 					}
 				}
-				if b.notClosed.Load() {
+				if !b.closed() {
 					t.Error("the breaker is open before the server is due")
 				}
 				time.Sleep(core.DefaultTimeout)
 				synctest.Wait()
-				if b.notClosed.Load() != test.open {
+				if b.closed() == test.open {
 					t.Errorf("the breaker is open: %v, want %v", !test.open, test.open)
 				}
 				time.Sleep(time.Hour) // till the calls have ended

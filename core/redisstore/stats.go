@@ -123,7 +123,6 @@ func (e *events) batch(n int) {
 // enter notes that the breaker enters a state, for [Stats] and for decisions. Its
 // calls come one after the other: gobreaker holds its lock.
 func (b *breaker) enter(state gobreaker.State, now time.Time) {
-	b.notClosed.Store(state != gobreaker.StateClosed)
 	before := *b.status.Load()
 	after := before
 	after.State, after.Changed = State(state.String()), now
