@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,7 @@ var errOpen error = core.ErrUnavailable
 
 // errTrial is the errOpen of a decision that was sent, to try whether the server is back:
 // it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).
-var errTrial = fmt.Errorf("%w", errOpen)
+var errTrial = core.AtStage(core.StageReply, errOpen)
 
 // breaker is the breaker of one server.
 type breaker struct {

@@ -86,10 +86,17 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	}
 }
 
-var checkRule = core.Rule{Name: "redisstore.Check", Limits: []core.Limit{
-	{Name: "log", Requests: 1000, Window: 10 * time.Millisecond},
-	{Name: "counter", Requests: 1000, Window: time.Minute, Algorithm: core.SlidingCounter},
-}}
+// checkRule has a limit of each algorithm. That of a log is so short that its counts expire meanwhile.
+var checkRule = core.Rule{Name: "redisstore.Check", Limits: checkLimits()}
+
+func checkLimits() []core.Limit {
+	limits := make([]core.Limit, len(core.Algorithms()))
+	for i, a := range core.Algorithms() {
+		limits[i] = core.PerMinute(1000).Named(a.String()).Using(a)
+	}
+	limits[core.SlidingLog].Window = 10 * time.Millisecond
+	return limits
+}
 
 // clientOf returns a client with keys on master, or "" if none is found, as on a
 // master without slots.

@@ -325,6 +325,10 @@ func TestOpen(t *testing.T) {
 			t.Errorf("Open(%q): %v", url, err)
 		}
 	}
+	const impossible = "redis://:secret@127.0.0.1:1?pool_size=-1"
+	if _, err := redisstore.Open(impossible); !mentions(err, "pool_size") || mentions(err, "secret") {
+		t.Errorf("an impossible size of the pool: %v", err)
+	}
 	store, err := redisstore.Open(redistest.Start(t).URL(), redisstore.WithPrefix("mine"))
 	if err != nil {
 		t.Fatal(err)

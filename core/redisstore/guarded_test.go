@@ -164,8 +164,8 @@ func TestTrialOfTheHasty(t *testing.T) {
 				return "", ended(ctx)
 			}
 		})
-		if !errors.Is(err, errOpen) || unsent(err) {
-			t.Errorf("the caller is told %v", err)
+		if !errors.Is(err, errOpen) || unsent(err) || core.StageOf(err) != core.StageReply {
+			t.Errorf("the caller is told %v, at the stage %v", err, core.StageOf(err))
 		}
 		time.Sleep(core.DefaultTimeout)
 		if !b.closed() {

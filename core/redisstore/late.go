@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/gather"
@@ -16,8 +18,13 @@ var errQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask 
 // lateOr returns err, or errLate for an error of the connection once the deadline
 // has passed: the connection has the same deadline, and may be the first to notice.
 func lateOr(ctx *gather.Patience, err error) error {
-	if err != nil && !isReply(err) && ctx.Passed() {
+	switch {
+	case err == nil, isReply(err):
+		return err
+	case ctx.Passed():
 		return errLate
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // words that say too little in a log
+		return fmt.Errorf("sash: the connection to Redis broke: %w", err)
 	}
 	return err
 }

@@ -146,10 +146,24 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	rdb := redis.NewClient(o)
+	rdb, err := newClient(o)
+	if err != nil {
+		return nil, err
+	}
 	s := New(rdb, options...)
 	s.close = sync.OnceValue(rdb.Close)
 	return s, nil
+}
+
+// newClient returns a client, or an error where go-redis panics: at a size of the pool
+// that is impossible.
+func newClient(o *redis.Options) (rdb *redis.Client, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("sash: redisstore.Open: an option in the URL, such as pool_size, is not possible: %v", p)
+		}
+	}()
+	return redis.NewClient(o), nil
 }
 
 // Close closes the client that [Open] made; closing again does nothing. On a

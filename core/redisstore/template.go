@@ -68,7 +68,11 @@ func (r *renderer) render(list *parse.ListNode, dot any) {
 				r.render(n.List, limit)
 			}
 		case *parse.TemplateNode:
-			r.render(decideTemplates()[n.Name].Root, value(n.Pipe, dot))
+			steps := decideTemplates()[n.Name]
+			if steps == nil {
+				panic("sash: scripts.lua.tmpl: no template: " + node.String())
+			}
+			r.render(steps.Root, value(n.Pipe, dot))
 		default:
 			panic("sash: scripts.lua.tmpl: unknown: " + node.String())
 		}
