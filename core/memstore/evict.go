@@ -59,8 +59,9 @@ func (s *Store) makeRoomForRules(n int64) bool {
 }
 
 // leastUsed returns the slot to evict, or -1 if all are of the client that
-// decides by c. Room for rules is made for no client: c is nil then. It looks at sampleSize slots in a row, and next time begins with
-// the second of them: so that nearly all are in the cache already.
+// decides by c. Room for rules is made for no client: c is nil then. It looks at
+// sampleSize slots in a row, and next time begins with the second of them: so
+// that nearly all are in the cache already.
 func (sh *shard) leastUsed(c *counts, h hash, now int64) int {
 	if sh.next++; sh.next >= sh.n {
 		sh.next = 0

@@ -133,7 +133,10 @@ var faults = []fault{
 			}
 		},
 	},
-	{name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true, begin: losing(cuts)},
+	{
+		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true,
+		begin: losing(cuts),
+	},
 	{
 		name: "reply late after the script ran", says: "no answer within the timeout", opens: true, timeout: short,
 		begin: losing(silences), scripts: true,

@@ -22,8 +22,8 @@ type shard struct {
 	news  [newsInShard]news
 
 	// watched reports whether admissions are news: from a refusal on that could be remembered, until the last one in
-	// byKey is dropped. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told before
-	// watchedFrom is not known.
+	// byKey is dropped. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told
+	// before watchedFrom is not known.
 	watched     atomic.Bool
 	watchedFrom time.Duration
 
