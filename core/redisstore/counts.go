@@ -18,7 +18,7 @@ type counts struct {
 	args     []any    // of the script, for all limits
 	suffixes []string // of the keys, a limit each; nil with parts
 	parts    []part   // of a request by several rules; see joint.go
-	ahead    int64    // of the server's clock is what is counted stamped, in microseconds: for a lease
+	ahead    int64    // how far ahead of the server's clock requests are stamped, in microseconds: for a lease
 }
 
 // newCounts returns how s counts by rule.

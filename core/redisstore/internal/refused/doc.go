@@ -2,9 +2,8 @@
 // a flood on a client that is refused anyway costs the store one question a second from this process.
 //
 // A refusal with nothing remaining holds, number for number, until the oldest counted unit leaves or, for a counter,
-// until the request may pass or a fixed window ends. Only a reset, or units that are
-// given back, can end the refusal sooner. Its end is reckoned from before the question was sent, so it never lasts a
-// moment too long.
+// until the request may pass or a fixed window ends. Only a reset, or units that are given back, can end the refusal
+// sooner. Its end is reckoned from before the question was sent, so it never lasts a moment too long.
 //
 // A refusal of a SlidingLog with something remaining holds too, but its numbers are true only until a smaller cost is
 // admitted. The refusal is forgotten as soon as this process may have been told of a later state of the client; see

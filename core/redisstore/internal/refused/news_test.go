@@ -27,8 +27,8 @@ func TestSomethingRemains(t *testing.T) {
 func TestWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, noted := range map[string]core.Decision{
-			"own refusal":           refusalWith(2),
-			"refusal of the client": refusalFor(time.Hour),
+			"something remains": refusalWith(2),
+			"nothing remains":   refusalFor(time.Hour),
 		} {
 			rule := New().Rule()
 			early := time.Now()
