@@ -862,6 +862,28 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 	})
 }
 
+// TestScriptStampsInBatch: each request of a batch is counted at a stamp of its own, which is later than TIME for a
+// client that was counted ahead of it.
+func TestScriptStampsInBatch(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		c := bind(t, rdb, core.PerHour(5))
+		newest := func(client string) string { return rdb.LIndex(ctx, c.keys(nil, client)[0].(string), -1).Val()[:6] }
+		later := time.Now().Add(time.Minute) // less than the allowance
+		rdb.RPush(ctx, c.keys(nil, "b")[0].(string), logEntry(later, 0, 1))
+		var batch []*call
+		for _, client := range []string{"a", "b", "c"} {
+			batch = append(batch, &call{Request: asking(c, client, 1, true)})
+		}
+		args := c.script.batches.command(batch)
+		now, _ := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))
+		for client, want := range map[string]int64{"a": now, "b": later.UnixMicro(), "c": now} {
+			if got := newest(client); got != big48(want) {
+				t.Errorf("%s is counted at %x, want %x", client, got, big48(want))
+			}
+		}
+	})
+}
+
 // TestScriptClockWasAheadTail: what was counted before the clock was ahead keeps its time,
 // dropped entries stay dropped, and the rest becomes one entry.
 func TestScriptClockWasAheadTail(t *testing.T) {
