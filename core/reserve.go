@@ -65,16 +65,12 @@ func (r *Reservation) counted() bool {
 // SlidingCounter, a Return takes back units that were counted since.
 //
 // The units go back to the store that has counted them: the fallback's if that has
-// decided. Return does not wait longer than Config.Timeout. Its error matches [ErrStore],
-// or [ErrInvalid] if n is negative, or is that of the caller's own context; the units may
-// be back or not then, and are not sent again. A handler whose client may leave calls it
-// with [context.WithoutCancel].
+// decided. A ctx that has ended does not stop a Return: Config.Timeout bounds it. Its error
+// matches [ErrStore], and the units may be back or not then, and are not sent again; or
+// [ErrInvalid] if n is negative.
 func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
-	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
 	}
 	return r.giveBack(ctx, r.spend(n))
 }
@@ -86,7 +82,7 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 	}
 	d := &r.Decision
 	back := Back{Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Units: n}
-	return r.limiter.giveBack(ctx, back)
+	return r.limiter.giveBack(context.WithoutCancel(ctx), back)
 }
 
 // spend returns how many of n units can still be given back, and notes that they are.
@@ -108,53 +104,49 @@ func (r *Reservation) settle() (left int64, first bool) {
 	return left, first
 }
 
-// giveBack gives units back to the store that has counted them.
+// giveBack gives units back to the store that has counted them. ctx does not end.
 func (l *Limiter) giveBack(ctx context.Context, back Back) (int64, error) {
 	store := l.boundRule
 	if back.Source == FromFallback {
 		store = l.fallback.boundRule
 	}
-	bounded := ctx
 	if store.waits {
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	units, err := store.counts.Return(bounded, back)
+	units, err := store.counts.Return(ctx, back)
 	l.waiting.reopen(back.Key)
-	if err == nil {
-		return units, nil
+	if err != nil {
+		return 0, asStoreError(err)
 	}
-	if ended := ctx.Err(); ended != nil {
-		return 0, ended
-	}
-	return 0, asStoreError(err)
+	return units, nil
 }
 
 // Settle makes the request cost what it has really cost: it gives the rest back, as
 // [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does. A request
-// that was refused, or that no store has counted, is charged nothing.
+// that was refused, or that no store has counted, is charged nothing. An excess above
+// [MaxCounterRequests] counts as that.
 //
-// After Settle nothing can be given back, and a second Settle is an error that matches
-// [ErrInvalid]; so it is after an error, unless the caller's context had ended before.
-// Else the error is that of Return, or the Err of the charge.
+// Settle works once, and a ctx that has ended does not stop it. Its error matches
+// [ErrStore]; then the earlier cost may stay counted. Or it matches [ErrInvalid]: a
+// negative cost, which settles nothing, or a request that is settled already.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
 	}
-	if err := ctx.Err(); err != nil || !r.counted() {
-		return err
-	}
 	left, first := r.settle()
-	if !first {
-		return fmt.Errorf("%w: the cost of a request is settled once", ErrInvalid)
-	}
-	excess := actual - left
-	if excess <= 0 {
+	switch excess := actual - left; {
+	case !first:
+		return fmt.Errorf("%w: the request is settled already: call Settle once", ErrInvalid)
+	case !r.counted():
+		return nil
+	case excess <= 0:
 		_, err := r.giveBack(ctx, -excess)
 		return err
+	default:
+		charge := r.request
+		charge.Cost, charge.Charge = min(excess, MaxCounterRequests), true
+		return r.limiter.Decide(context.WithoutCancel(ctx), charge).Err
 	}
-	charge := r.request
-	charge.Cost, charge.Charge = excess, true
-	return r.limiter.Decide(ctx, charge).Err
 }

@@ -107,7 +107,7 @@ func checkPairs(pairs []Pair) (int, error) {
 func giveBackAll(ctx context.Context, reserved []*Reservation) {
 	for i := len(reserved) - 1; i >= 0; i-- {
 		r := reserved[i]
-		if _, err := r.Return(context.WithoutCancel(ctx), r.request.Cost); err != nil {
+		if _, err := r.Return(ctx, r.request.Cost); err != nil {
 			r.limiter.Notice(ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
 				"since the store could not be asked to give them back: "+withoutPrefix(err))
 		}

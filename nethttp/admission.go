@@ -2,9 +2,7 @@ package nethttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -15,7 +13,6 @@ type Admission struct {
 	decider     *Decider
 	reservation *core.Reservation
 	request     *http.Request // as the handler gets it; set before the handler runs
-	settled     atomic.Bool
 }
 
 // admissionKey is the key of the context value that FromContext returns.
@@ -33,22 +30,12 @@ func FromContext(ctx context.Context) (a *Admission, ok bool) {
 // it has no numbers; see [core.Decision].
 func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
 
-var errSettled = errors.New("sash: the request is settled already: call Settle or Return once")
-
 // Settle makes the request cost what it has really cost, as [core.Reservation.Settle]
 // does: it gives the rest of the estimate back, or counts the excess, even beyond the
-// limit. A cost above [core.MaxCounterRequests] counts as that.
-//
-// It works once, also after the handler has returned; after it, [CountWhen] and
-// [CostAfter] are not asked about the request. A ctx that has ended does not stop it:
-// Config.Timeout bounds it. After an error the estimate may stay counted. The error
-// matches [core.ErrStore], or [core.ErrInvalid] if cost is negative; then nothing is
-// settled.
+// limit. It works once, also after the handler has returned and the request's context has
+// ended; what [CountWhen] and [CostAfter] say after it does not count.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
-	if cost >= 0 && !a.settled.CompareAndSwap(false, true) {
-		return errSettled
-	}
-	return a.reservation.Settle(context.WithoutCancel(ctx), min(cost, core.MaxCounterRequests))
+	return a.reservation.Settle(ctx, cost)
 }
 
 // Return is Settle with a cost of 0: the request does not count.

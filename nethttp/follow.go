@@ -79,12 +79,12 @@ func (a *Admission) Follow(next func(), response Response) {
 	panicked = false
 }
 
-// settleBy settles the request as the function of CountWhen or CostAfter says, unless
-// the handler has done so. If the store fails, the units stay counted.
+// settleBy settles the request as the function of CountWhen or CostAfter says. If the
+// handler has done so, or the store fails, the units stay counted.
 func (a *Admission) settleBy(response Response, panicked bool) {
 	r := a.request
 	status, known := finalStatus(response, panicked, r.Context().Err() != nil)
-	if !known || a.settled.Load() {
+	if !known {
 		return
 	}
 	cost := 0
