@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -28,7 +29,7 @@ import (
 // say, and nothing used of other limits.
 //
 // A Decision that no store gives is an error of [core.New] and [core.Limiter.Rule]: a
-// refusal without RetryAfter, for example. The store is safe for concurrent use.
+// refusal without RetryAfter, or more Remaining than its limit. The store is safe for concurrent use.
 //
 // Each call returns a store of its own, so that one may be the fallback of another that has
 // the same answer.
@@ -45,17 +46,23 @@ func (s *fixed) Bind(rule core.Rule) (core.Counts, error) {
 	if err := checkAnswer(&s.answer); err != nil {
 		return nil, fmt.Errorf("sash: storetest.Fixed: %w", err)
 	}
+	binding := slices.IndexFunc(rule.Limits, s.binds)
+	if binding < 0 {
+		return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Limit %v, which is none of %v: "+
+			"leave it out for the first limit of each rule", s.answer.Limit, rule.Limits)
+	}
+	if n := rule.Limits[binding].Requests; s.answer.Remaining > n {
+		return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Remaining %d of a limit of %d: give at most %d",
+			s.answer.Remaining, n, n)
+	}
+	return fixedCounts{s.answer, rule.Limits, binding}, nil
+}
+
+// binds reports whether l, a limit of a rule, is that of the answer.
+func (s *fixed) binds(l core.Limit) bool {
 	given := s.answer.Limit
-	if given == (core.Limit{}) {
-		return fixedCounts{answer: s.answer, limits: rule.Limits}, nil
-	}
-	for i, l := range rule.Limits {
-		if given.Name == l.Name || given.Name == "" && given.Window == l.Window && given.Algorithm == l.Algorithm {
-			return fixedCounts{answer: s.answer, limits: rule.Limits, binding: i}, nil
-		}
-	}
-	return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Limit %v, which is none of %v: "+
-		"leave it out for the first limit of each rule", given, rule.Limits)
+	return given == (core.Limit{}) ||
+		given.Name == l.Name || given.Name == "" && given.Window == l.Window && given.Algorithm == l.Algorithm
 }
 
 // checkAnswer returns an error if no store can give the answer.
@@ -102,6 +109,7 @@ func (c fixedCounts) Take(_ context.Context, ask core.Ask) (core.Decision, error
 	}
 	if ask.Special.Limits != nil {
 		d.Limit = ask.Special.Limits[c.binding]
+		d.Remaining = min(d.Remaining, d.Limit.Requests)
 	}
 	if ask.Special.Charge {
 		d.Allowed, d.RetryAfter = true, 0

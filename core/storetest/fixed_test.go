@@ -64,9 +64,10 @@ func TestFixedAnswers(t *testing.T) {
 	if got := l.Charge(t.Context(), "a", 5); got != charged {
 		t.Errorf("a charge: %+v, want %+v", got, charged)
 	}
-	own := []core.Limit{core.PerMinute(1), core.PerHour(7).Named("hourly")}
-	if got := l.Decide(t.Context(), core.Request{Key: "a", Cost: 1, Limits: own}); got.Limit != own[1] {
-		t.Errorf("limits of the request: %v binds, want %v", got.Limit, own[1])
+	own := []core.Limit{core.PerMinute(1), core.PerHour(2).Named("hourly")}
+	got := l.Decide(t.Context(), core.Request{Key: "a", Cost: 1, Limits: own})
+	if got.Limit != own[1] || got.Remaining != 2 {
+		t.Errorf("limits of the request: %v binds with %d left, want %v with 2", got.Limit, got.Remaining, own[1])
 	}
 	uses, err := l.Usage(t.Context(), "a")
 	if err != nil || len(uses) != 2 || uses[0].Used != 0 || uses[1].Used != 997 || uses[1].ResetAfter != time.Second {
@@ -135,6 +136,7 @@ func TestFixedErrors(t *testing.T) {
 		"allowed and has the RetryAfter 1s":   {Allowed: true, RetryAfter: time.Second},
 		"Allowed and Err":                     {Allowed: true, Err: errors.New("down")},
 		"Remaining -1":                        {Allowed: true, Remaining: -1},
+		"the Remaining 11 of a limit of 10":   {Allowed: true, Remaining: 11},
 		"ResetAfter -1s":                      {Allowed: true, ResetAfter: -time.Second},
 		"the Source fallback: a store gives":  {Allowed: true, Source: core.FromFallback},
 		`the Limit "other": 5 per 1m0s (log)`: {Allowed: true, Limit: core.PerMinute(5).Named("other")},
