@@ -13,7 +13,7 @@ type Notice struct {
 	Code string // a short constant, for searching
 	Name string // Config.Name
 	Rule string // the rule's name, empty for the limiter itself
-	Text string // what was seen, and what to do instead
+	Text string // what was seen, and what to do instead; escaped as in Go, and cut after 1,000 bytes
 }
 
 // Codes of the notices of this module. docs/diagnosis.md has a paragraph for each: what
@@ -78,7 +78,7 @@ func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	}
 	if _, known := l.siblings.noticed.LoadOrStore(code, nil); !known {
 		l.config.Observer.(NoticeObserver).Notice(ctx, Notice{
-			Code: code, Name: l.config.Name, Rule: l.rule, Text: text,
+			Code: code, Name: l.config.Name, Rule: l.rule, Text: printable(text, maxNotice),
 		})
 	}
 }

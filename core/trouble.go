@@ -98,6 +98,7 @@ func (t trouble) remedy(err error) string {
 const (
 	maxLoggedError = 500
 	maxLoggedKey   = 64
+	maxNotice      = 1000
 )
 
 // loggedText returns the text of an error for a line of which the message says that the

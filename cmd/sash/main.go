@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -109,11 +111,22 @@ func withoutPassword(text string) string {
 }
 
 // complain writes an error.
-func complain(w io.Writer, err error) { fmt.Fprintln(w, withoutPassword(err.Error())) }
+func complain(w io.Writer, err error) { _ = write(w, withoutPassword(err.Error())+"\n") }
 
-// write writes text. Its error says that the result could not be written.
+// write writes text for a terminal: what a server or a client chose may have control
+// characters. Its error says that the result could not be written.
 func write(w io.Writer, text string) error {
-	if _, err := io.WriteString(w, text); err != nil {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit) // as JSON has it
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("sash: the result could not be written: %w", err)
 	}
 	return nil

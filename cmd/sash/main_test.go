@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -60,6 +64,52 @@ func (r result) check(t *testing.T, code int, says ...string) {
 	}
 	if t.Failed() {
 		t.Fatalf("stdout: %s\nstderr: %s", r.out, r.errOut)
+	}
+}
+
+// TestHostileServer: what a server writes reaches the terminal without control characters.
+func TestHostileServer(t *testing.T) {
+	t.Parallel()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for buf := make([]byte, 4096); ; {
+					n, err := c.Read(buf)
+					if err != nil {
+						return
+					}
+					commands := bytes.Count(buf[:n], []byte("\r\n*")) + 1
+					const reply = "-ERR \x1b]0;title\a\x1b[2J\u009b31m\x7f\u202e\xff\r\n"
+					_, _ = io.WriteString(c, strings.Repeat(reply, commands))
+				}
+			}()
+		}
+	}()
+	const seen = `\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u202e`
+	url := "redis://" + server.Addr().String()
+	for _, args := range [][]string{
+		{"usage", "-limit", "5/1m", "-user", "42"}, {"reset", "-limit", "5/1m", "-user", "42"}, {"check"}, {"check", "-json"},
+	} {
+		r := sash(t, url, "", args...)
+		if r.check(t, exitFailure, seen); strings.ContainsFunc(r.out+r.errOut, func(c rune) bool {
+			return c != '\n' && !unicode.IsPrint(c)
+		}) {
+			t.Errorf("%s: the output has characters that cannot be printed: %q", args, r.out+r.errOut)
+		}
+		var told checked
+		if args[len(args)-1] == "-json" && (json.Unmarshal([]byte(r.out), &told) != nil || len(told.Findings) == 0) {
+			t.Errorf("%q cannot be read", r.out)
+		}
 	}
 }
 
