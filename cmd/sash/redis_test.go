@@ -144,7 +144,7 @@ func TestForeign(t *testing.T) {
 	}
 	flags := []string{"-limit", "5/1m", "-user", "42", "-timeout", "20s"}
 	sash(t, server.URL(), "", append([]string{"usage"}, flags...)...).
-		check(t, exitFailure, "not the store's stood at its key", key)
+		check(t, exitFailure, "not the store's stood at its key", "sash:{...}:l1m0s")
 	sash(t, server.URL(), "", append([]string{"reset"}, flags...)...).check(t, exitOK, "Reset.")
 	if n := rdb.Exists(t.Context(), key).Val(); n != 0 {
 		t.Error("the foreign value is still there")

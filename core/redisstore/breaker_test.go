@@ -127,7 +127,8 @@ func TestNoBreakerEvent(t *testing.T) {
 					on.rdb.LPush(ctx, key, "an entry")
 				}
 				d := on.limiter.Allow(ctx, client)
-				if !d.Allowed || !errors.Is(d.Err, core.ErrStore) || !mentions(d.Err, key) {
+				if !d.Allowed || !errors.Is(d.Err, core.ErrStore) || !mentions(d.Err, "sash:{...}:l1h0m0s") ||
+					mentions(d.Err, "client") {
 					t.Errorf("%+v", d)
 				}
 				if d := on.limiter.Allow(ctx, client); !d.Allowed || d.Err != nil {

@@ -35,7 +35,15 @@ func (c *counts) readAlone(reply string, a *core.Ask) (core.Decision, error) {
 	if err == nil {
 		err = errReply
 	}
-	return core.Decision{}, fmt.Errorf("%w: %.200q", err, reply)
+	return core.Decision{}, quoting(err, reply)
+}
+
+// quoting returns err with the reply, if that makes no sense.
+func quoting(err error, reply string) error {
+	if err == errReply || err == errDisagree {
+		return fmt.Errorf("%w: %.200q", err, reply)
+	}
+	return err
 }
 
 // readTime reads the server's time, with which a reply begins.
@@ -118,7 +126,7 @@ func (c *counts) readFacts(
 		case !ok:
 			return false, 0, "", errReply
 		case verdict == 'F':
-			return false, 0, rest, fmt.Errorf("%w: %s", ErrForeign, text)
+			return false, 0, rest, fmt.Errorf("%w: %s", ErrForeign, withoutClient(text))
 		}
 		return false, 0, rest, errors.New(text)
 	default:
@@ -134,6 +142,14 @@ func (c *counts) readFacts(
 		stamp, reply = max(stamp, newest), after
 	}
 	return verdict == 'A', stamp, reply, nil
+}
+
+// withoutClient returns a key of the store without what stands in braces: no error names
+// a client.
+func withoutClient(key string) string {
+	prefix, rest, _ := strings.Cut(key, "{")
+	_, suffix, _ := strings.Cut(rest, "}")
+	return prefix + "{...}" + suffix
 }
 
 // number reads the digits with which s begins: at most 18, so that the number fits.

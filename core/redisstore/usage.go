@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -37,7 +36,7 @@ func (c *counts) readUsage(reply string) ([]core.Use, error) {
 		err = errDisagree
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %.200q", err, reply)
+		return nil, quoting(err, reply)
 	}
 	uses := make([]core.Use, len(c.rule.Limits))
 	for i, l := range c.rule.Limits {
