@@ -41,7 +41,7 @@ func (p *proxyWatch) look(r *http.Request, key string) string {
 		return ""
 	}
 	p.seen++
-	if r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil {
+	if namesOther(r, peer) {
 		p.forwarded++
 	}
 	if p.seen < proxyRequests {
@@ -53,6 +53,20 @@ func (p *proxyWatch) look(r *http.Request, key string) string {
 		return ""
 	}
 	return peer.String()
+}
+
+// namesOther reports whether peer, if it were believed, would name another client than
+// itself. A client on the proxy's own host has the same address.
+func namesOther(r *http.Request, peer netip.Addr) bool {
+	trusted := keyfuncs.TrustProxies(netip.PrefixFrom(peer.WithZone(""), peer.BitLen()))
+	for _, key := range []keyfuncs.Func{
+		keyfuncs.IP(trusted), keyfuncs.IP(trusted, keyfuncs.FromForwarded()),
+	} {
+		if name, err := key(r); err == nil && !namedBy(name, peer) {
+			return true
+		}
+	}
+	return false
 }
 
 // privatePeer returns the address of a RemoteAddr, and reports whether it is one that no

@@ -185,6 +185,7 @@ func TestCountedTwiceAtOnce(t *testing.T) {
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
 	const public, proxy, other, loopback = "203.0.113.7:1234", "10.0.0.5:1234", "10.0.0.6:1234", "[::1]:1234"
+	const beside = "127.0.0.1:1234" // of the proxy and of its client
 	trusting := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...))
 	peer := func(r *http.Request) (string, error) { host, _, _ := strings.Cut(r.RemoteAddr, ":"); return host, nil }
 	type userKey struct{}
@@ -206,6 +207,7 @@ func TestUntrustedProxy(t *testing.T) {
 			"X-Forwarded-For", 0, true},
 		{"a key function of the program's own", peer, []string{proxy}, "X-Forwarded-For", 0, true},
 		{"a trusted proxy", trusting, []string{proxy}, "X-Forwarded-For", 0, false},
+		{"a client beside a trusted proxy", trusting, []string{beside}, "X-Forwarded-For", 0, false},
 		{"users", user, []string{proxy}, "X-Forwarded-For", 0, false},
 		{"few requests", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 5, false},
 		{"no header", keyfuncs.RemoteIP, []string{proxy}, "X-Forwarded-For", 10, false},
@@ -226,6 +228,9 @@ func TestUntrustedProxy(t *testing.T) {
 				if i%10 >= c.without {
 					r.Header.Set(c.header, map[string]string{
 						"X-Forwarded-For": "198.51.100.3", "Forwarded": "for=198.51.100.3"}[c.header])
+					if r.RemoteAddr == beside {
+						r.Header.Set(c.header, "127.0.0.1")
+					}
 				}
 				serve(h, r)
 			}
