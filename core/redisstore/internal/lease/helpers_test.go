@@ -146,3 +146,6 @@ func (s *scene) unspent() int64 {
 	}
 	return 0
 }
+
+// held returns how many units the server holds.
+func (s *scene) held() int64 { return s.Logs[0].Since(0) }

@@ -80,9 +80,9 @@ func (l *Rule) renew(ctx context.Context, r *renewal, want int64) {
 	l.finish(r, a)
 }
 
-// finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r is
-// answered from the lease unless it has left. After a reset the entry is not in its shard any more, so that the lease
-// serves that caller only (TestResetMeanwhile).
+// finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r gets
+// its units first, unless it has left. After a reset the entry is not in its shard any more, so that the lease serves
+// that caller only (TestResetMeanwhile).
 func (l *Rule) finish(r *renewal, a answer) {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *Rule) finish(r *renewal, a answer) {
 		r.granted = true
 		if answers {
 			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)
-			r.first.Source = core.Counted
+			r.first.Source, r.first.At = core.Counted, a.reply.At // where Return finds its units
 		}
 	}
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,46 +40,87 @@ func TestReturnToLease(t *testing.T) {
 	})
 }
 
-// TestReturnHistories: however units are leased, spent and given back, no window holds
-// more than the limit of what was spent and not given back.
-func TestReturnHistories(t *testing.T) {
-	for seed := range uint64(60) {
+// TestReturnCounted: units that the server counted go back to the server, those of the request that fetched a lease
+// too, and never to a lease, whose units count for longer.
+func TestReturnCounted(t *testing.T) {
+	for _, cost := range []int64{100, 1} { // what no lease can hold is stamped with the end of the one before
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
-			limit := core.Per(200, time.Minute)
-			s := newScene(t, limit, 10)
-			s.way = time.Duration(rng.IntN(20)) * time.Millisecond
-			type spent struct {
-				*core.Reservation
-				at    time.Time
-				still bool
+			s := newScene(t, core.Per(100_000, time.Minute), 50)
+			s.leased(t)
+			if cost == 1 {
+				s.empty(t)
 			}
-			var all []*spent
-			for range 3000 {
-				time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
-				if rng.IntN(3) == 0 && len(all) > 0 {
-					one := all[max(0, len(all)-1-rng.IntN(40))]
-					if n, err := one.Return(t.Context(), 1); err != nil {
-						t.Fatal(err)
-					} else if n == 1 {
-						one.still = false
-					}
-					continue
-				}
-				r := s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: 1})
-				if r.Decision.Allowed {
-					all = append(all, &spent{r, time.Now(), true})
-				}
-				held := int64(0)
-				for _, one := range all {
-					if one.still && time.Since(one.at) < limit.Window {
-						held++
-					}
-				}
-				if held > limit.Requests {
-					t.Fatalf("seed %d: %d units in a window of %v", seed, held, limit)
-				}
+			time.Sleep(time.Second)
+			r := s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
+			if cost == 100 {
+				s.empty(t)
+				s.leased(t)
+			}
+			left, held := s.unspent(), s.held()
+			n, err := r.Return(t.Context(), cost)
+			if r.Decision.Source != core.Counted || left == 0 || n != cost || err != nil {
+				t.Errorf("beside %d of a lease: %+v: gave %d, %v, want %d", left, r.Decision, n, err, cost)
+			}
+			if l, h := s.unspent(), s.held(); l != left || h != held-cost {
+				t.Errorf("%d in the lease and %d on the server, want %d and %d", l, h, left, held-cost)
 			}
 		})
+	}
+}
+
+// TestReturnHistories: however units are leased, spent and given back, no window holds more than the limit of what was
+// spent and not given back. What the server counted always goes back.
+func TestReturnHistories(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) { returnHistory(t, rand.New(rand.NewPCG(seed, 1))) })
+	}
+}
+
+// returnHistory makes requests of costs below and above what a lease may be, at a pace that changes, and gives units back.
+func returnHistory(t *testing.T, rng *rand.Rand) {
+	limit := core.Per(1000, time.Minute)
+	s := newScene(t, limit, 100)
+	s.way = time.Duration(rng.IntN(20)) * time.Millisecond
+	type spent struct {
+		*core.Reservation
+		at    time.Time
+		units int64
+	}
+	var all []spent
+	for range 3000 {
+		pause := 20 * time.Millisecond
+		switch {
+		case rng.IntN(20) == 0: // the rest of the lease
+			pause = 5 * time.Second
+		case rng.IntN(40) == 0: // until what came before is about to leave the window
+			time.Sleep(limit.Window - 5*time.Second)
+			pause = 5 * time.Second
+		}
+		time.Sleep(time.Duration(rng.Int64N(int64(pause))))
+		if rng.IntN(3) == 0 && len(all) > 0 {
+			one := &all[max(0, len(all)-1-rng.IntN(5))]
+			n, err := one.Return(t.Context(), one.units)
+			if err != nil || one.Decision.Source == core.Counted && n != one.units {
+				t.Fatalf("%+v: gave %d of %d, %v", one.Decision, n, one.units, err)
+			}
+			one.units -= n
+			continue
+		}
+		cost := 1 + rng.Int64N(30)
+		if rng.IntN(5) == 0 {
+			cost = 101 + rng.Int64N(800)
+		}
+		r := s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
+		if r.Decision.Allowed {
+			all = append(all, spent{r, time.Now(), cost})
+		}
+		all = slices.DeleteFunc(all, func(one spent) bool { return time.Since(one.at) >= limit.Window })
+		held := int64(0)
+		for _, one := range all {
+			held += one.units
+		}
+		if held > limit.Requests {
+			t.Fatalf("%d units in a window of %v", held, limit)
+		}
 	}
 }

@@ -184,30 +184,26 @@ func (l *Rule) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	return l.store.Usage(ctx, key)
 }
 
-// Return implements [core.Counts]. A unit of a lease goes back to the lease, and stays spent if that is over.
+// Return implements [core.Counts]. A unit of a lease goes back to the lease, and stays spent if that is over. A unit
+// that the store has counted goes back to the store: in a lease it would be spent for longer than it counts
+// (TestReturnHistories).
 func (l *Rule) Return(ctx context.Context, back core.Back) (int64, error) {
-	holder, shard := l.holder(back.Key)
-	if units, leased := l.giveBack(shard, holder, back); leased || back.Source == core.Leased {
-		return units, nil
+	if back.Source != core.Leased {
+		return l.store.Return(ctx, back)
 	}
-	return l.store.Return(ctx, back)
-}
-
-// giveBack returns units to the client's lease, if it has given them and lasts, and returns how many. It reports
-// whether the units are from the lease.
-func (l *Rule) giveBack(shard *shard, holder holder, back core.Back) (units int64, leased bool) {
+	holder, shard := l.holder(back.Key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.byHolder[holder]
-	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) {
-		return 0, false
+	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) { // another lease has given it
+		return 0, nil
 	}
 	e.left += back.Units
-	if now := l.store.Now(); !e.has(now, back.Units) {
+	if !e.has(l.store.Now(), back.Units) {
 		e.left -= back.Units
-		return 0, true
+		return 0, nil
 	}
-	return back.Units, true
+	return back.Units, nil
 }
 
 // Reset implements [core.Counts]. Leases of the client under other rules end too: they may be on the same counts. If
