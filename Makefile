@@ -3,6 +3,7 @@
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
+# make test-newest  the tests, without the race detector, with the newest of what sash is built on (.ci/newest.mod)
 # make histories   random histories of the stores, three times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
 # make screenshots   the same, and take the pictures of the page in docs/images
@@ -49,7 +50,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack flood traffic redis prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -78,6 +79,10 @@ test-short: redis
 	go test -run '$(SHORT)' ./core/redisstore
 	cd extra/sashprom && go test ./...
 	cd extra/sashotel && go test ./...
+
+# go.mod requires the lowest versions that pass, so that a program keeps its own.
+test-newest: redis proxies
+	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
 histories: redis
 	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long

@@ -9,23 +9,9 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/sashlimit/sash/keyfuncs"
 )
-
-// chiKey returns the key that the program for chi on proxies.md gives a request, or
-// "refused". set is chi's middleware that finds the address.
-func chiKey(set func(http.Handler) http.Handler, r *http.Request) (key string) {
-	handler := func(_ http.ResponseWriter, r *http.Request) {
-		key = keyfuncs.IPString(middleware.GetClientIPAddr(r.Context()), 0)
-	}
-	set(http.HandlerFunc(handler)).ServeHTTP(httptest.NewRecorder(), r)
-	if key == "" {
-		return "refused"
-	}
-	return key
-}
 
 // ginKey returns the key that the program for gin on proxies.md gives a request, or
 // "refused".
@@ -45,13 +31,13 @@ func ginKey(r *http.Request) (key string) {
 	return key
 }
 
-// TestClientIPs holds the last table of proxies.md to what keyfuncs.IP, chi and gin do.
+// TestClientIPs holds the last table of proxies.md to what keyfuncs.IP and gin do.
 func TestClientIPs(t *testing.T) {
 	page, err := os.ReadFile("proxies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "| X-Forwarded-For | `keyfuncs.IP` | chi | gin |\n|---|---|---|---|\n")
+	_, table, _ := strings.Cut(string(page), "| X-Forwarded-For | `keyfuncs.IP` | gin |\n|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	if len(rows) != 7 {
@@ -70,47 +56,10 @@ func TestClientIPs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, got := range []string{key, chiKey(middleware.ClientIPFromXFF("10.0.0.0/8"), r), ginKey(r)} {
+		for i, got := range []string{key, ginKey(r)} {
 			if want := cells[i+1]; got != want {
 				t.Errorf("%s, column %d: key %q, the page says %q", cells[0], i+2, got, want)
 			}
-		}
-	}
-}
-
-// TestChiNamesTheSameClient holds the table of chi's functions on proxies.md: each names the
-// same client as its line has it, of IPv4 and IPv6, from a proxy and from elsewhere.
-func TestChiNamesTheSameClient(t *testing.T) {
-	proxies := keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"))
-	for _, c := range []struct {
-		chi  func(http.Handler) http.Handler
-		ours func(*http.Request) (string, error)
-		peer string
-		want string
-	}{
-		{middleware.ClientIPFromXFF("10.0.0.0/8"), keyfuncs.IP(proxies), "10.0.0.1:41000", "ip:2001:db8:1:2::/64"},
-		{middleware.ClientIPFromXFF("10.0.0.0/8"), keyfuncs.IP(proxies), "203.0.113.9:41000", "ip:203.0.113.9"},
-		{
-			middleware.ClientIPFromXFFTrustedProxies(2), keyfuncs.IP(keyfuncs.TrustHops(2)),
-			"10.0.0.1:41000", "ip:2001:db8:1:2::/64",
-		},
-		{
-			middleware.ClientIPFromHeader("X-Real-IP", "10.0.0.0/8"), keyfuncs.IP(keyfuncs.FromHeader("X-Real-IP"), proxies),
-			"10.0.0.1:41000", "ip:198.51.100.7",
-		},
-		{
-			middleware.ClientIPFromHeader("X-Real-IP", "10.0.0.0/8"), keyfuncs.IP(keyfuncs.FromHeader("X-Real-IP"), proxies),
-			"203.0.113.9:41000", "ip:203.0.113.9",
-		},
-		{middleware.ClientIPFromRemoteAddr, keyfuncs.RemoteIP, "[2001:db8:5:6::7]:41000", "ip:2001:db8:5:6::/64"},
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.RemoteAddr = c.peer
-		r.Header.Set("X-Forwarded-For", "192.0.2.1, 2001:db8:1:2::5, 10.0.0.9")
-		r.Header.Set("X-Real-IP", "198.51.100.7")
-		key, err := c.ours(r)
-		if got := chiKey(c.chi, r); err != nil || key != c.want || got != c.want {
-			t.Errorf("from %s: chi has %q, keyfuncs %q (%v), want %q", c.peer, got, key, err, c.want)
 		}
 	}
 }
