@@ -365,9 +365,9 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 func TestRefusedErrorText(t *testing.T) {
 	five := core.PerMinute(5).Named("1m0s")
 	for want, d := range map[string]core.Decision{
-		`(log) is reached`:                    {Limit: five, Err: core.ErrStore}, // by a fallback
-		`"1m0s": 5 per 1m0s (log) is reached`: {Limit: five},
-		"could not be asked":                  {Err: core.ErrStore},
+		"limit 5/1m is reached": {Limit: five, Err: core.ErrStore}, // by a fallback
+		"5/1m is reached":       {Limit: five},
+		"could not be asked":    {Err: core.ErrStore},
 	} {
 		if text := (&keyfuncs.RefusedError{Decision: d}).Error(); !strings.Contains(text, want) {
 			t.Errorf("%s; want %s", text, want)

@@ -55,7 +55,7 @@ func take(t *testing.T, l *core.Limiter, key string, n int64) {
 }
 
 // apiFlags are the flags for the limiter of limiter.
-var apiFlags = []string{"-name", "api", "-limit", "100/366d counter", "-limit", "1000/1d daily",
+var apiFlags = []string{"-name", "api", "-limit", "100/366d counter", "-limit", "1000/1d named daily",
 	"-json", "-timeout", "20s"}
 
 // TestClients: each way to name a client finds what a limiter has counted of it, and reset
@@ -123,7 +123,7 @@ func TestRules(t *testing.T) {
 	}
 	sash(t, "", "", append([]string{"usage", "-limit", "100/366d counter"}, flags...)...).
 		check(t, exitOK, "100/8784h counter   2      98 ")
-	for _, other := range [][]string{{"-limit", "5/14m"}, {"-limit", "5/15m counter"}, {"-limit", "5/15m x"},
+	for _, other := range [][]string{{"-limit", "5/14m"}, {"-limit", "5/15m counter"}, {"-limit", "5/15m named x"},
 		{"-limit", "5/15m", "-rule", "log"}, {"-limit", "5/15m", "-prefix", "sash"}} {
 		r := sash(t, "", "", append(append([]string{"usage", "-rule", "login"}, flags...), other...)...)
 		r.check(t, exitOK, "Nothing is counted.", "names of the limits")

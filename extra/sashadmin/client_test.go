@@ -18,7 +18,7 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for _, path := range []string{"", "rules"} {
-		s.get(path, http.StatusOK, "<td>api</td><td>100/1h, 1000/8784h counter yearly</td><td>fail open</td>",
+		s.get(path, http.StatusOK, "<td>api</td><td>100/1h, 1000/8784h counter named yearly</td><td>fail open</td>",
 			"<td>api, rule login</td><td>5/1h</td><td>fail closed</td>", `<form action="client">`)
 	}
 	got := decode[struct {
