@@ -44,7 +44,6 @@ type properties struct {
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
 	retention   int    // how many windows a unit counts at most after it was admitted
-	burst       int64  // how many times Requests a window may hold at most
 	exact       bool   // what Exact returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
@@ -58,8 +57,8 @@ type properties struct {
 // The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors
 // of limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, 1, true, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, 2, false, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, true, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, false, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.

@@ -45,7 +45,7 @@ func (l *Limiter) SetLimits(limits ...Limit) error {
 	for {
 		old := l.changes.Load()
 		if l.changes.CompareAndSwap(old, &change{checked, old.revisionOrZero() + 1}) {
-			l.waiting.reopenAll(l.current())
+			l.waiting.reopenAll()
 			return nil
 		}
 	}
@@ -148,4 +148,14 @@ func (l *Limiter) replacing(given []Limit, what string) ([]Limit, error) {
 		}
 	}
 	return checked, nil
+}
+
+// reopenAll lets the first waiter of each key ask at once.
+func (s *waitQueues) reopenAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.byKey {
+		q.outlook, q.reopened = outlook{}, true
+		q.wakeFirst()
+	}
 }

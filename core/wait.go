@@ -12,45 +12,40 @@ const (
 	// passed. It is a [context.DeadlineExceeded] too.
 	ErrTooLate constError = "sash: the context ends before the request can pass"
 
-	// ErrNever: the cost exceeds a limit, so that no wait is long enough.
+	// ErrNever: the cost exceeds a limit, so that no wait is long enough. It is an
+	// [ErrStore] too where the limit is the share of a [Fallback], and the store is down.
 	ErrNever constError = "sash: the request can never pass"
 )
 
 // Wait sleeps until a request of cost 1 by the client named key is admitted, and returns
 // the decision that admits it. It is for programs that call others: workers, senders,
-// clients. The error is nil iff the decision's Allowed is true. A refusal for which no
-// store was asked has the error in Err, too.
+// clients. The error is nil iff the decision's Allowed is true.
 //
-// Where the wait cannot succeed, Wait returns at once and does not sleep: with
-// [ErrTooLate] if the context's deadline comes first, as far as the counts and the
-// waiters ahead tell; with [ErrNever]; with [ErrInvalid] for an empty key or a negative
-// cost. When the context ends, Wait returns its error. A store may have counted a request
-// whose context ended while the store was asked, as with Allow. An admission that comes
-// back is returned, also if the context ended at the same moment: it is counted.
+// The callers of one limiter and key take turns in the order of their coming, whatever
+// their costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks
+// again; the others wait for their turn. So one request for a key is under way at a time.
+// Where several processes wait for a key, the store alone decides which goes first.
+// A [Limiter.Reset], a [Reservation.Return] or a Settle by this limiter wakes the first.
+// One from elsewhere is seen when the first asks again.
 //
-// The waiters of one limiter and key are served in the order in which they came, the
-// large costs too: a smaller one behind a larger one waits its turn. The first asks, and
-// others follow when an answer has said that there is room for them, so that a store is
-// hardly asked more often than it admits. Nothing polls. A waiter comes back after
-// RetryAfter and up to a fiftieth of it later, at most 100 ms, and never sooner. Where
-// several processes wait for one key, the store decides which goes first, and the one that
-// was admitted last comes back up to four times as much later. A [Limiter.Reset] by
-// this limiter wakes the waiters of its key, and its [Limiter.SetLimits] those of all keys;
-// one from elsewhere is seen when the first waiter asks again.
+// Wait returns [ErrTooLate] at its turn, or before, if the first cannot ask again before
+// the context's deadline; [ErrNever] at once; [ErrInvalid] as Allow does; and the context's
+// error when that ends. As with Allow, a store may have counted such a request.
 //
-// While the store cannot be asked, [FailOpen] admits as it does in Allow. Under
-// [FailClosed], and where a [Fallback] fails too, one waiter of the key tries again after
-// 50 to 100 ms, drawn at random, and after twice as long each time up to 5 s. If the deadline
-// comes before the next try, the error is an ErrTooLate that matches [ErrStore] too.
+// While the store cannot be asked, [FailOpen] admits at the pace of the limits: after a
+// request of cost n the key's next has to wait for n*Window/Requests, the longest of all
+// limits. The pace is that of this process, and is kept for 10,000 idle keys. Under
+// [FailClosed], and where a [Fallback] fails too, the first tries again after 50 to 100 ms,
+// and then after twice as long each time up to 5 s. An ErrTooLate is an [ErrStore] too then.
 //
-// The observer hears of each request to the store, the refused ones included. No
-// goroutine and no memory remain when no caller waits.
+// The observer hears of each request to the store, the refused ones included.
 func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 	return l.WaitN(ctx, key, 1)
 }
 
 // WaitN is [Limiter.Wait] for a request that costs n units, all or nothing. With n = 0 it
-// takes its turn, and counts nothing.
+// takes its turn, and counts nothing. While a [Fallback] decides, a cost above its share
+// is an [ErrNever]: give the units one after the other, or try again when the store is back.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
 	if r.check(ctx) != nil {
@@ -59,54 +54,54 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	}
 	for _, limit := range l.current() {
 		if n > limit.Requests {
-			err := &waitError{ErrNever, fmt.Sprintf("a cost of %d exceeds the limit %v", n, limit), nil}
-			return Decision{Limit: limit, RetryAfter: Never, Err: err}, err
+			d := Decision{Limit: limit, RetryAfter: Never}
+			d.Err = d.never(n)
+			return d, d.Err
 		}
 	}
-	w := &waiter{cost: n, wake: make(chan struct{}, 1)}
-	w.deadline, w.hasDeadline = ctx.Deadline()
-	q := l.waiting.join(key, w, l.current())
+	q, w := l.waiting.join(key, n)
+	defer l.waiting.leave(q, w) // also if the observer panics (TestWaitPanic)
+	var d Decision
 	for {
-		switch ask, sleep, late := l.waiting.turn(q, w); {
+		sleep, late := l.waiting.turn(ctx, q, w)
+		switch {
+		case late != nil && d == (Decision{}):
+			return Decision{RetryAfter: sleep, Err: late}, late
 		case late != nil:
-			return w.last, late
-		case ask:
-			if d, done := l.askFor(ctx, q, w, r); done {
-				return d, d.refusal()
+			return d, late
+		case sleep > 0:
+			if !w.sleep(ctx, sleep) {
+				return Decision{Err: ctx.Err()}, ctx.Err()
 			}
-		case !w.sleep(ctx, sleep):
-			l.waiting.leave(q, w)
-			return Decision{Err: ctx.Err()}, ctx.Err()
+			continue
+		}
+		d = l.Decide(ctx, r)
+		if d.Source == Unasked && d.Err != nil { // the context has ended
+			return d, d.Err
+		}
+		l.waiting.answered(q, &d, n, l.pace(n))
+		switch {
+		case d.Allowed:
+			return d, nil
+		case d.RetryAfter == Never:
+			return d, d.never(n)
 		}
 	}
 }
 
-// askFor asks the store for w, which has its turn, and reports whether the wait is over: w
-// is admitted, or its context has ended. If the observer panics, the turn goes on to the
-// next waiter (TestWaitPanic).
-func (l *Limiter) askFor(ctx context.Context, q *waitQueue, w *waiter, r Request) (d Decision, done bool) {
-	answered := false
-	defer func() {
-		if !answered {
-			l.waiting.answered(q, w, nil)
-		}
-	}()
-	d = l.Decide(ctx, r)
-	answered = true
-	if !d.Allowed && d.Source == Unasked && d.Err != nil { // the context has ended
-		l.waiting.answered(q, w, nil)
-		return d, true
+// pace returns the time in which the limits admit n units on average.
+func (l *Limiter) pace(n int64) time.Duration {
+	var longest time.Duration
+	for _, limit := range l.current() {
+		part := float64(n) / float64(limit.Requests)
+		longest = max(longest, time.Duration(part*float64(limit.Window)))
 	}
-	l.waiting.answered(q, w, &d)
-	return d, d.Allowed
+	return longest
 }
 
-// refusal returns nil for an admission, and else why the store was not asked.
-func (d *Decision) refusal() error {
-	if d.Allowed {
-		return nil
-	}
-	return d.Err
+// never returns the error of a request of cost n that is refused for ever.
+func (d *Decision) never(n int64) error {
+	return &waitError{ErrNever, fmt.Sprintf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err}
 }
 
 // forever is the sleep of a waiter that another one wakes.
@@ -114,15 +109,11 @@ const forever = Never
 
 // sleep returns true when w is woken or d is over, and false when ctx has ended.
 func (w *waiter) sleep(ctx context.Context, d time.Duration) bool {
-	var over <-chan time.Time
-	if d != forever {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		over = timer.C
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-w.wake:
-	case <-over:
+	case <-timer.C:
 	case <-ctx.Done():
 		return false
 	}

@@ -3,8 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,28 +23,33 @@ func within(d time.Duration) context.Context {
 	return ctx
 }
 
-// TestWaitTooLate: a wait that the deadline would cut off ends at once, whether the counts or
-// the waiters ahead make it too long, and so does one that turns out to be too long.
+// TestWaitTooLate: a wait that the deadline would cut off ends at once, with the store's
+// refusal if it has asked, and one that can end in time does not.
 func TestWaitTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(0)
-		l := limiter(t, core.Config{Name: "x", Store: store, Limits: []core.Limit{core.PerMinute(1)}})
+		l := limiter(t, core.Config{Name: "x", Store: newAsked(0), Limits: []core.Limit{core.PerMinute(1)}})
 		l.Allow(ctx, "k")
 		start := time.Now()
 		d, err := l.Wait(within(time.Minute), "k") // the context ends when the unit comes back
 		if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrStore) {
-			t.Errorf("error %v", err)
+			t.Errorf("got %v, want ErrTooLate", err)
 		}
 		if d.Allowed || d.RetryAfter != time.Minute || d.Source != core.Counted || d.Err != nil {
-			t.Errorf("%+v, want the store's refusal", d)
+			t.Errorf("got %+v, want the store's refusal", d)
 		}
-		if time.Since(start) != 0 {
-			t.Errorf("it took %v", time.Since(start))
+		if took := time.Since(start); took != 0 {
+			t.Errorf("got %v, want no sleep", took)
 		}
-		if d, err := l.Wait(within(time.Minute+1), "k"); err != nil || !d.Allowed || time.Since(start) != time.Minute {
-			t.Errorf("%+v, %v after %v", d, err, time.Since(start))
+		d, err = l.Wait(within(time.Minute+1), "k")
+		if took := time.Since(start); err != nil || !d.Allowed || took != time.Minute {
+			t.Errorf("got %+v, %v after %v, want an admission after a minute", d, err, took)
 		}
 	})
+}
+
+// TestWaitTooLateInLine: a waiter behind others hears at its turn that it is too late, or
+// when it comes if the first sleeps for too long; the store is not asked for it.
+func TestWaitTooLateInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newAsked(0)
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(10)}})
@@ -57,56 +62,113 @@ func TestWaitTooLate(t *testing.T) {
 				d, err := l.Wait(within(2500*time.Millisecond), "k")
 				mu.Lock()
 				defer mu.Unlock()
+				took := time.Since(start)
 				if err == nil {
 					admitted++
-				} else if late++; !errors.Is(err, core.ErrTooLate) || time.Since(start) != 0 || !errors.Is(d.Err, err) ||
-					d.RetryAfter < 3*time.Second || d.Source != core.Unasked {
-					t.Errorf("%+v, %v after %v", d, err, time.Since(start))
+				} else if late++; !errors.Is(err, core.ErrTooLate) || took < 2*time.Second || took > 2*time.Second+2*maxJitter ||
+					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.Unasked {
+					t.Errorf("got %+v, %v after %v, want ErrTooLate after 2s", d, err, took)
 				}
 			})
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if d, err := l.Wait(within(time.Millisecond), "k"); !errors.Is(err, core.ErrTooLate) ||
+			time.Since(start) != 1500*time.Millisecond {
+			t.Errorf("got %+v, %v after %v, want ErrTooLate at once", d, err, time.Since(start))
 		}
 		group.Wait()
-		if admitted != 30 || late != 20 {
-			t.Errorf("%d admitted, %d too late, want 30 and 20", admitted, late)
+		if asks, _ := store.numbers(); admitted != 30 || late != 20 || asks > 36 {
+			t.Errorf("got %d admitted and %d too late by %d asks, want 30 and 20 by 30 or little more", admitted, late, asks)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // the first learns how long it takes while others wait behind it
-		store := newAsked(20 * time.Millisecond)
-		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerMinute(10)}})
-		l.AllowN(ctx, "k", 10)
-		start := time.Now()
+	synctest.Test(t, func(t *testing.T) { // there is room for the one that comes while another asks
+		l := limiter(t, core.Config{Store: newAsked(20 * time.Millisecond), Limits: []core.Limit{core.PerMinute(3)}})
 		var group sync.WaitGroup
-		for i := range 20 {
+		for i := range 3 {
 			group.Go(func() {
-				deadline := 90*time.Second + time.Duration(i/15)*time.Hour
-				_, err := l.Wait(within(deadline), "k")
-				late := i >= 10 && i < 15 // behind those that take the second minute
-				if took := time.Since(start); late != errors.Is(err, core.ErrTooLate) || late && took != 20*time.Millisecond {
-					t.Errorf("%d: %v after %v", i, err, took)
+				time.Sleep(time.Duration(i) * 12 * time.Millisecond)
+				if d, err := l.Wait(within(time.Second), "k"); err != nil || !d.Allowed {
+					t.Errorf("number %d: got %+v, %v, want an admission", i, d, err)
 				}
 			})
-			synctest.Wait()
 		}
 		group.Wait()
 	})
 }
 
-// TestWaitNever: what can never pass is not waited for, nor asked.
+// TestWaitNever: what exceeds a limit is not waited for, nor asked.
 func TestWaitNever(t *testing.T) {
 	store := newAsked(0)
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerMinute(5), core.PerHour(50)}})
 	d, err := l.WaitN(ctx, "k", 6)
 	if !errors.Is(err, core.ErrNever) || !errors.Is(d.Err, err) || d.RetryAfter != core.Never || d.Limit.Requests != 5 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("got %+v, %v, want ErrNever", d, err)
 	}
-	for _, want := range []string{"sash: ", "a cost of 6", "the limit 5/1m"} {
+	for _, want := range []string{"sash: ", "a cost of 6", `"1m0s": 5 per`} {
 		if strings.Count(err.Error(), want) != 1 {
-			t.Errorf("%v: want %q once", err, want)
+			t.Errorf("got %v, want %q once", err, want)
 		}
 	}
 	if asks, _ := store.numbers(); asks != 0 {
-		t.Errorf("%d asks", asks)
+		t.Errorf("got %d asks, want 0", asks)
 	}
+}
+
+// TestWaitNeverByStore: a waiter that the store refuses for ever leaves at once, and the
+// next has its turn.
+func TestWaitNeverByStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := &asked{store: storetest.Fixed(core.Decision{RetryAfter: core.Never}), trip: 20 * time.Millisecond}
+		l := limiter(t, core.Config{Store: never})
+		start := time.Now()
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				d, err := l.Wait(within(time.Hour), "k")
+				if !errors.Is(err, core.ErrNever) || errors.Is(err, core.ErrStore) || d.RetryAfter != core.Never || d.Err != nil {
+					t.Errorf("got %+v, %v, want ErrNever", d, err)
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(start); took != 60*time.Millisecond {
+			t.Errorf("got %v, want three questions of 20ms", took)
+		}
+	})
+}
+
+// TestWaitFallback: a cost above the share of a fallback is an error of the store too, and
+// the next has its turn. It passes when the store is back.
+func TestWaitFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newAsked(20 * time.Millisecond)
+		l := limiter(t, core.Config{
+			Store: store, Limits: []core.Limit{core.PerSecond(10)}, Observer: core.Silent,
+			OnStoreError: core.Fallback(memstore.New(), core.Share(5)),
+		})
+		store.fail(errDown)
+		start := time.Now()
+		var group sync.WaitGroup
+		group.Go(func() {
+			d, err := l.WaitN(ctx, "k", 5)
+			if !errors.Is(err, core.ErrNever) || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || d.Allowed {
+				t.Errorf("got %+v, %v, want ErrNever and ErrStore", d, err)
+			}
+			if n := strings.Count(err.Error(), "sash:"); n != 1 {
+				t.Errorf("got %v, want sash: once", err)
+			}
+		})
+		synctest.Wait()
+		d, err := l.Wait(ctx, "k")
+		if took := time.Since(start); err != nil || d.Source != core.FromFallback || took != 40*time.Millisecond {
+			t.Errorf("got %+v, %v after %v, want an admission after 40ms", d, err, took)
+		}
+		group.Wait()
+		store.fail(nil)
+		if d, err := l.WaitN(ctx, "k", 5); err != nil || d.Source != core.Counted {
+			t.Errorf("got %+v, %v, want the store's admission", d, err)
+		}
+	})
 }
 
 // TestWaitInvalid: a malformed call and a context that has ended are errors, and the
@@ -123,19 +185,16 @@ func TestWaitInvalid(t *testing.T) {
 		want error
 	}{{ctx, "", 1, core.ErrInvalid}, {ctx, "k", -1, core.ErrInvalid}, {ended, "k", 1, context.Canceled}} {
 		if d, err := l.WaitN(c.ctx, c.key, c.n); !errors.Is(err, c.want) || d.Allowed || !errors.Is(d.Err, c.want) {
-			t.Errorf("%q, %d: %+v, %v", c.key, c.n, d, err)
+			t.Errorf("%q, %d: got %+v, %v, want %v", c.key, c.n, d, err, c.want)
 		}
 	}
 	if heard != 3 {
-		t.Errorf("the observer heard of %d calls", heard)
-	}
-	if d, err := l.WaitN(ctx, "k", 0); err != nil || !d.Allowed || d.Remaining != 3 {
-		t.Errorf("a cost of 0: %+v, %v", d, err)
+		t.Errorf("the observer heard of %d calls, want 3", heard)
 	}
 }
 
 // TestWaitClosed: while the store fails under a closed policy, one waiter asks now and then,
-// and goes on when the store is back. A deadline before the next try ends the wait at once.
+// and all go on when the store is back. A deadline before the next try ends the wait at once.
 func TestWaitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newAsked(0)
@@ -144,116 +203,96 @@ func TestWaitClosed(t *testing.T) {
 		})
 		store.fail(errDown)
 		var group sync.WaitGroup
-		for range 50 {
-			group.Go(func() {
-				if d, err := l.Wait(ctx, "k"); err != nil || !d.Allowed || d.Err != nil {
-					t.Errorf("%+v, %v", d, err)
-				}
-			})
-		}
+		group.Go(func() { work(t, 50, 1, 0, l) })
 		time.Sleep(time.Second)
 		if asks, _ := store.numbers(); asks < 4 || asks > 6 {
-			t.Errorf("%d tries in a second", asks)
+			t.Errorf("got %d tries in a second, want 4 to 6", asks)
 		}
 		time.Sleep(time.Hour)
 		if asks, _ := store.numbers(); asks < 3600/5 || asks > 2*3600/5+6 {
-			t.Errorf("%d tries in an hour", asks)
+			t.Errorf("got %d tries in an hour, want one in 2.5 to 5 seconds", asks)
 		}
 		start := time.Now()
 		d, err := l.Wait(within(time.Millisecond), "k")
 		if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) || d.Allowed {
-			t.Errorf("%+v, %v", d, err)
+			t.Errorf("got %+v, %v, want ErrTooLate and ErrStore", d, err)
 		}
 		if n := strings.Count(err.Error(), "sash:"); n != 1 || time.Since(start) != 0 {
-			t.Errorf("%v after %v", err, time.Since(start))
+			t.Errorf("got %v after %v, want sash: once, and no sleep", err, time.Since(start))
 		}
 		store.fail(nil)
 		group.Wait()
 		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("the last was admitted %v after the outage", took)
+			t.Errorf("the last was admitted %v after the outage, want at most 10s", took)
 		}
 	})
 }
 
-// TestWaitOpen: while the store fails under an open policy, all go on, and a store that
-// hangs keeps them little longer than one Allow.
-func TestWaitOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{
-			Store: hanging{memory()}, Limits: []core.Limit{core.PerHour(1)}, Timeout: 100 * time.Millisecond,
-			Observer: core.Silent,
-		})
-		start := time.Now()
-		for _, w := range work(50, 1, 0, l) {
-			if w.err != nil {
-				t.Error(w.err)
-			}
-		}
-		if took := time.Since(start); took > 400*time.Millisecond {
-			t.Errorf("%v", took)
-		}
-	})
-}
-
-// hanging is a store that never answers.
-type hanging struct{ core.Store }
-
-func (h hanging) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := h.Store.Bind(rule)
-	return hangingCounts{counts}, err
-}
-
-type hangingCounts struct{ core.Counts }
-
-func (hangingCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	ctx, cancel := ask.Context(ctx)
-	defer cancel()
-	<-ctx.Done()
-	return core.Decision{}, context.Cause(ctx)
-}
-
-// TestWaitOutageEnds: an outage that all requests of a round run into counts as one failed
-// try, and after an outage under an open policy as few ask as before.
-func TestWaitOutageEnds(t *testing.T) {
-	for _, policy := range []core.FailurePolicy{core.FailClosed, core.FailOpen} {
-		synctest.Test(t, func(t *testing.T) {
-			store := newAsked(10 * time.Millisecond)
-			l := limiter(t, core.Config{
-				Store: store, Limits: []core.Limit{core.PerSecond(30)}, OnStoreError: policy, Observer: core.Silent,
-			})
-			start := time.Now()
-			time.AfterFunc(11*time.Millisecond, func() { store.fail(errDown) })
-			time.AfterFunc(33*time.Millisecond, func() { store.fail(nil) })
-			for _, w := range work(200, 1, 0, l) {
-				if w.err != nil {
-					t.Error(w.err)
-				}
-			}
-			asks, _ := store.numbers()
-			if took := time.Since(start); asks > 240 || took > 8*time.Second {
-				t.Errorf("%d asks for 200 in %v", asks, took)
-			}
-		})
-	}
-}
-
-// TestWaitFallback: what the share of a fallback never admits may pass when the store is back.
-func TestWaitFallback(t *testing.T) {
+// TestWaitPace: while the store fails under an open policy, the waiters of a key go on at the
+// pace of the slowest limit, be they many or one that comes again. No reset shortens it. When
+// the store is back, it counts again.
+func TestWaitPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newAsked(0)
 		l := limiter(t, core.Config{
-			Store: store, Limits: []core.Limit{core.PerSecond(10)}, Observer: core.Silent,
-			OnStoreError: core.Fallback(memstore.New(), core.Share(5)),
+			Store: store, Limits: []core.Limit{core.PerSecond(20), core.PerMinute(600)}, Observer: core.Silent,
 		})
 		store.fail(errDown)
-		time.AfterFunc(time.Minute, func() { store.fail(nil) })
-		start := time.Now()
-		d, err := l.WaitN(ctx, "k", 5)
-		if took := time.Since(start); err != nil || !d.Allowed || took < time.Minute || took > 66*time.Second {
-			t.Errorf("%+v, %v after %v", d, err, took)
+		paces := func(t *testing.T, what string, want time.Duration, wait func()) {
+			t.Helper()
+			start := time.Now()
+			wait()
+			if took := time.Since(start); took != want {
+				t.Errorf("%s: got %v, want %v", what, took, want)
+			}
 		}
-		if asks, _ := store.numbers(); asks > 40 {
-			t.Errorf("%d asks", asks)
+		paces(t, "40 workers", 3900*time.Millisecond, func() { work(t, 40, 1, 0, l) })
+		paces(t, "another key", 0, func() { l.Wait(ctx, "other") })
+		paces(t, "a worker that comes again", 2*time.Second, func() { work(t, 1, 20, 0, l) })
+		paces(t, "costs 5 and 0", 600*time.Millisecond, func() {
+			l.WaitN(ctx, "k", 5)
+			l.Reset(ctx, "k")
+			d, err := l.WaitN(within(500*time.Millisecond), "k", 0)
+			if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, core.ErrStore) || d.RetryAfter != 500*time.Millisecond {
+				t.Errorf("got %+v, %v, want ErrTooLate and ErrStore", d, err)
+			}
+			l.WaitN(ctx, "k", 0)
+		})
+		l.Wait(ctx, "k")
+		store.fail(nil)
+		paces(t, "after the outage", 100*time.Millisecond, func() {
+			for range 20 {
+				if d, err := l.Wait(ctx, "k"); err != nil || d.Source != core.Counted {
+					t.Errorf("got %+v, %v, want the store's admission", d, err)
+				}
+			}
+		})
+	})
+}
+
+// TestWaitPaceForgotten: a key whose pace is over is forgotten, and of idle keys at most
+// 10,000 are kept.
+func TestWaitPaceForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.Config{
+			Store: storetest.Fixed(core.Decision{Err: errDown}), Limits: []core.Limit{core.PerMinute(1)}, Observer: core.Silent,
+		})
+		work(t, 1, 3, 0, l)
+		for i := range 12_000 {
+			l.Wait(ctx, strconv.Itoa(i))
+		}
+		if n := l.Waiting(); n != 10_000 {
+			t.Errorf("got %d keys that are kept, want 10000", n)
+		}
+		time.Sleep(30 * time.Second)
+		leaving, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel)
+		if _, err := l.Wait(leaving, "0"); err != context.Canceled {
+			t.Errorf("got %v, want that the context has ended", err)
+		}
+		time.Sleep(30 * time.Second)
+		if n := l.Waiting(); n != 0 {
+			t.Errorf("got %d keys that are kept after their pace, want 0", n)
 		}
 	})
 }
@@ -273,7 +312,7 @@ func TestWaitCancelled(t *testing.T) {
 				d, err := l.Wait(first, "k")
 				took := time.Since(start)
 				if err != context.Canceled || d.Err != err || d.Allowed || took > 10*time.Millisecond+trip {
-					t.Errorf("%+v, %v after %v", d, err, took)
+					t.Errorf("got %+v, %v after %v, want that the context has ended", d, err, took)
 				}
 			})
 			synctest.Wait()
@@ -281,20 +320,38 @@ func TestWaitCancelled(t *testing.T) {
 				d, err := l.Wait(ctx, "k")
 				took := time.Since(start)
 				if err != nil || !d.Allowed || took < time.Minute-2*trip || took > time.Minute+2*trip+maxJitter {
-					t.Errorf("%+v, %v after %v", d, err, took)
+					t.Errorf("got %+v, %v after %v, want an admission after a minute", d, err, took)
 				}
 			})
 			time.Sleep(10 * time.Millisecond)
 			cancel()
 			group.Wait()
 			if asks, _ := store.numbers(); asks > 4 {
-				t.Errorf("%d asks", asks)
+				t.Errorf("got %d asks, want at most 4", asks)
 			}
 			if n := l.Waiting(); n != 0 {
-				t.Errorf("%d keys are kept", n)
+				t.Errorf("got %d keys that are kept, want 0", n)
 			}
 		})
 	}
+}
+
+// TestWaitSmaller: when the first leaves, a next one that costs less asks at once.
+func TestWaitSmaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.Config{Store: newAsked(0), Limits: []core.Limit{core.PerMinute(5)}})
+		l.Allow(ctx, "k")
+		leaving, cancel := context.WithCancel(ctx)
+		var group sync.WaitGroup
+		group.Go(func() { l.WaitN(leaving, "k", 5) })
+		synctest.Wait()
+		start := time.Now()
+		time.AfterFunc(time.Second, cancel)
+		if d, err := l.WaitN(ctx, "k", 4); err != nil || !d.Allowed || time.Since(start) != time.Second {
+			t.Errorf("got %+v, %v after %v, want an admission after 1s", d, err, time.Since(start))
+		}
+		group.Wait()
+	})
 }
 
 const maxJitter = 100 * time.Millisecond
@@ -308,25 +365,38 @@ func TestWaitCounted(t *testing.T) {
 	}}
 	l := limiter(t, core.Config{Store: store})
 	if d, err := l.Wait(leaving, "k"); err != nil || !d.Allowed {
-		t.Errorf("%+v, %v, want the admission", d, err)
+		t.Errorf("got %+v, %v, want the admission", d, err)
 	}
 }
 
-// TestWaitReset: a reset wakes the waiters.
-func TestWaitReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}})
-		l.Allow(ctx, "k")
-		start := time.Now()
-		time.AfterFunc(time.Second, func() {
-			if err := l.Reset(ctx, "k"); err != nil {
-				t.Error(err)
-			}
-		})
-		if d, err := l.Wait(ctx, "k"); err != nil || !d.Allowed || time.Since(start) != time.Second {
-			t.Errorf("%+v, %v after %v", d, err, time.Since(start))
+// TestWaitReopened: a reset and a return wake the first waiter, also while the store's
+// refusal is on its way.
+func TestWaitReopened(t *testing.T) {
+	for what, reopen := range map[string]func(*core.Limiter, *core.Reservation) error{
+		"Reset":  func(l *core.Limiter, _ *core.Reservation) error { return l.Reset(ctx, "k") },
+		"Return": func(_ *core.Limiter, r *core.Reservation) error { _, err := r.Return(ctx, 1); return err },
+		"Settle": func(_ *core.Limiter, r *core.Reservation) error { return r.Settle(ctx, 0) },
+	} {
+		for after, want := range map[time.Duration]time.Duration{
+			time.Minute:           time.Minute + 20*time.Millisecond,
+			15 * time.Millisecond: 40 * time.Millisecond,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				l := limiter(t, core.Config{Store: newAsked(20 * time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
+				r := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
+				start := time.Now()
+				time.AfterFunc(after, func() {
+					if err := reopen(l, r); err != nil {
+						t.Error(err)
+					}
+				})
+				if d, err := l.Wait(ctx, "k"); err != nil || !d.Allowed || time.Since(start) != want {
+					t.Errorf("%s after %v: got %+v, %v after %v, want an admission after %v",
+						what, after, d, err, time.Since(start), want)
+				}
+			})
 		}
-	})
+	}
 }
 
 // TestWaitPanic: a waiter whose observer panics hands its turn on.
@@ -343,26 +413,25 @@ func TestWaitPanic(t *testing.T) {
 		group.Go(func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("no panic")
+					t.Error("got no panic, want that of the observer")
 				}
 			}()
 			l.Wait(ctx, "k")
 		})
 		synctest.Wait()
-		group.Go(func() {
-			if d, err := l.Wait(ctx, "k"); err != nil || !d.Allowed {
-				t.Errorf("%+v, %v", d, err)
-			}
-		})
+		if d, err := l.Wait(ctx, "k"); err != nil || !d.Allowed {
+			t.Errorf("got %+v, %v, want an admission", d, err)
+		}
 		group.Wait()
 		if heard != 2 || l.Waiting() != 0 {
-			t.Errorf("%d events, %d keys", heard, l.Waiting())
+			t.Errorf("got %d events and %d keys that are kept, want 2 and 0", heard, l.Waiting())
 		}
 	})
 }
 
-// TestWaitStorm: waiters of any cost that come and go at random, with a store that fails now
-// and then, leave nothing behind, no window holds too much, and none is forgotten.
+// TestWaitStorm: waiters of any cost that come and go at random, many of them at the same
+// time, with a store that fails now and then, leave nothing behind, no window holds too
+// much, and none is forgotten.
 func TestWaitStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -374,22 +443,21 @@ func TestWaitStorm(t *testing.T) {
 			})
 			var group sync.WaitGroup
 			for range 400 {
-				cost, comes, goes := 1+rng.Int64N(4), rng.IntN(4000), rng.IntN(6000)
-				kind := rng.IntN(3)
+				cost, comes, goes, kind := rng.Int64N(5), rng.IntN(80), rng.IntN(120), rng.IntN(3)
 				group.Go(func() {
-					time.Sleep(time.Duration(comes) * time.Millisecond)
-					ctx := ctx
+					time.Sleep(time.Duration(comes) * 50 * time.Millisecond)
+					ctx, stays := ctx, time.Duration(goes)*50*time.Millisecond
 					switch kind {
 					case 0:
 						var cancel context.CancelFunc
 						ctx, cancel = context.WithCancel(ctx)
-						time.AfterFunc(time.Duration(goes)*time.Millisecond, cancel)
+						time.AfterFunc(stays, cancel)
 					case 1:
-						ctx = within(time.Duration(goes) * time.Millisecond)
+						ctx = within(stays)
 					}
 					d, err := l.WaitN(ctx, "k", cost)
 					if d.Allowed != (err == nil) || kind == 2 && err != nil || kind == 0 && err != nil && ctx.Err() == nil {
-						t.Errorf("%+v, %v", d, err)
+						t.Errorf("seed %d: got %+v, %v", seed, d, err)
 					}
 				})
 			}
@@ -401,39 +469,11 @@ func TestWaitStorm(t *testing.T) {
 			}
 			group.Wait()
 			if n := l.Waiting(); n != 0 {
-				t.Errorf("%d keys are kept", n)
+				t.Errorf("seed %d: got %d keys that are kept, want 0", seed, n)
 			}
 			if err := storetest.CheckLogs(store.outcomes, limits...); err != nil {
-				t.Error(err)
+				t.Errorf("seed %d: %v", seed, err)
 			}
 		})
-	}
-}
-
-// TestWaitParallel is a storm by the real clock, for the race detector.
-func TestWaitParallel(t *testing.T) {
-	store := newAsked(0)
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.Per(50, 5*time.Millisecond)}})
-	var group sync.WaitGroup
-	for i := range 300 {
-		group.Go(func() {
-			for round := range 5 {
-				ctx, cancel := context.WithCancel(ctx)
-				if (i+round)%3 == 0 {
-					ctx, cancel = context.WithTimeout(ctx, time.Duration(i%20)*time.Millisecond)
-				} else if (i+round)%3 == 1 {
-					time.AfterFunc(time.Duration(i%20)*time.Millisecond, cancel)
-				}
-				d, err := l.WaitN(ctx, fmt.Sprint(i%2), int64(1+i%3))
-				if d.Allowed != (err == nil) {
-					t.Errorf("%+v, %v", d, err)
-				}
-				cancel()
-			}
-		})
-	}
-	group.Wait()
-	if n := l.Waiting(); n != 0 {
-		t.Errorf("%d keys are kept", n)
 	}
 }

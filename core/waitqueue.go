@@ -2,53 +2,61 @@ package core
 
 import (
 	"container/list"
+	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
 
 // waitQueues are the callers of Wait that a limiter has, by key. The zero value has none.
 type waitQueues struct {
-	mu    sync.Mutex            // guards all queues and their waiters
-	byKey map[string]*waitQueue // nil until the first Wait; a queue is removed with its last waiter
+	mu    sync.Mutex            // guards all queues
+	byKey map[string]*waitQueue // nil until the first Wait
 }
 
-// waitQueue is the waiters of one key. Each is in waiting, or asks the store. Its methods
-// are called with the lock of the queues held.
-//
-// Whatever may let the first waiter ask ends with wakeFirst, and a waiter decides under the
-// lock what it does next, so that no wake-up is lost.
+// waitQueue holds the waiters of one key in the order of their coming. The first has the
+// turn: it alone asks the store, and sleeps in between.
 type waitQueue struct {
-	key     string
-	limits  []Limit
-	waiting list.List // of *waiter, in the order in which they came
-	came    uint64    // how many waiters have come
-	costs   int64     // the sum of the costs in waiting
-	limited int       // how many waiters in waiting have a deadline
-	asking  int       // how many waiters ask the store
-	forecast
+	key      string
+	waiting  list.List // of *waiter
+	reopened bool      // since the first began to ask
+	kept     bool      // a timer forgets the queue when its pace is over
+	outlook
+}
+
+// outlook holds what the newest answer says of the requests to come.
+type outlook struct {
+	opens   time.Time     // until then a cost of at least closed cannot pass
+	closed  int64         // 0: no cost can pass
+	jitter  time.Duration // this process asks so much later than it could
+	paced   bool          // the policy has admitted: opens is the limits' pace, which no Return shortens
+	failing error         // the store's error; nil if the newest answer is the store's
+	tries   int           // failed tries in a row
 }
 
 // waiter is one call of Wait.
 type waiter struct {
-	cost        int64
-	ticket      uint64 // its number among the waiters of the key
-	deadline    time.Time
-	hasDeadline bool
-	place       *list.Element // in waiting; nil while it asks or has left
-	wake        chan struct{} // holds one element
-
-	// last is the newest decision about the request, the zero Decision at first. If err is
-	// not nil, the queue has expelled the waiter, and Wait returns both.
-	last Decision
-	err  error
+	cost  int64
+	place *list.Element
+	wake  chan struct{} // holds one element: the waiter is to look at its queue
 }
 
-// maxAsking is how many waiters of a key ask the store at once, at most, while it counts.
-// If another process takes the room that an answer spoke of, so many ask in vain.
-const maxAsking = 16
+const (
+	// A waiter comes back later than it must by up to a part of the wait, so that the
+	// processes that wait for one key do not ask at the same instant.
+	jitterPart = 50
+	maxJitter  = 100 * time.Millisecond
 
-// join adds w to the queue of the key. If the deadline of w comes too soon, w is expelled at once.
-func (s *waitQueues) join(key string, w *waiter, limits []Limit) *waitQueue {
+	// The time between two tries while the store cannot be asked: at first, and at most.
+	minRetry = 100 * time.Millisecond
+	maxRetry = 5 * time.Second
+
+	// While there are more keys, the pace of one for which no caller waits is forgotten.
+	maxPaced = 10_000
+)
+
+// join adds a waiter to the queue of the key, as the last.
+func (s *waitQueues) join(key string, cost int64) (*waitQueue, *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.byKey[key]
@@ -59,76 +67,80 @@ func (s *waitQueues) join(key string, w *waiter, limits []Limit) *waitQueue {
 		q = &waitQueue{key: key}
 		s.byKey[key] = q
 	}
-	q.limits = limits // the newest
-	q.came++
-	w.ticket = q.came
-	q.enqueue(w)
-	if w.hasDeadline {
-		now := time.Now()
-		if at := q.earliest(w, q.costs-w.cost, q.begin(now)); !at.Before(w.deadline) {
-			q.expel(w, at.Sub(now))
-		}
-	}
-	s.removeIfEmpty(q)
-	return q
+	w := &waiter{cost: cost, wake: make(chan struct{}, 1)}
+	w.place = q.waiting.PushBack(w)
+	return q, w
 }
 
-// turn reports whether w is to ask the store now, which counts as begun, or how long it is
-// to sleep until it looks again. late is the error of an expelled waiter.
-func (s *waitQueues) turn(q *waitQueue, w *waiter) (ask bool, sleep time.Duration, late error) {
+// turn returns for how long w is to sleep until it looks again; if that is 0, w is to ask
+// the store. late is not nil if the deadline of w comes before that time.
+func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep time.Duration, late error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.err != nil || q.waiting.Front() != w.place {
-		return false, forever, w.err
-	}
-	now := time.Now()
-	if wait := q.until(w, now); wait > 0 {
-		return false, wait, nil
-	}
-	if q.asking > 0 && !q.hasRoom(w.cost, q.asking) {
-		return false, forever, nil
-	}
-	q.dequeue(w)
-	if q.asking++; q.asking == 1 {
-		q.startRound()
-	}
-	q.use(w.cost)
-	q.wakeFirst()
-	return true, 0, nil
-}
-
-// answered ends the request of w. d is nil if there is no answer and w leaves. After a
-// refusal w is back in its place, unless its deadline comes too soon.
-func (s *waitQueues) answered(q *waitQueue, w *waiter, d *Decision) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q.asking--
-	now := time.Now()
-	if d != nil {
-		w.last = *d
-		q.learn(d, w.cost, now)
-		if !d.Allowed {
-			q.enqueue(w)
+	first := q.waiting.Front().Value.(*waiter)
+	if opens, now := q.opens, time.Now(); first.cost >= q.closed && opens.After(now) {
+		sleep = opens.Sub(now)
+		deadline, limited := ctx.Deadline()
+		if limited && !opens.Before(deadline) {
+			return sleep, q.tooLate(sleep)
+		}
+		if !limited || opens.Add(q.jitter).Before(deadline) {
+			sleep += q.jitter
 		}
 	}
-	if q.asking == 0 {
-		q.endRound()
-		q.expelLate(now)
+	if first != w {
+		return forever, nil
 	}
-	q.wakeFirst()
-	s.removeIfEmpty(q)
+	if sleep == 0 {
+		q.reopened = false
+	}
+	return sleep, nil
 }
 
-// leave removes w because its context has ended.
+// tooLate returns the error of a waiter whose deadline comes before the next question.
+func (o *outlook) tooLate(sleep time.Duration) error {
+	words := "that takes " + sleep.String() + " at least"
+	if o.failing != nil {
+		words = "the next try is in " + sleep.String()
+	}
+	return &waitError{ErrTooLate, words, o.failing}
+}
+
+// answered notes the answer to a request of the first waiter. pace is for how long the
+// key is held after an admission that no store has counted.
+func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, tries := time.Now(), q.tries
+	q.outlook = outlook{}
+	switch {
+	case d.Allowed && d.Source == FromPolicy:
+		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
+	case q.reopened || d.RetryAfter == Never: // the next asks at once
+	case d.Allowed && d.Limit.Algorithm.Exact():
+		q.close(now, d.ResetAfter, d.Remaining+1)
+	case d.Allowed:
+	case d.RetryAfter > 0:
+		q.close(now, d.RetryAfter, cost)
+	default:
+		wait := min(minRetry<<min(tries, 10), maxRetry)
+		q.outlook = outlook{opens: now.Add(wait/2 + rand.N(wait/2+1)), failing: d.Err, tries: tries + 1}
+	}
+}
+
+// close notes that a cost of at least closed cannot pass before the given time is over.
+func (o *outlook) close(now time.Time, wait time.Duration, closed int64) {
+	o.opens, o.closed = now.Add(wait), closed
+	o.jitter = rand.N(min(max(0, wait/jitterPart), maxJitter) + 1)
+}
+
+// leave removes w, and gives the turn to the next.
 func (s *waitQueues) leave(q *waitQueue, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.err != nil {
-		return // it has been expelled just now, and q may have been removed
-	}
-	q.dequeue(w)
+	q.waiting.Remove(w.place)
 	q.wakeFirst()
-	s.removeIfEmpty(q)
+	s.forget(q)
 }
 
 // reopen lets the first waiter of the key ask at once: what is counted for the key has
@@ -136,67 +148,40 @@ func (s *waitQueues) leave(q *waitQueue, w *waiter) {
 func (s *waitQueues) reopen(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.byKey[key]; q != nil {
-		q.forecast = forecast{}
+	if q := s.byKey[key]; q != nil && !q.paced {
+		q.outlook, q.reopened = outlook{}, true
 		q.wakeFirst()
 	}
 }
 
-// reopenAll lets the first waiter of each key ask at once: limits hold from now on.
-func (s *waitQueues) reopenAll(limits []Limit) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, q := range s.byKey {
-		q.limits, q.forecast = limits, forecast{}
-		q.wakeFirst()
-	}
-}
-
-// removeIfEmpty removes the queue if it has no waiter. s.mu must be held.
-func (s *waitQueues) removeIfEmpty(q *waitQueue) {
-	if q.asking == 0 && q.waiting.Len() == 0 {
-		delete(s.byKey, q.key)
-	}
-}
-
-// enqueue puts w into its place, behind the waiters that came before.
-func (q *waitQueue) enqueue(w *waiter) {
-	q.costs += w.cost
-	if w.hasDeadline {
-		q.limited++
-	}
-	if last := q.waiting.Back(); last == nil || last.Value.(*waiter).ticket < w.ticket {
-		w.place = q.waiting.PushBack(w)
+// forget removes the queue if it has no waiter and keeps no pace. s.mu must be held.
+func (s *waitQueues) forget(q *waitQueue) {
+	if q.waiting.Len() > 0 || s.byKey[q.key] != q {
 		return
 	}
-	after := q.waiting.Front() // only waiters that asked at the same time can be before w
-	for after.Value.(*waiter).ticket < w.ticket {
-		after = after.Next()
+	left := time.Until(q.opens)
+	if !q.paced || left <= 0 || !q.kept && len(s.byKey) > maxPaced {
+		delete(s.byKey, q.key)
+		return
 	}
-	w.place = q.waiting.InsertBefore(w, after)
+	if !q.kept {
+		q.kept = true
+		time.AfterFunc(left, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			q.kept = false
+			s.forget(q)
+		})
+	}
 }
 
-// dequeue takes w out of waiting.
-func (q *waitQueue) dequeue(w *waiter) {
-	q.costs -= w.cost
-	if w.hasDeadline {
-		q.limited--
-	}
-	q.waiting.Remove(w.place)
-	w.place = nil
-}
-
-// wakeFirst has the first waiter look whether it may ask.
+// wakeFirst has the first waiter look whether it may ask. If it has been woken already and
+// has not looked, once is enough.
 func (q *waitQueue) wakeFirst() {
 	if first := q.waiting.Front(); first != nil {
-		first.Value.(*waiter).wakeUp()
-	}
-}
-
-// wakeUp has w look at its state. If w has been woken already and has not looked, once is enough.
-func (w *waiter) wakeUp() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+		select {
+		case first.Value.(*waiter).wake <- struct{}{}:
+		default:
+		}
 	}
 }
