@@ -17,9 +17,9 @@ import (
 //
 //	client := &http.Client{Transport: transport}
 //
-// A request waits until it is admitted, as [core.Limiter.Wait] does, and fails at once
-// if its context's deadline, which Client.Timeout sets too, comes first. With [NoWait] it
-// fails at once where it would have to wait.
+// A request waits until it is admitted, as [core.Limiter.Wait] does, with its order, its
+// deadline, which Client.Timeout sets too, and its pace while the store cannot be asked.
+// With [NoWait] a request fails at once where it would have to wait.
 //
 // After a 429, or a 503 with Retry-After, further requests of the same key wait for as
 // long as the server asks; see [headers.Pause] for the fields that are read, and
@@ -57,7 +57,9 @@ type transport struct {
 // TransportOption is an option of [Transport].
 type TransportOption func(*transport) error
 
-// NoWait makes a request fail where it would have to wait.
+// NoWait makes a request fail where it would have to wait. While the store cannot be asked,
+// nothing waits, so that [core.FailOpen], the default, sends all requests at once, without a
+// pace. Where a server bans for that, give the limiter [core.Fallback] or [core.FailClosed].
 func NoWait() TransportOption {
 	return func(t *transport) error { t.noWait = true; return nil }
 }
