@@ -12,7 +12,8 @@ import (
 // LogErrors returns an [Observer] that writes to log, as warnings, why limits are not
 // enforced or cannot be: that the store cannot be asked, that requests name no client,
 // that a key function fails or the limits of a request cannot be found out, or that calls
-// are malformed. A line says what happens to the requests meanwhile, why, and what to do.
+// are malformed. A line says what happens to the requests meanwhile, why, and what to do
+// (see [RemedyOf]).
 // When a store answers again, one line says how long it did not and how many requests the
 // policy has decided. Callers that left are no trouble, and are not written.
 //

@@ -158,6 +158,7 @@ func TestLogKinds(t *testing.T) {
 		return limiter(t, core.Config{Name: name, Store: &outages{immediate: immediate{err: err}}, Observer: o})
 	}
 	late, full := failing("late", core.ErrTimeout), failing("full", core.ErrStoreFull)
+	known := failing("known", fmt.Errorf("asking: %w", core.WithRemedy("raise\nmaxmemory", errors.New("OOM"))))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for range 2 {
@@ -167,6 +168,7 @@ func TestLogKinds(t *testing.T) {
 		both.Allow(ctx, "k")
 		late.Allow(ctx, "k")
 		full.Allow(ctx, "k")
+		known.Allow(ctx, "k")
 		open.Allow(ctx, "")
 		open.AllowN(ctx, "k", -1)
 		status := func(n int) core.Request {
@@ -184,6 +186,7 @@ func TestLogKinds(t *testing.T) {
 		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
 		[]string{"limiter=full", "the store is full", "more memory"},
+		[]string{"limiter=known", `error="asking: OOM" remedy=raise\nmaxmemory`},
 		[]string{"malformed requests", "the key is empty"},
 		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
 		[]string{"the key function fails", "status=500"},

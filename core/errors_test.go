@@ -61,6 +61,18 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// TestUnavailableOfACause: nor does an error that names the cause, and tells the remedy, cost one.
+func TestUnavailableOfACause(t *testing.T) {
+	cause := core.WithRemedy("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable))
+	l := limiter(t, core.Config{Store: &immediate{err: cause}, Observer: core.Silent})
+	if d := l.Allow(ctx, "k"); d.Err != cause || core.StageOf(d.Err) != core.StageNotAsked {
+		t.Errorf("got %+v, want %v", d, cause)
+	}
+	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestStages: the stage of an error is what the store has said, or what the error shows.
 func TestStages(t *testing.T) {
 	_, refused := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", "127.0.0.1:0")

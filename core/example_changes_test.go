@@ -27,8 +27,8 @@ func ExampleLimiter_SetLimits() {
 	// Output:
 	// false
 	// true 2
-	// sash: limiter "api": SetLimits[0] is "1h0m0s": 5 per 1m0s (log):
-	// give the limit "1h0m0s": 2 per 1h0m0s (log) of limiter "api" with other Requests,
+	// sash: limiter "api": SetLimits[0] is 5/1m named 1h0m0s:
+	// give the limit 2/1h of limiter "api" with other Requests,
 	// or make a limiter for another window with WithLimits
 }
 

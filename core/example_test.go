@@ -30,8 +30,8 @@ func ExampleNew() {
 	_, err = limiter.Rule("login", core.PerHour(0))
 	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
 	// Output:
-	// "1s": 10 per 1s (log)
-	// "1h0m0s": 1000 per 1h0m0s (log)
+	// 10/1s
+	// 1000/1h
 	// sash:
 	// limiter "api", rule "login":
 	// limit "1h0m0s" allows 0 requests:
@@ -39,7 +39,7 @@ func ExampleNew() {
 }
 
 func ExampleParseLimit() {
-	for _, text := range []string{"5/15m", "1000/1d counter daily", "100/minute"} {
+	for _, text := range []string{"5/15m", "1000/1d counter named daily", "100/minute"} {
 		limit, err := core.ParseLimit(text)
 		if err != nil {
 			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
@@ -49,17 +49,17 @@ func ExampleParseLimit() {
 	}
 
 	var config struct{ Limits []core.Limit }
-	err := json.Unmarshal([]byte(`{"Limits": ["10/1s", "1000/24h counter daily"]}`), &config)
+	err := json.Unmarshal([]byte(`{"Limits": ["10/1s", "1000/24h counter named daily"]}`), &config)
 	fmt.Println(config.Limits, err)
 	// Output:
-	// "": 5 per 15m0s (log)
-	// "daily": 1000 per 24h0m0s (counter)
+	// 5/15m
+	// 1000/24h counter named daily
 	// sash:
 	// the limit "100/minute":
 	// "minute" is not a window, such as 90s, 15m, 1h30m, 24h or 1d:
-	// write requests/window, such as "100/1m", then "counter" for a SlidingCounter, then the name if it has one:
-	// "1000/24h counter daily"
-	// ["": 10 per 1s (log) "daily": 1000 per 24h0m0s (counter)] <nil>
+	// write requests/window, such as "100/1m", then "counter" for a SlidingCounter, then "named" and a name if you like:
+	// "1000/24h counter named daily"
+	// [10/1s 1000/24h counter named daily] <nil>
 }
 
 func ExampleLimiter_Allow() {

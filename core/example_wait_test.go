@@ -52,7 +52,7 @@ func ExampleLimiter_WaitN() {
 	// Output:
 	// 49152 <nil>
 	// 49152 <nil>
-	// 66560 sash: the request can never pass: a cost of 66560 exceeds the limit "bytes": 65536 per 20ms (log)
+	// 66560 sash: the request can never pass: a cost of 66560 exceeds the limit 65536/20ms named bytes
 }
 
 // messageConn is what this example needs of a WebSocket connection.

@@ -48,11 +48,6 @@ func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
 // part of the identity of the count: renaming a limit starts it afresh.
 func (l Limit) Named(name string) Limit { l.Name = name; return l }
 
-// String returns the limit in words, for logs: `"1m0s": 100 per 1m0s (log)`.
-func (l Limit) String() string {
-	return fmt.Sprintf("%q: %d per %v (%v)", l.Name, l.Requests, l.Window, l.Algorithm)
-}
-
 // checkLimits returns a copy of limits with every name filled in and every window in
 // whole microseconds, or an error that says what was given, what is allowed and what to write instead.
 func checkLimits(limits []Limit) ([]Limit, error) {
@@ -118,8 +113,9 @@ func (l Limit) code() string {
 }
 
 // checkName returns an error unless name can stand unescaped in a quoted string of
-// a structured field (RFC 9651): printable ASCII without the quote and the
-// backslash. kind is what has the name, such as limit.
+// a structured field (RFC 9651), and at the end of a limit's text: printable ASCII without
+// the quote and the backslash, and without blanks around it. kind is what has the name,
+// such as limit.
 func checkName(kind, name string) error {
 	if len(name) > MaxNameLength {
 		return fmt.Errorf("sash: the %s name %.20q... has %d bytes: at most %d are allowed",
@@ -128,6 +124,9 @@ func checkName(kind, name string) error {
 	if i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }); i >= 0 {
 		return fmt.Errorf("sash: the %s name %q cannot stand in a header because of byte %d: "+
 			"use printable ASCII without quotes and backslashes", kind, name, i)
+	}
+	if strings.Trim(name, " ") != name {
+		return fmt.Errorf("sash: the %s name %q begins or ends with a blank: leave the blank out", kind, name)
 	}
 	return nil
 }

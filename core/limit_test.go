@@ -171,6 +171,7 @@ func TestRuleErrors(t *testing.T) {
 		{"", []core.Limit{core.PerMinute(1)}, "a rule needs a name"},
 		{"a\"", []core.Limit{core.PerMinute(1)}, "rule name"},
 		{strings.Repeat("r", 65), []core.Limit{core.PerMinute(1)}, "65 bytes"},
+		{"log in ", []core.Limit{core.PerMinute(1)}, `the rule name "log in " begins or ends with a blank`},
 		{"login", nil, "no limits"},
 		{"login", []core.Limit{core.PerMinute(0)}, "allows 0 requests"},
 		{"login", []core.Limit{core.PerMinute(1), core.PerMinute(2)}, "two limits are named"},
@@ -189,7 +190,7 @@ func TestLargestAndSmallest(t *testing.T) {
 		core.Per(1, core.MinWindow),
 		core.Per(core.MaxLogRequests, core.MaxWindow),
 		core.Per(core.MaxCounterRequests,
-			core.MaxWindow).Using(core.SlidingCounter).Named(" !#$%&'()*+,-./:;<=>?@[]^_`{|}~"),
+			core.MaxWindow).Using(core.SlidingCounter).Named("! #$%&'()*+,-./:;<=>?@[]^_`{|}~"),
 		core.Per(1, core.MinWindow+time.Microsecond).Named(name),
 	}})
 	if d := l.Allow(ctx, "k"); !d.Allowed || d.Err != nil {
@@ -237,7 +238,9 @@ func TestStrings(t *testing.T) {
 		{core.SlidingLog.String(), "log"},
 		{core.SlidingCounter.String(), "counter"},
 		{core.Algorithm(9).String(), "Algorithm(9)"},
-		{fmt.Sprint(core.PerMinute(100).Named("burst")), `"burst": 100 per 1m0s (log)`},
+		{core.PerMinute(100).Named("burst").String(), "100/1m named burst"},
+		{core.Limit{}.String(), "0/0s"},
+		{core.PerMinute(-1).Using(9).Named("a\nb").String(), `-1/1m Algorithm(9) named "a\nb"`},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, want %s", c.got, c.want)

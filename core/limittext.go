@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,14 +13,14 @@ const maxLimitText = 200
 
 // limitForm says in errors how a limit is written.
 const limitForm = `write requests/window, such as "100/1m", then "counter" for a SlidingCounter, ` +
-	`then the name if it has one: "1000/24h counter daily"`
+	`then "named" and a name if you like: "1000/24h counter named daily"`
 
 // ParseLimit returns the limit that a text describes:
 //
-//	100/1m                  100 in any minute, by a SlidingLog
-//	100/1m counter          by a SlidingCounter; "log" is allowed too
-//	1000/1d daily           named daily; see [Limit.Named]
-//	5/15m counter "per IP"  a name with blanks, or one that is that of an algorithm, stands in quotes
+//	100/1m                      100 in any minute, by a SlidingLog
+//	100/1m counter              by a SlidingCounter; "log" is allowed too
+//	1000/1d named daily         with a name; see [Limit.Named]
+//	5/15m counter named per IP  the name is all that follows
 //
 // A window is written as for [time.ParseDuration], without a sign, and may begin with whole
 // days of 24 hours: 90s, 15m, 1h30m, 24h, 1d, 1d12h. Blanks separate the parts.
@@ -59,15 +60,17 @@ func parseParts(text string) (l Limit, err error) {
 	if l.Window, err = parseWindow(window); err != nil {
 		return l, err
 	}
-	if word, after := cutWord(rest); word != "" {
-		for _, a := range Algorithms() {
-			if word == a.String() {
-				l.Algorithm, rest = a, after
-			}
-		}
+	word, name := cutWord(rest)
+	if i := slices.IndexFunc(Algorithms(), func(a Algorithm) bool { return a.String() == word }); i >= 0 {
+		l.Algorithm = Algorithms()[i]
+		word, name = cutWord(name)
 	}
-	l.Name, err = parseLimitName(rest)
-	return l, err
+	if word != "" && (word != "named" || name == "") {
+		return l, fmt.Errorf(`%.60q is neither an algorithm (log or counter, in lower case) nor "named" and a name`,
+			strings.TrimSpace(word+" "+name))
+	}
+	l.Name = name
+	return l, nil
 }
 
 // cutWord returns the first word of text, and what follows without blanks around it.
@@ -102,37 +105,8 @@ func parseWindow(text string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + window, nil
 }
 
-// parseLimitName returns the name that stands at the end of a limit's text, or an error
-// if that is not one.
-func parseLimitName(text string) (string, error) {
-	inner, quoted := strings.CutPrefix(text, `"`)
-	if quoted {
-		name, closed := strings.CutSuffix(inner, `"`)
-		if !closed || name == "" || strings.Contains(name, `"`) {
-			return "", fmt.Errorf("%.60q is not a name in quotes", text)
-		}
-		return name, nil
-	}
-	if text != "" && quotedName(text) {
-		return "", fmt.Errorf("%.60q is neither an algorithm (log or counter, in lower case and before the name) "+
-			"nor one word: a name that has blanks or is that of an algorithm stands in quotes", text)
-	}
-	return text, nil
-}
-
-// quotedName reports whether a limit's name stands in quotes, so that it is taken neither for
-// two words nor for an algorithm.
-func quotedName(name string) bool {
-	for _, a := range Algorithms() {
-		if strings.EqualFold(name, a.String()) {
-			return true
-		}
-	}
-	return strings.ContainsAny(name, " \t\r\n")
-}
-
-// withoutDefaultName returns a complete limit with an empty name if it has the one that an
-// empty name means.
+// withoutDefaultName returns the limit with an empty name if it has the one that an empty
+// name means.
 func (l Limit) withoutDefaultName() Limit {
 	if l.Name == l.Window.String() {
 		l.Name = ""
@@ -140,19 +114,10 @@ func (l Limit) withoutDefaultName() Limit {
 	return l
 }
 
-// MarshalText implements [encoding.TextMarshaler]. It returns the limit as [ParseLimit]
-// reads it, in its shortest form with a window in hours, minutes and seconds:
-// "1000/24h counter daily". Neither a SlidingLog nor the default name is written. The text
-// of the zero Limit is empty; another limit that [New] would refuse is an error.
-func (l Limit) MarshalText() ([]byte, error) {
-	if l == (Limit{}) {
-		return []byte{}, nil
-	}
-	l, err := l.complete()
-	if err != nil {
-		return nil, err
-	}
-	l = l.withoutDefaultName()
+// String returns the limit as [ParseLimit] reads it, in its shortest form with a window in
+// hours, minutes and seconds: "1000/24h counter named daily". Neither a SlidingLog nor the
+// default name is written. What New would refuse is written in the same way.
+func (l Limit) String() string {
 	window := l.Window.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(window, zero) {
@@ -163,14 +128,27 @@ func (l Limit) MarshalText() ([]byte, error) {
 	if l.Algorithm != SlidingLog {
 		text += " " + l.Algorithm.String()
 	}
-	switch {
-	case l.Name == "":
-	case quotedName(l.Name):
-		text += ` "` + l.Name + `"`
+	switch name := l.withoutDefaultName().Name; {
+	case name == "":
+		return text
+	case checkName("limit", name) != nil:
+		return text + " named " + strconv.Quote(name)
 	default:
-		text += " " + l.Name
+		return text + " named " + name
 	}
-	return []byte(text), nil
+}
+
+// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. The text of the zero
+// Limit is empty; another limit that [New] would refuse is an error.
+func (l Limit) MarshalText() ([]byte, error) {
+	if l == (Limit{}) {
+		return []byte{}, nil
+	}
+	l, err := l.complete()
+	if err != nil {
+		return nil, err
+	}
+	return []byte(l.String()), nil
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler]: it sets the limit to the one that

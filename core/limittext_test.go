@@ -24,10 +24,10 @@ func TestParseLimit(t *testing.T) {
 	}{
 		{"5/15m", core.Per(5, 15*time.Minute), ""},
 		{"100/1m counter", core.PerMinute(100).Using(core.SlidingCounter), ""},
-		{"1000/24h counter daily", core.PerDay(1000).Using(core.SlidingCounter).Named("daily"), ""},
-		{"1000/1h hourly", core.PerHour(1000).Named("hourly"), ""},
+		{"1000/24h counter named daily", core.PerDay(1000).Using(core.SlidingCounter).Named("daily"), ""},
+		{"1000/1h named hourly", core.PerHour(1000).Named("hourly"), ""},
 		{"100/1m0s log", core.PerMinute(100), "100/1m"},
-		{"100/60s log burst", core.PerMinute(100).Named("burst"), "100/1m burst"},
+		{"100/60s log named burst", core.PerMinute(100).Named("burst"), "100/1m named burst"},
 		{"1000/1d", core.PerDay(1000), "1000/24h"},
 		{"1/1d12h", core.Per(1, 36*time.Hour), "1/36h"},
 		{"1/366d", core.Per(1, core.MaxWindow), "1/8784h"},
@@ -41,16 +41,17 @@ func TestParseLimit(t *testing.T) {
 		{"1000000/1m", core.PerMinute(core.MaxLogRequests), ""},
 		{"1099511627776/1m counter", core.PerMinute(core.MaxCounterRequests).Using(core.SlidingCounter), ""},
 		{"007/1m", core.PerMinute(7), "7/1m"},
-		{" \t5/1m \n counter\r\n\tx ", core.PerMinute(5).Using(core.SlidingCounter).Named("x"), "5/1m counter x"},
-		{`5/1m "per IP"`, core.PerMinute(5).Named("per IP"), ""},
-		{`5/1m counter " x  y "`, core.PerMinute(5).Using(core.SlidingCounter).Named(" x  y "), ""},
-		{`5/1m "x"`, core.PerMinute(5).Named("x"), "5/1m x"},
-		{`5/1m "log"`, core.PerMinute(5).Named("log"), ""},
-		{`5/1m counter "Counter"`, core.PerMinute(5).Using(core.SlidingCounter).Named("Counter"), ""},
-		{"5/1m 1m0s", core.PerMinute(5), "5/1m"}, // the default name
-		{"5/1m 1m", core.PerMinute(5).Named("1m"), ""},
-		{"5/1m a/b", core.PerMinute(5).Named("a/b"), ""},
-		{"1/" + day.String() + " " + name, core.PerDay(1).Named(name), "1/24h " + name},
+		{" \t5/1m \n counter\r\n\tnamed  x ", core.PerMinute(5).Using(core.SlidingCounter).Named("x"),
+			"5/1m counter named x"},
+		{"5/1m named per IP", core.PerMinute(5).Named("per IP"), ""},
+		{"5/1m counter named x  y", core.PerMinute(5).Using(core.SlidingCounter).Named("x  y"), ""},
+		{"5/1m named log", core.PerMinute(5).Named("log"), ""},
+		{"5/1m named named", core.PerMinute(5).Named("named"), ""},
+		{"5/1m counter named Counter", core.PerMinute(5).Using(core.SlidingCounter).Named("Counter"), ""},
+		{"5/1m named 1m0s", core.PerMinute(5), "5/1m"}, // the default name
+		{"5/1m named 1m", core.PerMinute(5).Named("1m"), ""},
+		{"5/1m named a/b", core.PerMinute(5).Named("a/b"), ""},
+		{"1/" + day.String() + " named " + name, core.PerDay(1).Named(name), "1/24h named " + name},
 	} {
 		got, err := core.ParseLimit(c.text)
 		if err != nil || got != c.want {
@@ -64,49 +65,53 @@ func TestParseLimit(t *testing.T) {
 		if err != nil || string(written) != c.written {
 			t.Errorf("%q is written %q, %v, want %q", c.text, written, err, c.written)
 		}
+		if got.String() != c.written {
+			t.Errorf("%q in print is %q, want %q", c.text, got, c.written)
+		}
 	}
 }
 
 // TestParseLimitErrors: the error says what was given and what is allowed.
 func TestParseLimitErrors(t *testing.T) {
 	for text, says := range map[string][]string{
-		"":                                  {`"" has no slash`, `"100/1m"`, `"1000/24h counter daily"`},
-		"100":                               {`"100" has no slash`, `"100/1m"`},
-		"/1m":                               {`"" is not a number of requests`},
-		"-5/1m":                             {`"-5" is not a number of requests`},
-		"+5/1m":                             {`"+5" is not a number of requests`},
-		"1e6/1m":                            {`"1e6" is not a number of requests`},
-		"99999999999999999999/m":            {`"99999999999999999999" is not a number of requests`},
-		"5/":                                {`"" is not a window`, "15m", "1d"},
-		"5/minute":                          {`"minute" is not a window`},
-		"5/15":                              {`"15" is not a window`},
-		"5/-1m":                             {`"-1m" is not a window`},
-		"5/+1m":                             {`"+1m" is not a window`},
-		"5/1d-1h":                           {`"1d-1h" is not a window`},
-		"5/d":                               {`"d" is not a window`},
-		"5/1.5d":                            {`"1.5d" is not a window`},
-		"5/1h1d":                            {`"1h1d" is not a window`},
-		"5/512d":                            {`"512d" is not a window`},
-		"5/1m/1m":                           {`"1m/1m" is not a window`},
-		"5 / 1m":                            {`"5" has no slash`},
-		"0/1m":                              {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
-		"5/0s":                              {"window of 0s", "from 1ms to 8784h0m0s"},
-		"5/999us":                           {"window of 999µs", "from 1ms"},
-		"5/366d1s":                          {"window of 8784h0m1s", "(366 days)"},
-		"5/511d2562047h":                    {"(366 days)"},
-		"1000001/1h":                        {"at most 1000000", "core.SlidingCounter"},
-		"1099511627777/1h counter":          {"at most 1099511627776"},
-		"5/1m Counter":                      {`"Counter" is neither an algorithm`, "in lower case"},
-		"5/1m daily counter":                {`"daily counter" is neither`, "before the name", "in quotes"},
-		"5/1m log log":                      {`"log" is neither`, "in quotes"},
-		"5/1m counter a b":                  {`"a b" is neither`, "in quotes"},
-		`5/1m "a`:                           {`is not a name in quotes`},
-		`5/1m "a" b`:                        {`is not a name in quotes`},
-		`5/1m ""`:                           {`is not a name in quotes`},
-		`5/1m a"b`:                          {"limit name", "header", "byte 1"},
-		"5/1m täglich":                      {"limit name", "ASCII"},
-		"5/1m " + strings.Repeat("n", 65):   {"65 bytes", "at most 64"},
-		"5/1m" + strings.Repeat(" ", 1<<20): {"1048580 bytes", "200 allowed"},
+		"":                                      {`"" has no slash`, `"100/1m"`, `"1000/24h counter named daily"`},
+		"100":                                   {`"100" has no slash`, `"100/1m"`},
+		"/1m":                                   {`"" is not a number of requests`},
+		"-5/1m":                                 {`"-5" is not a number of requests`},
+		"+5/1m":                                 {`"+5" is not a number of requests`},
+		"1e6/1m":                                {`"1e6" is not a number of requests`},
+		"99999999999999999999/m":                {`"99999999999999999999" is not a number of requests`},
+		"5/":                                    {`"" is not a window`, "15m", "1d"},
+		"5/minute":                              {`"minute" is not a window`},
+		"5/15":                                  {`"15" is not a window`},
+		"5/-1m":                                 {`"-1m" is not a window`},
+		"5/+1m":                                 {`"+1m" is not a window`},
+		"5/1d-1h":                               {`"1d-1h" is not a window`},
+		"5/d":                                   {`"d" is not a window`},
+		"5/1.5d":                                {`"1.5d" is not a window`},
+		"5/1h1d":                                {`"1h1d" is not a window`},
+		"5/512d":                                {`"512d" is not a window`},
+		"5/1m/1m":                               {`"1m/1m" is not a window`},
+		"5 / 1m":                                {`"5" has no slash`},
+		"0/1m":                                  {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
+		"5/0s":                                  {"window of 0s", "from 1ms to 8784h0m0s"},
+		"5/999us":                               {"window of 999µs", "from 1ms"},
+		"5/366d1s":                              {"window of 8784h0m1s", "(366 days)"},
+		"5/511d2562047h":                        {"(366 days)"},
+		"1000001/1h":                            {"at most 1000000", "core.SlidingCounter"},
+		"1099511627777/1h counter":              {"at most 1099511627776"},
+		"5/1m Counter":                          {`"Counter" is neither an algorithm`, "in lower case"},
+		"1000000/1h buckets":                    {`"buckets" is neither an algorithm (log`, `nor "named" and a name`},
+		"5/1m daily counter":                    {`"daily counter" is neither`},
+		"5/1m log log":                          {`"log" is neither`},
+		`5/1m "daily"`:                          {`"\"daily\"" is neither`},
+		"5/1m named":                            {`"named" is neither`},
+		"5/1m named ":                           {`"named" is neither`},
+		"5/1m Named a":                          {`"Named a" is neither`},
+		`5/1m named a"b`:                        {"limit name", "header", "byte 1"},
+		"5/1m named täglich":                    {"limit name", "ASCII"},
+		"5/1m named " + strings.Repeat("n", 65): {"65 bytes", "at most 64"},
+		"5/1m" + strings.Repeat(" ", 1<<20):     {"1048580 bytes", "200 allowed"},
 	} {
 		l, err := core.ParseLimit(text)
 		if err == nil || l != (core.Limit{}) {
@@ -128,7 +133,7 @@ func TestParseLimitErrors(t *testing.T) {
 // TestLimitAsText: JSON and flags have limits as text, and a limiter's limits are written
 // without the names that New has filled in.
 func TestLimitAsText(t *testing.T) {
-	const text = `{"Limits":["10/1s","1000/24h counter daily",""]}`
+	const text = `{"Limits":["10/1s","1000/24h counter named daily",""]}`
 	var config struct{ Limits []core.Limit }
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
 		t.Fatal(err)
@@ -140,7 +145,7 @@ func TestLimitAsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := json.Marshal(l.Limits()); err != nil || string(got) != `["10/1s","1000/24h counter daily"]` {
+	if got, err := json.Marshal(l.Limits()); err != nil || string(got) != `["10/1s","1000/24h counter named daily"]` {
 		t.Errorf("the limiter's limits are %s, %v", got, err)
 	}
 
@@ -166,8 +171,8 @@ func TestLimitAsText(t *testing.T) {
 // cannot be read is an error.
 func FuzzParseLimit(f *testing.F) {
 	for _, text := range []string{
-		"5/15m", "100/1m counter", "1000/1d12h counter daily", `5/1m "log"`, `5/1m " a  b"`, "5/1m 1m0s",
-		"1/1.0000001s", "5/1m Counter", `5/1m "`, "5/1m a\x00", "5/511d2562047h",
+		"5/15m", "100/1m counter", "1000/1d12h counter named daily", "5/1m named log", "5/1m named a  b", "5/1m named 1m0s",
+		"1/1.0000001s", "5/1m Counter", "5/1m named", "5/1m named a\x00", "5/511d2562047h",
 	} {
 		f.Add(text)
 	}

@@ -184,7 +184,7 @@ func TestRequestLimits(t *testing.T) {
 		{[]core.Limit{}, "has 0 limits"},
 		{[]core.Limit{core.PerSecond(3), own[1]}, "Request.Limits[0]"},
 		{[]core.Limit{own[0], own[1].Named("daily")}, "with other Requests"},
-		{[]core.Limit{own[0].Using(core.SlidingCounter), own[1]}, "(counter)"},
+		{[]core.Limit{own[0].Using(core.SlidingCounter), own[1]}, "is 3/1m counter:"},
 		{[]core.Limit{core.PerMinute(0), own[1]}, "at least 1 is needed"},
 		{[]core.Limit{core.PerMinute(core.MaxLogRequests + 1), own[1]}, "Request.Limits[0]"},
 	} {

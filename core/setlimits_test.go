@@ -74,7 +74,7 @@ func TestSetLimitsErrors(t *testing.T) {
 		{[]core.Limit{core.PerSecond(4), core.PerHour(9)}, "SetLimits[0] is"},
 		{[]core.Limit{core.PerHour(9), core.PerMinute(4)}, "with other Requests"},
 		{[]core.Limit{core.PerMinute(4), core.PerHour(9).Named("hourly")}, "SetLimits[1] is"},
-		{[]core.Limit{core.PerMinute(4).Using(core.SlidingCounter), core.PerHour(9)}, "(counter)"},
+		{[]core.Limit{core.PerMinute(4).Using(core.SlidingCounter), core.PerHour(9)}, "is 4/1m counter:"},
 		{[]core.Limit{core.PerMinute(4), core.PerHour(0)}, "at least 1 is needed"},
 		{[]core.Limit{core.PerMinute(4), core.PerHour(core.MaxLogRequests + 1)}, "SetLimits[1]"},
 	} {

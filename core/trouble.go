@@ -84,14 +84,8 @@ func (t trouble) remedy(err error) string {
 			"and is every tier that it names among those of the option?"
 	case t == malformed:
 		return "give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"
-	case errors.Is(err, ErrStoreFull):
-		return "give the store more memory, or the rule fewer limits"
-	case errors.Is(err, ErrTimeout):
-		return "is the store up, its address right, the network open? Does it speak TLS where the client does, " +
-			"and only there? Is Config.Timeout several round trips? The Check of a redisstore tells"
 	}
-	return "is the store up, and are the address, the password, TLS and the number of the database right? " +
-		"The error has the store's own words; the Check of a redisstore tells more"
+	return printable(RemedyOf(err), maxNotice)
 }
 
 // The most bytes of texts that others write, in a log.

@@ -104,7 +104,7 @@ func TestWaitNever(t *testing.T) {
 	if !errors.Is(err, core.ErrNever) || !errors.Is(d.Err, err) || d.RetryAfter != core.Never || d.Limit.Requests != 5 {
 		t.Errorf("got %+v, %v, want ErrNever", d, err)
 	}
-	for _, want := range []string{"sash: ", "a cost of 6", `"1m0s": 5 per`} {
+	for _, want := range []string{"sash: ", "a cost of 6", "the limit 5/1m"} {
 		if strings.Count(err.Error(), want) != 1 {
 			t.Errorf("got %v, want %q once", err, want)
 		}

@@ -117,14 +117,14 @@ func TestBinding(t *testing.T) {
 		want   string
 		never  bool
 	}{
-		{"admitted: the least remaining", "9/1h a, 5/1s b, 7/1m c", 0, 1, "b", false},
-		{"then the longest ResetAfter", "5/1m a, 5/1h b, 5/1s c", 0, 1, "b", false},
-		{"then the first listed", "5/1m a, 5/1m b", 0, 1, "a", false},
-		{"nothing counted: the least remaining", "6/1m a, 5/1s b", 0, 0, "b", false},
-		{"refused: the longest RetryAfter", "3/1m a, 3/1h b, 3/1s c", 3, 1, "b", false},
-		{"not one that admits, though less remains", "5/1s a, 3/1m b", 3, 1, "b", false},
-		{"Never before all others", "3/1h a, 100/1m b, 2000/1s c", 3, 101, "a", true},
-		{"of two Nevers the first", "3/1s a, 2/1h b", 0, 4, "a", true},
+		{"admitted: the least remaining", "9/1h named a, 5/1s named b, 7/1m named c", 0, 1, "b", false},
+		{"then the longest ResetAfter", "5/1m named a, 5/1h named b, 5/1s named c", 0, 1, "b", false},
+		{"then the first listed", "5/1m named a, 5/1m named b", 0, 1, "a", false},
+		{"nothing counted: the least remaining", "6/1m named a, 5/1s named b", 0, 0, "b", false},
+		{"refused: the longest RetryAfter", "3/1m named a, 3/1h named b, 3/1s named c", 3, 1, "b", false},
+		{"not one that admits, though less remains", "5/1s named a, 3/1m named b", 3, 1, "b", false},
+		{"Never before all others", "3/1h named a, 100/1m named b, 2000/1s named c", 3, 101, "a", true},
+		{"of two Nevers the first", "3/1s named a, 2/1h named b", 0, 4, "a", true},
 	} {
 		var limits []core.Limit
 		for text := range strings.SplitSeq(c.limits, ", ") {

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,28 +25,42 @@ const (
 	breakerPause = 100 * time.Millisecond
 )
 
-// errOpen is the error of a decision that did not wait for a server that has
-// been failing.
-var errOpen error = core.ErrUnavailable
-
-// errTrial is the errOpen of a decision that was sent, to try whether the server is back:
-// it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).
-var errTrial = core.AtStage(core.StageReply, errOpen)
-
 // breaker is the breaker of one server.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
-	looked atomic.Bool // whether the memory of the server was looked at; see noteAnswer
-	made   time.Time
-	status atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
+	looked  atomic.Bool // whether the memory of the server was looked at; see noteAnswer
+	made    time.Time
+	status  atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
+	refusal atomic.Pointer[error]   // see errOpen
 }
 
 // closed reports whether decisions wait for the server. Unlike gobreaker's State it takes no lock.
 func (b *breaker) closed() bool { return b.status.Load().State == StateClosed }
 
+// errOpen returns the error of a decision that did not wait for a server that has been
+// failing. It names the latest failure (TestOpenNamesTheCause).
+func (b *breaker) errOpen() error { return *b.refusal.Load() }
+
+// errTrial returns the errOpen of a decision that was sent, to try whether the server is
+// back: it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).
+func (b *breaker) errTrial() error { return core.AtStage(core.StageReply, b.errOpen()) }
+
+// failed notes a failure of the server, which may open the breaker. Decisions go without
+// an allocation while the breaker is open, so the error is made here.
+func (b *breaker) failed(err error) {
+	text := strings.ReplaceAll(err.Error(), "sash: ", "")
+	text = text[:min(len(text), maxErrorText)]
+	if addr := b.status.Load().Server; !strings.Contains(text, addr) {
+		text = addr + ": " + text
+	}
+	refusal := core.WithRemedy(core.RemedyOf(err), fmt.Errorf("%w: %s", core.ErrUnavailable, text))
+	b.refusal.Store(&refusal)
+}
+
 // newBreaker returns a closed breaker of the server at addr.
 func newBreaker(addr string) *breaker {
 	b := &breaker{made: time.Now()}
+	b.refusal.Store(new(error(core.ErrUnavailable)))
 	b.status.Store(&Breaker{Server: addr, State: StateClosed, Changed: b.made})
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name:          addr,
@@ -56,6 +72,21 @@ func newBreaker(addr string) *breaker {
 		IsExcluded:    isCallers,
 	})
 	return b
+}
+
+// enter notes that the breaker enters a state, for [Stats] and for decisions. Its
+// calls come one after the other: gobreaker holds its lock.
+func (b *breaker) enter(state gobreaker.State, now time.Time) {
+	before := *b.status.Load()
+	after := before
+	after.State, after.Changed = State(state.String()), now
+	switch {
+	case after.State == StateClosed:
+		after.FailingSince = time.Time{}
+	case before.State == StateClosed:
+		after.FailingSince, after.Trips = now, before.Trips+1
+	}
+	b.status.Store(&after)
 }
 
 // errCaller marks an error as the caller's doing: the caller's own context had

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +32,7 @@ func TestHalfOpen(t *testing.T) {
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
 	p.mode.Store(silences)
 	redistest.WaitFor(t, "the breaker to open", func() error {
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
 			return err
 		}
 		return nil
@@ -40,7 +41,7 @@ func TestHalfOpen(t *testing.T) {
 	var waited, decisions atomic.Int64
 	stop := load(20, func(int) {
 		decisions.Add(1)
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
 			waited.Add(1)
 		}
 		time.Sleep(time.Millisecond)
@@ -61,6 +62,39 @@ func TestHalfOpen(t *testing.T) {
 	healed := time.Now()
 	redistest.WaitFor(t, "the breaker to close", func() error { return l.Allow(ctx, "k").Err })
 	t.Logf("%d decisions, %d of them sent; healed after %v", decisions.Load(), scripts, time.Since(healed))
+}
+
+// TestOpenNamesTheCause: the error of a decision that did not wait names what has opened the
+// breaker, and its remedy, also for rules that had nothing to do with that.
+func TestOpenNamesTheCause(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	root := admin(t, server.Addr())
+	for name, rdb := range map[string]redis.UniversalClient{
+		"alone":       server.Client(t),
+		"in pipeline": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr()}}),
+	} {
+		defer rdb.Close()
+		store := redisstore.New(rdb)
+		l := closedFor(t, store, patient)
+		redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, "k").Err })
+		root.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
+		redistest.WaitFor(t, "the breaker to open", func() error {
+			if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
+				return fmt.Errorf("got %v", err)
+			}
+			return nil
+		})
+		other := core.Must(l.Rule("other", core.PerMinute(1)))
+		for range 50 {
+			err := other.Allow(ctx, "k").Err
+			if !errors.Is(err, core.ErrUnavailable) || !mentions(err, "did not wait", server.Addr()+": READONLY") ||
+				!strings.Contains(core.RemedyOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
+				t.Fatalf("%s: %v; remedy: %s", name, err, core.RemedyOf(err))
+			}
+		}
+		root.Do(ctx, "REPLICAOF", "NO", "ONE")
+	}
 }
 
 // asked is a server that answers, and what asks it.
@@ -178,13 +212,13 @@ func TestNoFlapping(t *testing.T) {
 	}
 	root.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
 	redistest.WaitFor(t, "the breaker to open", func() error {
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
 	})
 	for start := time.Now(); time.Since(start) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, redisstore.ErrOpen) {
+		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
 			t.Fatalf("the breaker let a decision through: %v", err)
 		}
 		if err := rdb.Ping(ctx).Err(); err != nil {

@@ -292,7 +292,7 @@ func (r *report) play(t *testing.T, seed uint64) {
 	opened := recovered // when the breaker answered for the first time
 	for _, all := range answers {
 		for _, a := range all {
-			if errors.Is(a.Err, redisstore.ErrOpen) && a.ended.Before(opened) {
+			if errors.Is(a.Err, core.ErrUnavailable) && a.ended.Before(opened) {
 				opened = a.ended
 			}
 		}
@@ -305,7 +305,7 @@ func (r *report) play(t *testing.T, seed uint64) {
 				if a.took() > chaosTimeout+5*time.Millisecond {
 					r.late++
 				}
-				if errors.Is(a.Err, redisstore.ErrOpen) && a.began.After(opened) {
+				if errors.Is(a.Err, core.ErrUnavailable) && a.began.After(opened) {
 					r.open = append(r.open, a.took())
 				}
 			}

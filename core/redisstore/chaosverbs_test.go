@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore"
 )
 
 // ledger is what the load of TestChaos has charged and given back of a few clients, as far as
@@ -53,7 +52,7 @@ func (l *ledger) step(rng *rand.Rand) {
 
 // mayBeSent reports whether a request that failed with err may have been sent.
 func mayBeSent(err error) bool {
-	return !errors.Is(err, redisstore.ErrOpen) || errors.Is(err, redisstore.ErrTrial)
+	return !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) == core.StageReply
 }
 
 // audit returns how many units too many the store counts, which were charged twice, and how

@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 		{
 			name:   "no replicas",
 			before: "CONFIG SET min-replicas-to-write 1", after: "CONFIG SET min-replicas-to-write 0",
-			says: []string{"cannot decide", "NOREPLICAS"},
+			says: []string{"min-replicas-to-write", "NOREPLICAS"},
 		},
 		{
 			name:   "the least permission",

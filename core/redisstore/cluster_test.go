@@ -193,7 +193,7 @@ func TestClusterMasterKilled(t *testing.T) {
 			t.Errorf("a client of the master that died: %+v", d)
 		default:
 			failed.Add(1)
-			if errors.Is(d.Err, redisstore.ErrOpen) {
+			if errors.Is(d.Err, core.ErrUnavailable) {
 				atOnce.Add(1)
 				time.Sleep(time.Millisecond) // or this is all that happens
 			}
@@ -250,7 +250,7 @@ func TestSentinelMasterKilled(t *testing.T) {
 			t.Errorf("%+v", d)
 		default:
 			failed.Add(1)
-			if errors.Is(d.Err, redisstore.ErrOpen) {
+			if errors.Is(d.Err, core.ErrUnavailable) {
 				atOnce.Add(1)
 				time.Sleep(time.Millisecond)
 			}

@@ -11,11 +11,6 @@ import (
 
 // What the tests of package redisstore_test see of the inside.
 
-var ErrOpen = errOpen
-
-// ErrTrial is an ErrOpen of a request that was sent all the same.
-var ErrTrial = errTrial
-
 const AskAgain = refused.AskAgain
 
 // breakersOf are the breakers of a store, by the address of the server: "" is

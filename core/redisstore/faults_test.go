@@ -374,7 +374,7 @@ func TestFaults(t *testing.T) {
 								t.Errorf("%s: %+v", c.name, d)
 							}
 							switch text := fmt.Sprint(d.Err); {
-							case errors.Is(d.Err, redisstore.ErrOpen):
+							case errors.Is(d.Err, core.ErrUnavailable):
 								refusedAtOnce.Add(1)
 							case strings.Contains(text, f.says):
 								said.Add(1)
@@ -393,7 +393,7 @@ func TestFaults(t *testing.T) {
 			if f.opens {
 				// One at a time tries the server; nothing closes the breaker.
 				for range 20 {
-					if d := s.closed.Allow(ctx, "late"); !errors.Is(d.Err, redisstore.ErrOpen) {
+					if d := s.closed.Allow(ctx, "late"); !errors.Is(d.Err, core.ErrUnavailable) {
 						t.Errorf("the breaker let through: %v", d.Err)
 					}
 				}

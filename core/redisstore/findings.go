@@ -87,31 +87,60 @@ func checkInfo(addr, info string) (wrong []error) {
 const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
+// knownRemedy returns what an operator can do about err, or "" if that is not known.
+func knownRemedy(err error) string {
+	has := func(text string) bool { return strings.Contains(err.Error(), text) }
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrForeign):
+		return "another program writes below the prefix of the store: give one of them another, " +
+			"or limits a Redis of their own"
+	case has("NOAUTH"), has("Protocol error: unauthenticated"):
+		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
+	case has("WRONGPASS"):
+		return "the server refuses the user name or the password in the client's options"
+	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
+		return "the ACL user may not do what a decision needs: allow it " + commands +
+			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
+	case has("READONLY"):
+		return "this is a replica and cannot count: give the master's address"
+	case has("NOREPLICAS"):
+		return "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it"
+	case has("OOM"):
+		return "the server is full: raise maxmemory, or give limits a Redis of their own"
+	case has("DB index"), has("SELECT is not allowed"):
+		return "the server has no such database: correct DB in the client's options, or the number in the URL"
+	case has("tls: "):
+		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
+			"in the client's TLSConfig fit the server?"
+	case core.StageOf(err) == core.StageConnect:
+		return unreachable
+	}
+	return ""
+}
+
+const unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
+	"does the server speak TLS where the client does, and only there?"
+
+// remedied returns err with its remedy, if that is known.
+func remedied(err error) error {
+	if remedy := knownRemedy(err); remedy != "" {
+		return core.WithRemedy(remedy, err)
+	}
+	return err
+}
+
 // explain returns err with what an operator can do about it. reached reports
 // whether the server has answered before.
 func explain(addr string, err error, reached bool) error {
-	has := func(text string) bool { return strings.Contains(err.Error(), text) }
-	var advice string
+	advice := knownRemedy(err)
 	switch {
-	case has("NOAUTH"), has("Protocol error: unauthenticated"):
-		advice = "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
-	case has("WRONGPASS"):
-		advice = "the server refuses the user name or the password in the client's options"
-	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
-		advice = "the ACL user may not do what a decision needs: allow it " + commands +
-			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
-	case has("READONLY"):
-		advice = "this is a replica and cannot count: give the master's address"
-	case has("OOM"):
-		advice = "the server is full: raise maxmemory, or give limits a Redis of their own"
-	case has("tls: "):
-		advice = "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
-			"in the client's TLSConfig fit the server?"
+	case advice != "":
 	case reached || isReply(err):
 		advice = "the server answers, but cannot decide"
 	default:
-		advice = "the server cannot be reached: is it up, is the address right, is the network open, " +
-			"does the server speak TLS where the client does, and only there?"
+		advice = unreachable
 	}
 	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
 }

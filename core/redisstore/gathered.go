@@ -63,12 +63,12 @@ func (t *together) begin(batch []*call) *gather.Patience {
 	tell, err := t.breaker.Allow()
 	if err != nil {
 		for _, c := range batch {
-			c.Answer(core.Decision{}, errOpen)
+			c.Answer(core.Decision{}, t.breaker.errOpen())
 		}
 		return nil
 	}
 	t.client.events.batch(len(batch))
-	return t.Patience(batch, t.client.judge(tell))
+	return t.Patience(batch, t.client.judge(t.breaker, tell))
 }
 
 // resend has a call decided by itself that was to be decided together with others, and

@@ -33,7 +33,7 @@ func (c *client) guarded(
 ) (string, error) {
 	tell, err := b.Allow()
 	if err != nil {
-		return "", errOpen
+		return "", b.errOpen()
 	}
 	trial := b.State() == gobreaker.StateHalfOpen
 	if deadline.IsZero() {
@@ -44,7 +44,7 @@ func (c *client) guarded(
 			deadline = least
 		}
 	}
-	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.judge(tell))
+	own := gather.NewPatience(ctx, deadline, deadline, errLate, c.judge(b, tell))
 	judged := func() (string, error) {
 		reply, err := call(own)
 		err = lateOr(own, err)
@@ -53,7 +53,7 @@ func (c *client) guarded(
 	}
 	if trial {
 		go judged()
-		return "", errTrial
+		return "", b.errTrial()
 	}
 	reply, err := untilEnded(ctx, judged)
 	if err != nil && !own.Sent.Load() {

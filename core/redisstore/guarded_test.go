@@ -164,7 +164,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 				return "", ended(ctx)
 			}
 		})
-		if !errors.Is(err, errOpen) || unsent(err) || core.StageOf(err) != core.StageReply {
+		if !errors.Is(err, core.ErrUnavailable) || unsent(err) || core.StageOf(err) != core.StageReply {
 			t.Errorf("the caller is told %v, at the stage %v", err, core.StageOf(err))
 		}
 		time.Sleep(core.DefaultTimeout)
@@ -182,7 +182,7 @@ func TestTrialWithoutDeadline(t *testing.T) {
 			<-ctx.Done()
 			return "", ended(ctx)
 		})
-		if !errors.Is(err, errOpen) {
+		if !errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("the caller is told %v", err)
 		}
 		time.Sleep(core.DefaultTimeout)

@@ -69,17 +69,36 @@ func closedPort(t *testing.T) string {
 func TestMisconfigured(t *testing.T) {
 	open := redistest.Start(t).Addr()
 	secret := redistest.Start(t, "--requirepass", "right").Addr()
+	full := redistest.Start(t, "--maxmemory", "1").Addr()
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1").Addr()
+	alone := redistest.Start(t, "--min-replicas-to-write", "1").Addr()
+	acl := redistest.Start(t).Addr()
+	for _, user := range []string{"api on >pw ~* -@all", "script on >pw ~* +@all -rpush -set"} {
+		args := []any{"ACL", "SETUSER"}
+		for word := range strings.FieldsSeq(user) {
+			args = append(args, word)
+		}
+		if err := admin(t, acl).Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		name, url string
 		timeout   time.Duration
 		cause     string
 		remedy    string
 	}{
-		{"wrong password", "redis://:wrong@" + secret, patient, "WRONGPASS", "the password"},
-		{"no password", "redis://" + secret, patient, "NOAUTH", "the password"},
-		{"wrong port", "redis://" + closedPort(t), patient, "connection refused", "the address"},
+		{"wrong password", "redis://:wrong@" + secret, patient, "WRONGPASS", "refuses the user name or the password"},
+		{"no password", "redis://" + secret, patient, "NOAUTH", "set Password"},
+		{"wrong port", "redis://" + closedPort(t), patient, "connection refused", "is the address right"},
 		{"TLS on a plain server", "rediss://" + open, core.DefaultTimeout, "", "TLS"},
-		{"database 99", "redis://" + open + "/99", patient, "DB index is out of range", "the number of the database"},
+		{"database 99", "redis://" + open + "/99", patient, "DB index is out of range", "the server has no such database"},
+		{"a full server", "redis://" + full, patient, "OOM", "raise maxmemory"},
+		{"a replica", "redis://" + replica, patient, "READONLY", "give the master's address"},
+		{"no replicas", "redis://" + alone, patient, "NOREPLICAS", "min-replicas-to-write"},
+		{"too few rights", "redis://api:pw@" + acl, patient, "NOPERM", "the ACL user may not"},
+		{"too few rights in a script", "redis://script:pw@" + acl, patient, "The user executing the script",
+			"the ACL user may not"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := defaultLog(t)

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"net"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/ask"
@@ -69,8 +67,8 @@ func (r *remembered) take(ctx context.Context, q *request) (d core.Decision, err
 // unsent reports whether a request that failed with err was certainly not sent: then it is not counted, and a
 // remembered refusal may answer it. Any other request may have been counted, and the policy has to answer.
 func unsent(err error) bool {
-	var op *net.OpError
-	return err == errOpen || errors.As(err, &op) && op.Op == "dial"
+	stage := core.StageOf(err)
+	return stage == core.StageNotAsked || stage == core.StageConnect
 }
 
 // Reset implements [core.Counts]. This process sees the reset at once, others within a second. A reset that fails may

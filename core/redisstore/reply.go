@@ -126,9 +126,9 @@ func (c *counts) readFacts(
 		case !ok:
 			return false, 0, "", errReply
 		case verdict == 'F':
-			return false, 0, rest, fmt.Errorf("%w: %s", ErrForeign, withoutClient(text))
+			return false, 0, rest, remedied(fmt.Errorf("%w: %s", ErrForeign, withoutClient(text)))
 		}
-		return false, 0, rest, errors.New(text)
+		return false, 0, rest, remedied(errors.New(text))
 	default:
 		return false, 0, "", errReply
 	}

@@ -65,7 +65,7 @@ func closedFor(t testing.TB, store *redisstore.Store, timeout time.Duration) *co
 func waitOpen(t testing.TB, l *core.Limiter, client string) {
 	t.Helper()
 	redistest.WaitFor(t, "the breaker to open", func() error {
-		if err := l.Allow(ctx, client).Err; !errors.Is(err, redisstore.ErrOpen) {
+		if err := l.Allow(ctx, client).Err; !errors.Is(err, core.ErrUnavailable) {
 			return fmt.Errorf("got %v", err)
 		}
 		return nil
@@ -97,7 +97,7 @@ func TestSilentShard(t *testing.T) {
 				switch d := patiently.Allow(ctx, client); {
 				case addr != silent.Addr() && (d.Err != nil || !d.Allowed):
 					t.Errorf("a client of another shard: %+v", d)
-				case addr == silent.Addr() && !errors.Is(d.Err, redisstore.ErrOpen):
+				case addr == silent.Addr() && !errors.Is(d.Err, core.ErrUnavailable):
 					t.Errorf("a client of the silent shard: %+v", d)
 				}
 			}
@@ -209,7 +209,7 @@ func TestHastyCallersSilent(t *testing.T) {
 				own, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 				defer cancel()
 				d := l.Allow(own, "k")
-				if errors.Is(d.Err, redisstore.ErrOpen) && d.Allowed {
+				if errors.Is(d.Err, core.ErrUnavailable) && d.Allowed {
 					return nil
 				}
 				return fmt.Errorf("%+v", d)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
 // Stats is what a [Store] says about itself: what this process knows and has done. The
@@ -118,21 +116,6 @@ func (e *events) batch(n int) {
 			return
 		}
 	}
-}
-
-// enter notes that the breaker enters a state, for [Stats] and for decisions. Its
-// calls come one after the other: gobreaker holds its lock.
-func (b *breaker) enter(state gobreaker.State, now time.Time) {
-	before := *b.status.Load()
-	after := before
-	after.State, after.Changed = State(state.String()), now
-	switch {
-	case after.State == StateClosed:
-		after.FailingSince = time.Time{}
-	case before.State == StateClosed:
-		after.FailingSince, after.Trips = now, before.Trips+1
-	}
-	b.status.Store(&after)
 }
 
 // breakers returns the breakers of all servers, by address. Of several clients that

@@ -139,7 +139,7 @@ func TestFixedErrors(t *testing.T) {
 		"the Remaining 11 of a limit of 10":   {Allowed: true, Remaining: 11},
 		"ResetAfter -1s":                      {Allowed: true, ResetAfter: -time.Second},
 		"the Source fallback: a store gives":  {Allowed: true, Source: core.FromFallback},
-		`the Limit "other": 5 per 1m0s (log)`: {Allowed: true, Limit: core.PerMinute(5).Named("other")},
+		"the Limit 5/1m named other":          {Allowed: true, Limit: core.PerMinute(5).Named("other")},
 	} {
 		_, err := core.New(core.Config{Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(10)}})
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
