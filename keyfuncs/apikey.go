@@ -221,16 +221,7 @@ func (k *apiKeys) identify(ctx context.Context, address, presented string) (id s
 	if k.failures == nil {
 		return k.ask(ctx, presented)
 	}
-	attempt := k.failures.enter(address)
-	defer attempt.leave() // also if verify, or an observer of the limiter, panics
-	if err := attempt.reserve(ctx); err != nil {
-		return "", err
-	}
-	defer attempt.addReservations(-1)
-	if id, err = k.ask(ctx, presented); id == "" && err == nil {
-		attempt.charge(ctx)
-	}
-	return id, err
+	return k.failures.identify(ctx, address, func() (string, error) { return k.ask(ctx, presented) })
 }
 
 // ask returns the answer of verify: an empty identity for an unknown key.
