@@ -76,7 +76,7 @@ func (f *failures) identify(ctx context.Context, address string, ask func() (str
 	unknown := false
 	defer func() { // also if verify panics
 		if !unknown {
-			_, _ = r.Return(context.WithoutCancel(ctx), 1) // if it fails, the unit stays counted
+			_, _ = r.Return(ctx, 1) // also if the client has left; if it fails, the unit stays counted
 		}
 		f.underway.Done(address, !unknown)
 	}()

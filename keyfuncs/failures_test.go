@@ -180,7 +180,7 @@ func TestLimitFailuresInParallel(t *testing.T) {
 	})
 }
 
-// TestLimitFailuresGivesBack: a known key does not count, nor an error or a panic of verify, though the client has left.
+// TestLimitFailuresGivesBack: no known key counts, no error and no panic of verify, even if the client has left.
 func TestLimitFailuresGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package nethttp
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -13,6 +14,28 @@ type Admission struct {
 	decider     *Decider
 	reservation *core.Reservation
 	request     *http.Request // as the handler gets it; set before the handler runs
+	underway    string        // the key in the decider's set; empty if the request is not in it
+	settled     atomic.Bool   // Settle was called, so units may be free
+}
+
+// reserve decides the request, which is to be settled afterwards. If CountWhen may give its units back, so may it those
+// of others that fill the limit, and the request waits for them a moment.
+func (a *Admission) reserve(ctx context.Context, l *core.Limiter, request core.Request) {
+	reserve := func() *core.Reservation { return l.Reserve(ctx, request) }
+	if a.decider.countWhen == nil || request.Shadow {
+		a.reservation = reserve()
+		return
+	}
+	if a.reservation = a.decider.underway.Reserve(ctx, request.Key, reserve); a.reservation.Decision.Allowed {
+		a.underway = request.Key
+	}
+}
+
+// done takes the request out of the decider's set.
+func (a *Admission) done() {
+	if a.underway != "" {
+		a.decider.underway.Done(a.underway, a.settled.Load())
+	}
 }
 
 // admissionKey is the key of the context value that FromContext returns.
@@ -35,6 +58,7 @@ func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
 // limit. It works once, also after the handler has returned and the request's context has
 // ended; what [CountWhen] and [CostAfter] say after it does not count.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
+	defer a.settled.Store(true)
 	return a.reservation.Settle(ctx, cost)
 }
 

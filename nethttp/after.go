@@ -10,36 +10,22 @@ import (
 //
 //	nethttp.CountWhen(func(r *http.Request, status int) bool { return status == http.StatusUnauthorized })
 //
-// The request is counted before its handler runs, so that requests in parallel never
-// exceed the limit, and given back after the handler if counted returns false. So the
-// limit fields say what is left while the request is under way. A client at its limit
-// gets 429 although requests that are under way may be given back soon: Retry-After is
-// the time after which it passes even if all of them count.
+// The request is counted before its handler runs, and given back after it if counted returns false. So it counts from
+// the limiter's decision on: no window holds the beginnings of more requests than the limit says, however many come at
+// once. Requests that are held, by a slow body for example, may end in one window together; http.Server.ReadTimeout
+// bounds them. The limit fields say what is left while the request is under way.
 //
-// status is the status of the response:
+// A request that finds the limit filled waits while requests of the client are under way at this guard, in this
+// process, until one is given back, for a second at most. If some are under way even then, its Retry-After is 1. The
+// observer hears of each time that the limiter is asked.
 //
-//   - the one that the handler has sent: 200 if it has written a body, flushed or
-//     written nothing; never an interim one such as 103;
-//   - 101 if the handler has taken over the connection (hijacked it), whatever it sends;
-//   - 500 if the handler has panicked, with [http.ErrAbortHandler] too, before it has
-//     sent a status;
-//   - the one of a guard inside that has refused, such as 429.
+// status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
+// 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, counted
+// is not called, and the request stays counted; so it does if counted panics, or the store cannot be asked.
 //
-// Under sashecho, an error that the handler returns is handed to the server's
-// HTTPErrorHandler first, which sends the status. If the context of the request has ended
-// before anything is sent, because the client has left or the time of an
-// [http.TimeoutHandler] outside is over, nothing says how the request has ended: counted is
-// not called, and the request stays counted.
-//
-// counted gets the request that the handler has got. It is called by many goroutines at
-// once, after the handler and before the response ends. It must not read the body. If it
-// panics, or if the store cannot be asked when the request is given back, the request stays
-// counted. The observer hears of the decision alone, not of what is given back.
-//
-// The handler gets a ResponseWriter that notes the status, with [http.Flusher],
-// [http.Hijacker] and [http.Pusher] as the server's own has them, io.ReaderFrom, and Unwrap
-// for [http.ResponseController]. [Guard.Check], [Decider.Admit] and [Decider.Decide] do not
-// see what a handler does: what they admit stays counted.
+// counted gets the request that the handler has got. It is called by many goroutines at once, after the handler and
+// before the response ends, and must not read the body. [Guard.Check], [Decider.Admit] and [Decider.Decide] do not see
+// what a handler does: what they admit stays counted.
 func CountWhen(counted func(r *http.Request, status int) bool) Option {
 	return func(c *config) error {
 		if counted == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/underway"
 )
 
 // Decider is a [Guard] without a key function: what adapters for other
@@ -20,6 +21,8 @@ type Decider struct {
 	members []member       // of All
 	known   knownFormats
 	watch   *watch // nil if no observer would hear of what it sees
+
+	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
 
 // NewDecider returns a Decider for limiter. An error says which argument is
@@ -34,7 +37,7 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 		return nil, err
 	}
 	c := config{formats: []headers.Format{headers.Classic}, outageWait: newWaitRange(defaultWait), settings: settings}
-	d := &Decider{limiter: limiter, config: c}
+	d := &Decider{limiter: limiter, config: c, underway: new(underway.Set)}
 	if err := d.apply(opts); err != nil {
 		return nil, nameLimiter(limiter, err)
 	}
@@ -148,7 +151,7 @@ func (v visit) ask(l *core.Limiter, request core.Request) core.Decision {
 	if v.admission == nil {
 		return l.Decide(v.r.Context(), request)
 	}
-	v.admission.reservation = l.Reserve(v.r.Context(), request)
+	v.admission.reserve(v.r.Context(), l, request)
 	return v.admission.reservation.Decision
 }
 

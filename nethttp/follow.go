@@ -74,6 +74,7 @@ func (a *Admission) Follow(next func(), response Response) {
 		return
 	}
 	panicked := true
+	defer a.done()
 	defer func() { a.settleBy(response, panicked) }()
 	next()
 	panicked = false
