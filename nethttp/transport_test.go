@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -352,29 +353,43 @@ func TestTransportArguments(t *testing.T) {
 
 func second(_ http.RoundTripper, err error) error { return err }
 
-// TestByHost: one name for one host.
+// TestByHost: one server has one name, however its URL is written.
 func TestByHost(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://API.Example.com/x":      "host:api.example.com",
-		"https://api.example.com.:443/":  "host:api.example.com",
-		"https://api.example.com:80/":    "host:api.example.com:80",
-		"http://api.example.com:80/":     "host:api.example.com",
-		"http://[2001:DB8::1]/":          "host:[2001:db8::1]",
-		"http://[2001:db8::1]:8080/":     "host:[2001:db8::1]:8080",
-		"https://user@api.example.com:1": "host:api.example.com:1",
-		"/path":                          "",
-		"https:///path":                  "",
+	for want, urls := range map[string][]string{
+		"host:api.example.com": {
+			"https://api.example.com", "https://API.Example.com/x", "https://api.example.com.:443/",
+			"https://api.example.com:/", "https://api.example.com:0443", "http://user@api.example.com:80/",
+		},
+		"host:api.example.com:80": {"https://api.example.com:80/", "https://api.example.com.:00080/"},
+		"host:api.example.com:1":  {"https://user@api.example.com:1"},
+		"host:xn--bcher-kva.example": {
+			"https://bücher.example", "https://BÜCHER.Example.",
+			"https://b%C3%BCcher.example", "https://xn--bcher-kva.example", "https://XN--BCHER-KVA.EXAMPLE",
+		},
+		"host:xn--bcher-kva.example:8443": {"https://Bücher.example:8443", "https://xn--bcher-kva.example.:08443"},
+		"host:[2001:db8::1]": {
+			"http://[2001:DB8::1]/", "http://[2001:db8:0:0:0:0:0:1]", "http://[2001:0db8::0001]:080",
+		},
+		"host:[2001:db8::1]:8080": {"http://[2001:db8::1]:8080/"},
+		"host:[fe80::1%eth0]":     {"http://[fe80::1%25eth0]", "http://[FE80:0::1%25eth0]"},
+		"host:[fe80::1%ETH0]":     {"http://[fe80::1%25ETH0]"},
+		"host:127.0.0.1":          {"http://127.0.0.1", "http://[::ffff:127.0.0.1]", "http://[::FFFF:7f00:1]:80"},
+		"":                        {"/path", "https:///path", "https://:443/", "https://./"},
 	} {
-		r, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := nethttp.ByHost(r); got != want || (err != nil) != (want == "") {
-			t.Errorf("%s: %q, %v, want %q", url, got, err, want)
+		for _, url := range urls {
+			r, err := http.NewRequest(http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := nethttp.ByHost(r); got != want || (err != nil) != (want == "") {
+				t.Errorf("%s: got %q, %v, want %q", url, got, err, want)
+			}
 		}
 	}
-	if _, err := nethttp.ByHost(new(http.Request)); err == nil {
-		t.Error("a request without a URL has a name")
+	for _, u := range []*url.URL{nil, {Host: "ü\r\nHost: b"}} {
+		if got, err := nethttp.ByHost(&http.Request{URL: u}); err == nil {
+			t.Errorf("%v: got %q, want an error", u, got)
+		}
 	}
 }
 
