@@ -37,8 +37,8 @@ type Config struct {
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with
-	// at most a line a minute of each kind: a limit that is not enforced is never silent.
-	// For no lines give [Silent].
+	// in an outage at most a line a minute of each kind: a limit that is not enforced is never
+	// silent. For no lines give [Silent].
 	Observer Observer
 
 	// Quiet lists the codes of notices that are not to be said, such as

@@ -12,15 +12,18 @@ import (
 // LogErrors returns an [Observer] that writes to log, as warnings, why limits are not
 // enforced or cannot be: that the store cannot be asked, that requests name no client,
 // that a key function fails or the limits of a request cannot be found out, or that calls
-// are malformed. A line says what happens to the requests meanwhile, why, and what to do
-// (see [RemedyOf]).
-// When a store answers again, one line says how long it did not and how many requests the
-// policy has decided. Callers that left are no trouble, and are not written.
+// are malformed. A line says what happens to the requests meanwhile, why, and what to do;
+// see [RemedyOf]. Callers that left are no trouble, and are not written.
 //
 // Each of these is written at most once in an interval for each limiter and rule, with
 // how many requests there were more; an interval of 0 writes each. More than 256
 // limiters and rules share the lines of one. Texts of errors are cut after 500 bytes;
 // keys are not written. [Notice]s are written too.
+//
+// An outage of the store is written when it begins, also right after another one, and when
+// it has ended: that line says how long it was and how many requests the policy has
+// decided. It ends when the store has failed no request for a second. That time doubles with
+// each outage that begins within a minute of the last, up to a minute.
 //
 // LogErrors panics if log is nil or has no handler, and if the interval is neither 0 nor at
 // least 1 ms. A limiter without an observer behaves as with
@@ -115,6 +118,7 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 	l := o.of(limiterID{e.Name, e.Rule})
 	if t.isOutage() && l.outage.note(e, now) {
 		o.outages.Add(1)
+		clear(l.lines[servedUncounted : fallbackFails+1]) // each outage has a line
 	}
 	last := &l.lines[t]
 	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.mayWrite(now) {

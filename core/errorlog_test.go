@@ -127,22 +127,52 @@ func TestDefaultLog(t *testing.T) {
 	})
 }
 
-// TestLogOfFlapping: a store that fails now and then gets two lines an interval.
-func TestLogOfFlapping(t *testing.T) {
+// TestEachOutageIsLogged: an outage right after another one has a beginning and an end in
+// the log too.
+func TestEachOutageIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		store := &outages{}
 		l := limiter(t, core.Config{Store: store, Observer: core.LogErrors(log.logger(), time.Minute)})
-		for range 60 {
-			store.err = errDown
-			l.Allow(ctx, "k")
+		for _, cause := range []string{"paused", "refused", "paused"} {
+			store.err = errors.New(cause)
+			for range 3 {
+				l.Allow(ctx, "k")
+				time.Sleep(time.Second)
+			}
 			store.err = nil
 			l.Allow(ctx, "k")
-			time.Sleep(10 * time.Second)
+			time.Sleep(5 * time.Second)
 			l.Allow(ctx, "k")
+			expectLines(t, cause, log.take(),
+				[]string{"level=WARN", "requests are served, uncounted", "error=" + cause},
+				[]string{"level=INFO", "answers again", "outage=3s", "decided_by_policy=3"})
 		}
-		if got := log.take(); len(got) != 20 {
-			t.Errorf("%d lines in 10 minutes, want 20:\n%s", len(got), strings.Join(got, "\n"))
+	})
+}
+
+// TestLogOfFlapping: a store that fails as soon as the log has said that it answers again
+// gets few lines.
+func TestLogOfFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		store := &outages{immediate: immediate{err: errDown}}
+		l := limiter(t, core.Config{Store: store, Observer: core.LogErrors(log.logger(), time.Minute)})
+		for _, most := range []int{13, 4, 4, 4, 4} {
+			got := 0
+			for range 600 {
+				l.Allow(ctx, "k")
+				for _, line := range log.take() {
+					got++
+					if store.err = errDown; strings.Contains(line, "uncounted") {
+						store.err = nil
+					}
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			if got > most || got == 0 {
+				t.Errorf("%d lines in a minute, want 1 to %d", got, most)
+			}
 		}
 	})
 }

@@ -6,9 +6,14 @@ import (
 	"time"
 )
 
-// calm is for how long a store must have failed no request before it is said to answer
-// again: a store that fails now and then has not recovered in between.
-const calm = time.Second
+// A store must have failed no request for leastCalm before it is said to answer again: a
+// store that fails now and then has not recovered in between. With each outage that begins
+// within mostCalm of the last, that time doubles, up to mostCalm: so the log stays short,
+// though each outage has its lines (TestLogOfFlapping).
+const (
+	leastCalm = time.Second
+	mostCalm  = time.Minute
+)
 
 // outage is the time in which a limiter's store fails requests.
 type outage struct {
@@ -18,12 +23,19 @@ type outage struct {
 	requests int       // decided without the store
 	first    string    // the text of the first error: later ones may say only that the store was not asked
 	said     bool      // whether a line says that the store fails
+
+	calm  time.Duration // for how long the store must fail no request
+	ended time.Time     // the outage before; zero if there was none
 }
 
 // note notes that the store has failed a request, and reports whether the outage begins.
 func (o *outage) note(e *Event, now time.Time) (begins bool) {
 	if begins = o.since.IsZero(); begins {
-		*o = outage{since: now, first: loggedText(e.Decision.Err)}
+		calm := leastCalm
+		if now.Sub(o.ended) < mostCalm {
+			calm = min(2*o.calm, mostCalm)
+		}
+		*o = outage{since: now, first: loggedText(e.Decision.Err), calm: calm}
 	}
 	o.latest, o.backAt = now, time.Time{}
 	o.requests++
@@ -43,12 +55,12 @@ func (o *errorLog) storeAnswered(ctx context.Context, e *Event) {
 	if out.backAt.IsZero() {
 		out.backAt = now
 	}
-	if now.Sub(out.latest) < calm {
+	if now.Sub(out.latest) < out.calm {
 		o.mu.Unlock()
 		return
 	}
 	over := *out
-	*out = outage{}
+	*out = outage{calm: over.calm, ended: now}
 	o.outages.Add(-1)
 	o.mu.Unlock()
 	if over.said && o.mayWrite(now) {
