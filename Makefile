@@ -132,7 +132,7 @@ benchmarks: redis
 	go test -run '^$$' -bench . -benchmem ./...
 
 # A new interesting input may be made smaller 10 times. By default the fuzzer tries that
-# for up to a minute, in which it does nothing else: FuzzRecovery ran 7 inputs in 15 s.
+# for up to a minute, in which it does nothing else.
 fuzz:
 	@set -e; for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \

@@ -43,7 +43,6 @@ type properties struct {
 	name        string // what String returns
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
-	retention   int    // how many windows a unit counts at most after it was admitted
 	exact       bool   // what Exact returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
@@ -57,8 +56,8 @@ type properties struct {
 // The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors
 // of limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, 1, true, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, 2, false, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestEveryAlgorithm walks all algorithms through what the engine knows of them.
@@ -28,9 +27,6 @@ func TestEveryAlgorithm(t *testing.T) {
 			limit := PerMinute(1).Using(a)
 			if got, err := ParseLimit(limit.String()); got != limit || err != nil {
 				t.Errorf("%v is read as %v, %v", limit, got, err)
-			}
-			if d := PerMinute(1).Using(a).retention(); d < time.Minute {
-				t.Errorf("units are kept for %v, want at least a window", d)
 			}
 			testLargest(t, a)
 		})
@@ -84,8 +80,8 @@ func constants(t *testing.T) (names []string) {
 func TestUnknownAlgorithm(t *testing.T) {
 	unknown := PerMinute(1).Using(Algorithm(len(Algorithms())))
 	for name, call := range map[string]func(){
-		"retention": func() { unknown.retention() },
-		"code":      func() { _ = unknown.code() },
+		"exact": func() { unknown.Algorithm.Exact() },
+		"code":  func() { _ = unknown.code() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

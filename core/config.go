@@ -28,7 +28,7 @@ type Config struct {
 	OnStoreError FailurePolicy
 
 	// Timeout is the most that a decision may wait for a store, the fallback
-	// included; a fallback that is not in memory leaves the store half of it.
+	// included; a fallback that is not in memory has half of it, and the store the other half.
 	// Default 100 ms. A timeout that a healthy store misses now and then hands
 	// requests to the policy: leave room for several round trips to the store,
 	// and for pauses of this process and of the store. A caller whose context is

@@ -40,12 +40,11 @@ type Decision struct {
 	ResetAfter time.Duration
 
 	// RetryAfter is 0 when allowed, and else the time after which the same
-	// request would pass if no other of the client came: exactly, not about;
-	// for a client that a [Fallback] admitted within the last window, at the
-	// latest. It is [Never] when the cost exceeds a limit. A store that several
-	// processes share may refuse a cost above 1 by an answer that is up to a
-	// second old. Remaining and RetryAfter then know nothing of what other
-	// processes have admitted since.
+	// request would pass if no other of the client came: exactly, not about. It
+	// is [Never] when the cost exceeds a limit. A store that several processes
+	// share may refuse a cost above 1 by an answer that is up to a second old.
+	// Remaining and RetryAfter then know nothing of what other processes have
+	// admitted since.
 	RetryAfter time.Duration
 
 	// At is the store's time of the decision, in whole microseconds: for a
@@ -53,12 +52,10 @@ type Decision struct {
 	At time.Time
 
 	// Err is nil iff the store decided: it has answered this request, or by an
-	// earlier answer it was certain to, and has counted what it admitted. So it
-	// is nil, too, where a request is refused after an outage for what a
-	// [Fallback] admitted. Err matches [ErrStore] when the store could not be
-	// asked and the policy decided, a refusal by a Fallback included;
-	// [ErrInvalid] when the call was malformed; or it is the error of the
-	// caller's own context when that had ended. The last two are refused
-	// whatever the policy.
+	// earlier answer it was certain to, and has counted what it admitted. Err
+	// matches [ErrStore] when the store could not be asked and the policy decided,
+	// a refusal by a [Fallback] included; [ErrInvalid] when the call was malformed;
+	// or it is the error of the caller's own context when that had ended. The last
+	// two are refused whatever the policy.
 	Err error
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,64 @@ func (c fakeCounts) Reset(ctx context.Context, key string) error {
 	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now(), reset: true})
 	_, err := c.answer(ctx)
 	return err
+}
+
+// flaky is a store that can be down, or so slow that it counts and answers too
+// late.
+type flaky struct {
+	core.Store
+	down, slow atomic.Bool
+	asked      atomic.Int64
+}
+
+func newFlaky() *flaky { return &flaky{Store: memory()} }
+
+func memory() *memstore.Store { return memstore.New(memstore.WithMaxBytes(1 << 20)) }
+
+func (f *flaky) Bind(rule core.Rule) (core.Counts, error) {
+	counts, err := f.Store.Bind(rule)
+	return flakyCounts{counts, f}, err
+}
+
+type flakyCounts struct {
+	core.Counts
+	store *flaky
+}
+
+func (c flakyCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	c.store.asked.Add(1)
+	if c.store.down.Load() {
+		return core.Decision{}, errDown
+	}
+	d, err := c.Counts.Take(ctx, ask)
+	if c.store.slow.Load() {
+		ctx, cancel := ask.Context(ctx)
+		defer cancel()
+		<-ctx.Done()
+		return core.Decision{}, ctx.Err()
+	}
+	return d, err
+}
+
+func (c flakyCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
+	if c.store.down.Load() {
+		return nil, errDown
+	}
+	return c.Counts.Usage(ctx, key)
+}
+
+func (c flakyCounts) Return(ctx context.Context, back core.Back) (int64, error) {
+	if c.store.down.Load() {
+		return 0, errDown
+	}
+	return c.Counts.Return(ctx, back)
+}
+
+func (c flakyCounts) Reset(ctx context.Context, key string) error {
+	if c.store.down.Load() {
+		return errDown
+	}
+	return c.Counts.Reset(ctx, key)
 }
 
 func fails(err error) func(context.Context) (core.Decision, error) {

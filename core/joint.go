@@ -49,12 +49,12 @@ func jointly(ctx context.Context, pairs []Pair) (d Decision, binding int, done b
 			if err != nil { // fallbacks have counted
 				giveBackAll(ctx, all.reserved)
 			}
-			r.limiter.report(ctx, r.request, r.Decision, time.Since(start))
+			r.limiter.report(ctx, &r.request, &r.Decision, time.Since(start))
 			return r.Decision, i, true
 		}
 	}
 	for _, r := range all.reserved {
-		r.limiter.report(ctx, r.request, r.Decision, time.Since(start))
+		r.limiter.report(ctx, &r.request, &r.Decision, time.Since(start))
 	}
 	d, binding = all.result()
 	return d, binding, true
@@ -68,10 +68,12 @@ func (p *Pair) prepare(ctx context.Context) bool {
 	if !l.begun.Load() {
 		l.begin(ctx)
 	}
-	if r.check(ctx) != nil || r.checkSpecial(l) != nil || l.fallback != nil && l.fallback.mayCount() {
+	if r.check(ctx, l) != nil {
 		return false
 	}
-	r.setLimits(l.changed())
+	if r.Limits == nil {
+		r.Limits = l.changed()
+	}
 	return true
 }
 
@@ -83,11 +85,5 @@ func (p *Pair) decided(ctx context.Context, d Decision, err error) *Reservation 
 		d.byStore()
 		return newReservation(l, p.Request, d)
 	}
-	bounded := ctx
-	if l.fallback != nil && l.fallback.waits {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeoutCause(ctx, l.config.Timeout-l.firstTimeout, ErrTimeout)
-		defer cancel()
-	}
-	return newReservation(l, p.Request, l.onStoreError(ctx, bounded, p.Request, err))
+	return newReservation(l, p.Request, l.onStoreError(ctx, &p.Request, err))
 }

@@ -112,72 +112,32 @@ type Request struct {
 	Status func(Decision) int
 }
 
-// decide is Decide without the observer.
-func (l *Limiter) decide(ctx context.Context, r Request) (d Decision) {
-	if err := r.check(ctx); err != nil {
-		d.Err = err
-	} else if err := r.checkSpecial(l); err != nil {
-		d.Err = err
-	} else if r.setLimits(l.changed()); l.fallback != nil {
-		d = l.decideWithFallback(ctx, r)
-	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
-		d = l.onStoreError(ctx, ctx, r, err)
-	} else {
-		d.byStore()
-	}
-	return d
-}
-
 // ask returns the request as a store gets it.
 func (r *Request) ask(timeout time.Duration) Ask {
-	a := r.plainAsk(timeout)
-	if r.isSpecial() {
+	a := Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
+	if r.Charge || r.Limits != nil {
 		a.Special = &Special{r.Charge, r.Limits}
 	}
 	return a
 }
 
-// plainAsk is ask for a request that is not special.
-func (r *Request) plainAsk(timeout time.Duration) Ask {
-	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
-}
-
-// isSpecial reports whether the request is a charge or has limits of its own.
-func (r *Request) isSpecial() bool { return r.Charge || r.Limits != nil }
-
 // check returns an error if no store needs to be asked: the request is malformed,
-// or its context has ended. What only special requests have is checkSpecial's.
-func (r *Request) check(ctx context.Context) error {
+// or its context has ended. It fills in the names of the request's limits.
+func (r *Request) check(ctx context.Context, l *Limiter) error {
 	switch {
 	case r.Key == "":
 		return errEmptyKey
 	case r.Cost < 0:
 		return errNegativeCost
+	case r.Charge || r.Limits != nil:
+		if err := r.checkSpecial(l); err != nil {
+			return err
+		}
+	}
+	if r.Limits == nil {
+		r.Limits = l.changed()
 	}
 	return ctx.Err()
-}
-
-// decideWithFallback is decide for a limiter with a fallback. The
-// request must have been checked.
-func (l *Limiter) decideWithFallback(ctx context.Context, r Request) Decision {
-	whole := ctx
-	if l.fallback.waits {
-		var cancel context.CancelFunc
-		whole, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
-		defer cancel()
-	}
-	var d Decision
-	var err error
-	if l.fallback.mayCount() && !r.Charge {
-		d, err = l.takeLowered(whole, r)
-	} else {
-		d, err = l.counts.Take(whole, r.ask(l.firstTimeout))
-	}
-	if err != nil {
-		return l.onStoreError(ctx, whole, r, err)
-	}
-	d.byStore()
-	return d
 }
 
 // byStore completes the decision of a store.
@@ -189,9 +149,8 @@ func (d *Decision) byStore() {
 }
 
 // onStoreError returns the decision of the policy after the first store has failed
-// with err. ctx is the context of the caller; bounded ends with the limiter's
-// timeout too.
-func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err error) Decision {
+// with err. A fallback that waits gets the part of the timeout that the first store leaves.
+func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decision {
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
@@ -199,7 +158,7 @@ func (l *Limiter) onStoreError(ctx, bounded context.Context, r Request, err erro
 		allowed := l.config.OnStoreError == FailurePolicy(FailOpen)
 		return Decision{Allowed: allowed, Source: FromPolicy, Err: asStoreError(err)}
 	}
-	d, second := l.fallback.take(bounded, r)
+	d, second := l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}

@@ -15,34 +15,30 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	if !l.begun.Load() {
 		l.begin(ctx)
 	}
-	if l.observer != nil {
-		return l.decideObserved(ctx, r)
+	var start time.Time
+	if l.observer != nil && (l.waits || rand.Uint32()%timedShare == 0) {
+		start = time.Now()
 	}
-	// The steps of decide, since a Decision is so large that each copy takes 5 ns.
-	if err := r.check(ctx); err != nil || l.fallback != nil || r.isSpecial() || l.changes.Load() != nil {
-		d = l.decide(ctx, r)
-	} else if d, err = l.counts.Take(ctx, r.plainAsk(l.firstTimeout)); err != nil {
-		d = l.onStoreError(ctx, ctx, r, err)
+	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
+	if err := r.check(ctx, l); err != nil {
+		d.Err = err
+	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
+		d = l.onStoreError(ctx, &r, err)
 	} else {
 		d.byStore()
 	}
-	if l.log != nil && l.log.hears(&d) {
-		l.log.Observe(ctx, l.event(r, d, 0))
+	if l.observer != nil || l.log != nil && l.log.hears(&d) {
+		l.report(ctx, &r, &d, since(start))
 	}
 	return d
 }
 
-// decideObserved is Decide for a limiter with an observer.
-func (l *Limiter) decideObserved(ctx context.Context, r Request) Decision {
-	if !l.waits && rand.Uint32()%timedShare != 0 {
-		d := l.decide(ctx, r)
-		l.observer.Observe(ctx, l.event(r, d, 0))
-		return d
+// since returns the time since start; 0 if start is zero.
+func since(start time.Time) time.Duration {
+	if start.IsZero() {
+		return 0
 	}
-	start := time.Now()
-	d := l.decide(ctx, r)
-	l.observer.Observe(ctx, l.event(r, d, time.Since(start)))
-	return d
+	return time.Since(start)
 }
 
 // Observed reports whether an observer hears of every decision, and not a log of
@@ -51,28 +47,28 @@ func (l *Limiter) Observed() bool { return l.observer != nil }
 
 // Report tells the observer of a decision that was made without [Limiter.Decide], such
 // as that of an adapter to refuse a request that names no client.
-func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, r, d, 0) }
+func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
 
 // report is Report of a decision that took so long.
-func (l *Limiter) report(ctx context.Context, r Request, d Decision, elapsed time.Duration) {
+func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
 	if l.observer != nil {
 		l.observer.Observe(ctx, l.event(r, d, elapsed))
-	} else if l.log != nil && l.log.hears(&d) {
+	} else if l.log != nil && l.log.hears(d) {
 		l.log.Observe(ctx, l.event(r, d, elapsed))
 	}
 }
 
 // event returns what an observer hears of a decision.
-func (l *Limiter) event(r Request, d Decision, elapsed time.Duration) Event {
+func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	e := Event{
 		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
-		Decision: d, Shadow: r.Shadow, Elapsed: elapsed,
+		Decision: *d, Shadow: r.Shadow, Elapsed: elapsed,
 	}
 	if d.Err != nil {
 		e.Stage = StageOf(d.Err)
 	}
 	if r.Status != nil {
-		e.Status = r.Status(d)
+		e.Status = r.Status(*d)
 	}
 	return e
 }

@@ -212,8 +212,7 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// TestRequestLimitsInFallback: the fallback enforces its share of the request's limits,
-// and after the outage its units lower them.
+// TestRequestLimitsInFallback: the fallback enforces its share of the request's limits.
 func TestRequestLimitsInFallback(t *testing.T) {
 	store := newFlaky()
 	l := limiter(t, core.Config{
@@ -225,18 +224,6 @@ func TestRequestLimitsInFallback(t *testing.T) {
 		if d := l.Decide(ctx, plan); !d.Allowed || d.Remaining != left || d.Limit.Requests != 10 {
 			t.Fatalf("by the fallback: %+v, want %d remaining of 10", d, left)
 		}
-	}
-	store.down.Store(false)
-	for left := int64(7); left >= 0; left-- {
-		if d := l.Decide(ctx, plan); !d.Allowed || d.Remaining != left || d.Limit.Requests != 20 {
-			t.Fatalf("after the outage: %+v, want %d remaining of 20", d, left)
-		}
-	}
-	if d := l.Decide(ctx, plan); d.Allowed || d.Err != nil {
-		t.Errorf("after that: %+v", d)
-	}
-	if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil || d.Limit.Requests != 4 {
-		t.Errorf("by the rule: %+v", d)
 	}
 }
 
@@ -264,23 +251,6 @@ func TestChargePolicies(t *testing.T) {
 				t.Errorf("after a charge of the fallback: %+v", d)
 			}
 		}
-	}
-}
-
-// TestChargeAfterOutage: a charge is counted by the store, whatever the fallback has admitted.
-func TestChargeAfterOutage(t *testing.T) {
-	store := newFlaky()
-	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.Fallback(memory()),
-	})
-	store.down.Store(true)
-	l.AllowN(ctx, "k", 8)
-	store.down.Store(false)
-	if d := l.Charge(ctx, "k", 5); !d.Allowed || d.Err != nil {
-		t.Errorf("%+v", d)
-	}
-	if uses, err := l.Usage(ctx, "k"); err != nil || uses[0].Used != 13 {
-		t.Errorf("%+v, %v", uses, err)
 	}
 }
 

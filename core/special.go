@@ -42,19 +42,3 @@ func (r *Request) checkLimits(l *Limiter) error {
 	r.Limits = limits
 	return nil
 }
-
-// setLimits has a request without limits of its own decided by those of SetLimits. limits
-// is nil if those of the construction hold.
-func (r *Request) setLimits(limits []Limit) {
-	if r.Limits == nil {
-		r.Limits = limits
-	}
-}
-
-// limitsFor returns the limits that a request is decided by. It must have been checked.
-func (l *Limiter) limitsFor(r *Request) []Limit {
-	if r.Limits != nil {
-		return r.Limits
-	}
-	return l.limits
-}

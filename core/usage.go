@@ -12,7 +12,7 @@ type Use struct {
 	Limit Limit
 
 	// Used is how many units count now. It exceeds Limit.Requests where the limit was
-	// lowered, and may after an outage; see [Limiter.Usage].
+	// lowered.
 	Used int64
 
 	// Remaining is what is left of Limit.Requests, never negative.
@@ -31,10 +31,9 @@ type Use struct {
 // Usage returns what the client named key has used of each limit, in the order of
 // [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no
 // observer hears of it. For each limit the numbers are those by which a request would be
-// decided now: units that a process has leased are used, and so are those that the store
-// keeps back from the client after an outage for what the [Fallback] of this process has
-// admitted. A memstore that has evicted the client, or that is full and does not know the
-// client, may return more than was used, never less.
+// decided now: units that a process has leased are used. A memstore that has evicted the
+// client, or that is full and does not know the client, may return more than was used,
+// never less.
 //
 // The error matches [ErrInvalid] if key is empty, and [ErrStore] if the store could not
 // be asked: no policy stands in for the answer. It is that of the caller's own context
@@ -58,9 +57,6 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 	limits := l.current()
 	uses, err := l.boundRule.usage(first, key, limits)
 	if err == nil {
-		if l.fallback != nil && l.fallback.mayCount() {
-			l.addWithheld(whole, key, uses)
-		}
 		return uses, nil
 	}
 	if ended := ctx.Err(); ended != nil {
@@ -77,28 +73,6 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 		return nil, ended
 	}
 	return nil, AtStage(StageFallback, &storeError{err, second})
-}
-
-// addWithheld adds to the uses of the first store what it keeps back from the client
-// because of the units that the fallbacks have admitted; see [fallback.withhold]. A
-// fallback that fails keeps nothing back.
-func (l *Limiter) addWithheld(ctx context.Context, key string, uses []Use) {
-	limits := make([]Limit, len(uses))
-	for i := range uses {
-		limits[i] = uses[i].Limit
-	}
-	counted, err := l.fallback.usage(ctx, key, limits)
-	if err != nil {
-		return
-	}
-	for i := range uses {
-		u, c := &uses[i], &counted[i]
-		u.Used += (c.Limit.Requests - c.Remaining) * l.fallback.replicas
-		u.Remaining = max(0, u.Limit.Requests-u.Used)
-		if c.ResetAfter > 0 && (u.ResetAfter == 0 || c.ResetAfter < u.ResetAfter) {
-			u.ResetAfter = c.ResetAfter
-		}
-	}
 }
 
 // usage returns what the fallback has counted of its shares of limits.

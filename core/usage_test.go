@@ -133,7 +133,11 @@ func TestUsageTimeout(t *testing.T) {
 // TestUsageOfFallback: during an outage the caller gets what the fallback has counted of
 // its share, beside the error.
 func TestUsageOfFallback(t *testing.T) {
-	l, store := recovering(t, core.PerDay(20), core.PerHour(12))
+	store := newFlaky()
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerDay(20), core.PerHour(12)},
+		OnStoreError: core.Fallback(memory(), core.Share(4)),
+	})
 	l.Allow(ctx, "k")
 	store.down.Store(true)
 	l.AllowN(ctx, "k", 2)
@@ -146,34 +150,6 @@ func TestUsageOfFallback(t *testing.T) {
 		if u.Limit.Requests != want.requests || u.Used != want.used || u.Remaining != want.remaining {
 			t.Errorf("limit %d: %+v, want %+v", i, u, want)
 		}
-	}
-}
-
-// TestUsageAfterOutage: what the store keeps back for what the fallback has admitted is
-// used, so that Usage and a decision agree.
-func TestUsageAfterOutage(t *testing.T) {
-	l, store := recovering(t, core.PerDay(20), core.PerHour(36))
-	l.AllowN(ctx, "k", 3)
-	store.down.Store(true)
-	for outage := range int64(5) {
-		if outage > 0 {
-			l.Allow(ctx, "k")
-		}
-		store.down.Store(false)
-		uses := used(t, l, "k")
-		for i, requests := range []int64{20, 36} {
-			want := 3 + 4*outage
-			if u := uses[i]; u.Limit.Requests != requests || u.Used != want || u.Remaining != max(0, requests-want) {
-				t.Errorf("%d units of the fallback: %+v, want %d used of %d", outage, u, want, requests)
-			}
-		}
-		if d := l.AllowN(ctx, "k", 0); d.Remaining != uses[0].Remaining || d.ResetAfter > uses[0].ResetAfter {
-			t.Errorf("%d units of the fallback: %+v, a decision of %+v", outage, uses[0], d)
-		}
-		if other := used(t, l, "other"); other[0].Used != 0 {
-			t.Errorf("of another client: %+v, want nothing used", other[0])
-		}
-		store.down.Store(true)
 	}
 }
 

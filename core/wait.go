@@ -48,7 +48,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 // is an [ErrNever]: give the units one after the other, or try again when the store is back.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
-	if r.check(ctx) != nil {
+	if r.check(ctx, l) != nil {
 		d := l.Decide(ctx, r) // the observer hears of it
 		return d, d.Err
 	}

@@ -1,0 +1,232 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// TestErrWhileDown: each decision without the store has an Err, refusals included.
+func TestErrWhileDown(t *testing.T) {
+	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(memstore.New())})
+	for i := range 6 {
+		for what, d := range map[string]core.Decision{
+			"cost 0": l.AllowN(ctx, "k", 0), "peek": l.Peek(ctx, "k"),
+			"allow": l.Allow(ctx, "k"), "above": l.AllowN(ctx, "k", 4),
+		} {
+			if !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
+				t.Errorf("request %d, %s: allowed %v with the error %v", i, what, d.Allowed, d.Err)
+			}
+		}
+	}
+}
+
+// TestAfterOutage: once the store answers again, it alone decides, by its own counts.
+func TestAfterOutage(t *testing.T) {
+	store, second := newFlaky(), &fake{answer: answers(core.Decision{Allowed: true})}
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(5)}, OnStoreError: core.Fallback(second, core.Share(2)),
+	})
+	store.down.Store(true)
+	for range 2 {
+		l.Allow(ctx, "k")
+	}
+	store.down.Store(false)
+	for i := range int64(5) {
+		if d := l.Allow(ctx, "k"); !d.Allowed || d.Err != nil || d.Remaining != 4-i {
+			t.Errorf("request %d: got %+v, want %d remaining", i, d, 4-i)
+		}
+	}
+	if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil {
+		t.Errorf("one more: got %+v, want a refusal", d)
+	}
+	if len(second.calls) != 2 {
+		t.Errorf("the fallback was asked %d times, want 2", len(second.calls))
+	}
+}
+
+// discard is a store that keeps nothing of its rules.
+type discard struct{ name string }
+
+func (discard) Bind(core.Rule) (core.Counts, error) { return &immediate{}, nil }
+
+// TestManyRules: rules that are made while serving, and dropped, leave nothing behind.
+func TestManyRules(t *testing.T) {
+	l := limiter(t, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range 20_000 {
+		if _, err := l.Rule(fmt.Sprint("tenant ", i), core.PerHour(10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := heap() - before; grown > 512<<10 {
+		t.Errorf("20,000 rules left %d bytes", grown)
+	}
+	runtime.KeepAlive(l)
+}
+
+func BenchmarkRule(b *testing.B) {
+	l := limiter(b, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
+	for i := 0; b.Loop(); i++ {
+		core.Must(l.Rule(fmt.Sprint("tenant ", i), core.PerHour(10)))
+	}
+}
+
+// TestFallbackAllocs: a fallback in memory costs no allocation.
+func TestFallbackAllocs(t *testing.T) {
+	l := limiter(t, core.Config{Store: &immediate{}, OnStoreError: core.Fallback(memory())})
+	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n != 0 {
+		t.Errorf("got %v allocations, want 0", n)
+	}
+}
+
+// world is several replicas over one store, and a model of what each store counts.
+type world struct {
+	*testing.T
+	rng            *rand.Rand
+	limits, shares []core.Limit
+	store          *flaky
+	limiters       []*core.Limiter
+	first          map[string]*model.Client   // the store's counts, by key
+	second         []map[string]*model.Client // the counts of each replica's fallback, by key
+	admitted       map[string][]admission     // by key
+}
+
+// admission is a number of units that a client was admitted with.
+type admission struct {
+	at    time.Time
+	units int64
+}
+
+func newWorld(t *testing.T, rng *rand.Rand) *world {
+	w := &world{
+		T: t, rng: rng, store: newFlaky(), first: map[string]*model.Client{}, admitted: map[string][]admission{},
+	}
+	replicas := 1 + rng.IntN(4)
+	for i := range 1 + rng.IntN(3) {
+		limit := core.Per(1+rng.Int64N(60), time.Duration(1+rng.IntN(20))*time.Second).Named(fmt.Sprint("limit ", i))
+		if rng.IntN(4) == 0 {
+			limit = limit.Using(core.SlidingCounter)
+		}
+		w.limits = append(w.limits, limit)
+		limit.Requests = max(1, limit.Requests/int64(replicas))
+		w.shares = append(w.shares, limit)
+	}
+	for range replicas {
+		policy := core.Fallback(memory(), core.Share(replicas))
+		w.limiters = append(w.limiters, limiter(t, core.Config{Store: w.store, Limits: w.limits, OnStoreError: policy}))
+		w.second = append(w.second, map[string]*model.Client{})
+	}
+	return w
+}
+
+// client returns the model of a client, which it adds if there is none.
+func client(byKey map[string]*model.Client, key string) *model.Client {
+	if byKey[key] == nil {
+		byKey[key] = &model.Client{}
+	}
+	return byKey[key]
+}
+
+// decide makes a request at a replica and compares the answer with the model.
+func (w *world) decide(replica int, r core.Request) {
+	asked := time.Now()
+	d := w.limiters[replica].Decide(ctx, r)
+	var want core.Decision
+	if !w.store.down.Load() {
+		want = client(w.first, r.Key).Decide(w.limits, asked, r.Cost, !r.Peek)
+	}
+	if w.store.down.Load() || w.store.slow.Load() {
+		want = client(w.second[replica], r.Key).Decide(w.shares, d.At, r.Cost, !r.Peek)
+		want.Source = core.FromFallback
+		if !errors.Is(d.Err, core.ErrStore) {
+			w.Fatalf("the store has not answered: got the error %v, want %v", d.Err, core.ErrStore)
+		}
+		d.Err = nil
+	}
+	if d != want {
+		w.Fatalf("replica %d, %+v:\n got %+v\nwant %+v", replica, r, d, want)
+	}
+	if d.Allowed && !r.Peek && r.Cost > 0 {
+		w.admit(r.Key, admission{d.At, r.Cost})
+	}
+}
+
+// admit notes an admission, and holds each window that ends with it against the
+// bound that Fallback promises.
+func (w *world) admit(key string, a admission) {
+	w.admitted[key] = append(w.admitted[key], a)
+	for i, l := range w.limits {
+		if l.Algorithm != core.SlidingLog {
+			continue
+		}
+		var total int64
+		for _, one := range w.admitted[key] {
+			if one.at.After(a.at.Add(-l.Window)) {
+				total += one.units
+			}
+		}
+		if most := l.Requests + int64(len(w.limiters))*w.shares[i].Requests; total > most {
+			w.Fatalf("%v: a window holds %d, want at most %d", l, total, most)
+		}
+	}
+}
+
+func (w *world) reset(replica int, key string) {
+	down := w.store.down.Load()
+	if err := w.limiters[replica].Reset(ctx, key); (err != nil) != down {
+		w.Fatalf("reset, down %v: got the error %v", down, err)
+	}
+	delete(w.second[replica], key)
+	if !down {
+		delete(w.first, key)
+	}
+	delete(w.admitted, key)
+}
+
+func (w *world) step() {
+	replica, key := w.rng.IntN(len(w.limiters)), fmt.Sprint("client ", w.rng.IntN(3))
+	switch choice := w.rng.IntN(40); {
+	case choice == 0:
+		w.reset(replica, key)
+	case choice < 4:
+		w.store.down.Store(!w.store.down.Load())
+	case choice == 4:
+		w.store.slow.Store(!w.store.slow.Load())
+	case choice < 12:
+		time.Sleep(time.Duration(1+w.rng.IntN(8_000_000)/(1+w.rng.IntN(50))) * time.Microsecond)
+	default:
+		r := core.Request{Key: key, Cost: 1, Peek: w.rng.IntN(6) == 0}
+		if w.rng.IntN(3) == 0 {
+			r.Cost = w.rng.Int64N(12)
+		}
+		w.decide(replica, r)
+	}
+}
+
+// TestFallbackBound holds random histories of replicas whose store fails now and then
+// against the model, answer by answer, and every window against the bound.
+func TestFallbackBound(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, rand.New(rand.NewPCG(seed, 14)))
+			for range 400 {
+				w.step()
+			}
+		})
+	}
+}
