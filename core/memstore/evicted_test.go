@@ -59,6 +59,34 @@ func TestRetryAfterOfAnEvictedClient(t *testing.T) {
 	}
 }
 
+// TestRetryAfterOfANewcomer: newcomers that the sketch takes for clients at their limit are told a RetryAfter of up to
+// two windows, and are let in then.
+func TestRetryAfterOfANewcomer(t *testing.T) {
+	const w, n = 10 * time.Second, 10
+	for _, a := range algorithms {
+		s, c := newStore(memstore.MinMaxBytes) // at noon, when an epoch begins
+		l := limiter(t, s, core.Per(n, w).Using(a))
+		for i := range 3 * fits(memstore.MinMaxBytes) {
+			l.AllowN(ctx, key("exhausted ", i), n)
+		}
+		ask := core.Request{Cost: n}
+		var longest time.Duration
+		for i := range 100 {
+			one := core.Request{Key: key("newcomer ", i), Cost: n, Peek: true}
+			if d := l.Decide(ctx, one); d.RetryAfter > longest {
+				longest, ask.Key = d.RetryAfter, one.Key
+			}
+		}
+		if longest < w*3/2 || longest > 2*w {
+			t.Errorf("%v: a newcomer is told %v, want nearly two windows of %v", a, longest, w)
+		}
+		c.Add(longest)
+		if d := l.Decide(ctx, ask); !d.Allowed {
+			t.Errorf("%v: refused at the time that was told: %+v", a, d)
+		}
+	}
+}
+
 // TestEvictedAgainAndAgain: a client whose units go from its slot into the sketch
 // and back has them counted once, and they expire.
 func TestEvictedAgainAndAgain(t *testing.T) {
