@@ -35,7 +35,7 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/lease
-SINGLE_TESTS := TestAccounting TestAllOrNothingWhenFull TestChargeFull TestClockStepsInAFullStore TestCoarsen \
+SINGLE_TESTS := TestAccounting TestAllOrNothingWhenFull TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestJointAgainstModel TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \

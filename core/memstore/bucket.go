@@ -30,10 +30,10 @@ func (t tally) units() int64 { return t.older.Units() + t.newer.Units() }
 
 // aged returns the tally after so many epochs.
 func (t tally) aged(epochs int64) tally {
-	switch {
-	case epochs <= 0:
+	switch epochs {
+	case 0:
 		return t
-	case epochs == 1:
+	case 1:
 		return tally{older: t.newer}
 	}
 	return tally{}
@@ -49,15 +49,15 @@ func (b *bucket) find(print uint16) int {
 	return -1
 }
 
-// look returns at least what the client of a print has counted, as of an epoch
-// or a later one, which it returns too, and whether an entry has the print.
-func (b *bucket) look(print uint16, epoch int64) (t tally, at int64, found bool) {
+// look returns at least what the client of a print has counted, as of an epoch that
+// is not before the newest, and whether an entry has the print.
+func (b *bucket) look(print uint16, epoch int64) (t tally, found bool) {
 	t = b.rest
 	i := b.find(print)
 	if i >= 0 {
 		t = b.tally[i]
 	}
-	return t.aged(epoch - b.epoch), max(epoch, b.epoch), i >= 0
+	return t.aged(epoch - b.epoch), i >= 0
 }
 
 // raise makes the bucket hold at least t for the client of a print. When no
@@ -82,43 +82,22 @@ func (b *bucket) raise(print uint16, t tally) {
 	b.prints[least], b.tally[least] = print, t
 }
 
-// advance makes epoch the newest, where the clock shows now. What is older than
-// the epoch before now is forgotten. Where a clock has stepped back, epoch may
-// be later than now: what still counts at now is put off until then.
-func (b *bucket) advance(now, epoch int64) {
-	if past := now - b.epoch; past > 0 {
-		b.age(func(t tally) tally { return t.aged(past) })
-		b.epoch = now
+// advance makes epoch the newest. What is older than the epoch before it is forgotten.
+func (b *bucket) advance(epoch int64) {
+	epochs := epoch - b.epoch
+	if epochs == 0 {
+		return
 	}
-	if epoch > b.epoch {
-		b.age(func(t tally) tally { return tally{older: window.Round(t.units())} })
-		b.epoch = epoch
-	}
-}
-
-// settle has what was counted by a clock that was epochs ahead of now count until the
-// end of the second epoch from now. Without it, the clients of the bucket would be
-// refused for as long as the clock was ahead. All units become those of the next epoch:
-// some may have been counted in it, a moment ahead of now, whatever the bucket dates them.
-func (b *bucket) settle(now int64) {
-	if b.epoch-now > 1 {
-		b.age(func(t tally) tally { return tally{newer: window.Round(t.units())} })
-		b.epoch = now + 1
-	}
-}
-
-func (b *bucket) age(f func(tally) tally) {
-	b.rest = f(b.rest)
+	b.epoch, b.rest = epoch, b.rest.aged(epochs)
 	for i := range b.tally {
-		b.tally[i] = f(b.tally[i])
+		b.tally[i] = b.tally[i].aged(epochs)
 	}
 }
 
-// merge adds the clients of another bucket, where the clock shows now.
-func (b *bucket) merge(other *bucket, now int64) {
-	epoch := max(now, b.epoch, other.epoch)
-	b.advance(now, epoch)
-	other.advance(now, epoch)
+// merge adds the clients of another bucket, as of an epoch.
+func (b *bucket) merge(other *bucket, epoch int64) {
+	b.advance(epoch)
+	other.advance(epoch)
 	for i := range b.tally {
 		if b.tally[i] != (tally{}) {
 			b.tally[i] = b.tally[i].max(other.rest)

@@ -41,12 +41,12 @@ func (c *counts) charge(sh *shard, r *request, all []held) bool {
 // it has.
 func (c *counts) chargeInPlace(r *request, all []held) bool {
 	for i := range all {
-		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.Now, r.Cost) > 0 {
+		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.now, r.cost) > 0 {
 			return false
 		}
 	}
 	for i := range all {
-		all[i].slot.count.Add(c.limits[i].bound.Limit, r.Stamp, r.Cost)
+		all[i].slot.count.Add(c.limits[i].bound.Limit, r.now, r.cost)
 	}
 	return true
 }
@@ -55,8 +55,8 @@ func (c *counts) chargeInPlace(r *request, all []held) bool {
 func (c *counts) remember(sh *shard, r *request, all []held) {
 	for i := range all {
 		l, p := &c.limits[i], all[i].past.Past
-		p.Add(&l.bound.Bound, &r.Request)
-		sh.remember(&l.bound, r.hash, l.ident, p, r.Now)
+		p.Add(&l.bound.Bound, r.now, r.cost)
+		sh.remember(&l.bound, r.hash, l.ident, p, r.now)
 	}
 }
 
@@ -80,14 +80,14 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 		s = sh.insert(r.hash, l.ident, l.number)
 		if !known.past.None() {
 			s.mark(hides)
-			s.count.Restore(&l.bound.Bound, known.past.Past, &r.Request)
+			s.count.Restore(&l.bound.Bound, known.past.Past, r.now)
 		}
 	} else if ring+growth > sh.store.largeRing && growth > 0 && !sh.resizeRing(ring, ring+growth) {
 		s.count.Coarsen(l.bound.Limit)
 		growth = ringBytes(&s.count) - ring
 		sh.resizeRing(ring, ring+growth)
 	}
-	s.count.Add(l.bound.Limit, r.Stamp, r.Cost)
+	s.count.Add(l.bound.Limit, r.now, r.cost)
 	if growth != 0 {
 		sh.resizeRing(ring+growth, ringBytes(&s.count))
 	}
@@ -98,10 +98,10 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 func (k *held) growth(b *bound, r *request) (ring, growth int64) {
 	var words int
 	if k.slot == nil {
-		words = k.past.Words(b.Kind, r.Cost)
+		words = k.past.Words(b.Kind, r.cost)
 	} else {
 		ring = ringBytes(&k.slot.count)
-		words = k.slot.count.Prepare(b.Limit, r.Now, r.Cost)
+		words = k.slot.count.Prepare(b.Limit, r.now, r.cost)
 	}
 	if words == 0 {
 		return ring, 0

@@ -24,7 +24,6 @@ var (
 type limit struct {
 	core.Limit
 	bound         bound
-	allowance     int64  // of the rule; see [window.Allowance]
 	ident, number uint32 // of its counts and of its bound
 }
 
@@ -45,11 +44,11 @@ func (c *counts) hasIdent(ident uint32) bool {
 func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
-	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh), Cost: ask.Cost}}
+	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
 	if ask.Special != nil {
 		c, r.charge = c.with(ask.Special), ask.Special.Charge
 	}
-	v, binding, at, counted := c.take(sh, &r, !ask.Peek)
+	v, binding, counted := c.take(sh, &r, !ask.Peek)
 	// Before the lock is released, which waits until all is written: a copy of d
 	// would have to wait as well.
 	d.Allowed, d.Source = v.Admitted, core.Counted
@@ -57,10 +56,10 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	d.Remaining = v.Remaining
 	d.ResetAfter = window.Duration(v.ResetAfter)
 	d.RetryAfter = window.Duration(v.RetryAfter)
-	d.At = time.UnixMicro(at)
+	d.At = time.UnixMicro(r.now)
 	// Afterwards, so that a client that is back keeps the room of its log.
 	if sh.asked++; sh.asked%sweepEvery == 0 {
-		sh.sweep(r.Now)
+		sh.sweep(r.now)
 	}
 	sh.mu.Unlock()
 	if !counted {
@@ -71,9 +70,9 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 
 // request is what a client asks for, and when.
 type request struct {
-	hash hash
-	window.Request
-	charge bool // count the Cost whatever the limits say
+	hash      hash
+	now, cost int64
+	charge    bool // count the cost whatever the limits say
 }
 
 // with returns c for a request with limits of its own or for a charge, for which the
@@ -100,13 +99,13 @@ type held struct {
 	past past
 }
 
-// take returns the verdict of the limit that binds, which one that is, and the
-// time of the decision. It reports false if it should have charged and there is
-// no memory for it: it has charged nothing then. sh.mu must be held.
-func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, at int64, counted bool) {
+// take returns the verdict of the limit that binds, and which one that is. It reports
+// false if it should have charged and there is no memory for it: it has charged nothing
+// then. sh.mu must be held.
+func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
 	if len(c.limits) == 1 && charge {
-		if v, stamp, done := c.limits[0].take(sh, r); done {
-			return c.limits[0].judged(v, r), 0, stamp, true
+		if v, done := c.limits[0].take(sh, r); done {
+			return c.limits[0].judged(v, r), 0, true
 		}
 	}
 	var few [8]held
@@ -115,38 +114,31 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 		all = make([]held, len(c.limits))
 	}
 	all = all[:len(c.limits)]
-	c.lookup(sh, r, all, charge && r.Cost > 0)
+	c.lookup(sh, r, all)
 	for i := range all {
 		one := c.limits[i].decide(&all[i], r)
 		if i == 0 || one.Binds(v) {
 			v, binding = one, i
 		}
 	}
-	if !charge || !v.Admitted || r.Cost == 0 {
+	if !charge || !v.Admitted || r.cost == 0 {
 		if charge && !v.Admitted {
-			sh.noteRefusal(&c.limits[binding], &all[binding], r.Cost)
+			sh.noteRefusal(&c.limits[binding], &all[binding], r.cost)
 		}
-		return v, binding, r.Now, true
+		return v, binding, true
 	}
-	return v, binding, r.Stamp, c.charge(sh, r, all)
+	return v, binding, c.charge(sh, r, all)
 }
 
-// lookup sets all to what the shard knows of the client under each limit, and dates the
-// request by that. If rewind is true, what is counted too far ahead of the clock is
-// counted from now on, else only in what lookup returns. sh.mu must be held.
-func (c *counts) lookup(sh *shard, r *request, all []held, rewind bool) {
-	r.Stamp, r.Latest = r.Now, min(sh.now, r.Now+c.limits[0].allowance)
+// lookup sets all to what the shard knows of the client under each limit. sh.mu must be
+// held.
+func (c *counts) lookup(sh *shard, r *request, all []held) {
 	for i := range all {
 		l, known := &c.limits[i], &all[i]
 		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
 			known.slot.hold(l.number)
-			if known.slot.count.Begun(l.bound.Limit)-r.Now > l.allowance {
-				known.slot = known.slot.rewound(&l.bound, r.Now, rewind)
-			}
-			r.Stamp = max(r.Stamp, known.slot.count.Begun(l.bound.Limit))
-		} else if sh.sketch != nil {
-			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.Now)
-			r.Stamp = max(r.Stamp, known.past.Begun(&l.bound.Bound, &r.Request))
+		} else {
+			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.now)
 		}
 	}
 }
@@ -154,31 +146,28 @@ func (c *counts) lookup(sh *shard, r *request, all []held, rewind bool) {
 // take decides and charges where a limit is alone and nothing else is to be done:
 // the client has a slot, and its log has room. That is nearly every request, and
 // half the work of the general case.
-func (l *limit) take(sh *shard, r *request) (v window.Verdict, stamp int64, done bool) {
-	s, now, cost := sh.find(r.hash, l.ident), r.Now, r.Cost
+func (l *limit) take(sh *shard, r *request) (v window.Verdict, done bool) {
+	s := sh.find(r.hash, l.ident)
 	if s == nil || s.number() != l.number {
-		return v, now, false
+		return v, false
 	}
-	if stamp = max(now, s.count.Begun(l.bound.Limit)); stamp-now > l.allowance {
-		return v, now, false
+	v = s.count.Decide(l.bound.Limit, r.now, r.cost)
+	if !v.Admitted || r.cost == 0 {
+		return v, true
 	}
-	v = s.count.Decide(l.bound.Limit, now, stamp, cost)
-	if !v.Admitted || cost == 0 {
-		return v, now, true
+	if s.count.Prepare(l.bound.Limit, r.now, r.cost) > 0 {
+		return v, false
 	}
-	if s.count.Prepare(l.bound.Limit, now, cost) > 0 {
-		return v, now, false
-	}
-	s.count.Add(l.bound.Limit, stamp, cost)
-	return v, stamp, true
+	s.count.Add(l.bound.Limit, r.now, r.cost)
+	return v, true
 }
 
 // decide is the verdict of one limit.
 func (l *limit) decide(known *held, r *request) window.Verdict {
 	if known.slot != nil {
-		return l.judged(known.slot.count.Decide(l.bound.Limit, r.Now, r.Stamp, r.Cost), r)
+		return l.judged(known.slot.count.Decide(l.bound.Limit, r.now, r.cost), r)
 	}
-	return l.judged(known.past.Decide(&l.bound.Bound, &r.Request), r)
+	return l.judged(known.past.Decide(&l.bound.Bound, r.now, r.cost), r)
 }
 
 // judged returns the verdict of a limit on r, given that of its bound.
@@ -202,7 +191,7 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 	}
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
-	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh)}}
+	r := request{hash: h, now: c.store.lock(sh)}
 	defer sh.mu.Unlock()
 	full := false
 	for i := range c.limits {
@@ -211,7 +200,7 @@ func (c *counts) Reset(ctx context.Context, key string) error {
 			p, _ := sh.place(h, l.ident)
 			sh.forget(sh.named(p))
 		}
-		p := sh.sketch.recall(&l.bound, h, l.ident, r.Now)
+		p := sh.sketch.recall(&l.bound, h, l.ident, r.now)
 		switch {
 		case p.None():
 		case sh.makeRoom(c, &r, need{slots: 1}):

@@ -18,11 +18,11 @@ const sampleSize = 16
 // room, and reports false if it has evicted all of them in vain.
 func (sh *shard) makeRoom(c *counts, r *request, n need) bool {
 	for !sh.grow(n) {
-		i := sh.leastUsed(c, r.hash, r.Now)
+		i := sh.leastUsed(c, r.hash, r.now)
 		if i < 0 {
 			return false
 		}
-		sh.evict(i, r.Now)
+		sh.evict(i, r.now)
 		sh.release(chunkSlots)
 	}
 	return true
@@ -35,8 +35,8 @@ func (sh *shard) floodedBy(c *counts, r *request) bool {
 	if sh.recent < flood {
 		return false
 	}
-	i := sh.leastUsed(c, r.hash, r.Now)
-	return i >= 0 && !sh.slot(i).count.Spent(sh.store.rules.of(sh.slot(i)).Limit, r.Now)
+	i := sh.leastUsed(c, r.hash, r.now)
+	return i >= 0 && !sh.slot(i).count.Spent(sh.store.rules.of(sh.slot(i)).Limit, r.now)
 }
 
 // makeRoomForRules takes n bytes of the common half, for which it evicts clients

@@ -34,31 +34,22 @@ func (c *choices) limits() []core.Limit {
 
 // wait returns a time to wait after a decision: none, a part of a window, a window, the
 // time after which the decision said to come again, or a microsecond more or less than
-// such a time. If back is true, the clock may also step back.
-func (c *choices) wait(limits []core.Limit, last core.Decision, back bool) time.Duration {
+// such a time.
+func (c *choices) wait(limits []core.Limit, last core.Decision) time.Duration {
 	window := limits[c.next(len(limits))].Window
 	waits := [...]time.Duration{
 		0, time.Microsecond, window / 7, window / 2, window, 2 * window, last.RetryAfter, last.ResetAfter,
-		-window / 15, -window / 2, -2 * window,
 	}
-	n := len(waits)
-	if !back {
-		n -= 3
-	}
-	wait := waits[c.next(n)]
+	wait := waits[c.next(len(waits))]
 	if wait == core.Never {
 		wait = window
 	}
 	wait += time.Duration(c.next(3)-1) * time.Microsecond
-	if !back {
-		wait = max(0, wait)
-	}
-	return wait.Truncate(time.Microsecond)
+	return max(0, wait).Truncate(time.Microsecond)
 }
 
 // FuzzModel compares the decisions about random requests of several clients with the
-// model, answer by answer. The clock steps back among the first seven requests only: the
-// model remembers what has expired, and after some more requests a store forgets it.
+// model, answer by answer.
 func FuzzModel(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("one limit, and requests that come in the order of these letters"))
@@ -72,7 +63,7 @@ func FuzzModel(f *testing.F) {
 		var clients [3]model.Client
 		var last core.Decision
 		for step := 0; len(c) > 0 && step < 1000; step++ {
-			clock.Add(c.wait(limits, last, step < 7))
+			clock.Add(c.wait(limits, last))
 			client, action := c.next(len(clients)), c.next(16)
 			name := key("client ", client)
 			if action == 0 {

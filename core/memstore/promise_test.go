@@ -47,14 +47,14 @@ func (l ledger) check(limit core.Limit) error {
 	return nil
 }
 
-// trim forgets what no window can hold any more once the clock has shown latest.
-func (l ledger) trim(latest int64, limit core.Limit) ledger {
+// trim forgets what no window can hold any more.
+func (l ledger) trim(now int64, limit core.Limit) ledger {
 	w := limit.Window.Microseconds()
 	expired := func(a admission) bool {
 		if limit.Algorithm == core.SlidingCounter {
-			return a.at/w < latest/w-1
+			return a.at/w < now/w-1
 		}
-		return a.at <= latest-w
+		return a.at <= now-w
 	}
 	for len(l) > 0 && expired(l[0]) {
 		l = l[1:]
@@ -70,7 +70,6 @@ type flooder struct {
 	ledgers []map[string][]ledger // by rule and name
 	names   []string
 	refused int
-	latest  func() int64 // the latest time that the clock has shown; nil if it never steps back
 }
 
 func newFlooder(seed uint64, rules []*core.Limiter) *flooder {
@@ -133,43 +132,14 @@ func (f *flooder) take(i int, name string) error {
 		f.ledgers[i][name] = ledgers
 	}
 	at := d.At.UnixMicro()
-	latest := at
-	if f.latest != nil {
-		latest = max(latest, f.latest())
-	}
 	for j, limit := range limits {
-		ledgers[j] = ledgers[j].trim(latest, limit)
+		ledgers[j] = ledgers[j].trim(at, limit)
 		ledgers[j] = append(ledgers[j], admission{at, cost})
 		if err := ledgers[j].check(limit); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// stepBack tells the flooder that the clock, which had shown latest, has stepped back to
-// now. What had expired before may be forgotten, and what was counted too far ahead of
-// now counts from now on.
-func (f *flooder) stepBack(now, latest int64) {
-	for i, byName := range f.ledgers {
-		limits := f.rules[i].Limits()
-		shortest := limits[0].Window
-		for _, l := range limits {
-			shortest = min(shortest, l.Window)
-		}
-		allowance := min(75*time.Second, shortest/8).Microseconds()
-		for _, ledgers := range byName {
-			for j, limit := range limits {
-				l := ledgers[j].trim(latest, limit)
-				if len(l) > 0 && l[len(l)-1].at-now > allowance {
-					for k := range l {
-						l[k].at = min(l[k].at, now)
-					}
-				}
-				ledgers[j] = l
-			}
-		}
-	}
 }
 
 // ruleSets are rules over windows from the shortest to the longest.
@@ -238,39 +208,8 @@ func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
 	}
 }
 
-// TestClockStepsInAFullStore: steps forward and back of any length admit nobody
-// above a limit. What had expired before a step back may be forgotten, and what was
-// counted too far ahead counts from the step on.
-func TestClockStepsInAFullStore(t *testing.T) {
-	for seed := range uint64(12) {
-		const size = memstore.MinMaxBytes
-		s, c := newTickingStore(size)
-		latest := c.Now().UnixMicro()
-		f := newFlooder(seed, ruleSets(t, s))
-		f.latest = func() int64 { return latest }
-		for i := range 10 * fits(size) {
-			if f.rng.IntN(50) == 0 {
-				step := time.Duration(f.rng.Int64N(int64(time.Millisecond) << f.rng.IntN(24)))
-				if f.rng.IntN(2) == 0 {
-					step = -step
-				}
-				if c.Add(step); step < 0 {
-					f.stepBack(c.Now().UnixMicro(), latest)
-					latest = c.Now().UnixMicro()
-				}
-			}
-			latest = max(latest, c.Now().UnixMicro())
-			if err := f.step(key("client ", i)); err != nil {
-				t.Fatalf("seed %d, step %d: %v", seed, i, err)
-			}
-			bounded(t, s, size)
-		}
-	}
-}
-
 // TestEvictionForgetsNothing evicts a few clients again and again, which meet in a
-// sketch or do not: under more windows than there are classes of their own, while
-// the clock steps forward and back.
+// sketch or do not: under more windows than there are classes of their own.
 func TestEvictionForgetsNothing(t *testing.T) {
 	const clients, windows = 30, 45
 	for seed := range uint64(60) {
@@ -296,25 +235,13 @@ func TestEvictionForgetsNothing(t *testing.T) {
 			rules = rules[:10]
 		}
 		f := newFlooder(seed, rules)
-		latest := c.Now().UnixMicro()
-		if seed%4 > 1 {
-			f.latest = func() int64 { return latest }
-		}
 		for i := range 2500 {
 			switch f.rng.IntN(8) {
 			case 0, 1:
 				s.EvictAll()
 			case 2:
-				step := time.Duration(f.rng.Int64N(int64(16 * time.Millisecond)))
-				if f.latest != nil && f.rng.IntN(2) == 0 {
-					step = -step
-				}
-				if c.Add(step); step < 0 {
-					f.stepBack(c.Now().UnixMicro(), latest)
-					latest = c.Now().UnixMicro()
-				}
+				c.Add(time.Duration(f.rng.Int64N(int64(16 * time.Millisecond))))
 			}
-			latest = max(latest, c.Now().UnixMicro())
 			if err := f.step(key("client ", f.rng.IntN(clients))); err != nil {
 				t.Fatalf("seed %d, step %d: %v", seed, i, err)
 			}

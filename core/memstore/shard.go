@@ -11,7 +11,7 @@ import (
 type shard struct {
 	mu sync.Mutex
 	table
-	now    int64   // the latest time that the clock has shown here
+	now    int64   // the latest time that the clock has shown here, or 0
 	sketch *sketch // of the clients that were evicted; nil if none were
 	store  *Store
 

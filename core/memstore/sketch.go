@@ -48,9 +48,8 @@ func (k *sketch) recall(b *bound, h hash, ident uint32, now int64) past {
 		return past{}
 	}
 	at, print := k.spot(b.class, h, ident)
-	at.settle(b.Epoch(now))
-	t, epoch, found := at.look(print, b.Epoch(now))
-	return past{window.Past{Epoch: epoch, Older: t.older.Units(), Newer: t.newer.Units()}, found}
+	t, found := at.look(print, b.Epoch(now))
+	return past{window.Past{Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
 // remember adds to what is known of a client under a limit.
@@ -59,11 +58,7 @@ func (k *sketch) remember(b *bound, h hash, ident uint32, p window.Past, now int
 		k.add(b, now)
 	}
 	at, print := k.spot(b.class, h, ident)
-	at.settle(b.Epoch(now))
-	at.advance(b.Epoch(now), p.Epoch)
-	if p.Epoch < at.epoch { // the clock has stepped back since
-		p.Older, p.Newer = p.Older+p.Newer, 0
-	}
+	at.advance(b.Epoch(now))
 	at.raise(print, tally{window.Round(p.Older), window.Round(p.Newer)})
 	k.until = max(k.until, b.End(at.epoch)+2*b.W)
 }
@@ -78,7 +73,7 @@ func (k *sketch) add(b *bound, now int64) {
 			part, j := i/k.size, i%k.size
 			from := k.buckets[2*part*k.size:]
 			merged := from[j]
-			merged.merge(&from[k.size+j], window.FloorDiv(now, k.spans[part]))
+			merged.merge(&from[k.size+j], now/k.spans[part])
 			k.buckets[i] = merged
 		}
 		clear(k.buckets[n*k.size:])

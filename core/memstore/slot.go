@@ -30,16 +30,3 @@ func (s *slot) number() uint32 { return s.bound & numberMask }
 
 // hold holds the slot against another bound of the same ident.
 func (s *slot) hold(number uint32) { s.bound = s.bound&^numberMask | number }
-
-// rewound returns the slot with what is counted too far ahead of now counted at now:
-// the slot itself if keep is true, or else a copy. Only a clock of WithClock steps
-// back so far.
-func (s *slot) rewound(b *bound, now int64, keep bool) *slot {
-	if !keep {
-		copied := *s
-		copied.count = s.count.Clone()
-		s = &copied
-	}
-	s.count.Rewind(b.Limit, now)
-	return s
-}

@@ -80,10 +80,9 @@ func WithMaxBytes(n int64) Option {
 	}
 }
 
-// WithClock replaces the monotonic clock, for tests. The clock is called with
-// a lock held and must be safe for concurrent use. A step back delays quota by one
-// window at most, in a full store by up to three and also that of other clients; see
-// [core.Counts]. What had expired before it may be forgotten.
+// WithClock replaces the monotonic clock, for tests. The clock must be safe for
+// concurrent use. Where it steps back, time stands still for a client until the clock
+// has caught up; before 1970 it stands still, too.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) {
 		if now == nil {
@@ -152,33 +151,25 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 		return nil, s.err
 	}
 	c := &counts{store: s, limits: make([]limit, len(rule.Limits))}
-	shortest := rule.Limits[0].Window
-	for _, l := range rule.Limits {
-		shortest = min(shortest, l.Window)
-	}
-	allowance := window.Allowance(shortest.Microseconds())
 	for i, l := range rule.Limits {
 		identNumber, boundNumber, err := s.number(rule, l)
 		if err != nil {
 			return nil, err
 		}
-		c.limits[i] = limit{l, (*s.rules.bounds.Load())[boundNumber], allowance, identNumber, boundNumber}
+		c.limits[i] = limit{l, (*s.rules.bounds.Load())[boundNumber], identNumber, boundNumber}
 	}
 	return c, nil
 }
 
-// lock takes a shard's lock and returns the time there, which never steps back
-// unless the clock of WithClock does: a caller that read the clock before it
-// waited for the lock must not decide as of a time at which something counted
-// that has been removed since.
+// lock takes a shard's lock and returns the time there, which never steps back: a
+// caller that read the clock before it waited for the lock must not decide as of a time
+// at which something counted that has been removed since.
 func (s *Store) lock(sh *shard) (now int64) {
 	if s.clock != nil {
-		sh.mu.Lock()
 		now = s.clock().UnixMicro()
-		sh.now = max(sh.now, now)
-		return now
+	} else {
+		now = s.baseMicros + time.Since(s.base).Microseconds()
 	}
-	now = s.baseMicros + time.Since(s.base).Microseconds() // before, to hold the lock for less
 	sh.mu.Lock()
 	sh.now = max(sh.now, now)
 	return sh.now

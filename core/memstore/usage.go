@@ -15,15 +15,15 @@ func (c *counts) Usage(_ context.Context, key string) ([]core.Use, error) {
 	uses, all := make([]core.Use, len(c.limits)), make([]held, len(c.limits))
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
-	r := request{hash: h, Request: window.Request{Now: c.store.lock(sh)}}
+	r := request{hash: h, now: c.store.lock(sh)}
 	defer sh.mu.Unlock()
-	c.lookup(sh, &r, all, false)
+	c.lookup(sh, &r, all)
 	for i := range all {
 		l := c.limits[i]
 		l.bound.N = window.Boundless
 		v := l.decide(&all[i], &r)
 		uses[i] = core.Use{
-			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.Now),
+			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.now),
 		}
 	}
 	return uses, nil

@@ -43,25 +43,6 @@ func TestUsageOfAnEvictedClient(t *testing.T) {
 	}
 }
 
-// TestUsageAfterAStepBack: what is counted far ahead of the clock is used, and stays as it
-// is counted.
-func TestUsageAfterAStepBack(t *testing.T) {
-	for _, a := range algorithms {
-		c := newClock()
-		l := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.PerMinute(5).Using(a))
-		l.AllowN(ctx, "k", 3)
-		before := usage(t, l)
-		c.Add(-time.Hour)
-		if u := usage(t, l); u.Used != 3 || u.Remaining != 2 || u.ResetAfter > time.Minute {
-			t.Errorf("%v: after a step back %+v, want 3 used for a minute at most", a, u)
-		}
-		c.Add(time.Hour)
-		if u := usage(t, l); u != before {
-			t.Errorf("%v: back again %+v, want %+v", a, u, before)
-		}
-	}
-}
-
 // TestUsageOfStrangersTakesNoMemory: to look up clients that do not exist takes no room.
 func TestUsageOfStrangersTakesNoMemory(t *testing.T) {
 	s := memstore.New()

@@ -54,29 +54,14 @@ func (c *Count) setCounter(n Counter) {
 // Words returns the length of the ring, which is 0 for a Kind that has none.
 func (c *Count) Words() int { return c.log.Words() }
 
-// Clone returns a copy with a ring of its own.
-func (c *Count) Clone() Count { return Count{c.log.Clone()} }
-
-// Begun returns the time before which nothing more is counted: of the newest entry of
-// a log, or when the fixed window of a counter began.
-func (c *Count) Begun(l Limit) int64 {
+// Decide returns the verdict on a request of the given cost at now, which is not before
+// what is counted.
+func (c *Count) Decide(l Limit, now, cost int64) Verdict {
 	switch l.Kind {
 	case SlidingLog:
-		return c.log.last
+		return c.log.Facts(l, now, cost).Decide(l, now, now, cost)
 	case SlidingCounter:
-		return c.counter().Start(l.W)
-	}
-	panic(unknown(l.Kind))
-}
-
-// Decide returns the verdict on a request of the given cost at now, which is counted
-// at stamp: the newest of now and what Begun returns for any limit of the decision.
-func (c *Count) Decide(l Limit, now, stamp, cost int64) Verdict {
-	switch l.Kind {
-	case SlidingLog:
-		return c.log.Facts(l, now, cost).Decide(l, now, stamp, cost)
-	case SlidingCounter:
-		return c.counter().At(stamp, l.W).Decide(l, now, stamp, cost)
+		return c.counter().At(now, l.W).Decide(l, now, now, cost)
 	}
 	panic(unknown(l.Kind))
 }
@@ -97,14 +82,14 @@ func (c *Count) Prepare(l Limit, now, cost int64) (words int) {
 	panic(unknown(l.Kind))
 }
 
-// Add counts cost units at stamp, for which Prepare has been called. If they do not
+// Add counts cost units at now, for which Prepare has been called. If they do not
 // fit, the ring grows.
-func (c *Count) Add(l Limit, stamp, cost int64) {
+func (c *Count) Add(l Limit, now, cost int64) {
 	switch l.Kind {
 	case SlidingLog:
-		c.log.Push(stamp, cost)
+		c.log.Push(now, cost)
 	case SlidingCounter:
-		n := c.counter().At(stamp, l.W)
+		n := c.counter().At(now, l.W)
 		n.Cur = min(n.Cur+cost, maxCount) // a charge may be more
 		c.setCounter(n)
 	default:
@@ -133,18 +118,6 @@ func (c *Count) Return(l Limit, at, now, units int64) int64 {
 	panic(unknown(l.Kind))
 }
 
-// Rewind has what is counted too far ahead of now count from now on.
-func (c *Count) Rewind(l Limit, now int64) {
-	switch l.Kind {
-	case SlidingLog:
-		c.log.Rewind(now)
-	case SlidingCounter:
-		c.setCounter(c.counter().Rewind(now, l.W))
-	default:
-		panic(unknown(l.Kind))
-	}
-}
-
 // Spent reports whether nothing that was counted is left at now.
 func (c *Count) Spent(l Limit, now int64) bool {
 	switch l.Kind {
@@ -162,9 +135,7 @@ func (c *Count) Units(l Limit, now int64) int64 {
 	case SlidingLog:
 		return c.log.held()
 	case SlidingCounter:
-		n := c.counter()
-		stamp := max(now, n.Start(l.W))
-		return n.At(stamp, l.W).Counted(stamp, l.W)
+		return c.counter().At(now, l.W).Counted(now, l.W)
 	}
 	panic(unknown(l.Kind))
 }
@@ -212,50 +183,40 @@ func (c *Count) Past(b *Bound, now int64) Past {
 	panic(unknown(b.Kind))
 }
 
-// Restore gives an empty Count its past, of which a request is made.
-func (c *Count) Restore(b *Bound, p Past, r *Request) {
+// Restore gives an empty Count its past.
+func (c *Count) Restore(b *Bound, p Past, now int64) {
 	switch b.Kind {
 	case SlidingLog:
-		c.log.restore(b, p, r)
+		c.log.restore(b, p, now)
 	case SlidingCounter:
-		c.setCounter(p.counter(b, r.Latest))
+		c.setCounter(p.counter(b, now))
 	default:
 		panic(unknown(b.Kind))
 	}
 }
 
-// Begun is [Count.Begun] of a Count that would be restored from p.
-func (p Past) Begun(b *Bound, r *Request) int64 {
-	switch b.Kind {
-	case SlidingLog:
-		return p.logBegun(b, r)
-	case SlidingCounter:
-		return p.counter(b, r.Latest).Start(b.W)
-	}
-	panic(unknown(b.Kind))
-}
-
 // Decide returns the verdict on a client of which p alone is known. A client that is
 // refused and waits for RetryAfter is admitted by p as it stands: that is as late as a
 // window after the end of the epoch.
-func (p Past) Decide(b *Bound, r *Request) Verdict {
+func (p Past) Decide(b *Bound, now, cost int64) Verdict {
 	switch b.Kind {
 	case SlidingLog:
-		return p.decideLog(b, r)
+		return p.decideLog(b, now, cost)
 	case SlidingCounter:
-		return p.decideCounter(b, r)
+		return p.decideCounter(b, now, cost)
 	}
 	panic(unknown(b.Kind))
 }
 
-// Add counts a request in the epoch in which [Count.Past] has the units of a Count.
-// Otherwise a client of both would have the units twice.
-func (p *Past) Add(b *Bound, r *Request) {
+// Add counts a request in the epoch in which [Count.Past] has the units of a Count: of a
+// counter that is the one in which its fixed window began. Otherwise a client of both
+// would have the units twice.
+func (p *Past) Add(b *Bound, now, cost int64) {
 	switch b.Kind {
 	case SlidingLog:
-		p.add(b.Epoch(r.Stamp), r.Cost)
+		p.add(b, now, now, cost)
 	case SlidingCounter:
-		p.add(b.Epoch(r.Stamp-r.Stamp%b.W), r.Cost)
+		p.add(b, now, now-now%b.W, cost)
 	default:
 		panic(unknown(b.Kind))
 	}

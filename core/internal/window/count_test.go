@@ -117,12 +117,11 @@ func TestEveryKind(t *testing.T) {
 // checks the other methods of c.
 func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	t.Helper()
-	stamp := max(now, c.Begun(b.Limit))
-	v := c.Decide(b.Limit, now, stamp, cost)
-	copied := c.Clone()
+	v := c.Decide(b.Limit, now, cost)
+	copied := Count{c.log.Clone()}
 	copied.Trim(b.Limit, now)
 	copied.Coarsen(b.Limit)
-	if got := copied.Decide(b.Limit, now, stamp, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
+	if got := copied.Decide(b.Limit, now, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
 		t.Fatalf("trimmed and coarsened: %+v, before %+v", got, v)
 	}
 	if !v.Admitted {
@@ -133,11 +132,11 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if words == 0 {
 		words = c.Words()
 	}
-	c.Add(b.Limit, stamp, cost)
+	c.Add(b.Limit, now, cost)
 	if c.Words() < words || c.Words() > words+words/4+2 {
 		t.Fatalf("a ring of %d words, foreseen were %d", c.Words(), words)
 	}
-	if c.Spent(b.Limit, now) || c.Units(b.Limit, now) < cost || c.Begun(b.Limit) > stamp {
+	if c.Spent(b.Limit, now) || c.Units(b.Limit, now) < cost {
 		t.Fatalf("after %d units at %d: %+v", cost, now, c)
 	}
 	if !c.Spent(b.Limit, now+3*b.W) {
@@ -152,35 +151,26 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if cost > b.N {
 		return
 	}
-	admits := func(c *Count, now int64) bool {
-		return c.Decide(b.Limit, now, max(now, c.Begun(b.Limit)), cost).Admitted
-	}
-	then := now + c.Decide(b.Limit, now, max(now, c.Begun(b.Limit)), cost).RetryAfter
+	admits := func(c *Count, now int64) bool { return c.Decide(b.Limit, now, cost).Admitted }
+	then := now + c.Decide(b.Limit, now, cost).RetryAfter
 	if admits(c, then-1) || !admits(c, then) {
 		t.Fatalf("cost %d at %d: told to come at %d, which is not exact", cost, now, then)
 	}
 	past := c.Past(b, now)
-	r := &Request{Now: now, Latest: now, Cost: cost}
-	r.Stamp = max(now, past.Begun(b, r))
-	v := past.Decide(b, r)
+	v := past.Decide(b, now, cost)
 	if past.None() || v.Admitted || now+v.RetryAfter < then {
 		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
 	}
 	var back Count
-	back.Restore(b, past, r)
+	back.Restore(b, past, now)
 	if admits(&back, now) || admits(&back, then-1) {
 		t.Fatalf("restored from %+v: admitted before %d", past, then)
 	}
-	back.Add(b.Limit, max(now, back.Begun(b.Limit)), 3)
+	back.Add(b.Limit, now, 3)
 	if words := past.Words(b.Kind, 3); back.Words() > words+words/4+2 {
 		t.Fatalf("restored and charged: a ring of %d words, foreseen were %d", back.Words(), words)
 	}
-	if past.Add(b, &Request{Now: now, Stamp: now, Cost: cost}); past.Older+past.Newer < cost {
+	if past.Add(b, now, cost); past.Older+past.Newer < cost {
 		t.Fatalf("after a cost of %d: %+v", cost, past)
-	}
-	ahead := c.Clone()
-	before := now - 2*b.W
-	if ahead.Rewind(b.Limit, before); admits(&ahead, before) || ahead.Begun(b.Limit) > before {
-		t.Fatalf("counted by a clock that was two windows ahead: %+v", ahead)
 	}
 }

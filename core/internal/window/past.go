@@ -6,12 +6,12 @@ package window
 // least as long as in the Count, and a client that goes to and fro many times does
 // not carry them on from epoch to epoch.
 
-// Past is what is known of a count by epochs: at least the units that were counted in
-// an Epoch, and in the one before.
-type Past struct{ Epoch, Older, Newer int64 }
+// Past is what is known of a count at a time: at least the units that were counted in the
+// epoch of that time, and in the one before.
+type Past struct{ Older, Newer int64 }
 
 // None reports whether no units are known.
-func (p Past) None() bool { return p.Older == 0 && p.Newer == 0 }
+func (p Past) None() bool { return p == Past{} }
 
 // Bound is a limit and the length of the epochs of a Past under it: a window, or at
 // least two.
@@ -21,123 +21,91 @@ type Bound struct {
 }
 
 // Epoch returns the number of the epoch at a time.
-func (b *Bound) Epoch(at int64) int64 { return FloorDiv(at, b.Span) }
+func (b *Bound) Epoch(at int64) int64 { return at / b.Span }
 
 // End returns the last moment of an epoch.
 func (b *Bound) End(epoch int64) int64 { return (epoch+1)*b.Span - 1 }
 
-// date returns when units of an epoch are taken to have been counted: as late as
-// possible, but not after latest.
-func (b *Bound) date(epoch, latest int64) int64 { return min(b.End(epoch), latest) }
+// older returns the last moment of the epoch before now's: when the Older units of a Past
+// are taken to have been counted. The Newer ones are taken to be of now.
+func (b *Bound) older(now int64) int64 { return b.End(b.Epoch(now) - 1) }
 
-// FloorDiv returns a/b rounded down, where Go rounds towards 0.
-func FloorDiv(a, b int64) int64 {
-	if a < 0 {
-		return (a+1)/b - 1
-	}
-	return a / b
-}
-
-// Request is a request of the given Cost at Now, which is counted at Stamp: the newest
-// of Now and what is counted already. What a Past knows is dated Latest at the latest:
-// Now, or by how much a clock has stepped back a little later.
-type Request struct{ Now, Stamp, Latest, Cost int64 }
-
-// add counts units that may be of a later epoch, or of one before the two.
-func (p *Past) add(epoch, units int64) {
-	switch {
-	case epoch > p.Epoch:
-		*p = Past{Epoch: epoch, Older: p.Older + p.Newer, Newer: units}
-	case epoch == p.Epoch:
+// add counts units of a time in its epoch, or in Older if that is before the two.
+func (p *Past) add(b *Bound, now, at, units int64) {
+	if at > b.older(now) {
 		p.Newer += units
-	default:
+	} else {
 		p.Older += units
 	}
 }
 
 func (l *Log) past(b *Bound, now int64) Past {
-	p := Past{Epoch: b.Epoch(max(now, l.last))}
 	counted := l.Since(now - b.W)
-	p.Newer = min(l.Since(b.End(p.Epoch-1)), counted)
-	p.Older = counted - p.Newer
-	return p
+	newer := min(l.Since(b.older(now)), counted)
+	return Past{Older: counted - newer, Newer: newer}
 }
 
 // past counts a fixed window in the epoch in which it begins. That is one of the newest
 // two for both windows of a counter, by the Span of a Bound.
-func (c Counter) past(b *Bound, now int64) Past {
-	c = c.At(max(now, c.Start(b.W)), b.W)
+func (c Counter) past(b *Bound, now int64) (p Past) {
+	c = c.At(now, b.W)
 	start := c.Start(b.W)
-	p := Past{Epoch: b.Epoch(max(now, start))}
-	p.add(b.Epoch(start), c.Cur)
-	p.add(b.Epoch(start-b.W), c.Prev)
+	p.add(b, now, start, c.Cur)
+	p.add(b, now, start-b.W, c.Prev)
 	return p
 }
 
-// log returns the dates of a log's past, and what of it counts at now.
-func (p Past) log(b *Bound, now, latest int64) (older, newer int64, counted Past) {
-	older, newer = b.date(p.Epoch-1, latest), b.date(p.Epoch, latest)
-	counted = p
-	if older <= now-b.W {
-		counted.Older = 0
+// log returns what of a log's past counts at now, and when the Older units of it were
+// counted.
+func (p Past) log(b *Bound, now int64) (counted Past, older int64) {
+	if older = b.older(now); older <= now-b.W {
+		p.Older = 0
 	}
-	return older, newer, counted
+	return p, older
 }
 
-func (p Past) logBegun(b *Bound, r *Request) int64 {
-	older, newer, counted := p.log(b, r.Now, r.Latest)
-	switch {
-	case counted.Newer > 0:
-		return newer
-	case counted.Older > 0:
-		return older
-	}
-	return r.Now
-}
-
-func (p Past) decideLog(b *Bound, r *Request) Verdict {
-	_, _, counted := p.log(b, r.Now, r.Latest)
-	older, newer := b.End(p.Epoch-1), b.End(p.Epoch)
+func (p Past) decideLog(b *Bound, now, cost int64) Verdict {
+	counted, older := p.log(b, now)
+	newer := older + b.Span // as late as they can be when the client is back
 	f := LogFacts{Units: counted.Older + counted.Newer, Oldest: newer, Leaver: newer}
 	if counted.Older > 0 {
 		f.Oldest = older
 	}
-	if b.Excess(f.Units, r.Cost) <= counted.Older {
+	if b.Excess(f.Units, cost) <= counted.Older {
 		f.Leaver = older
 	}
-	return f.Decide(b.Limit, r.Now, r.Stamp, r.Cost)
+	return f.Decide(b.Limit, now, now, cost)
 }
 
-func (l *Log) restore(b *Bound, p Past, r *Request) {
-	older, newer, counted := p.log(b, r.Now, r.Latest)
+func (l *Log) restore(b *Bound, p Past, now int64) {
+	counted, older := p.log(b, now)
 	if counted.Older > 0 {
 		l.Push(older, counted.Older)
 	}
 	if counted.Newer > 0 {
-		l.Push(newer, counted.Newer)
+		l.Push(now, counted.Newer)
 	}
 }
 
 // counter returns the counter of a past.
-func (p Past) counter(b *Bound, latest int64) (c Counter) {
+func (p Past) counter(b *Bound, now int64) (c Counter) {
 	if p.Older > 0 {
-		c = c.At(b.date(p.Epoch-1, latest), b.W)
+		c = c.At(b.older(now), b.W)
 		c.Cur = p.Older
 	}
 	if p.Newer > 0 {
-		c = c.At(max(c.Start(b.W), b.date(p.Epoch, latest)), b.W)
+		c = c.At(now, b.W)
 		c.Cur += p.Newer
 	}
 	return c
 }
 
-func (p Past) decideCounter(b *Bound, r *Request) Verdict {
-	c := p.counter(b, r.Latest)
-	v := c.At(r.Stamp, b.W).Decide(b.Limit, r.Now, r.Stamp, r.Cost)
+func (p Past) decideCounter(b *Bound, now, cost int64) Verdict {
+	v := p.counter(b, now).At(now, b.W).Decide(b.Limit, now, now, cost)
 	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
 		// The fixed window in which the epoch ends and the one after it.
-		last := Counter{}.At(b.End(p.Epoch), b.W)
-		v.RetryAfter = last.Start(b.W) + 2*b.W - r.Now
+		last := Counter{}.At(b.End(b.Epoch(now)), b.W)
+		v.RetryAfter = last.Start(b.W) + 2*b.W - now
 	}
 	return v
 }

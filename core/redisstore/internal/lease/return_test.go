@@ -76,7 +76,8 @@ func TestReturnHistories(t *testing.T) {
 	}
 }
 
-// returnHistory makes requests of costs below and above what a lease may be, at a pace that changes, and gives units back.
+// returnHistory makes requests of costs below and above what a lease may be, and gives their units back. The pauses are
+// about as long as what is left of a lease, or of a window.
 func returnHistory(t *testing.T, rng *rand.Rand) {
 	limit := core.Per(1000, time.Minute)
 	s := newScene(t, limit, 100)
