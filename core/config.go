@@ -131,7 +131,7 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, changes: new(changes)}
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, changes: new(changes), failures: new(failures)}
 	l.siblings = allLimiters.siblingsOf(limiterID{c.Name, rule}, c.Store)
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)

@@ -20,6 +20,7 @@ type Limiter struct {
 	firstTimeout time.Duration // the longest that the first store may take
 	observer     Observer      // hears of every decision; nil if there is none
 	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
+	failures     *failures     // of the first store; shared by the copies of WithPolicy
 	waiting      waitQueues    // the callers of Wait
 	siblings     *siblings     // the limiter and others that share its counts
 	findings     findings      // of its construction; said at the first decision
@@ -51,7 +52,7 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	}
 	c.OnStoreError = policy
 	policed := Must(build(c, l.rule, l.limits))
-	policed.changes = l.changes
+	policed.changes, policed.failures = l.changes, l.failures
 	return policed
 }
 
@@ -154,6 +155,7 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decis
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
+	l.failures.note(err)
 	if l.fallback == nil {
 		allowed := l.config.OnStoreError == FailurePolicy(FailOpen)
 		return Decision{Allowed: allowed, Source: FromPolicy, Err: asStoreError(err)}

@@ -43,7 +43,7 @@ type Breaker struct {
 	State   State
 	Changed time.Time // when the breaker entered the State; at first, when it was made
 
-	FailingSince time.Time // when the breaker was closed last; zero while it is closed
+	FailingSince time.Time `json:",omitzero"` // when the breaker was closed last; zero while it is closed
 	Trips        uint64    // how often the breaker has opened after it was closed
 }
 

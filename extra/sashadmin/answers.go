@@ -1,14 +1,19 @@
 package sashadmin
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/report"
+	"github.com/sashlimit/sash/keyfuncs"
 )
 
 // rulesAnswer is the answer of rules.
@@ -22,13 +27,36 @@ type rule struct {
 	Rule    string         `json:"rule"` // empty for the limiter itself
 	Policy  string         `json:"policy"`
 	Limits  []report.Limit `json:"limits"`
+	Failed  *failures      `json:"failures,omitempty"`
 }
+
+// failures are those of the store of a limiter, as this process has seen them.
+type failures struct {
+	Failing bool      `json:"failing"` // within the last minute
+	Decided uint64    `json:"decided_by_policy"`
+	Since   time.Time `json:"since"` // in the latest run of failures
+	Latest  time.Time `json:"latest"`
+	Error   string    `json:"error"`
+	Remedy  string    `json:"remedy"`
+}
+
+// failuresOf returns the failures of a limiter's store, or nil if there was none.
+func failuresOf(l *core.Limiter) *failures {
+	f := l.Failures()
+	if f.Err == nil {
+		return nil
+	}
+	return &failures{f.Failing(), f.Decided, second(f.Since), second(f.Latest), f.Err.Error(), core.RemedyOf(f.Err)}
+}
+
+// second returns the second of a time, for people.
+func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // rules answers with the limits of all limiters.
 func (h *Handler) rules(*http.Request, url.Values) (answer, error) {
 	var all []rule
 	for _, l := range h.config.Limiters {
-		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy())}
+		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: failuresOf(l)}
 		for _, limit := range l.Limits() {
 			r.Limits = append(r.Limits, report.OfLimit(limit))
 		}
@@ -47,8 +75,9 @@ type clientAnswer struct {
 // come from a fallback.
 type usage struct {
 	report.Usage
-	Policy string `json:"policy"`
-	Error  string `json:"error,omitempty"`
+	Policy string    `json:"policy"`
+	Error  string    `json:"error,omitempty"`
+	Failed *failures `json:"failures,omitempty"`
 }
 
 // client answers with what a client has used of all rules.
@@ -61,13 +90,27 @@ func (h *Handler) client(r *http.Request, query url.Values) (answer, error) {
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)
-		u := usage{Usage: report.OfUses(l, uses), Policy: fmt.Sprint(l.Policy())}
+		u := usage{Usage: report.OfUses(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: failuresOf(l)}
 		if err != nil {
 			u.Error, status = err.Error(), http.StatusServiceUnavailable
 		}
 		told.Rules = append(told.Rules, u)
 	}
 	return answer{status: status, page: "client", data: told}, nil
+}
+
+// apiKey answers about the client of an API key, which comes in the body: a secret does not
+// belong into a URL.
+func (h *Handler) apiKey(r *http.Request, _ url.Values) (answer, error) {
+	r.Body = http.MaxBytesReader(nil, r.Body, maxQuery)
+	secret := strings.Trim(r.PostFormValue("api_key"), " \t\r\n")
+	if secret == "" {
+		return answer{}, wrongQuery("no API key is given: send it in the body, as api_key")
+	}
+	query := url.Values{"key": {keyfuncs.APIKeyString(secret)}}
+	a, err := h.client(r, query)
+	a.next = "client?" + query.Encode()
+	return a, err
 }
 
 // heaviestAnswer is the answer of heaviest.
@@ -100,7 +143,7 @@ func (h *Handler) heaviest(*http.Request, url.Values) (answer, error) {
 	told := heaviestAnswer{Hashed: h.config.Heaviest.Hashed(), Rankings: []ranking{}}
 	for _, r := range h.config.Heaviest.Rankings() {
 		shown := ranking{
-			Limiter: r.Limiter, Rule: r.Rule, Outcome: r.Outcome.String(), Since: r.Since.UTC().Truncate(time.Second),
+			Limiter: r.Limiter, Rule: r.Rule, Outcome: r.Outcome.String(), Since: second(r.Since),
 			Requests: r.Requests, Unlisted: r.Unlisted,
 		}
 		for _, c := range r.Clients {
@@ -122,10 +165,40 @@ type state struct {
 	State json.RawMessage `json:"state"`
 }
 
-// Text returns the state in lines.
-func (s state) Text() (string, error) {
-	text, err := json.MarshalIndent(s.State, "", "  ")
-	return string(text), err
+// row is a number, a time or a word of a state, and what it is called.
+type row struct{ Name, Value string }
+
+// Rows returns the rows of a table of the state.
+func (s state) Rows() ([]row, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(s.State))
+	d.UseNumber()
+	err := d.Decode(&v)
+	return rowsOf("", v), err
+}
+
+// rowsOf returns the rows for a value of JSON.
+func rowsOf(name string, v any) (rows []row) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			rows = append(rows, rowsOf(strings.TrimSpace(name+" "+key), v[key])...)
+		}
+		return rows
+	case []any:
+		for i, element := range v {
+			rows = append(rows, rowsOf(fmt.Sprint(name, " ", i+1), element)...)
+		}
+		return rows
+	}
+	text := fmt.Sprint(v)
+	switch t, err := time.Parse(time.RFC3339, text); {
+	case v == nil, err == nil && t.IsZero():
+		text = "-"
+	case err == nil:
+		text = t.UTC().Format(timeFormat)
+	}
+	return []row{{name, text}}
 }
 
 // states answers with the state of all stores.

@@ -1,6 +1,7 @@
 package sashadmin_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,6 +71,8 @@ func TestClient(t *testing.T) {
 		"ip:2001:db8::/64":              "ip=2001:db8::1",
 		"ip:2001:db8::/48":              "ip=2001:db8:0:7::1&bits=48",
 		keyfuncs.APIKeyString("secret"): "key=" + keyfuncs.APIKeyString("secret"),
+		"header:x-tenant:acme=1":        "header=X-Tenant%3Dacme%3D1",
+		keyfuncs.APIKeyString("id 7"):   "api_key_id=id+7",
 		"any\x00\xff":                   "key=any%00%ff",
 	} {
 		s.take(s.api, key, 3)
@@ -117,6 +120,66 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestFull: a Redis that is full, where all seems well by the numbers, is seen on the pages of rules and
+// clients: since when it fails, why, and how many requests the policy has decided.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	store, err := redisstore.Open(redistest.Start(t, "--maxmemory", "1").URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	l := core.Must(core.New(core.Config{
+		Name: "full", Store: store, Limits: []core.Limit{core.PerHour(5)}, Timeout: 20 * time.Second, Observer: core.Silent,
+	}))
+	s := newSite(t, func(c *sashadmin.Config) { c.Limiters = append(c.Limiters, l) })
+	if r := s.get("", http.StatusOK); strings.Contains(r.body, "by the policy") {
+		t.Errorf("nothing has failed: %s", r.body)
+	}
+	for range 7 {
+		l.Allow(t.Context(), "user:42")
+	}
+	for _, path := range []string{"", "client?user=42"} {
+		s.get(path, http.StatusOK, `<p class="bad">The store is failing`, "since 20",
+			" UTC: <code>OOM command not allowed", "raise maxmemory", "by the policy, in this process: 7<")
+	}
+	for _, path := range []string{"rules.json", "client.json?user=42"} {
+		s.get(path, http.StatusOK, `"failing": true`, `"decided_by_policy": 7`, `"since": "20`, "OOM", "raise maxmemory")
+	}
+}
+
+// TestAPIKey: the client of an API key is found without the key in a URL.
+func TestAPIKey(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	key := keyfuncs.APIKeyString("secret")
+	s.take(s.api, key, 3)
+	post := func(path, body string) reply {
+		t.Helper()
+		w, err := http.Post(s.url+path, "application/x-www-form-urlencoded", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Body.Close()
+		text, err := io.ReadAll(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply{w, string(text)}
+	}
+	r := post("api-key", "api_key=secret%0A") // follows the redirect
+	if s.check(r, http.StatusOK, key, `<td class="n">3</td>`); strings.Contains(r.Request.URL.String()+r.body, "secret") {
+		t.Errorf("%s has the secret: %s", r.Request.URL, r.body)
+	}
+	got := decode[clientJSON](s, post("api-key.json", "api_key=secret"))
+	if got.Client != key || got.Rules[0].Limits[0].Used != 3 {
+		t.Errorf("%+v", got)
+	}
+	s.check(post("api-key", "api_key=+"), http.StatusBadRequest, "no API key is given")
+	s.check(post("api-key", "api_key="+strings.Repeat("x", 1<<20)), http.StatusBadRequest, "no API key is given")
+	s.get("api-key", http.StatusMethodNotAllowed)
+}
+
 // TestRedis: what one process has counted in Redis is looked up and reset in another.
 func TestRedis(t *testing.T) {
 	t.Parallel()
@@ -147,5 +210,9 @@ func TestRedis(t *testing.T) {
 	if got := s.used(counting, "user:42"); got != 0 {
 		t.Errorf("%d used after the reset", got)
 	}
-	s.get("stores", http.StatusOK, "<h2>redis</h2>", "&#34;State&#34;: &#34;closed&#34;")
+	s.get("stores", http.StatusOK, "<h2>redis</h2>",
+		"<td>Breakers 1 State</td><td><code>closed</code></td>", " UTC</code></td>")
+	if r := s.get("stores.json", http.StatusOK); strings.Contains(r.body, "0001-01-01") {
+		t.Errorf("a time that is none: %s", r.body)
+	}
 }

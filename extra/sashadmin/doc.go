@@ -16,6 +16,7 @@
 //
 //	GET  /          the rules, their limits and policies; in JSON rules.json
 //	GET  /client    what a client has used of the limits of all rules
+//	POST /api-key   the same of the client of an API key, the api_key of a form in the body
 //	GET  /heaviest  the clients that are refused and admitted most; with Config.Heaviest
 //	GET  /stores    the state of the stores; with Config.Stores
 //	POST /reset     forget what is counted for a client
@@ -24,8 +25,9 @@
 //
 //	ip=2001:db8::1     as keyfuncs.RemoteIP and keyfuncs.IP name it; bits=48 as by IPv6Prefix
 //	user=42            as keyfuncs.UserID names it
-//	key=header:x:acme  any other, by the key itself. For an API key it is what
-//	                   keyfuncs.APIKeyString returns: a secret does not belong into a URL
+//	header=X-T=acme    as keyfuncs.Header names it, by the value of the header X-T
+//	api_key_id=7       as keyfuncs.APIKey names it, by the identity that the verifier returns
+//	key=user:42        any, by the key itself, as it stands in logs
 //
 // and a reset names, in the query too, either all=1 or the names of one rule as rules.json has
 // them, limiter=api&rule=login. With curl:
@@ -33,13 +35,19 @@
 //	curl -u admin 'https://example.com/admin/limits/client.json?user=42'
 //	curl -u admin -X POST 'https://example.com/admin/limits/reset.json?user=42&all=1'
 //
+// A rule of which the store has failed has the failures that this process has seen, on the
+// pages of rules and of clients: since when, the latest error and what to do about it, and
+// how many requests the policy has decided (see [core.Limiter.Failures]). Give the limiters
+// that decide, not others of the same name.
+//
 // The status is 200; 400 for a wrong query; 403 for a POST of another site's page; 503 if a
 // store could not be asked. The answer then has the error and the policy of each rule
 // that was not answered for, and the numbers of the others.
 //
 // # What is promised
 //
-// A GET changes nothing. A POST that a browser sends for a page of another origin is refused
-// (see [http.CrossOriginProtection]). A page has no script, and no other page can frame it. No
-// answer is stored by a cache. Keys are escaped. A query has at most 32 KiB.
+// A GET changes nothing, and a page asks before a reset. A POST that a browser sends for a
+// page of another origin is refused (see [http.CrossOriginProtection]). A page has no
+// script, and no other page can frame it. No answer is stored by a cache. Keys are escaped.
+// A query has at most 32 KiB.
 package sashadmin

@@ -98,7 +98,7 @@ func TestStores(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.take(s.api, "user:42", 1)
-	s.get("stores", http.StatusOK, "<h2>memory</h2>", "&#34;Slots&#34;: 2,")
+	s.get("stores", http.StatusOK, "<h2>memory</h2>", "<td>Slots</td><td><code>2</code></td>")
 	got := decode[struct {
 		Stores []struct {
 			Name  string

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"html/template"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/sashlimit/sash/internal/report"
 )
@@ -19,9 +21,24 @@ type page struct {
 //go:embed pages.html.tmpl
 var source string
 
+// timeFormat is that of the times on pages, which are all UTC.
+const timeFormat = "2006-01-02 15:04:05 UTC"
+
 // pages are the templates. Keys are shown quoted as in Go, so that no control character and
-// no change of direction hides what they say, and then escaped.
-var pages = template.Must(template.New("").Funcs(template.FuncMap{"wait": report.Wait}).Parse(source))
+// no change of direction hides what they say, and then escaped. Errors, which may have what a
+// server has answered, are shown without such characters.
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"wait": report.Wait,
+	"time": func(t time.Time) string { return t.Format(timeFormat) },
+	"printable": func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return unicode.ReplacementChar
+		}, text)
+	},
+}).Parse(source))
 
 // contentSecurityPolicy allows a page its style sheet and its forms, and nothing else.
 var contentSecurityPolicy = "default-src 'none'; style-src 'sha256-" + styleHash(source) +

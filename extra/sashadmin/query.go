@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/sashlimit/sash/keyfuncs"
 )
@@ -19,11 +20,11 @@ func wrongQuery(format string, args ...any) error {
 // count as missing, since the forms of the pages send them.
 func clientKey(query url.Values) (string, error) {
 	kind := ""
-	for _, k := range []string{"ip", "user", "key"} {
+	for _, k := range []string{"ip", "user", "header", "api_key_id", "key"} {
 		switch {
 		case query.Get(k) == "":
 		case kind != "" || len(query[k]) > 1:
-			return "", wrongQuery("more than one client is named: give one of ip, user and key")
+			return "", wrongQuery("more than one client is named: give one of " + kinds)
 		default:
 			kind = k
 		}
@@ -36,11 +37,24 @@ func clientKey(query url.Values) (string, error) {
 		return ipKey(query.Get("ip"), query.Get("bits"))
 	case "user":
 		return keyfuncs.UserIDString(query.Get("user")), nil
+	case "header":
+		name, value, _ := strings.Cut(query.Get("header"), "=")
+		key := keyfuncs.HeaderString(name, value)
+		if key == "" {
+			return "", wrongQuery("header is %.60q: give the name of a header and a value of at most 8 KiB, "+
+				"such as X-Tenant=acme", query.Get("header"))
+		}
+		return key, nil
+	case "api_key_id":
+		return keyfuncs.APIKeyString(query.Get("api_key_id")), nil
 	case "key":
 		return query.Get("key"), nil
 	}
-	return "", wrongQuery("no client is named: give one of ip, user and key")
+	return "", wrongQuery("no client is named: give one of " + kinds)
 }
+
+// kinds are the parameters that name a client.
+const kinds = "ip, user, header, api_key_id and key"
 
 // ipKey returns the key of the client with an address. bits may be empty.
 func ipKey(text, bits string) (string, error) {

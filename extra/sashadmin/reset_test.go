@@ -25,7 +25,8 @@ func TestReset(t *testing.T) {
 		count()
 		page := s.get("client?key="+url.QueryEscape(key), http.StatusOK).body
 		var actions []string
-		for _, found := range regexp.MustCompile(`method="post" action="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		asked := regexp.MustCompile(`</summary>\s*<form method="post" action="([^"]*)"`)
+		for _, found := range asked.FindAllStringSubmatch(page, -1) {
 			actions = append(actions, strings.ReplaceAll(found[1], "&amp;", "&"))
 		}
 		if len(actions) != 3 {
@@ -86,6 +87,7 @@ func TestResetIsRefused(t *testing.T) {
 		"user=&all=1":                    "no client is named",
 		"user=42&ip=198.51.100.7&all=1":  "more than one client",
 		"user=42&user=43&all=1":          "more than one client",
+		"header=X-Tenant&all=1":          "such as X-Tenant=acme",
 		"user=42&bits=64&all=1":          "bits belongs to ip",
 		"ip=42&all=1":                    "is not an address",
 		"ip=::1&bits=0&all=1":            "give 1 to 128",

@@ -31,6 +31,7 @@ type route struct {
 var routes = map[string]route{
 	"rules":    {http.MethodGet, (*Handler).rules},
 	"client":   {http.MethodGet, (*Handler).client},
+	"api-key":  {http.MethodPost, (*Handler).apiKey},
 	"heaviest": {http.MethodGet, (*Handler).heaviest},
 	"stores":   {http.MethodGet, (*Handler).states},
 	"reset":    {http.MethodPost, (*Handler).reset},

@@ -1,0 +1,43 @@
+package core
+
+import (
+	"sync"
+	"time"
+)
+
+// Failures is what a limiter has seen of a store that fails.
+type Failures struct {
+	Decided uint64    // requests that the policy, or its fallback, has decided
+	Since   time.Time // when the latest run of failures began; zero if there was none
+	Latest  time.Time // the latest failure
+	Err     error     // of the latest failure; see [RemedyOf]
+}
+
+// Failures returns what the limiter has seen of a store that fails, since it was made. A run
+// of failures ends when a minute has passed without one. The copies of WithPolicy
+// have their failures together.
+func (l *Limiter) Failures() Failures {
+	l.failures.mu.Lock()
+	defer l.failures.mu.Unlock()
+	return l.failures.Failures
+}
+
+// Failing reports whether the store has failed a request within the last minute.
+func (f *Failures) Failing() bool { return !f.Latest.IsZero() && time.Since(f.Latest) < mostCalm }
+
+// failures are those of a limiter.
+type failures struct {
+	mu       sync.Mutex // guards Failures
+	Failures Failures
+}
+
+// note notes that the store has failed a request with err.
+func (f *failures) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.Failures.Failing() {
+		f.Failures.Since = time.Now()
+	}
+	f.Failures.Decided++
+	f.Failures.Latest, f.Failures.Err = time.Now(), err
+}
