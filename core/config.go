@@ -33,7 +33,9 @@ type Config struct {
 	// requests to the policy: leave room for several round trips to the store,
 	// and for pauses of this process and of the store. A caller whose context is
 	// cancelled leaves at once. If the timeout is a second or less, a store may keep
-	// the caller until the store answers or the timeout has passed. At least 10 us.
+	// the caller until the store answers or the timeout has passed. At least 10 us;
+	// below a millisecond it holds only as well as this process is scheduled, and even
+	// a Redis on the same machine misses it now and then.
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with

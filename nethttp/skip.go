@@ -27,7 +27,9 @@ func (s skippedPath) matches(r *http.Request) bool {
 //
 // "/health" and "GET /health" both exclude GET and HEAD, and no other method: a
 // POST to the same path may be for another handler, such as a catch-all. Any
-// other method is excluded alone. To exclude GET without HEAD, use [Skip].
+// other method is excluded alone. The routers of chi, gin and echo do not answer
+// HEAD by a route for GET: there a HEAD may reach a catch-all without a limit,
+// unless the path has a route for HEAD too. To exclude GET alone, use [Skip].
 //
 // Methods are compared byte for byte with r.Method. Paths are compared byte for
 // byte with r.URL.Path as it is where the guard stands, behind an
