@@ -36,15 +36,16 @@ type Decision struct {
 	// ResetAfter is, for a SlidingLog, the time until the oldest counted
 	// request leaves the window and quota starts to come back; for a
 	// SlidingCounter, the time until the current fixed window ends. It is 0
-	// when nothing is counted.
+	// when nothing counts, and what a counter's window before holds may weigh
+	// less than one unit.
 	ResetAfter time.Duration
 
 	// RetryAfter is 0 when allowed, and else the time after which the same
 	// request would pass if no other of the client came: exactly, not about. It
 	// is [Never] when the cost exceeds a limit. A store that several processes
-	// share may refuse a cost above 1 by an answer that is up to a second old.
-	// Remaining and RetryAfter then know nothing of what other processes have
-	// admitted since.
+	// share may refuse by an answer that is up to a second old: RetryAfter then
+	// does not know what other processes have given back, charged or reset since,
+	// nor, for a cost above 1, what they have admitted.
 	RetryAfter time.Duration
 
 	// At is the store's time of the decision, in whole microseconds: for a

@@ -61,8 +61,9 @@ func (r *Reservation) counted() bool {
 //     client, or a lease has ended from which the unit came. Such units stay counted
 //     until they leave the window.
 //
-// Units that have left the window count no more. After a [Limiter.Reset] under a
-// SlidingCounter, a Return takes back units that were counted since.
+// Units that have left the window count no more, nor do any after a [Limiter.Reset] until
+// the client is counted again. From then on the units from before it are not found in a
+// SlidingLog, and a SlidingCounter takes back as many of those that were counted since.
 //
 // The units go back to the store that has counted them: the fallback's if that has
 // decided. A ctx that has ended does not stop a Return: Config.Timeout bounds it. Its error

@@ -20,7 +20,7 @@ type Use struct {
 
 	// ResetAfter is, as in a [Decision], the time until quota starts to come back (a
 	// SlidingLog) or until the current fixed window ends (a SlidingCounter), and 0 when
-	// nothing is counted.
+	// Used is 0.
 	ResetAfter time.Duration
 
 	// At is the store's time of the answer, in whole microseconds, the same for all

@@ -69,7 +69,9 @@ func WithPrefix(prefix string) Option {
 // Config.Timeout has passed: where the server is silent that is up to a second after the
 // cancellation. In exchange a lone caller saves two switches between goroutines, about a
 // quarter of the time on a near server. A redis.Client with an OnConnect, a Limiter or a
-// credentials provider makes no such exception: these might not heed the timeout.
+// credentials provider makes no such exception: these might not heed the timeout. A Dialer
+// must return connections that heed their deadlines, or such a caller waits for as long as
+// the server is silent.
 //
 // Around a client of its own type a program gives up some speed: decisions are
 // sent one by one, and one breaker stands for all servers.
