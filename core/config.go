@@ -67,12 +67,7 @@ func New(c Config) (*Limiter, error) {
 		c.Observer = defaultErrorLog()
 	}
 	c.Quiet = slices.Clone(c.Quiet)
-	l, err := build(c, "", c.Limits)
-	if err != nil {
-		return nil, err
-	}
-	l.examineNew()
-	return l, nil
+	return build(c, "", c.Limits)
 }
 
 // check returns an error that says what is wrong with the Config apart from its
@@ -133,13 +128,12 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, changes: new(changes), failures: new(failures)}
-	l.siblings = allLimiters.siblingsOf(limiterID{c.Name, rule}, c.Store)
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, changes: new(changes), shared: new(shared)}
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)
 	}
 	l.setObserver()
-	l.examine()
+	l.begun.Store(!l.hearsNotices()) // then nothing is to be said
 	return l, nil
 }
 

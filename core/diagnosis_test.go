@@ -2,15 +2,10 @@ package core_test
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
-	"weak"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -46,135 +41,6 @@ func (n *notices) expect(t *testing.T, what string, codes ...string) []core.Noti
 	return all
 }
 
-// TestOtherNumbers: limiters that share a count and allow different numbers are told of
-// once, at a decision.
-func TestOtherNumbers(t *testing.T) {
-	var heard notices
-	store := memstore.New()
-	add := func(limits ...core.Limit) *core.Limiter {
-		return limiter(t, core.Config{Name: "api", Store: store, Limits: limits, Observer: &heard})
-	}
-	first := add(core.PerMinute(10), core.PerHour(100))
-	first.Allow(ctx, "k")
-	add(core.PerMinute(10), core.PerHour(100)).Allow(ctx, "k")
-	first.WithPolicy(core.FailClosed).Allow(ctx, "k")
-	login := core.Must(first.Rule("login", core.PerMinute(5)))
-	login.Allow(ctx, "k")
-	add(core.PerDay(3)).Allow(ctx, "k")
-	add(core.PerMinute(7).Named("other")).Allow(ctx, "k")
-	add(core.PerMinute(7).Using(core.SlidingCounter)).Allow(ctx, "k")
-	limiter(t, core.Config{Name: "api", Limits: []core.Limit{core.PerMinute(7)}, Observer: &heard}).Allow(ctx, "k")
-	heard.expect(t, "limiters that share no count, or the numbers")
-
-	other := add(core.PerMinute(10), core.PerHour(50))
-	heard.expect(t, "before the first decision")
-	for range 3 {
-		other.Allow(ctx, "k")
-		add(core.PerMinute(9)).Allow(ctx, "k")
-	}
-	said := heard.expect(t, "other numbers", core.NoticeOtherNumbers)
-	if len(said) == 1 && (said[0].Name != "api" || said[0].Rule != "" ||
-		!strings.Contains(said[0].Text, `limit "1h0m0s": one allows 100 requests, the other one 50`)) {
-		t.Errorf("said %+v", said[0])
-	}
-	core.Must(first.Rule("login", core.PerMinute(6))).Allow(ctx, "k")
-	if said = heard.expect(t, "a rule", core.NoticeOtherNumbers); len(said) == 1 && said[0].Rule != "login" {
-		t.Errorf("said %+v", said[0])
-	}
-	runtime.KeepAlive(login)
-}
-
-// TestLoweredRulesAreQuiet: a fallback's share and the limits that it lowers after an
-// outage are no other numbers.
-func TestLoweredRulesAreQuiet(t *testing.T) {
-	var heard notices
-	second := memstore.New()
-	store := &outages{immediate: immediate{err: errDown}}
-	l := limiter(t, core.Config{Name: "api", Store: store, Observer: &heard,
-		OnStoreError: core.Fallback(second, core.Share(2)), Limits: []core.Limit{core.PerMinute(100)}})
-	l.Allow(ctx, "k")
-	store.err = nil
-	l.Allow(ctx, "k")
-	limiter(t, core.Config{Name: "api", Store: second, Observer: &heard, Limits: []core.Limit{core.PerMinute(100)}}).
-		Allow(ctx, "k")
-	heard.expect(t, "lowered rules")
-}
-
-// TestUnnamed: two limiters without a name on one store are told of once.
-func TestUnnamed(t *testing.T) {
-	var heard notices
-	store := memstore.New()
-	add := func(limit core.Limit) *core.Limiter {
-		return limiter(t, core.Config{Store: store, Limits: []core.Limit{limit}, Observer: &heard})
-	}
-	first := add(core.PerMinute(10))
-	first.WithPolicy(core.FailClosed).Allow(ctx, "k")
-	core.Must(first.Rule("login", core.PerMinute(5))).Allow(ctx, "k")
-	limiter(t, core.Config{Observer: &heard}).Allow(ctx, "k")
-	heard.expect(t, "one limiter without a name")
-	for range 2 {
-		add(core.PerMinute(5)).Allow(ctx, "k")
-	}
-	heard.expect(t, "two limiters without a name", core.NoticeUnnamed)
-	runtime.KeepAlive(first)
-}
-
-// perRequest has many limiters made and used by serve, and checks which notices come.
-func perRequest(t *testing.T, what string, heard *notices, serve func(), codes ...string) {
-	t.Helper()
-	for range 99 {
-		serve()
-	}
-	heard.expect(t, what+", fewer")
-	for range 300 {
-		serve()
-	}
-	heard.expect(t, what, codes...)
-}
-
-// TestLimiterPerRequest: limiters that are made and used at once, a hundred in a minute,
-// are told of once, on one store or on many.
-func TestLimiterPerRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var heard notices
-		one := memstore.New()
-		use := func(c core.Config) *core.Limiter {
-			c.Observer = &heard
-			l := limiter(t, c)
-			l.Allow(ctx, "k")
-			return l
-		}
-		name := func(what string) string { return fmt.Sprintf("%s %p", what, &heard) } // another one with -count
-		first := use(core.Config{Name: name("one"), Store: one})
-		time.Sleep(2 * time.Minute)
-		perRequest(t, "on one store", &heard, func() { use(core.Config{Name: name("one"), Store: one}) },
-			core.NoticeLimiterPerRequest)
-		perRequest(t, "rules", &heard, func() {
-			core.Must(first.Rule("login", core.PerMinute(1))).Allow(ctx, "k")
-		}, core.NoticeLimiterPerRequest)
-		small := func() core.Store { return memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes)) }
-		perRequest(t, "on many stores", &heard, func() { use(core.Config{Name: name("many"), Store: small()}) },
-			core.NoticeLimiterPerRequest)
-		for i := range 1000 {
-			use(core.Config{Name: name(fmt.Sprint("tenant", i)), Store: one})
-		}
-		for range 300 {
-			use(core.Config{Name: name("slowly"), Store: one})
-			time.Sleep(time.Second)
-		}
-		var ahead []*core.Limiter
-		for range 300 {
-			ahead = append(ahead, limiter(t, core.Config{Name: name("ahead"), Store: one, Observer: &heard}))
-		}
-		time.Sleep(2 * time.Second)
-		for _, l := range ahead {
-			l.Allow(ctx, "k")
-		}
-		heard.expect(t, "names of their own, seldom, and made ahead")
-		runtime.KeepAlive(first)
-	})
-}
-
 // TestLargeLog: a log of more than a megabyte for each client is told of.
 func TestLargeLog(t *testing.T) {
 	for _, c := range []struct {
@@ -202,30 +68,23 @@ func TestLargeLog(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	var log lines
 	log.asDefault(t)
-	mistakes := func(c core.Config) {
-		c.Name, c.Store, c.Limits = "", memstore.New(), []core.Limit{core.PerMinute(200_000)}
+	for _, c := range []core.Config{{}, {Quiet: []string{core.NoticeLargeLog}}, {Observer: core.Silent}} {
+		c.Limits = []core.Limit{core.PerMinute(200_000)}
 		l := limiter(t, c)
-		limiter(t, c).Allow(ctx, "k")
-		core.Must(l.Rule("login", core.PerMinute(1))).Allow(ctx, "k")
-		core.Must(l.Rule("login", core.PerMinute(200_000))).Allow(ctx, "k")
-	}
-	all := []string{core.NoticeUnnamed, core.NoticeLargeLog, core.NoticeOtherNumbers}
-	for _, quiet := range append(all, "") {
-		c := core.Config{}
-		if quiet != "" {
-			c.Quiet = []string{quiet}
+		rule := core.Must(l.Rule("login", c.Limits...))
+		for _, l := range []*core.Limiter{l, rule} {
+			l.Allow(ctx, "k")
+			l.Notice(ctx, core.NoticeEvicting, "it evicts")
 		}
-		mistakes(c)
 		got := strings.Join(log.take(), "\n")
-		for _, code := range all {
-			if said := strings.Contains(got, "code="+code); said != (code != quiet) {
-				t.Errorf("quiet about %q: a line about %s: %v\n%s", quiet, code, said, got)
+		for code, want := range map[string]bool{
+			core.NoticeLargeLog: c.Quiet == nil && c.Observer == nil, core.NoticeEvicting: c.Observer == nil,
+		} {
+			if said := strings.Count(got, "code="+code); said != 2 && want || said != 0 && !want {
+				t.Errorf("%+v: %d lines about %s:\n%s", c, said, code, got)
 			}
 		}
 	}
-	mistakes(core.Config{Quiet: all})
-	mistakes(core.Config{Observer: core.Silent})
-	expectLines(t, "quiet and silent", log.take())
 
 	_, err := core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)},
 		Quiet: []string{core.NoticeLargeLog, "large-logs"}})
@@ -238,27 +97,24 @@ func TestQuiet(t *testing.T) {
 // TestHears: whether a notice is heard depends on the observer and on Quiet.
 func TestHears(t *testing.T) {
 	quiet := limiter(t, core.Config{Quiet: []string{core.NoticeLargeLog}})
-	if quiet.Hears(core.NoticeLargeLog) || !quiet.Hears(core.NoticeUnnamed) {
+	if quiet.Hears(core.NoticeLargeLog) || !quiet.Hears(core.NoticeEvicting) {
 		t.Error("a limiter that is quiet about one code")
 	}
 	deaf := core.ObserverFunc(func(context.Context, core.Event) {})
 	for _, o := range []core.Observer{core.Silent, deaf} {
 		var bound fake
 		l := limiter(t, core.Config{Observer: o, Store: &bound})
-		if l.Hears(core.NoticeUnnamed) || bound.bound[0].Notice != nil {
+		if l.Hears(core.NoticeEvicting) || bound.bound[0].Notice != nil {
 			t.Errorf("an observer of type %T hears of notices", o)
 		}
 	}
 }
 
-// TestNoticeOfStore: a store tells the observer what it has seen, once for all limiters
-// that share their counts.
+// TestNoticeOfStore: a store tells the observer what it has seen, once for a limiter and its copies.
 func TestNoticeOfStore(t *testing.T) {
 	var heard notices
 	var store fake
-	for range 2 {
-		limiter(t, core.Config{Name: "api", Observer: &heard, Store: &store})
-	}
+	limiter(t, core.Config{Name: "api", Observer: &heard, Store: &store}).WithPolicy(core.FailClosed)
 	for _, rule := range store.bound {
 		rule.Notice(core.NoticeEvicting, "it evicts")
 	}
@@ -267,7 +123,7 @@ func TestNoticeOfStore(t *testing.T) {
 	}
 }
 
-// TestShared: limiters that share their counts have values in common.
+// TestShared: a limiter and its copies have values in common.
 func TestShared(t *testing.T) {
 	store := memstore.New()
 	create := func() any { return new(int) }
@@ -281,39 +137,12 @@ func TestShared(t *testing.T) {
 	}{
 		{"itself", first, "a", true},
 		{"another policy", first.WithPolicy(core.FailClosed), "a", true},
-		{"made again", limiter(t, core.Config{Name: "api", Store: store}), "a", true},
+		{"made again", limiter(t, core.Config{Name: "api", Store: store}), "a", false},
 		{"another key", first, "b", false},
 		{"another rule", core.Must(first.Rule("login", core.PerMinute(1))), "a", false},
-		{"another store", limiter(t, core.Config{Name: "api"}), "a", false},
 	} {
 		if same := c.l.Shared(c.key, create) == want; same != c.same {
 			t.Errorf("%s: the same value: %v", c.what, same)
 		}
 	}
-	runtime.KeepAlive(first)
-}
-
-// uncomparable is a store that cannot be compared.
-type uncomparable struct {
-	*memstore.Store
-	_ []int
-}
-
-// TestStoresAreFreed: what is known of limiters keeps neither them nor their stores in
-// memory, and a store need not be comparable.
-func TestStoresAreFreed(t *testing.T) {
-	store := memstore.New()
-	kept := weak.Make(store)
-	for range 2 {
-		limiter(t, core.Config{Name: "freed", Store: store, Observer: core.Silent}).Allow(ctx, "k")
-		limiter(t, core.Config{Name: "freed", Store: uncomparable{Store: store}}).Allow(ctx, "k")
-	}
-	store = nil
-	for range 10 {
-		runtime.GC()
-		if kept.Value() == nil {
-			return
-		}
-	}
-	t.Error("the store is still in memory")
 }

@@ -17,9 +17,10 @@ type Failures struct {
 // of failures ends when a minute has passed without one. The copies of WithPolicy
 // have their failures together.
 func (l *Limiter) Failures() Failures {
-	l.failures.mu.Lock()
-	defer l.failures.mu.Unlock()
-	return l.failures.Failures
+	f := &l.shared.failures
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.Failures
 }
 
 // Failing reports whether the store has failed a request within the last minute.

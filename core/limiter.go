@@ -20,11 +20,9 @@ type Limiter struct {
 	firstTimeout time.Duration // the longest that the first store may take
 	observer     Observer      // hears of every decision; nil if there is none
 	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
-	failures     *failures     // of the first store; shared by the copies of WithPolicy
 	waiting      waitQueues    // the callers of Wait
-	siblings     *siblings     // the limiter and others that share its counts
-	findings     findings      // of its construction; said at the first decision
-	begun        atomic.Bool   // whether the findings have been said, or no observer hears of them
+	shared       *shared       // with the copies of WithPolicy
+	begun        atomic.Bool   // whether begin has been called, or no observer hears of notices
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and
@@ -52,7 +50,7 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	}
 	c.OnStoreError = policy
 	policed := Must(build(c, l.rule, l.limits))
-	policed.changes, policed.failures = l.changes, l.failures
+	policed.changes, policed.shared = l.changes, l.shared
 	return policed
 }
 
@@ -155,7 +153,7 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decis
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
-	l.failures.note(err)
+	l.shared.failures.note(err)
 	if l.fallback == nil {
 		allowed := l.config.OnStoreError == FailurePolicy(FailOpen)
 		return Decision{Allowed: allowed, Source: FromPolicy, Err: asStoreError(err)}

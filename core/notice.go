@@ -22,18 +22,9 @@ const (
 	// NoticeCountedTwice: one request was counted twice by the same rule.
 	NoticeCountedTwice = "counted-twice"
 
-	// NoticeOtherNumbers: limiters that share a count allow different numbers of requests.
-	NoticeOtherNumbers = "other-numbers"
-
-	// NoticeUnnamed: several limiters without a name are on one store.
-	NoticeUnnamed = "unnamed-limiters"
-
 	// NoticeUntrustedProxy: all requests come from one private address, most of them
 	// through a proxy, and the client is named by that address.
 	NoticeUntrustedProxy = "untrusted-proxy"
-
-	// NoticeLimiterPerRequest: a limiter seems to be made for each request.
-	NoticeLimiterPerRequest = "limiter-per-request"
 
 	// NoticeLargeLog: a SlidingLog may take more than 1 MB for each client.
 	NoticeLargeLog = "large-log"
@@ -46,8 +37,7 @@ const (
 )
 
 var noticeCodes = []string{
-	NoticeCountedTwice, NoticeOtherNumbers, NoticeUnnamed, NoticeUntrustedProxy, NoticeLimiterPerRequest,
-	NoticeLargeLog, NoticeEvicting, NoticeNotGivenBack,
+	NoticeCountedTwice, NoticeUntrustedProxy, NoticeLargeLog, NoticeEvicting, NoticeNotGivenBack,
 }
 
 // checkQuiet returns an error if a code of Config.Quiet is none of this module.
@@ -69,14 +59,14 @@ type NoticeObserver interface {
 }
 
 // Notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
-// at a request: each code once for all limiters that share their counts with l in this
-// process, whatever the text is, and no code of Config.Quiet. The code is a constant of
-// the caller's; what a client sends must not be part of it.
+// at a request: each code once for l and the copies that WithPolicy returns of it, whatever
+// the text is, and no code of Config.Quiet. The code is a constant of the caller's; what a
+// client sends must not be part of it.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	if !l.Hears(code) {
 		return
 	}
-	if _, known := l.siblings.noticed.LoadOrStore(code, nil); !known {
+	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
 		l.config.Observer.(NoticeObserver).Notice(ctx, Notice{
 			Code: code, Name: l.config.Name, Rule: l.rule, Text: printable(text, maxNotice),
 		})

@@ -60,11 +60,7 @@ func (l *Limiter) SetLimits(limits ...Limit) error {
 // The error is that of [New]. Make a limiter once and use it again: a store keeps what it
 // knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
-	other, err := build(l.config, l.rule, limits)
-	if err == nil {
-		other.findings.drop(NoticeOtherNumbers) // they differ on purpose
-	}
-	return other, err
+	return build(l.config, l.rule, limits)
 }
 
 // CheckLimits returns the error that a decision has with these [Request].Limits, or nil.

@@ -9,8 +9,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// watch looks at some requests for mistakes in how guards are set up. The guards of all
-// limiters that share their counts have one watch.
+// watch looks at some requests for mistakes in how guards are set up. The guards of a
+// limiter and its copies have one watch.
 type watch struct {
 	first   atomic.Int32 // how many of the first requests were looked at
 	sighted atomic.Pointer[sighting]

@@ -51,7 +51,7 @@ func noticing(quiet ...string) (*core.Limiter, *notices) {
 	heard := new(notices)
 	return core.Must(core.New(core.Config{
 		Name: "test", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100_000)},
-		Observer: heard, Quiet: append(quiet, core.NoticeLimiterPerRequest), // of -count
+		Observer: heard, Quiet: quiet,
 	})), heard
 }
 

@@ -40,7 +40,6 @@ func noticing() (*core.Limiter, *notices) {
 	heard := new(notices)
 	return core.Must(core.New(core.Config{
 		Name: "test", Store: newStore(), Limits: []core.Limit{core.PerMinute(10_000)}, Observer: heard,
-		Quiet: []string{core.NoticeLimiterPerRequest}, // of -count
 	})), heard
 }
 
@@ -60,10 +59,6 @@ func countedTwice(t *testing.T, adapter Adapter) {
 		{"a group and a route, with other policies, fields and refusals", func(l *core.Limiter) Tree {
 			return Tree{Prefix: "/api", Group: by(l.WithPolicy(core.FailClosed), nethttp.WithHeaders()),
 				Routes: get(by(rule(l, "a", core.PerMinute(1)), nethttp.WithHeaders())[0], by(l)[0])}
-		}},
-		{"the same rule, made twice", func(l *core.Limiter) Tree {
-			return Tree{Use: by(rule(l, "a", core.PerMinute(5))), Prefix: "/api",
-				Group: by(rule(l, "a", core.PerMinute(5))), Routes: get()}
 		}},
 	} {
 		l, heard := noticing()
