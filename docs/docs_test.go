@@ -60,6 +60,7 @@ var imports = map[string]string{
 	"netip":      "net/netip",
 	"os":         "os",
 	"slog":       "log/slog",
+	"slices":     "slices",
 	"strings":    "strings",
 	"time":       "time",
 	"tls":        "crypto/tls",

@@ -47,7 +47,6 @@ var namings = map[string]keyfuncs.Func{
 	"list, hops 1": keyfuncs.IP(keyfuncs.TrustProxies(proxyAddress), keyfuncs.TrustHops(1)),
 	"list, hops 2": keyfuncs.IP(keyfuncs.TrustProxies(proxyAddress), keyfuncs.TrustHops(2)),
 	"X-Real-IP":    keyfuncs.IP(keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustProxies(proxyAddress)),
-	"Forwarded":    keyfuncs.IP(keyfuncs.FromForwarded(), keyfuncs.TrustProxies(proxyAddress)),
 	"socket":       keyfuncs.IP(keyfuncs.TrustUnixSocket()),
 	"first entry":  firstEntry,
 }
@@ -69,7 +68,6 @@ var topologies = []struct {
 	{[]string{"caddy: edge"}, []string{"list", "hops 1", "list, hops 1"}},
 	{[]string{"caddy: behind a proxy"}, []string{"list", "hops 1", "list, hops 1"}},
 	{[]string{"nginx: replace"}, []string{"X-Real-IP", "list", "hops 1"}},
-	{[]string{"nginx: Forwarded"}, []string{"Forwarded"}},
 	{[]string{"nginx: unix socket"}, []string{"socket"}},
 	{[]string{"haproxy: PROXY protocol", "nginx: PROXY protocol"}, []string{"list", "hops 1"}},
 

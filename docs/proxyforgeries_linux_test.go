@@ -47,9 +47,6 @@ var arrivals = []struct{ proxy, forgery, naming, key string }{
 	{"nginx: append", "X-Real-IP", "X-Real-IP", "ip:192.0.2.1"},
 	{"haproxy: append", "X-Real-IP", "X-Real-IP", "ip:192.0.2.1"},
 	{"caddy: edge", "X-Real-IP", "X-Real-IP", "ip:192.0.2.1"},
-	{"nginx: append", "Forwarded", "Forwarded", "ip:192.0.2.1"},
-	{"haproxy: append", "Forwarded", "Forwarded", "ip:192.0.2.1"},
-	{"caddy: edge", "Forwarded", "Forwarded", "ip:192.0.2.1"},
 	{"nginx: replace", "an address", "first entry", "127.0.0.9"},
 	{"caddy: edge", "an address", "first entry", "127.0.0.9"},
 }

@@ -10,107 +10,61 @@ import (
 	"strings"
 )
 
-// apiKeyBytes is the number of bytes of the SHA-256 that a key holds. Only verified
-// identities are counted, so that only two identities that were both issued could
-// collide. 128 bits rule this out at half the room in the store.
+// apiKeyBytes is the number of bytes of the SHA-256 that a key holds. Only verified identities are counted, so that
+// only two identities that were both issued could collide. 128 bits rule this out at half the room in the store.
 const apiKeyBytes = 16
 
-// APIKey names the client by its API key: the value of the given header and the
-// token of "Authorization: Bearer" (the scheme in any case). If header is
-// Authorization itself, only a Bearer token is taken, without its scheme, and
-// any other scheme is no API key. With [HeaderOnly], Authorization is not read.
+// APIKey names the client by its API key: the value of the given header and the token of "Authorization: Bearer" (the
+// scheme in any case). If header is Authorization itself, only a Bearer token is taken. With [HeaderOnly],
+// Authorization is not read.
 //
-// # What is counted
+// verify gets the request's context and the key that the client presented. It returns the identity behind it, such as
+// the id of its account, and an empty one, or [ErrNoKey], for a key that was not issued. The identity is counted, so
+// all spellings that verify admits have one count. verify must be what the application itself authenticates with. It
+// is asked on each request, by many goroutines at once and with the request's context: look in memory, or cache.
+// [Issued] makes it of a function that knows only yes and no. A key that verify does not know names no client, and
+// [First] goes on to the next function.
 //
-// verify returns the identity behind the key that the client presented, such as
-// the id of the key's record or of its account, and an empty one for a key that
-// was not issued; an error that matches [ErrNoKey] means the same. The identity
-// is counted and not the text: if verify admits two spellings of a key, such as
-// another case or a JWT with other spare bits in its base64, both have one count.
-// verify is asked on each request, by many goroutines at once and with the request's
-// context: look in memory, or cache. [Issued] makes a verify of a function that
-// knows only yes and no.
+// Guessing keys is not limited by the limit of the address that First goes on to: when that is spent, a wrong key is
+// answered with 429 and the right one with 200. Give [LimitFailures], or put a guard outside that counts every
+// request by its address.
 //
-// verify must be what the application itself authenticates with. A key that verify
-// does not know names no client, and [First] goes on to the next function, such as
-// [RemoteIP].
-//
-// The key is apikey: and the first 128 bits of the SHA-256 of the identity in
-// hex, apikey:0b2c109e25ac7d47cc0c56f999832031; [APIKeyString] computes the
-// same. An identity that is the API key itself is thus in no key and no error.
-// Hashing hides it as well as it is hard to guess.
-//
-// # Guessing
-//
-// Guessing keys is not limited by this function alone, nor by the limit of the
-// address that First goes on to. When that limit is spent, a wrong key is
-// answered with 429 and the right one with 200, so refused requests are guesses
-// too, and each of them asks verify. [LimitFailures] is the option that limits
-// guessing. Without it, put a guard outside that counts every request by its
-// address, whatever key it carries:
-//
-//	handler = nethttp.Middleware(perAddress, keyfuncs.RemoteIP)(
-//		nethttp.Middleware(perKey, keyfuncs.First(keyfuncs.APIKey("X-API-Key", verify), keyfuncs.RemoteIP))(mux))
-//
-// # Several keys
-//
-// A request names one client, or is refused with an error that matches
-// [ErrBadRequest]: if the header or Authorization comes in more than one line, if
-// header and bearer are known keys of two identities, or if a key that is not
-// known is no visible ASCII without commas and blanks, as where a proxy has
-// folded two lines into "a, b", or if a blank of Unicode stands beside Bearer. A
-// client could otherwise choose to be counted by its address while the
-// application finds a key. A value of more than 8 KiB is
-// refused as well, before verify is asked. If one of header and bearer is known
-// and the other one is not, the known one counts.
-//
-// # Errors
-//
-// The error matches ErrNoKey if there is no API key, or if it is not known. If
-// verify fails, the error is another one, which wraps that of verify for
-// [errors.Is] and [errors.As]. Its text does not repeat verify's, which may
-// quote the key.
-//
-// APIKey panics if the name cannot be that of a header, if verify is nil, or if
-// an option is wrong.
-func APIKey(header string, verify Verifier, options ...APIKeyOption) Func {
+// A request names one client, or is refused with an error that matches [ErrBadRequest]: if the header or
+// Authorization comes in more than one line or has more than 8 KiB, if header and bearer are known keys of two
+// identities, or if a key that is not known could hide a known one from another parser, as "a, b" does. If one of
+// header and bearer is known and the other one is not, the known one counts. The error matches ErrNoKey if there is
+// no API key, or if it is not known. If verify fails, the error wraps that of verify, and its text does not repeat
+// it.
+func APIKey(header string, verify func(context.Context, string) (string, error), options ...APIKeyOption) Func {
 	k := apiKeys{
 		header:        newHeader(mustHeaderName("APIKey", header)),
 		authorization: newHeader(authorization),
 		verify:        verify,
 	}
 	if verify == nil {
-		panic("keyfuncs: APIKey: verify is nil; " +
+		panic("sash: APIKey: verify is nil; " +
 			"give a func(ctx context.Context, presented string) (id string, err error) " +
 			"that returns the identity of an issued key: unverified, each invented key would get a count of its own")
 	}
 	for i, option := range options {
 		if option == nil {
-			panic(fmt.Sprintf("keyfuncs: APIKey: option %d of %d is nil", i+1, len(options)))
+			panic(fmt.Sprintf("sash: APIKey: option %d of %d is nil", i+1, len(options)))
 		}
 		option(&k)
 	}
 	if k.headerOnly && k.header.name == authorization {
-		panic("keyfuncs: APIKey: HeaderOnly and the header Authorization contradict each other; " +
+		panic("sash: APIKey: HeaderOnly and the header Authorization contradict each other; " +
 			"leave HeaderOnly out")
 	}
 	return k.key
 }
 
-// Verifier returns the identity of the API key that a client presented, an
-// empty one or [ErrNoKey] if the key was not issued, or another error if that
-// could not be found out. It is an alias, so any function of this type fits.
-type Verifier = func(ctx context.Context, presented string) (id string, err error)
-
-// Issued makes a [Verifier] of a function that reports whether a key was issued.
-// The text that the client presented is then its identity, so known must report
-// true for exactly one spelling of each key: compare bytes, not letters in any
-// case, and never take a JWT, whose signature can be written in several ways.
-// Each further spelling would be a further count of the same client. Issued
-// panics if known is nil.
-func Issued(known func(ctx context.Context, presented string) (bool, error)) Verifier {
+// Issued makes of a function that reports whether a key was issued what [APIKey] asks. The text that the client
+// presented is then its identity, so known must report true for exactly one spelling of each key: compare bytes, not
+// letters in any case, and never take a JWT, whose signature can be written in several ways.
+func Issued(known func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
 	if known == nil {
-		panic("keyfuncs: Issued: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
+		panic("sash: Issued: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
 			"that reports whether the key was issued")
 	}
 	return func(ctx context.Context, presented string) (string, error) {
@@ -124,10 +78,9 @@ func Issued(known func(ctx context.Context, presented string) (bool, error)) Ver
 // APIKeyOption is an option of [APIKey].
 type APIKeyOption func(*apiKeys)
 
-// HeaderOnly has the key taken from the header alone, and Authorization not
-// read. It is for applications in which a bearer token is something else than
-// an API key, a user's session for example: verify would be asked about each of
-// them, and with [LimitFailures] each would count as a failure.
+// HeaderOnly has the key taken from the header alone, and Authorization not read: for applications in which a bearer
+// token is something else, such as a user's session. verify would be asked about each of them, and with
+// [LimitFailures] each would count as a failure.
 func HeaderOnly() APIKeyOption {
 	return func(k *apiKeys) { k.headerOnly = true }
 }
@@ -135,7 +88,7 @@ func HeaderOnly() APIKeyOption {
 // apiKeys holds the arguments of APIKey. It does not change after construction.
 type apiKeys struct {
 	header, authorization header
-	verify                Verifier
+	verify                func(ctx context.Context, presented string) (id string, err error)
 	headerOnly            bool
 	failures              *failures // nil: failures are not limited
 }
@@ -189,9 +142,8 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 	return APIKeyString(id), nil
 }
 
-// presented returns the API keys of a request: from the header, and from the bearer
-// token. A key is empty if the request has none there; the second one is empty too
-// if both are equal.
+// presented returns the API keys of a request: from the header, and from the bearer token. A key is empty if the
+// request has none there; the second one is empty too if both are equal.
 func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
 	if k.header.name != authorization {
 		if keys[0], err = k.header.value(r); err != nil {
@@ -215,8 +167,8 @@ func (k *apiKeys) presented(r *http.Request) (keys [2]string, err error) {
 	return keys, nil
 }
 
-// identify returns the identity of a key, or an empty one for an unknown key. With
-// LimitFailures, it counts an unknown key as a failure of address.
+// identify returns the identity of a key, or an empty one for an unknown key. With LimitFailures, it counts an
+// unknown key as a failure of address.
 func (k *apiKeys) identify(ctx context.Context, address, presented string) (id string, err error) {
 	if k.failures == nil {
 		return k.ask(ctx, presented)
@@ -235,8 +187,7 @@ func (k *apiKeys) ask(ctx context.Context, presented string) (id string, err err
 	return "", &verifyError{err}
 }
 
-// cutBearer returns the token in a value of Authorization, and reports whether the
-// value is a Bearer token.
+// cutBearer returns the token in a value of Authorization, and reports whether the value is a Bearer token.
 func cutBearer(value string) (token string, ok bool) {
 	const scheme = "Bearer"
 	if len(value) <= len(scheme) || !isBlank(value[len(scheme)]) || !strings.EqualFold(value[:len(scheme)], scheme) {
@@ -245,9 +196,8 @@ func cutBearer(value string) (token string, ok bool) {
 	return trim(value[len(scheme):]), true
 }
 
-// holdsBearer reports whether a parser may find a Bearer token where cutBearer
-// found none: behind a comma, where a proxy has folded two lines into one, or
-// beside a blank of Unicode, which strings.Fields takes for a blank.
+// holdsBearer reports whether a parser may find a Bearer token where cutBearer found none: behind a comma, where a
+// proxy has folded two lines into one, or beside a blank of Unicode, which strings.Fields takes for a blank.
 func holdsBearer(value string) bool {
 	const scheme = "Bearer"
 	for found := true; found; {
@@ -262,8 +212,7 @@ func holdsBearer(value string) bool {
 	return false
 }
 
-// isVisible reports whether s is visible ASCII without commas, so that all parsers of
-// headers read it alike.
+// isVisible reports whether s is visible ASCII without commas, so that all parsers of headers read it alike.
 func isVisible(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' || c == ',' {
@@ -273,9 +222,8 @@ func isVisible(s string) bool {
 	return true
 }
 
-// APIKeyString returns the key under which [APIKey] counts an identity, for a
-// Reset of its count or to find it in a log. With [Issued], the identity is the
-// API key.
+// APIKeyString returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: apikey: and the
+// first 128 bits of the SHA-256 of the identity in hex. With [Issued], the identity is the API key.
 func APIKeyString(id string) string {
 	const prefix = "apikey:"
 	sum := sha256.Sum256([]byte(id))
@@ -288,6 +236,6 @@ func APIKeyString(id string) string {
 // verifyError wraps the error of a verifier without showing its text.
 type verifyError struct{ err error }
 
-func (e *verifyError) Error() string { return "keyfuncs: the API key could not be verified" }
+func (e *verifyError) Error() string { return "sash: the API key could not be verified" }
 
 func (e *verifyError) Unwrap() error { return e.err }

@@ -6,74 +6,69 @@ import (
 	"strings"
 )
 
-const (
-	xForwardedFor = "X-Forwarded-For"
-	forwarded     = "Forwarded"
-)
+const xForwardedFor = "X-Forwarded-For"
 
-// client returns the address of the client from the header of a trusted peer. If
-// the header cannot be believed, it returns the reason, else an empty one.
-func (c *ipConfig) client(r *http.Request) (netip.Addr, Reason) {
-	switch {
-	case c.header != "":
+// client returns the address of the client from the header of a trusted peer. If the header cannot be believed, it
+// returns the reason, else an empty one.
+func (c *ipConfig) client(r *http.Request) (client netip.Addr, reason string) {
+	if c.header != "" {
 		return single(r.Header[c.header])
-	case c.forwarded:
-		return c.walk(list{lines: r.Header[forwarded], quoted: true})
 	}
 	return c.walk(list{lines: r.Header[xForwardedFor]})
 }
 
-// A request's header is read from its end until the client is found or one of these
-// bounds is reached. Chains of proxies are shorter by far. Without a bound, a client
-// could make each request cost milliseconds.
+// The reasons for OnUntrusted.
+const (
+	missing   = "missing"
+	malformed = "malformed"
+	tooShort  = "too_short"
+	repeated  = "repeated"
+	tooLong   = "too_long"
+)
+
+// A request's header is read from its end until the client is found or one of these bounds is reached. Chains of
+// proxies are shorter by far. Without a bound, a client could make each request cost milliseconds.
 const (
 	maxElements = 100
 	maxChain    = maxValue // bytes, with the commas
 )
 
 // single returns the address in a header that must hold exactly one.
-func single(lines []string) (netip.Addr, Reason) {
+func single(lines []string) (addr netip.Addr, reason string) {
 	switch {
 	case len(lines) == 0:
-		return netip.Addr{}, HeaderMissing
+		return netip.Addr{}, missing
 	case len(lines) > 1:
-		return netip.Addr{}, HeaderRepeated
+		return netip.Addr{}, repeated
 	case len(lines[0]) > maxValue:
-		return netip.Addr{}, HeaderTooLong
+		return netip.Addr{}, tooLong
 	case strings.IndexByte(lines[0], ',') >= 0:
-		return netip.Addr{}, HeaderRepeated
+		return netip.Addr{}, repeated
 	}
 	addr, ok := parseNode(trim(lines[0]))
 	if !ok {
-		return netip.Addr{}, HeaderMalformed
+		return netip.Addr{}, malformed
 	}
 	return addr.WithZone(""), ""
 }
 
-// walk goes from the end of the list past the trusted proxies to the client.
-// Each element was appended by the hop after it, so an element may be read only if
-// all hops after it are trusted.
-func (c *ipConfig) walk(l list) (netip.Addr, Reason) {
-	var addr netip.Addr
+// walk goes from the end of the list past the trusted proxies to the client. Each element was appended by the hop
+// after it, so an element may be read only if all hops after it are trusted.
+func (c *ipConfig) walk(l list) (addr netip.Addr, reason string) {
 	for hop := 1; ; hop++ {
 		element, ok := l.last()
 		switch {
 		case l.tooLong, ok && hop > maxElements:
-			return netip.Addr{}, HeaderTooLong
+			return netip.Addr{}, tooLong
 		case !ok && hop == 1:
-			return netip.Addr{}, HeaderMissing
+			return netip.Addr{}, missing
 		case !ok && !c.proxiesGiven && c.hops > 0:
-			return netip.Addr{}, HeaderTooShort
+			return netip.Addr{}, tooShort
 		case !ok:
 			return addr, "" // all elements are trusted proxies: the first one is the client
 		}
-		if l.quoted {
-			addr, ok = parseForwarded(element)
-		} else {
-			addr, ok = parseNode(trim(element))
-		}
-		if !ok {
-			return netip.Addr{}, HeaderMalformed
+		if addr, ok = parseNode(trim(element)); !ok {
+			return netip.Addr{}, malformed
 		}
 		addr = addr.WithZone("")
 		switch {
@@ -87,23 +82,22 @@ func (c *ipConfig) walk(l list) (netip.Addr, Reason) {
 	}
 }
 
-// list gives the elements of a header that is a comma-separated list, the last
-// one first. It keeps its place in the text and copies nothing.
+// list gives the elements of a header that is a comma-separated list, the last one first. It keeps its place in the
+// text and copies nothing.
 type list struct {
 	lines   []string // the lines that were not begun yet
 	line    string   // the rest of the line that was begun
 	begun   bool     // whether line is valid
-	quoted  bool     // commas inside quoted strings separate nothing
 	taken   int      // the bytes of the elements taken off, with a comma for each
 	tooLong bool     // the last element reaches beyond maxChain
 }
 
-// last takes off the last element and returns it. ok is false if no element is left,
-// or if the element is too long. An empty line has one empty element.
+// last takes off the last element and returns it. ok is false if no element is left, or if the element is too long.
+// An empty line has one empty element.
 //
-// An element may have as many bytes as are left of maxChain, less one for the comma
-// before it. The text before an element, which the client may have written, does not
-// decide whether the element is too long, whether there is such a text or not.
+// An element may have as many bytes as are left of maxChain, less one for the comma before it. The text before an
+// element, which the client may have written, does not decide whether the element is too long, whether there is such
+// a text or not.
 func (l *list) last() (element string, ok bool) {
 	if !l.begun {
 		if len(l.lines) == 0 {
@@ -114,7 +108,7 @@ func (l *list) last() (element string, ok bool) {
 	}
 	left := maxChain - l.taken
 	start := max(0, len(l.line)-left)
-	comma := l.lastComma(l.line[start:])
+	comma := strings.LastIndexByte(l.line[start:], ',')
 	switch {
 	case comma >= 0:
 		comma += start
@@ -127,12 +121,4 @@ func (l *list) last() (element string, ok bool) {
 	}
 	l.taken += len(element) + 1
 	return element, true
-}
-
-// lastComma returns the index of the comma before the last element of s, or -1.
-func (l *list) lastComma(s string) int {
-	if l.quoted {
-		return lastElement(s) - 1
-	}
-	return strings.LastIndexByte(s, ',')
 }

@@ -13,18 +13,13 @@ import (
 //	ip := keyfuncs.RemoteIP
 //	keyfuncs.First(keyfuncs.APIKey("X-API-Key", identify, keyfuncs.LimitFailures(failures, ip)), ip)
 //
-// It goes on to the next function only on [ErrNoKey], or on an empty key. Any
-// other error ends it and is returned: a client whose name cannot be found out
-// just now is not a client without a name, and neither is one that gives two
-// names ([ErrBadRequest]). If no function names the client, the error matches
-// ErrNoKey and is that of the last function.
+// It goes on to the next function only on [ErrNoKey], or on an empty key. Any other error ends it and is returned: a
+// client whose name cannot be found out just now is not a client without a name, and neither is one that gives two
+// names ([ErrBadRequest]). If no function names the client, the error matches ErrNoKey and is that of the last
+// function.
 //
-// A client that can leave out the first name can choose to be counted under the
-// second, so let each function after the first be at least as hard to forge. Wrong
-// credentials are counted under the second name too, but that does not limit
-// guessing: see [LimitFailures].
-//
-// First panics if no function is given or one is nil.
+// A client that can leave out the first name can choose to be counted under the second, so let each function after
+// the first be at least as hard to forge.
 func First(funcs ...Func) Func {
 	funcs = mustFuncs("First", funcs)
 	return func(r *http.Request) (string, error) {
@@ -40,19 +35,14 @@ func First(funcs ...Func) Func {
 	}
 }
 
-// Join names the client by all of the functions together, to count a user on
-// each address for example, or a tenant and a user:
+// Join names the client by all of the functions together, to count a user on each address for example:
 //
 //	keyfuncs.Join(keyfuncs.UserID(user), keyfuncs.RemoteIP)
 //
-// The key is join: and the parts with a | between them,
-// join:user:42|ip:198.51.100.7; see [JoinString]. Two different lists of parts
-// never give the same key, whatever bytes they hold, and no other function of
-// this package gives such a key.
-//
-// The error is that of the first function that fails; it matches [ErrNoKey]
-// also if a function gives an empty key. Join panics if no function is given or
-// one is nil.
+// The key is join: and the parts with a | between them, join:user:42|ip:198.51.100.7; see [JoinString]. Two different
+// lists of parts never give the same key, whatever bytes they hold, and no other function of this package gives such
+// a key. The error is that of the first function that fails; it matches [ErrNoKey] also if a function gives an empty
+// key.
 func Join(funcs ...Func) Func {
 	funcs = mustFuncs("Join", funcs)
 	return func(r *http.Request) (string, error) {
@@ -69,12 +59,10 @@ func Join(funcs ...Func) Func {
 	}
 }
 
-// JoinString returns the key that [Join] makes of the keys of its functions,
-// for a Reset: join: and the parts with a | between them, and with a backslash
+// JoinString returns the key that [Join] makes of the keys of its functions, for Reset and Usage. A backslash stands
 // before each | and each backslash inside a part.
 func JoinString(parts ...string) string {
-	// Without the prefix, a header's value with a | in it could pass for a
-	// joined key where First has both.
+	// Without the prefix, a header's value with a | in it could pass for a joined key where First has both.
 	const prefix = "join:"
 	size := len(prefix) + len(parts)
 	for _, part := range parts {
@@ -102,8 +90,7 @@ func JoinString(parts ...string) string {
 	return b.String()
 }
 
-// named returns the key of f. It turns an empty key into ErrNoKey, and drops a key
-// that comes with an error.
+// named returns the key of f. It turns an empty key into ErrNoKey, and drops a key that comes with an error.
 func named(f Func, r *http.Request) (string, error) {
 	key, err := f(r)
 	if err != nil {
@@ -115,17 +102,20 @@ func named(f Func, r *http.Request) (string, error) {
 	return key, nil
 }
 
-// mustFuncs returns a copy of funcs, so that the caller may change its slice later.
-// It panics unless there is a function and none is nil.
+// mustFuncs returns a copy of funcs, so that the caller may change its slice later. It panics unless there is a
+// function and none is nil.
 func mustFuncs(caller string, funcs []Func) []Func {
 	if len(funcs) == 0 {
-		panic("keyfuncs: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
+		panic("sash: " + caller + ": no functions; give at least one, such as keyfuncs.RemoteIP")
 	}
 	for i, f := range funcs {
 		if f == nil {
-			panic(fmt.Sprintf("keyfuncs: %s: function %d of %d is nil; "+
+			panic(fmt.Sprintf("sash: %s: function %d of %d is nil; "+
 				"leave it out or give one, such as keyfuncs.RemoteIP", caller, i+1, len(funcs)))
 		}
 	}
 	return slices.Clone(funcs)
 }
+
+// Everyone is a key function that gives all requests the same key, "everyone": for a limit that all clients share.
+func Everyone(*http.Request) (string, error) { return "everyone", nil }

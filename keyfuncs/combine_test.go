@@ -160,3 +160,10 @@ func TestErrNoKey(t *testing.T) {
 	}
 	wantNoKey(t, keyfuncs.RemoteIP, request("@"))
 }
+
+// TestEveryone: all requests have one key.
+func TestEveryone(t *testing.T) {
+	if key, err := keyfuncs.Everyone(nil); key != "everyone" || err != nil {
+		t.Error(key, err)
+	}
+}

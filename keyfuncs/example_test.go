@@ -55,16 +55,6 @@ func ExampleTrustHops() {
 	// Output: ip:198.51.100.7 <nil>
 }
 
-func ExampleFromForwarded() {
-	key := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...), keyfuncs.FromForwarded())
-
-	r := httptest.NewRequest("GET", "/", nil)
-	r.RemoteAddr = "10.0.0.1:4711"
-	r.Header.Set("Forwarded", `for="192.0.2.1, for="[2001:db8:cafe::17]:4711";proto=https`)
-	fmt.Println(key(r)) // the quote that the client left open stays on its side
-	// Output: ip:2001:db8:cafe::/64 <nil>
-}
-
 func ExampleFromHeader() {
 	cdn := netip.MustParsePrefix("203.0.113.0/24") // as published by the CDN
 	key := keyfuncs.IP(keyfuncs.TrustProxies(cdn), keyfuncs.FromHeader("CF-Connecting-IP"))
@@ -79,7 +69,7 @@ func ExampleFromHeader() {
 func ExampleOnUntrusted() {
 	key := keyfuncs.IP(
 		keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8")),
-		keyfuncs.OnUntrusted(func(r *http.Request, reason keyfuncs.Reason) {
+		keyfuncs.OnUntrusted(func(r *http.Request, reason string) {
 			fmt.Println("not believed:", reason) // better: count it
 			slog.Debug("header not believed", "reason", reason, "peer", r.RemoteAddr)
 		}),

@@ -17,9 +17,9 @@ import (
 // The limiter needs a name or rule of its own, and a limit with a name that clients can tell from others. address
 // names where a request comes from, and must be as hard to forge as [RemoteIP] or [IP].
 //
-// A unit of the address is reserved before verify is asked, and given back unless the key is unknown: for a known
-// key, for an error of verify other than [ErrNoKey], and for a panic. So the limit holds for guesses in parallel and
-// in several processes. A request with two unknown keys, in the header and as a bearer token, is charged 2.
+// A unit of the address is reserved for each key before verify is asked, and given back unless the key is unknown:
+// for a known key, for an error of verify other than [ErrNoKey], and for a panic. So the limit holds for guesses in
+// parallel and in several processes.
 //
 // An address whose failures are spent is refused for every key, known or not: else the answer would tell a right
 // guess from a wrong one. The error is a [*RefusedError], which package nethttp answers with 429. Where verifications
@@ -28,22 +28,21 @@ import (
 // core.FailClosed refuses with 503.
 //
 // Each key costs two decisions of the store: a memstore of the process's own spares the round trips, and counts per
-// process. The error matches [ErrBadRequest] if address gives no name. LimitFailures panics if an argument is nil or
-// the limiter is the zero Limiter.
+// process. The error matches [ErrBadRequest] if address gives no name.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 	if limiter == nil {
-		panic("keyfuncs: LimitFailures: the limiter is nil; give one made by core.New or Limiter.Rule")
+		panic("sash: LimitFailures: the limiter is nil; give one made by core.New or Limiter.Rule")
 	}
 	if len(limiter.Limits()) == 0 {
-		panic("keyfuncs: LimitFailures: the zero Limiter has no limits; give one made by core.New or Limiter.Rule")
+		panic("sash: LimitFailures: the zero Limiter has no limits; give one made by core.New or Limiter.Rule")
 	}
 	if address == nil {
-		panic("keyfuncs: LimitFailures: the address function is nil; give one such as keyfuncs.RemoteIP")
+		panic("sash: LimitFailures: the address function is nil; give one such as keyfuncs.RemoteIP")
 	}
 	f := &failures{limiter: limiter, address: address}
 	return func(k *apiKeys) {
 		if k.failures != nil {
-			panic("keyfuncs: APIKey: LimitFailures is given twice; give it once, with a limiter of all limits")
+			panic("sash: APIKey: LimitFailures is given twice; give it once, with a limiter of all limits")
 		}
 		k.failures = f
 	}

@@ -6,27 +6,20 @@ import (
 	"strings"
 )
 
-// maxValue is the length in bytes of the longest value of a header that is accepted.
-// Proxies accept header lines of 4 to 8 KiB unless they are told otherwise.
+// maxValue is the length in bytes of the longest value of a header that is accepted. Proxies accept header lines of 4
+// to 8 KiB unless they are told otherwise.
 const maxValue = 8 << 10
 
-// Header names the client by the value of a request header. The key is
-// header:x-tenant:acme, with the header's name in lower case and the value as
-// it came, without the blanks around it.
+// Header names the client by the value of a request header. The key is header:x-tenant:acme, with the header's name
+// in lower case and the value as it came, without the blanks around it.
 //
-// A client that can choose the value chooses its count, and can take a fresh one
-// for each request: use Header only for what a gateway in front sets or has
-// verified. The gateway must replace what clients send. A gateway that appends to it
-// lets clients choose. The value goes into the store as it is; for a secret use
-// [APIKey].
+// A client that can choose the value chooses its count, and can take a fresh one for each request: use Header only
+// for what a gateway in front sets or has verified. The gateway must replace what clients send, and not append to it.
+// The value goes into the store as it is; for a secret use [APIKey].
 //
-// The error matches [ErrNoKey] if the header is missing or blank. It matches
-// [ErrBadRequest] if the header came in more than one line, of which one may be
-// the client's, or if its value has more than 8 KiB: [First] does not go on,
-// since a client could otherwise send a second line to be counted as another.
-//
-// Header panics if the name cannot be that of a header, or is Host, Transfer-Encoding
-// or Trailer, which net/http takes out of the header.
+// The error matches [ErrNoKey] if the header is missing or blank. It matches [ErrBadRequest] if the header came in
+// more than one line, of which one may be the client's, or if its value has more than 8 KiB. Header panics if the
+// name cannot be that of a header, or is Host, Transfer-Encoding or Trailer, which net/http takes out of the header.
 func Header(name string) Func {
 	name = mustHeaderName("Header", name)
 	prefix := headerPrefix(name)
@@ -43,10 +36,9 @@ func Header(name string) Func {
 	}
 }
 
-// HeaderString returns the key under which [Header] counts the value of the header with
-// the given name, for a Reset of its count or to look it up: header:x-tenant:acme. It
-// returns "" if Header gives no such key: for a blank value, one of more than 8 KiB, or a
-// name that is not a header's.
+// HeaderString returns the key under which [Header] counts the value of the header with the given name, for Reset and
+// Usage: header:x-tenant:acme. It returns "" if Header gives no such key: for a blank value, one of more than 8 KiB,
+// or a name that is not a header's.
 func HeaderString(name, value string) string {
 	value = trim(value)
 	if !isToken(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
@@ -58,8 +50,8 @@ func HeaderString(name, value string) string {
 // headerPrefix returns what stands before the value in a key of Header.
 func headerPrefix(name string) string { return "header:" + strings.ToLower(name) + ":" }
 
-// header reads a header that must not be repeated. Its errors are made in advance, so
-// that a request that goes on to the next function allocates nothing for them.
+// header reads a header that must not be repeated. Its errors are made in advance, so that a request that goes on to
+// the next function allocates nothing for them.
 type header struct {
 	name                       string // canonical
 	missing, repeated, tooLong error
@@ -75,8 +67,7 @@ func newHeader(canonicalName string) header {
 	}
 }
 
-// value returns the value without the blanks around it, empty if the header is
-// missing or blank.
+// value returns the value without the blanks around it, empty if the header is missing or blank.
 func (h *header) value(r *http.Request) (string, error) {
 	lines := r.Header[h.name]
 	switch {
@@ -90,8 +81,7 @@ func (h *header) value(r *http.Request) (string, error) {
 	return trim(lines[0]), nil
 }
 
-// trim removes from both ends of a value what HTTP counts as blank, and no other
-// characters.
+// trim removes from both ends of a value what HTTP counts as blank, and no other characters.
 func trim(s string) string {
 	for len(s) > 0 && isBlank(s[0]) {
 		s = s[1:]
@@ -105,26 +95,25 @@ func trim(s string) string {
 // isBlank reports whether HTTP counts c as blank around a value.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// mustHeaderName returns the name in the form in which net/http stores it. It panics
-// if the name cannot be that of a header.
+// mustHeaderName returns the name in the form in which net/http stores it. It panics if the name cannot be that of a
+// header.
 func mustHeaderName(caller, name string) string {
 	if name == "" {
-		panic("keyfuncs: " + caller + ": empty header name; give one such as X-Tenant-Id")
+		panic("sash: " + caller + ": empty header name; give one such as X-Tenant-Id")
 	}
 	if !isToken(name) {
-		panic(fmt.Sprintf("keyfuncs: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
+		panic(fmt.Sprintf("sash: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
 			caller, name))
 	}
 	name = http.CanonicalHeaderKey(name)
 	if field := takenOut[name]; field != "" {
-		panic("keyfuncs: " + caller + ": net/http takes " + name + " out of the headers; read Request." + field +
+		panic("sash: " + caller + ": net/http takes " + name + " out of the headers; read Request." + field +
 			" in a function of your own")
 	}
 	return name
 }
 
-// takenOut holds the headers that no request has in Request.Header, and the fields of Request
-// that have them.
+// takenOut holds the headers that no request has in Request.Header, and the fields of Request that have them.
 var takenOut = map[string]string{"Host": "Host", "Transfer-Encoding": "TransferEncoding", "Trailer": "Trailer"}
 
 // isToken reports whether s is a token of RFC 9110, section 5.6.2.

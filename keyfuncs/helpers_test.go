@@ -66,7 +66,7 @@ func mustPanic(t *testing.T, f func(), words ...string) {
 			t.Error("no panic")
 			return
 		}
-		for _, word := range append(words, "keyfuncs: ") {
+		for _, word := range append(words, "sash: ") {
 			if !strings.Contains(text, word) {
 				t.Errorf("the panic does not mention %q: %s", word, text)
 			}

@@ -2,15 +2,11 @@ package keyfuncs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/netip"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,12 +27,11 @@ type ipCase struct {
 	options []keyfuncs.IPOption // default: ten
 	peer    string              // default: proxy
 	headers []string
-	want    string          // empty: ErrNoKey
-	reason  keyfuncs.Reason // empty: the observer hears nothing
+	want    string // empty: ErrNoKey
+	reason  string // empty: the observer hears nothing
 }
 
-func xff(values ...string) []string       { return lines("X-Forwarded-For", values) }
-func forwarded(values ...string) []string { return lines("Forwarded", values) }
+func xff(values ...string) []string { return lines("X-Forwarded-For", values) }
 
 func lines(name string, values []string) []string {
 	var out []string
@@ -58,8 +53,8 @@ func runIPCases(t *testing.T, cases []ipCase) {
 				test.peer = proxy
 			}
 			r := request(test.peer, test.headers...)
-			var heard []keyfuncs.Reason
-			observe := keyfuncs.OnUntrusted(func(got *http.Request, reason keyfuncs.Reason) {
+			var heard []string
+			observe := keyfuncs.OnUntrusted(func(got *http.Request, reason string) {
 				if got != r {
 					t.Error("the observer got another request")
 				}
@@ -75,7 +70,7 @@ func runIPCases(t *testing.T, cases []ipCase) {
 					t.Errorf("key %s, want %s", got, test.want)
 				}
 			}
-			var want []keyfuncs.Reason
+			var want []string
 			if test.reason != "" {
 				want = append(want, test.reason)
 			}
@@ -93,9 +88,9 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "two lines", headers: xff("6.6.6.6", "198.51.100.7"), want: clientKey},
 		{name: "a trusted proxy on the right", headers: xff("198.51.100.7, 10.0.0.9"), want: clientKey},
 		{name: "all trusted", headers: xff("10.1.1.1, 10.0.0.9"), want: "ip:10.1.1.1"},
-		{name: "no header", want: proxyKey, reason: keyfuncs.HeaderMissing},
+		{name: "no header", want: proxyKey, reason: "missing"},
 		{name: "garbage on the right", headers: xff("198.51.100.7, garbage"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "garbage on the left", headers: xff("garbage, 198.51.100.7"), want: clientKey},
 		{name: "port", headers: xff("198.51.100.7:52241"), want: clientKey},
 		{name: "IPv6 with port", headers: xff("[2001:db8:1:2::5]:443"), want: "ip:2001:db8:1:2::/64"},
@@ -105,10 +100,10 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "the next /64", headers: xff("2001:db8:1:3::5"), want: "ip:2001:db8:1:3::/64"},
 		{name: "IPv4-mapped client", headers: xff("::ffff:198.51.100.7"), want: clientKey},
 		{name: "IPv4-mapped peer", peer: "[::ffff:10.0.0.1]:80", headers: xff("198.51.100.7"), want: clientKey},
-		{name: "leading zero", headers: xff("01.2.3.4"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "hexadecimal", headers: xff("0x7f.1"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "unknown", headers: xff("unknown"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "empty", headers: xff(""), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "leading zero", headers: xff("01.2.3.4"), want: proxyKey, reason: "malformed"},
+		{name: "hexadecimal", headers: xff("0x7f.1"), want: proxyKey, reason: "malformed"},
+		{name: "unknown", headers: xff("unknown"), want: proxyKey, reason: "malformed"},
+		{name: "empty", headers: xff(""), want: proxyKey, reason: "malformed"},
 		{name: "zone a", headers: xff("fe80::1%a"), want: "ip:fe80::/64"},
 		{name: "zone b", headers: xff("fe80::1%b"), want: "ip:fe80::/64"},
 		{name: "zoned peer", peer: "[fe80::1%eth0]:80", headers: xff("1.1.1.1"), want: "ip:fe80::1%eth0"},
@@ -116,22 +111,22 @@ func TestIPForwardedFor(t *testing.T) {
 			"CF-Connecting-IP: 6.6.6.6",
 			"Forwarded: for=6.6.6.6", "X-Forwarded-For: 198.51.100.7"}, want: clientKey},
 		{name: "other headers do not replace it", headers: []string{"X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6"},
-			want: proxyKey, reason: keyfuncs.HeaderMissing},
+			want: proxyKey, reason: "missing"},
 		{name: "unix socket", peer: "@", headers: xff("198.51.100.7"), want: ""},
 
 		{name: "empty entry on the right", headers: xff("198.51.100.7, "), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
-		{name: "empty last line", headers: xff("198.51.100.7", ""), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
+		{name: "empty last line", headers: xff("198.51.100.7", ""), want: proxyKey, reason: "malformed"},
 		{name: "empty first line", headers: xff("", "198.51.100.7"), want: clientKey},
-		{name: "only commas", headers: xff(",,,,"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "only commas", headers: xff(",,,,"), want: proxyKey, reason: "malformed"},
 		{name: "hole between proxies", headers: xff("198.51.100.7,,10.0.0.9"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "garbage behind a trusted proxy", headers: xff("198.51.100.7, garbage, 10.0.0.9"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "no blanks", headers: xff("6.6.6.6,198.51.100.7,10.0.0.9"), want: clientKey},
 		{name: "blanks and tabs", headers: xff("6.6.6.6 \t,\t 198.51.100.7 \t ,\t10.0.0.9 "), want: clientKey},
 		{name: "other white space is garbage", headers: xff("198.51.100.7\u00a0"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "trusted proxies over three lines", headers: xff("6.6.6.6", "198.51.100.7, 10.0.0.8", "10.0.0.9"),
 			want: clientKey},
 		{name: "all trusted over two lines", headers: xff("10.1.1.1", "10.0.0.9"), want: "ip:10.1.1.1"},
@@ -140,22 +135,22 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "trusted proxy with a port", headers: xff("198.51.100.7, 10.0.0.9:80"), want: clientKey},
 		{name: "IPv4-mapped proxy in the list", headers: xff("198.51.100.7, ::ffff:10.0.0.9"), want: clientKey},
 		{name: "two addresses without a comma", headers: xff("198.51.100.7 10.0.0.9"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "syntax of Forwarded", headers: xff("for=198.51.100.7"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
-		{name: "quotes", headers: xff(`"198.51.100.7"`), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
+		{name: "quotes", headers: xff(`"198.51.100.7"`), want: proxyKey, reason: "malformed"},
 		{name: "an open quote on the left", headers: xff(`"6.6.6.6, 198.51.100.7`), want: clientKey},
-		{name: "obfuscated port", headers: xff("198.51.100.7:_p"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+		{name: "obfuscated port", headers: xff("198.51.100.7:_p"), want: proxyKey, reason: "malformed"},
 		{name: "port out of range", headers: xff("198.51.100.7:65536"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
-		{name: "empty port", headers: xff("198.51.100.7:"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "IPv4 in brackets", headers: xff("[198.51.100.7]"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
+		{name: "empty port", headers: xff("198.51.100.7:"), want: proxyKey, reason: "malformed"},
+		{name: "IPv4 in brackets", headers: xff("[198.51.100.7]"), want: proxyKey, reason: "malformed"},
 		{name: "text behind the bracket", headers: xff("[2001:db8::1]x:80"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "a network is no address", headers: xff("198.51.100.0/24"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "a host name is no address", headers: xff("localhost"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "untrusted peer without a header", peer: "198.51.100.7:80", want: clientKey},
 		{name: "untrusted peer with garbage", peer: "198.51.100.7:80", headers: xff("garbage"), want: clientKey},
 		{name: "just outside the network", peer: "11.0.0.0:80", headers: xff("198.51.100.7"), want: "ip:11.0.0.0"},
@@ -177,7 +172,7 @@ func TestIPForwardedFor(t *testing.T) {
 			headers: xff("198.51.100.7, 2001:db8:f:9::1, 10.0.0.3"), want: clientKey},
 		{name: "IPv6 proxy not believed", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48")...)),
 			peer:    "[2001:db8:f:1::1]:80",
-			headers: xff("garbage"), want: "ip:2001:db8:f:1::/64", reason: keyfuncs.HeaderMalformed},
+			headers: xff("garbage"), want: "ip:2001:db8:f:1::/64", reason: "malformed"},
 		{name: "trust goes by address, not by /64",
 			options: with(keyfuncs.TrustProxies(prefixes("2001:db8:1:2::1/128")...)), peer: "[2001:db8:1:2::1]:80",
 			headers: xff("6.6.6.6, 2001:db8:1:2::2"), want: "ip:2001:db8:1:2::/64"},
@@ -185,7 +180,7 @@ func TestIPForwardedFor(t *testing.T) {
 			headers: xff("198.51.100.7, fe80::9%eth7"), want: clientKey},
 		{name: "zoned proxy without a header", options: with(keyfuncs.TrustProxies(prefixes("fe80::/10")...)),
 			peer: "[fe80::1%eth0]:80",
-			want: "ip:fe80::1%eth0", reason: keyfuncs.HeaderMissing},
+			want: "ip:fe80::1%eth0", reason: "missing"},
 		{name: "private ranges", options: with(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...)),
 			peer:    "127.0.0.1:80",
 			headers: xff("6.6.6.6, 198.51.100.7, 192.168.3.4, 172.31.0.1, fd00::1, ::1"), want: clientKey},
@@ -219,12 +214,12 @@ func TestIPTrustHops(t *testing.T) {
 			want: clientKey},
 		{name: "exactly two", options: hops(2), headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
 		{name: "fewer entries than hops", options: hops(2), headers: xff("198.51.100.7"), want: proxyKey,
-			reason: keyfuncs.HeaderTooShort},
-		{name: "no header", options: hops(2), want: proxyKey, reason: keyfuncs.HeaderMissing},
+			reason: "too_short"},
+		{name: "no header", options: hops(2), want: proxyKey, reason: "missing"},
 		{name: "garbage at the client", options: hops(2), headers: xff("6.6.6.6, garbage, 203.0.113.9"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "garbage at a hop", options: hops(2), headers: xff("198.51.100.7, garbage"), want: proxyKey,
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "garbage on the left", options: hops(1), headers: xff("garbage, 198.51.100.7"), want: clientKey},
 		{name: "addresses do not matter", options: hops(1), headers: xff("6.6.6.6, 10.0.0.9"), want: "ip:10.0.0.9"},
 		{name: "unix socket", options: hops(1), peer: "@", headers: xff("198.51.100.7"), want: ""},
@@ -238,7 +233,7 @@ func TestIPTrustHops(t *testing.T) {
 		{name: "with proxies: untrusted peer", options: with(ten, keyfuncs.TrustHops(2)), peer: "198.51.100.7:80",
 			headers: xff("6.6.6.6, 10.0.0.9"), want: clientKey},
 		{name: "with proxies: no header", options: with(ten, keyfuncs.TrustHops(2)), want: proxyKey,
-			reason: keyfuncs.HeaderMissing},
+			reason: "missing"},
 	})
 }
 
@@ -253,15 +248,15 @@ func TestIPFromHeader(t *testing.T) {
 		{name: "zone", options: cf, headers: one("fe80::1%a"), want: "ip:fe80::/64"},
 		{name: "blanks", options: cf, headers: one(" 198.51.100.7\t"), want: clientKey},
 		{name: "untrusted peer", options: cf, peer: "198.51.100.7:80", headers: one("1.1.1.1"), want: clientKey},
-		{name: "missing", options: cf, headers: xff("6.6.6.6"), want: proxyKey, reason: keyfuncs.HeaderMissing},
+		{name: "missing", options: cf, headers: xff("6.6.6.6"), want: proxyKey, reason: "missing"},
 		{name: "twice", options: cf, headers: one("198.51.100.7", "6.6.6.6"), want: proxyKey,
-			reason: keyfuncs.HeaderRepeated},
+			reason: "repeated"},
 		{name: "twice the same", options: cf, headers: one("198.51.100.7", "198.51.100.7"), want: proxyKey,
-			reason: keyfuncs.HeaderRepeated},
+			reason: "repeated"},
 		{name: "a list", options: cf, headers: one("6.6.6.6, 198.51.100.7"), want: proxyKey,
-			reason: keyfuncs.HeaderRepeated},
-		{name: "empty", options: cf, headers: one(""), want: proxyKey, reason: keyfuncs.HeaderMalformed},
-		{name: "garbage", options: cf, headers: one("garbage"), want: proxyKey, reason: keyfuncs.HeaderMalformed},
+			reason: "repeated"},
+		{name: "empty", options: cf, headers: one(""), want: proxyKey, reason: "malformed"},
+		{name: "garbage", options: cf, headers: one("garbage"), want: proxyKey, reason: "malformed"},
 		{name: "others are ignored", options: cf, headers: append(one("198.51.100.7"), "X-Forwarded-For: 6.6.6.6",
 			"X-Real-IP: 6.6.6.6"), want: clientKey},
 	})
@@ -274,9 +269,9 @@ func TestIPUnixSocket(t *testing.T) {
 		{name: "named client socket", options: unix, peer: "/run/nginx.sock", headers: xff("198.51.100.7"),
 			want: clientKey},
 		{name: "abstract client socket", options: unix, peer: "@nginx", headers: xff("198.51.100.7"), want: clientKey},
-		{name: "no header", options: unix, peer: "@", want: "ip:unix", reason: keyfuncs.HeaderMissing},
+		{name: "no header", options: unix, peer: "@", want: "ip:unix", reason: "missing"},
 		{name: "garbage", options: unix, peer: "@", headers: xff("198.51.100.7, garbage"), want: "ip:unix",
-			reason: keyfuncs.HeaderMalformed},
+			reason: "malformed"},
 		{name: "with proxies", options: with(ten, keyfuncs.TrustUnixSocket()), peer: "@",
 			headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
 		{name: "with proxies, over TCP", options: with(ten, keyfuncs.TrustUnixSocket()),
@@ -284,11 +279,9 @@ func TestIPUnixSocket(t *testing.T) {
 		{name: "with hops", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
 			headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
 		{name: "with hops, too short", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
-			headers: xff("198.51.100.7"), want: "ip:unix", reason: keyfuncs.HeaderTooShort},
+			headers: xff("198.51.100.7"), want: "ip:unix", reason: "too_short"},
 		{name: "with FromHeader", options: with(keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustUnixSocket()),
 			peer: "@", headers: []string{"X-Real-IP: 198.51.100.7"}, want: clientKey},
-		{name: "with FromForwarded", options: with(keyfuncs.FromForwarded(), keyfuncs.TrustUnixSocket()), peer: "@",
-			headers: forwarded("for=198.51.100.7"), want: clientKey},
 		{name: "TCP peers are not trusted by it", options: unix, peer: "198.51.100.7:80", headers: xff("6.6.6.6"),
 			want: clientKey},
 		{name: "loopback is not trusted by it", options: unix, peer: "127.0.0.1:80", headers: xff("6.6.6.6"),
@@ -310,88 +303,6 @@ func TestIPUnixSocket(t *testing.T) {
 	if got := mustKey(t, f, local(request("client.sock", "X-Forwarded-For: 198.51.100.7"), socket)); got != clientKey {
 		t.Errorf("client with a relative path: %s", got)
 	}
-}
-
-// A real server on a real unix socket.
-func TestIPServedOnUnixSocket(t *testing.T) {
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := keyfuncs.IP(keyfuncs.TrustUnixSocket())
-	server := &httptest.Server{Listener: listener,
-		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			without, err := keyfuncs.RemoteIP(r)
-			fmt.Fprintf(w, "%s %q %v", mustKey(t, key, r), without, err != nil)
-		})}}
-	server.Start()
-	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(
-		context.Context, string, string,
-	) (net.Conn, error) {
-		return net.Dial("unix", listener.Addr().String())
-	}}}
-	defer client.CloseIdleConnections()
-	for header, want := range map[string]string{
-		"6.6.6.6, 198.51.100.7": clientKey + ` "" true`,
-		"garbage":               `ip:unix "" true`,
-	} {
-		if got := get(t, client, "http://app/", header); got != want {
-			t.Errorf("%s: %s, want %s", header, got, want)
-		}
-	}
-}
-
-// Two real proxies in front of a real server: what the client writes does not
-// matter.
-func TestIPBehindRealProxies(t *testing.T) {
-	key := keyfuncs.IP(keyfuncs.TrustHops(2))
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, mustKey(t, key, r), " ", len(r.Header["X-Forwarded-For"]))
-	}))
-	defer app.Close()
-	inner := httptest.NewServer(reverseProxy(t, app.URL))
-	defer inner.Close()
-	outer := httptest.NewServer(reverseProxy(t, inner.URL))
-	defer outer.Close()
-	for _, forged := range []string{"", "6.6.6.6", "6.6.6.6, 7.7.7.7, 8.8.8.8", `"`, ",,,"} {
-		if got := get(t, outer.Client(), outer.URL, forged); got != "ip:127.0.0.1 1" {
-			t.Errorf("%q: %s", forged, got)
-		}
-	}
-}
-
-func reverseProxy(t *testing.T, to string) http.Handler {
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
-		r.SetXForwarded()
-	}}
-}
-
-func get(t *testing.T, client *http.Client, url, forwardedFor string) string {
-	t.Helper()
-	r, err := http.NewRequest("GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if forwardedFor != "" {
-		r.Header.Set("X-Forwarded-For", forwardedFor)
-	}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
 }
 
 func TestIPPanicsOnMisuse(t *testing.T) {
@@ -443,17 +354,14 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		{"Host", ip(ten, keyfuncs.FromHeader("host")), []string{"Request.Host"}},
 		{"FromHeader of a list", ip(ten, keyfuncs.FromHeader("x-forwarded-for")),
 			[]string{"TrustProxies", "leave FromHeader out"}},
-		{"FromHeader of Forwarded", ip(ten, keyfuncs.FromHeader("forwarded")), []string{"FromForwarded()"}},
+		{"FromHeader of Forwarded", ip(ten, keyfuncs.FromHeader("forwarded")), []string{"X-Forwarded-For"}},
 		{"FromHeader twice", ip(ten, keyfuncs.FromHeader("X-A"), keyfuncs.FromHeader("X-B")), []string{"twice"}},
 		{"FromHeader without proxies", ip(keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-Ip", "TrustProxies"}},
 		{"FromHeader and hops", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustHops(1)),
 			[]string{"FromHeader", "TrustHops", "contradict"}},
-		{"FromHeader and FromForwarded", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.FromForwarded()),
-			[]string{"FromHeader", "FromForwarded", "contradict"}},
-		{"FromForwarded alone", ip(keyfuncs.FromForwarded()), []string{"FromForwarded", "TrustProxies", "TrustHops"}},
 		{"nil observer", ip(ten, keyfuncs.OnUntrusted(nil)), []string{"OnUntrusted"}},
-		{"two observers", ip(ten, keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {}),
-			keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {})), []string{"twice"}},
+		{"two observers", ip(ten, keyfuncs.OnUntrusted(func(*http.Request, string) {}),
+			keyfuncs.OnUntrusted(func(*http.Request, string) {})), []string{"twice"}},
 		{"nil option", ip(ten, nil), []string{"option 2 of 2 is nil"}},
 	} {
 		t.Run(test.name, func(t *testing.T) { mustPanic(t, test.do, test.words...) })
@@ -490,7 +398,7 @@ func TestIPKeepsACopyOfThePrefixes(t *testing.T) {
 }
 
 func TestIPAllocations(t *testing.T) {
-	observe := keyfuncs.OnUntrusted(func(*http.Request, keyfuncs.Reason) {})
+	observe := keyfuncs.OnUntrusted(func(*http.Request, string) {})
 	for name, test := range map[string]struct {
 		f       keyfuncs.Func
 		headers []string
@@ -502,8 +410,6 @@ func TestIPAllocations(t *testing.T) {
 		"99 proxies": {keyfuncs.IP(ten), xff("198.51.100.7" + strings.Repeat(", 10.0.0.9", 99))},
 		"hops":       {keyfuncs.IP(keyfuncs.TrustHops(2)), xff("198.51.100.7, 10.0.0.9")},
 		"no header":  {keyfuncs.IP(ten, observe), nil},
-		"Forwarded": {keyfuncs.IP(ten, keyfuncs.FromForwarded()),
-			forwarded(`for=6.6.6.6, for="198.51.100.7:80";host="a,b";proto=https, for=10.0.0.9`)},
 		"FromHeader": {keyfuncs.IP(ten, keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-IP: 198.51.100.7"}},
 	} {
 		t.Run(name, func(t *testing.T) { wantAllocs(t, 1, test.f, request(proxy, test.headers...)) })
@@ -514,41 +420,27 @@ func TestIPAllocations(t *testing.T) {
 func TestIPLooksAtTheEnd(t *testing.T) {
 	const size = 1 << 20
 	for _, unit := range []string{
-		",", " ", "\t", `"`, `\`, ";", "=", ":", "[", "%", "1", " ,", `",`, `\"`, `"\`, `"",`, `" "`, `;"`,
-		`a="",`, `a="\"`, `a=";`, "a=b;", "; ", ",;", "10.0.0.9,", "10.0.0.9 , ", "for=10.0.0.9,",
-		`for="10.0.0.9";a="\\\"",`,
-		`for="\1\0.0.0.9",`,
-		"10.0.0.9," + strings.Repeat(" ", 500), "for=10.0.0.9;" + strings.Repeat(";", 500) + ",",
+		",", " ", "\t", `"`, ":", "[", "%", "1", " ,", "10.0.0.9,", "10.0.0.9 , ", "10.0.0.9," + strings.Repeat(" ", 500),
 	} {
 		whole := strings.Repeat(unit, size/len(unit))
 		for name, headers := range map[string][]string{
-			"alone":     {whole},
-			"prepended": {whole + ",10.0.0.9"},
-			"forwarded": {whole + ",for=10.0.0.9"},
-			"pair":      {"for=10.0.0.9;" + whole},
-			"quoted":    {`for=10.0.0.9;a="` + whole + `"`},
-			"open":      {`for=10.0.0.9;a="` + whole},
-			"lines":     strings.SplitAfterN(whole, unit, 10000),
+			"alone": {whole}, "prepended": {whole + ",10.0.0.9"}, "lines": strings.SplitAfterN(whole, unit, 10000),
 		} {
-			for i, options := range [][]keyfuncs.IPOption{
-				with(ten), with(keyfuncs.TrustHops(100)), with(ten, keyfuncs.FromForwarded()),
-				with(keyfuncs.TrustHops(100), keyfuncs.FromForwarded()),
-			} {
+			for i, options := range [][]keyfuncs.IPOption{with(ten), with(keyfuncs.TrustHops(100))} {
 				got, reason := believed(t, options, headers)
 				if want, wantReason := believed(t, options, end(headers, 8192)); got != want || reason != wantReason {
-					t.Fatalf("%q, %s, %d: %s %q, want %s %q", unit, name, i, got, reason, want, wantReason)
+					t.Fatalf("%q, %s, %d: got %s %q, want %s %q", unit, name, i, got, reason, want, wantReason)
 				}
 			}
 		}
 	}
 }
 
-// believed returns the key for a list in X-Forwarded-For and Forwarded, and why
-// it was not believed.
-func believed(t *testing.T, options []keyfuncs.IPOption, headers []string) (key string, reason keyfuncs.Reason) {
+// believed returns the key for a list in X-Forwarded-For, and why it was not believed.
+func believed(t *testing.T, options []keyfuncs.IPOption, headers []string) (key, reason string) {
 	t.Helper()
-	observe := keyfuncs.OnUntrusted(func(_ *http.Request, r keyfuncs.Reason) { reason = r })
-	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": headers, "Forwarded": headers}}
+	observe := keyfuncs.OnUntrusted(func(_ *http.Request, r string) { reason = r })
+	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": headers}}
 	return mustKey(t, keyfuncs.IP(append(with(observe), options...)...), r), reason
 }
 
@@ -564,79 +456,107 @@ func end(headers []string, n int) (out []string) {
 	return out
 }
 
-// Embedded addresses name a client. They make no proxy of it, and no other
-// client of a proxy.
-func TestIPEmbedded(t *testing.T) {
+// What NAT64 embeds names a client. It makes no proxy of it, and no other client of a proxy.
+func TestIPNAT64(t *testing.T) {
 	nat64 := keyfuncs.TrustProxies(netip.MustParsePrefix("64:ff9b::/96"))
 	runIPCases(t, []ipCase{
-		{name: "NAT64", headers: xff("64:ff9b::198.51.100.7"), want: clientKey},
-		{name: "6to4", headers: xff("[2002:c633:6407:9::1]:80"), want: clientKey},
-		{name: "Teredo", headers: forwarded(`for="[2001:0:4136:e378:8000:63bf:39cc:9bf8]"`),
-			options: with(ten, keyfuncs.FromForwarded()), want: clientKey},
-		{name: "another prefix", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("2002:c633:6407::1"),
-			want: clientKey},
+		{name: "in a list", headers: xff("64:ff9b::198.51.100.7"), want: clientKey},
 		{name: "not public, 128 bits", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("64:ff9b::10.0.0.1"),
 			want: "ip:64:ff9b::/96"},
-		{name: "not public, 32 bits", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("2002:a00:1::1"),
-			want: "ip:2002:a00::/32"},
+		{name: "not public, 32 bits", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("64:ff9b::10.0.0.1"),
+			want: "ip:64:ff9b::/32"},
 		{name: "no proxy by what it embeds", peer: "[64:ff9b::10.0.0.1]:80", headers: xff("6.6.6.6"),
 			want: "ip:64:ff9b::/64"},
-		{name: "no proxy in the list either", headers: xff("6.6.6.6, 2002:a00:1::1"), want: "ip:2002:a00:1::/48"},
+		{name: "no proxy in the list either", headers: xff("6.6.6.6, 64:ff9b::10.0.0.1"), want: "ip:64:ff9b::/64"},
 		{name: "a proxy by what it is", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
 			headers: xff("198.51.100.7"), want: clientKey},
 		{name: "a proxy that is not believed", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
-			want:   "ip:203.0.113.9",
-			reason: keyfuncs.HeaderMissing},
+			want: "ip:203.0.113.9", reason: "missing"},
 	})
+}
+
+// TestAddr: the client is the one that the trusted proxies name; and neither what a client writes nor a header that
+// cannot be believed makes it another, also not the proxy.
+func TestAddr(t *testing.T) {
+	direct, proxied := keyfuncs.Addr(), keyfuncs.Addr(ten)
+	header := keyfuncs.Addr(ten, keyfuncs.FromHeader("X-Real-IP"))
+	socket := keyfuncs.Addr(keyfuncs.TrustUnixSocket())
+	for _, c := range []struct {
+		name     string
+		addr     func(*http.Request) (netip.Addr, error)
+		peer     string
+		xff, one string
+		want     string // "": ErrNoKey
+	}{
+		{"a peer", direct, "198.51.100.7:1", "10.0.0.1", "", "198.51.100.7"},
+		{"a mapped peer", direct, "[::ffff:198.51.100.7]:1", "", "", "198.51.100.7"},
+		{"NAT64", direct, "[64:ff9b::198.51.100.7]:1", "", "", "64:ff9b::c633:6407"},
+		{"a peer with a zone", direct, "[fe80::1%eth0]:1", "", "", "fe80::1%eth0"},
+		{"no peer", direct, "@", "10.0.0.1", "", ""},
+		{"a client", proxied, proxy, "198.51.100.7", "", "198.51.100.7"},
+		{"a client that writes an address", proxied, proxy, "10.1.2.3, 198.51.100.7", "", "198.51.100.7"},
+		{"a client that gets around the proxy", proxied, "198.51.100.7:1", "10.1.2.3", "", "198.51.100.7"},
+		{"a proxy that writes no header", proxied, proxy, "", "", ""},
+		{"a proxy that writes garbage", proxied, proxy, "198.51.100.7, unknown", "", ""},
+		{"one header", header, proxy, "6.6.6.6", "198.51.100.7", "198.51.100.7"},
+		{"another header", header, proxy, "198.51.100.7", "", ""},
+		{"a unix socket", socket, "@", "198.51.100.7", "", "198.51.100.7"},
+		{"a unix socket without a header", socket, "@", "", "", ""},
+	} {
+		r := request(c.peer)
+		for name, value := range map[string]string{"X-Forwarded-For": c.xff, "X-Real-Ip": c.one} {
+			if value != "" {
+				r.Header[name] = []string{value}
+			}
+		}
+		got, err := c.addr(r)
+		if c.want == "" && (!errors.Is(err, keyfuncs.ErrNoKey) || got.IsValid()) {
+			t.Errorf("%s: got %v, %v, want ErrNoKey", c.name, got, err)
+		}
+		if c.want != "" && (err != nil || got.String() != c.want) {
+			t.Errorf("%s: got %v, %v, want %s", c.name, got, err, c.want)
+		}
+	}
 }
 
 func TestIPBounds(t *testing.T) {
 	proxies := func(n int) string { return strings.Repeat(", 10.0.0.9", n) }
 	blanks := func(n int, element string) string { return strings.Repeat(" ", n-len(element)) + element }
-	quoted := func(n int) string {
-		const before, after = `for=198.51.100.7;a="`, `"`
-		return before + strings.Repeat(",", n-len(before)-len(after)) + after
-	}
 	one := with(ten, keyfuncs.FromHeader("X-One"))
 	runIPCases(t, []ipCase{
 		{name: "the 100th entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)), want: clientKey},
 		{name: "the 101st entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(100)), want: proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 		{name: "100 proxies and no client", headers: xff("10.1.1.1" + proxies(99)), want: "ip:10.1.1.1"},
 		{name: "the 101st line", headers: xff(strings.Split("198.51.100.7"+proxies(100), ", ")...), want: proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 		{name: "100 hops", options: with(keyfuncs.TrustHops(100)), headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)),
 			want: clientKey},
 		{name: "100 hops, too short", options: with(keyfuncs.TrustHops(100)),
 			headers: xff("198.51.100.7" + proxies(98)), want: proxyKey,
-			reason: keyfuncs.HeaderTooShort},
+			reason: "too_short"},
 
 		{name: "8191 bytes", headers: xff(blanks(8191, clientIP)), want: clientKey},
-		{name: "8192 bytes", headers: xff(blanks(8192, clientIP)), want: proxyKey, reason: keyfuncs.HeaderTooLong},
+		{name: "8192 bytes", headers: xff(blanks(8192, clientIP)), want: proxyKey, reason: "too_long"},
 		{name: "8191 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8191, clientIP)), want: clientKey},
 		{name: "8192 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8192, clientIP)), want: proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 		{name: "8191 bytes behind a line", headers: xff("6.6.6.6", blanks(8191, clientIP)), want: clientKey},
 		{name: "8192 bytes behind a line", headers: xff("6.6.6.6", blanks(8192, clientIP)), want: proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 		{name: "bytes of several lines", headers: xff(blanks(4095, clientIP), blanks(4095, "10.0.0.9")),
 			want: clientKey},
 		{name: "too many bytes of several lines", headers: xff(blanks(4096, clientIP), blanks(4095, "10.0.0.9")),
 			want:   proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 		{name: "a megabyte in front", headers: xff(strings.Repeat("6.6.6.6,", 1<<17) + clientIP), want: clientKey},
 		{name: "a megabyte of one entry in front", headers: xff(strings.Repeat("6", 1<<20) + "," + clientIP),
 			want: clientKey},
 
-		{name: "Forwarded, 8191 bytes", options: with(ten, keyfuncs.FromForwarded()),
-			headers: forwarded(`x=",` + quoted(8191)), want: clientKey},
-		{name: "Forwarded, 8192 bytes", options: with(ten, keyfuncs.FromForwarded()),
-			headers: forwarded("for=6.6.6.6," + quoted(8192)),
-			want:    proxyKey, reason: keyfuncs.HeaderTooLong},
 		{name: "FromHeader, 8192 bytes", options: one, headers: []string{"X-One: " + blanks(8192, clientIP)},
 			want: clientKey},
 		{name: "FromHeader, 8193 bytes", options: one, headers: []string{"X-One: " + blanks(8193, clientIP)},
 			want:   proxyKey,
-			reason: keyfuncs.HeaderTooLong},
+			reason: "too_long"},
 	})
 }

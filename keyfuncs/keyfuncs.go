@@ -3,54 +3,46 @@ package keyfuncs
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/sashlimit/sash/core"
 )
 
-// Func names the client of a request: all requests of one name share one count.
-// It returns a key that is not empty, or an error:
+// Func names the client of a request: all requests of one name share one count. It returns a key that is not empty,
+// or an error:
 //
-//   - an error that matches [ErrNoKey] if the request carries no such name.
-//     [First] then asks the next function; at the end of the line the request
-//     is refused with 400, never let through unlimited;
-//   - an error that matches [ErrBadRequest] if the request names its client
-//     more than once, or in a form that no name has. First ends, and the
-//     request is refused with 400: under another name, the client would have
-//     chosen how it is counted;
-//   - a [*RefusedError] if a limiter inside the Func has refused the request.
-//     First ends, and the request is answered as that limiter decided;
-//   - any other error if the name could not be found out, a failed lookup for
-//     example. The request is answered with 500, without the error's text.
+//   - one that matches [ErrNoKey] if the request carries no such name. [First] then asks the next function; at the end
+//     of the line the request is refused with 400, never let through unlimited;
+//   - one that matches [ErrBadRequest] if the request names its client more than once, or in a form that no name has.
+//     First ends, and the request is refused with 400: under another name, the client would choose how it is counted;
+//   - a [*RefusedError] if a limiter inside the Func has refused the request: that decision is answered;
+//   - any other error if the name could not be found out. The request is answered with 500, without the error's text.
 //
-// A Func is called by many goroutines at once and must neither change the
-// request nor read its body.
+// A Func is called by many goroutines at once and must neither change the request nor read its body.
 type Func = func(*http.Request) (string, error)
 
-// ErrNoKey says that the request has no name of the kind that was asked for.
-// Compare with [errors.Is]: the errors of this package match it and say more.
-const ErrNoKey constError = "keyfuncs: no key: the request has no such name"
+// ErrNoKey says that the request has no name of the kind that was asked for. Compare with [errors.Is]: the errors of
+// this package say more.
+const ErrNoKey constError = "sash: no key: the request has no such name"
 
-// ErrBadRequest says that the request cannot be named because of what it
-// carries: a credential that is repeated, contradicts another one, or is too
-// long. Compare with [errors.Is]: the errors of this package match it and say
-// more.
-const ErrBadRequest constError = "keyfuncs: bad request: the request names its client in a way that is refused"
+// ErrBadRequest says that the request cannot be named because of what it carries: a credential that is repeated,
+// contradicts another one, or is too long. Compare with [errors.Is].
+const ErrBadRequest constError = "sash: bad request: the request names its client in a way that is refused"
 
-// RefusedError is the error of a [Func] that asks a limiter of its own, as
-// [APIKey] does with [LimitFailures], where that limiter refuses. Find it with
-// [errors.As].
+// RefusedError is the error of a [Func] that asks a limiter of its own, as [APIKey] does with [LimitFailures], where
+// that limiter refuses. Find it with [errors.As].
 type RefusedError struct {
-	// Decision is the limiter's refusal. Its Limit is the one that is reached, also
-	// by the counts of a fallback, or the zero Limit where no store could be asked.
+	// Decision is the limiter's refusal. Its Limit is the one that is reached, also by the counts of a fallback, or the
+	// zero Limit where no store could be asked.
 	Decision core.Decision
 }
 
 // Error implements error. Its text holds nothing of the client's.
 func (e *RefusedError) Error() string {
 	if e.Decision.Err != nil && e.Decision.Limit.Requests == 0 {
-		return fmt.Sprintf("keyfuncs: refused by a limiter of the key function: %v", e.Decision.Err)
+		return "sash: refused by a limiter of the key function: " + strings.TrimPrefix(e.Decision.Err.Error(), "sash: ")
 	}
-	return fmt.Sprintf("keyfuncs: refused by a limiter of the key function: limit %v is reached", e.Decision.Limit)
+	return fmt.Sprintf("sash: refused by a limiter of the key function: limit %v is reached", e.Decision.Limit)
 }
 
 // constError makes an error a constant, so that no program can reassign it.
@@ -61,13 +53,13 @@ func (e constError) Error() string { return string(e) }
 // noKeyError is an ErrNoKey that says what was missing.
 type noKeyError string
 
-func (e noKeyError) Error() string { return "keyfuncs: no key: " + string(e) }
+func (e noKeyError) Error() string { return "sash: no key: " + string(e) }
 
 func (e noKeyError) Is(target error) bool { return target == ErrNoKey }
 
 // badRequestError is an ErrBadRequest that says what was wrong.
 type badRequestError string
 
-func (e badRequestError) Error() string { return "keyfuncs: bad request: " + string(e) }
+func (e badRequestError) Error() string { return "sash: bad request: " + string(e) }
 
 func (e badRequestError) Is(target error) bool { return target == ErrBadRequest }

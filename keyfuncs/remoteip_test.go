@@ -1,8 +1,6 @@
 package keyfuncs_test
 
 import (
-	"math/rand/v2"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -36,21 +34,13 @@ var peers = []struct{ peer, want string }{
 	{"[64:ff9b:1::198.51.100.7]:4711", "ip:64:ff9b:1::/64"}, // local use: the place is not known
 	{"[64:ff9b::198.51.100.7%eth0]:1", "ip:64:ff9b::c633:6407%eth0"},
 
-	// 6to4: the site, which has 65,536 networks of 64 bits.
-	{"[2002:c633:6407::1]:4711", "ip:198.51.100.7"},
-	{"[2002:c633:6407:ffff::1]:4711", "ip:198.51.100.7"},
-	{"[2002:a00:1:7::1]:4711", "ip:2002:a00:1::/48"},
-	{"[2002:c0a8:101:7::1]:4711", "ip:2002:c0a8:101::/48"},
-	{"[2002:e000:1::1]:4711", "ip:2002:e000:1::/48"},
-	{"[2002:ffff:ffff::1]:4711", "ip:2002:ffff:ffff::/48"},
-	{"[2003:c633:6407::1]:4711", "ip:2003:c633:6407::/64"},
-
-	// Teredo: server, flags and port are the client's choice.
-	{"[2001::c0a8:101:fefe:39cc:9bf8]:4711", "ip:198.51.100.7"},
-	{"[2001:0:4136:e378:8000:63bf:39cc:9bf8]:4711", "ip:198.51.100.7"},
-	{"[2001:0:4136:e378:8000:63bf:f5ff:fffe]:4711", "ip:2001::/32"}, // 10.0.0.1
-	{"[2001:0:4136:e378::ffff:ffff]:4711", "ip:2001::/32"},          // 0.0.0.0
-	{"[2001:1:4136:e378::39cc:9bf8]:4711", "ip:2001:1:4136:e378::/64"},
+	{"[64:ff9b::0.1.2.3]:4711", "ip:64:ff9b::/64"},
+	{"[64:ff9b::192.0.0.1]:4711", "ip:64:ff9b::/64"},
+	{"[64:ff9b::198.18.0.1]:4711", "ip:64:ff9b::/64"},
+	{"[64:ff9b::224.0.0.1]:4711", "ip:64:ff9b::/64"},
+	{"[64:ff9b::240.0.0.1]:4711", "ip:64:ff9b::/64"},
+	{"[64:ff9b::255.255.255.255]:4711", "ip:64:ff9b::/64"},
+	{"[2002:c633:6407:9::1]:4711", "ip:2002:c633:6407:9::/64"}, // 6to4 is IPv6 like others
 }
 
 var notPeers = []string{
@@ -67,46 +57,6 @@ func TestRemoteIP(t *testing.T) {
 		if got := mustKey(t, keyfuncs.RemoteIP, request(test.peer)); got != test.want {
 			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
 		}
-	}
-}
-
-// TestRemoteIPv4 holds what RemoteIP reads by itself against netip.
-func TestRemoteIPv4(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	some := func(b []byte, alphabet string, n int) []byte {
-		for range n {
-			b = append(b, alphabet[rng.IntN(len(alphabet))])
-		}
-		return b
-	}
-	named := 0
-	for range 300_000 {
-		var b []byte
-		for i := range 3 + rng.IntN(10)/4 {
-			if i > 0 {
-				b = append(b, '.')
-			}
-			b = some(b, "0122559", rng.IntN(12)/3)
-		}
-		if rng.IntN(8) == 0 {
-			b = some(b, "0.:%/[]a ", 1)
-		}
-		host := string(b)
-		peer := host
-		if rng.IntN(2) == 0 {
-			peer += ":80"
-		}
-		addr, err := netip.ParseAddr(host)
-		key, keyErr := keyfuncs.RemoteIP(request(peer))
-		if (err == nil && addr.Is4()) != (keyErr == nil) || keyErr == nil && key != "ip:"+host {
-			t.Fatalf("%q: %q, %v; netip says %v, %v", peer, key, keyErr, addr, err)
-		}
-		if keyErr == nil {
-			named++
-		}
-	}
-	if named < 10_000 {
-		t.Errorf("only %d of the peers had an address", named)
 	}
 }
 
@@ -147,7 +97,7 @@ func TestIPWithoutOptions(t *testing.T) {
 
 func TestRemoteIPAllocations(t *testing.T) {
 	for _, peer := range []string{"198.51.100.7:4711", "[2001:db8:1:2:3:4:5:6]:4711", "[::ffff:198.51.100.7]:4711",
-		"[2002:c633:6407::1]:4711", "[64:ff9b::10.0.0.1]:4711"} {
+		"[64:ff9b::198.51.100.7]:4711", "[64:ff9b::10.0.0.1]:4711"} {
 		wantAllocs(t, 1, keyfuncs.RemoteIP, request(peer))
 	}
 }

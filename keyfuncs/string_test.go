@@ -14,7 +14,7 @@ import (
 )
 
 // randomAddr returns an address of any kind that has a name of its own: IPv4, mapped,
-// IPv6, of a network that embeds IPv4, or of the link.
+// IPv6, of NAT64, or of the link.
 func randomAddr(rng *rand.Rand) netip.Addr {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], rng.Uint64())
@@ -24,19 +24,14 @@ func randomAddr(rng *rand.Rand) netip.Addr {
 		v4[0] = []byte{10, 0, 127, 192, 100, 240}[rng.IntN(6)] // often not public
 	}
 	copy(b[12:], v4[:])
-	switch rng.IntN(7) {
+	switch rng.IntN(5) {
 	case 0:
 		return netip.AddrFrom4(v4)
 	case 1: // IPv4-mapped
 		return netip.AddrFrom16(netip.AddrFrom4(v4).As16())
 	case 2: // NAT64
 		return netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b, 12: v4[0], 13: v4[1], 14: v4[2], 15: v4[3]})
-	case 3: // 6to4
-		b[0], b[1] = 0x20, 0x02
-		copy(b[2:], v4[:])
-	case 4: // Teredo
-		copy(b[:], []byte{0x20, 0x01, 0, 0})
-	case 5: // a neighbour on the link
+	case 3: // a neighbour on the link
 		b[0], b[1] = 0xfe, 0x80
 		return netip.AddrFrom16(b).WithZone("eth0")
 	}

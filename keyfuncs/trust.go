@@ -8,19 +8,11 @@ import (
 	"strings"
 )
 
-// PrivateRanges returns the networks that are not routed on the internet, to be
-// given to [TrustProxies] where the proxies are on a network of your own: RFC
-// 1918 (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16), loopback (127.0.0.0/8,
-// ::1/128), unique local addresses of RFC 4193 (fc00::/7) and link-local ones
-// (169.254.0.0/16, fe80::/10). The slice is the caller's.
-//
-// A sender with an address in these ranges that can send to the proxy, such as a
-// colleague on the office network, is taken for a proxy and can write any name:
-// list the proxies' own networks where you can, or add [TrustHops].
-//
-// The shared space of RFC 6598, 100.64.0.0/10, is left out: behind it are the
-// customers of a carrier, or the members of an overlay network, and these are
-// clients more often than proxies. Append it if your proxies live there.
+// PrivateRanges returns the networks that are not routed on the internet, for [TrustProxies] where the proxies are on
+// a network of your own: RFC 1918, loopback, unique local addresses (RFC 4193) and link-local ones. A sender with
+// such an address that can reach the proxy, a colleague on the office network for example, is taken for a proxy and
+// can write any name: list the proxies' own networks where you can, or add [TrustHops]. The shared space of RFC 6598,
+// 100.64.0.0/10, is left out, since those behind it are clients more often than proxies.
 func PrivateRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.0/8"),
@@ -37,8 +29,7 @@ func PrivateRanges() []netip.Prefix {
 // prefixSet holds disjoint networks in the order of their addresses.
 type prefixSet []netip.Prefix
 
-// contains reports whether one of the networks holds addr, which must be unmapped.
-// The zone of addr does not matter.
+// contains reports whether one of the networks holds addr, which must be unmapped. The zone of addr does not matter.
 func (s prefixSet) contains(addr netip.Addr) bool {
 	addr = addr.WithZone("") // Prefix.Contains is false for an address with a zone
 	i, found := slices.BinarySearchFunc(s, addr, func(p netip.Prefix, a netip.Addr) int {
@@ -52,22 +43,22 @@ const trustAdvice = `: whoever is trusted chooses the client's name by writing a
 	`list the networks of your proxies, such as netip.MustParsePrefix("10.0.0.0/8"), or use PrivateRanges(); ` +
 	`if they cannot be listed and nobody can reach this server but through them, use TrustHops(n)`
 
-// mustPrefixSet returns the prefixes in the form in which addresses are compared. It
-// panics if a prefix is not valid, or if they hold too many addresses.
+// mustPrefixSet returns the prefixes in the form in which addresses are compared. It panics if a prefix is not valid,
+// or if they hold too many addresses.
 func mustPrefixSet(prefixes []netip.Prefix) prefixSet {
 	if len(prefixes) == 0 {
-		panic("keyfuncs: TrustProxies: no prefixes" + trustAdvice + "; to trust no header, leave TrustProxies out")
+		panic("sash: TrustProxies: no prefixes" + trustAdvice + "; to trust no header, leave TrustProxies out")
 	}
 	set := make(prefixSet, 0, len(prefixes))
 	for i, p := range prefixes {
 		if !p.IsValid() {
-			panic(fmt.Sprintf("keyfuncs: TrustProxies: prefix %d of %d is not valid "+
+			panic(fmt.Sprintf("sash: TrustProxies: prefix %d of %d is not valid "+
 				"(a zero netip.Prefix, or more bits than the address has)%s", i+1, len(prefixes), trustAdvice))
 		}
 		if p.Addr().Is4In6() {
 			// Peers are compared as IPv4, so the prefix must be IPv4 too.
 			if p.Bits() < 96 {
-				panic(fmt.Sprintf("keyfuncs: TrustProxies(%v) holds every IPv4 address, in IPv4-mapped form%s",
+				panic(fmt.Sprintf("sash: TrustProxies(%v) holds every IPv4 address, in IPv4-mapped form%s",
 					p, trustAdvice))
 			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -98,13 +89,11 @@ func disjoint(set prefixSet) prefixSet {
 	return set[:n:n]
 }
 
-// mostTrusted is the largest part of all addresses that may be trusted as proxies:
-// all networks of the largest clouds together are less. All prefixes are added up, so
-// that two halves are refused like the whole.
+// mostTrusted is the largest part of all addresses that may be trusted as proxies: all networks of the largest clouds
+// together are less. All prefixes are added up, so that two halves are refused like the whole.
 const mostTrusted = 1.0 / 8
 
-// mustNotTrustEveryone panics if the set holds so large a part of all addresses that
-// clients must be among them.
+// mustNotTrustEveryone panics if the set holds so large a part of all addresses that clients must be among them.
 func mustNotTrustEveryone(set prefixSet) {
 	v6 := slices.IndexFunc(set, func(p netip.Prefix) bool { return p.Addr().Is6() })
 	if v6 < 0 {
@@ -114,8 +103,8 @@ func mustNotTrustEveryone(set prefixSet) {
 	mustNotTrustMost(set[v6:], "public IPv6", shareOfGlobal)
 }
 
-// mustNotTrustMost panics if the networks, all of one family, hold more than
-// mostTrusted of the family's addresses. share returns the part that one network holds.
+// mustNotTrustMost panics if the networks, all of one family, hold more than mostTrusted of the family's addresses.
+// share returns the part that one network holds.
 func mustNotTrustMost(set prefixSet, family string, share func(netip.Prefix) float64) {
 	var sum float64
 	for _, p := range set {
@@ -135,12 +124,12 @@ func mustNotTrustMost(set prefixSet, family string, share func(netip.Prefix) flo
 		}
 		given.WriteString(p.String())
 	}
-	panic(fmt.Sprintf("keyfuncs: TrustProxies(%s) trusts %.0f%% of all %s addresses, clients among them%s",
+	panic(fmt.Sprintf("sash: TrustProxies(%s) trusts %.0f%% of all %s addresses, clients among them%s",
 		&given, 100*sum, family, trustAdvice))
 }
 
-// globalUnicast holds all public IPv6 addresses. A server that trusts it trusts every
-// client, though it is only an eighth of ::/0.
+// globalUnicast holds all public IPv6 addresses. A server that trusts it trusts every client, though it is only an
+// eighth of ::/0.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // shareOfGlobal returns the part of the public IPv6 addresses that p holds.

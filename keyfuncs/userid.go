@@ -5,21 +5,16 @@ import (
 	"net/http"
 )
 
-// UserID names the client by the user that the authentication in front has put
-// into the request's context. The key is user:42. The function id gets that
-// context and returns the user's identifier, so that any authentication library
-// fits; it must be safe for concurrent use.
+// UserID names the client by the user that the authentication in front has put into the request's context. The key is
+// user:42. The function id gets that context and returns the user's identifier, and must be safe for concurrent use.
+// The identifier goes into the store as it is.
 //
-// The limiter has to run behind the authentication: before it, no request has a
-// user. For requests without one, put [First] around it. A request whose
-// credentials the authentication refuses must not come here, or it would be
-// counted under the next name. The identifier goes into the store as it is.
-//
-// The error matches [ErrNoKey] if id returns false or an empty identifier.
-// UserID panics if id is nil.
+// The limiter has to run behind the authentication: before it, no request has a user. A request whose credentials the
+// authentication refuses must not come here, or [First] would count it under the next name. The error matches
+// [ErrNoKey] if id returns false or an empty identifier.
 func UserID(id func(context.Context) (string, bool)) Func {
 	if id == nil {
-		panic("keyfuncs: UserID: nil function; " +
+		panic("sash: UserID: nil function; " +
 			"give a func(context.Context) (string, bool) that returns the user's identifier")
 	}
 	var noUser error = noKeyError("the request's context holds no user")
@@ -32,9 +27,8 @@ func UserID(id func(context.Context) (string, bool)) Func {
 	}
 }
 
-// UserIDString returns the key under which [UserID] counts the user with an identifier,
-// for a Reset of the count or to look it up: user:42. It returns "" for an empty one,
-// which UserID does not name.
+// UserIDString returns the key under which [UserID] counts the user with an identifier, for Reset and Usage: user:42.
+// It returns "" for an empty one, which UserID does not name.
 func UserIDString(id string) string {
 	if id == "" {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
@@ -104,13 +105,17 @@ func ExampleShadowWhile() {
 	// / 429
 }
 
-// The office and the health checker are never limited.
-func ExampleSkipKeys() {
+// The office is never limited.
+func ExampleSkip() {
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
 	}))
-	office := keyfuncs.In("192.0.2.0/24", "2001:db8:1::/48") // requests of httptest come from 192.0.2.1
-	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipKeys(office.HasKey))(hello)
+	office, addr := netip.MustParsePrefix("192.0.2.0/24"), keyfuncs.Addr() // requests of httptest come from 192.0.2.1
+	exempt := nethttp.Skip(func(r *http.Request) bool {
+		a, err := addr(r)
+		return err == nil && office.Contains(a)
+	})
+	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, exempt)(hello)
 	show(handler, "/")
 	show(handler, "/")
 	// Output:

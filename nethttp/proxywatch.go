@@ -59,14 +59,8 @@ func (p *proxyWatch) look(r *http.Request, key string) string {
 // itself. A client on the proxy's own host has the same address.
 func namesOther(r *http.Request, peer netip.Addr) bool {
 	trusted := keyfuncs.TrustProxies(netip.PrefixFrom(peer.WithZone(""), peer.BitLen()))
-	for _, key := range []keyfuncs.Func{
-		keyfuncs.IP(trusted), keyfuncs.IP(trusted, keyfuncs.FromForwarded()),
-	} {
-		if name, err := key(r); err == nil && !namedBy(name, peer) {
-			return true
-		}
-	}
-	return false
+	name, err := keyfuncs.IP(trusted)(r)
+	return err == nil && !namedBy(name, peer)
 }
 
 // privatePeer returns the address of a RemoteAddr, and reports whether it is one that no

@@ -121,7 +121,7 @@ func Skip(skip func(*http.Request) bool) Option {
 // Several SkipKeys add up.
 //
 // The key is that of the guard's key function, so that a client is exempt by no other name
-// than the one it would be counted by. To exempt networks, see [keyfuncs.In].
+// than the one it would be counted by. To exempt networks, see [keyfuncs.Addr].
 func SkipKeys(skip func(key string) bool) Option {
 	return func(c *config) error {
 		if skip == nil {

@@ -68,7 +68,7 @@ func (g *Decider) look(w http.ResponseWriter, r *http.Request, key string, cost 
 	}
 	if peer := g.watch.proxy.look(r, key); peer != "" {
 		g.limiter.Notice(r.Context(), core.NoticeUntrustedProxy, "the last requests all came from "+peer+
-			", most of them with X-Forwarded-For or Forwarded, and were counted as one client: this is a proxy that "+
+			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
 	}
