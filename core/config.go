@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Config says what a [Limiter] enforces and where it counts.
@@ -73,39 +75,18 @@ func New(c Config) (*Limiter, error) {
 // check returns an error that says what is wrong with the Config apart from its
 // name, its limits and its policy.
 func (c *Config) check() error {
-	if isNil(c.Store) {
+	if errs.IsNil(c.Store) {
 		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
-			nilName(c.Store))
+			errs.NilName(c.Store))
 	}
 	if c.Timeout != 0 && c.Timeout < minTimeout {
 		return fmt.Errorf("sash: Config.Timeout is %v: it must be at least %v, or 0 for the default of %v; "+
 			"a number without a unit is nanoseconds", c.Timeout, minTimeout, DefaultTimeout)
 	}
-	if c.Observer != nil && isNil(c.Observer) {
-		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", nilName(c.Observer))
+	if c.Observer != nil && errs.IsNil(c.Observer) {
+		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
 	}
 	return checkQuiet(c.Quiet)
-}
-
-// isNil reports whether v is nil or holds a nil pointer, function or map. The
-// methods of such a value would fail at the first request.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Pointer, reflect.Func, reflect.Map:
-		return r.IsNil()
-	}
-	return false
-}
-
-// nilName describes a value for which isNil reports true, for an error message.
-func nilName(v any) string {
-	if v == nil {
-		return "nil"
-	}
-	return fmt.Sprintf("a nil %T", v)
 }
 
 // sameStore reports whether two stores are equal by ==. Stores that cannot be compared
@@ -176,7 +157,7 @@ func bind(s Store, r Rule) (boundRule, error) {
 	if err != nil {
 		return boundRule{}, err
 	}
-	if isNil(counts) {
+	if errs.IsNil(counts) {
 		return boundRule{}, fmt.Errorf("sash: Bind of the store %T returned neither Counts nor an error", s)
 	}
 	_, immediate := counts.(Immediate)

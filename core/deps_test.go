@@ -2,11 +2,12 @@ package core_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestDependencies: the engine is the standard library and itself.
+// TestDependencies: the engine is the standard library, itself, and words for errors.
 func TestDependencies(t *testing.T) {
 	const core = "github.com/sashlimit/sash/core"
 	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
@@ -14,7 +15,8 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if got := strings.Fields(string(out)); len(got) != 1 || got[0] != core {
-		t.Errorf("%s compiles %q, want only itself", core, got)
+	want := []string{"github.com/sashlimit/sash/internal/errs", core}
+	if got := strings.Fields(string(out)); !slices.Equal(got, want) {
+		t.Errorf("%s compiles %q, want %q", core, got, want)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Errors that a [Decision], [Limiter.Usage] and [Limiter.Reset] carry, to be compared
@@ -70,7 +72,7 @@ func asStoreError(err error) error {
 	case strings.LastIndex(err.Error(), "sash: ") == 0:
 		return err
 	}
-	return &wordedError{"", err}
+	return &errs.Worded{Err: err}
 }
 
 // WithRemedy returns err with what an operator can do about it, for stores: the lines of
@@ -111,9 +113,9 @@ type storeError struct {
 }
 
 func (e *storeError) Error() string {
-	text := string(ErrStore) + ": " + withoutPrefix(e.cause)
+	text := string(ErrStore) + ": " + errs.Text(e.cause)
 	if e.fallback != nil {
-		text += "; nor could the fallback: " + withoutPrefix(e.fallback)
+		text += "; nor could the fallback: " + errs.Text(e.fallback)
 	}
 	return text
 }
@@ -127,21 +129,6 @@ func (e *storeError) Unwrap() []error {
 		return []error{e.cause}
 	}
 	return []error{e.cause, e.fallback}
-}
-
-// wordedError is an error that says "sash:" once, then the words, then the error.
-type wordedError struct {
-	words string
-	err   error
-}
-
-func (e *wordedError) Error() string { return "sash: " + e.words + withoutPrefix(e.err) }
-func (e *wordedError) Unwrap() error { return e.err }
-
-// withoutPrefix returns the text of err for the middle of another error: without
-// "sash:" at the beginning or in between.
-func withoutPrefix(err error) string {
-	return strings.ReplaceAll(err.Error(), "sash: ", "")
 }
 
 // describe names a limiter in errors.
@@ -158,5 +145,5 @@ func constructionError(name, rule string, err error) error {
 	if name == "" && rule == "" {
 		return err
 	}
-	return &wordedError{describe(name, rule) + ": ", err}
+	return &errs.Worded{Words: describe(name, rule) + ": ", Err: err}
 }

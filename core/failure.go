@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // FailurePolicy says what happens to a request while the store cannot be
@@ -109,9 +111,9 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	switch {
 	case p.err != nil:
 		return nil, p.err
-	case isNil(p.store):
+	case errs.IsNil(p.store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is %s: give one, such as memstore.New()",
-			nilName(p.store))
+			errs.NilName(p.store))
 	case sameStore(p.store, l.config.Store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)

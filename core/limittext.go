@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // maxLimitText is a length in bytes that no text of a limit needs to exceed.
@@ -40,7 +42,7 @@ func ParseLimit(text string) (Limit, error) {
 		return Limit{}, fmt.Errorf("sash: the limit %.60q: %w: %s", text, err, limitForm)
 	}
 	if l, err = l.complete(); err != nil {
-		return Limit{}, &wordedError{fmt.Sprintf("the limit %.60q: ", text), err}
+		return Limit{}, &errs.Worded{Words: fmt.Sprintf("the limit %.60q: ", text), Err: err}
 	}
 	return l.withoutDefaultName(), nil
 }

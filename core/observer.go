@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Observer hears of every decision: metrics and logs hang on it.
@@ -67,8 +69,8 @@ func (silence) Observe(context.Context, Event) {}
 // an observer writes, join LogErrors(slog.Default(), time.Minute).
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
-		if isNil(o) {
-			panic(fmt.Sprintf("sash: observer %d of core.Observers is %s: leave it out", i+1, nilName(o)))
+		if errs.IsNil(o) {
+			panic(fmt.Sprintf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o)))
 		}
 	}
 	return observerList(slices.Clone(observers))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // SetLimits changes how many requests the limits of a limiter allow while the limiter is
@@ -140,7 +142,7 @@ func (l *Limiter) replacing(given []Limit, what string) ([]Limit, error) {
 				what, i, checked[i], *own, l)
 		}
 		if err := wanted.check(); err != nil {
-			return nil, fmt.Errorf("sash: %s[%d]: %s", what, i, withoutPrefix(err))
+			return nil, fmt.Errorf("sash: %s[%d]: %s", what, i, errs.Text(err))
 		}
 	}
 	return checked, nil

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"fmt"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Charge counts n units of the client named key, even beyond the limits: for what has
@@ -37,7 +39,7 @@ func (r *Request) checkSpecial(l *Limiter) error {
 func (r *Request) checkLimits(l *Limiter) error {
 	limits, err := l.replacing(r.Limits, "Request.Limits")
 	if err != nil {
-		return fmt.Errorf("%w: %s", ErrInvalid, withoutPrefix(err))
+		return fmt.Errorf("%w: %s", ErrInvalid, errs.Text(err))
 	}
 	r.Limits = limits
 	return nil

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"fmt"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Pair is one of the requests that [Together] decides, and the limiter that decides it.
@@ -109,7 +111,7 @@ func giveBackAll(ctx context.Context, reserved []*Reservation) {
 		r := reserved[i]
 		if _, err := r.Return(ctx, r.request.Cost); err != nil {
 			r.limiter.Notice(ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
-				"since the store could not be asked to give them back: "+withoutPrefix(err))
+				"since the store could not be asked to give them back: "+errs.Text(err))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // trouble is a kind of decision that LogErrors writes about, by what happens to the
@@ -98,7 +100,7 @@ const (
 // loggedText returns the text of an error for a line of which the message says that the
 // store could not be asked.
 func loggedText(err error) string {
-	return printable(strings.TrimPrefix(withoutPrefix(err), withoutPrefix(ErrStore)+": "), maxLoggedError)
+	return printable(strings.TrimPrefix(errs.Text(err), errs.Text(ErrStore)+": "), maxLoggedError)
 }
 
 // printable returns text for a log: at most so many bytes of it, and escaped as in Go

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Errors of [Limiter.Wait], to be compared with [errors.Is].
@@ -130,7 +132,7 @@ type waitError struct {
 func (e *waitError) Error() string {
 	text := e.err.Error() + ": " + e.words
 	if e.store != nil {
-		text += ": " + withoutPrefix(e.store)
+		text += ": " + errs.Text(e.store)
 	}
 	return text
 }

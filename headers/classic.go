@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/decimal"
+	"github.com/sashlimit/sash/internal/token"
 )
 
 // Classic is the format that most clients know, about the limit that binds:
@@ -173,7 +173,7 @@ func checkNames(names []string) error {
 			return errors.New("sash: a header field has no name: start from headers.Classic, " +
 				"and give WithNames a name for limit, remaining and reset")
 		}
-		if at := strings.IndexFunc(name, notToken); at >= 0 {
+		if at := token.Wrong(name); at >= 0 {
 			return fmt.Errorf("sash: %q cannot be the name of a header field because of byte %d: "+
 				"use letters, digits and hyphens, such as X-RateLimit-Limit", name, at)
 		}
@@ -184,13 +184,4 @@ func checkNames(names []string) error {
 		}
 	}
 	return nil
-}
-
-// notToken reports whether RFC 9110 forbids r in the name of a field.
-func notToken(r rune) bool {
-	switch {
-	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
-		return false
-	}
-	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

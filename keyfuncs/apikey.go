@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/token"
 )
 
 // apiKeyBytes is the number of bytes of the SHA-256 that a key holds. Only verified identities are counted, so that
@@ -205,7 +207,7 @@ func holdsBearer(value string) bool {
 		credential, value, found = strings.Cut(value, ",")
 		credential = strings.TrimSpace(credential)
 		if len(credential) > len(scheme) && strings.EqualFold(credential[:len(scheme)], scheme) &&
-			!isToken(credential[len(scheme):len(scheme)+1]) {
+			!token.Is(credential[len(scheme):len(scheme)+1]) {
 			return true
 		}
 	}

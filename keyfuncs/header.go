@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/token"
 )
 
 // maxValue is the length in bytes of the longest value of a header that is accepted. Proxies accept header lines of 4
@@ -41,7 +43,7 @@ func Header(name string) Func {
 // or a name that is not a header's.
 func HeaderString(name, value string) string {
 	value = trim(value)
-	if !isToken(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
+	if !token.Is(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
 		return ""
 	}
 	return headerPrefix(name) + value
@@ -101,7 +103,7 @@ func mustHeaderName(caller, name string) string {
 	if name == "" {
 		panic("sash: " + caller + ": empty header name; give one such as X-Tenant-Id")
 	}
-	if !isToken(name) {
+	if !token.Is(name) {
 		panic(fmt.Sprintf("sash: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
 			caller, name))
 	}
@@ -115,16 +117,3 @@ func mustHeaderName(caller, name string) string {
 
 // takenOut holds the headers that no request has in Request.Header, and the fields of Request that have them.
 var takenOut = map[string]string{"Host": "Host", "Transfer-Encoding": "TransferEncoding", "Trailer": "Trailer"}
-
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	for _, c := range []byte(s) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != ""
-}

@@ -3,9 +3,9 @@ package keyfuncs
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Func names the client of a request: all requests of one name share one count. It returns a key that is not empty,
@@ -23,11 +23,11 @@ type Func = func(*http.Request) (string, error)
 
 // ErrNoKey says that the request has no name of the kind that was asked for. Compare with [errors.Is]: the errors of
 // this package say more.
-const ErrNoKey constError = "sash: no key: the request has no such name"
+const ErrNoKey errs.Const = "sash: no key: the request has no such name"
 
 // ErrBadRequest says that the request cannot be named because of what it carries: a credential that is repeated,
 // contradicts another one, or is too long. Compare with [errors.Is].
-const ErrBadRequest constError = "sash: bad request: the request names its client in a way that is refused"
+const ErrBadRequest errs.Const = "sash: bad request: the request names its client in a way that is refused"
 
 // RefusedError is the error of a [Func] that asks a limiter of its own, as [APIKey] does with [LimitFailures], where
 // that limiter refuses. Find it with [errors.As].
@@ -40,15 +40,10 @@ type RefusedError struct {
 // Error implements error. Its text holds nothing of the client's.
 func (e *RefusedError) Error() string {
 	if e.Decision.Err != nil && e.Decision.Limit.Requests == 0 {
-		return "sash: refused by a limiter of the key function: " + strings.TrimPrefix(e.Decision.Err.Error(), "sash: ")
+		return "sash: refused by a limiter of the key function: " + errs.Text(e.Decision.Err)
 	}
 	return fmt.Sprintf("sash: refused by a limiter of the key function: limit %v is reached", e.Decision.Limit)
 }
-
-// constError makes an error a constant, so that no program can reassign it.
-type constError string
-
-func (e constError) Error() string { return string(e) }
 
 // noKeyError is an ErrNoKey that says what was missing.
 type noKeyError string

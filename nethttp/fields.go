@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/token"
 )
 
 // fields write the limit fields for the decisions by some limits.
@@ -62,7 +62,7 @@ func checkFieldNames(formats []headers.Format) error {
 			case slices.Contains(otherFields, name):
 				return errors.New("sash: a format of WithHeaders writes the field " + name +
 					", which is not about a limit: give it another name, such as X-RateLimit-Reset")
-			case !isFieldName(name):
+			case !token.Is(name) || http.CanonicalHeaderKey(name) != name:
 				return fmt.Errorf("sash: the format %T names the field %.64q, which is not the name of a field "+
 					"as http.CanonicalHeaderKey writes it, such as X-Ratelimit-Limit", f, name)
 			}
@@ -70,13 +70,6 @@ func checkFieldNames(formats []headers.Format) error {
 		}
 	}
 	return nil
-}
-
-// isFieldName reports whether name is that of a field, in the form in which net/http keeps it.
-func isFieldName(name string) bool {
-	var fields strings.Builder
-	_ = http.Header{name: {""}}.Write(&fields) // leaves out what is no name of a field
-	return fields.Len() > 0 && http.CanonicalHeaderKey(name) == name
 }
 
 // none reports whether there are no fields.

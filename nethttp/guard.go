@@ -79,6 +79,7 @@ import (
 	"reflect"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Guard admits or refuses requests. It is immutable and safe for concurrent
@@ -119,8 +120,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // [http.ServeMux], the observer's label is the pattern by which next serves the request.
 // Handler panics if next is nil.
 func (g *Guard) Handler(next http.Handler) http.Handler {
-	if isNil(next) {
-		panic("sash: the handler behind the guard is " + nilName(next) + ": give an http.Handler")
+	if errs.IsNil(next) {
+		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
 	}
 	g = g.around(next)
 	if reflect.TypeOf(next) == timeoutHandlerType {

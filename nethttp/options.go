@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Option is an option of [New], [NewDecider], [Middleware] and the adapters.
@@ -43,9 +44,9 @@ type config struct {
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
 	return func(c *config) error {
-		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return isNil(f) }); i >= 0 {
+		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return errs.IsNil(f) }); i >= 0 {
 			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
-				"use headers.Classic, headers.IETF, or none at all for no fields", nilName(formats[i]))
+				"use headers.Classic, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
 		}
 		c.formats = formats
 		return nil

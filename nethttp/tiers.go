@@ -9,6 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // WithTiers sets the limits for each request by its tier, such as the plan that the client
@@ -73,7 +74,7 @@ func (t *tiers) prepare(limiter *core.Limiter, c *config) error {
 	for _, name := range slices.Sorted(maps.Keys(t.limits)) {
 		p, err := newTier(limiter, t.limits[name], c.formats)
 		if err != nil {
-			return fmt.Errorf("sash: tier %q: %s", name, withoutPrefix(err))
+			return fmt.Errorf("sash: tier %q: %s", name, errs.Text(err))
 		}
 		t.plans[name] = p
 	}

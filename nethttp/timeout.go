@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // TimeoutHandler is [http.TimeoutHandler] for use between a guard and guards
@@ -25,8 +27,8 @@ import (
 // TimeoutHandler panics if h is nil, or if dt is not positive, when every request would time
 // out.
 func TimeoutHandler(h http.Handler, dt time.Duration, msg string) http.Handler {
-	if isNil(h) {
-		panic("sash: the handler of TimeoutHandler is " + nilName(h) + ": give an http.Handler")
+	if errs.IsNil(h) {
+		panic("sash: the handler of TimeoutHandler is " + errs.NilName(h) + ": give an http.Handler")
 	}
 	if dt <= 0 {
 		panic(fmt.Sprintf("sash: TimeoutHandler has the time %v: give a positive one, such as 10*time.Second", dt))

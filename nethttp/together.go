@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Pair is a limiter, and the function that names the client for it, for [All].
@@ -42,7 +43,7 @@ func All(pairs ...Pair) Option {
 				return fmt.Errorf("sash: pair %d of All has no key function: give one, such as keyfuncs.Everyone", i)
 			}
 			if err := checkLimiter(p.Limiter); err != nil {
-				return fmt.Errorf("sash: pair %d of All: %s", i, withoutPrefix(err))
+				return fmt.Errorf("sash: pair %d of All: %s", i, errs.Text(err))
 			}
 		}
 		c.all = append(c.all, pairs...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Transport returns an [http.RoundTripper] for requests that a program sends: each is
@@ -83,9 +84,9 @@ func (t *transport) apply(opts []TransportOption) error {
 	if t.key == nil {
 		return errors.New("sash: the key function of Transport is nil: give one, such as nethttp.ByHost")
 	}
-	if isNil(t.base) {
+	if errs.IsNil(t.base) {
 		return fmt.Errorf("sash: the base of Transport is %s: give http.DefaultTransport, or another RoundTripper",
-			nilName(t.base))
+			errs.NilName(t.base))
 	}
 	for _, o := range opts {
 		if o == nil {

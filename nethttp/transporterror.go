@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
@@ -35,7 +36,7 @@ type TransportError struct {
 
 // Error implements error. Its text names neither the key nor the request.
 func (e *TransportError) Error() string {
-	return "sash: the request was not sent: " + withoutPrefix(e.err)
+	return "sash: the request was not sent: " + errs.Text(e.err)
 }
 
 // Unwrap returns why the request was not sent.

@@ -13,6 +13,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/lease"
 	"github.com/sashlimit/sash/core/redisstore/internal/refused"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // DefaultPrefix begins every key of a store made without [WithPrefix].
@@ -96,7 +97,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 		}
 		o(s)
 	}
-	if isNil(rdb) {
+	if errs.IsNil(rdb) || isUnmade(rdb) {
 		s.err = errors.New("sash: redisstore.New(nil): give a client, " +
 			"such as redis.NewClient(&redis.Options{Addr: \"127.0.0.1:6379\"})")
 		return s
@@ -105,19 +106,11 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 	return s
 }
 
-// isNil reports whether rdb is of no use: nil, a nil pointer in an interface, or
-// a client of go-redis that its constructor has not made.
-func isNil(rdb redis.UniversalClient) bool {
-	v := reflect.ValueOf(rdb)
+// isUnmade reports whether rdb is a client of go-redis that its constructor has not made.
+func isUnmade(rdb redis.UniversalClient) bool {
 	switch rdb.(type) {
-	case nil:
-		return true
 	case *redis.Client, *redis.ClusterClient, *redis.Ring:
-		return v.IsNil() || v.Elem().IsZero()
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Func, reflect.Chan, reflect.Slice:
-		return v.IsNil()
+		return reflect.ValueOf(rdb).Elem().IsZero()
 	}
 	return false
 }

@@ -1,0 +1,48 @@
+// Package errs holds what the errors of this module have in common: each says "sash:" once,
+// at its beginning, and a nil argument of any kind is one at construction.
+package errs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Const makes an error a constant, so that no program can reassign it.
+type Const string
+
+func (e Const) Error() string { return string(e) }
+
+// Text returns the text of err for the middle of another error: without "sash:" at the
+// beginning or in between.
+func Text(err error) string { return strings.ReplaceAll(err.Error(), "sash: ", "") }
+
+// Worded is an error that says "sash:" once, then Words, then Err.
+type Worded struct {
+	Words string
+	Err   error
+}
+
+func (e *Worded) Error() string { return "sash: " + e.Words + Text(e.Err) }
+func (e *Worded) Unwrap() error { return e.Err }
+
+// IsNil reports whether v is nil or holds a nil pointer, function or map. The methods
+// of such a value would fail at the first request.
+func IsNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// NilName describes a value for which IsNil reports true.
+func NilName(v any) string {
+	if v == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("a nil %T", v)
+}

@@ -1,0 +1,18 @@
+// Package token knows the tokens of HTTP, such as the names of header fields.
+package token
+
+import "strings"
+
+// Is reports whether s is a token of RFC 9110, section 5.6.2.
+func Is(s string) bool { return s != "" && Wrong(s) < 0 }
+
+// Wrong returns the index of the first byte of s that no token may have, or -1.
+func Wrong(s string) int {
+	return strings.IndexFunc(s, func(r rune) bool {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+			return false
+		}
+		return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
