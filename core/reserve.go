@@ -23,8 +23,9 @@ type Reservation struct {
 
 // Reserve decides a request like [Limiter.Decide], so that what it counts can be given
 // back later: to count only requests that fail, or an estimate that [Reservation.Settle]
-// corrects. Since the units are counted first and given back afterwards, no window ever
-// holds more than a limit, however many requests are under way.
+// corrects. The units are counted first and given back afterwards. So a request counts from
+// its decision on, and no window holds more of these beginnings than a limit, however many
+// requests are under way. Requests that are held may end in one window together.
 //
 // What is not given back stays counted; a Reservation needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {

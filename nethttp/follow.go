@@ -14,7 +14,8 @@ func (g *Decider) Follows() bool { return g.looksAfter() || g.inContext }
 // Reserve is Decide for an adapter that lets the Admission follow the handler: by
 // [Admission.Serve], or by [Admission.Request] and [Admission.Follow]. The Admission is nil
 // if the request is refused or skipped, or if Follows is false; its methods for adapters
-// may be called all the same.
+// may be called all the same. Until one of them ends, other requests of the client may wait
+// for this one; see [CountWhen].
 func (g *Decider) Reserve(
 	w http.ResponseWriter, r *http.Request, label string, key func() (string, error),
 ) (d core.Decision, a *Admission) {
