@@ -17,10 +17,10 @@ import (
 type Decider struct {
 	limiter *core.Limiter
 	config
-	own     *limiterFields // those of limiter
-	members []member       // of All
-	known   knownFormats
-	watch   *watch // nil if no observer would hear of what it sees
+	own      *fields         // those of limiter
+	prepared *preparedFields // those of other limiters and limits
+	known    knownFormats
+	watch    *watch // nil if no observer would hear of what it sees
 
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
@@ -80,23 +80,16 @@ func (g *Decider) apply(opts []Option) error {
 	return nil
 }
 
-// prepare prepares the fields of all limiters, and the plans. It is called by apply only.
+// prepare prepares the fields of all limiters. It is called by apply only.
 func (g *Decider) prepare() (err error) {
-	if g.own, err = newLimiterFields(g.limiter, g.formats); err != nil {
+	if g.own, err = prepareFields(g.formats, g.limiter.Limits()); err != nil {
 		return err
 	}
-	g.members = make([]member, len(g.all))
-	for i, p := range g.all {
-		g.members[i].Pair = p
-		if g.members[i].fields, err = newLimiterFields(p.Limiter, g.formats); err != nil {
+	g.prepared = &preparedFields{formats: g.formats, known: map[plannedLimits]*fields{}}
+	for _, p := range g.all {
+		if _, err := g.prepared.fields(p.Limiter, nil); err != nil {
 			return err
 		}
-	}
-	switch {
-	case g.planner != nil:
-		return g.planner.prepare(g.limiter, &g.config)
-	case g.defaultTier != nil:
-		return errDefaultTier
 	}
 	return nil
 }
@@ -170,20 +163,21 @@ func (g *Decider) decideAndSetFields(
 	request := g.request(r, v.label)
 	var f *fields
 	if name, err := key(); err != nil || name == "" {
-		*d, f = decideWithoutKey(r, g.limiter, request, err), g.own.current()
+		*d, f = decideWithoutKey(r, g.limiter, request, err), g.own
 	} else if request.Key = name; g.skipsKey(name) {
 		d.Allowed, d.Source = true, core.Skipped
 		g.limiter.Report(r.Context(), request, *d)
 		return response
 	} else {
 		request.Cost = g.costOf(r)
-		if g.planner != nil || len(g.members) > 0 || v.admission != nil {
-			f = g.decideByPlan(v, request, d)
+		l := g.limiter
+		if g.limits != nil || g.limiterOf != nil || len(g.all) > 0 || v.admission != nil {
+			l, f = g.decideByPlan(v, request, d)
 		} else { // not by a function of its own, since a Decision is large enough for each copy to be noticed
-			*d, f = g.limiter.Decide(r.Context(), request), g.own.current()
+			*d, f = g.limiter.Decide(r.Context(), request), g.own
 		}
 		if g.watch.wants(d) {
-			g.look(v.w, r, name, int(request.Cost), d)
+			g.look(v, l, request, d)
 		}
 	}
 	if request.Shadow {

@@ -27,24 +27,24 @@ func ask(h http.Handler, client string) {
 var byClient = keyfuncs.Header("X-Client")
 
 // Each client has the limits of the plan that it pays for.
-func ExampleWithTiers() {
-	api := core.Must(core.New(core.Config{
+func ExampleWithLimiter() {
+	free := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
 	}))
-	plans := map[string]string{"ann": "free", "bob": "pro"}
-	handler := nethttp.Middleware(api, byClient, nethttp.WithTiers(
-		func(r *http.Request) (string, error) { return plans[r.Header.Get("X-Client")], nil },
-		map[string][]core.Limit{
-			"free": {core.PerHour(2)},
-			"pro":  {core.PerHour(1000), core.PerDay(5000)},
-		},
-	), nethttp.WithDefaultTier("free"))(hello)
+	pro := core.Must(free.WithLimits(core.PerHour(1000), core.PerDay(5000)))
+	isPro := map[string]bool{"bob": true}
+	handler := nethttp.Middleware(free, byClient, nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+		if isPro[r.Header.Get("X-Client")] {
+			return pro, nil
+		}
+		return nil, nil // the guard's own
+	}))(hello)
 
 	ask(handler, "bob")
 	for range 3 {
 		ask(handler, "ann")
 	}
-	plans["ann"] = "pro" // and keeps what it has used
+	isPro["ann"] = true // and keeps what it has used
 	ask(handler, "ann")
 	// Output:
 	// bob 200 999 of 1000

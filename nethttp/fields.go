@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -87,43 +86,4 @@ func (f *fields) write(h http.Header, d *core.Decision, memory *headers.ClassicM
 	for _, write := range f.writers {
 		write(h, *d)
 	}
-}
-
-// limiterFields are the fields for the limits that a limiter has at the time. They are
-// safe for concurrent use.
-type limiterFields struct {
-	limiter *core.Limiter
-	formats []headers.Format
-	latest  atomic.Pointer[revisedFields]
-}
-
-// revisedFields are the fields for one revision of a limiter's limits.
-type revisedFields struct {
-	*fields
-	revision uint64
-}
-
-// newLimiterFields returns the fields of some formats for the limits of a limiter.
-func newLimiterFields(limiter *core.Limiter, formats []headers.Format) (*limiterFields, error) {
-	f := &limiterFields{limiter: limiter, formats: formats}
-	return f, f.revise()
-}
-
-// revise prepares the fields anew.
-func (f *limiterFields) revise() error {
-	revision := f.limiter.Revision() // first, so that a change in between is seen by the next call of current
-	prepared, err := prepareFields(f.formats, f.limiter.Limits())
-	if err == nil {
-		f.latest.Store(&revisedFields{prepared, revision})
-	}
-	return err
-}
-
-// current returns the fields for the limits that the limiter has now. If a format of the
-// user's own cannot be prepared for them, it returns the fields for the limits before.
-func (f *limiterFields) current() *fields {
-	if f.latest.Load().revision != f.limiter.Revision() {
-		_ = f.revise()
-	}
-	return f.latest.Load().fields
 }

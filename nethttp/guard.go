@@ -17,7 +17,7 @@
 //	503  the request's context has ended   no body
 //	400  the client has no name  the key function's error matches keyfuncs.ErrNoKey
 //	                             or ErrBadRequest, or the key is empty
-//	500  no decision is possible  the key function or that of [WithTiers] or [WithLimits]
+//	500  no decision is possible  the key function or that of [WithLimits] or [WithLimiter]
 //	                             failed, or [WithCost] gave a negative cost
 //
 // A [keyfuncs.RefusedError] of the key function is answered as its decision, with

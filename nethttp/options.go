@@ -26,9 +26,9 @@ type config struct {
 	formats       []headers.Format
 	outageWait    waitRange
 	skipKeys      []func(string) bool
-	planner       planner     // nil: all requests have the limits of the limiter
-	defaultTier   *string     // nil: an unknown tier is an error
-	shadow        func() bool // nil: never
+	limits        func(*http.Request) ([]core.Limit, error)  // nil: those of the limiter
+	limiterOf     func(*http.Request) (*core.Limiter, error) // nil: the guard's limiter
+	shadow        func() bool                                // nil: never
 	all           []Pair
 	jitter        int64 // seconds; see WithJitter
 

@@ -11,22 +11,6 @@ import (
 	"github.com/sashlimit/sash/headers"
 )
 
-// plan is what the requests of some clients are decided by.
-type plan struct {
-	limiter *core.Limiter
-	limits  []core.Limit // for Request.Limits; nil for those of the limiter
-	fields  *fields      // nil for those of the limiter at the time
-}
-
-// planner finds the plan of a request.
-type planner interface {
-	// prepare is called once, at construction, after all options.
-	prepare(limiter *core.Limiter, c *config) error
-
-	// plan is safe for concurrent use. Its error is one of core.ErrLimits.
-	plan(r *http.Request) (plan, error)
-}
-
 // WithLimits sets the limits for each request, such as numbers that a database has for
 // the client: limits returns one limit for each limit of the limiter, in the same order,
 // with other Requests. They are decided on the limiter's own counts, so that a client
@@ -40,108 +24,133 @@ type planner interface {
 // one again. If limits returns an error, or limits that are not the limiter's but for
 // their Requests, the request is answered with 500, and the observer hears of it; return
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
-// or core.ErrInvalid. To have numbers checked when they are loaded, use
-// [core.Limiter.CheckLimits].
-//
-// WithLimits cannot be given together with [WithTiers].
+// or core.ErrInvalid.
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 	return func(c *config) error {
 		if limits == nil {
 			return errors.New("sash: WithLimits(nil): give a func(*http.Request) ([]core.Limit, error), " +
 				"or leave the option out for the limits of the limiter")
 		}
-		return c.setPlanner(&limitsByRequest{limits: limits})
+		c.limits = limits
+		return nil
 	}
 }
 
-// setPlanner sets the planner. It is an error if there is one.
-func (c *config) setPlanner(p planner) error {
-	if c.planner != nil {
-		return errors.New("sash: WithTiers and WithLimits are given twice or together: give one of them, once")
+// WithLimiter sets the limiter that decides each request, such as that of the plan that
+// the client pays for, with windows of its own; nil stands for the guard's limiter. Make
+// the limiters once, with [core.Limiter.WithLimits] of the guard's limiter: then a client
+// that changes its plan keeps what it has used under the limits that both plans have.
+//
+//	free := core.Must(core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(60)}}))
+//	pro := core.Must(free.WithLimits(core.PerMinute(600), core.PerDay(100_000)))
+//	nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+//		if isPro(r) {
+//			return pro, nil
+//		}
+//		return nil, nil
+//	})
+//
+// Any limiter will do, on any store: its counts, its policy and its observer are those of
+// the request, and what is given back after the handler goes back to it. The guard's own
+// limiter hears of requests that are skipped or have no key. With [WithLimits] too, the
+// numbers are those of the limiter that decides.
+//
+// limiter is called as the function of WithLimits is, before it. If it returns an error, or
+// the zero Limiter, the request is answered with 500, and the observer of the guard's
+// limiter hears of an error that matches core.ErrLimits.
+func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
+	return func(c *config) error {
+		if limiter == nil {
+			return errors.New("sash: WithLimiter(nil): give a func(*http.Request) (*core.Limiter, error), " +
+				"or leave the option out for the guard's own limiter")
+		}
+		c.limiterOf = limiter
+		return nil
 	}
-	c.planner = p
-	return nil
 }
 
-var errDefaultTier = errors.New("sash: WithDefaultTier without WithTiers: leave it out, or give the tiers")
-
-// limitsError returns the error of a decision on a request whose plan was not found
-// because the function of an option failed with err.
-func limitsError(option string, err error) error {
-	return fmt.Errorf("%w: the function of %s failed: %w", core.ErrLimits, option, err)
+// plan returns the limiter that decides r, and the limits for Request.Limits.
+func (g *Decider) plan(r *http.Request) (l *core.Limiter, limits []core.Limit, err error) {
+	l = g.limiter
+	if g.limiterOf != nil {
+		chosen, err := g.limiterOf(r)
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
+		case chosen != nil && chosen.Policy() == nil: // every limiter of core.New has one
+			return nil, nil, fmt.Errorf("%w: the function of WithLimiter returned the zero Limiter: "+
+				"return one made by core.New, or nil for the guard's own", core.ErrLimits)
+		case chosen != nil:
+			l = chosen
+		}
+	}
+	if g.limits == nil {
+		return l, nil, nil
+	}
+	if limits, err = g.limits(r); err != nil {
+		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
+	}
+	return l, limits, err
 }
 
-// limitsByRequest is the planner of WithLimits.
-type limitsByRequest struct {
-	limits  func(*http.Request) ([]core.Limit, error)
-	limiter *core.Limiter
+// fieldsFor returns the fields for the decisions of l by limits, which have not been
+// checked: a decision by limits that are wrong has none. nil stands for those of l.
+func (g *Decider) fieldsFor(l *core.Limiter, limits []core.Limit) *fields {
+	if l == g.limiter && limits == nil || limits != nil && len(g.own.writers) == 0 {
+		return g.own // a Classic format needs to know no limits beforehand
+	}
+	f, err := g.prepared.fields(l, limits)
+	if err != nil { // of a format of the user's own
+		return new(fields)
+	}
+	return f
+}
+
+// preparedFields keeps the fields of some formats for the limiters and the limits that
+// requests are decided by. It is safe for concurrent use.
+type preparedFields struct {
 	formats []headers.Format
-	count   int  // of the limits
-	byText  bool // whether a format other than Classic needs the limits beforehand
 
-	mu       sync.RWMutex
-	prepared map[string]*fields // by the numbers of the limits
-	classic  *fields            // for any limits, if no other format needs them
+	mu    sync.RWMutex
+	known map[plannedLimits]*fields
+}
+
+// plannedLimits are the limits of a limiter, or those with other numbers.
+type plannedLimits struct {
+	limiter *core.Limiter
+	numbers string // as varints; empty for the limiter's own
 }
 
 // maxPrepared is the most limits for which fields are kept. There are as many as
 // different plans, of which few services have more.
 const maxPrepared = 1000
 
-// prepare implements planner.
-func (p *limitsByRequest) prepare(limiter *core.Limiter, c *config) (err error) {
-	if c.defaultTier != nil {
-		return errDefaultTier
-	}
-	p.limiter, p.formats, p.prepared = limiter, c.formats, map[string]*fields{}
-	p.classic, err = prepareFields(c.formats, limiter.Limits())
-	p.count = len(limiter.Limits())
-	p.byText = err == nil && len(p.classic.writers) > 0
-	return err
-}
-
-// plan implements planner.
-func (p *limitsByRequest) plan(r *http.Request) (plan, error) {
-	limits, err := p.limits(r)
-	if err != nil {
-		return plan{}, limitsError("WithLimits", err)
-	}
-	if limits == nil {
-		return plan{limiter: p.limiter}, nil
-	}
-	return plan{p.limiter, limits, p.fieldsFor(limits)}, nil
-}
-
-// fieldsFor returns the fields for limits, which have not been checked: a decision by
-// limits that are wrong has none.
-func (p *limitsByRequest) fieldsFor(limits []core.Limit) *fields {
-	if !p.byText || len(limits) != p.count {
-		return p.classic
-	}
+// fields returns the fields for limits, or for those of l if limits is nil.
+func (p *preparedFields) fields(l *core.Limiter, limits []core.Limit) (*fields, error) {
 	var buf [64]byte
-	key := buf[:0]
-	for _, l := range limits {
-		key = binary.AppendVarint(key, l.Requests)
+	numbers := buf[:0]
+	for _, limit := range limits {
+		numbers = binary.AppendVarint(numbers, limit.Requests)
 	}
 	p.mu.RLock()
-	f := p.prepared[string(key)]
+	f := p.known[plannedLimits{l, string(numbers)}]
 	p.mu.RUnlock()
 	if f != nil {
-		return f
+		return f, nil
 	}
-	own := p.limiter.Limits()
-	for i := range own {
+	own := l.Limits()
+	for i := range min(len(own), len(limits)) {
 		own[i].Requests = limits[i].Requests
 	}
 	f, err := prepareFields(p.formats, own)
-	if err != nil { // a format of the user's own
-		return p.classic
+	if err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.prepared) >= maxPrepared {
-		clear(p.prepared)
+	if len(p.known) >= maxPrepared {
+		clear(p.known)
 	}
-	p.prepared[string(key)] = f
-	return f
+	p.known[plannedLimits{l, string(numbers)}] = f
+	return f, nil
 }

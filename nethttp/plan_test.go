@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -17,36 +16,17 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// byHeader is a tier function that reads the field X-Plan.
-func byHeader(r *http.Request) (string, error) { return r.Header.Get("X-Plan"), nil }
-
 // TestPlanErrors: what is wrong with an option about plans is an error of construction.
 func TestPlanErrors(t *testing.T) {
 	l := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(3), core.PerHour(9)},
 	}))
-	tiers := func(limits ...core.Limit) nethttp.Option {
-		return nethttp.WithTiers(byHeader, map[string][]core.Limit{"free": limits})
-	}
-	good := tiers(core.PerMinute(1), core.PerHour(1))
-	numbers := nethttp.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, nil })
 	for _, c := range []struct {
 		opts []nethttp.Option
 		want string
 	}{
-		{[]nethttp.Option{nethttp.WithTiers(nil, map[string][]core.Limit{"free": nil})}, "WithTiers(nil"},
-		{[]nethttp.Option{nethttp.WithTiers(byHeader, nil)}, "without tiers"},
-		{[]nethttp.Option{tiers()}, `sash: limiter "api": tier "free": limiter "api": no limits`},
-		{[]nethttp.Option{tiers(core.PerMinute(0), core.PerHour(1))}, `tier "free": limits[0]: limit "1m0s" allows 0`},
-		{[]nethttp.Option{tiers(core.PerMinute(0))}, `tier "free": limiter "api": limit "1m0s" allows 0`},
-		{[]nethttp.Option{tiers(core.PerDay(1), core.PerDay(2))}, "two limits are named"},
-		{[]nethttp.Option{good, good}, "twice or together"},
-		{[]nethttp.Option{good, numbers}, "twice or together"},
 		{[]nethttp.Option{nethttp.WithLimits(nil)}, "WithLimits(nil)"},
-		{[]nethttp.Option{good, nethttp.WithDefaultTier("gold")}, `WithDefaultTier("gold")`},
-		{[]nethttp.Option{good, nethttp.WithDefaultTier("free"), nethttp.WithDefaultTier("free")}, "already"},
-		{[]nethttp.Option{nethttp.WithDefaultTier("free")}, "without WithTiers"},
-		{[]nethttp.Option{numbers, nethttp.WithDefaultTier("free")}, "without WithTiers"},
+		{[]nethttp.Option{nethttp.WithLimiter(nil)}, "WithLimiter(nil)"},
 		{[]nethttp.Option{nethttp.ShadowWhile(nil)}, "ShadowWhile(nil)"},
 		{[]nethttp.Option{nethttp.SkipKeys(nil)}, "SkipKeys(nil)"},
 		{[]nethttp.Option{nethttp.All()}, "at least one"},
@@ -61,65 +41,133 @@ func TestPlanErrors(t *testing.T) {
 			t.Errorf("error %v does not say %q", err, c.want)
 		}
 	}
-	if _, err := nethttp.New(l, alice, nethttp.WithDefaultTier("free"), good); err != nil {
-		t.Errorf("the default tier before the tiers: %v", err)
+}
+
+// expectAnswer checks what a client of a plan sees.
+func expectAnswer(t *testing.T, h http.Handler, plan string, status int, limit, remaining, policy string) {
+	t.Helper()
+	w := get(t, h, "/", "X-Plan", plan)
+	f := w.Header()
+	if w.Code != status || f.Get("X-RateLimit-Limit") != limit || f.Get("X-RateLimit-Remaining") != remaining ||
+		f.Get("RateLimit-Policy") != policy || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("plan %q: got %d %s %s, want %d with %s of %s, %s",
+			plan, w.Code, flat(f), w.Body, status, remaining, limit, policy)
 	}
 }
 
-// TestTierLimits: which limits of a tier share counts with those of the limiter.
-func TestTierLimits(t *testing.T) {
-	own := []core.Limit{core.PerMinute(10).Named("burst"), core.PerHour(100)}
-	for name, c := range map[string]struct {
-		tier      []core.Limit
-		limit     string // that binds
-		remaining int64  // after 4 requests of the limiter and one of the tier
-		policy    string
-	}{
-		"named": {tier: []core.Limit{core.PerMinute(20).Named("burst"), core.PerHour(200)}, limit: "20", remaining: 15,
-			policy: `"burst";q=20;w=60, "1h0m0s";q=200;w=3600`},
-		"unnamed": {tier: []core.Limit{core.PerMinute(20), core.PerHour(200)}, limit: "20", remaining: 15,
-			policy: `"burst";q=20;w=60, "1h0m0s";q=200;w=3600`},
-		"in another order": {tier: []core.Limit{core.PerHour(200), core.PerMinute(20)}, limit: "20", remaining: 15,
-			policy: `"burst";q=20;w=60, "1h0m0s";q=200;w=3600`},
-		"fewer": {tier: []core.Limit{core.PerMinute(20)}, limit: "20", remaining: 15,
-			policy: `"burst";q=20;w=60`},
-		"more": {tier: []core.Limit{core.PerMinute(20), core.PerDay(18), core.PerHour(200)}, limit: "20", remaining: 15,
-			policy: `"burst";q=20;w=60, "24h0m0s";q=18;w=86400, "1h0m0s";q=200;w=3600`},
-		"another name": {tier: []core.Limit{core.PerMinute(20).Named("spike"), core.PerHour(200)}, limit: "20", remaining: 19,
-			policy: `"spike";q=20;w=60, "1h0m0s";q=200;w=3600`},
-		"another algorithm": {tier: []core.Limit{core.PerMinute(20).Using(core.SlidingCounter), core.PerHour(200)},
-			limit: "20", remaining: 19, policy: `"1m0s";q=20;w=60, "1h0m0s";q=200;w=3600`},
+// withLimits is a WithLimits by which X-Plan has a number.
+var withLimits = nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+	switch plan := r.Header.Get("X-Plan"); plan {
+	case "":
+		return nil, nil
+	case "broken":
+		return nil, errors.New("secret")
+	case "two":
+		return []core.Limit{core.PerMinute(9), core.PerMinute(9)}, nil
+	case "other":
+		return []core.Limit{core.PerHour(9)}, nil
+	default:
+		n, err := strconv.ParseInt(plan, 10, 64)
+		return []core.Limit{core.PerMinute(n)}, err
+	}
+})
+
+var bothFormats = nethttp.WithHeaders(headers.Classic, headers.IETF)
+
+// TestWithLimits: each client has its own numbers on the same counts, and wrong ones are
+// answered with 500.
+func TestWithLimits(t *testing.T) {
+	l, events := observed(memstore.New(), nil)
+	h := nethttp.Middleware(l, alice, bothFormats, withLimits)(page)
+	expectAnswer(t, h, "3", 200, "3", "2", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "1", 429, "1", "0", `"1m0s";q=1;w=60`)
+	expectAnswer(t, h, "", 200, "100", "98", `"1m0s";q=100;w=60`)
+	expectAnswer(t, h, "3", 200, "3", "0", `"1m0s";q=3;w=60`)
+	for plan, want := range map[string]error{
+		"broken": core.ErrLimits, "other": core.ErrInvalid, "0": core.ErrInvalid, "-1": core.ErrInvalid,
+		"two": core.ErrInvalid,
 	} {
-		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: own}))
-		l.AllowN(context.Background(), "user:alice", 4)
-		h := nethttp.Middleware(l, alice, nethttp.WithHeaders(headers.Classic, headers.IETF),
-			nethttp.WithTiers(byHeader, map[string][]core.Limit{"t": c.tier}))(page)
-		f := get(t, h, "/", "X-Plan", "t").Header()
-		remaining := strconv.FormatInt(c.remaining, 10)
-		if f.Get("X-RateLimit-Limit") != c.limit || f.Get("X-RateLimit-Remaining") != remaining ||
-			f.Get("RateLimit-Policy") != c.policy {
-			t.Errorf("%s: %s", name, flat(f))
+		*events = nil
+		expectAnswer(t, h, plan, 500, "", "", "")
+		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, want) || (*events)[0].Status != 500 {
+			t.Errorf("%s: got %+v, want one event with %v", plan, *events, want)
 		}
 	}
 }
 
-// TestAllWithTiers: a tier is about the guard's limiter alone, whatever limits the others have.
-func TestAllWithTiers(t *testing.T) {
-	l := core.Must(core.New(core.Config{
-		Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1), core.PerHour(2)},
-	}))
-	global := core.Must(l.Rule("global", core.PerMinute(5)))
-	h := nethttp.Middleware(l, alice, nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
-		nethttp.WithTiers(byHeader, map[string][]core.Limit{
-			"same": {core.PerMinute(10), core.PerHour(20)}, "other": {core.PerDay(30)},
+// TestWithLimiter: the limiter that is returned decides, with its limits, counts, policy,
+// fields and observer.
+func TestWithLimiter(t *testing.T) {
+	own, events := observed(memstore.New(), nil)
+	strangers, others := observed(memstore.New(), nil)
+	limiters := map[string]*core.Limiter{
+		"free":     core.Must(own.WithLimits(core.PerMinute(3))),
+		"pro":      core.Must(own.WithLimits(core.PerMinute(5), core.PerHour(40))),
+		"stranger": core.Must(strangers.Rule("stranger", core.PerMinute(9))),
+		"zero":     new(core.Limiter),
+		"closed":   limiter(&fakeStore{err: errors.New("down")}, core.FailClosed),
+	}
+	h := nethttp.Middleware(own, alice, bothFormats, nethttp.WithLabel(func(*http.Request) string { return "label" }),
+		nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+			if plan := r.Header.Get("X-Plan"); plan != "broken" {
+				return limiters[plan], nil
+			}
+			return nil, errors.New("secret")
 		}))(page)
-	for i, c := range []struct{ plan, remaining string }{{"same", "4"}, {"other", "3"}, {"same", "2"}} {
-		w := get(t, h, "/", "X-Plan", c.plan)
-		f := w.Header()
-		limit, remaining := f.Get("X-RateLimit-Limit"), f.Get("X-RateLimit-Remaining")
-		if w.Code != 200 || limit != "5" || remaining != c.remaining {
-			t.Errorf("%d: %d %s", i, w.Code, flat(f))
+	expectAnswer(t, h, "free", 200, "3", "2", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "", 200, "100", "98", `"1m0s";q=100;w=60`)
+	expectAnswer(t, h, "free", 200, "3", "0", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "free", 429, "3", "0", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "pro", 200, "5", "1", `"1m0s";q=5;w=60, "1h0m0s";q=40;w=3600`)
+	expectAnswer(t, h, "closed", 503, "", "", "")
+	expectAnswer(t, h, "stranger", 200, "9", "8", `"1m0s";q=9;w=60`)
+	if len(*others) != 1 || (*others)[0].Rule != "stranger" || (*others)[0].Label != "label" {
+		t.Errorf("the other observer got %+v, want one event of the rule stranger", *others)
+	}
+	for _, plan := range []string{"broken", "zero"} {
+		*events = nil
+		expectAnswer(t, h, plan, 500, "", "", "")
+		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, core.ErrLimits) {
+			t.Errorf("%s: got %+v, want one event with ErrLimits", plan, *events)
 		}
+	}
+}
+
+// TestWithLimiterReturns: what does not count goes back to the limiter that has counted it.
+func TestWithLimiterReturns(t *testing.T) {
+	own := limiter(memstore.New(), nil)
+	chosen := core.Must(own.Rule("chosen", core.PerMinute(5)))
+	h := nethttp.Middleware(own, alice,
+		nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return chosen, nil }),
+		nethttp.CountWhen(func(r *http.Request, _ int) bool { return r.Header.Get("X-Counts") != "" }))(page)
+	get(t, h, "/", "X-Counts", "yes")
+	get(t, h, "/")
+	for l, want := range map[*core.Limiter]int64{own: 100, chosen: 4} {
+		if d := l.AllowN(t.Context(), "user:alice", 0); d.Remaining != want {
+			t.Errorf("%v: got %d remaining, want %d", l, d.Remaining, want)
+		}
+	}
+}
+
+// TestPlanOfAll: limits and a limiter of the request are about the guard's limiter alone,
+// whatever limits the others have, and about each other.
+func TestPlanOfAll(t *testing.T) {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
+	daily := core.Must(l.Rule("daily", core.PerDay(30).Named("1m0s")))
+	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
+	h := nethttp.Middleware(l, alice, bothFormats, nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
+		withLimits, nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+			if r.Header.Get("X-Plan") == "" {
+				return daily, nil
+			}
+			return l, nil
+		}))(page)
+	expectAnswer(t, h, "10", 200, "5", "4", `"all";q=5;w=60`)
+	expectAnswer(t, h, "", 200, "5", "3", `"all";q=5;w=60`)
+	expectAnswer(t, h, "3", 200, "3", "1", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "2", 429, "2", "0", `"1m0s";q=2;w=60`)
+	if d := daily.AllowN(t.Context(), "user:alice", 0); d.Remaining != 29 {
+		t.Errorf("got %d of the day remaining, want 29", d.Remaining)
 	}
 }
 
@@ -130,8 +178,7 @@ func TestPlanOfLeaver(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, core.ErrStore, keyfuncs.ErrNoKey, core.ErrInvalid,
 	} {
-		h := guarded(admits(1, 0), nethttp.WithTiers(func(*http.Request) (string, error) { return "", err },
-			map[string][]core.Limit{"free": {minute}}))
+		h := guarded(admits(1, 0), nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return nil, err }))
 		if w := get(t, h, "/"); w.Code != http.StatusInternalServerError {
 			t.Errorf("%v: got %d", err, w.Code)
 		}
@@ -144,36 +191,6 @@ func TestPlanOfLeaver(t *testing.T) {
 	w := serve(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable || w.Body.Len() > 0 {
 		t.Errorf("a client that left: %d %s", w.Code, w.Body)
-	}
-}
-
-// TestSetLimitsUnderLoad: fields that are prepared anew while requests are served say the
-// number of the decision, and afterwards the latest one.
-func TestSetLimitsUnderLoad(t *testing.T) {
-	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1000)}}))
-	h := nethttp.Middleware(l, alice, nethttp.WithHeaders(headers.Classic, headers.IETF))(page)
-	var group sync.WaitGroup
-	for i := range 4 {
-		group.Go(func() {
-			for n := range 100 {
-				if i == 0 {
-					if err := l.SetLimits(core.PerHour(int64(1001 + n))); err != nil {
-						t.Error(err)
-					}
-					continue
-				}
-				f := get(t, h, "/").Header()
-				limit, err := strconv.Atoi(f.Get("X-RateLimit-Limit"))
-				if err != nil || limit < 1000 || limit > 1100 {
-					t.Errorf("%s", flat(f))
-				}
-			}
-		})
-	}
-	group.Wait()
-	if f := get(t, h, "/").Header(); f.Get("X-RateLimit-Limit") != "1100" ||
-		f.Get("RateLimit-Policy") != `"1h0m0s";q=1100;w=3600` {
-		t.Errorf("%s", flat(f))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // request returns what the limiter is asked about r, without the key and the cost. label is
 // that of the adapter.
 func (g *Decider) request(r *http.Request, label string) core.Request {
-	if g.label != nil && g.limiter.Observed() {
+	if g.label != nil && (g.limiter.Observed() || g.limiterOf != nil) {
 		if found := g.label(r); found != "" {
 			label = found
 		}
@@ -28,30 +28,24 @@ func (c *config) costOf(r *http.Request) int64 {
 }
 
 // decideByPlan decides a request that has a key into d, by its plan and together with the
-// pairs of All. It returns the fields for the decision.
-func (g *Decider) decideByPlan(v visit, request core.Request, d *core.Decision) *fields {
+// pairs of All. It returns the limiter of the plan, and the fields for the decision.
+func (g *Decider) decideByPlan(v visit, request core.Request, d *core.Decision) (*core.Limiter, *fields) {
 	r := v.r
-	p := plan{limiter: g.limiter}
-	if g.planner != nil {
-		var err error
-		if p, err = g.planner.plan(r); err != nil {
-			if ended := r.Context().Err(); ended != nil { // the client left while the function waited
-				err = ended
-			}
-			d.Err = err
-			g.limiter.Report(r.Context(), request, *d)
-			return g.own.current() // d has no numbers
+	l, limits, err := g.plan(r)
+	if err != nil {
+		if ended := r.Context().Err(); ended != nil { // the client left while the function waited
+			err = ended
 		}
-		request.Limits = p.limits
+		d.Err = err
+		g.limiter.Report(r.Context(), request, *d)
+		return g.limiter, g.own // d has no numbers
 	}
-	if p.fields == nil {
-		p.fields = g.own.current()
+	request.Limits = limits
+	if len(g.all) > 0 {
+		return l, g.decideTogether(r, l, request, d)
 	}
-	if len(g.members) > 0 {
-		return g.decideTogether(r, p, request, d)
-	}
-	*d = v.ask(p.limiter, request)
-	return p.fields
+	*d = v.ask(l, request)
+	return l, g.fieldsFor(l, limits)
 }
 
 // decideWithoutKey returns the decision on a request for which the key function of a limiter

@@ -30,7 +30,7 @@ type Pair struct {
 //
 // The key functions are called before any limit is asked, each once; a request without a
 // key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the
-// request, so about all limits; [WithTiers] and [WithLimits] about the guard's limiter
+// request, so about all limits; [WithLimits] and [WithLimiter] about the guard's limiter
 // alone, and the function of [SkipKeys] gets the guard's key.
 func All(pairs ...Pair) Option {
 	pairs = slices.Clone(pairs)
@@ -51,33 +51,24 @@ func All(pairs ...Pair) Option {
 	}
 }
 
-// member is a pair of All, and the fields of its limiter.
-type member struct {
-	Pair
-	fields *limiterFields
-}
-
-// decideTogether decides the request own by the limiter of p, and r by the pairs of All.
-// It returns the fields of the limiter that binds.
-func (g *Decider) decideTogether(r *http.Request, p plan, own core.Request, d *core.Decision) *fields {
+// decideTogether decides the request own by the limiter l, and r by the pairs of All. It
+// returns the fields of the limiter that binds.
+func (g *Decider) decideTogether(r *http.Request, l *core.Limiter, own core.Request, d *core.Decision) *fields {
 	var few [4]core.Pair
-	pairs := append(few[:0], core.Pair{Limiter: p.limiter, Request: own})
-	for i := range g.members {
-		m := &g.members[i]
+	pairs := append(few[:0], core.Pair{Limiter: l, Request: own})
+	for _, p := range g.all {
 		request := own
 		request.Limits = nil
-		name, err := m.Key(r)
+		name, err := p.Key(r)
 		if err != nil || name == "" {
 			request.Key, request.Cost = "", 0
-			*d = decideWithoutKey(r, m.Limiter, request, err)
-			return m.fields.current()
+			*d = decideWithoutKey(r, p.Limiter, request, err)
+			return g.fieldsFor(p.Limiter, nil)
 		}
 		request.Key = name
-		pairs = append(pairs, core.Pair{Limiter: m.Limiter, Request: request})
+		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
 	}
 	var binding int
-	if *d, binding = core.Together(r.Context(), pairs...); binding > 0 {
-		return g.members[binding-1].fields.current()
-	}
-	return p.fields
+	*d, binding = core.Together(r.Context(), pairs...)
+	return g.fieldsFor(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }

@@ -52,21 +52,20 @@ func (w *watch) draws(d *core.Decision) bool {
 // stands still on a whole second is drawn, nor one without a time.
 func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare == watchedShare/2 }
 
-// look looks at a request that the limiter has decided.
-func (g *Decider) look(w http.ResponseWriter, r *http.Request, key string, cost int, d *core.Decision) {
-	if s := g.watch.sighted.Load(); s != nil {
-		if s.key == key && s.again(w, r, cost) {
-			g.limiter.Notice(r.Context(), core.NoticeCountedTwice, countedTwice)
-			return
-		}
+// look looks at a request that l has decided.
+func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.Decision) {
+	r := v.r
+	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, &request) {
+		g.limiter.Notice(r.Context(), core.NoticeCountedTwice, countedTwice)
+		return
 	}
 	if !g.watch.draws(d) {
 		return
 	}
-	if h := w.Header(); d.Allowed && cost > 0 && h != nil { // a refused request meets no other guard
-		g.watch.sighted.Store(&sighting{header: h, key: key, path: r.URL.Path, cost: cost})
+	if h := v.w.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
+		g.watch.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
 	}
-	if peer := g.watch.proxy.look(r, key); peer != "" {
+	if peer := g.watch.proxy.look(r, request.Key); peer != "" {
 		g.limiter.Notice(r.Context(), core.NoticeUntrustedProxy, "the last requests all came from "+peer+
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
@@ -96,10 +95,11 @@ const countedTwice = "one request was counted twice by this rule: its client get
 
 // sighting is a request that a guard has admitted. It does not change.
 type sighting struct {
-	header http.Header // of the response; that of the request may be large
-	key    string
-	path   string
-	cost   int
+	header  http.Header // of the response; that of the request may be large
+	limiter *core.Limiter
+	key     string
+	cost    int64
+	path    string
 }
 
 // isFor reports whether w is for the response to the request that was sighted. Writers
@@ -108,9 +108,10 @@ func (s *sighting) isFor(w http.ResponseWriter) bool {
 	return reflect.ValueOf(w.Header()).Pointer() == reflect.ValueOf(s.header).Pointer()
 }
 
-// again reports whether a request of the same client is the sighted one, at a guard
-// inside the first. With another cost it is counted twice on purpose. With another path,
-// but for a prefix that was stripped, the handler has sent it on to another route.
-func (s *sighting) again(w http.ResponseWriter, r *http.Request, cost int) bool {
-	return s.cost == cost && strings.HasSuffix(s.path, r.URL.Path) && s.isFor(w)
+// again reports whether a request of the same client by the same rule is the sighted one, at
+// a guard inside the first. With another cost it is counted twice on purpose. With another
+// path, but for a prefix that was stripped, the handler has sent it on to another route.
+func (s *sighting) again(v visit, l *core.Limiter, request *core.Request) bool {
+	return s.key == request.Key && s.cost == request.Cost && strings.HasSuffix(s.path, v.r.URL.Path) &&
+		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.isFor(v.w)
 }

@@ -93,6 +93,11 @@ func TestCountedOnPurpose(t *testing.T) {
 		{"the inner guard skips", func(l *core.Limiter) http.Handler {
 			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, nethttp.SkipPaths("/a"))(page))
 		}},
+		{"another rule by WithLimiter", func(l *core.Limiter) http.Handler {
+			other := core.Must(l.Rule("other", minute))
+			byOther := nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return other, nil })
+			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, byOther)(page))
+		}},
 		{"another path", func(l *core.Limiter) http.Handler {
 			guard := nethttp.Middleware(l, alice)
 			return guard(elsewhere(guard(elsewhere(nil))))

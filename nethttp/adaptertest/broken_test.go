@@ -61,11 +61,10 @@ var broken = []struct {
 }{
 	{"drops its options", func(l *core.Limiter, key keyfuncs.Func, _ ...nethttp.Option) func(handler) handler {
 		return right(l, key)
-	}, "Exclusions ExcludedMethods Prefixes Tiers LimitsByRequest All Shadow SkipKeys CORS " +
-		"CustomRefusals WrongArguments"},
+	}, "Exclusions ExcludedMethods Prefixes All Shadow SkipKeys CORS CustomRefusals WrongArguments"},
 
 	{"sets no limit fields", with(nethttp.WithHeaders()),
-		"SetLimits TimeoutHandlers HTTP10 H2C ReverseProxy CostAfter RefusalErrors"},
+		"TimeoutHandlers HTTP10 H2C ReverseProxy CostAfter RefusalErrors"},
 
 	{"uses the path as the label", with(nethttp.WithLabel(func(r *http.Request) string { return r.URL.Path })),
 		"Labels ManyPaths"},

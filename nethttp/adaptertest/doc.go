@@ -36,8 +36,6 @@
 //	                   once, and the response tells of the tighter one
 //	SharedRules        routes share a count if they have the same rule, and only then
 //	ManyPaths          all paths of a route share one key and one label
-//	Tiers, LimitsByRequest, SetLimits
-//	                   a client has the limits of its plan or of its request, also after a change
 //	All                what a second limiter refuses does not count under the first
 //	CountedTwice       a guard that is mounted twice is told of
 //	CountedOnce        and nothing else is, so the adapter calls Decider.Done after the handlers

@@ -35,11 +35,11 @@ func shadow(t *testing.T, adapter Adapter) {
 
 	reached = 0
 	closed := watched(outage, &events, core.PerMinute(1)).WithPolicy(core.FailClosed)
-	broken := nethttp.WithTiers(func(*http.Request) (string, error) { return "", errors.New("secret") }, tierLimits)
+	broken := nethttp.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, errors.New("secret") })
 	for name, step := range map[string]Step{
-		"no store": by(closed, nethttp.Shadow())[0],
-		"no tier":  by(l, broken, nethttp.Shadow())[0],
-		"no key":   {Limiter: l, Key: keyfuncs.Header("X-Tenant"), Options: []nethttp.Option{nethttp.Shadow()}},
+		"no store":  by(closed, nethttp.Shadow())[0],
+		"no limits": by(l, broken, nethttp.Shadow())[0],
+		"no key":    {Limiter: l, Key: keyfuncs.Header("X-Tenant"), Options: []nethttp.Option{nethttp.Shadow()}},
 	} {
 		w := serve(t, oneRoute(adapter, step, &reached), "GET", "/work")
 		expect(t, w, 200, "", "")
