@@ -109,7 +109,7 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, changes: new(changes), shared: new(shared)}
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: new(shared)}
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)
 	}

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// shared is what the copies of a limiter that WithPolicy returns have in common.
+// shared is what the copies of a limiter that WithPolicy and WithLimits return have in common.
 type shared struct {
 	failures failures
 	noticed  sync.Map // the codes of the notices that an observer has heard of
 	values   sync.Map // what Limiter.Shared has returned, by key
 }
 
-// Shared returns what l and the copies that WithPolicy returns of it have in common under
-// key: the result of the first call's create. It is for adapters, while they are made.
+// Shared returns what l and the copies that WithPolicy and WithLimits return of it have in
+// common under key: the result of the first call's create. It is for adapters, while they are made.
 func (l *Limiter) Shared(key any, create func() any) any {
 	if known, ok := l.shared.values.Load(key); ok {
 		return known

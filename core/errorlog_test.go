@@ -220,7 +220,7 @@ func TestLogKinds(t *testing.T) {
 		[]string{"malformed requests", "the key is empty"},
 		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
 		[]string{"the key function fails", "status=500"},
-		[]string{"limits of requests cannot be found out", "WithTiers", "status=500", "shadow=true"})
+		[]string{"limits of requests cannot be found out", "WithLimiter", "status=500", "shadow=true"})
 }
 
 // TestLogIsBounded: whatever the names and texts are, lines are few and short.

@@ -37,7 +37,7 @@ const (
 	ErrInvalid constError = "sash: invalid request"
 
 	// ErrLimits: what was to find out the limits of the request has failed, such as a
-	// function of nethttp.WithTiers. No store was asked.
+	// function of nethttp.WithLimiter. No store was asked.
 	ErrLimits constError = "sash: the limits of the request could not be found out"
 )
 

@@ -3,33 +3,33 @@ package core_test
 import (
 	"context"
 	"fmt"
-	"strings"
+	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// A limit is raised while it is in use, on the counts that there are.
-func ExampleLimiter_SetLimits() {
-	api := core.Must(core.New(core.Config{
+// Limits are changed while they are in use, on the counts that there are.
+func ExampleLimiter_WithLimits() {
+	var api atomic.Pointer[core.Limiter]
+	api.Store(core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
-	}))
+	})))
 	ctx := context.Background()
-	api.AllowN(ctx, "user:42", 2)
-	fmt.Println(api.Allow(ctx, "user:42").Allowed)
-	if err := api.SetLimits(core.PerHour(5)); err != nil {
-		fmt.Println(err)
+	api.Load().AllowN(ctx, "user:42", 2)
+	fmt.Println(api.Load().Allow(ctx, "user:42").Allowed)
+
+	raised, err := api.Load().WithLimits(core.PerHour(5), core.PerDay(20))
+	if err != nil {
+		fmt.Println(err) // and the limits stay
+	} else {
+		api.Store(raised)
 	}
-	d := api.Allow(ctx, "user:42")
+	d := api.Load().Allow(ctx, "user:42")
 	fmt.Println(d.Allowed, d.Remaining)
-	err := api.SetLimits(core.PerMinute(5)) // another window
-	fmt.Println(strings.NewReplacer(": give", ":\ngive", ", or", ",\nor").Replace(err.Error()))
 	// Output:
 	// false
 	// true 2
-	// sash: limiter "api": SetLimits[0] is 5/1m named 1h0m0s:
-	// give the limit 2/1h of limiter "api" with other Requests,
-	// or make a limiter for another window with WithLimits
 }
 
 // A job counts against the limit of its user and of its tenant, or against neither.

@@ -14,8 +14,8 @@ type Failures struct {
 }
 
 // Failures returns what the limiter has seen of a store that fails, since it was made. A run
-// of failures ends when a minute has passed without one. The copies of WithPolicy
-// have their failures together.
+// of failures ends when a minute has passed without one. The copies of WithPolicy and
+// WithLimits have their failures together.
 func (l *Limiter) Failures() Failures {
 	f := &l.shared.failures
 	f.mu.Lock()

@@ -71,9 +71,6 @@ func (p *Pair) prepare(ctx context.Context) bool {
 	if r.check(ctx, l) != nil {
 		return false
 	}
-	if r.Limits == nil {
-		r.Limits = l.changed()
-	}
 	return true
 }
 

@@ -11,17 +11,16 @@ import (
 // Limiter decides requests. It is safe for concurrent use. [New] and
 // [Limiter.Rule] make one; the zero Limiter cannot be used.
 type Limiter struct {
-	config       Config        // as given, with defaults filled in
-	rule         string        // the name given to Rule; empty for a limiter of New
-	limits       []Limit       // of the construction; see current
-	changes      *changes      // of SetLimits; shared by the copies of WithPolicy
+	config       Config // as given, with defaults filled in
+	rule         string // the name given to Rule; empty for a limiter of New
+	limits       []Limit
 	boundRule                  // to the first store
 	fallback     *fallback     // nil unless the policy is a Fallback
 	firstTimeout time.Duration // the longest that the first store may take
 	observer     Observer      // hears of every decision; nil if there is none
 	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
 	waiting      waitQueues    // the callers of Wait
-	shared       *shared       // with the copies of WithPolicy
+	shared       *shared       // with the copies of WithPolicy and WithLimits
 	begun        atomic.Bool   // whether begin has been called, or no observer hears of notices
 }
 
@@ -50,8 +49,23 @@ func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
 	}
 	c.OnStoreError = policy
 	policed := Must(build(c, l.rule, l.limits))
-	policed.changes, policed.shared = l.changes, l.shared
+	policed.shared = l.shared
 	return policed
+}
+
+// WithLimits returns the same limiter with other limits, of which the windows may differ
+// too: the name, the rule, the store and the policy are the same. So a limit that has the
+// name, the algorithm and the window of one of l's is the same count, and a client keeps
+// what it has used. Other limits have counts of their own.
+//
+// The error is that of [New]. Make a limiter once and use it again: a store keeps what it
+// knows of limits.
+func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
+	other, err := build(l.config, l.rule, limits)
+	if err == nil {
+		other.shared = l.shared
+	}
+	return other, err
 }
 
 // String returns the names of the limiter and of its rule for logs and errors:
@@ -68,8 +82,8 @@ func (l *Limiter) RuleName() string { return l.rule }
 // "fail open", "fail closed", "fallback", or "fallback, shared by 4".
 func (l *Limiter) Policy() FailurePolicy { return l.config.OnStoreError }
 
-// Limits returns a copy of the limits that hold at present, every name filled in.
-func (l *Limiter) Limits() []Limit { return slices.Clone(l.current()) }
+// Limits returns a copy of the limits, every name filled in.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 
 // Allow decides a request of cost 1 by the client named key, and counts it if
 // it is admitted.
@@ -132,9 +146,6 @@ func (r *Request) check(ctx context.Context, l *Limiter) error {
 		if err := r.checkSpecial(l); err != nil {
 			return err
 		}
-	}
-	if r.Limits == nil {
-		r.Limits = l.changed()
 	}
 	return ctx.Err()
 }

@@ -59,9 +59,9 @@ type NoticeObserver interface {
 }
 
 // Notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
-// at a request: each code once for l and the copies that WithPolicy returns of it, whatever
-// the text is, and no code of Config.Quiet. The code is a constant of the caller's; what a
-// client sends must not be part of it.
+// at a request: each code once for l and the copies that WithPolicy and WithLimits return of
+// it, whatever the text is, and no code of Config.Quiet. The code is a constant of the
+// caller's; what a client sends must not be part of it.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	if !l.Hears(code) {
 		return

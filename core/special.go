@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sashlimit/sash/internal/errs"
 )
@@ -35,12 +36,31 @@ func (r *Request) checkSpecial(l *Limiter) error {
 	return nil
 }
 
-// checkLimits checks the limits of the request and fills in their names.
+// checkLimits checks the limits of the request and fills in their names. The slice is the
+// caller's own, and is copied if a name is missing.
 func (r *Request) checkLimits(l *Limiter) error {
-	limits, err := l.replacing(r.Limits, "Request.Limits")
-	if err != nil {
-		return fmt.Errorf("%w: %s", ErrInvalid, errs.Text(err))
+	if len(r.Limits) != len(l.limits) {
+		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
+			ErrInvalid, len(r.Limits), l, len(l.limits))
 	}
-	r.Limits = limits
+	given := r.Limits
+	for i := range given {
+		own := &l.limits[i]
+		if given[i].Name == "" {
+			if &r.Limits[0] == &given[0] { // they are the caller's
+				r.Limits = slices.Clone(given)
+			}
+			r.Limits[i].Name = own.Name
+		}
+		wanted := *own
+		wanted.Requests = given[i].Requests
+		if r.Limits[i] != wanted {
+			return fmt.Errorf("%w: Request.Limits[%d] is %v: give the limit %v of %v with other Requests, "+
+				"or make a limiter for another window with WithLimits", ErrInvalid, i, r.Limits[i], *own, l)
+		}
+		if err := wanted.check(); err != nil {
+			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrInvalid, i, errs.Text(err))
+		}
+	}
 	return nil
 }

@@ -82,8 +82,7 @@ func (t trouble) remedy(err error) string {
 		return "the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"
 	case t == limitsFail:
-		return "the error is that of the function of WithTiers or WithLimits: can what it asks be reached, " +
-			"and is every tier that it names among those of the option?"
+		return "the error is that of the function of WithLimits or WithLimiter: can what it asks be reached?"
 	case t == malformed:
 		return "give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"
 	}

@@ -54,7 +54,7 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 	defer cancel()
 	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
 	defer cancel()
-	limits := l.current()
+	limits := l.limits
 	uses, err := l.boundRule.usage(first, key, limits)
 	if err == nil {
 		return uses, nil

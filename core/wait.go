@@ -54,7 +54,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 		d := l.Decide(ctx, r) // the observer hears of it
 		return d, d.Err
 	}
-	for _, limit := range l.current() {
+	for _, limit := range l.limits {
 		if n > limit.Requests {
 			d := Decision{Limit: limit, RetryAfter: Never}
 			d.Err = d.never(n)
@@ -94,7 +94,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 // pace returns the time in which the limits admit n units on average.
 func (l *Limiter) pace(n int64) time.Duration {
 	var longest time.Duration
-	for _, limit := range l.current() {
+	for _, limit := range l.limits {
 		part := float64(n) / float64(limit.Requests)
 		longest = max(longest, time.Duration(part*float64(limit.Window)))
 	}

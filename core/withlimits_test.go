@@ -45,14 +45,3 @@ func TestWithLimits(t *testing.T) {
 		t.Error("the zero Limiter has a copy, want an error")
 	}
 }
-
-// TestWithLimitsIsOnPurpose: other numbers of WithLimits are no mistake to tell of.
-func TestWithLimitsIsOnPurpose(t *testing.T) {
-	var heard notices
-	l := limiter(t, core.Config{Name: "api", Limits: []core.Limit{core.PerMinute(3)}, Observer: &heard})
-	wide := core.Must(l.WithLimits(core.PerMinute(8), core.PerHour(20)))
-	for _, l := range []*core.Limiter{l, wide} {
-		l.Allow(ctx, "k")
-	}
-	heard.expect(t, "other numbers")
-}

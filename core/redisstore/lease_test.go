@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -142,6 +143,47 @@ func TestLeaseReset(t *testing.T) {
 		}
 		if d := l.AllowN(ctx, "client", 0); d.Remaining != limit.Requests {
 			t.Fatalf("after the reset: %+v", d)
+		}
+	}
+}
+
+// TestLeaseLoweredLimits: a request under lowered limits, of its own or of a limiter of
+// WithLimits, is never admitted from units that were leased under larger ones.
+func TestLeaseLoweredLimits(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	l := core.Must(core.New(core.Config{
+		Store: New(rdb, WithLease(1000, time.Minute)), Limits: []core.Limit{core.PerHour(100_000)},
+		OnStoreError: core.FailClosed, Timeout: 20 * time.Second,
+	}))
+	leased := 0
+	for i := range 5000 {
+		d := l.Allow(ctx, "client")
+		if !d.Allowed {
+			t.Fatalf("request %d: got %+v, want an admission", i, d)
+		}
+		if d.Source == core.Leased {
+			leased++
+		}
+	}
+	if leased == 0 {
+		t.Fatal("nothing was leased")
+	}
+	lowered := []core.Limit{core.PerHour(5000)}
+	other := core.Must(l.WithLimits(lowered...))
+	for name, ask := range map[string]func(context.Context) core.Decision{
+		"of the request": func(ctx context.Context) core.Decision {
+			return l.Decide(ctx, core.Request{Key: "client", Cost: 1, Limits: lowered})
+		},
+		"of WithLimits": func(ctx context.Context) core.Decision { return other.Allow(ctx, "client") },
+	} {
+		for range 3 {
+			if d := l.Allow(ctx, "client"); d.Source != core.Leased {
+				t.Fatalf("got %+v, want an admission by a lease", d)
+			}
+			if d := ask(ctx); d.Allowed || d.Source == core.Leased {
+				t.Errorf("%s: got %+v, want a refusal", name, d)
+			}
 		}
 	}
 }
