@@ -37,7 +37,7 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/lease
 SINGLE_TESTS := TestAccounting TestAllOrNothingWhenFull TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
-	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestJointAgainstModel TestLargeLogsBesideSmallOnes \
+	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestNothingIsLeftOfAFlood TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptAgainstSortedSet TestScriptClockWasAheadTail TestScriptForeignValues TestScriptLargeCounter \

@@ -3,6 +3,9 @@ package core
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
 )
@@ -17,75 +20,160 @@ type Pair struct {
 // and one by the limit of all clients: all are counted, or none is. It returns the
 // decision that binds and the index of its pair. All are admitted: the decision with the
 // least Remaining, then the longest ResetAfter, then the first. Refused: the first
-// refusal. The pairs after it are not asked, so they may refuse when its RetryAfter is
-// over.
+// refusal; another pair may refuse still when its RetryAfter is over.
 //
-// On a single Redis all pairs are decided by one script in one round trip, if they have
-// the same Cost and at most 16 limits together; of a refusal the observer of the pair that
-// refuses hears, and the others of nothing. Elsewhere
-// the pairs are asked one after the other, as by [Limiter.Reserve], and what the pairs
-// before a refusal have counted is given back, as by [Reservation.Return]. So no limit is
-// ever exceeded. But between the two, which is as long as the pairs in between take to
-// answer, others may be refused for units that are given back then. Give the pair that
-// refuses most often first, that of the single client: then a client that its own limit
-// refuses never touches the limit of all, and a store that remembers refusals answers it
-// without a question. Each pair may take its Config.Timeout.
+// Stores that answer from memory are asked first, in turn, and then all others at the same
+// time, so that a decision takes one round trip. As soon as one refuses, no other
+// is asked, and what has been counted is given back as by [Reservation.Return], also if ctx
+// ends. So no limit is ever exceeded, but until then others may be refused for these units.
+// Give the pair that refuses most often first, that of the single client: a refusal
+// that its store remembers mostly comes before any other pair is asked.
 //
 // Units that cannot be given back, for the reasons that Reservation.Return names, stay
-// counted; of a store that could not be asked the observer hears
-// a [NoticeNotGivenBack]. They are
-// given back also if ctx ends.
+// counted, and the observer hears a [NoticeNotGivenBack]. So may those of a pair whose
+// store failed, or whose caller left: a lost reply tells nothing. Each pair may take its
+// Config.Timeout, and so may the return.
 //
-// A pair whose store cannot be asked is decided by its policy. If all are admitted,
-// the Err of the first such pair is that of the decision: it is nil iff every store has
-// counted. Each limiter's observer hears of its own decision, not of what is given back.
-// Of no pairs, a pair without a limiter, and a charge, the decision has an Err that
-// matches [ErrInvalid], and its index is that of the pair.
+// A pair whose store cannot be asked is decided by its policy. If all are admitted, the
+// Err of the first such pair is that of the decision: it is nil iff every store has counted.
+// Each limiter's observer hears of its own decision, except one that is given back. Of no
+// pairs, a pair without a limiter, and a charge, the decision has an Err that matches
+// [ErrInvalid], and its index is that of the pair.
 func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	if d, binding, done := jointly(ctx, pairs); done {
-		return d, binding
-	}
-	var all combined
 	for i := range pairs {
-		r := pairs[i].Limiter.Reserve(ctx, pairs[i].Request)
-		if !all.add(r) {
-			giveBackAll(ctx, all.reserved)
-			return r.Decision, i
+		if l := pairs[i].Limiter; !l.begun.Load() {
+			l.begin(ctx)
 		}
 	}
-	return all.result()
+	t := together{ctx: ctx, pairs: pairs, answers: make([]answer, len(pairs))}
+	t.each(t.ask)
+	d, binding = t.result()
+	if !d.Allowed {
+		t.each(t.giveBack)
+	}
+	for i := range t.answers {
+		t.tell(i, d.Allowed)
+	}
+	return d, binding
 }
 
-// combined is the decision about the pairs so far, which are all admitted.
-type combined struct {
-	reserved []*Reservation
-	d        Decision
-	binding  int
-	failed   error // of the first pair whose store could not be asked
+// together is a call of Together.
+type together struct {
+	ctx     context.Context
+	pairs   []Pair
+	answers []answer // one for each pair
+	refused atomic.Bool
 }
 
-// add adds the next pair, and reports whether it is admitted.
-func (c *combined) add(r *Reservation) bool {
-	if !r.Decision.Allowed {
-		return false
-	}
-	if c.failed == nil {
-		c.failed = r.Decision.Err
-	}
-	if len(c.reserved) == 0 || r.Decision.binds(&c.d) {
-		c.d, c.binding = r.Decision, len(c.reserved)
-	}
-	c.reserved = append(c.reserved, r)
-	return true
+// answer is what became of a pair.
+type answer struct {
+	reserved *Reservation // nil if the pair was not asked, since another one was refused
+	elapsed  time.Duration
+	kept     error // why units stay counted that were to be given back
 }
 
-// result returns the decision that binds, and the index of its pair.
-func (c *combined) result() (Decision, int) {
-	c.d.Err = c.failed
-	return c.d, c.binding
+// each calls do for each pair: in turn if its store answers from memory, and then for all
+// others at the same time, for the first of them last and in this goroutine. What do panics
+// with in another goroutine, it panics with in this one, where net/http recovers.
+func (t *together) each(do func(i int)) {
+	own, group := -1, sync.WaitGroup{}
+	for i := range t.pairs {
+		if !t.pairs[i].Limiter.waits {
+			do(i)
+		}
+	}
+	var panicked atomic.Pointer[any]
+	for i := range t.pairs {
+		switch {
+		case !t.pairs[i].Limiter.waits:
+		case own < 0:
+			own = i
+		default:
+			group.Go(func() {
+				defer func() {
+					if p := recover(); p != nil {
+						panicked.Store(&p)
+					}
+				}()
+				do(i)
+			})
+		}
+	}
+	if own >= 0 {
+		do(own)
+	}
+	group.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
+}
+
+// ask asks for a pair, unless another one has been refused.
+func (t *together) ask(i int) {
+	if t.refused.Load() {
+		return
+	}
+	l, r := t.pairs[i].Limiter, t.pairs[i].Request
+	a := &t.answers[i]
+	var d Decision
+	a.elapsed = l.decide(t.ctx, &r, &d)
+	a.reserved = newReservation(l, r, d)
+	if !a.reserved.Decision.Allowed {
+		t.refused.Store(true)
+	}
+}
+
+// result returns the first refusal, or else the admission that binds, and the index of its pair.
+func (t *together) result() (d Decision, binding int) {
+	var failed error // of the first pair whose store could not be asked
+	for i := range t.answers {
+		r := t.answers[i].reserved
+		switch {
+		case r == nil:
+			continue
+		case !r.Decision.Allowed:
+			return r.Decision, i
+		case failed == nil:
+			failed = r.Decision.Err
+		}
+		if i == 0 || r.Decision.binds(&d) {
+			d, binding = r.Decision, i
+		}
+	}
+	d.Err = failed
+	return d, binding
+}
+
+// giveBack gives back what was counted for a pair.
+func (t *together) giveBack(i int) {
+	a := &t.answers[i]
+	if a.reserved == nil || !a.reserved.counted() {
+		return
+	}
+	cost := a.reserved.request.Cost
+	units, err := a.reserved.Return(t.ctx, cost)
+	if err == nil && units < cost {
+		err = errNotFound
+	}
+	a.kept = err
+}
+
+const errNotFound errs.Const = "sash: the store does not find them any more"
+
+// tell tells the observer of a pair of its decision, or of units that stay counted.
+func (t *together) tell(i int, allowed bool) {
+	a := &t.answers[i]
+	switch r := a.reserved; {
+	case r == nil:
+	case allowed || !r.counted():
+		r.limiter.report(t.ctx, &r.request, &r.Decision, a.elapsed)
+	case a.kept != nil:
+		r.limiter.Notice(t.ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
+			"since the store could not give them back: "+errs.Text(a.kept))
+	}
 }
 
 // checkPairs returns what is wrong with the pairs before any is asked, and the index.
@@ -103,17 +191,6 @@ func checkPairs(pairs []Pair) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// giveBackAll gives back what was reserved, the latest first.
-func giveBackAll(ctx context.Context, reserved []*Reservation) {
-	for i := len(reserved) - 1; i >= 0; i-- {
-		r := reserved[i]
-		if _, err := r.Return(ctx, r.request.Cost); err != nil {
-			r.limiter.Notice(ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
-				"since the store could not be asked to give them back: "+errs.Text(err))
-		}
-	}
 }
 
 // binds reports whether the admission d binds rather than other, an earlier one. An

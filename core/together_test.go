@@ -3,14 +3,17 @@ package core_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 )
 
 // pair is a request of cost 1.
@@ -105,8 +108,7 @@ func TestTogetherPolicies(t *testing.T) {
 	}
 }
 
-// TestTogetherGivesBackLate: units are given back although the caller has left, and a
-// store that does not take them back is noticed.
+// TestTogetherGivesBackLate: units are given back although the caller has left.
 func TestTogetherGivesBackLate(t *testing.T) {
 	first := limiter(t, core.Config{})
 	leaving, leave := context.WithCancel(ctx)
@@ -120,18 +122,221 @@ func TestTogetherGivesBackLate(t *testing.T) {
 	if d := first.AllowN(ctx, "k", 0); d.Remaining != 3 {
 		t.Errorf("after a caller that left: %+v", d)
 	}
+}
 
-	var heard notices
-	lost := &fake{answer: answers(core.Decision{Allowed: true})}
-	first = limiter(t, core.Config{Store: lost, Observer: &heard})
-	second = limiter(t, core.Config{Store: &fake{answer: func(context.Context) (core.Decision, error) {
-		lost.answer = fails(errDown)
-		return core.Decision{}, nil
-	}}})
-	core.Together(ctx, pair(first, "k"), pair(second, "k"))
-	said := heard.expect(t, "a store that is down", core.NoticeNotGivenBack)
-	if len(said) == 1 && !strings.Contains(said[0].Text, errDown.Error()) {
-		t.Errorf("%+v", said)
+// remote is a store in memory that answers as one over a network does: after a while.
+type remote struct {
+	core.Store
+	after time.Duration
+	take  func() // called by each Take, if not nil
+}
+
+func (r remote) Bind(rule core.Rule) (core.Counts, error) {
+	counts, err := r.Store.Bind(rule)
+	return remoteCounts{counts, r}, err
+}
+
+type remoteCounts struct {
+	core.Counts // and not core.Immediate
+	remote
+}
+
+func (c remoteCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	time.Sleep(c.after)
+	if c.take != nil {
+		c.take()
+	}
+	return c.Counts.Take(ctx, ask)
+}
+
+func (c remoteCounts) Return(ctx context.Context, back core.Back) (int64, error) {
+	time.Sleep(c.after)
+	return c.Counts.Return(ctx, back)
+}
+
+// TestTogetherAtOnce: stores that wait are asked at the same time, and have what they counted taken back at the same
+// time. A store in memory is asked before them, and what it refuses none of them hears of.
+func TestTogetherAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := remote{Store: memory(), after: 10 * time.Millisecond}
+		of := func(name string, store core.Store, requests int64) core.Pair {
+			return pair(limiter(t, core.Config{Name: name, Store: store, Limits: []core.Limit{core.PerHour(requests)}}), "k")
+		}
+		pairs := []core.Pair{of("a", slow, 9), of("b", slow, 9), of("c", slow, 2), of("memory", memory(), 4)}
+		for i, want := range []struct {
+			pairs   []core.Pair
+			takes   time.Duration
+			binding int
+			allowed bool
+		}{
+			{pairs, 10 * time.Millisecond, 2, true},
+			{pairs, 10 * time.Millisecond, 2, true},
+			{pairs, 20 * time.Millisecond, 2, false},
+			{[]core.Pair{pairs[0], pairs[1], pairs[3]}, 10 * time.Millisecond, 2, true},
+			{[]core.Pair{pairs[0], pairs[1], pairs[3]}, 10 * time.Millisecond, 2, true},
+			{[]core.Pair{pairs[0], pairs[1], pairs[3]}, 0, 2, false},
+		} {
+			start := time.Now()
+			d, binding := core.Together(ctx, want.pairs...)
+			if took := time.Since(start); took != want.takes || d.Allowed != want.allowed || binding != want.binding {
+				t.Errorf("%d: %+v of pair %d after %v, want %+v", i, d, binding, took, want)
+			}
+		}
+	})
+}
+
+// TestTogetherTellsARefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
+// is that of a limit that refuses the pair by itself.
+func TestTogetherTellsARefusal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(24, 1))
+	clock := newClock()
+	inMemory := memstore.New(memstore.WithClock(clock.Now))
+	var limiters []*core.Limiter
+	far := remote{Store: inMemory}
+	for i, store := range []core.Store{far, inMemory, far, far} {
+		algorithm := core.Algorithm(i % 2)
+		limiters = append(limiters, limiter(t, core.Config{
+			Name: strconv.Itoa(i), Store: store, Limits: []core.Limit{core.PerSecond(4).Using(algorithm), core.PerMinute(12)},
+		}))
+	}
+	used := func(p core.Pair) int64 {
+		uses, err := p.Limiter.Usage(ctx, p.Request.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uses[1].Used
+	}
+	refusals := 0
+	for range 3000 {
+		clock.Add(time.Duration(rng.Int64N(int64(time.Second))))
+		var pairs []core.Pair
+		var before []int64
+		for _, i := range rng.Perm(len(limiters))[:1+rng.IntN(len(limiters))] {
+			request := core.Request{Key: strconv.Itoa(rng.IntN(2)), Cost: rng.Int64N(4)}
+			pairs = append(pairs, core.Pair{Limiter: limiters[i], Request: request})
+			before = append(before, used(pairs[len(pairs)-1]))
+		}
+		d, binding := core.Together(ctx, pairs...)
+		for i, p := range pairs {
+			want := before[i]
+			if d.Allowed {
+				want += p.Request.Cost
+			}
+			if got := used(p); got != want {
+				t.Fatalf("pair %d of %+v: %d used, want %d after %+v", i, pairs, got, want, d)
+			}
+		}
+		if d.Allowed {
+			continue
+		}
+		refusals++
+		p := pairs[binding]
+		p.Request.Peek = true
+		if alone := p.Limiter.Decide(ctx, p.Request); alone != d {
+			t.Fatalf("pair %d of %+v:\n got %+v\nwant %+v", binding, pairs, d, alone)
+		}
+	}
+	if refusals < 100 {
+		t.Errorf("%d refusals, want some", refusals)
+	}
+}
+
+// TestTogetherTwice: a limiter and a key may stand in two pairs.
+func TestTogetherTwice(t *testing.T) {
+	for name, store := range map[string]core.Store{"memory": memory(), "remote": remote{Store: memory()}} {
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(3)}})
+		for i, want := range []int64{2, 2} { // used
+			d, _ := core.Together(ctx, pair(l, "k"), pair(l, "k"))
+			if left := l.AllowN(ctx, "k", 0).Remaining; d.Allowed != (i == 0) || 3-left != want {
+				t.Errorf("%s: %+v and %d used, want %d", name, d, 3-left, want)
+			}
+		}
+	}
+}
+
+// TestTogetherEvents: observers hear in the goroutine of the caller of what was decided, but for what was given back.
+func TestTogetherEvents(t *testing.T) {
+	var heard []string // without a lock
+	hears := core.ObserverFunc(func(_ context.Context, e core.Event) { heard = append(heard, e.Name) })
+	of := func(name string, store core.Store, requests int64) core.Pair {
+		return pair(limiter(t, core.Config{
+			Name: name, Store: store, Observer: hears, Limits: []core.Limit{core.PerHour(requests)},
+		}), "k")
+	}
+	down := of("down", &fake{answer: fails(errDown)}, 9)
+	once := of("once", memory(), 1)
+	for i, want := range []string{"a b once down", "once"} {
+		heard = nil
+		core.Together(ctx, of("a", remote{Store: memory()}, 9), of("b", remote{Store: memory()}, 9), once, down)
+		if got := strings.Join(heard, " "); got != want {
+			t.Errorf("%d: events of %q, want %q", i, got, want)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		heard = nil
+		last := of("last", remote{Store: memory(), after: time.Millisecond}, 1)
+		last.Request.Cost = 2
+		core.Together(ctx, of("a", memory(), 9), down, last)
+		if got := strings.Join(heard, " "); got != "down last" {
+			t.Errorf("events of %q, want those of the failure and of the refusal", got)
+		}
+	})
+}
+
+// TestTogetherPanics: a panic of an observer or of a store is one of the caller's goroutine.
+func TestTogetherPanics(t *testing.T) {
+	panics := core.ObserverFunc(func(context.Context, core.Event) { panic("observed") })
+	slow := remote{Store: memory()}
+	broken := remote{Store: memory(), take: func() { panic("taken") }}
+	for want, last := range map[string]*core.Limiter{
+		"observed": limiter(t, core.Config{Name: "last", Store: slow, Observer: panics}),
+		"taken":    limiter(t, core.Config{Name: "last", Store: broken}),
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("panicked with %v, want %q", got, want)
+				}
+			}()
+			core.Together(ctx, pair(limiter(t, core.Config{Store: slow}), "k"), pair(last, "k"))
+		}()
+	}
+}
+
+// forgets is a store in memory that takes nothing back.
+type forgets struct {
+	core.Store
+	err error // of Return
+}
+
+func (f forgets) Bind(rule core.Rule) (core.Counts, error) {
+	counts, err := f.Store.Bind(rule)
+	return forgetsCounts{counts, f.err}, err
+}
+
+type forgetsCounts struct {
+	core.Counts
+	err error
+}
+
+func (forgetsCounts) Immediate() {}
+
+func (c forgetsCounts) Return(context.Context, core.Back) (int64, error) { return 0, c.err }
+
+// TestTogetherNotGivenBack: what stays counted after a refusal is noticed.
+func TestTogetherNotGivenBack(t *testing.T) {
+	for want, err := range map[string]error{errDown.Error(): errDown, "does not find them": nil} {
+		var heard notices
+		first := limiter(t, core.Config{Store: forgets{memory(), err}, Observer: &heard})
+		second := limiter(t, core.Config{Limits: []core.Limit{core.PerHour(1)}})
+		second.Allow(ctx, "k")
+		if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
+			t.Errorf("%s: %+v of pair %d", want, d, i)
+		}
+		said := heard.expect(t, want, core.NoticeNotGivenBack)
+		if len(said) == 1 && !strings.Contains(said[0].Text, want) {
+			t.Errorf("%+v, want %q in it", said, want)
+		}
 	}
 }
 

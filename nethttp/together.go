@@ -23,10 +23,10 @@ type Pair struct {
 //	everyone := nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}
 //	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.All(everyone))
 //
-// The limits are asked in order, that of the guard first, and what was counted before a
-// refusal is given back; [core.Together] says what that promises. Give the guard the limit
-// that refuses most often, that of the single client. The response has the fields of the
-// limit that binds. Several Alls add up.
+// What was counted beside a refusal is given back; [core.Together] says in which order the
+// limits are asked, and what that promises. Give the guard the limit that refuses most often,
+// that of the single client. The response has the fields of the limit that binds. Several
+// Alls add up.
 //
 // The key functions are called before any limit is asked, each once; a request without a
 // key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the

@@ -16,24 +16,17 @@ type counts struct {
 	script   script
 	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
-	suffixes []string // of the keys, a limit each; nil with parts
-	parts    []part   // of a request by several rules; see joint.go
+	suffixes []string // of the keys, a limit each
 	ahead    int64    // how far ahead of the server's clock requests are stamped, in microseconds: for a lease
 }
 
 // newCounts returns how s counts by rule.
 func (s *Store) newCounts(rule core.Rule) *counts {
-	c := s.countsOf(rule, rule.Limits)
+	c := &counts{store: s, rule: rule, script: s.scriptFor(false, rule.Limits)}
+	c.args, c.numkeys = limitArgs(rule.Limits), strconv.Itoa(len(rule.Limits))
 	for _, l := range rule.Limits {
 		c.suffixes = append(c.suffixes, suffix(l))
 	}
-	return c
-}
-
-// countsOf is newCounts for the limits of a rule or of several, one after the other. The keys are left to the caller.
-func (s *Store) countsOf(rule core.Rule, limits ...[]core.Limit) *counts {
-	c := &counts{store: s, rule: rule, script: s.scriptFor(false, limits...)}
-	c.args, c.numkeys = limitArgs(rule.Limits), strconv.Itoa(len(rule.Limits))
 	return c
 }
 
@@ -48,19 +41,6 @@ func (c *counts) aheadBy(lifetime time.Duration) *counts {
 
 // appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends.
 func (c *counts) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
-	if c.parts == nil {
-		return c.appendRuleKeys(text, ends, client)
-	}
-	for i := range c.parts {
-		p := &c.parts[i]
-		text, ends = p.counts.appendRuleKeys(text, ends, p.ask.Key)
-	}
-	return text, ends
-}
-
-// appendRuleKeys is appendKeys for the counts of a single rule. Without recursion the compiler sees that text and ends
-// may be on the caller's stack (TestCommandAllocations).
-func (c *counts) appendRuleKeys(text []byte, ends []int, client string) ([]byte, []int) {
 	start := len(text)
 	text = append(append(text, c.store.prefix...), ':')
 	text = appendTag(text, c.rule.Name, c.rule.Rule, client)

@@ -64,26 +64,23 @@ func (c *counts) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 	if err != nil {
 		return d, rest, err
 	}
-	when := moment{now: now, stamp: stamp, at: now}
-	if admitted && !a.Peek && a.Cost > 0 {
-		when.at = stamp
-	}
-	if d = decide(c.limitsFor(a), seen[:], when, a); d.Allowed != admitted {
+	if d = decide(c.limitsFor(a), seen[:], now, stamp, a); d.Allowed != admitted {
 		return core.Decision{}, rest, errDisagree
 	}
-	c.readParts(seen[:], when)
+	d.At = time.UnixMicro(now)
+	if admitted && !a.Peek && a.Cost > 0 {
+		d.At = time.UnixMicro(stamp)
+	}
 	return d, rest, nil
 }
 
-// moment is when a request is decided, when it is counted if it is admitted, and which of the two is told.
-type moment struct{ now, stamp, at int64 }
-
-// decide returns the decision of limits of which these facts are known.
-func decide(limits []core.Limit, seen []facts, when moment, a *core.Ask) core.Decision {
+// decide returns the decision at now, without At, of limits of which these facts are known. An admitted request is
+// counted at stamp.
+func decide(limits []core.Limit, seen []facts, now, stamp int64, a *core.Ask) core.Decision {
 	var binding int
 	var judged window.Verdict
 	for i, l := range limits {
-		if v := seen[i].judge(l, when.now, when.stamp, a); i == 0 || v.Binds(judged) {
+		if v := seen[i].judge(l, now, stamp, a); i == 0 || v.Binds(judged) {
 			binding, judged = i, v
 		}
 	}
@@ -94,7 +91,6 @@ func decide(limits []core.Limit, seen []facts, when moment, a *core.Ask) core.De
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
-		At:         time.UnixMicro(when.at),
 	}
 }
 

@@ -32,15 +32,12 @@ const maxLimits = 16
 const maxScripts = 128
 
 // scriptShape returns what the limits of rules have in common that have one script.
-func scriptShape(lease bool, rules ...[]core.Limit) string {
-	shape, few := fmt.Sprint(lease), usual(slices.Concat(rules...))
-	for _, limits := range rules {
-		shape += " rule"
-		for _, l := range limits {
-			shape += " " + l.Algorithm.String()
-			if few {
-				shape += micros(l.Window)
-			}
+func scriptShape(lease bool, limits []core.Limit) string {
+	shape, few := fmt.Sprint(lease), usual(limits)
+	for _, l := range limits {
+		shape += " " + l.Algorithm.String()
+		if few {
+			shape += micros(l.Window)
 		}
 	}
 	return shape

@@ -200,13 +200,12 @@ func (s *Store) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// scriptFor returns the script for the limits of a rule, or of several that decide
-// together. Rules may be bound while serving, and to render a script takes most of a
-// millisecond. A script that is kept no more is rendered
-// anew for a rule that is bound later, while earlier rules go on using theirs: then the
-// requests of both do not wait together, and are decided all the same.
-func (s *Store) scriptFor(lease bool, rules ...[]core.Limit) script {
-	shape := scriptShape(lease, rules...)
+// scriptFor returns the script for the limits of a rule. Rules may be bound while serving,
+// and to render a script takes most of a millisecond. A script that is kept no more is
+// rendered anew for a rule that is bound later, while earlier rules go on using theirs: then
+// the requests of both do not wait together, and are decided all the same.
+func (s *Store) scriptFor(lease bool, limits []core.Limit) script {
+	shape := scriptShape(lease, limits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.scripts[shape]; ok {
@@ -218,7 +217,7 @@ func (s *Store) scriptFor(lease bool, rules ...[]core.Limit) script {
 			break
 		}
 	}
-	added := newScript(decideSource(lease, rules...))
+	added := newScript(decideSource(lease, limits))
 	if s.client.heeding != nil { // a script cannot have keys of two servers
 		added.batches = newBatches(&s.client, added)
 	}

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,10 +91,9 @@ func value(pipe *parse.PipeNode, dot any) any {
 	panic("sash: scripts.lua.tmpl: unknown: " + pipe.String())
 }
 
-// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Several rules that
-// decide together are like one with the limits of all. It panics if an algorithm is unknown.
-func ruleVariables(lease bool, rules ...[]core.Limit) (rule variables, all []variables) {
-	limits := slices.Concat(rules...)
+// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. It panics if an
+// algorithm is unknown.
+func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
 	args, logs := len(limitArgs(limits)), 0
 	if lease {
 		args++
@@ -109,41 +107,36 @@ func ruleVariables(lease bool, rules ...[]core.Limit) (rule variables, all []var
 	rule = variables{
 		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
-		"FewLogs": yes[logs > 0 && usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
+		"FewLogs":   yes[logs > 0 && usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
+		"Allowance": allowanceSource(len(limits)),
 	}
-	for _, ofRule := range rules {
-		allowance := allowanceSource(len(all)+1, len(ofRule))
-		for _, l := range ofRule {
-			n := len(all) + 1
-			limit := maps.Clone(rule)
-			limit["N"] = strconv.Itoa(n)
-			limit["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
-			limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
-			if usual(limits) {
-				limit["Window"] = micros(l.Window)
-			}
-			limit["Allowance"] = allowance
-			limit[formatOf(l.Algorithm).steps] = "yes"
-			all = append(all, limit)
+	for i, l := range limits {
+		n := i + 1
+		limit := maps.Clone(rule)
+		limit["N"] = strconv.Itoa(n)
+		limit["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
+		limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
+		if usual(limits) {
+			limit["Window"] = micros(l.Window)
 		}
+		limit[formatOf(l.Algorithm).steps] = "yes"
+		all = append(all, limit)
 	}
 	return rule, all
 }
 
 // allowanceSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.Allowance].
-// first is the number of the first limit, from 1.
-func allowanceSource(first, n int) string {
+func allowanceSource(n int) string {
 	windows := strconv.Itoa(window.MaxAhead * window.AheadPart)
 	for i := range n {
-		windows += ", window" + strconv.Itoa(first+i)
+		windows += ", window" + strconv.Itoa(i+1)
 	}
 	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
 }
 
-// decideSource returns the script that decides by the limits of such rules, in this order. It panics if an algorithm is
-// unknown.
-func decideSource(lease bool, rules ...[]core.Limit) string {
-	rule, all := ruleVariables(lease, rules...)
+// decideSource returns the script that decides by such limits, in this order. It panics if an algorithm is unknown.
+func decideSource(lease bool, limits []core.Limit) string {
+	rule, all := ruleVariables(lease, limits)
 	return renderScript("decide", rule, all)
 }
 

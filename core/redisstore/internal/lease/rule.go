@@ -168,17 +168,6 @@ func (l *Rule) alone(ctx context.Context, q request) (core.Decision, error) {
 	return d, err
 }
 
-// Store returns what is asked where no lease answers.
-func (l *Rule) Store() Store { return l.store }
-
-// TakeJointly implements [core.Joint], if what is behind the leases does. Nothing is taken from leases.
-func (l *Rule) TakeJointly(ctx context.Context, counts []core.Counts, asks []core.Ask) ([]core.Decision, error) {
-	if joint, ok := l.store.(core.Joint); ok {
-		return joint.TakeJointly(ctx, counts, asks)
-	}
-	return nil, nil
-}
-
 // Usage implements [core.Counts]. What is left of a lease is used: the store has counted it.
 func (l *Rule) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	return l.store.Usage(ctx, key)
