@@ -21,6 +21,7 @@ var imports = map[string]string{
 	"redisstore": "github.com/sashlimit/sash/core/redisstore",
 	"headers":    "github.com/sashlimit/sash/headers",
 	"keyfuncs":   "github.com/sashlimit/sash/keyfuncs",
+	"httpclient": "github.com/sashlimit/sash/httpclient",
 	"nethttp":    "github.com/sashlimit/sash/nethttp",
 	"sashadmin":  "github.com/sashlimit/sash/extra/sashadmin",
 	"sashchi":    "github.com/sashlimit/sash/chi",

@@ -1,4 +1,4 @@
-package nethttp
+package httpclient
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package nethttp_test
+package httpclient_test
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/httpclient"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -47,13 +50,22 @@ func answer(status int, fields ...string) *http.Response {
 	return w.Result()
 }
 
+var admits = core.Decision{Allowed: true, Remaining: 5}
+
+// limiter returns a limiter whose store always answers d.
+func limiter(d core.Decision, policy core.FailurePolicy) *core.Limiter {
+	return core.Must(core.New(core.Config{
+		Name: "test", Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(100)}, OnStoreError: policy,
+	}))
+}
+
 // sending returns a RoundTripper to s with limits in memory.
-func sending(t *testing.T, s http.RoundTripper, limit core.Limit, opts ...nethttp.TransportOption) http.RoundTripper {
+func sending(t *testing.T, s http.RoundTripper, limit core.Limit, opts ...httpclient.Option) http.RoundTripper {
 	t.Helper()
 	l := core.Must(core.New(core.Config{
 		Store: memstore.New(), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Observer: core.Silent,
 	}))
-	transport, err := nethttp.Transport(l, nethttp.ByHost, s, opts...)
+	transport, err := httpclient.Transport(l, httpclient.ByHost, s, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +102,10 @@ func send(ctx context.Context, t *testing.T, transport http.RoundTripper, host s
 	return err
 }
 
-// refusedWith fails the test unless err is a TransportError that matches all wants.
+// refusedWith fails the test unless err is a Error that matches all wants.
 func refusedWith(t *testing.T, err error, retry time.Duration, wants ...error) {
 	t.Helper()
-	var refused *nethttp.TransportError
+	var refused *httpclient.Error
 	if !errors.As(err, &refused) || refused.Decision.Allowed || refused.Decision.RetryAfter != retry {
 		t.Fatalf("%v, %+v, want a refusal for %v", err, refused, retry)
 	}
@@ -149,16 +161,16 @@ func TestTransportWaits(t *testing.T) {
 func TestTransportNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		transport := sending(t, s, core.PerMinute(1), nethttp.NoWait())
+		transport := sending(t, s, core.PerMinute(1), httpclient.NoWait())
 		if err := send(context.Background(), t, transport, "a.example"); err != nil {
 			t.Error(err)
 		}
-		refusedWith(t, send(context.Background(), t, transport, "a.example"), time.Minute, nethttp.ErrLimited)
+		refusedWith(t, send(context.Background(), t, transport, "a.example"), time.Minute, httpclient.ErrLimited)
 		s.answer = func(*http.Request) *http.Response { return answer(429, "Retry-After", "7") }
 		if err := send(context.Background(), t, transport, "b.example"); err != nil {
 			t.Error(err)
 		}
-		refusedWith(t, send(context.Background(), t, transport, "b.example"), 7*time.Second, nethttp.ErrPaused)
+		refusedWith(t, send(context.Background(), t, transport, "b.example"), 7*time.Second, httpclient.ErrPaused)
 	})
 }
 
@@ -169,7 +181,7 @@ func TestTransportHeeds(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		fields []string
-		opts   []nethttp.TransportOption
+		opts   []httpclient.Option
 		want   time.Duration
 	}{
 		{429, []string{"Retry-After", "30"}, nil, 30 * time.Second},
@@ -179,8 +191,8 @@ func TestTransportHeeds(t *testing.T) {
 		{200, []string{"Retry-After", "30", "RateLimit", `"a";r=0;t=30`}, nil, none},
 		{429, nil, nil, none},
 		{429, []string{"Retry-After", "999999999999"}, nil, time.Hour},
-		{429, []string{"Retry-After", "30"}, []nethttp.TransportOption{nethttp.MaxPause(9 * time.Second)}, 9 * time.Second},
-		{429, []string{"Retry-After", "30"}, []nethttp.TransportOption{nethttp.MaxPause(0)}, none},
+		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(9 * time.Second)}, 9 * time.Second},
+		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(0)}, none},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{answer: func(*http.Request) *http.Response { return answer(c.status, c.fields...) }}
@@ -196,7 +208,7 @@ func TestTransportHeeds(t *testing.T) {
 			if c.want > 0 {
 				ctx, cancel := context.WithTimeout(context.Background(), c.want)
 				defer cancel()
-				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, nethttp.ErrPaused, core.ErrTooLate)
+				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, httpclient.ErrPaused, core.ErrTooLate)
 				ctx, cancel = context.WithCancel(context.Background())
 				cancel()
 				refusedWith(t, send(ctx, t, transport, "a.example"), c.want, context.Canceled)
@@ -256,7 +268,7 @@ func TestTransportKeys(t *testing.T) {
 		"empty": {func(*http.Request) (string, error) { return "", nil }, core.ErrInvalid},
 	} {
 		s := &server{}
-		transport, err := nethttp.Transport(limiter(admits(5, time.Second), core.FailOpen), c.key, s)
+		transport, err := httpclient.Transport(limiter(admits, core.FailOpen), c.key, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +278,7 @@ func TestTransportKeys(t *testing.T) {
 		}
 	}
 	b := &body{Reader: strings.NewReader("body")}
-	panics, err := nethttp.Transport(limiter(admits(5, time.Second), core.FailOpen),
+	panics, err := httpclient.Transport(limiter(admits, core.FailOpen),
 		func(*http.Request) (string, error) { panic("key") }, &server{})
 	if err != nil {
 		t.Fatal(err)
@@ -283,9 +295,9 @@ func TestTransportKeys(t *testing.T) {
 // TestTransportPolicies: with NoWait, while the store fails, an open policy sends all, and a
 // closed one refuses.
 func TestTransportPolicies(t *testing.T) {
-	down := &fakeStore{err: errors.New("connection refused")}
+	down := core.Decision{Err: errors.New("connection refused")}
 	for _, policy := range []core.FailurePolicy{core.FailOpen, core.FailClosed} {
-		transport, err := nethttp.Transport(limiter(down, policy), nethttp.ByHost, &server{}, nethttp.NoWait())
+		transport, err := httpclient.Transport(limiter(down, policy), httpclient.ByHost, &server{}, httpclient.NoWait())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,13 +317,13 @@ func TestTransportBounded(t *testing.T) {
 	s := &server{answer: func(r *http.Request) *http.Response {
 		return answer(429, "Retry-After", strings.TrimPrefix(r.URL.Hostname(), "h"))
 	}}
-	transport := sending(t, s, core.PerMinute(10), nethttp.NoWait())
+	transport := sending(t, s, core.PerMinute(10), httpclient.NoWait())
 	for i := range 2000 {
 		_ = send(context.Background(), t, transport, fmt.Sprint("h", 1000+i))
 	}
 	paused := 0
 	for i := range 2000 {
-		if errors.Is(send(context.Background(), t, transport, fmt.Sprint("h", 2999-i)), nethttp.ErrPaused) {
+		if errors.Is(send(context.Background(), t, transport, fmt.Sprint("h", 2999-i)), httpclient.ErrPaused) {
 			paused++
 		} else if i < 1024 {
 			t.Fatalf("the pause of key %d is forgotten", 2999-i)
@@ -326,26 +338,27 @@ func TestTransportBounded(t *testing.T) {
 
 // TestTransportArguments: what cannot work is an error of construction.
 func TestTransportArguments(t *testing.T) {
-	l := limiter(admits(1, time.Second), core.FailOpen)
+	l := limiter(admits, core.FailOpen)
 	var nilTransport *http.Transport
+	byHost := httpclient.ByHost
 	for want, err := range map[string]error{
-		"limiter is nil":    second(nethttp.Transport(nil, nethttp.ByHost, http.DefaultTransport)),
-		"zero Limiter":      second(nethttp.Transport(new(core.Limiter), nethttp.ByHost, http.DefaultTransport)),
-		"key function":      second(nethttp.Transport(l, nil, http.DefaultTransport)),
-		"the base":          second(nethttp.Transport(l, nethttp.ByHost, nil)),
-		"base of Transport": second(nethttp.Transport(l, nethttp.ByHost, nilTransport)),
-		"option is nil":     second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nil)),
-		"MaxPause(-1ns)":    second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nethttp.MaxPause(-1))),
-		"MaxPause(60ns)":    second(nethttp.Transport(l, nethttp.ByHost, http.DefaultTransport, nethttp.MaxPause(60))),
-		"give 0 or from 1s": second(nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(time.Second-1))),
-		"MaxPause(8784h0m0": second(nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(core.MaxWindow+1))),
+		"limiter is nil":    second(httpclient.Transport(nil, byHost, &server{})),
+		"zero Limiter":      second(httpclient.Transport(new(core.Limiter), byHost, &server{})),
+		"key function":      second(httpclient.Transport(l, nil, &server{})),
+		"the base":          second(httpclient.Transport(l, byHost, nil)),
+		"base of Transport": second(httpclient.Transport(l, byHost, nilTransport)),
+		"option is nil":     second(httpclient.Transport(l, byHost, &server{}, nil)),
+		"MaxPause(-1ns)":    second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(-1))),
+		"MaxPause(60ns)":    second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(60))),
+		"give 0 or from 1s": second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(time.Second-1))),
+		"MaxPause(8784h0m0": second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(core.MaxWindow+1))),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	for _, d := range []time.Duration{0, time.Second, core.MaxWindow} {
-		if _, err := nethttp.Transport(l, nethttp.ByHost, &server{}, nethttp.MaxPause(d)); err != nil {
+		if _, err := httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(d)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -381,13 +394,13 @@ func TestByHost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := nethttp.ByHost(r); got != want || (err != nil) != (want == "") {
+			if got, err := httpclient.ByHost(r); got != want || (err != nil) != (want == "") {
 				t.Errorf("%s: got %q, %v, want %q", url, got, err, want)
 			}
 		}
 	}
 	for _, u := range []*url.URL{nil, {Host: "ü\r\nHost: b"}} {
-		if got, err := nethttp.ByHost(&http.Request{URL: u}); err == nil {
+		if got, err := httpclient.ByHost(&http.Request{URL: u}); err == nil {
 			t.Errorf("%v: got %q, want an error", u, got)
 		}
 	}
@@ -397,7 +410,8 @@ func TestByHost(t *testing.T) {
 // sees the first 429 itself, and no other reaches the server.
 func TestTransportClient(t *testing.T) {
 	var served, refused atomic.Int64
-	guard := nethttp.Middleware(limiter(refuses(time.Hour), core.FailOpen), alice)(page)
+	spent := limiter(core.Decision{RetryAfter: time.Hour}, core.FailOpen)
+	guard := nethttp.Middleware(spent, keyfuncs.Everyone)(http.NotFoundHandler())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		guard.ServeHTTP(w, r)
@@ -413,8 +427,8 @@ func TestTransportClient(t *testing.T) {
 			}
 			continue
 		}
-		var te *nethttp.TransportError
-		if !errors.As(err, &te) || !errors.Is(err, nethttp.ErrPaused) || te.Decision.RetryAfter < 59*time.Minute {
+		var te *httpclient.Error
+		if !errors.As(err, &te) || !errors.Is(err, httpclient.ErrPaused) || te.Decision.RetryAfter < 59*time.Minute {
 			t.Errorf("%v", err)
 		}
 		refused.Add(1)
@@ -441,7 +455,7 @@ func FuzzTransport(f *testing.F) {
 				}
 				return r
 			}}
-			transport := sending(t, s, core.PerMinute(1000), nethttp.MaxPause(time.Minute))
+			transport := sending(t, s, core.PerMinute(1000), httpclient.MaxPause(time.Minute))
 			start := time.Now()
 			for range 3 {
 				if err := send(context.Background(), t, transport, "a.example"); err != nil {

@@ -1,4 +1,4 @@
-package nethttp
+package httpclient
 
 import (
 	"fmt"
@@ -11,22 +11,17 @@ import (
 // Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
 const (
 	// ErrLimited: the limit is reached, and [NoWait] is set.
-	ErrLimited transportConst = "sash: the limit is reached"
+	ErrLimited errs.Const = "sash: the limit is reached"
 
 	// ErrPaused: the server has asked for a pause, and there was no time to wait for its
 	// end. If that is because of the context's deadline, the error is a [core.ErrTooLate] too.
-	ErrPaused transportConst = "sash: the server has asked for a pause"
+	ErrPaused errs.Const = "sash: the server has asked for a pause"
 )
 
-// transportConst makes errors constants, so that no program can reassign them.
-type transportConst string
-
-func (e transportConst) Error() string { return string(e) }
-
-// TransportError says why a request was not sent. It matches [ErrLimited], [ErrPaused], an
+// Error says why a request was not sent. It matches [ErrLimited], [ErrPaused], an
 // error of [core.Limiter.Wait], [core.ErrStore] where a closed policy refused, the error of
 // the request's context, or wraps that of the key function.
-type TransportError struct {
+type Error struct {
 	// Decision is the refusal. Its RetryAfter is the rest of the pause in an ErrPaused, and
 	// its Source is core.Unasked where no limiter was asked.
 	Decision core.Decision
@@ -35,12 +30,12 @@ type TransportError struct {
 }
 
 // Error implements error. Its text names neither the key nor the request.
-func (e *TransportError) Error() string {
+func (e *Error) Error() string {
 	return "sash: the request was not sent: " + errs.Text(e.err)
 }
 
 // Unwrap returns why the request was not sent.
-func (e *TransportError) Unwrap() error { return e.err }
+func (e *Error) Unwrap() error { return e.err }
 
 // lateError says that a pause ends after the context's deadline.
 type lateError struct{ left time.Duration }

@@ -1,4 +1,4 @@
-package nethttp
+package httpclient
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -16,31 +15,29 @@ import (
 // decided by limiter under the name that key returns, such as [ByHost], and then sent by
 // base, such as [http.DefaultTransport].
 //
-//	client := &http.Client{Transport: transport}
-//
 // A request waits until it is admitted, as [core.Limiter.Wait] does, with its order, its
 // deadline, which Client.Timeout sets too, and its pace while the store cannot be asked.
 // With [NoWait] a request fails at once where it would have to wait.
 //
 // After a 429, or a 503 with Retry-After, further requests of the same key wait for as
-// long as the server asks; see [headers.Pause] for the fields that are read, and
-// [MaxPause] for the longest pause. This process alone keeps the pause. A request that was
-// admitted while the pause began is decided and counted anew after it. No request is sent
-// twice: the caller gets the 429 and may send another. Pauses of at most 1,024 keys are
-// kept; beyond, the one that ends first is dropped.
+// long as the server asks by Retry-After, RateLimit, RateLimit-Reset or X-RateLimit-Reset;
+// [MaxPause] bounds it. This process alone keeps the pause. A request that was admitted
+// while the pause began is decided and counted anew after it. No request is sent twice: the
+// caller gets the 429 and may send another. Pauses of at most 1,024 keys are kept; beyond,
+// the one that ends first is dropped.
 //
-// A request that is not sent fails with a [*TransportError], which an http.Client wraps:
-// use [errors.As] and [errors.Is]. The request is not changed, and its body is always
-// closed. The RoundTripper is safe for concurrent use if key and base are.
+// A request that is not sent fails with an [*Error], which an http.Client wraps: use
+// [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.
+// The RoundTripper is safe for concurrent use if key and base are.
 func Transport(
-	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...TransportOption,
+	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...Option,
 ) (http.RoundTripper, error) {
-	if err := checkLimiter(limiter); err != nil {
-		return nil, err
+	if limiter == nil || len(limiter.Limits()) == 0 {
+		return nil, errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
 	}
 	t := &transport{limiter: limiter, key: key, base: base, maxPause: defaultPause}
 	if err := t.apply(opts); err != nil {
-		return nil, nameLimiter(limiter, err)
+		return nil, &errs.Worded{Words: limiter.String() + ": ", Err: err}
 	}
 	return t, nil
 }
@@ -55,13 +52,13 @@ type transport struct {
 	pauses   pauses
 }
 
-// TransportOption is an option of [Transport].
-type TransportOption func(*transport) error
+// Option is an option of [Transport].
+type Option func(*transport) error
 
 // NoWait makes a request fail where it would have to wait. While the store cannot be asked,
 // nothing waits, so that [core.FailOpen], the default, sends all requests at once, without a
 // pace. Where a server bans for that, give the limiter [core.Fallback] or [core.FailClosed].
-func NoWait() TransportOption {
+func NoWait() Option {
 	return func(t *transport) error { t.noWait = true; return nil }
 }
 
@@ -69,7 +66,7 @@ const defaultPause = time.Hour
 
 // MaxPause sets the longest pause that a server may ask for, instead of an hour: a longer
 // one is cut to it. With 0 no server is heeded; else d is from 1 s to [core.MaxWindow].
-func MaxPause(d time.Duration) TransportOption {
+func MaxPause(d time.Duration) Option {
 	return func(t *transport) error {
 		if d != 0 && (d < time.Second || d > core.MaxWindow) {
 			return fmt.Errorf("sash: MaxPause(%v): give 0 or from 1s to %v, such as 10*time.Minute", d, core.MaxWindow)
@@ -80,9 +77,9 @@ func MaxPause(d time.Duration) TransportOption {
 }
 
 // apply checks the arguments and applies the options. It is called by Transport only.
-func (t *transport) apply(opts []TransportOption) error {
+func (t *transport) apply(opts []Option) error {
 	if t.key == nil {
-		return errors.New("sash: the key function of Transport is nil: give one, such as nethttp.ByHost")
+		return errors.New("sash: the key function of Transport is nil: give one, such as httpclient.ByHost")
 	}
 	if errs.IsNil(t.base) {
 		return fmt.Errorf("sash: the base of Transport is %s: give http.DefaultTransport, or another RoundTripper",
@@ -109,11 +106,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}()
 	key, err := t.key(r)
 	if err != nil {
-		err = &keyError{err}
-		return nil, &TransportError{Decision: core.Decision{Err: err}, err: err}
+		err = &errs.Worded{Words: "the key function failed: ", Err: err}
+		return nil, &Error{Decision: core.Decision{Err: err}, err: err}
 	}
 	if d, err := t.admit(r.Context(), key); err != nil {
-		return nil, &TransportError{Decision: d, err: err}
+		return nil, &Error{Decision: d, err: err}
 	}
 	sent = true
 	response, err := t.base.RoundTrip(r)
@@ -183,7 +180,7 @@ func (t *transport) heed(key string, response *http.Response) {
 	default:
 		return
 	}
-	if wait, ok := headers.Pause(response.Header, time.Now()); ok {
+	if wait, ok := pause(response.Header, time.Now()); ok {
 		t.pauses.note(key, min(wait, t.maxPause))
 	}
 }

@@ -1,4 +1,4 @@
-package nethttp_test
+package httpclient_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/httpclient"
 )
 
 // A client that sends each host at most 10 requests a second, and leaves a server alone for
@@ -24,15 +24,15 @@ func ExampleTransport() {
 	limiter := core.Must(core.New(core.Config{
 		Name: "outgoing", Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10)},
 	}))
-	transport, err := nethttp.Transport(limiter, nethttp.ByHost, http.DefaultTransport)
+	transport, err := httpclient.Transport(limiter, httpclient.ByHost, http.DefaultTransport)
 	if err != nil {
 		panic(err)
 	}
 	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	for range 2 {
 		response, err := client.Get(busy.URL)
-		if refused, ok := errors.AsType[*nethttp.TransportError](err); ok {
-			fmt.Println("not sent:", errors.Is(err, nethttp.ErrPaused), refused.Decision.RetryAfter.Round(time.Second))
+		if refused, ok := errors.AsType[*httpclient.Error](err); ok {
+			fmt.Println("not sent:", errors.Is(err, httpclient.ErrPaused), refused.Decision.RetryAfter.Round(time.Second))
 			continue
 		} else if err != nil {
 			fmt.Println(err)

@@ -1,4 +1,4 @@
-package headers
+package httpclient
 
 import (
 	"iter"
@@ -6,22 +6,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sashlimit/sash/core"
 )
 
-// Pause returns how long a response of a server asks its client to wait before the next
+// pause returns how long a response of a server asks its client to wait before the next
 // request, and reports whether it does so in a way that can be read. It is for a 429, or
 // a 503 with Retry-After. at is the time at which the response came. The wait is from 0 to
-// core.MaxWindow. It is that of the first of these that is there and understood:
+// longestPause. It is that of the first of these that is there and understood:
 //
 //   - Retry-After: whole seconds, or an HTTP date. A date is reckoned from the Date of the
 //     response if it has one, so that the clocks need not agree.
 //   - RateLimit: the parameter t of the drafts 08 to 11, the longest of the items with
 //     r=0 or else of all items; or the reset of the drafts 06 and 07.
 //   - RateLimit-Reset, of the drafts before: whole seconds.
-//   - X-RateLimit-Reset beside an X-RateLimit-Remaining of 0, as the method Read of
-//     [Classic] reads it: up to 366 days it is seconds to wait, and else a Unix time.
-//     Without a Remaining of 0 it is not about this refusal.
-func Pause(h http.Header, at time.Time) (wait time.Duration, ok bool) {
+//   - X-RateLimit-Reset beside an X-RateLimit-Remaining of 0: up to longestPause it is
+//     seconds to wait, and else a Unix time. Without a Remaining of 0 it is not about this
+//     refusal.
+func pause(h http.Header, at time.Time) (wait time.Duration, ok bool) {
 	clock := at
 	if date, ok := first(h, "Date"); ok {
 		if t, err := http.ParseTime(date); err == nil {
@@ -44,14 +46,38 @@ func Pause(h http.Header, at time.Time) (wait time.Duration, ok bool) {
 			return wait, true
 		}
 	}
-	if remaining, reset, ok := Classic.Read(h, clock); ok && remaining == 0 {
-		return reset, true
+	if remaining, found := first(h, "X-Ratelimit-Remaining"); !found || strings.Trim(remaining, "0") != "" {
+		return 0, false
 	}
-	return 0, false
+	value, _ := first(h, "X-Ratelimit-Reset")
+	reset, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil || reset < 0:
+		return 0, false
+	case reset > maxReset:
+		return min(max(0, time.Unix(min(reset, 1<<40), 0).Sub(clock)), longestPause), true
+	}
+	return time.Duration(reset) * time.Second, true
 }
 
-// longestPause is the longest wait that Pause returns.
-const longestPause = time.Duration(maxReset) * time.Second
+// longestPause is the longest wait that pause returns.
+const longestPause = core.MaxWindow
+
+// maxReset is longestPause in seconds. No quota takes longer to come back, and no clock is that
+// close to 1970, so a larger X-RateLimit-Reset is a Unix time.
+const maxReset = int64(longestPause / time.Second)
+
+// maxValue is the length in bytes of the longest value that is read.
+const maxValue = 1 << 10
+
+// first returns the first value of a field, given by its canonical name, and reports
+// whether there is one that may be read.
+func first(h http.Header, name string) (string, bool) {
+	if values := h[name]; len(values) > 0 && len(values[0]) <= maxValue {
+		return values[0], true
+	}
+	return "", false
+}
 
 // seconds reads whole seconds. More than maxReset are maxReset.
 func seconds(value string) (time.Duration, bool) {
@@ -69,7 +95,7 @@ func seconds(value string) (time.Duration, bool) {
 // rateLimitReset returns the time of the field RateLimit, and reports whether it has one.
 func rateLimitReset(h http.Header) (longest time.Duration, ok bool) {
 	exhausted := false // whether longest is of an item of which nothing remains
-	for _, value := range h[ietfState] {
+	for _, value := range h["Ratelimit"] {
 		if len(value) > maxValue {
 			continue
 		}

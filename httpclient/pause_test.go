@@ -1,4 +1,4 @@
-package headers_test
+package httpclient
 
 import (
 	"net/http"
@@ -9,6 +9,8 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // TestPause: what servers write is read, and nothing else.
 func TestPause(t *testing.T) {
@@ -56,7 +58,7 @@ func TestPause(t *testing.T) {
 		for i := 0; i < len(c.fields); i += 2 {
 			h.Add(c.fields[i], c.fields[i+1])
 		}
-		wait, ok := headers.Pause(h, noon)
+		wait, ok := pause(h, noon)
 		if ok != (c.want != none) || ok && wait != c.want {
 			t.Errorf("%.80q: %v, %v, want %v", c.fields, wait, ok, c.want)
 		}
@@ -74,7 +76,7 @@ func TestPauseOfFormats(t *testing.T) {
 		}
 		h := http.Header{}
 		write(h, d)
-		if wait, ok := headers.Pause(h, noon); !ok || wait != 40*time.Second {
+		if wait, ok := pause(h, noon); !ok || wait != 40*time.Second {
 			t.Errorf("%v: %v, %v", h, wait, ok)
 		}
 	}
@@ -93,7 +95,7 @@ func FuzzPause(f *testing.F) {
 			{"Ratelimit": {first, second}},
 			{"Ratelimit-Reset": {first}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {second}, "Date": {first}},
 		} {
-			if wait, ok := headers.Pause(h, time.Unix(0, at)); wait < 0 || wait > core.MaxWindow || !ok && wait != 0 {
+			if wait, ok := pause(h, time.Unix(0, at)); wait < 0 || wait > core.MaxWindow || !ok && wait != 0 {
 				t.Errorf("%q at %d: %v, %v", h, at, wait, ok)
 			}
 		}
