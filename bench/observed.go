@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/extra/sashprom"
 )
 

@@ -31,7 +31,12 @@ import (
 // that all such limiters together write at most 100 lines a minute. LogErrors costs a
 // decision by the store a comparison if it is the only observer of a limiter.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
-	checkLogger("core.LogErrors", log)
+	switch {
+	case log == nil:
+		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+	case log.Handler() == nil:
+		panic("sash: the logger of core.LogErrors has no handler: make it with slog.New, or give slog.Default()")
+	}
 	if interval != 0 && interval < minLogInterval {
 		panic(fmt.Sprintf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
 			interval, minLogInterval))
@@ -41,16 +46,6 @@ func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 
 // minLogInterval is the least interval of a log. Less is a number without a unit, such as 60.
 const minLogInterval = time.Millisecond
-
-// checkLogger panics if log, which was given to a function, cannot be written to.
-func checkLogger(function string, log *slog.Logger) {
-	if log == nil {
-		panic("sash: " + function + "(nil, ...): give a logger, such as slog.Default()")
-	}
-	if log.Handler() == nil {
-		panic("sash: the logger of " + function + " has no handler: make it with slog.New, or give slog.Default()")
-	}
-}
 
 // defaultErrorLog returns the observer of a limiter without one.
 func defaultErrorLog() *errorLog {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -316,4 +317,29 @@ func TestObservers(t *testing.T) {
 		}
 	}()
 	core.Observers(core.Silent, nil)
+}
+
+// TestLogArguments: wrong arguments panic with words. A number without a unit, which would
+// be an interval of nanoseconds, is one.
+func TestLogArguments(t *testing.T) {
+	var log lines
+	for want, call := range map[string]func(){
+		"core.LogErrors(nil, ...): give":      func() { core.LogErrors(nil, time.Second) },
+		"core.LogErrors(..., -1ns): give":     func() { core.LogErrors(log.logger(), -1) },
+		"core.LogErrors(..., 60ns): give":     func() { core.LogErrors(log.logger(), 60) },
+		"the logger of core.LogErrors has no": func() { core.LogErrors(new(slog.Logger), time.Second) },
+	} {
+		func() {
+			defer func() {
+				words := fmt.Sprint(recover())
+				if !strings.HasPrefix(words, "sash: ") || !strings.Contains(words, want) {
+					t.Errorf("the panic %s does not say %q", words, want)
+				}
+			}()
+			call()
+		}()
+	}
+	for _, interval := range []time.Duration{0, time.Millisecond, math.MaxInt64} {
+		core.LogErrors(log.logger(), interval)
+	}
 }

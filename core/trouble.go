@@ -92,7 +92,6 @@ func (t trouble) remedy(err error) string {
 // The most bytes of texts that others write, in a log.
 const (
 	maxLoggedError = 500
-	maxLoggedKey   = 64
 	maxNotice      = 1000
 )
 

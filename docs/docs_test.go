@@ -16,7 +16,7 @@ import (
 // the name that it uses.
 var imports = map[string]string{
 	"core":       "github.com/sashlimit/sash/core",
-	"heaviest":   "github.com/sashlimit/sash/core/heaviest",
+	"heaviest":   "github.com/sashlimit/sash/extra/heaviest",
 	"memstore":   "github.com/sashlimit/sash/core/memstore",
 	"redisstore": "github.com/sashlimit/sash/core/redisstore",
 	"headers":    "github.com/sashlimit/sash/headers",

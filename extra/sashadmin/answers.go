@@ -115,7 +115,6 @@ func (h *Handler) apiKey(r *http.Request, _ url.Values) (answer, error) {
 
 // heaviestAnswer is the answer of heaviest.
 type heaviestAnswer struct {
-	Hashed   bool      `json:"hashed"` // keys are hashes; see heaviest.HashKeys
 	Rankings []ranking `json:"rankings"`
 }
 
@@ -140,7 +139,7 @@ type heavy struct {
 
 // heaviest answers with the heaviest clients of all rules.
 func (h *Handler) heaviest(*http.Request, url.Values) (answer, error) {
-	told := heaviestAnswer{Hashed: h.config.Heaviest.Hashed(), Rankings: []ranking{}}
+	told := heaviestAnswer{Rankings: []ranking{}}
 	for _, r := range h.config.Heaviest.Rankings() {
 		shown := ranking{
 			Limiter: r.Limiter, Rule: r.Rule, Outcome: r.Outcome.String(), Since: second(r.Since),

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/extra/sashadmin"
 )
@@ -77,20 +75,6 @@ func TestHeaviest(t *testing.T) {
 		refused.Clients[0].Key != "user:42" || refused.Clients[0].AtLeast != 2 || refused.Clients[0].AtMost != 2 {
 		t.Errorf("%+v", refused)
 	}
-}
-
-// TestHashedKeys: a hash is not the key of a client, so it is no link.
-func TestHashedKeys(t *testing.T) {
-	t.Parallel()
-	secret := []byte("0123456789abcdef")
-	heavy := heaviest.New(10, heaviest.HashKeys(secret))
-	s := newSite(t, func(c *sashadmin.Config) { c.Heaviest = heavy })
-	heavy.Observe(t.Context(), core.Event{Name: "api", Key: "user:42", Decision: core.Decision{Source: core.Counted}})
-	r := s.get("heaviest", http.StatusOK, heaviest.Hash(secret, "user:42"))
-	if strings.Contains(r.body, "client?key") || strings.Contains(r.body, "user:42") {
-		t.Errorf("%s", r.body)
-	}
-	s.get("heaviest.json", http.StatusOK, `"hashed": true`)
 }
 
 // TestStores: the state of the stores is there, and one that cannot be shown is an error.

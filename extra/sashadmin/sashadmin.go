@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/extra/heaviest"
 )
 
 // Config says what a [Handler] shows.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/keyfuncs"
 )

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/examples/internal/decisionlog"

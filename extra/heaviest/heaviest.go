@@ -9,8 +9,7 @@
 //		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
 //	}
 //
-// [Clients] is also a page for operators. THE PAGE NAMES CLIENTS: MOUNT IT BEHIND YOUR
-// OWN AUTHENTICATION. Package heaviest has none.
+// Package sashadmin shows them on a page.
 //
 // # How it counts
 //
@@ -58,9 +57,8 @@ const (
 // are not, nor what a policy decides without a store. Each request counts 1, whatever it
 // costs.
 type Clients struct {
-	k      int
-	seed   maphash.Seed
-	secret []byte // nil: keys are shown as they are
+	k    int
+	seed maphash.Seed
 
 	mu    sync.Mutex                // held while a rule is added and while all is reset
 	since atomic.Pointer[time.Time] // when counting began
@@ -93,43 +91,17 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Option is an option of [New].
-type Option func(*Clients)
-
-// HashKeys shows hashes instead of keys: [Hash] finds the hash of a client that an
-// operator has at hand. The keys themselves stay in memory. New panics if the secret has
-// fewer than 16 bytes: keys such as addresses could be guessed from their hashes.
-func HashKeys(secret []byte) Option {
-	return func(c *Clients) {
-		if len(secret) < minSecret {
-			panic(fmt.Sprintf("sash: heaviest.HashKeys: the secret has %d bytes: give at least %d random ones",
-				len(secret), minSecret))
-		}
-		c.secret = append([]byte(nil), secret...)
-	}
-}
-
-// Hashed reports whether hashes are shown instead of keys; see [HashKeys].
-func (c *Clients) Hashed() bool { return c.secret != nil }
-
 // New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
-// 1,000; New panics on another k, and on a nil option.
+// 1,000; New panics on another k.
 //
 // A rule takes between 2 and 5 KiB for each of the k clients, and at least 5 KiB, from its
 // first request on. 100 rules are told apart; all others are counted together, as a rule
 // "other" of a limiter "other".
-func New(k int, options ...Option) *Clients {
+func New(k int) *Clients {
 	if k < 1 || k > maxK {
 		panic(fmt.Sprintf("sash: heaviest.New(%d): give from 1 to %d clients", k, maxK))
 	}
 	c := &Clients{k: k, seed: maphash.MakeSeed()}
-	for i, o := range options {
-		if o == nil {
-			panic(fmt.Sprintf("sash: option %d of heaviest.New is nil: leave it out, or give heaviest.HashKeys(secret)",
-				i+1))
-		}
-		o(c)
-	}
 	c.rules.Store(new([]*rule))
 	c.since.Store(new(time.Now()))
 	return c

@@ -2,9 +2,6 @@ package heaviest
 
 import (
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"time"
 )
@@ -17,18 +14,16 @@ type Ranking struct {
 	Since   time.Time // when counting began: at New or the last Reset
 	Clients []Client
 
-	// Requests is how many requests all clients of the rule have sent, with this
-	// outcome.
+	// Requests counts the requests of all clients of the rule, with this outcome.
 	Requests uint64
 
-	// Unlisted is how many requests of this outcome a client that is not listed
-	// has sent at most.
+	// Unlisted is an upper bound on the requests of any client that is not listed.
 	Unlisted uint64
 }
 
 // Client is a client of a [Ranking].
 type Client struct {
-	// Key is the client's key, or its Hash. It may be anything: escape it. A key
+	// Key is the client's key. It may be anything: escape it. A key
 	// longer than 96 bytes is cut to them; two clients that begin alike are counted apart
 	// all the same.
 	Key string
@@ -84,21 +79,5 @@ func (c *Clients) ranking(r *rule, o Outcome) Ranking {
 		ranking.Unlisted = max(ranking.Unlisted, unlisted.Requests)
 	}
 	ranking.Clients = slices.Clone(clients[:listed])
-	if c.secret != nil {
-		for i := range ranking.Clients {
-			ranking.Clients[i].Key = Hash(c.secret, ranking.Clients[i].Key)
-		}
-	}
 	return ranking
-}
-
-// minSecret is the fewest bytes of a secret of HashKeys.
-const minSecret = 16
-
-// Hash returns how [HashKeys] shows the client of the given key: 32 hexadecimal digits of
-// an HMAC with SHA-256. Of a longer key, the first 96 bytes are hashed.
-func Hash(secret []byte, key string) string {
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(key[:min(len(key), maxKey)]))
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }

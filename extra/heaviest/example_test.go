@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/heaviest"
 )
 
 func ExampleClients_Top() {

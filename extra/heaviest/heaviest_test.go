@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/heaviest"
 )
 
 // request returns the event of a request that the rule "login" of the limiter "api" decided.
@@ -152,7 +152,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// TestKeys: long keys are cut and yet counted apart; with HashKeys no key is shown.
+// TestKeys: long keys are cut and yet counted apart.
 func TestKeys(t *testing.T) {
 	long := strings.Repeat("k", 96)
 	heavy := heaviest.New(5)
@@ -166,17 +166,6 @@ func TestKeys(t *testing.T) {
 	}
 	if got := heavy.Top("api", "login", heaviest.Refused).Clients; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
-	}
-
-	secret := []byte("0123456789abcdef")
-	hashed := heaviest.New(5, heaviest.HashKeys(secret))
-	if !hashed.Hashed() || heaviest.New(5).Hashed() {
-		t.Error("Hashed does not tell whether HashKeys was given")
-	}
-	hashed.Observe(t.Context(), request("user:1", false))
-	got := hashed.Top("api", "login", heaviest.Refused).Clients[0].Key
-	if got != heaviest.Hash(secret, "user:1") || len(got) != 32 || got == heaviest.Hash([]byte("another"), "user:1") {
-		t.Errorf("the key is shown as %q, want its hash by the secret", got)
 	}
 }
 
@@ -283,8 +272,6 @@ func TestMisuse(t *testing.T) {
 	}{
 		{func() { heaviest.New(0) }, "heaviest.New(0): give from 1 to 1000"},
 		{func() { heaviest.New(1001) }, "heaviest.New(1001)"},
-		{func() { heaviest.New(1, nil) }, "option 1 of heaviest.New is nil"},
-		{func() { heaviest.New(1, heaviest.HashKeys([]byte("short"))) }, "the secret has 5 bytes"},
 	} {
 		func() {
 			defer func() {
