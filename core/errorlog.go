@@ -82,11 +82,11 @@ type limiterID struct{ name, rule string }
 
 // limiterLog is what was written about one limiter.
 type limiterLog struct {
-	lines  [troubles]lastLine
+	lines  [outcomes]lastLine
 	outage outage
 }
 
-// lastLine is the last line about one kind of trouble.
+// lastLine is the last line about one outcome.
 type lastLine struct {
 	at     time.Time // zero if there is none
 	silent int       // requests since then that were not written about
@@ -98,22 +98,21 @@ func (o *errorLog) hears(d *Decision) bool { return d.Err != nil || o.outages.Lo
 
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
-	t := troubleOf(&e)
-	if t != noTrouble {
+	if t := troubleOf(&e); troubles[t] != "" {
 		o.writeTrouble(ctx, &e, t)
 	} else if e.Decision.Err == nil && e.Decision.Source == Counted && o.outages.Load() > 0 {
 		o.storeAnswered(ctx, &e)
 	}
 }
 
-// writeTrouble writes an event of kind t, or counts it if a line has been written lately.
-func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
+// writeTrouble writes an event with the outcome t, or counts it if a line has been written lately.
+func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t Outcome) {
 	now := time.Now()
 	o.mu.Lock()
 	l := o.of(limiterID{e.Name, e.Rule})
-	if t.isOutage() && l.outage.note(e, now) {
+	if isOutage(t) && l.outage.note(e, now) {
 		o.outages.Add(1)
-		clear(l.lines[servedUncounted : fallbackFails+1]) // each outage has a line
+		clear(l.lines[OutcomeFallbackAdmitted : OutcomeFallbackFailed+1]) // each outage has a line
 	}
 	last := &l.lines[t]
 	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.mayWrite(now) {
@@ -124,14 +123,14 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 	silent := last.silent
 	*last = lastLine{at: now}
 	began, first := now, ""
-	if t.isOutage() {
+	if isOutage(t) {
 		l.outage.said = true
 		began, first = l.outage.since, l.outage.first
 	}
 	o.mu.Unlock()
 
 	text := loggedText(e.Decision.Err)
-	attrs := append(limiterAttrs(e), slog.String("error", text), slog.String("remedy", t.remedy(e.Decision.Err)))
+	attrs := append(limiterAttrs(e), slog.String("error", text), slog.String("remedy", remedyFor(t, e.Decision.Err)))
 	if e.Status != 0 {
 		attrs = append(attrs, slog.Int("status", e.Status))
 	}
@@ -150,7 +149,7 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t trouble) {
 	if first != "" && first != text {
 		attrs = append(attrs, slog.String("first_error", first))
 	}
-	o.log().LogAttrs(ctx, slog.LevelWarn, troubleMessages[t], attrs...)
+	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], attrs...)
 }
 
 // limiterAttrs returns what names the limiter in a line, and the route if it is known.

@@ -200,7 +200,7 @@ func TestLogKinds(t *testing.T) {
 		late.Allow(ctx, "k")
 		full.Allow(ctx, "k")
 		known.Allow(ctx, "k")
-		open.Allow(ctx, "")
+		late.Allow(ctx, "")
 		open.AllowN(ctx, "k", -1)
 		status := func(n int) core.Request {
 			return core.Request{Label: "GET /items", Status: func(core.Decision) int { return n }}
@@ -208,7 +208,7 @@ func TestLogKinds(t *testing.T) {
 		open.Report(ctx, status(400), core.Decision{Err: errDown})
 		open.Report(ctx, status(500), core.Decision{Err: core.ErrStore})
 		plan := status(500)
-		plan.Shadow = true
+		plan.Key, plan.Shadow = "k", true
 		open.Report(ctx, plan, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)})
 	}
 	expectLines(t, "kinds", log.take(),
@@ -218,8 +218,9 @@ func TestLogKinds(t *testing.T) {
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
 		[]string{"limiter=full", "the store is full", "more memory"},
 		[]string{"limiter=known", `error="asking: OOM" remedy=raise\nmaxmemory`},
-		[]string{"malformed requests", "the key is empty"},
-		[]string{"name no client", "behind the authentication", "status=400", `route="GET /items"`},
+		[]string{"limiter=late", "name no client", "the key is empty"},
+		[]string{"malformed requests", "the cost is negative"},
+		[]string{"limiter=a", "name no client", "behind the authentication", "status=400", `route="GET /items"`},
 		[]string{"the key function fails", "status=500"},
 		[]string{"limits of requests cannot be found out", "WithLimiter", "status=500", "shadow=true"})
 }

@@ -19,7 +19,7 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// Event is one decision as an [Observer] sees it.
+// Event is one decision as an [Observer] sees it; [Event.Outcome] sums it up in a word.
 type Event struct {
 	Name     string // Config.Name
 	Rule     string // the rule's name, empty for the limiter itself

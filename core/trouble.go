@@ -1,89 +1,50 @@
 package core
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// trouble is a kind of decision that LogErrors writes about, by what happens to the
-// requests.
-type trouble uint8
-
-const (
-	noTrouble trouble = iota
-	servedUncounted
-	refusedUncounted
-	fallbackDecides
-	fallbackFails
-	namesNoClient
-	keyFails
-	limitsFail
-	malformed
-	troubles // how many kinds there are
-)
-
-var troubleMessages = [troubles]string{
-	servedUncounted:  "sash: the store cannot be asked: requests are served, uncounted",
-	refusedUncounted: "sash: the store cannot be asked: requests are refused",
-	fallbackDecides:  "sash: the store cannot be asked: the fallback decides",
-	fallbackFails:    "sash: neither the store nor its fallback can be asked: requests are refused",
-	namesNoClient:    "sash: requests that name no client are refused",
-	keyFails:         "sash: the key function fails: requests are refused",
-	limitsFail:       "sash: the limits of requests cannot be found out: the requests are refused",
-	malformed:        "sash: malformed requests are refused",
+// troubles are the outcomes that LogErrors writes about, by what happens to the requests. A
+// refusal by a fallback has the line of an admission.
+var troubles = [outcomes]string{
+	OutcomeFailedOpen:       "sash: the store cannot be asked: requests are served, uncounted",
+	OutcomeFailedClosed:     "sash: the store cannot be asked: requests are refused",
+	OutcomeFallbackAdmitted: "sash: the store cannot be asked: the fallback decides",
+	OutcomeFallbackFailed:   "sash: neither the store nor its fallback can be asked: requests are refused",
+	OutcomeNameless:         "sash: requests that name no client are refused",
+	OutcomeKeyFailed:        "sash: the key function fails: requests are refused",
+	OutcomeLimitsFailed:     "sash: the limits of requests cannot be found out: the requests are refused",
+	OutcomeInvalid:          "sash: malformed requests are refused",
 }
 
-// Statuses of HTTP that tell why an adapter has refused a request without asking.
-const (
-	statusNamesNoClient = 400
-	statusCannotDecide  = 500
-)
-
-// troubleOf returns the kind of an event.
-func troubleOf(e *Event) trouble {
-	d := &e.Decision
-	switch {
-	case d.Err == nil:
-		return noTrouble
-	case e.Status == statusNamesNoClient: // first, as an error of a key function may match those below
-		return namesNoClient
-	case d.Source == Unasked && errors.Is(d.Err, ErrLimits):
-		return limitsFail
-	case d.Source == Unasked && errors.Is(d.Err, ErrInvalid):
-		return malformed
-	case e.Status == statusCannotDecide:
-		return keyFails
-	case d.Source == FromFallback:
-		return fallbackDecides
-	case d.Source != FromPolicy: // the caller left
-		return noTrouble
-	case d.Allowed:
-		return servedUncounted
-	case e.Stage == StageFallback:
-		return fallbackFails
+// troubleOf returns the outcome of an event as a log has it: without Shadow, which is told
+// beside it.
+func troubleOf(e *Event) Outcome {
+	if o := e.decided(); o != OutcomeFallbackRefused {
+		return o
 	}
-	return refusedUncounted
+	return OutcomeFallbackAdmitted
 }
 
-// isOutage reports whether the trouble is the store's.
-func (t trouble) isOutage() bool { return t >= servedUncounted && t <= fallbackFails }
+// isOutage reports whether an outcome of troubleOf is one of a store that fails.
+func isOutage(o Outcome) bool { return o >= OutcomeFallbackAdmitted && o <= OutcomeFallbackFailed }
 
-// remedy returns what to do about an event of kind t.
-func (t trouble) remedy(err error) string {
-	switch {
-	case t == namesNoClient:
+// remedyFor returns what to do about an event with an outcome.
+func remedyFor(o Outcome, err error) string {
+	switch o {
+	case OutcomeNameless:
 		return "is the limit behind the authentication, or whatever sets what its key function reads? " +
 			"To limit requests without a name by address, use keyfuncs.First with keyfuncs.RemoteIP at the end; " +
 			"what names a client ambiguously, such as a header that came twice, is refused there too"
-	case t == keyFails:
+	case OutcomeKeyFailed:
 		return "the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"
-	case t == limitsFail:
+	case OutcomeLimitsFailed:
 		return "the error is that of the function of WithLimits or WithLimiter: can what it asks be reached?"
-	case t == malformed:
+	case OutcomeInvalid:
 		return "give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"
 	}
 	return printable(RemedyOf(err), maxNotice)

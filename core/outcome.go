@@ -1,0 +1,150 @@
+package core
+
+import (
+	"errors"
+	"strconv"
+)
+
+// Outcome says what became of the request of an [Event]: one word for logs and metrics.
+type Outcome uint8
+
+const (
+	// OutcomeAdmitted: the limits admitted the request.
+	OutcomeAdmitted Outcome = iota
+
+	// OutcomeRefused: a limit refused it.
+	OutcomeRefused
+
+	// OutcomeFallbackAdmitted: the store of [Fallback] admitted it.
+	OutcomeFallbackAdmitted
+
+	// OutcomeFallbackRefused: the store of [Fallback] refused it.
+	OutcomeFallbackRefused
+
+	// OutcomeFailedOpen: no store could be asked, and [FailOpen] admitted it.
+	OutcomeFailedOpen
+
+	// OutcomeFailedClosed: no store could be asked, and [FailClosed] refused it.
+	OutcomeFailedClosed
+
+	// OutcomeFallbackFailed: the store of [Fallback] could not be asked either, and the
+	// request was refused.
+	OutcomeFallbackFailed
+
+	// OutcomeNameless: the request names no client, and was refused.
+	OutcomeNameless
+
+	// OutcomeKeyFailed: its key function failed, and it was refused.
+	OutcomeKeyFailed
+
+	// OutcomeLimitsFailed: its limits could not be found out, see [ErrLimits], and it was
+	// refused.
+	OutcomeLimitsFailed
+
+	// OutcomeInvalid: the call was malformed, see [ErrInvalid], and it was refused.
+	OutcomeInvalid
+
+	// OutcomeCanceled: its caller had left before the decision.
+	OutcomeCanceled
+
+	// OutcomeSkipped: it is excluded from limits.
+	OutcomeSkipped
+
+	// OutcomeShadow: it went on in the shadow of limits that admitted it; see Event.Shadow.
+	OutcomeShadow
+
+	// OutcomeShadowRefused: it went on in the shadow of limits that did not.
+	OutcomeShadowRefused
+
+	outcomes
+)
+
+var outcomeNames = [outcomes]string{
+	OutcomeAdmitted:         "admitted",
+	OutcomeRefused:          "refused",
+	OutcomeFallbackAdmitted: "fallback_admitted",
+	OutcomeFallbackRefused:  "fallback_refused",
+	OutcomeFailedOpen:       "failed_open",
+	OutcomeFailedClosed:     "failed_closed",
+	OutcomeFallbackFailed:   "fallback_failed",
+	OutcomeNameless:         "nameless",
+	OutcomeKeyFailed:        "key_failed",
+	OutcomeLimitsFailed:     "limits_failed",
+	OutcomeInvalid:          "invalid",
+	OutcomeCanceled:         "canceled",
+	OutcomeSkipped:          "skipped",
+	OutcomeShadow:           "shadow",
+	OutcomeShadowRefused:    "shadow_refused",
+}
+
+// String returns the word of the constant's name, such as "failed_open".
+func (o Outcome) String() string {
+	if o < outcomes {
+		return outcomeNames[o]
+	}
+	return "Outcome(" + strconv.Itoa(int(o)) + ")"
+}
+
+// GoesOn reports whether the request goes on to its handler.
+func (o Outcome) GoesOn() bool {
+	switch o {
+	case OutcomeAdmitted, OutcomeFallbackAdmitted, OutcomeFailedOpen, OutcomeSkipped, OutcomeShadow, OutcomeShadowRefused:
+		return true
+	}
+	return false
+}
+
+// Outcome returns what became of the request.
+func (e *Event) Outcome() Outcome {
+	if e.Shadow && e.Decision.Source != Skipped {
+		return either(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
+	}
+	return e.decided()
+}
+
+// decided returns the outcome as it would be without Shadow.
+func (e *Event) decided() Outcome {
+	d := &e.Decision
+	switch d.Source {
+	case Unasked:
+		return e.unasked()
+	case FromFallback:
+		return either(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
+	case FromPolicy:
+		if e.Stage == StageFallback {
+			return OutcomeFallbackFailed
+		}
+		return either(d.Allowed, OutcomeFailedOpen, OutcomeFailedClosed)
+	case Skipped:
+		return OutcomeSkipped
+	}
+	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)
+}
+
+// Statuses of HTTP that tell why there is no key. The error may be any: it is the key function's.
+const (
+	statusNameless  = 400
+	statusKeyFailed = 500
+)
+
+// unasked returns the outcome of a request for which nothing was asked.
+func (e *Event) unasked() Outcome {
+	switch {
+	case e.Key == "" && e.Status == statusKeyFailed:
+		return OutcomeKeyFailed
+	case e.Key == "" && (e.Status == statusNameless || errors.Is(e.Decision.Err, ErrInvalid)):
+		return OutcomeNameless
+	case errors.Is(e.Decision.Err, ErrLimits):
+		return OutcomeLimitsFailed
+	case errors.Is(e.Decision.Err, ErrInvalid):
+		return OutcomeInvalid
+	}
+	return OutcomeCanceled
+}
+
+func either(allowed bool, yes, no Outcome) Outcome {
+	if allowed {
+		return yes
+	}
+	return no
+}
