@@ -76,29 +76,18 @@ func expectLines(t *testing.T, what string, got []string, want ...[]string) {
 	}
 }
 
-// outages is a store that fails with err until that is nil.
-type outages struct {
-	immediate
-	refuses bool
-}
-
-func (o *outages) Bind(core.Rule) (core.Counts, error) { return o, nil }
-func (o *outages) Take(context.Context, core.Ask) (core.Decision, error) {
-	return core.Decision{Allowed: !o.refuses, Limit: core.PerMinute(1), RetryAfter: time.Second}, o.err
-}
-
 // TestDefaultLog: a limiter without an observer writes what its policy does, what the
 // store says and what to do, once a minute for each rule, and when the store is back.
 func TestDefaultLog(t *testing.T) {
 	var log lines
 	log.asDefault(t)
 	synctest.Test(t, func(t *testing.T) {
-		store := &outages{}
+		store := &fake{}
 		l := limiter(t, core.Config{Name: "api", Store: store})
 		login := core.Must(l.Rule("login", core.PerMinute(1))).WithPolicy(core.FailClosed)
 		l.Allow(ctx, "k")
 		expectLines(t, "an undisturbed decision", log.take())
-		store.err = errors.New("WRONGPASS invalid username-password pair")
+		store.answer = fails(errors.New("WRONGPASS invalid username-password pair"))
 		for range 1000 {
 			l.Allow(ctx, "k")
 		}
@@ -108,13 +97,13 @@ func TestDefaultLog(t *testing.T) {
 			[]string{"level=WARN", "requests are refused", "limiter=api", "rule=login", "WRONGPASS", "the password"})
 
 		time.Sleep(time.Minute)
-		store.err = core.ErrUnavailable
+		store.answer = fails(core.ErrUnavailable)
 		l.Allow(ctx, "k")
 		expectLines(t, "a minute later", log.take(),
 			[]string{"limiter=api", "has been failing", `stage="not asked"`, "more=999",
 				"since=1m0s", "first_error=", "WRONGPASS"})
 
-		store.err = nil
+		store.answer = nil
 		l.Allow(ctx, "k")
 		expectLines(t, "the first answer", log.take())
 		time.Sleep(time.Second)
@@ -133,15 +122,15 @@ func TestDefaultLog(t *testing.T) {
 func TestEachOutageIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
-		store := &outages{}
+		store := &fake{}
 		l := limiter(t, core.Config{Store: store, Observer: core.LogErrors(log.logger(), time.Minute)})
 		for _, cause := range []string{"paused", "refused", "paused"} {
-			store.err = errors.New(cause)
+			store.answer = fails(errors.New(cause))
 			for range 3 {
 				l.Allow(ctx, "k")
 				time.Sleep(time.Second)
 			}
-			store.err = nil
+			store.answer = nil
 			l.Allow(ctx, "k")
 			time.Sleep(5 * time.Second)
 			l.Allow(ctx, "k")
@@ -157,7 +146,7 @@ func TestEachOutageIsLogged(t *testing.T) {
 func TestLogOfFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
-		store := &outages{immediate: immediate{err: errDown}}
+		store := &fake{answer: fails(errDown)}
 		l := limiter(t, core.Config{Store: store, Observer: core.LogErrors(log.logger(), time.Minute)})
 		for _, most := range []int{13, 4, 4, 4, 4} {
 			got := 0
@@ -165,8 +154,8 @@ func TestLogOfFlapping(t *testing.T) {
 				l.Allow(ctx, "k")
 				for _, line := range log.take() {
 					got++
-					if store.err = errDown; strings.Contains(line, "uncounted") {
-						store.err = nil
+					if store.answer = fails(errDown); strings.Contains(line, "uncounted") {
+						store.answer = nil
 					}
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -182,11 +171,11 @@ func TestLogOfFlapping(t *testing.T) {
 func TestLogKinds(t *testing.T) {
 	var log lines
 	o := core.LogErrors(log.logger(), time.Hour)
-	down := &outages{immediate: immediate{err: errDown}}
+	down := &fake{answer: fails(errDown)}
 	open := limiter(t, core.Config{Name: "a", Store: down, Observer: o})
-	both := open.WithPolicy(core.Fallback(&outages{immediate: immediate{err: errDown}}))
+	both := open.WithPolicy(core.Fallback(&fake{answer: fails(errDown)}))
 	failing := func(name string, err error) *core.Limiter {
-		return limiter(t, core.Config{Name: name, Store: &outages{immediate: immediate{err: err}}, Observer: o})
+		return limiter(t, core.Config{Name: name, Store: &fake{answer: fails(err)}, Observer: o})
 	}
 	late, full := failing("late", core.ErrTimeout), failing("full", core.ErrStoreFull)
 	known := failing("known", fmt.Errorf("asking: %w", core.WithRemedy("raise\nmaxmemory", errors.New("OOM"))))
@@ -195,7 +184,7 @@ func TestLogKinds(t *testing.T) {
 	for range 2 {
 		open.Allow(ended, "k")
 		open.Allow(ctx, "k")
-		open.WithPolicy(core.Fallback(&outages{})).Allow(ctx, "k")
+		open.WithPolicy(core.Fallback(&fake{})).Allow(ctx, "k")
 		both.Allow(ctx, "k")
 		late.Allow(ctx, "k")
 		full.Allow(ctx, "k")
@@ -233,7 +222,7 @@ func TestLogIsBounded(t *testing.T) {
 		time.Sleep(time.Hour) // after the lines of other tests
 		long := errors.New(strings.Repeat("a\nb\x1b[31m", 1000))
 		for i := range 1000 { // as in a program that makes a limiter for each request
-			store := &outages{immediate: immediate{err: long}}
+			store := &fake{answer: fails(long)}
 			limiter(t, core.Config{Name: fmt.Sprint(i), Store: store}).Allow(ctx, "k")
 		}
 		got := log.take()
@@ -246,7 +235,7 @@ func TestLogIsBounded(t *testing.T) {
 
 		all := core.LogErrors(log.logger(), time.Minute)
 		for i := range 1000 {
-			store := &outages{immediate: immediate{err: errDown}}
+			store := &fake{answer: fails(errDown)}
 			limiter(t, core.Config{Name: fmt.Sprint(i), Store: store, Observer: all}).Allow(ctx, "k")
 		}
 		if got := log.take(); len(got) != 257 {
@@ -259,7 +248,7 @@ func TestLogIsBounded(t *testing.T) {
 func TestSilent(t *testing.T) {
 	var log lines
 	log.asDefault(t)
-	l := limiter(t, core.Config{Store: &outages{immediate: immediate{err: errDown}}, Observer: core.Silent})
+	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, Observer: core.Silent})
 	l.Allow(ctx, "k")
 	l.Notice(ctx, "twice", "counted twice")
 	expectLines(t, "a silent limiter", log.take())

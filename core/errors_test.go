@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 // TestSaysSashOnce: an error says "sash:" once, at its beginning, whatever it wraps.
@@ -51,7 +52,7 @@ func TestSaysSashOnce(t *testing.T) {
 // TestUnavailable: the error of a store that does not wait for its server reaches the
 // caller as it is, without an allocation.
 func TestUnavailable(t *testing.T) {
-	l := limiter(t, core.Config{Store: &immediate{err: core.ErrUnavailable}, Observer: core.Silent})
+	l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: core.ErrUnavailable}), Observer: core.Silent})
 	d := l.Allow(ctx, "k")
 	if d.Err != error(core.ErrUnavailable) || !errors.Is(d.Err, core.ErrStore) || !d.Allowed {
 		t.Errorf("got %+v", d)
@@ -64,7 +65,7 @@ func TestUnavailable(t *testing.T) {
 // TestUnavailableOfACause: nor does an error that names the cause, and tells the remedy, cost one.
 func TestUnavailableOfACause(t *testing.T) {
 	cause := core.WithRemedy("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable))
-	l := limiter(t, core.Config{Store: &immediate{err: cause}, Observer: core.Silent})
+	l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: cause}), Observer: core.Silent})
 	if d := l.Allow(ctx, "k"); d.Err != cause || core.StageOf(d.Err) != core.StageNotAsked {
 		t.Errorf("got %+v, want %v", d, cause)
 	}

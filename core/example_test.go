@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 func ExampleNew() {
@@ -103,7 +104,7 @@ func ExampleLimiter_Rule() {
 
 func ExampleLimiter_WithPolicy() {
 	api := core.Must(core.New(core.Config{
-		Store:        unreachable{},
+		Store:        storetest.Fixed(core.Decision{Err: errors.New("connection refused")}),
 		Limits:       []core.Limit{core.PerMinute(100)},
 		OnStoreError: core.FailOpen, // the default: being up matters more than being limited
 	}))
@@ -147,7 +148,7 @@ func ExampleLimiter_AllowN() {
 
 func ExampleFallback() {
 	limiter := core.Must(core.New(core.Config{
-		Store:  unreachable{},
+		Store:  storetest.Fixed(core.Decision{Err: errors.New("connection refused")}),
 		Limits: []core.Limit{core.PerMinute(100)},
 		// Four replicas, each counting for itself while the store is down.
 		OnStoreError: core.Fallback(memstore.New(), core.Share(4)),
@@ -159,22 +160,3 @@ func ExampleFallback() {
 	// allowed true, 24 of 25 left
 	// sash: the store could not be asked: connection refused
 }
-
-// unreachable is a store with a server that is down.
-type unreachable struct{}
-
-func (unreachable) Bind(core.Rule) (core.Counts, error) { return unreachable{}, nil }
-
-func (unreachable) Take(context.Context, core.Ask) (core.Decision, error) {
-	return core.Decision{}, errors.New("connection refused")
-}
-
-func (unreachable) Usage(context.Context, string) ([]core.Use, error) {
-	return nil, errors.New("connection refused")
-}
-
-func (unreachable) Return(context.Context, core.Back) (int64, error) {
-	return 0, errors.New("connection refused")
-}
-
-func (unreachable) Reset(context.Context, string) error { return errors.New("connection refused") }

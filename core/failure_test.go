@@ -11,6 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 func TestFailOpenAndClosed(t *testing.T) {
@@ -317,13 +318,16 @@ func TestTimeoutOfReset(t *testing.T) {
 	})
 }
 
-// TestImmediate: a store in memory costs no timer, and gets the caller's own
-// context.
+// TestImmediate: a store gets the caller's own context.
 func TestImmediate(t *testing.T) {
-	store := &immediate{}
-	l := limiter(t, core.Config{Store: store})
-	if d := l.Allow(ctx, "k"); d.Err != nil || store.asked != ctx {
-		t.Errorf("%+v, asked with the context %v", d, store.asked)
+	var asked context.Context
+	l := limiter(t, core.Config{Store: storetest.Wrap(memory(),
+		func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+			asked = ctx
+			return call.Next(ctx)
+		})})
+	if d := l.Allow(ctx, "k"); d.Err != nil || asked != ctx {
+		t.Errorf("got %+v, asked with the context %v, want %v", d, asked, ctx)
 	}
 }
 
@@ -360,24 +364,6 @@ func TestRemembered(t *testing.T) {
 			t.Errorf("request %d after a failure: %+v", i, d)
 		}
 	}
-}
-
-type immediate struct {
-	asked context.Context
-	err   error
-}
-
-func (i *immediate) Return(context.Context, core.Back) (int64, error) { return 0, i.err }
-
-func (i *immediate) Bind(core.Rule) (core.Counts, error) { return i, nil }
-func (*immediate) Immediate()                            {}
-func (*immediate) Reset(context.Context, string) error   { return nil }
-func (i *immediate) Usage(context.Context, string) ([]core.Use, error) {
-	return nil, i.err
-}
-func (i *immediate) Take(ctx context.Context, _ core.Ask) (core.Decision, error) {
-	i.asked = ctx
-	return core.Decision{Allowed: true}, i.err
 }
 
 // TestPolicyInWords: a limiter tells its policy, the default one too.

@@ -15,9 +15,9 @@ import (
 // are none.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &outages{}
+		store := &fake{}
 		l := limiter(t, core.Config{Store: store, Observer: core.Silent})
-		login := l.WithPolicy(core.Fallback(&outages{}))
+		login := l.WithPolicy(core.Fallback(&fake{}))
 		check := func(when string, decided uint64, since, latest time.Time, err error, failing bool) {
 			t.Helper()
 			got, want := l.Failures(), core.Failures{Decided: decided, Since: since, Latest: latest, Err: err}
@@ -28,14 +28,14 @@ func TestFailures(t *testing.T) {
 		l.Allow(ctx, "k")
 		check("at first", 0, time.Time{}, time.Time{}, nil, false)
 		began, full, down := time.Now(), errors.New("full"), errors.New("down")
-		store.err = full
+		store.answer = fails(full)
 		l.Allow(ctx, "k")
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		l.Allow(ended, "k")
 		check("one request", 1, began, began, full, true)
 		time.Sleep(time.Minute - 1)
-		store.err = down
+		store.answer = fails(down)
 		login.Allow(ctx, "k")
 		check("the other policy", 2, began, time.Now(), down, true)
 		latest := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 var ctx = context.Background()
@@ -30,8 +31,8 @@ type call struct {
 // fake is a store that answers what it is told and remembers what it was asked.
 type fake struct {
 	bindErr   error
-	answer    func(ctx context.Context) (core.Decision, error)
-	remembers bool // answers the client "known" without a call
+	answer    func(ctx context.Context) (core.Decision, error) // nil admits
+	remembers bool                                             // answers the client "known" without a call
 	calls     []call
 	bound     []core.Rule
 }
@@ -41,56 +42,29 @@ func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
 		return nil, f.bindErr
 	}
 	f.bound = append(f.bound, rule)
-	return fakeCounts{f, rule}, nil
+	return storetest.Wrap(storetest.Fixed(core.Decision{Allowed: true}), f.call).Bind(rule)
 }
 
-type fakeCounts struct {
-	*fake
-	rule core.Rule
-}
-
-func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if c.remembers && ask.Key == "known" {
-		return core.Decision{Remaining: ask.Cost, Allowed: !ask.Peek, Source: core.Remembered}, nil
+func (f *fake) call(ctx context.Context, c storetest.Call) (core.Decision, error) {
+	take := c.Verb == "Take"
+	if take && f.remembers && c.Key == "known" {
+		return core.Decision{Remaining: c.Ask.Cost, Allowed: !c.Ask.Peek, Source: core.Remembered}, nil
 	}
-	ctx, cancel := ask.Context(ctx)
+	ctx, cancel := c.Ask.Context(ctx)
 	defer cancel()
-	if ask.Special != nil && ask.Special.Limits != nil {
-		c.rule.Limits = ask.Special.Limits
+	if take && c.Ask.Special != nil && c.Ask.Special.Limits != nil {
+		c.Rule.Limits = c.Ask.Special.Limits
 	}
-	c.calls = append(c.calls, call{ctx, c.rule, ask.Key, ask.Cost, !ask.Peek, time.Now(), false})
-	d, err := c.answer(ctx)
+	f.calls = append(f.calls,
+		call{ctx, c.Rule, c.Key, c.Ask.Cost - c.Back.Units, take && !c.Ask.Peek, time.Now(), c.Verb == "Reset"})
+	if f.answer == nil {
+		return c.Next(ctx)
+	}
+	d, err := f.answer(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return d, err
-}
-
-func (c fakeCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
-	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now()})
-	d, err := c.answer(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil || d.Limit.Name == "none" {
-		return nil, err
-	}
-	return make([]core.Use, len(c.rule.Limits)), nil
-}
-
-func (c fakeCounts) Return(ctx context.Context, back core.Back) (int64, error) {
-	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: back.Key, cost: -back.Units, at: time.Now()})
-	_, err := c.answer(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return back.Units, err
-}
-
-func (c fakeCounts) Reset(ctx context.Context, key string) error {
-	c.calls = append(c.calls, call{ctx: ctx, rule: c.rule, key: key, at: time.Now(), reset: true})
-	_, err := c.answer(ctx)
-	return err
 }
 
 // flaky is a store that can be down, or so slow that it counts and answers too
@@ -101,55 +75,35 @@ type flaky struct {
 	asked      atomic.Int64
 }
 
-func newFlaky() *flaky { return &flaky{Store: memory()} }
+func newFlaky() *flaky {
+	f := &flaky{}
+	f.Store = storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		take := call.Verb == "Take"
+		if take {
+			f.asked.Add(1)
+		}
+		if f.down.Load() {
+			return core.Decision{}, errDown
+		}
+		d, err := call.Next(ctx)
+		if take && f.slow.Load() {
+			ctx, cancel := call.Ask.Context(ctx)
+			defer cancel()
+			<-ctx.Done()
+			return core.Decision{}, ctx.Err()
+		}
+		return d, err
+	})
+	return f
+}
 
 func memory() *memstore.Store { return memstore.New(memstore.WithMaxBytes(1 << 20)) }
 
-func (f *flaky) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := f.Store.Bind(rule)
-	return flakyCounts{counts, f}, err
-}
-
-type flakyCounts struct {
-	core.Counts
-	store *flaky
-}
-
-func (c flakyCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	c.store.asked.Add(1)
-	if c.store.down.Load() {
-		return core.Decision{}, errDown
-	}
-	d, err := c.Counts.Take(ctx, ask)
-	if c.store.slow.Load() {
-		ctx, cancel := ask.Context(ctx)
-		defer cancel()
-		<-ctx.Done()
-		return core.Decision{}, ctx.Err()
-	}
-	return d, err
-}
-
-func (c flakyCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
-	if c.store.down.Load() {
-		return nil, errDown
-	}
-	return c.Counts.Usage(ctx, key)
-}
-
-func (c flakyCounts) Return(ctx context.Context, back core.Back) (int64, error) {
-	if c.store.down.Load() {
-		return 0, errDown
-	}
-	return c.Counts.Return(ctx, back)
-}
-
-func (c flakyCounts) Reset(ctx context.Context, key string) error {
-	if c.store.down.Load() {
-		return errDown
-	}
-	return c.Counts.Reset(ctx, key)
-}
+// admitting and alsoAdmitting are two stores that admit every request.
+var (
+	admitting     = storetest.Fixed(core.Decision{Allowed: true})
+	alsoAdmitting = storetest.Fixed(core.Decision{Allowed: true})
+)
 
 func fails(err error) func(context.Context) (core.Decision, error) {
 	return func(context.Context) (core.Decision, error) { return core.Decision{}, err }

@@ -53,14 +53,9 @@ func TestAfterOutage(t *testing.T) {
 	}
 }
 
-// discard is a store that keeps nothing of its rules.
-type discard struct{ name string }
-
-func (discard) Bind(core.Rule) (core.Counts, error) { return &immediate{}, nil }
-
 // TestManyRules: rules that are made while serving, and dropped, leave nothing behind.
 func TestManyRules(t *testing.T) {
-	l := limiter(t, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
+	l := limiter(t, core.Config{Name: "api", Store: admitting, OnStoreError: core.Fallback(alsoAdmitting)})
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -80,7 +75,7 @@ func TestManyRules(t *testing.T) {
 }
 
 func BenchmarkRule(b *testing.B) {
-	l := limiter(b, core.Config{Name: "api", Store: discard{"first"}, OnStoreError: core.Fallback(discard{"second"})})
+	l := limiter(b, core.Config{Name: "api", Store: admitting, OnStoreError: core.Fallback(alsoAdmitting)})
 	for i := 0; b.Loop(); i++ {
 		core.Must(l.Rule(fmt.Sprint("tenant ", i), core.PerHour(10)))
 	}
@@ -88,7 +83,7 @@ func BenchmarkRule(b *testing.B) {
 
 // TestFallbackAllocs: a fallback in memory costs no allocation.
 func TestFallbackAllocs(t *testing.T) {
-	l := limiter(t, core.Config{Store: &immediate{}, OnStoreError: core.Fallback(memory())})
+	l := limiter(t, core.Config{Store: admitting, OnStoreError: core.Fallback(memory())})
 	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}

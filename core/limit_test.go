@@ -114,7 +114,7 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"(2)", "core.FailClosed"}},
 		{"a store that binds nothing", core.Config{Store: bindsNothing{}, Limits: one},
 			[]string{"core_test.bindsNothing", "neither Counts nor an error"}},
-		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*immediate)(nil)}, Limits: one},
+		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*usesNothing)(nil)}, Limits: one},
 			[]string{"neither Counts nor an error"}},
 		{"a fallback that binds nothing",
 			core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(bindsNothing{})},

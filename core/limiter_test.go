@@ -342,17 +342,6 @@ func TestElapsed(t *testing.T) {
 	})
 }
 
-// immediateFake is a fake whose counts say that they never wait.
-type immediateFake struct{ *fake }
-
-type immediateCounts struct{ fakeCounts }
-
-func (f immediateFake) Bind(rule core.Rule) (core.Counts, error) {
-	return immediateCounts{fakeCounts{f.fake, rule}}, nil
-}
-
-func (immediateCounts) Immediate() {}
-
 // TestElapsedInMemory: of the decisions of a store that never waits, a part is measured.
 func TestElapsedInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -365,7 +354,10 @@ func TestElapsedInMemory(t *testing.T) {
 				other++
 			}
 		})
-		store := immediateFake{&fake{answer: waits(time.Millisecond, core.Decision{Allowed: true})}}
+		store := memstore.New(memstore.WithClock(func() time.Time {
+			time.Sleep(time.Millisecond)
+			return time.Now()
+		}))
 		l := limiter(t, core.Config{Store: store, Observer: observer})
 		const decisions = 2000
 		for range decisions {

@@ -97,9 +97,14 @@ func TestUsageWithoutStore(t *testing.T) {
 	}
 }
 
+// usesNothing has Counts that answer for no limit.
+type usesNothing struct{ core.Counts }
+
+func (usesNothing) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+
 // TestUsageOfAStoreThatForgets: a store that does not answer for each limit is an error.
 func TestUsageOfAStoreThatForgets(t *testing.T) {
-	l := limiter(t, core.Config{Store: &fake{answer: answers(core.Decision{Limit: core.Limit{Name: "none"}})}})
+	l := limiter(t, core.Config{Store: bindsNothing{usesNothing{}}})
 	if uses, err := l.Usage(ctx, "k"); uses != nil || !errors.Is(err, core.ErrStore) ||
 		!strings.Contains(err.Error(), "0 uses for 1 limits") {
 		t.Errorf("%v, %v, want ErrStore with the number of uses", uses, err)

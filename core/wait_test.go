@@ -17,8 +17,7 @@ import (
 // asked is a store in memory, with the bubble's clock, that writes down what it is asked.
 // An answer takes two halves of trip.
 type asked struct {
-	store core.Store
-	trip  time.Duration
+	core.Store
 
 	mu       sync.Mutex
 	outcomes []storetest.Outcome
@@ -26,11 +25,27 @@ type asked struct {
 	err      error // instead of answers
 }
 
-func newAsked(trip time.Duration) *asked { return &asked{store: memstore.New(), trip: trip} }
+func newAsked(trip time.Duration) *asked { return askedOf(memstore.New(), trip) }
 
-func (a *asked) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := a.store.Bind(rule)
-	return askedCounts{counts, a}, err
+func askedOf(store core.Store, trip time.Duration) *asked {
+	a := &asked{}
+	a.Store = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		if call.Verb != "Take" {
+			return call.Next(ctx)
+		}
+		time.Sleep(trip / 2)
+		defer time.Sleep(trip / 2)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.err != nil {
+			a.failures++
+			return core.Decision{}, a.err
+		}
+		d, err := call.Next(ctx)
+		a.outcomes = append(a.outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: call.Ask.Cost})
+		return d, err
+	})
+	return a
 }
 
 func (a *asked) fail(err error) {
@@ -49,25 +64,6 @@ func (a *asked) numbers() (asks, admitted int) {
 		}
 	}
 	return len(a.outcomes) + a.failures, admitted
-}
-
-type askedCounts struct {
-	core.Counts
-	*asked
-}
-
-func (c askedCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	time.Sleep(c.trip / 2)
-	defer time.Sleep(c.trip / 2)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.err; err != nil {
-		c.failures++
-		return core.Decision{}, err
-	}
-	d, err := c.Counts.Take(ctx, ask)
-	c.outcomes = append(c.outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: ask.Cost})
-	return d, err
 }
 
 // work has so many workers wait, each as often as rounds says. They begin one after the

@@ -118,7 +118,7 @@ func TestWaitNever(t *testing.T) {
 // next has its turn.
 func TestWaitNeverByStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never := &asked{store: storetest.Fixed(core.Decision{RetryAfter: core.Never}), trip: 20 * time.Millisecond}
+		never := askedOf(storetest.Fixed(core.Decision{RetryAfter: core.Never}), 20*time.Millisecond)
 		l := limiter(t, core.Config{Store: never})
 		start := time.Now()
 		var group sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -228,17 +229,6 @@ func TestLimitFailuresNeedsAnAddress(t *testing.T) {
 	}
 }
 
-// brokenStore cannot be asked.
-type brokenStore struct{}
-
-func (brokenStore) Bind(core.Rule) (core.Counts, error) { return brokenStore{}, nil }
-func (brokenStore) Take(context.Context, core.Ask) (core.Decision, error) {
-	return core.Decision{}, errors.New("down")
-}
-func (brokenStore) Usage(context.Context, string) ([]core.Use, error) { return nil, errors.New("down") }
-func (brokenStore) Return(context.Context, core.Back) (int64, error)  { return 0, errors.New("down") }
-func (brokenStore) Reset(context.Context, string) error               { return nil }
-
 func TestLimitFailuresWithoutStore(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy core.FailurePolicy
@@ -250,7 +240,8 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 	} {
 		v := &verifier{}
 		limiter := core.Must(core.New(core.Config{
-			Store: brokenStore{}, Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: test.policy,
+			Store:  storetest.Fixed(core.Decision{Err: errors.New("down")}),
+			Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: test.policy,
 		}))
 		option := keyfuncs.LimitFailures(limiter, keyfuncs.RemoteIP)
 		f := keyfuncs.First(keyfuncs.APIKey("X-API-Key", v.verify, option), keyfuncs.RemoteIP)

@@ -13,22 +13,19 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// hanging is a store whose Return waits until its context ends.
-type hanging struct{ core.Store }
-
-func (s hanging) Bind(rule core.Rule) (core.Counts, error) {
-	c, err := s.Store.Bind(rule)
-	return hangingCounts{c}, err
-}
-
-type hangingCounts struct{ core.Counts }
-
-func (hangingCounts) Return(ctx context.Context, _ core.Back) (int64, error) {
-	<-ctx.Done()
-	return 0, ctx.Err()
+// hanging returns a store whose Return waits until its context ends.
+func hanging() core.Store {
+	return storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		if call.Verb == "Return" {
+			<-ctx.Done()
+			return core.Decision{}, ctx.Err()
+		}
+		return call.Next(ctx)
+	})
 }
 
 // A Return goes out although the client has left, and holds up the response for
@@ -36,7 +33,7 @@ func (hangingCounts) Return(ctx context.Context, _ core.Back) (int64, error) {
 func TestReturnIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New(core.Config{
-			Store: hanging{memstore.New()}, Limits: []core.Limit{core.PerHour(5)}, Timeout: 70 * time.Millisecond,
+			Store: hanging(), Limits: []core.Limit{core.PerHour(5)}, Timeout: 70 * time.Millisecond,
 		}))
 		ctx, leave := context.WithCancel(t.Context())
 		never := nethttp.CountWhen(func(*http.Request, int) bool { return false })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -20,25 +21,20 @@ type fakeStore struct {
 	calls    atomic.Int64
 }
 
-type fakeCounts struct {
-	*fakeStore
-	limits []core.Limit
+func (s *fakeStore) Bind(rule core.Rule) (core.Counts, error) {
+	return storetest.Wrap(storetest.Fixed(core.Decision{Allowed: true}), s.call).Bind(rule)
 }
 
-func (s *fakeStore) Bind(rule core.Rule) (core.Counts, error) { return fakeCounts{s, rule.Limits}, nil }
-
-func (c fakeCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	c.calls.Add(1)
-	if c.answer != nil {
-		return c.answer(ctx, c.limits, ask.Key, ask.Cost)
+func (s *fakeStore) call(ctx context.Context, call storetest.Call) (core.Decision, error) {
+	if call.Verb != "Take" {
+		return core.Decision{}, nil
 	}
-	return c.decision, c.err
+	s.calls.Add(1)
+	if s.answer != nil {
+		return s.answer(ctx, call.Rule.Limits, call.Key, call.Ask.Cost)
+	}
+	return s.decision, s.err
 }
-
-func (fakeCounts) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
-func (fakeCounts) Return(context.Context, core.Back) (int64, error)  { return 0, nil }
-func (fakeCounts) Reset(context.Context, string) error               { return nil }
-func (fakeCounts) Immediate()                                        {}
 
 var (
 	minute = core.PerMinute(100)

@@ -1,7 +1,6 @@
 package sashadmin_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/extra/sashadmin"
 )
@@ -139,21 +139,12 @@ func decode[T any](s *site, r reply) (v T) {
 	return v
 }
 
-// down is a store that cannot be asked.
-type down struct{}
-
 var errDown = errors.New("connection <refused>")
-
-func (down) Bind(core.Rule) (core.Counts, error)                   { return down{}, nil }
-func (down) Take(context.Context, core.Ask) (core.Decision, error) { return core.Decision{}, errDown }
-func (down) Usage(context.Context, string) ([]core.Use, error)     { return nil, errDown }
-func (down) Return(context.Context, core.Back) (int64, error)      { return 0, errDown }
-func (down) Reset(context.Context, string) error                   { return errDown }
 
 // addDown adds limiters on a store that cannot be asked, with each policy.
 func addDown(c *sashadmin.Config) {
 	l := core.Must(core.New(core.Config{
-		Name: "down", Store: down{}, Limits: []core.Limit{core.PerMinute(8)},
+		Name: "down", Store: storetest.Fixed(core.Decision{Err: errDown}), Limits: []core.Limit{core.PerMinute(8)},
 		Observer: core.Silent, Timeout: time.Minute,
 	}))
 	closed := core.Must(l.Rule("closed", core.PerMinute(8))).WithPolicy(core.FailClosed)

@@ -1,7 +1,6 @@
 package sashotel_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -169,11 +169,6 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// strange is a store that says nothing about itself.
-type strange struct{}
-
-func (strange) Bind(core.Rule) (core.Counts, error) { return nil, errors.New("nothing to bind") }
-
 // TestWatchMisuse: what the program gives wrong is an error when it starts.
 func TestWatchMisuse(t *testing.T) {
 	w := watch(t)
@@ -187,7 +182,7 @@ func TestWatchMisuse(t *testing.T) {
 	}{
 		"nil":           {"memory", nil, "give the store of Config.Store"},
 		"typed nil":     {"memory", (*memstore.Store)(nil), "give the store of Config.Store"},
-		"no Stats":      {"strange", strange{}, "a sashotel_test.strange has no Stats"},
+		"no Stats":      {"strange", storetest.Fixed(core.Decision{}), "a *storetest.fixed has no Stats"},
 		"watched twice": {"taken", memstore.New(), `Watch("taken", ...) of sashotel: a store of that name is watched`},
 	} {
 		err := w.Watch(test.name, test.store)

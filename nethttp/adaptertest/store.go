@@ -25,12 +25,27 @@ type store struct {
 }
 
 func newStore() *store {
-	return &store{Store: still.Store()}
+	s := &store{}
+	s.Store = storetest.Wrap(still.Store(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		if s.keeps && call.Verb == "Return" {
+			return core.Decision{}, errDown
+		}
+		if call.Verb == "Take" {
+			s.note(call.Key)
+		}
+		return call.Next(ctx)
+	})
+	return s
 }
 
-func (s *store) Bind(rule core.Rule) (core.Counts, error) {
-	c, err := s.Store.Bind(rule)
-	return counts{c, s}, err
+// note notes a call about a key.
+func (s *store) note(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if !slices.Contains(s.keys, key) {
+		s.keys = append(s.keys, key)
+	}
 }
 
 // asked returns how often the store was asked since the last call of asked.
@@ -40,31 +55,6 @@ func (s *store) asked() int {
 	n := s.calls
 	s.calls = 0
 	return n
-}
-
-// counts are the counts of a store, which notes the calls of Take.
-type counts struct {
-	core.Counts
-	store *store
-}
-
-func (c counts) Immediate() {}
-
-func (c counts) Return(ctx context.Context, ask core.Back) (int64, error) {
-	if c.store.keeps {
-		return 0, errDown
-	}
-	return c.Counts.Return(ctx, ask)
-}
-
-func (c counts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	c.store.mu.Lock()
-	c.store.calls++
-	if !slices.Contains(c.store.keys, ask.Key) {
-		c.store.keys = append(c.store.keys, ask.Key)
-	}
-	c.store.mu.Unlock()
-	return c.Counts.Take(ctx, ask)
 }
 
 var errDown = errors.New("down")
