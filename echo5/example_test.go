@@ -49,7 +49,7 @@ func ExampleMiddleware() {
 }
 
 // A limit for a group of routes, and a tighter one for a route inside it. Both
-// hold, and the client reads about the tighter.
+// hold, and the client reads about the inner one.
 func ExampleMiddleware_group() {
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/decimal"
@@ -135,34 +134,6 @@ func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
 		return t.Unix() + 1
 	}
 	return t.Unix()
-}
-
-// maxReset is the largest value of Reset that is taken for seconds to wait and not
-// for a Unix time: no quota takes longer to come back, and no clock is that close
-// to 1970.
-const maxReset = int64(core.MaxWindow / time.Second)
-
-// Read implements [Format]. It reads a Reset of either kind, since the guard
-// that wrote it may have chosen the other.
-func (f ClassicFormat) Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool) {
-	value, ok := first(h, f.remaining)
-	if !ok {
-		return 0, 0, false
-	}
-	remaining, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || remaining < 0 {
-		return 0, 0, false
-	}
-	value, _ = first(h, f.reset)
-	seconds, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || seconds < 0 {
-		return 0, 0, false
-	}
-	if seconds <= maxReset {
-		return remaining, time.Duration(seconds) * time.Second, true
-	}
-	seconds = min(max(0, seconds-at.Unix()), maxReset)
-	return remaining, max(0, time.Duration(seconds)*time.Second-time.Duration(at.Nanosecond())), true
 }
 
 // checkNames returns an error if a name cannot be that of a header field, or

@@ -1,7 +1,7 @@
 // Package headers writes what a limiter decided into HTTP header fields: the
 // X-RateLimit fields that most clients know ([Classic]), the RateLimit fields of
 // the IETF's draft ([IETF], or by its version [Draft08]), and the value of
-// Retry-After. It formats and reads back, and decides nothing.
+// Retry-After. It formats, and decides nothing.
 //
 //	nethttp.WithHeaders(headers.Classic, headers.IETF)
 //	nethttp.WithHeaders(headers.Expose(headers.Classic.UnixReset().WithWindow()))
@@ -35,15 +35,6 @@ type Format interface {
 	// [http.CanonicalHeaderKey] writes them. A guard takes no format that writes
 	// Retry-After, or a field about the body or the connection.
 	Names() []string
-
-	// Read returns what the fields in h say, whichever guard of this format
-	// wrote them: how many units are left, and how long until quota comes
-	// back, reckoned from at and rounded as the field is. ok is false if the
-	// fields are not there or not understood.
-	//
-	// A guard calls it on every response, for its own formats, Classic and IETF,
-	// to find what a guard around it wrote and leave the fields of the tighter limit.
-	Read(h http.Header, at time.Time) (remaining int64, reset time.Duration, ok bool)
 }
 
 // RetryAfter returns the value of the Retry-After field for a refusal: whole
@@ -71,18 +62,4 @@ func ceilSeconds(d time.Duration) int64 {
 // whole number of them: 1.5 s is neither 1 nor 2.
 func wholeSeconds(window time.Duration) (int64, bool) {
 	return int64(window / time.Second), window >= time.Second && window%time.Second == 0
-}
-
-// maxValue is the length in bytes of the longest value of a field that is read. The
-// formats write less than 150 bytes, but a middleware may have copied a longer value
-// from a client or an upstream server.
-const maxValue = 1 << 10
-
-// first returns the first value of a field, given by its canonical name, and
-// reports whether there is one that may be read.
-func first(h http.Header, name string) (string, bool) {
-	if values := h[name]; len(values) > 0 && len(values[0]) <= maxValue {
-		return values[0], true
-	}
-	return "", false
 }

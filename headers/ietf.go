@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/decimal"
@@ -33,8 +31,7 @@ const IETF = Draft08
 //     not say when all of q is available again. On a refusal t equals Retry-After, the
 //     time after which the same request passes, and is left out if it can never pass.
 //
-// The versions before 08 have other fields, which this package reads ([Pause]) but does
-// not write.
+// The versions before 08 have other fields, which this package does not write.
 //
 // A refusal by a limit that is not among these, such as one of
 // keyfuncs.LimitFailures, has a RateLimit-Policy of that limit alone.
@@ -104,27 +101,4 @@ func policyOf(limits []core.Limit) string {
 // appendQuoted appends the name in quotes.
 func appendQuoted(b []byte, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
-}
-
-// Read implements Format. It understands what this format writes, not every
-// structured field.
-func (ietfFormat) Read(h http.Header, _ time.Time) (remaining int64, reset time.Duration, ok bool) {
-	state, found := first(h, ietfState)
-	if !found { // the case of most responses
-		return 0, 0, false
-	}
-	for parameter := range strings.SplitSeq(state[strings.LastIndexByte(state, '"')+1:], ";") {
-		name, value, _ := strings.Cut(parameter, "=")
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || n < 0 {
-			continue
-		}
-		switch name {
-		case "r":
-			remaining, ok = n, true
-		case "t":
-			reset = time.Duration(min(n, maxReset)) * time.Second
-		}
-	}
-	return remaining, reset, ok
 }

@@ -75,17 +75,20 @@ func (w *RefusalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteInterim reports whether status is that of an interim response, 1xx but
 // 101, and sends it if so. The interim response goes to the innermost
-// ResponseWriter, because the ones of frameworks take it for the response. The
-// ResponseWriter of http.TimeoutHandler does so too and is the innermost one: inside
-// a TimeoutHandler, nothing is sent.
+// ResponseWriter, because the ones of frameworks take it for the response. So does an
+// http.TimeoutHandler: inside one, send none.
 func WriteInterim(w http.ResponseWriter, status int) bool {
 	if !isInterim(status) {
 		return false
 	}
-	if !insideTimeoutHandler(w) {
-		innermost(w).WriteHeader(status)
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			w.WriteHeader(status)
+			return true
+		}
+		w = outer.Unwrap()
 	}
-	return true
 }
 
 // isInterim reports whether status is that of an interim response.

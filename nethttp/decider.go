@@ -19,8 +19,7 @@ type Decider struct {
 	config
 	own      *fields         // those of limiter
 	prepared *preparedFields // those of other limiters and limits
-	known    knownFormats
-	watch    *watch // nil if no observer would hear of what it sees
+	watch    *watch          // nil if no observer would hear of what it sees
 
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
@@ -42,7 +41,6 @@ func newDecider(settings any, limiter *core.Limiter, opts []Option) (*Decider, e
 		return nil, nameLimiter(limiter, err)
 	}
 	d.watch = watchOf(limiter)
-	timeoutWriterType() // so that the first request does not pay for it
 	return d, nil
 }
 
@@ -76,7 +74,6 @@ func (g *Decider) apply(opts []Option) error {
 	if err := checkFieldNames(g.formats); err != nil {
 		return err
 	}
-	g.known = newKnownFormats(g.formats)
 	return nil
 }
 
@@ -191,13 +188,13 @@ func (g *Decider) decideAndSetFields(
 // the request is refused.
 func (g *Decider) answer(v visit, d *core.Decision, f *fields) (response refusalResponse) {
 	if d.Allowed {
-		g.setLimitFields(v.w, v.r, d, f, nil)
+		f.write(v.w, d, nil)
 		return response
 	}
 	limitBodyRead(v.w, v.r)
 	g.spread(d)
 	response = newRefusalResponse(d)
-	g.setLimitFields(v.w, v.r, d, f, &response.limit)
+	f.write(v.w, d, &response.limit)
 	response.setFields(v.w.Header())
 	return response
 }

@@ -48,7 +48,7 @@ func ExampleMiddleware() {
 }
 
 // A limit for everything and a tighter one for one route inside it: both hold,
-// and the client reads about the tighter.
+// and the client reads about the inner one.
 func ExampleMiddleware_nested() {
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100).Named("hourly")},

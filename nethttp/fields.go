@@ -71,12 +71,14 @@ func checkFieldNames(formats []headers.Format) error {
 	return nil
 }
 
-// none reports whether there are no fields.
-func (f *fields) none() bool { return f.classic == nil && len(f.writers) == 0 }
-
-// write writes the fields of d. memory holds the values of a Classic format; if it is
-// nil, they get memory of their own.
-func (f *fields) write(h http.Header, d *core.Decision, memory *headers.ClassicMemory) {
+// write sets the fields of d, if its limit is known. So the fields of a guard inside another
+// replace those of the other. memory holds the values of a Classic format; if it is nil, they
+// get memory of their own.
+func (f *fields) write(w http.ResponseWriter, d *core.Decision, memory *headers.ClassicMemory) {
+	if d.Limit.Requests == 0 {
+		return
+	}
+	h := w.Header()
 	if f.classic != nil {
 		if memory == nil {
 			memory = new(headers.ClassicMemory)

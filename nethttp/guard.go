@@ -53,18 +53,12 @@
 //
 // # Limiters inside limiters
 //
-// Each guard decides for itself, and together they leave the fields of one limit:
-// of the limit that refuses, else of the limit with less remaining, else of the
-// limit that takes longer to come back, else of the outer limit. A guard looks for
-// [headers.Classic], [headers.IETF] and its own formats, so that guards with
-// different names of their own ([headers.ClassicFormat.WithNames]) may leave both
-// sets, each true. A guard that has no numbers, or WithHeaders(), leaves an outer
-// guard's fields alone; the latter removes them when it refuses.
-//
-// Across an [http.TimeoutHandler] there is one set too, but a guard inside cannot
-// see what an outer guard wrote. Where Guard.Handler is given the TimeoutHandler
-// itself, or [TimeoutHandler] stands in its place, the rule above holds.
-// Elsewhere, behind a ServeMux for example, the set is that of the inner guard.
+// Each guard decides for itself and sets its fields before the handler runs. So the fields of
+// the inner guard replace those of the outer one, and a response tells of the innermost limit
+// that was asked, or of the one that refused. A guard without numbers leaves the outer fields.
+// Give all of them the same formats: fields of other names stay beside. Across an
+// [http.TimeoutHandler] it is the same, and a response that is too late has the fields of the
+// guard outside.
 //
 // # CORS
 //
@@ -76,7 +70,6 @@ package nethttp
 
 import (
 	"net/http"
-	"reflect"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
@@ -124,9 +117,6 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
 	}
 	g = g.around(next)
-	if reflect.TypeOf(next) == timeoutHandlerType {
-		next = handOnHeader(next)
-	}
 	if g.Follows() {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.follow(w, r, next) })
 	}

@@ -65,12 +65,6 @@ func TestNilHandlers(t *testing.T) {
 		"the handler behind the guard is a nil http.HandlerFunc": func() { middleware(http.HandlerFunc(nil)) },
 		"the handler behind the guard is a nil *http.ServeMux":   func() { middleware((*http.ServeMux)(nil)) },
 		"PatternIn(nil): give the http.ServeMux":                 func() { nethttp.PatternIn(nil) },
-		"the handler of TimeoutHandler is nil":                   func() { nethttp.TimeoutHandler(nil, time.Second, "") },
-		"the handler of TimeoutHandler is a nil http.HandlerFunc": func() {
-			nethttp.TimeoutHandler(http.HandlerFunc(nil), time.Second, "")
-		},
-		"TimeoutHandler has the time 0s":   func() { nethttp.TimeoutHandler(page, 0, "") },
-		"TimeoutHandler has the time -1ns": func() { nethttp.TimeoutHandler(page, -1, "") },
 	} {
 		if got := panicOf(f); !strings.HasPrefix(got, "sash: ") || !strings.Contains(got, want) {
 			t.Errorf("the panic %q does not say %q", got, want)

@@ -35,10 +35,10 @@ func TestPreparedIsBounded(t *testing.T) {
 	if first := g.fieldsFor(l, one); first != g.fieldsFor(l, one) {
 		t.Error("the fields of one plan are prepared for each request, want once")
 	}
-	h := http.Header{}
+	w := httptest.NewRecorder()
 	d := core.Decision{Allowed: true, Limit: one[0].Named("1m0s"), Remaining: 6}
-	g.fieldsFor(l, one).write(h, &d, nil)
-	if got, want := h.Get("RateLimit-Policy"), `"1m0s";q=7;w=60`; got != want {
+	g.fieldsFor(l, one).write(w, &d, nil)
+	if got, want := w.Header().Get("RateLimit-Policy"), `"1m0s";q=7;w=60`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // groupAndRoute checks a limit of a group and a tighter limit of a route inside
-// the group: both hold, and the response tells the client about the tighter one.
+// the group: both hold, and the response tells the client about the route's.
 func groupAndRoute(t *testing.T, adapter Adapter) {
 	s := newStore()
 	api := on(s, core.PerMinute(20))

@@ -33,7 +33,7 @@
 // Of guards and their counts:
 //
 //	GroupAndRoute      the limits of a group and of a route inside it both hold; each is asked
-//	                   once, and the response tells of the tighter one
+//	                   once, and the response tells of the inner one
 //	SharedRules        routes share a count if they have the same rule, and only then
 //	ManyPaths          all paths of a route share one key and one label
 //	All                what a second limiter refuses does not count under the first
@@ -59,7 +59,7 @@
 //	CustomRefusals     what WithRefusal writes reaches the client as it is; if it writes nothing,
 //	                   the default response does
 //	RefusalErrors      an error of WithRefusal is answered by the framework, once
-//	TimeoutHandlers    guards around and inside a TimeoutHandler leave one set of fields
+//	TimeoutHandlers    guards around and inside a TimeoutHandler leave the fields of the inner one
 //
 // Of servers and connections:
 //
