@@ -26,7 +26,7 @@ func ExampleClients_Top() {
 			limiter.Allow(context.Background(), "user:7")
 		}
 	}
-	for _, c := range heavy.Top("api", "", heaviest.Refused).Clients {
+	for _, c := range heavy.Top("api", "", core.OutcomeRefused).Clients {
 		fmt.Println(c.Key, c.AtLeast)
 	}
 	// Output:

@@ -5,7 +5,7 @@
 //	heavy := heaviest.New(20)
 //	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
-//	for _, c := range heavy.Top("api", "login", heaviest.Refused).Clients {
+//	for _, c := range heavy.Top("api", "login", core.OutcomeRefused).Clients {
 //		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
 //	}
 //
@@ -68,28 +68,11 @@ type Clients struct {
 // rule has the tables of one rule.
 type rule struct {
 	limiter, name string
-	tables        [outcomes]table
+	tables        [outcomes]table // by core.OutcomeAdmitted and core.OutcomeRefused
 }
 
-// Outcome says which requests are counted: [Refused] or [Admitted].
-type Outcome uint8
-
-const (
-	Refused  Outcome = iota // requests that a limit refused
-	Admitted                // requests that the limits admitted
-	outcomes
-)
-
-// String returns "refused" or "admitted".
-func (o Outcome) String() string {
-	switch o {
-	case Refused:
-		return "refused"
-	case Admitted:
-		return "admitted"
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
-}
+// outcomes counts the outcomes that are told apart.
+const outcomes = core.OutcomeRefused + 1
 
 // New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
 // 1,000; New panics on another k.
@@ -109,16 +92,17 @@ func New(k int) *Clients {
 
 // Observe counts the request of e.
 func (c *Clients) Observe(_ context.Context, e core.Event) {
-	if e.Peek || e.Key == "" {
+	e.Shadow = false // what would have been refused counts as refused
+	outcome := e.Outcome()
+	switch {
+	case e.Peek || e.Key == "":
 		return
-	}
-	switch e.Decision.Source {
-	case core.Unasked, core.FromPolicy, core.Skipped:
+	case outcome == core.OutcomeFallbackAdmitted:
+		outcome = core.OutcomeAdmitted
+	case outcome == core.OutcomeFallbackRefused:
+		outcome = core.OutcomeRefused
+	case outcome >= outcomes:
 		return
-	}
-	outcome := Refused
-	if e.Decision.Allowed {
-		outcome = Admitted
 	}
 	c.rule(e.Name, e.Rule).tables[outcome].count(maphash.String(c.seed, e.Key), e.Key)
 }

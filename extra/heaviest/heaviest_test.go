@@ -51,7 +51,7 @@ func TestTop(t *testing.T) {
 				counts[key]++
 				heavy.Observe(t.Context(), request(key, false))
 			}
-			top := heavy.Top("api", "login", heaviest.Refused)
+			top := heavy.Top("api", "login", core.OutcomeRefused)
 			if top.Requests != requests || len(top.Clients) != k {
 				t.Fatalf("%d requests and %d clients, want %d and %d", top.Requests, len(top.Clients), requests, k)
 			}
@@ -102,7 +102,7 @@ func TestFewAreExact(t *testing.T) {
 			heavy.Observe(t.Context(), request(key, true))
 		}
 	}
-	top := heavy.Top("api", "login", heaviest.Admitted)
+	top := heavy.Top("api", "login", core.OutcomeAdmitted)
 	want := []heaviest.Client{
 		{Key: "c", AtLeast: 3, Requests: 3}, {Key: "b", AtLeast: 2, Requests: 2}, {Key: "a", AtLeast: 1, Requests: 1},
 	}
@@ -110,7 +110,7 @@ func TestFewAreExact(t *testing.T) {
 		t.Errorf("%+v, want %+v of 6 requests and nothing unlisted", top, want)
 	}
 	for _, top := range []heaviest.Ranking{
-		heavy.Top("api", "login", heaviest.Refused), heavy.Top("api", "", heaviest.Admitted), heavy.Top("api", "login", 7),
+		heavy.Top("api", "login", core.OutcomeRefused), heavy.Top("api", "", core.OutcomeAdmitted), heavy.Top("api", "login", 7),
 	} {
 		if len(top.Clients) != 0 || top.Requests != 0 || top.Since.IsZero() {
 			t.Errorf("%+v, want an empty ranking", top)
@@ -164,7 +164,7 @@ func TestKeys(t *testing.T) {
 		{Key: long, Cut: true, AtLeast: 2, Requests: 2},
 		{Key: long, Cut: true, AtLeast: 1, Requests: 1},
 	}
-	if got := heavy.Top("api", "login", heaviest.Refused).Clients; !slices.Equal(got, want) {
+	if got := heavy.Top("api", "login", core.OutcomeRefused).Clients; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -178,7 +178,7 @@ func TestManyRules(t *testing.T) {
 		heavy.Observe(t.Context(), e)
 	}
 	all := heavy.Rankings()
-	other := heavy.Top("other", "other", heaviest.Refused)
+	other := heavy.Top("other", "other", core.OutcomeRefused)
 	if len(all) != 101 || other.Requests != 900 {
 		t.Errorf("%d rankings and %d requests of others, want 101 and 900", len(all), other.Requests)
 	}
@@ -192,7 +192,7 @@ func TestReset(t *testing.T) {
 		for i := range 1000 {
 			heavy.Observe(t.Context(), request(fmt.Sprint(i), false))
 		}
-		if top := heavy.Top("api", "login", heaviest.Refused); !top.Since.Equal(began) || top.Requests != 1000 {
+		if top := heavy.Top("api", "login", core.OutcomeRefused); !top.Since.Equal(began) || top.Requests != 1000 {
 			t.Errorf("%d requests since %v, want 1000 since %v", top.Requests, top.Since, began)
 		}
 		time.Sleep(time.Hour)
@@ -201,9 +201,9 @@ func TestReset(t *testing.T) {
 			t.Errorf("after Reset: %+v, want nothing", all)
 		}
 		heavy.Observe(t.Context(), request("new", false))
-		want := heaviest.Ranking{Limiter: "api", Rule: "login", Since: began.Add(time.Hour), Requests: 1,
+		want := heaviest.Ranking{Limiter: "api", Rule: "login", Outcome: core.OutcomeRefused, Since: began.Add(time.Hour), Requests: 1,
 			Clients: []heaviest.Client{{Key: "new", AtLeast: 1, Requests: 1}}}
-		if got := heavy.Top("api", "login", heaviest.Refused); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := heavy.Top("api", "login", core.OutcomeRefused); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})

@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // Ranking names the heaviest clients of a rule, the heaviest first.
 type Ranking struct {
-	Limiter string // Config.Name
-	Rule    string // the rule's name, empty for the limiter itself
-	Outcome Outcome
-	Since   time.Time // when counting began: at New or the last Reset
+	Limiter string       // Config.Name
+	Rule    string       // the rule's name, empty for the limiter itself
+	Outcome core.Outcome // core.OutcomeRefused or core.OutcomeAdmitted
+	Since   time.Time    // when counting began: at New or the last Reset
 	Clients []Client
 
 	// Requests counts the requests of all clients of the rule, with this outcome.
@@ -37,7 +39,7 @@ type Client struct {
 // itself. The Ranking is empty for an unknown rule or outcome. Clients are in the order
 // of AtLeast. The tables are copied set by set: what is counted meanwhile may be in it
 // or not.
-func (c *Clients) Top(limiter, rule string, o Outcome) Ranking {
+func (c *Clients) Top(limiter, rule string, o core.Outcome) Ranking {
 	if r := c.find(limiter, rule); r != nil && o < outcomes {
 		return c.ranking(r, o)
 	}
@@ -45,7 +47,7 @@ func (c *Clients) Top(limiter, rule string, o Outcome) Ranking {
 }
 
 // Rankings returns the rankings of all rules that have counted a request, in the order of
-// their limiters, rules and outcomes.
+// their limiters and rules, what was refused first.
 func (c *Clients) Rankings() []Ranking {
 	var all []Ranking
 	for _, r := range *c.rules.Load() {
@@ -56,13 +58,13 @@ func (c *Clients) Rankings() []Ranking {
 		}
 	}
 	slices.SortFunc(all, func(a, b Ranking) int {
-		return cmp.Or(cmp.Compare(a.Limiter, b.Limiter), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Outcome, b.Outcome))
+		return cmp.Or(cmp.Compare(a.Limiter, b.Limiter), cmp.Compare(a.Rule, b.Rule), cmp.Compare(b.Outcome, a.Outcome))
 	})
 	return all
 }
 
 // ranking returns the ranking of a rule.
-func (c *Clients) ranking(r *rule, o Outcome) Ranking {
+func (c *Clients) ranking(r *rule, o core.Outcome) Ranking {
 	ranking := Ranking{Limiter: r.limiter, Rule: r.name, Outcome: o, Since: *c.since.Load()}
 	var clients []Client
 	for i := range r.tables[o].sets {
