@@ -3,7 +3,7 @@ module github.com/sashlimit/sash
 go 1.26.0
 
 require (
-	github.com/alicebob/miniredis/v2 v2.35.0
+	github.com/alicebob/miniredis/v2 v2.36.0
 	github.com/gin-gonic/gin v1.10.0
 	github.com/go-chi/chi/v5 v5.2.0
 	github.com/labstack/echo/v4 v4.13.0
