@@ -174,4 +174,4 @@ func (l *Limiter) ruleWith(limits []Limit) Rule {
 }
 
 // noticeOfStore is the Notice of the rules that a store binds.
-func (l *Limiter) noticeOfStore(code, text string) { l.Notice(context.Background(), code, text) }
+func (l *Limiter) noticeOfStore(code, text string) { l.notice(context.Background(), code, text) }

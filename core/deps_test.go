@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// TestDependencies: the engine is the standard library, itself, and words for errors.
+// TestDependencies: the engine is the standard library, itself, words for errors, and what it hides.
 func TestDependencies(t *testing.T) {
-	const core = "github.com/sashlimit/sash/core"
+	const module = "github.com/sashlimit/sash/"
+	const core = module + "core"
 	const format = "{{if not .Standard}}{{.ImportPath}}{{end}}"
 	out, err := exec.Command("go", "list", "-deps", "-f", format, core).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want := []string{"github.com/sashlimit/sash/internal/errs", core}
+	want := []string{module + "internal/errs", module + "internal/hidden", core}
 	if got := strings.Fields(string(out)); !slices.Equal(got, want) {
 		t.Errorf("%s compiles %q, want %q", core, got, want)
 	}

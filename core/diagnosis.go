@@ -10,17 +10,8 @@ import (
 type shared struct {
 	failures failures
 	noticed  sync.Map // the codes of the notices that an observer has heard of
-	values   sync.Map // what Limiter.Shared has returned, by key
-}
-
-// Shared returns what l and the copies that WithPolicy and WithLimits return of it have in
-// common under key: the result of the first call's create. It is for adapters, while they are made.
-func (l *Limiter) Shared(key any, create func() any) any {
-	if known, ok := l.shared.values.Load(key); ok {
-		return known
-	}
-	kept, _ := l.shared.values.LoadOrStore(key, create())
-	return kept
+	once     sync.Once
+	value    any // of hiddenMethods.Shared
 }
 
 // largeLog is the size of a log in bytes for which a counter is proposed.
@@ -35,7 +26,7 @@ func (l *Limiter) begin(ctx context.Context) {
 	for _, limit := range l.limits {
 		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
 		if bytes > largeLog {
-			l.Notice(ctx, NoticeLargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
+			l.notice(ctx, NoticeLargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
 				"at least %.1f MB: unless it must be exact, use %v.Using(core.SlidingCounter), which keeps two numbers",
 				limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
 			return

@@ -123,25 +123,23 @@ func TestNoticeOfStore(t *testing.T) {
 	}
 }
 
-// TestShared: a limiter and its copies have values in common.
+// TestShared: a limiter and its copies have a value in common.
 func TestShared(t *testing.T) {
 	store := memstore.New()
 	create := func() any { return new(int) }
 	first := limiter(t, core.Config{Name: "api", Store: store})
-	want := first.Shared("a", create)
+	want := first.Shared(create)
 	for _, c := range []struct {
 		what string
 		l    *core.Limiter
-		key  string
 		same bool
 	}{
-		{"itself", first, "a", true},
-		{"another policy", first.WithPolicy(core.FailClosed), "a", true},
-		{"made again", limiter(t, core.Config{Name: "api", Store: store}), "a", false},
-		{"another key", first, "b", false},
-		{"another rule", core.Must(first.Rule("login", core.PerMinute(1))), "a", false},
+		{"itself", first, true},
+		{"another policy", first.WithPolicy(core.FailClosed), true},
+		{"made again", limiter(t, core.Config{Name: "api", Store: store}), false},
+		{"another rule", core.Must(first.Rule("login", core.PerMinute(1))), false},
 	} {
-		if same := c.l.Shared(c.key, create) == want; same != c.same {
+		if same := c.l.Shared(create) == want; same != c.same {
 			t.Errorf("%s: the same value: %v", c.what, same)
 		}
 	}

@@ -58,12 +58,12 @@ type NoticeObserver interface {
 	Notice(ctx context.Context, n Notice)
 }
 
-// Notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
+// notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
 // at a request: each code once for l and the copies that WithPolicy and WithLimits return of
 // it, whatever the text is, and no code of Config.Quiet. The code is a constant of the
 // caller's; what a client sends must not be part of it.
-func (l *Limiter) Notice(ctx context.Context, code, text string) {
-	if !l.Hears(code) {
+func (l *Limiter) notice(ctx context.Context, code, text string) {
+	if !l.hears(code) {
 		return
 	}
 	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
@@ -73,9 +73,8 @@ func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	}
 }
 
-// Hears reports whether the observer of the limiter hears of notices with the code:
-// else an adapter need not look for what they tell.
-func (l *Limiter) Hears(code string) bool {
+// hears reports whether the observer of the limiter hears of notices with the code.
+func (l *Limiter) hears(code string) bool {
 	return l.hearsNotices() && !slices.Contains(l.config.Quiet, code)
 }
 

@@ -42,15 +42,7 @@ func (l *Limiter) decide(ctx context.Context, r *Request, d *Decision) time.Dura
 	return time.Since(start)
 }
 
-// Observed reports whether an observer hears of every decision, and not a log of
-// [LogErrors] alone: else an adapter need not find out what only events say.
-func (l *Limiter) Observed() bool { return l.observer != nil }
-
-// Report tells the observer of a decision that was made without [Limiter.Decide], such
-// as that of an adapter to refuse a request that names no client.
-func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
-
-// report is Report of a decision that took so long.
+// report tells the observer of a decision that took so long.
 func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
 	if l.observer != nil {
 		l.observer.Observe(ctx, l.event(r, d, elapsed))

@@ -35,8 +35,9 @@ type Rule struct {
 	// It is no part of the identity.
 	Timeout time.Duration
 
-	// Notice tells the observer of the limiter what the store has seen; see
-	// [Limiter.Notice]. It is nil if no observer would hear of it. Any goroutine may call it.
+	// Notice tells the observer of the limiter what the store has seen: each code once for a limiter and
+	// its copies, whatever the text is. A code is a constant of the store's; what a client sends must not be
+	// part of it. Notice is nil if no observer would hear of it. Any goroutine may call it.
 	Notice func(code, text string)
 }
 

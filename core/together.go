@@ -171,7 +171,7 @@ func (t *together) tell(i int, allowed bool) {
 	case allowed || !r.counted():
 		r.limiter.report(t.ctx, &r.request, &r.Decision, a.elapsed)
 	case a.kept != nil:
-		r.limiter.Notice(t.ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
+		r.limiter.notice(t.ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
 			"since the store could not give them back: "+errs.Text(a.kept))
 	}
 }

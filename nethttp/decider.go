@@ -163,7 +163,7 @@ func (g *Decider) decideAndSetFields(
 		*d, f = decideWithoutKey(r, g.limiter, request, err), g.own
 	} else if request.Key = name; g.skipsKey(name) {
 		d.Allowed, d.Source = true, core.Skipped
-		g.limiter.Report(r.Context(), request, *d)
+		limiters.Report(r.Context(), g.limiter, request, *d)
 		return response
 	} else {
 		request.Cost = g.costOf(r)

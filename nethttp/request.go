@@ -11,7 +11,7 @@ import (
 // request returns what the limiter is asked about r, without the key and the cost. label is
 // that of the adapter.
 func (g *Decider) request(r *http.Request, label string) core.Request {
-	if g.label != nil && (g.limiter.Observed() || g.limiterOf != nil) {
+	if g.label != nil && (limiters.Observed(g.limiter) || g.limiterOf != nil) {
 		if found := g.label(r); found != "" {
 			label = found
 		}
@@ -37,7 +37,7 @@ func (g *Decider) decideByPlan(v visit, request core.Request, d *core.Decision) 
 			err = ended
 		}
 		d.Err = err
-		g.limiter.Report(r.Context(), request, *d)
+		limiters.Report(r.Context(), g.limiter, request, *d)
 		return g.limiter, g.own // d has no numbers
 	}
 	request.Limits = limits
@@ -59,7 +59,7 @@ func decideWithoutKey(r *http.Request, l *core.Limiter, request core.Request, er
 		return d
 	}
 	d := core.Decision{Err: errorOfKey(r, err)}
-	l.Report(r.Context(), request, d)
+	limiters.Report(r.Context(), l, request, d)
 	return d
 }
 

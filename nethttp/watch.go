@@ -24,16 +24,13 @@ const (
 	watchedShare = 256
 )
 
-// watchKey is the key of a watch for core.Limiter.Shared.
-type watchKey struct{}
-
 // watchOf returns the watch of a limiter, or nil if no observer would hear of what it
 // sees.
 func watchOf(l *core.Limiter) *watch {
-	if !l.Hears(core.NoticeCountedTwice) && !l.Hears(core.NoticeUntrustedProxy) {
+	if !limiters.Hears(l, core.NoticeCountedTwice) && !limiters.Hears(l, core.NoticeUntrustedProxy) {
 		return nil
 	}
-	return l.Shared(watchKey{}, func() any { return new(watch) }).(*watch)
+	return limiters.Shared(l, func() any { return new(watch) }).(*watch)
 }
 
 // wants reports whether the guard must call look about a request. It is all that most
@@ -56,7 +53,7 @@ func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare =
 func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.Decision) {
 	r := v.r
 	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, &request) {
-		g.limiter.Notice(r.Context(), core.NoticeCountedTwice, countedTwice)
+		limiters.Notice(r.Context(), g.limiter, core.NoticeCountedTwice, countedTwice)
 		return
 	}
 	if !g.watch.draws(d) {
@@ -66,7 +63,7 @@ func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.D
 		g.watch.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
 	}
 	if peer := g.watch.proxy.look(r, request.Key); peer != "" {
-		g.limiter.Notice(r.Context(), core.NoticeUntrustedProxy, "the last requests all came from "+peer+
+		limiters.Notice(r.Context(), g.limiter, core.NoticeUntrustedProxy, "the last requests all came from "+peer+
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")

@@ -154,7 +154,7 @@ func TestOutage(t *testing.T) {
 
 	server.Pause()
 	l.flooding.Store(true)
-	wrong.limiter.Notice(t.Context(), "example", "a mistake")
+	wrong.limiter.Allow(t.Context(), "k") // its first decision
 	awaitQueries(t, p, outage, all)
 	names := p.alertNames(t)
 	fired := map[string]bool{}

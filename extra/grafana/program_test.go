@@ -142,7 +142,7 @@ func (l *load) request(path, client string) {
 	l.program.mux.ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// mistaken is a program whose limiter notices a mistake when it is told to.
+// mistaken is a program whose limiter notices a mistake, a large log, at its first decision.
 type mistaken struct {
 	limiter  *core.Limiter
 	exporter *httptest.Server
@@ -152,7 +152,8 @@ func newMistaken(t *testing.T) *mistaken {
 	t.Helper()
 	m := sashprom.New()
 	limiter := newLimiter(t, core.Config{
-		Name: "mistaken", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)}, Observer: m.For("memory"),
+		Name: "mistaken", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1_000_000)},
+		Observer: m.For("memory"),
 	})
 	return &mistaken{limiter, exporter(t, m)}
 }

@@ -167,16 +167,16 @@ func TestMiddleware(t *testing.T) {
 func TestNotices(t *testing.T) {
 	w := watch(t)
 	limiter, err := core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1_000_000)},
 		Observer: core.Observers(core.Silent, w.For("memory")),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter.Notice(t.Context(), "counted-twice", "The same rule counts a request twice.")
-	w.Notice(t.Context(), core.Notice{Code: "counted-twice", Name: "api"})
+	limiter.Allow(t.Context(), "k")
+	w.Notice(t.Context(), core.Notice{Code: core.NoticeLargeLog, Name: "api"})
 	w.wantPoints(t, "sash.notices", map[string]float64{
-		"sash.limiter=api sash.notice.code=counted-twice sash.rule=": 2,
+		"sash.limiter=api sash.notice.code=large-log sash.rule=": 2,
 	})
 	for i := range 3000 {
 		w.Notice(t.Context(), core.Notice{Code: "many", Name: fmt.Sprint("limiter ", i)})

@@ -15,22 +15,22 @@ import (
 func TestNotices(t *testing.T) {
 	m := sashprom.New()
 	limiter, err := core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1_000_000)},
 		Observer: core.Observers(core.Silent, m.For("memory")),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	login := core.Must(limiter.Rule("login", core.PerHour(1)))
+	login := core.Must(limiter.Rule("login", core.PerHour(1_000_000)))
 	for range 3 { // a limiter tells each code once
-		limiter.Notice(t.Context(), "twice", "a text")
-		login.Notice(t.Context(), "twice", "a text")
+		limiter.Allow(t.Context(), "k")
+		login.Allow(t.Context(), "k")
 	}
-	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
+	m.Notice(t.Context(), core.Notice{Name: "api", Code: core.NoticeLargeLog})
 	scraped := scrape(t, m)
 	wantLines(t, scraped,
-		`sash_notices_total{code="twice",limiter="api",rule=""} 2`,
-		`sash_notices_total{code="twice",limiter="api",rule="login"} 1`)
+		`sash_notices_total{code="large-log",limiter="api",rule=""} 2`,
+		`sash_notices_total{code="large-log",limiter="api",rule="login"} 1`)
 	if got := samples(scraped, "sash_notices_total"); len(got) != 2 {
 		t.Errorf("notices %q, want two", got)
 	}
