@@ -110,7 +110,8 @@ func TestFewAreExact(t *testing.T) {
 		t.Errorf("%+v, want %+v of 6 requests and nothing unlisted", top, want)
 	}
 	for _, top := range []heaviest.Ranking{
-		heavy.Top("api", "login", core.OutcomeRefused), heavy.Top("api", "", core.OutcomeAdmitted), heavy.Top("api", "login", 7),
+		heavy.Top("api", "login", core.OutcomeRefused), heavy.Top("api", "", core.OutcomeAdmitted),
+		heavy.Top("api", "login", 7),
 	} {
 		if len(top.Clients) != 0 || top.Requests != 0 || top.Since.IsZero() {
 			t.Errorf("%+v, want an empty ranking", top)
@@ -201,8 +202,10 @@ func TestReset(t *testing.T) {
 			t.Errorf("after Reset: %+v, want nothing", all)
 		}
 		heavy.Observe(t.Context(), request("new", false))
-		want := heaviest.Ranking{Limiter: "api", Rule: "login", Outcome: core.OutcomeRefused, Since: began.Add(time.Hour), Requests: 1,
-			Clients: []heaviest.Client{{Key: "new", AtLeast: 1, Requests: 1}}}
+		want := heaviest.Ranking{
+			Limiter: "api", Rule: "login", Outcome: core.OutcomeRefused, Since: began.Add(time.Hour), Requests: 1,
+			Clients: []heaviest.Client{{Key: "new", AtLeast: 1, Requests: 1}},
+		}
 		if got := heavy.Top("api", "login", core.OutcomeRefused); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
