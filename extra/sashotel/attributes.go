@@ -9,36 +9,38 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// The attributes that the semantic conventions have no names for.
+// Attributes that more than one place tells.
 const (
-	limiterKey      = attribute.Key("sash.limiter")
-	ruleKey         = attribute.Key("sash.rule")
-	outcomeKey      = attribute.Key("sash.outcome")
-	allowedKey      = attribute.Key("sash.allowed")
-	storeKey        = attribute.Key("sash.store")
-	sourceKey       = attribute.Key("sash.source")
-	stageKey        = attribute.Key("sash.stage")
-	statusKey       = attribute.Key("sash.status")
-	limitKey        = attribute.Key("sash.limit")
-	remainingKey    = attribute.Key("sash.remaining")
-	elapsedKey      = attribute.Key("sash.elapsed")
-	peekKey         = attribute.Key("sash.peek")
-	noticeCodeKey   = attribute.Key("sash.notice.code")
-	breakerStateKey = attribute.Key("sash.breaker.state")
+	limiterKey    = attribute.Key("sash.limiter")
+	ruleKey       = attribute.Key("sash.rule")
+	allowedKey    = attribute.Key("sash.allowed")
+	storeKey      = attribute.Key("sash.store")
+	sourceKey     = attribute.Key("sash.source")
+	noticeCodeKey = attribute.Key("sash.notice.code")
 )
 
-const (
-	// maxText bounds the bytes of the value of an attribute.
-	maxText = 256
-
-	// otherText stands for what exceeds maxSeries.
-	otherText = "other"
-)
-
-// clean returns text as OpenTelemetry takes it: UTF-8, and of at most maxText bytes.
-// Other text would make an exporter fail, with all that it has to export.
-func clean(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD")
+// attributes returns the attributes for labels and their values.
+func attributes(labels, values []string) []attribute.KeyValue {
+	all := make([]attribute.KeyValue, 0, len(values)+1)
+	for i, value := range values {
+		switch label := labels[i]; label {
+		case "allowed":
+			all = append(all, allowedKey.Bool(value == "true"))
+		case "route":
+			all = append(all, routeAttributes(value)...)
+		case "server":
+			all = append(all, serverAttributes(value)...)
+		case "kind":
+			all = append(all, semconv.ErrorTypeKey.String(value))
+		case "code":
+			all = append(all, noticeCodeKey.String(value))
+		case "state":
+			all = append(all, attribute.String("sash.breaker.state", value))
+		default:
+			all = append(all, attribute.String("sash."+label, value))
+		}
+	}
+	return all
 }
 
 // routeAttributes returns the attributes of a label, which is in HTTP the pattern of a
@@ -60,8 +62,8 @@ func serverAttributes(address string) []attribute.KeyValue {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
 		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-			return []attribute.KeyValue{semconv.ServerAddress(clean(host)), semconv.ServerPort(int(n))}
+			return []attribute.KeyValue{semconv.ServerAddress(host), semconv.ServerPort(int(n))}
 		}
 	}
-	return []attribute.KeyValue{semconv.ServerAddress(clean(address))}
+	return []attribute.KeyValue{semconv.ServerAddress(address)}
 }

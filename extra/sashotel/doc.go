@@ -61,19 +61,23 @@
 // second one while the breaker is closed. What the other numbers mean is said at
 // memstore.Stats and redisstore.Stats.
 //
-// The outcome of a decision is one of these:
+// The outcome of a decision is that of core.Event, one of these:
 //
-//	admitted       a limit admitted the request
-//	refused        a limit refused it
-//	fallback       the store of core.Fallback decided; sash.allowed says how
-//	failed_open    no store could be asked, and core.FailOpen admitted the request
-//	failed_closed  no store could be asked, and core.FailClosed or a failed fallback refused it
-//	nameless       the request had no key
-//	invalid        the call was malformed: a negative cost
-//	canceled       the caller had left before the decision
-//	skipped        the request is excluded from limits
-//	shadow         the request went on in the shadow of a limit that admitted it
-//	shadow_refused the request went on in the shadow of a limit that did not
+//	admitted           a limit admitted the request
+//	refused            a limit refused it
+//	fallback_admitted  the store of core.Fallback admitted it
+//	fallback_refused   the store of core.Fallback refused it
+//	failed_open        no store could be asked, and core.FailOpen admitted it
+//	failed_closed      no store could be asked, and core.FailClosed refused it
+//	fallback_failed    neither store could be asked, and it was refused
+//	nameless           it names no client
+//	key_failed         its key function failed
+//	limits_failed      its limits could not be found out
+//	invalid            the call was malformed: a negative cost
+//	canceled           its caller had left before the decision
+//	skipped            it is excluded from limits
+//	shadow             it went on in the shadow of a limit that admitted it
+//	shadow_refused     it went on in the shadow of a limit that did not
 //
 // The error.type is one of these:
 //

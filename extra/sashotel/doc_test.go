@@ -43,13 +43,11 @@ func shape(t *testing.T, m metricdata.Metrics) (kind string, attributes []string
 	t.Helper()
 	var set attribute.Set
 	switch data := m.Data.(type) {
-	case metricdata.Sum[int64]:
+	case metricdata.Sum[float64]:
 		kind, set = "updowncounter", data.DataPoints[0].Attributes
 		if data.IsMonotonic {
 			kind = "counter"
 		}
-	case metricdata.Gauge[int64]:
-		kind, set = "gauge", data.DataPoints[0].Attributes
 	case metricdata.Gauge[float64]:
 		kind, set = "gauge", data.DataPoints[0].Attributes
 	case metricdata.Histogram[float64]:

@@ -59,7 +59,7 @@ func ExampleNew() {
 		os.Exit(1)
 	}
 	for _, m := range found.ScopeMetrics[0].Metrics {
-		sum, ok := m.Data.(metricdata.Sum[int64])
+		sum, ok := m.Data.(metricdata.Sum[float64])
 		if !ok || m.Name != "sash.decisions" && m.Name != "sash.store.slots" {
 			continue
 		}

@@ -69,13 +69,9 @@ func pointsOf(tb testing.TB, m metricdata.Metrics) map[string]float64 {
 	add := func(set attribute.Set, value float64) { values[text(set.ToSlice())] = value }
 	switch data := m.Data.(type) {
 	case nil:
-	case metricdata.Sum[int64]:
+	case metricdata.Sum[float64]:
 		for _, p := range data.DataPoints {
-			add(p.Attributes, float64(p.Value))
-		}
-	case metricdata.Gauge[int64]:
-		for _, p := range data.DataPoints {
-			add(p.Attributes, float64(p.Value))
+			add(p.Attributes, p.Value)
 		}
 	case metricdata.Gauge[float64]:
 		for _, p := range data.DataPoints {

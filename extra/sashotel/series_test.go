@@ -6,65 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/extra/sashotel"
 )
-
-// unbounded returns a Telemetry by route whose SDK tells all sets of attributes apart.
-func unbounded(t *testing.T) watcher {
-	t.Helper()
-	reader := sdkmetric.NewManualReader()
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0))
-	telemetry, err := sashotel.New(sashotel.ByRoute(), sashotel.WithMeterProvider(provider))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return watcher{telemetry, reader}
-}
-
-// TestHostileLabels: a program that gives paths as labels, and makes a rule for each
-// tenant, gets a bounded number of series, and no decision is lost.
-func TestHostileLabels(t *testing.T) {
-	const decisions, bound, zeros = 5000, 2000, 1000
-	for _, test := range []struct {
-		name  string
-		event func(i int) core.Event
-		other string // the attributes of the series that has the rest
-	}{
-		{"paths as labels", func(i int) core.Event {
-			return core.Event{Name: "api", Label: fmt.Sprintf("/a/%d/%s", i, strings.Repeat("x", i))}
-		}, "http.route=other sash.allowed=false sash.limiter=api sash.outcome=refused sash.rule="},
-		{"a rule for each tenant", func(i int) core.Event {
-			return core.Event{Name: "api", Rule: fmt.Sprint("tenant", i), Label: "/"}
-		}, "http.route=other sash.allowed=false sash.limiter=other sash.outcome=refused sash.rule=other"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := unbounded(t)
-			for i := range decisions {
-				e := test.event(i)
-				e.Key, e.Decision.Source = "k", core.Counted
-				w.Observe(t.Context(), e)
-			}
-			points := w.points(t, "sash.decisions")
-			if len(points) > bound+zeros {
-				t.Errorf("%d sets of attributes, want at most %d", len(points), bound+zeros)
-			}
-			total := 0.0
-			for attributes, n := range points {
-				total += n
-				if len(attributes) > 500 {
-					t.Errorf("attributes of %d bytes: %.100s...", len(attributes), attributes)
-				}
-			}
-			if other := points[test.other]; total != decisions || other < decisions-bound {
-				t.Errorf("counted %v, of which %v with %s; want %d and at least %d",
-					total, other, test.other, decisions, decisions-bound)
-			}
-		})
-	}
-}
 
 // TestOverflow: where the SDK tells fewer sets of attributes apart than there are, the
 // earlier ones keep their own in each reading, no count decreases, and none is lost.

@@ -105,10 +105,10 @@ func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refus
 
 type refusingMeter struct{ noop.Meter }
 
-func (refusingMeter) Int64ObservableCounter(
-	string, ...metric.Int64ObservableCounterOption,
-) (metric.Int64ObservableCounter, error) {
-	return noop.Int64ObservableCounter{}, errors.New("no such luck")
+func (refusingMeter) Float64ObservableCounter(
+	string, ...metric.Float64ObservableCounterOption,
+) (metric.Float64ObservableCounter, error) {
+	return noop.Float64ObservableCounter{}, errors.New("no such luck")
 }
 
 // TestMisuse: what the program gives wrong is said when it starts.

@@ -8,47 +8,40 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sashlimit/sash/core"
-)
-
-// The names of the events on spans.
-const (
-	decisionEvent = "sash.decision"
-	noticeEvent   = "sash.notice"
+	"github.com/sashlimit/sash/extra/internal/tally"
 )
 
 // annotate adds the events of a decision to a span that records. The key of the client
 // is in none of them.
-func (s *store) annotate(span trace.Span, e *core.Event, o outcome, failed kind) {
+func (s *store) annotate(span trace.Span, e *core.Event, failed tally.Kind) {
 	d := &e.Decision
-	all := append(make([]attribute.KeyValue, 0, 14),
-		limiterKey.String(clean(e.Name)),
-		ruleKey.String(clean(e.Rule)),
-		storeKey.String(s.name),
-		outcomeKey.String(outcomeAttributes[o].outcome),
-		allowedKey.Bool(d.Allowed),
-		sourceKey.String(d.Source.String()),
-	)
+	of := []attribute.KeyValue{
+		limiterKey.String(tally.Clean(e.Name)), ruleKey.String(tally.Clean(e.Rule)), storeKey.String(s.name),
+	}
+	all := append(of[:3:3], attribute.String("sash.outcome", e.Outcome().String()), allowedKey.Bool(d.Allowed),
+		sourceKey.String(d.Source.String()))
 	if d.Limit.Requests > 0 { // something was counted
-		all = append(all, limitKey.String(clean(d.Limit.Name)), remainingKey.Int64(d.Remaining))
+		all = append(all, attribute.String("sash.limit", tally.Clean(d.Limit.Name)),
+			attribute.Int64("sash.remaining", d.Remaining))
 	}
 	if e.Elapsed > 0 {
-		all = append(all, elapsedKey.Float64(e.Elapsed.Seconds()))
+		all = append(all, attribute.Float64("sash.elapsed", e.Elapsed.Seconds()))
 	}
 	if e.Status != 0 {
-		all = append(all, statusKey.Int(e.Status))
+		all = append(all, attribute.Int("sash.status", e.Status))
 	}
 	if e.Peek {
-		all = append(all, peekKey.Bool(true))
+		all = append(all, attribute.Bool("sash.peek", true))
 	}
-	if failed == noError {
-		span.AddEvent(decisionEvent, trace.WithAttributes(all...))
-		return
+	if failed != tally.NoError {
+		of = append(of, semconv.ErrorTypeKey.String(failed.String()))
+		all = append(all, attribute.String("sash.stage", e.Stage.String()), of[3])
 	}
-	all = append(all, stageKey.String(e.Stage.String()), errorType(failed))
-	span.AddEvent(decisionEvent, trace.WithAttributes(all...))
-	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
-		semconv.ExceptionMessage(clean(d.Err.Error())),
-		errorType(failed), limiterKey.String(clean(e.Name)), ruleKey.String(clean(e.Rule)), storeKey.String(s.name)))
+	span.AddEvent("sash.decision", trace.WithAttributes(all...))
+	if failed != tally.NoError {
+		of = append(of, semconv.ExceptionMessage(tally.Clean(d.Err.Error())))
+		span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(of...))
+	}
 }
 
 // noticed adds the event of a notice to the span of a request, if it records. The text
@@ -58,6 +51,7 @@ func noticed(ctx context.Context, n core.Notice) {
 	if !span.IsRecording() {
 		return
 	}
-	span.AddEvent(noticeEvent, trace.WithAttributes(
-		limiterKey.String(clean(n.Name)), ruleKey.String(clean(n.Rule)), noticeCodeKey.String(clean(n.Code))))
+	span.AddEvent("sash.notice", trace.WithAttributes(
+		limiterKey.String(tally.Clean(n.Name)), ruleKey.String(tally.Clean(n.Rule)),
+		noticeCodeKey.String(tally.Clean(n.Code))))
 }

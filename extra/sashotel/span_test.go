@@ -74,7 +74,7 @@ func TestSpanEvents(t *testing.T) {
 				" sash.outcome=failed_open sash.rule=login sash.source=policy sash.stage=reply sash.store=redis",
 			"exception error.type=timeout exception.message=" + message + of + " sash.rule=login sash.store=redis"}},
 		"key failed": {keyFailed, []string{"sash.decision sash.allowed=false" + of +
-			" sash.outcome=nameless sash.rule=login sash.source=unasked sash.status=500 sash.store=redis"}},
+			" sash.outcome=key_failed sash.rule=login sash.source=unasked sash.status=500 sash.store=redis"}},
 	} {
 		w := watch(t)
 		got := spanEvents(t, func(ctx context.Context) { w.For("redis").Observe(ctx, test.event) })

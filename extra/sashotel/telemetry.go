@@ -3,13 +3,15 @@ package sashotel
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/extra/internal/tally"
 )
 
 // scope names the meter: the path of this package.
@@ -22,33 +24,30 @@ const scope = "github.com/sashlimit/sash/extra/sashotel"
 // measured. On a span that records, it adds one event, or two if the store could not be
 // asked. Where no span records, nothing is allocated.
 type Telemetry struct {
-	byRoute     bool
-	provider    metric.MeterProvider
-	instruments *instruments
+	tally       *tally.Tally
+	durations   metric.Float64Histogram
+	instruments map[*tally.Metric]metric.Float64Observable
 	callback    metric.Registration
-
-	decisions *seriesSet
-	notices   *noticeSet
-	unnamed   *store   // For("")
-	errors    counters // of all stores
-
-	mu      sync.Mutex // guards the fields below
-	stores  map[string]*store
-	watched []watched
+	unnamed     *store // For("")
 }
 
 // Option is an option of [New].
-type Option func(*Telemetry) error
+type Option func(*settings) error
+
+type settings struct {
+	byRoute  bool
+	provider metric.MeterProvider
+}
 
 // WithMeterProvider sets where the metrics go. Without it they go to the global
 // provider, otel.GetMeterProvider(), which may be set later than New is called.
 func WithMeterProvider(provider metric.MeterProvider) Option {
-	return func(t *Telemetry) error {
+	return func(s *settings) error {
 		if provider == nil {
 			return fmt.Errorf("sash: sashotel.WithMeterProvider(nil): " +
 				"give a provider, or leave the option out to use that of otel.GetMeterProvider")
 		}
-		t.provider = provider
+		s.provider = provider
 		return nil
 	}
 }
@@ -63,40 +62,78 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 //
 // The SDK has a bound of its own: of a metric it tells 2,000 sets of attributes apart, and
 // adds up the rest under otel.metric.overflow. A program with more than some hundred
-// routes should raise it by WithCardinalityLimit to 20,000.
+// routes should raise it by WithCardinalityLimit to 30,000.
 func ByRoute() Option {
-	return func(t *Telemetry) error {
-		t.byRoute = true
+	return func(s *settings) error {
+		s.byRoute = true
 		return nil
 	}
 }
 
+// maxZeros bounds how many counters there are when a new limiter, rule or route still reports
+// the outcomes that have not happened. It leaves half of the 2,000 sets of attributes that the
+// SDK tells apart to outcomes that happen.
+const maxZeros = 1000
+
 // New returns a Telemetry that has seen no decision. It fails if an option is wrong, or
 // if the provider refuses an instrument.
 func New(options ...Option) (*Telemetry, error) {
-	t := &Telemetry{
-		provider: otel.GetMeterProvider(), decisions: newSeriesSet(), notices: newNoticeSet(),
-		stores: map[string]*store{},
-	}
+	s := settings{provider: otel.GetMeterProvider()}
 	for i, option := range options {
 		if option == nil {
 			return nil, fmt.Errorf("sash: option %d of sashotel.New is nil: leave it out", i+1)
 		}
-		if err := option(t); err != nil {
+		if err := option(&s); err != nil {
 			return nil, err
 		}
 	}
-	meter := t.provider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
-	var err error
-	if t.instruments, err = newInstruments(meter); err != nil {
-		return nil, err
-	}
+	t := &Telemetry{tally: tally.New(s.byRoute, maxZeros), instruments: map[*tally.Metric]metric.Float64Observable{}}
 	t.unnamed = t.store("")
-	t.callback, err = meter.RegisterCallback(t.report, t.instruments.observables...)
-	if err != nil {
-		return nil, fmt.Errorf("sash: sashotel.New: the provider refuses the callback: %w", err)
+	if err := t.register(s.provider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
+		return nil, fmt.Errorf("sash: sashotel.New: the provider refuses an instrument: %w", err)
 	}
 	return t, nil
+}
+
+// register makes the instruments.
+func (t *Telemetry) register(meter metric.Meter) (err error) {
+	d := &tally.Durations
+	t.durations, err = meter.Float64Histogram("sash."+d.Name, metric.WithUnit(d.Unit),
+		metric.WithDescription(d.Help), metric.WithExplicitBucketBoundaries(tally.Buckets...))
+	if err != nil {
+		return err
+	}
+	var all []metric.Observable
+	for _, m := range t.tally.Metrics() {
+		if t.instruments[m], err = instrument(meter, m); err != nil {
+			return err
+		}
+		all = append(all, t.instruments[m])
+	}
+	t.callback, err = meter.RegisterCallback(t.report, all...)
+	return err
+}
+
+// instrument makes the instrument of m, which is asked when metrics are read.
+func instrument(meter metric.Meter, m *tally.Metric) (metric.Float64Observable, error) {
+	switch name, unit, text := "sash."+m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help); m.Type {
+	case tally.Counter:
+		return meter.Float64ObservableCounter(name, unit, text)
+	case tally.UpDownCounter:
+		return meter.Float64ObservableUpDownCounter(name, unit, text)
+	default:
+		return meter.Float64ObservableGauge(name, unit, text)
+	}
+}
+
+// report tells an SDK the metrics that are not recorded decision by decision. Several
+// readers may call it at once.
+func (t *Telemetry) report(_ context.Context, o metric.Observer) error {
+	t.tally.Read(func(m *tally.Metric, value float64, labels ...string) {
+		set := attribute.NewSet(attributes(m.Labels, labels)...)
+		o.ObserveFloat64(t.instruments[m], value, metric.WithAttributeSet(set))
+	})
+	return nil
 }
 
 // Close ends the reports of counts and of watched stores to the provider. Durations and
@@ -115,36 +152,50 @@ func (t *Telemetry) Observe(ctx context.Context, e core.Event) { t.unnamed.Obser
 
 // Notice counts a notice.
 func (t *Telemetry) Notice(ctx context.Context, n core.Notice) {
-	t.notices.add(n)
+	t.tally.Notice(n)
 	noticed(ctx, n)
 }
 
-var _ core.NoticeObserver = (*Telemetry)(nil)
+// Watch adds the metrics of what a store says about itself. The store is a
+// *memstore.Store, a *redisstore.Store, or a type around one of them that has its
+// method Stats. It is asked once in each reading of the metrics. Watch fails if the store
+// is none of these, if it is nil, or if a store of that name is watched already.
+func (t *Telemetry) Watch(name string, store core.Store) error { return t.tally.Watch(name, store) }
+
+// store counts the decisions of limiters on one store.
+type store struct {
+	*Telemetry
+	name string
+
+	// attributes are those of a duration, by its source and by the kind of error. To make
+	// them for each decision would allocate.
+	attributes [core.Skipped][tally.NoError + 1][]metric.RecordOption
+}
+
+var _, _ core.NoticeObserver = (*Telemetry)(nil), (*store)(nil)
 
 // store returns the observer for the store of the given name.
 func (t *Telemetry) store(name string) *store {
-	name = clean(name)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.stores[name]
-	if s == nil {
-		s = newStore(t, name)
-		t.stores[name] = s
+	s := &store{Telemetry: t, name: t.tally.Store(name)}
+	for source := range s.attributes {
+		for kind := range s.attributes[source] {
+			set := []attribute.KeyValue{storeKey.String(s.name), sourceKey.String(core.Source(source).String())}
+			if kind := tally.Kind(kind); kind != tally.NoError {
+				set = append(set, semconv.ErrorTypeKey.String(kind.String()))
+			}
+			s.attributes[source][kind] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(set...))}
+		}
 	}
 	return s
 }
 
-// report tells an SDK the metrics that are not recorded decision by decision. Several
-// readers may call it at once.
-func (t *Telemetry) report(_ context.Context, o metric.Observer) error {
-	t.decisions.counters.observe(o, t.instruments.decisions)
-	t.errors.observe(o, t.instruments.errors)
-	t.notices.counters.observe(o, t.instruments.notices)
-	t.mu.Lock()
-	all := t.watched
-	t.mu.Unlock()
-	for _, w := range all {
-		w.report(t.instruments, o)
+// Observe counts a decision. A peek is counted among the durations and the errors alone.
+func (s *store) Observe(ctx context.Context, e core.Event) {
+	failed := s.tally.Observe(s.name, &e)
+	if tally.Measured(&e) {
+		s.durations.Record(ctx, e.Elapsed.Seconds(), s.attributes[e.Decision.Source][failed]...)
 	}
-	return nil
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		s.annotate(span, &e, failed)
+	}
 }

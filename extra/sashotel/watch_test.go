@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -51,7 +49,7 @@ func TestWatchMemory(t *testing.T) {
 	want := map[string]float64{
 		"sash.store.memory.usage": 1, "sash.store.memory.limit": 2, "sash.store.slots": 3, "sash.store.limits": 4,
 		"sash.store.evictions": 5, "sash.store.sketch_only": 6, "sash.store.refused_evicted": 7,
-		"sash.store.refused_newcomers": 8, "sash.store.full": 1<<63 - 1,
+		"sash.store.refused_newcomers": 8, "sash.store.full": 1 << 63,
 	}
 	if got := w.numbers(t, "memory"); !maps.Equal(got, want) {
 		t.Errorf("\n got %v\nwant %v", got, want)
@@ -166,32 +164,5 @@ func TestOutage(t *testing.T) {
 	}
 	if n := w.numbers(t, "redis"); n["sash.batches"] == 0 || n["sash.scripts"] == 0 {
 		t.Errorf("%v, want batches and scripts", n)
-	}
-}
-
-// TestWatchMisuse: what the program gives wrong is an error when it starts.
-func TestWatchMisuse(t *testing.T) {
-	w := watch(t)
-	if err := w.Watch("taken", memstore.New()); err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		name  string
-		store core.Store
-		want  string
-	}{
-		"nil":           {"memory", nil, "give the store of Config.Store"},
-		"typed nil":     {"memory", (*memstore.Store)(nil), "give the store of Config.Store"},
-		"no Stats":      {"strange", storetest.Fixed(core.Decision{}), "a *storetest.fixed has no Stats"},
-		"watched twice": {"taken", memstore.New(), `Watch("taken", ...) of sashotel: a store of that name is watched`},
-	} {
-		err := w.Watch(test.name, test.store)
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "sash: ") {
-			t.Errorf("%s: error %v, want one with %q", name, err, test.want)
-		}
-	}
-	got := slices.Sorted(maps.Keys(w.points(t, "sash.store.slots")))
-	if !slices.Equal(got, []string{"sash.store=taken"}) {
-		t.Errorf("watched %q, want only the first", got)
 	}
 }

@@ -18,8 +18,8 @@
 //
 // [Metrics.Watch] adds these of a memstore:
 //
-//	sash_store_bytes{store}                     bytes held
-//	sash_store_max_bytes{store}                 bytes held at most
+//	sash_store_memory_usage_bytes{store}        bytes held
+//	sash_store_memory_limit_bytes{store}        bytes held at most
 //	sash_store_slots{store}                     slots held: a client under three limits has three
 //	sash_store_limits{store}                    limits of the rules that the store serves
 //	sash_store_evictions_total{store}           slots given up for others while they counted something
@@ -49,19 +49,23 @@
 // Of the decisions of a store in memory, one in 16 is measured, see core.Event: count
 // decisions by sash_decisions_total.
 //
-// The outcome of a decision is one of these:
+// The outcome of a decision is that of core.Event, one of these:
 //
-//	admitted       a limit admitted the request
-//	refused        a limit refused it
-//	fallback       the store of core.Fallback decided; allowed says how
-//	failed_open    no store could be asked, and core.FailOpen admitted the request
-//	failed_closed  no store could be asked, and core.FailClosed or a failed fallback refused it
-//	nameless       the request had no key
-//	invalid        the call was malformed: a negative cost
-//	canceled       the caller had left before the decision
-//	skipped        the request is excluded from limits
-//	shadow         the request went on in the shadow of a limit that admitted it
-//	shadow_refused the request went on in the shadow of a limit that did not
+//	admitted           a limit admitted the request
+//	refused            a limit refused it
+//	fallback_admitted  the store of core.Fallback admitted it
+//	fallback_refused   the store of core.Fallback refused it
+//	failed_open        no store could be asked, and core.FailOpen admitted it
+//	failed_closed      no store could be asked, and core.FailClosed refused it
+//	fallback_failed    neither store could be asked, and it was refused
+//	nameless           it names no client
+//	key_failed         its key function failed
+//	limits_failed      its limits could not be found out
+//	invalid            the call was malformed: a negative cost
+//	canceled           its caller had left before the decision
+//	skipped            it is excluded from limits
+//	shadow             it went on in the shadow of a limit that admitted it
+//	shadow_refused     it went on in the shadow of a limit that did not
 //
 // The kind of an error is one of these:
 //

@@ -2,7 +2,6 @@ package sashprom_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,48 +66,23 @@ func decided(source core.Source, allowed bool, err error) core.Event {
 	}
 }
 
-// TestOutcomes: each event is counted under its outcome, once.
+// TestOutcomes: each event is counted under its outcome, and the other outcomes are there
+// too. So are the errors of a store with a name, and notices.
 func TestOutcomes(t *testing.T) {
-	failed := fmt.Errorf("%w: something", core.ErrStore)
-	without := decided(core.Unasked, false, core.ErrInvalid)
-	without.Key = ""
-	keyFailed := decided(core.Unasked, false, errors.New("no such session"))
-	keyFailed.Key = ""
-	for _, test := range []struct {
-		event            core.Event
-		outcome, allowed string
-	}{
-		{decided(core.Counted, true, nil), "admitted", "true"},
-		{decided(core.Leased, true, nil), "admitted", "true"},
-		{decided(core.Counted, false, nil), "refused", "false"},
-		{decided(core.Remembered, false, nil), "refused", "false"},
-		{decided(core.FromFallback, true, failed), "fallback", "true"},
-		{decided(core.FromFallback, false, failed), "fallback", "false"},
-		{decided(core.FromPolicy, true, failed), "failed_open", "true"},
-		{decided(core.FromPolicy, false, failed), "failed_closed", "false"},
-		{without, "nameless", "false"},
-		{keyFailed, "nameless", "false"},
-		{decided(core.Unasked, false, core.ErrInvalid), "invalid", "false"},
-		{decided(core.Unasked, false, context.Canceled), "canceled", "false"},
-		{decided(core.Skipped, true, nil), "skipped", "true"},
-		{inShadow(decided(core.Counted, true, nil)), "shadow", "true"},
-		{inShadow(decided(core.Counted, false, nil)), "shadow_refused", "true"},
-		{inShadow(decided(core.FromPolicy, false, failed)), "shadow_refused", "true"},
-		{inShadow(decided(core.Skipped, true, nil)), "skipped", "true"},
-	} {
-		m := sashprom.New()
-		m.Observe(t.Context(), test.event)
-		var counted []string
-		for _, line := range samples(scrape(t, m), "sash_decisions_total{") {
-			if !strings.HasSuffix(line, " 0") {
-				counted = append(counted, line)
-			}
-		}
-		want := fmt.Sprintf(`sash_decisions_total{allowed=%q,limiter="api",outcome=%q,rule="login"} 1`,
-			test.allowed, test.outcome)
-		if len(counted) != 1 || counted[0] != want {
-			t.Errorf("%v: counted %q, want %q", test.event.Decision, counted, want)
-		}
+	m := sashprom.New()
+	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
+	m.Observe(t.Context(), inShadow(decided(core.Counted, false, nil)))
+	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
+	scraped := scrape(t, m)
+	wantLines(t, scraped,
+		`sash_decisions_total{allowed="true",limiter="api",outcome="failed_open",rule="login"} 1`,
+		`sash_decisions_total{allowed="true",limiter="api",outcome="shadow_refused",rule="login"} 1`,
+		`sash_decisions_total{allowed="false",limiter="api",outcome="failed_closed",rule="login"} 0`,
+		`sash_store_errors_total{kind="timeout",store="redis"} 1`,
+		`sash_store_errors_total{kind="unavailable",store="redis"} 0`,
+		`sash_notices_total{code="twice",limiter="api",rule=""} 1`)
+	if got := len(samples(scraped, "sash_decisions_total")); got != int(core.OutcomeShadowRefused)+1 {
+		t.Errorf("got %d outcomes, want all %d", got, core.OutcomeShadowRefused+1)
 	}
 }
 

@@ -23,15 +23,10 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	m := sashprom.New(options...)
 	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
-	m.WatchFunc("all", func() sashprom.Stats {
-		open := redisstore.Breaker{
-			Server: "a", State: redisstore.StateOpen, Changed: time.Now(), FailingSince: time.Now(),
-		}
-		return sashprom.Stats{
-			Memory: &memstore.Stats{},
-			Redis:  &redisstore.Stats{Breakers: []redisstore.Breaker{open}},
-		}
-	})
+	m.Watch("memory", memstore.New())
+	m.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{
+		{Server: "a", State: redisstore.StateOpen, Changed: time.Now(), FailingSince: time.Now()},
+	}}})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	return registry

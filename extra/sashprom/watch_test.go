@@ -13,18 +13,24 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
+// fixed is a store whose Stats are as given.
+type fixed[S any] struct {
+	core.Store
+	stats S
+}
+
+func (f fixed[S]) Stats() S { return f.stats }
+
 // TestWatchMemory: the metrics of a store in memory are its Stats.
 func TestWatchMemory(t *testing.T) {
 	m := sashprom.New()
-	m.WatchFunc("memory", func() sashprom.Stats {
-		return sashprom.Stats{Memory: &memstore.Stats{
-			Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
-			RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
-		}}
-	})
+	m.Watch("memory", fixed[memstore.Stats]{stats: memstore.Stats{
+		Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
+		RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
+	}})
 	wantLines(t, scrape(t, m),
-		`sash_store_bytes{store="memory"} 1`,
-		`sash_store_max_bytes{store="memory"} 2`,
+		`sash_store_memory_usage_bytes{store="memory"} 1`,
+		`sash_store_memory_limit_bytes{store="memory"} 2`,
 		`sash_store_slots{store="memory"} 3`,
 		`sash_store_limits{store="memory"} 4`,
 		`sash_store_evictions_total{store="memory"} 5`,
@@ -38,18 +44,16 @@ func TestWatchMemory(t *testing.T) {
 // gives twice does not make the scrape fail.
 func TestWatchRedis(t *testing.T) {
 	m := sashprom.New()
-	m.WatchFunc("redis", func() sashprom.Stats {
-		return sashprom.Stats{Redis: &redisstore.Stats{
-			Breakers: []redisstore.Breaker{
-				{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
-					Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
-				{Server: "a:1", State: redisstore.StateClosed},
-				{Server: "b:1", State: redisstore.StateClosed},
-			},
-			Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
-			Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
-		}}
-	})
+	m.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{
+		Breakers: []redisstore.Breaker{
+			{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
+				Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
+			{Server: "a:1", State: redisstore.StateClosed},
+			{Server: "b:1", State: redisstore.StateClosed},
+		},
+		Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
+		Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
+	}})
 	scraped := scrape(t, m)
 	wantLines(t, scraped,
 		`sash_breaker_state{server="a:1",state="open",store="redis"} 1`,
@@ -104,32 +108,19 @@ func TestWatchStores(t *testing.T) {
 		fmt.Sprintf(`sash_breaker_state{server=%q,state="closed",store="redis"} 1`, server.Addr()))
 }
 
-// strange is a store without Stats.
-type strange struct{ core.Store }
-
 // TestMisuse: what the program gives wrong is said when it starts.
 func TestMisuse(t *testing.T) {
-	m := sashprom.New()
-	m.Watch("redis", memstore.New())
-	for _, test := range []struct {
-		name string
-		do   func()
-		want string
-	}{
-		{"nil option", func() { sashprom.New(nil) }, "option 1 of New is nil"},
-		{"no store", func() { m.Watch("memory", nil) }, `Watch("memory", nil): give the store of Config.Store`},
-		{"nil store", func() { m.Watch("memory", (*memstore.Store)(nil)) }, `Watch("memory", nil): give the store`},
-		{"store without stats", func() { m.Watch("mine", strange{}) }, "a sashprom_test.strange has no Stats"},
-		{"nil function", func() { m.WatchFunc("memory", nil) }, "give a function"},
-		{"watched twice", func() { m.Watch("redis", memstore.New()) }, `"redis" is watched already`},
+	for want, do := range map[string]func(){
+		"sash: option 1 of sashprom.New is nil":                      func() { sashprom.New(nil) },
+		`sash: Watch("memory", nil): give the store of Config.Store`: func() { sashprom.New().Watch("memory", nil) },
 	} {
 		func() {
 			defer func() {
-				if got := fmt.Sprint(recover()); !strings.Contains(got, test.want) {
-					t.Errorf("%s: panic %q, want one with %q", test.name, got, test.want)
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
+					t.Errorf("got the panic %q, want %q", got, want)
 				}
 			}()
-			test.do()
+			do()
 		}()
 	}
 }
