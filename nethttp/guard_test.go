@@ -393,6 +393,11 @@ func TestConstructionErrors(t *testing.T) {
 			t.Errorf("Middleware does not panic where New says %q", c.want)
 		}
 	}
+	_, err := nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return true }),
+		nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }))
+	if err == nil || !strings.Contains(err.Error(), "give CostAfter alone") {
+		t.Errorf("CountWhen and CostAfter: got %v, want an error that says give CostAfter alone", err)
+	}
 	if !panics(func() { nethttp.Middleware(l, alice)(nil) }) {
 		t.Error("a nil handler is taken")
 	}

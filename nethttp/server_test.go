@@ -111,7 +111,7 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// On the wire: a refusal is complete, and the connection serves on.
+// On the wire: a refusal is complete, and the connection serves on, although no handler has read the body.
 func TestRefusalOnTheWire(t *testing.T) {
 	s := httptest.NewServer(guarded(refuses(30 * time.Second)))
 	defer s.Close()
@@ -122,7 +122,7 @@ func TestRefusalOnTheWire(t *testing.T) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for _, method := range []string{"GET", "HEAD", "POST", "GET"} {
-		fmt.Fprintf(conn, "%s / HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n", method)
+		fmt.Fprintf(conn, "%s / HTTP/1.1\r\nHost: test\r\nContent-Length: 1000\r\n\r\n%s", method, strings.Repeat("x", 1000))
 		res, err := http.ReadResponse(in, &http.Request{Method: method})
 		if err != nil {
 			t.Fatal(method, err)

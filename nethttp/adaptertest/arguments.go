@@ -2,7 +2,6 @@ package adaptertest
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -17,14 +16,9 @@ func wrongArguments(t *testing.T, adapter Adapter) {
 	l := newLimiter(core.PerMinute(3))
 	type elsewhere struct{}
 	for name, wrong := range map[string]Step{
-		"limiter":    {Key: keyfuncs.RemoteIP},
-		"key":        {Limiter: l},
-		"path":       by(l, nethttp.SkipPaths("health"))[0],
-		"count when": by(l, nethttp.CountWhen(nil))[0],
-		"cost after": by(l, nethttp.CostAfter(nil))[0],
-		"both": by(l,
-			nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
-			nethttp.CountWhen(func(*http.Request, int) bool { return true }))[0],
+		"limiter":     {Key: keyfuncs.RemoteIP},
+		"key":         {Limiter: l},
+		"path":        by(l, nethttp.SkipPaths("health"))[0],
 		"nil option":  by(l, nil)[0],
 		"other's own": by(l, nethttp.AdapterOption(func(*elsewhere) error { return nil }))[0],
 	} {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -59,18 +57,6 @@ func countWhenElsewhere(t *testing.T, adapter Adapter) {
 	inner.expect(t, "the inner guard", 5, 401)
 }
 
-// countWhenRefused checks that CountWhen is not asked about a request that its own guard
-// refuses.
-func countWhenRefused(t *testing.T, adapter Adapter) {
-	w := newWatch()
-	refusing := Step{Limiter: w.limiter, Key: keyfuncs.Header("X-Tenant"), Options: w.step().Options}
-	h := adapter.Build(behind([]Step{refusing}, "POST", "/", page))
-	if got := serve(t, h, "POST", "/"); got.Code != 400 {
-		t.Errorf("a request without a key got %d", got.Code)
-	}
-	w.expect(t, "refused for want of a key", 5)
-}
-
 // clientLeft checks a request after its client has left: it stays counted if nothing is sent,
 // and else is given back as ever.
 func clientLeft(t *testing.T, adapter Adapter) {
@@ -95,28 +81,4 @@ func clientLeft(t *testing.T, adapter Adapter) {
 		}()
 		w.expect(t, c.name, c.left, c.asked...)
 	}
-}
-
-// unreturned checks that a request stays counted, and is answered as ever, if the store
-// fails when the request is given back, or if CountWhen panics.
-func unreturned(t *testing.T, adapter Adapter) {
-	s := newStore()
-	s.keeps = true
-	w := &watch{limiter: on(s, core.PerMinute(5))}
-	h := adapter.Build(behind([]Step{w.step()}, "POST", "/", status(201)))
-	if got := exchange(t, h); got != 201 {
-		t.Errorf("the client got %d", got)
-	}
-	w.expect(t, "a store that fails", 4, 201)
-
-	w = newWatch()
-	panics := nethttp.CountWhen(func(*http.Request, int) bool { panic("the user's own") })
-	h = adapter.Build(Tree{
-		Use:    []Step{step(w.limiter, panics)},
-		Routes: []Route{route("POST", "/", nil, page)},
-	})
-	if got := exchange(t, h); got != 0 {
-		t.Errorf("after a panic of CountWhen the client got %d", got)
-	}
-	w.expect(t, "a panic of CountWhen", 4)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/nethttp"
 )
 
 // refusalCases are functions for WithRefusal, with the response that the client
@@ -26,11 +25,6 @@ var refusalCases = []struct {
 		w.Header().Set("X-Custom", "yes")
 	}, 429, "?"},
 	{"early hints", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(103) }, 429, "?"},
-	{"early hints twice", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-		w.WriteHeader(103)
-		w.WriteHeader(103)
-	}, 429, "?"},
-	{"the default", nethttp.Refuse, 429, "?"},
 	{"a status", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { w.WriteHeader(420) }, 420, ""},
 	{"status and body", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
 		w.WriteHeader(420)
@@ -58,10 +52,6 @@ var refusalCases = []struct {
 		conn.Close()
 	}, 418, "my"},
 	{"panic", func(http.ResponseWriter, *http.Request, core.Decision) { panic("the user's own") }, 0, ""},
-	{"early hints and panic", func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
-		w.WriteHeader(103)
-		panic("the user's own")
-	}, 0, ""},
 }
 
 // customRefusals checks that a user's function that writes no response, or an
@@ -76,7 +66,7 @@ func customRefusals(t *testing.T, adapter Adapter) {
 					t.Error("a refused request reached the handler")
 				}
 				s := httptest.NewUnstartedServer(adapter.Build(Tree{
-					Use:    []Step{tooMuch(option(c.refuse))},
+					Use:    []Step{spent(option(c.refuse))},
 					Routes: []Route{route("GET", "/", nil, handler)},
 				}))
 				s.Config.ErrorLog = log.New(&logged, "", 0)

@@ -79,7 +79,6 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 // refusalErrors checks that an error of the adapter's WithRefusal is answered as an error
 // of a handler is, once.
 func refusalErrors(t *testing.T, adapter Adapter) {
-	counted := nethttp.CountWhen(func(*http.Request, int) bool { return true })
 	for name, before := range beforeErrors {
 		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
 		refuse := adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {

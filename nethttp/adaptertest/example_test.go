@@ -51,3 +51,6 @@ func Example() {
 	var t *testing.T // the argument of TestMiddleware
 	adaptertest.Run(t, plain)
 }
+
+// TestExample runs what the example shows.
+func TestExample(t *testing.T) { adaptertest.Run(t, plain) }

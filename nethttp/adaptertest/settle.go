@@ -2,10 +2,8 @@ package adaptertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -126,54 +124,4 @@ func decisionInContext(t *testing.T, adapter Adapter) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// settledByHandler checks that a handler settles its request once, whether its client is
-// there or not, and that CountWhen changes nothing then.
-func settledByHandler(t *testing.T, adapter Adapter) {
-	never := nethttp.CountWhen(func(*http.Request, int) bool { return false })
-	for name, c := range map[string]struct {
-		settle func(context.Context, *nethttp.Admission) error
-		left   int64 // of 10
-	}{
-		"less":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 3) }, 7},
-		"more":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 7) }, 3},
-		"huge":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, math.MaxInt64) }, 0},
-		"Return": {func(ctx context.Context, a *nethttp.Admission) error { return a.Return(ctx) }, 10},
-	} {
-		l := newLimiter(core.PerMinute(10))
-		five := nethttp.WithCost(func(*http.Request) int { return 5 })
-		handler := func(_ http.ResponseWriter, r *http.Request) {
-			a := admissionOf(t, r, 5)
-			gone, leave := context.WithCancel(r.Context())
-			leave()
-			if err := a.Settle(gone, -1); !errors.Is(err, core.ErrInvalid) {
-				t.Errorf("%s: settled at -1: %v", name, err)
-			}
-			if err := c.settle(gone, a); err != nil || left(l) != c.left {
-				t.Errorf("%s: %v, %d are left, want %d", name, err, left(l), c.left)
-			}
-			if err := a.Return(gone); !errors.Is(err, core.ErrInvalid) || left(l) != c.left {
-				t.Errorf("%s: %v, %d are left after a second time", name, err, left(l))
-			}
-		}
-		h := adapter.Build(Tree{
-			Use:    []Step{step(l, five, never, nethttp.WithDecisionInContext())},
-			Routes: []Route{route("GET", "/", nil, handler)},
-		})
-		expect(t, serve(t, h, "GET", "/"), 200, "10", "5")
-		if left(l) != c.left {
-			t.Errorf("%s: %d are left after the request, want %d", name, left(l), c.left)
-		}
-	}
-	// While the store cannot be asked, there is nothing to settle.
-	h := adapter.Build(Tree{
-		Use: []Step{step(on(outage, core.PerMinute(10)), nethttp.WithDecisionInContext())},
-		Routes: []Route{route("GET", "/", nil, func(_ http.ResponseWriter, r *http.Request) {
-			if err := admissionOf(t, r, 0).Settle(r.Context(), 7); err != nil {
-				t.Error(err)
-			}
-		})},
-	})
-	expect(t, serve(t, h, "GET", "/"), 200, "", "")
 }

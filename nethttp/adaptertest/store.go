@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/storetest"
@@ -14,67 +13,44 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// store counts in memory, with a clock that stands still, and remembers how often
-// and about which keys it was asked.
+// store counts in memory, with a clock that stands still, and counts how often it was asked.
 type store struct {
 	core.Store
-	keeps bool       // fails each Return
-	mu    sync.Mutex // guards the fields below
-	calls int
-	keys  []string
+	calls atomic.Int64
 }
 
 func newStore() *store {
 	s := &store{}
 	s.Store = storetest.Wrap(still.Store(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-		if s.keeps && call.Verb == "Return" {
-			return core.Decision{}, errDown
-		}
 		if call.Verb == "Take" {
-			s.note(call.Key)
+			s.calls.Add(1)
 		}
 		return call.Next(ctx)
 	})
 	return s
 }
 
-// note notes a call about a key.
-func (s *store) note(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	if !slices.Contains(s.keys, key) {
-		s.keys = append(s.keys, key)
-	}
-}
-
 // asked returns how often the store was asked since the last call of asked.
-func (s *store) asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.calls
-	s.calls = 0
-	return n
-}
+func (s *store) asked() int64 { return s.calls.Swap(0) }
 
 var errDown = errors.New("down")
 
 // outage is a store that fails each call.
 var outage = storetest.Fixed(core.Decision{Err: errDown})
 
-// deaf is an observer that hears of all and drops it, so that guards do all that they do
-// for an observer and the suite writes no log.
-type deaf struct{}
+// noticed is an observer that counts notices and drops events, so that guards do all that they
+// do for an observer and the suite writes no log.
+type noticed struct{ notices *atomic.Int64 }
 
-func (deaf) Observe(context.Context, core.Event) {}
-func (deaf) Notice(context.Context, core.Notice) {}
+func (noticed) Observe(context.Context, core.Event)   {}
+func (n noticed) Notice(context.Context, core.Notice) { n.notices.Add(1) }
 
 // newLimiter returns a limiter with a store of its own. The store's clock stands still.
 func newLimiter(limits ...core.Limit) *core.Limiter { return on(newStore(), limits...) }
 
 // on returns a limiter that counts in s.
 func on(s core.Store, limits ...core.Limit) *core.Limiter {
-	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf{}}))
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: noticed{new(atomic.Int64)}}))
 }
 
 // rule returns a limiter with other limits that counts in the store of l.

@@ -1,0 +1,149 @@
+package nethttp_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// TestSkippedMethods: SkipPaths excludes a path for GET and HEAD, or for the given method. Another
+// method of the same path may belong to another handler.
+func TestSkippedMethods(t *testing.T) {
+	s := admits(1, 0)
+	h := guarded(s, nethttp.SkipPaths("/health", "GET /ready", "HEAD /head", "POST /hook", "OPTIONS /cors"))
+	for path, methods := range map[string][]string{
+		"/health": {"GET", "HEAD"},
+		"/ready":  {"GET", "HEAD"},
+		"/head":   {"HEAD"},
+		"/hook":   {"POST"},
+		"/cors":   {"OPTIONS"},
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "PROPFIND"} {
+			s.calls.Store(0)
+			serve(h, httptest.NewRequest(method, path, nil))
+			if got, want := s.calls.Load() == 0, slices.Contains(methods, method); got != want {
+				t.Errorf("%s %s: got skipped: %v, want %v", method, path, got, want)
+			}
+		}
+	}
+}
+
+// TestSkipBehindStripPrefix: behind an http.StripPrefix, SkipPaths compares the rest of the path.
+func TestSkipBehindStripPrefix(t *testing.T) {
+	for _, c := range []struct {
+		skip, target string
+		want         bool
+	}{
+		{"/health", "/v1/health", true},
+		{"/v1/health", "/v1/health", false},
+		{"/health", "/v1/he%61lth", false},
+	} {
+		s := admits(1, 0)
+		serve(http.StripPrefix("/v1", guarded(s, nethttp.SkipPaths(c.skip))), request(t, c.target))
+		if got := s.calls.Load() == 0; got != c.want {
+			t.Errorf("SkipPaths(%q), %s: got skipped: %v, want %v", c.skip, c.target, got, c.want)
+		}
+	}
+}
+
+// TestSkipKeys: clients are exempt by their keys, and this is observed. What a client writes before
+// the entry of the proxy exempts no client.
+func TestSkipKeys(t *testing.T) {
+	s := admits(7, 0)
+	l, events := observed(s, nil)
+	office := nethttp.SkipKeys(func(key string) bool { return strings.HasPrefix(key, "ip:10.") })
+	h := nethttp.Middleware(l, keyfuncs.IP(keyfuncs.TrustHops(1)), office)(page)
+	w := get(t, h, "/", "X-Forwarded-For", "10.1.2.3")
+	if w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" || s.calls.Load() != 0 {
+		t.Errorf("got %d %v and %d calls of the store, want 200 and none", w.Code, w.Header(), s.calls.Load())
+	}
+	if e := (*events)[0]; e.Decision.Source != core.Skipped || e.Key != "ip:10.1.2.3" || !e.Decision.Allowed {
+		t.Errorf("got %+v, want the key ip:10.1.2.3 allowed and skipped", e)
+	}
+	w = get(t, h, "/", "X-Forwarded-For", "10.1.2.3, 203.0.113.5")
+	if got := w.Header().Get("X-RateLimit-Remaining"); got != "7" || s.calls.Load() != 1 {
+		t.Errorf("a forged entry: got %q remaining and %d calls, want 7 and 1", got, s.calls.Load())
+	}
+}
+
+// TestShadow: a guard in the shadow counts and is observed, refuses nothing and sets no fields, also
+// where nothing can be decided, and can be switched.
+func TestShadow(t *testing.T) {
+	var on atomic.Bool
+	on.Store(true)
+	l, events := observed(memstore.New(), nil)
+	l = core.Must(l.Rule("one", core.PerMinute(1)))
+	h := nethttp.Middleware(l, alice, nethttp.ShadowWhile(on.Load))(page)
+	for i, status := range []int{200, 429, 429} {
+		w := get(t, h, "/")
+		if w.Body.String() != "page" || len(w.Header()) != 1 { // Content-Type, from the recorder
+			t.Errorf("request %d: got %d %v, want the page without fields", i, w.Code, w.Header())
+		}
+		if e := (*events)[i]; !e.Shadow || e.Decision.Allowed != (i == 0) || e.Status != status {
+			t.Errorf("request %d: got %+v, want %d in the shadow", i, e, status)
+		}
+	}
+	on.Store(false)
+	if w := get(t, h, "/"); w.Code != 429 || (*events)[3].Shadow {
+		t.Errorf("switched off: got %d and %+v, want 429", w.Code, (*events)[3])
+	}
+
+	down, outage := observed(&fakeStore{err: errors.New("down")}, core.FailClosed)
+	broken := nethttp.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, errors.New("secret") })
+	for name, c := range map[string]struct {
+		h      http.Handler
+		events *[]core.Event
+	}{
+		"no store":  {nethttp.Middleware(down, alice, nethttp.Shadow())(page), outage},
+		"no limits": {nethttp.Middleware(l, alice, broken, nethttp.Shadow())(page), events},
+		"no key":    {nethttp.Middleware(l, keyfuncs.Header("X-Tenant"), nethttp.Shadow())(page), events},
+	} {
+		*c.events = nil
+		w := get(t, c.h, "/")
+		if w.Body.String() != "page" || len(w.Header()) != 1 {
+			t.Errorf("%s: got %d %v, want the page without fields", name, w.Code, w.Header())
+		}
+		if e := (*c.events)[0]; !e.Shadow || e.Decision.Allowed || e.Decision.Err == nil {
+			t.Errorf("%s: got %+v, want an error in the shadow", name, e)
+		}
+	}
+}
+
+// TestAll: a request that its own limit refuses does not count under the limit of all, and the other
+// way round. A request of which one limiter finds no key is counted by none.
+func TestAll(t *testing.T) {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
+	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
+	tenant := keyfuncs.Header("X-Plan")
+	everyone := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
+	h := nethttp.Middleware(l, tenant, bothFormats, everyone)(page)
+	own, all := `"1m0s";q=2;w=60`, `"all";q=5;w=60`
+	expectAnswer(t, h, "a", 200, "2", "1", own)
+	expectAnswer(t, h, "a", 200, "2", "0", own)
+	for range 20 {
+		expectAnswer(t, h, "a", 429, "2", "0", own)
+	}
+	expectAnswer(t, h, "b", 200, "2", "1", own)
+	expectAnswer(t, h, "b", 200, "2", "0", own)
+	expectAnswer(t, h, "c", 200, "5", "0", all)
+	expectAnswer(t, h, "d", 429, "5", "0", all)
+	key, _ := tenant(&http.Request{Header: http.Header{"X-Plan": {"d"}}})
+	if d := l.AllowN(t.Context(), key, 0); d.Remaining != 2 {
+		t.Errorf("what the limit of all refused: got %d remaining, want 2", d.Remaining)
+	}
+
+	s := admits(1, 0)
+	nameless := nethttp.All(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
+	if w := get(t, guarded(s, nameless), "/"); w.Code != 400 || s.calls.Load() != 0 {
+		t.Errorf("a request without a key: got %d and %d calls, want 400 and none", w.Code, s.calls.Load())
+	}
+}
