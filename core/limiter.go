@@ -123,15 +123,21 @@ type Request struct {
 	// Status, if it is not nil, returns the Status of the event. It is called only for
 	// events that an observer hears of.
 	Status func(Decision) int
+
+	unreported bool // Decide tells no observer
 }
 
 // ask returns the request as a store gets it.
 func (r *Request) ask(timeout time.Duration) Ask {
-	a := Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
+	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Special: r.special(), Timeout: timeout}
+}
+
+// special returns nil unless the request is a charge or has limits of its own.
+func (r *Request) special() *Special {
 	if r.Charge || r.Limits != nil {
-		a.Special = &Special{r.Charge, r.Limits}
+		return &Special{r.Charge, r.Limits}
 	}
-	return a
+	return nil
 }
 
 // check returns an error if no store needs to be asked: the request is malformed,

@@ -15,27 +15,32 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	if !l.begun.Load() {
 		l.begin(ctx)
 	}
-	elapsed := l.decide(ctx, &r, &d)
-	if l.observer != nil || l.log != nil && l.log.hears(&d) {
-		l.report(ctx, &r, &d, elapsed)
+	start := l.startOfTimed()
+	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
+	if err := r.check(ctx, l); err != nil {
+		d.Err = err
+	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
+		d = l.onStoreError(ctx, &r, err)
+	} else {
+		d.byStore()
+	}
+	if !r.unreported && (l.observer != nil || l.log != nil && l.log.hears(&d)) {
+		l.report(ctx, &r, &d, since(start))
 	}
 	return d
 }
 
-// decide decides r into d, of which no observer hears, and returns how long that took, or 0
-// if it was not measured. A Decision is so large that each copy takes 5 ns.
-func (l *Limiter) decide(ctx context.Context, r *Request, d *Decision) time.Duration {
-	var start time.Time
-	if l.observer != nil && (l.waits || rand.Uint32()%timedShare == 0) {
-		start = time.Now()
+// startOfTimed returns the present if the observer hears how long the decision takes, and
+// else the zero Time.
+func (l *Limiter) startOfTimed() (start time.Time) {
+	if l.observer == nil || !l.waits && rand.Uint32()%timedShare != 0 {
+		return start
 	}
-	if err := r.check(ctx, l); err != nil {
-		d.Err = err
-	} else if *d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
-		*d = l.onStoreError(ctx, r, err)
-	} else {
-		d.byStore()
-	}
+	return time.Now()
+}
+
+// since returns the time since start; 0 if start is zero.
+func since(start time.Time) time.Duration {
 	if start.IsZero() {
 		return 0
 	}

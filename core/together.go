@@ -43,11 +43,6 @@ func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	for i := range pairs {
-		if l := pairs[i].Limiter; !l.begun.Load() {
-			l.begin(ctx)
-		}
-	}
 	t := together{ctx: ctx, pairs: pairs, answers: make([]answer, len(pairs))}
 	t.each(t.ask)
 	d, binding = t.result()
@@ -118,9 +113,10 @@ func (t *together) ask(i int) {
 	}
 	l, r := t.pairs[i].Limiter, t.pairs[i].Request
 	a := &t.answers[i]
-	var d Decision
-	a.elapsed = l.decide(t.ctx, &r, &d)
-	a.reserved = newReservation(l, r, d)
+	start := l.startOfTimed()
+	r.unreported = true // tell does that
+	a.reserved = newReservation(l, t.pairs[i].Request, l.Decide(t.ctx, r))
+	a.elapsed = since(start)
 	if !a.reserved.Decision.Allowed {
 		t.refused.Store(true)
 	}
