@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,33 +131,6 @@ func BenchmarkFollow(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			h := inMemory(core.PerHour(1<<40).Using(core.SlidingCounter), c.opts...)
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := sink{http.Header{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				h.ServeHTTP(w, r)
-			}
-		})
-	}
-}
-
-// What a client can make a refusal cost by its Accept: Go's server takes up to
-// 1 MB of header.
-func BenchmarkAccept(b *testing.B) {
-	h := inMemory(core.PerDay(1))
-	for _, c := range []struct {
-		name   string
-		accept []string
-	}{
-		{"none", nil},
-		{"browser", []string{"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}},
-		{"1MB of commas", []string{strings.Repeat(",", 1<<20)}},
-		{"1MB of semicolons", []string{strings.Repeat(";", 1<<20)}},
-		{"1MB of lines", slices.Repeat([]string{"A"}, 1<<18)}, // "\r\n" and a name take three bytes at least
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header["Accept"] = c.accept
 			w := sink{http.Header{}}
 			b.ReportAllocs()
 			for b.Loop() {

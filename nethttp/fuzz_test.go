@@ -70,26 +70,3 @@ func FuzzSkippedPath(f *testing.F) {
 func refusesOtherwise(given string) bool {
 	return strings.ContainsAny(given, "*{?%") || strings.ContainsFunc(given, unicode.IsControl)
 }
-
-// FuzzAccept: what stands behind the bytes that are read changes nothing, and JSON is
-// the answer to what asks for nothing else.
-func FuzzAccept(f *testing.F) {
-	for _, accept := range []string{
-		"", "text/html", "text/plain;q=0, text/html", "application/json;q=0", "*/*", "a/b+json", ",,,;;;=,",
-		"text/html,application/*",
-	} {
-		f.Add(accept)
-	}
-	f.Fuzz(func(t *testing.T, accept string) {
-		got := negotiate([]string{accept})
-		if got != problemJSON && !strings.Contains(strings.ToLower(accept), "text/") {
-			t.Errorf("%q is answered with %v", accept, got)
-		}
-		if len(accept) <= maxAccept-1 {
-			filled := accept + strings.Repeat(",", maxAccept-len(accept))
-			if again := negotiate([]string{filled + "application/json", "application/json"}); again != got {
-				t.Errorf("%q and more is answered with %v, not %v", accept, again, got)
-			}
-		}
-	})
-}

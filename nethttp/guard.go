@@ -23,9 +23,7 @@
 // A [keyfuncs.RefusedError] of the key function is answered as its decision, with
 // the fields of that decision's limit.
 //
-// The body is application/problem+json (RFC 9457), or HTML or plain text for
-// clients that ask in Accept for one of these and not for JSON; the first 4 KB of
-// Accept are read.
+// The body is application/problem+json (RFC 9457), whatever the client accepts.
 // [WithRefusal] replaces the body. No body holds input of the client, its key, or
 // the text of an error.
 //

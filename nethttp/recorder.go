@@ -81,11 +81,10 @@ func (w *recorder) FlushError() error {
 // Unwrap returns the ResponseWriter inside, for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// flusher, hijacker and pusher add one interface each to a recorder.
+// flusher and hijacker add one interface each to a recorder.
 type (
 	flusher  struct{ *recorder }
 	hijacker struct{ *recorder }
-	pusher   struct{ *recorder }
 )
 
 // Flush implements http.Flusher.
@@ -98,76 +97,42 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// Push implements http.Pusher.
-func (w pusher) Push(target string, opts *http.PushOptions) error {
-	p, _ := find[http.Pusher](w.ResponseWriter)
-	return p.Push(target, opts)
-}
-
-// exposed returns w with those of the interfaces http.Flusher, http.Hijacker and
-// http.Pusher that the ResponseWriter inside has, itself or in what it wraps: a handler
-// asks for them to find out what the server can do.
+// exposed returns w with those of the interfaces http.Flusher and http.Hijacker that the
+// ResponseWriter inside has, itself or in what it wraps: a handler asks for them to find out
+// what the server can do.
 func (w *recorder) exposed() http.ResponseWriter {
-	_, flushes := find[http.Flusher](w.ResponseWriter)
-	_, hijacks := find[http.Hijacker](w.ResponseWriter)
-	_, pushes := find[http.Pusher](w.ResponseWriter)
+	flushes, hijacks := has[http.Flusher](w.ResponseWriter), has[http.Hijacker](w.ResponseWriter)
 	type r = *recorder
-	switch [...]bool{flushes, hijacks, pushes} {
-	case [...]bool{true, true, false}: // HTTP/1
+	switch {
+	case flushes && hijacks: // HTTP/1
 		return struct {
 			r
 			flusher
 			hijacker
 		}{w, flusher{w}, hijacker{w}}
-	case [...]bool{true, false, true}: // HTTP/2
-		return struct {
-			r
-			flusher
-			pusher
-		}{w, flusher{w}, pusher{w}}
-	case [...]bool{false, false, true}: // inside an http.TimeoutHandler
-		return struct {
-			r
-			pusher
-		}{w, pusher{w}}
-	case [...]bool{true, false, false}:
+	case flushes: // HTTP/2
 		return struct {
 			r
 			flusher
 		}{w, flusher{w}}
-	case [...]bool{false, true, false}:
+	case hijacks:
 		return struct {
 			r
 			hijacker
 		}{w, hijacker{w}}
-	case [...]bool{false, true, true}:
-		return struct {
-			r
-			hijacker
-			pusher
-		}{w, hijacker{w}, pusher{w}}
-	case [...]bool{true, true, true}:
-		return struct {
-			r
-			flusher
-			hijacker
-			pusher
-		}{w, flusher{w}, hijacker{w}, pusher{w}}
 	}
 	return w
 }
 
-// find returns w, or the first of the ResponseWriters that w wraps, that is a T, and
-// reports whether there is one.
-func find[T any](w http.ResponseWriter) (T, bool) {
+// has reports whether w, or one of the ResponseWriters that it wraps, is a T.
+func has[T any](w http.ResponseWriter) bool {
 	for {
-		if found, ok := w.(T); ok {
-			return found, true
+		if _, ok := w.(T); ok {
+			return true
 		}
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			var none T
-			return none, false
+			return false
 		}
 		w = outer.Unwrap()
 	}

@@ -27,14 +27,10 @@ func (b bare) Write(body []byte) (int, error) { return b.w.Write(body) }
 type (
 	flushes struct{}
 	hijacks struct{}
-	pushes  struct{}
 )
-
-var errPushed = errors.New("pushed")
 
 func (flushes) Flush()                                       {}
 func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
-func (pushes) Push(string, *http.PushOptions) error          { return errPushed }
 
 // within is a ResponseWriter that shows its interfaces to Unwrap alone.
 type within struct {
@@ -55,7 +51,7 @@ func followed(h http.HandlerFunc, asked *int) http.Handler {
 
 // The handler's ResponseWriter has the interfaces of the server's own, and no others.
 func TestRecorderKeepsInterfaces(t *testing.T) {
-	type interfaces struct{ flush, hijack, push bool }
+	type interfaces struct{ flush, hijack bool }
 	b := bare{httptest.NewRecorder()}
 	for _, c := range []struct {
 		name string
@@ -71,44 +67,24 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 			bare
 			hijacks
 		}{b, hijacks{}}, interfaces{hijack: true}},
-		{"push", struct {
-			bare
-			pushes
-		}{b, pushes{}}, interfaces{push: true}},
 		{"flush, hijack", struct {
 			bare
 			flushes
 			hijacks
 		}{b, flushes{}, hijacks{}}, interfaces{flush: true, hijack: true}},
-		{"flush, push", struct {
-			bare
-			flushes
-			pushes
-		}{b, flushes{}, pushes{}}, interfaces{flush: true, push: true}},
-		{"hijack, push", struct {
-			bare
-			hijacks
-			pushes
-		}{b, hijacks{}, pushes{}}, interfaces{hijack: true, push: true}},
 		{"all, inside", within{b, struct {
 			bare
 			flushes
 			hijacks
-			pushes
-		}{b, flushes{}, hijacks{}, pushes{}}}, interfaces{true, true, true}},
+		}{b, flushes{}, hijacks{}}}, interfaces{true, true}},
 	} {
 		var asked int
 		followed(func(w http.ResponseWriter, r *http.Request) {
 			var got interfaces
 			_, got.flush = w.(http.Flusher)
 			_, got.hijack = w.(http.Hijacker)
-			p, push := w.(http.Pusher)
-			got.push = push
 			if got != c.want {
 				t.Errorf("%s: the handler's writer has %+v, want %+v", c.name, got, c.want)
-			}
-			if push && !errors.Is(p.Push("/", nil), errPushed) {
-				t.Errorf("%s: nothing was pushed", c.name)
 			}
 			err := http.NewResponseController(w).Flush()
 			if got := err == nil; got != c.want.flush {

@@ -13,16 +13,13 @@ import (
 
 // reason is why a request is refused, in words that are the same for every client.
 type reason struct {
-	status        int
-	title, detail string
-	json          problem
+	status int
+	body   problem
 }
 
-// newReason returns a reason with the text of the status as its title. typ, detail
-// and err are members of the JSON body.
+// newReason returns a reason. typ, detail and err are members of the body.
 func newReason(status int, typ, detail, err string) *reason {
-	title := http.StatusText(status)
-	return &reason{status, title, detail, newProblem(status, typ, title, detail, err)}
+	return &reason{status, newProblem(status, typ, detail, err)}
 }
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -111,9 +108,9 @@ func (f *refusalResponse) setFields(h http.Header) {
 }
 
 // Refuse writes the default response to a request that was refused: the status
-// of [Status] and a problem in JSON, HTML or plain text, whichever the client
-// asks for. A function given to [WithRefusal] may end by calling it. The
-// header fields of the limit are set already, by [Decider.Decide].
+// of [Status] and a problem in JSON (RFC 9457), whatever the client accepts. A function given
+// to [WithRefusal] may end by calling it. The header fields of the limit are set already, by
+// [Decider.Decide].
 //
 // The members of the problem are type, title, status, detail, error (a short
 // constant: rate_limit_exceeded, rate_limiter_unavailable, client_unidentified
@@ -131,16 +128,16 @@ func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy s
 		w.WriteHeader(f.why.status)
 		return
 	}
-	b := bodies.Get().(*body)
-	b.write(negotiate(r.Header["Accept"]), f.why, f.retryAfter[0], policy)
-	f.contentType[0] = b.contentType
-	f.contentLength[0] = decimal.String(f.contentLengthDigits[:], int64(len(b.text)))
+	b := bodies.Get().(*[]byte)
+	*b = f.why.body.appendTo((*b)[:0], f.retryAfter[0], policy)
+	f.contentType[0] = "application/problem+json"
+	f.contentLength[0] = decimal.String(f.contentLengthDigits[:], int64(len(*b)))
 	h := w.Header()
 	h["Content-Type"] = f.contentType[:]
 	h["Content-Length"] = f.contentLength[:]
 	w.WriteHeader(f.why.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.text) // an error means that the client left
+		_, _ = w.Write(*b) // an error means that the client left
 	}
 	bodies.Put(b)
 }

@@ -26,34 +26,6 @@ func everywhere(send, header, want string) shot {
 	}
 }
 
-// accepts are values of Accept. A refusal is as quick for the last ones as for the first.
-var accepts = []string{
-	"", "*/*", "text/html", "text/plain", "application/json", "text/html;q=0, text/plain", marker + "/" + marker,
-	"text/html; q=" + marker, "text/html;;;;q=0", ";", "/", "\x80/\xff",
-	"text/html\", <script>" + marker + "</script>",
-	strings.Repeat(",", 60_000), strings.Repeat(";", 60_000), strings.Repeat(", ", 30_000),
-	strings.Repeat("q=0;", 15_000),
-	strings.Repeat("text/html;q=0,", 4_000), strings.Repeat("text/html;q=0.", 4_000),
-	"text/html;q=0." + strings.Repeat("0", 60_000),
-	strings.Repeat("a/b,", 15_000) + "text/html", strings.Repeat("x", 60_000),
-	strings.Repeat("\t", 60_000) + "text/plain",
-}
-
-// negotiated spends a limit and wants the refusal in all forms.
-func negotiated(x *target) {
-	x.fire(shot{send: "POST /api/upload", header: alice, times: 6, want: "5x200 429"})
-	for _, accept := range accepts {
-		r := x.ask(shot{send: "POST /api/upload", header: alice + "Accept: " + accept + "\r\n"}.text())
-		kind := r.header.Get("Content-Type")
-		x.saw("Accept: %.60q: %d %s", accept, r.status, kind)
-		x.check(r.status == 429 && slices.Contains([]string{"application/problem+json", "text/html; charset=utf-8",
-			"text/plain; charset=utf-8"}, kind), "Accept: %.60q: got %d %q (%v), want 429 in JSON, HTML or text",
-			accept, r.status, kind, r.err)
-	}
-	many := strings.Repeat("Accept: text/html;q=0\r\n", 2_000)
-	x.fire(shot{send: "POST /api/upload", header: alice + many, want: "429"})
-}
-
 // crowded opens many connections and says little or nothing on them. The server answers others meanwhile.
 func crowded(x *target) {
 	var open []*conn
@@ -109,7 +81,6 @@ var logs = []attack{
 			everywhere("POST /login?", alice+"Accept: text/plain, text/"+marker+"\r\n", "429"),
 		},
 	)},
-	{name: "hostile Accept", run: negotiated},
 	{name: "many idle connections", run: crowded},
 	{name: "large and many headers", shots: []shot{
 		{send: "GET /api/data", header: alice + "Cookie: " + strings.Repeat("a=b; ", 12_000) + "\r\n", want: "200"},
