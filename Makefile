@@ -14,7 +14,6 @@
 # make benchmarks  run every benchmark of sash alone
 # make fuzz        run every fuzz target for FUZZTIME each
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
-# make flood       what floods of a full memstore cost others: a table
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
@@ -50,7 +49,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack flood traffic redis prometheus proxies
+.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -146,9 +145,6 @@ chaos: redis
 
 attack: redis
 	go test -count=1 -timeout 30m -v -run '^TestAttack$$' ./examples/attack -args -attack
-
-flood:
-	go test -count=1 -timeout 30m -v -run '^TestFloodTable$$' ./core/memstore -args -flood
 
 traffic: redis
 	./examples/traffic.sh

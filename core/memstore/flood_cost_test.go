@@ -1,0 +1,112 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// floodedBytes is the size of a store in the tests of what a flood costs others. A larger store gives
+// the same answers to as many times the names and clients.
+const floodedBytes = 256 << 10
+
+// admitted returns how many of n clients with a request each are admitted.
+func admitted(l *core.Limiter, name string, n int) (admitted int) {
+	for i := range n {
+		if l.Allow(ctx, key(name, i)).Allowed {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// TestNewcomersAfterNames: after a flood of names, one request each, newcomers are counted under the
+// same limit unless it is one that a few requests fill: then nearly all are refused early.
+func TestNewcomersAfterNames(t *testing.T) {
+	const names, newcomers = 156_250, 1562 // of 10 million and 100,000 in 16 MiB
+	for _, c := range []struct {
+		limit       core.Limit
+		least, most int
+	}{
+		{core.PerHour(1), 0, newcomers / 100},
+		{core.Per(5, 15*time.Minute), 0, newcomers / 100},
+		{core.PerHour(100), newcomers, newcomers},
+		{core.PerDay(1000), newcomers, newcomers},
+	} {
+		s, _ := newStore(floodedBytes)
+		l := limiter(t, s, c.limit)
+		admitted(l, "name ", names)
+		if got := admitted(l, "newcomer ", newcomers); got < c.least || got > c.most {
+			t.Errorf("%v: got %d of %d newcomers counted, want %d to %d", c.limit, got, newcomers, c.least, c.most)
+		}
+	}
+}
+
+// TestSpentByMany: clients that send 1,200 requests each, by 10 a second and 1000 a day, get no more
+// than their 1000, although the store is full of them, and newcomers to a login are counted.
+func TestSpentByMany(t *testing.T) {
+	const clients, newcomers = 126, 1562 // of 8,064 and 100,000 in 16 MiB
+	s, c := newStore(floodedBytes)
+	l := limiter(t, s, core.PerSecond(10), core.PerDay(1000)).WithPolicy(core.FailOpen)
+	var served [clients]int
+	for range 1200 {
+		for i := range served {
+			if l.Allow(ctx, key("2001:db8::", i)).Allowed {
+				served[i]++
+			}
+		}
+		c.Add(100*time.Millisecond + time.Microsecond)
+	}
+	for i, got := range served {
+		if got > 1000 {
+			t.Errorf("client %d: got %d requests admitted, want at most 1000", i, got)
+		}
+	}
+	login := core.Must(limiter(t, s, core.PerDay(1)).Rule("login", core.Per(5, 15*time.Minute)))
+	if got := admitted(login, "newcomer ", newcomers); got != newcomers {
+		t.Errorf("got %d newcomers counted, want all %d", got, newcomers)
+	}
+}
+
+// TestGoodBesideNames: clients that send 60 of their 100 requests an hour are all served, while an
+// hour's flood of names goes on.
+func TestGoodBesideNames(t *testing.T) {
+	const names, good = 78_125, 128 // of 5 million and 8,192 in 16 MiB
+	s, c := newStore(floodedBytes)
+	l := limiter(t, s, core.PerHour(100))
+	for minute := range 60 {
+		if got := admitted(l, "good ", good); got != good {
+			t.Fatalf("minute %d: got %d good clients served, want all %d", minute, got, good)
+		}
+		for i := range names / 60 {
+			l.Allow(ctx, fmt.Sprint("name ", minute, " ", i))
+			c.Add(time.Minute / (names/60 + 1))
+		}
+	}
+}
+
+// TestGuesses: a client that stops one below its limit of ten a day, and has a flood
+// make room of it before it goes on, has ten guesses a day.
+func TestGuesses(t *testing.T) {
+	s, c := newStore(memstore.MinMaxBytes)
+	l := limiter(t, s, core.PerDay(10))
+	flood := core.Must(l.Rule("flood", core.PerMinute(1)))
+	guesses := 0
+	for minute := range 21 {
+		for range 9 {
+			if l.Allow(ctx, "guesser").Allowed {
+				guesses++
+			}
+		}
+		for i := range 2 * fits(memstore.MinMaxBytes) {
+			flood.Allow(ctx, key("flood ", minute*10_000+i))
+		}
+		c.Add(time.Minute)
+	}
+	if guesses > 10 {
+		t.Errorf("got %d guesses in 21 minutes, want 10 at most", guesses)
+	}
+}
