@@ -85,6 +85,9 @@ func (o Outcome) String() string {
 	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }
 
+// MarshalText returns the word, so that JSON has it.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // GoesOn reports whether the request goes on to its handler.
 func (o Outcome) GoesOn() bool {
 	switch o {

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -57,6 +58,9 @@ func TestOutcome(t *testing.T) {
 		got := test.event.Outcome()
 		if got != test.want || got.String() != test.word {
 			t.Errorf("%+v: got %v, want %v", test.event, got, test.want)
+		}
+		if text, err := json.Marshal(got); string(text) != `"`+test.word+`"` {
+			t.Errorf("in JSON: got %s, %v, want %q", text, err, test.word)
 		}
 		if want := test.event.Decision.Allowed || test.event.Shadow; got.GoesOn() != want {
 			t.Errorf("%v goes on: got %v, want %v", got, got.GoesOn(), want)

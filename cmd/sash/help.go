@@ -5,7 +5,7 @@ const help = `sash looks up and resets clients of limits that are counted in Red
 
   sash usage [flags]       what a client has used of the limits of a rule; writes nothing
   sash reset [flags]       forget what is counted for a client under the limits of a rule
-  sash check [flags] [URL] whether a Redis is fit for counting: the password, permissions,
+  sash check [flags]       whether a Redis is fit for counting: the password, permissions,
                            memory settings, the version, the time of a round trip; makes and
                            removes counts of its own
 

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -51,39 +52,36 @@ type system struct {
 // run runs the command with the given arguments and returns its exit code.
 func run(ctx context.Context, args []string, sys system) int {
 	err := command(ctx, args, sys)
-	var wrong *usageError
-	switch {
-	case err == nil:
+	if errors.Is(err, flag.ErrHelp) {
+		err = write(sys.stdout, help)
+	}
+	if err == nil {
 		return exitOK
-	case errors.As(err, &wrong):
-		complain(sys.stderr, err)
+	}
+	_ = write(sys.stderr, withoutPassword(err.Error())+"\n")
+	if _, wrong := errors.AsType[*usageError](err); wrong {
 		fmt.Fprintln(sys.stderr, "Run sash -help to see what is allowed.")
 		return exitUsage
 	}
-	complain(sys.stderr, err)
 	return exitFailure
 }
 
-// command runs the subcommand that the arguments name.
+// command runs the subcommand that the arguments name. Its error is flag.ErrHelp if the help is
+// asked for.
 func command(ctx context.Context, args []string, sys system) error {
-	name := ""
-	if len(args) > 0 {
-		name = strings.TrimLeft(args[0], "-")
-		args = args[1:]
-	}
-	switch name {
-	case "usage":
-		return clientCommand(ctx, args, sys, usage)
-	case "reset":
-		return clientCommand(ctx, args, sys, reset)
-	case "check":
-		return check(ctx, args, sys)
-	case "help", "h":
-		return write(sys.stdout, help)
-	case "":
+	if len(args) == 0 {
 		return wrongUsage("give a command: usage, reset or check")
 	}
-	return wrongUsage("%.20q is not a command: give usage, reset or check", name)
+	switch name := strings.TrimLeft(args[0], "-"); name {
+	case "usage", "reset":
+		return clientCommand(ctx, args[1:], sys, name == "reset")
+	case "check":
+		return check(ctx, args[1:], sys)
+	case "help", "h":
+		return flag.ErrHelp
+	default:
+		return wrongUsage("%.20q is not a command: give usage, reset or check", name)
+	}
 }
 
 // usageError is a mistake in how the command was called.
@@ -109,9 +107,6 @@ func withoutPassword(text string) string {
 		return "://...@"
 	})
 }
-
-// complain writes an error.
-func complain(w io.Writer, err error) { _ = write(w, withoutPassword(err.Error())+"\n") }
 
 // write writes text for a terminal: what a server or a client chose may have control
 // characters. Its error says that the result could not be written.

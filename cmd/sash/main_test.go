@@ -133,9 +133,8 @@ func TestWrongUsage(t *testing.T) {
 		{with("-user", "42", "-prefix", "{"), url, "WithPrefix"},
 		{with("-user", "42", "-timeout", "0s"), url, "above 0"},
 		{with("-user", "42", "-"+url), url, "not defined"},
-		{with("-user", "42", url), url, "number 1 after the flags"},
-		{[]string{"check", url, url}, "", "number 2 after the flags"},
-		{[]string{"check", "-redis", url, url}, "", "give one of them"},
+		{with("-user", "42", url), url, "a URL is given with -redis"},
+		{[]string{"check", url}, "", "a URL is given with -redis"},
 		{[]string{"check", "-config-timeout", "-1s"}, url, "Config.Timeout"},
 		{[]string{"usage", "-user", "42"}, url, "-limit 5/15m"},
 		{[]string{"usage", "-user", "42", "-limit", "5"}, url, `"5" has no slash`},
@@ -144,15 +143,13 @@ func TestWrongUsage(t *testing.T) {
 		{with("-rule", "a\"b", "-user", "42"), url, "rule name"},
 		{one, url, "no client is named"},
 		{with("-api-key-stdin=false"), url, "no client is named"},
-		{with("-user", "42", "-ip", "::1"), url, "-ip and -user both name a client"},
-		{with("-user", ""), url, "-user is empty"},
-		{with("-key", ""), url, "-key is empty"},
-		{with("-api-key-id", ""), url, "-api-key-id is empty"},
-		{with("-api-key-stdin"), url, "the standard input is empty"},
+		{with("-user", "42", "-ip", "::1"), url, "more than one client is named"},
+		{with("-user", ""), url, "no client is named"},
+		{with("-api-key-stdin"), url, "one API key"},
 		{with("-ip", "ip:198.51.100.7"), url, "is not an address"},
 		{with("-ip", "::1", "-ipv6-prefix", "0"), url, "1 to 128"},
 		{with("-ip", "::1", "-ipv6-prefix", "129"), url, "1 to 128"},
-		{with("-user", "42", "-ipv6-prefix", "64"), url, "belongs to -ip"},
+		{with("-user", "42", "-ipv6-prefix", "64"), url, "belongs to ip"},
 		{with("-header", "X-Tenant"), url, "X-Tenant=acme"},
 		{with("-header", "X Tenant=a"), url, "X-Tenant=acme"},
 	} {
@@ -222,7 +219,7 @@ func TestBuilt(t *testing.T) {
 	take(t, limiter(t, url), keyfuncs.APIKeyString("k"), 3)
 	for code, args := range map[int][]string{
 		exitOK:      append(append([]string{"usage"}, apiFlags...), "-api-key-stdin"),
-		exitFailure: {"check", "redis://127.0.0.1:1/0"}, exitUsage: {"usage"},
+		exitFailure: {"check", "-redis", "redis://127.0.0.1:1/0"}, exitUsage: {"usage"},
 	} {
 		var out, errOut bytes.Buffer
 		cmd := exec.Command(binary, args...)

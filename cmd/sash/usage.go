@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -21,57 +20,36 @@ type answer struct {
 	report.Usage
 }
 
-// clientCommand runs usage or reset.
-func clientCommand(
-	ctx context.Context, args []string, sys system, do func(context.Context, *core.Limiter, string) (answer, error),
-) error {
-	flags := newSettings()
-	var rule rule
-	var client client
-	rule.define(flags.FlagSet)
-	client.define(flags.FlagSet)
-	if helps, err := flags.parse(args, 0); err != nil {
-		return err
-	} else if helps {
-		return write(sys.stdout, help)
-	}
-	store, err := flags.open(sys)
+// clientCommand tells what the client has used of the limits of a rule. With resets it forgets
+// what is counted, and tells what that was.
+func clientCommand(ctx context.Context, args []string, sys system, resets bool) error {
+	s := newSettings()
+	s.defineClient()
+	store, err := s.open(args, sys)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	limiter, err := rule.limiter(store, flags.timeout)
+	limiter, err := s.limiter(store, s.timeout)
 	if err != nil {
 		return err
 	}
-	key, err := client.name(sys.stdin)
+	key, err := s.client(sys.stdin)
 	if err != nil {
 		return err
 	}
-	told, err := do(ctx, limiter, key)
-	if err != nil {
-		return explain(ctx, store, flags.timeout, err)
+	uses, err := limiter.Usage(ctx, key)
+	if resets && (err == nil || errors.Is(err, redisstore.ErrForeign)) { // a reset deletes what is not the store's
+		err = limiter.Reset(ctx, key)
 	}
-	if flags.json {
+	if err != nil {
+		return explain(ctx, store, s.timeout, err)
+	}
+	told := answer{key, resets, report.OfUses(limiter, uses)}
+	if s.json {
 		return writeJSON(sys, told)
 	}
 	return write(sys.stdout, told.table(limiter))
-}
-
-// usage tells what the client has used.
-func usage(ctx context.Context, limiter *core.Limiter, key string) (answer, error) {
-	uses, err := limiter.Usage(ctx, key)
-	return answer{key, false, report.OfUses(limiter, uses)}, err
-}
-
-// reset forgets what is counted for the client, and tells what that was.
-func reset(ctx context.Context, limiter *core.Limiter, key string) (answer, error) {
-	told, err := usage(ctx, limiter, key)
-	if err != nil && !errors.Is(err, redisstore.ErrForeign) { // a reset deletes a value that is not the store's
-		return told, err
-	}
-	told.Reset = true
-	return told, limiter.Reset(ctx, key)
 }
 
 // writeJSON writes v.
@@ -85,14 +63,14 @@ func writeJSON(sys system, v any) error {
 
 // nothingCounted is said where a mistake in the flags would show in no other way.
 const nothingCounted = `
-Nothing %s counted. If that is a surprise: are the database and the prefix, the names of limiter and rule,
+Nothing was counted. If that is a surprise: are the database and the prefix, the names of limiter and rule,
 the windows, algorithms and names of the limits, and the client those of the program that counts?
 `
 
 // table returns what is told in words.
 func (a *answer) table(limiter *core.Limiter) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "client %s, %v\n", printable(a.Client), limiter)
+	fmt.Fprintf(&b, "client %q, %v\n", a.Client, limiter)
 	if a.Reset {
 		fmt.Fprintln(&b, "Reset. Until now was counted:")
 	}
@@ -108,19 +86,7 @@ func (a *answer) table(limiter *core.Limiter) string {
 	}
 	_ = w.Flush() // to a strings.Builder
 	if !a.Counted() {
-		verb := "is"
-		if a.Reset {
-			verb = "was"
-		}
-		fmt.Fprintf(&b, nothingCounted, verb)
+		b.WriteString(nothingCounted)
 	}
 	return b.String()
-}
-
-// printable returns a key for a terminal: quoted as in Go if it has what cannot be printed.
-func printable(key string) string {
-	if quoted := strconv.Quote(key); quoted != `"`+key+`"` || strings.Contains(key, " ") {
-		return quoted
-	}
-	return key
 }

@@ -10,17 +10,17 @@ import (
 
 // Ranking names the heaviest clients of a rule, the heaviest first.
 type Ranking struct {
-	Limiter string       // Config.Name
-	Rule    string       // the rule's name, empty for the limiter itself
-	Outcome core.Outcome // core.OutcomeRefused or core.OutcomeAdmitted
-	Since   time.Time    // when counting began: at New or the last Reset
-	Clients []Client
+	Limiter string       `json:"limiter"` // Config.Name
+	Rule    string       `json:"rule"`    // the rule's name, empty for the limiter itself
+	Outcome core.Outcome `json:"outcome"` // core.OutcomeRefused or core.OutcomeAdmitted
+	Since   time.Time    `json:"since"`   // when counting began: at New or the last Reset
+	Clients []Client     `json:"clients"`
 
 	// Requests counts the requests of all clients of the rule, with this outcome.
-	Requests uint64
+	Requests uint64 `json:"requests"`
 
 	// Unlisted is an upper bound on the requests of any client that is not listed.
-	Unlisted uint64
+	Unlisted uint64 `json:"unlisted"`
 }
 
 // Client is a client of a [Ranking].
@@ -28,11 +28,12 @@ type Client struct {
 	// Key is the client's key. It may be anything: escape it. A key
 	// longer than 96 bytes is cut to them; two clients that begin alike are counted apart
 	// all the same.
-	Key string
-	Cut bool // the key was longer
+	Key string `json:"key"`
+	Cut bool   `json:"cut,omitempty"` // the key was longer
 
 	// The client has sent at least AtLeast and at most Requests requests.
-	AtLeast, Requests uint64
+	AtLeast  uint64 `json:"at_least"`
+	Requests uint64 `json:"at_most"`
 }
 
 // Top returns the heaviest clients of a rule of a limiter. The rule "" is the limiter
@@ -49,7 +50,7 @@ func (c *Clients) Top(limiter, rule string, o core.Outcome) Ranking {
 // Rankings returns the rankings of all rules that have counted a request, in the order of
 // their limiters and rules, what was refused first.
 func (c *Clients) Rankings() []Ranking {
-	var all []Ranking
+	all := []Ranking{}
 	for _, r := range *c.rules.Load() {
 		for o := range outcomes {
 			if ranking := c.ranking(r, o); ranking.Requests > 0 {

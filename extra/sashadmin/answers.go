@@ -13,13 +13,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/report"
-	"github.com/sashlimit/sash/keyfuncs"
 )
-
-// rulesAnswer is the answer of rules.
-type rulesAnswer struct {
-	Rules []rule `json:"rules"`
-}
 
 // rule is a limiter.
 type rule struct {
@@ -46,29 +40,26 @@ func failuresOf(l *core.Limiter) *failures {
 	if f.Err == nil {
 		return nil
 	}
-	return &failures{f.Failing(), f.Decided, second(f.Since), second(f.Latest), f.Err.Error(), core.RemedyOf(f.Err)}
+	return &failures{f.Failing(), f.Decided, f.Since.UTC(), f.Latest.UTC(), f.Err.Error(), core.RemedyOf(f.Err)}
 }
 
-// second returns the second of a time, for people.
-func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+// ofClient is an answer about a client, or with an empty one about the rules.
+type ofClient[R any] struct {
+	Client string `json:"client,omitempty"`
+	Rules  []R    `json:"rules"`
+}
 
 // rules answers with the limits of all limiters.
-func (h *Handler) rules(*http.Request, url.Values) (answer, error) {
-	var all []rule
+func (h *Handler) rules(*http.Request, url.Values) answer {
+	var told ofClient[rule]
 	for _, l := range h.config.Limiters {
 		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: failuresOf(l)}
 		for _, limit := range l.Limits() {
 			r.Limits = append(r.Limits, report.OfLimit(limit))
 		}
-		all = append(all, r)
+		told.Rules = append(told.Rules, r)
 	}
-	return answer{status: http.StatusOK, page: "rules", data: rulesAnswer{all}}, nil
-}
-
-// clientAnswer is the answer of client.
-type clientAnswer struct {
-	Client string  `json:"client"`
-	Rules  []usage `json:"rules"`
+	return answer{status: http.StatusOK, page: "rules", data: told}
 }
 
 // usage is what a client has used of a rule. With an error the numbers may be missing, or
@@ -81,12 +72,12 @@ type usage struct {
 }
 
 // client answers with what a client has used of all rules.
-func (h *Handler) client(r *http.Request, query url.Values) (answer, error) {
-	key, err := clientKey(query)
+func (h *Handler) client(r *http.Request, query url.Values) answer {
+	key, err := report.ClientKey(query)
 	if err != nil {
-		return answer{}, err
+		return failed(http.StatusBadRequest, err.Error())
 	}
-	told := clientAnswer{Client: key}
+	told := ofClient[usage]{Client: key}
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)
@@ -96,66 +87,26 @@ func (h *Handler) client(r *http.Request, query url.Values) (answer, error) {
 		}
 		told.Rules = append(told.Rules, u)
 	}
-	return answer{status: status, page: "client", data: told}, nil
+	return answer{status: status, page: "client", data: told}
 }
 
 // apiKey answers about the client of an API key, which comes in the body: a secret does not
 // belong into a URL.
-func (h *Handler) apiKey(r *http.Request, _ url.Values) (answer, error) {
+func (h *Handler) apiKey(r *http.Request, _ url.Values) answer {
 	r.Body = http.MaxBytesReader(nil, r.Body, maxQuery)
-	secret := strings.Trim(r.PostFormValue("api_key"), " \t\r\n")
-	if secret == "" {
-		return answer{}, wrongQuery("no API key is given: send it in the body, as api_key")
+	key, err := report.APIKey(r.PostFormValue("api_key"))
+	if err != nil {
+		return failed(http.StatusBadRequest, "in api_key of the body, "+err.Error())
 	}
-	query := url.Values{"key": {keyfuncs.APIKeyString(secret)}}
-	a, err := h.client(r, query)
+	query := url.Values{"key": {key}}
+	a := h.client(r, query)
 	a.next = "client?" + query.Encode()
-	return a, err
-}
-
-// heaviestAnswer is the answer of heaviest.
-type heaviestAnswer struct {
-	Rankings []ranking `json:"rankings"`
-}
-
-// ranking is a heaviest.Ranking.
-type ranking struct {
-	Limiter  string    `json:"limiter"`
-	Rule     string    `json:"rule"`
-	Outcome  string    `json:"outcome"` // refused or admitted
-	Since    time.Time `json:"since"`
-	Requests uint64    `json:"requests"`
-	Unlisted uint64    `json:"unlisted"`
-	Clients  []heavy   `json:"clients"`
-}
-
-// heavy is a client of a ranking.
-type heavy struct {
-	Key     string `json:"key"`
-	Cut     bool   `json:"cut,omitempty"`
-	AtLeast uint64 `json:"at_least"`
-	AtMost  uint64 `json:"at_most"`
+	return a
 }
 
 // heaviest answers with the heaviest clients of all rules.
-func (h *Handler) heaviest(*http.Request, url.Values) (answer, error) {
-	told := heaviestAnswer{Rankings: []ranking{}}
-	for _, r := range h.config.Heaviest.Rankings() {
-		shown := ranking{
-			Limiter: r.Limiter, Rule: r.Rule, Outcome: r.Outcome.String(), Since: second(r.Since),
-			Requests: r.Requests, Unlisted: r.Unlisted,
-		}
-		for _, c := range r.Clients {
-			shown.Clients = append(shown.Clients, heavy{c.Key, c.Cut, c.AtLeast, c.Requests})
-		}
-		told.Rankings = append(told.Rankings, shown)
-	}
-	return answer{status: http.StatusOK, page: "heaviest", data: told}, nil
-}
-
-// storesAnswer is the answer of stores.
-type storesAnswer struct {
-	Stores []state `json:"stores"`
+func (h *Handler) heaviest(*http.Request, url.Values) answer {
+	return answer{status: http.StatusOK, page: "heaviest", data: map[string]any{"rankings": h.config.Heaviest.Rankings()}}
 }
 
 // state is that of a store.
@@ -201,22 +152,17 @@ func rowsOf(name string, v any) (rows []row) {
 }
 
 // states answers with the state of all stores.
-func (h *Handler) states(*http.Request, url.Values) (answer, error) {
-	var told storesAnswer
+func (h *Handler) states(*http.Request, url.Values) answer {
+	var all []state
 	for _, name := range h.stores {
 		text, err := json.Marshal(h.config.Stores[name]())
 		if err != nil {
-			return answer{}, fmt.Errorf("the state of the store %q cannot be shown: %w", name, err)
+			text := fmt.Sprintf("the state of the store %q cannot be shown: %v", name, err)
+			return failed(http.StatusInternalServerError, text)
 		}
-		told.Stores = append(told.Stores, state{name, text})
+		all = append(all, state{name, text})
 	}
-	return answer{status: http.StatusOK, page: "stores", data: told}, nil
-}
-
-// resetAnswer is the answer of reset.
-type resetAnswer struct {
-	Client string  `json:"client"`
-	Rules  []reset `json:"rules"`
+	return answer{status: http.StatusOK, page: "stores", data: map[string]any{"stores": all}}
 }
 
 // reset is that of a client in a rule.
@@ -227,43 +173,31 @@ type reset struct {
 }
 
 // reset forgets what is counted for a client, in one rule or in all.
-func (h *Handler) reset(r *http.Request, query url.Values) (answer, error) {
-	key, err := clientKey(query)
+func (h *Handler) reset(r *http.Request, query url.Values) answer {
+	key, err := report.ClientKey(query)
 	if err != nil {
-		return answer{}, err
+		return failed(http.StatusBadRequest, err.Error())
 	}
-	limiters, err := h.named(query)
-	if err != nil {
-		return answer{}, err
+	limiter, rule, all := query.Get("limiter"), query.Get("rule"), query.Get("all") == "1"
+	if all == (query.Has("limiter") || query.Has("rule")) {
+		return failed(http.StatusBadRequest, "say what to reset: either all=1 or limiter and rule")
 	}
-	told := resetAnswer{Client: key}
-	status, next := http.StatusOK, "client?key="+url.QueryEscape(key)
-	for _, l := range limiters {
+	told := ofClient[reset]{Client: key}
+	a := answer{status: http.StatusOK, page: "reset", next: "client?key=" + url.QueryEscape(key)}
+	for _, l := range h.config.Limiters {
+		if !all && (l.Name() != limiter || l.RuleName() != rule) {
+			continue
+		}
 		done := reset{Limiter: l.Name(), Rule: l.RuleName()}
 		if err := l.Reset(r.Context(), key); err != nil {
-			done.Error, status, next = err.Error(), http.StatusServiceUnavailable, ""
+			done.Error, a.status, a.next = err.Error(), http.StatusServiceUnavailable, ""
 		}
 		told.Rules = append(told.Rules, done)
 	}
-	return answer{status: status, page: "reset", data: told, next: next}, nil
-}
-
-// named returns the limiters that a query names: one, or all.
-func (h *Handler) named(query url.Values) ([]*core.Limiter, error) {
-	one := query.Has("limiter") || query.Has("rule")
-	if all := query.Get("all"); all != "" {
-		if one || all != "1" {
-			return nil, wrongQuery("give either all=1 or limiter and rule")
-		}
-		return h.config.Limiters, nil
+	if told.Rules == nil {
+		text := fmt.Sprintf("there is no limiter %.64q with the rule %.64q", limiter, rule)
+		return failed(http.StatusBadRequest, text)
 	}
-	for _, l := range h.config.Limiters {
-		if one && l.Name() == query.Get("limiter") && l.RuleName() == query.Get("rule") {
-			return []*core.Limiter{l}, nil
-		}
-	}
-	if one {
-		return nil, wrongQuery("there is no limiter %.64q with the rule %.64q", query.Get("limiter"), query.Get("rule"))
-	}
-	return nil, wrongQuery("say what to reset: all=1, or limiter and rule")
+	a.data = told
+	return a
 }

@@ -66,13 +66,13 @@ func TestClient(t *testing.T) {
 	s := newSite(t, nil)
 	for key, query := range map[string]string{
 		"user:42":                       "user=42",
-		"user:a b&c":                    "user=a+b%26c&ip=&key=&bits=",
+		"user:a b&c":                    "user=a+b%26c&ip=&key=&ipv6-prefix=",
 		"ip:198.51.100.7":               "ip=198.51.100.7",
 		"ip:2001:db8::/64":              "ip=2001:db8::1",
-		"ip:2001:db8::/48":              "ip=2001:db8:0:7::1&bits=48",
+		"ip:2001:db8::/48":              "ip=2001:db8:0:7::1&ipv6-prefix=48",
 		keyfuncs.APIKeyString("secret"): "key=" + keyfuncs.APIKeyString("secret"),
 		"header:x-tenant:acme=1":        "header=X-Tenant%3Dacme%3D1",
-		keyfuncs.APIKeyString("id 7"):   "api_key_id=id+7",
+		keyfuncs.APIKeyString("id 7"):   "api-key-id=id+7",
 		"any\x00\xff":                   "key=any%00%ff",
 	} {
 		s.take(s.api, key, 3)
@@ -175,8 +175,8 @@ func TestAPIKey(t *testing.T) {
 	if got.Client != key || got.Rules[0].Limits[0].Used != 3 {
 		t.Errorf("%+v", got)
 	}
-	s.check(post("api-key", "api_key=+"), http.StatusBadRequest, "no API key is given")
-	s.check(post("api-key", "api_key="+strings.Repeat("x", 1<<20)), http.StatusBadRequest, "no API key is given")
+	s.check(post("api-key", "api_key=+"), http.StatusBadRequest, "one API key")
+	s.check(post("api-key", "api_key="+strings.Repeat("x", 1<<20)), http.StatusBadRequest, "one API key")
 	s.get("api-key", http.StatusMethodNotAllowed)
 }
 

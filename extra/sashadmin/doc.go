@@ -23,10 +23,10 @@
 //
 // A client is named in the query, by one of
 //
-//	ip=2001:db8::1     as keyfuncs.RemoteIP and keyfuncs.IP name it; bits=48 as by IPv6Prefix
+//	ip=2001:db8::1     as keyfuncs.RemoteIP and keyfuncs.IP name it; ipv6-prefix=48 as by IPv6Prefix
 //	user=42            as keyfuncs.UserID names it
 //	header=X-T=acme    as keyfuncs.Header names it, by the value of the header X-T
-//	api_key_id=7       as keyfuncs.APIKey names it, by the identity that the verifier returns
+//	api-key-id=7       as keyfuncs.APIKey names it, by the identity that the verifier returns
 //	key=user:42        any, by the key itself, as it stands in logs
 //
 // and a reset names, in the query too, either all=1 or the names of one rule as rules.json has

@@ -29,7 +29,7 @@ const timeFormat = "2006-01-02 15:04:05 UTC"
 // server has answered, are shown without such characters.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"wait": report.Wait,
-	"time": func(t time.Time) string { return t.Format(timeFormat) },
+	"time": func(t time.Time) string { return t.UTC().Format(timeFormat) },
 	"printable": func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if unicode.IsPrint(r) {

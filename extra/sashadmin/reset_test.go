@@ -88,11 +88,11 @@ func TestResetIsRefused(t *testing.T) {
 		"user=42&ip=198.51.100.7&all=1":  "more than one client",
 		"user=42&user=43&all=1":          "more than one client",
 		"header=X-Tenant&all=1":          "such as X-Tenant=acme",
-		"user=42&bits=64&all=1":          "bits belongs to ip",
+		"user=42&ipv6-prefix=64&all=1":   "ipv6-prefix belongs to ip",
 		"ip=42&all=1":                    "is not an address",
-		"ip=::1&bits=0&all=1":            "give 1 to 128",
-		"ip=::1&bits=129&all=1":          "give 1 to 128",
-		"ip=::1&bits=x&all=1":            "give 1 to 128",
+		"ip=::1&ipv6-prefix=0&all=1":     "give 1 to 128",
+		"ip=::1&ipv6-prefix=129&all=1":   "give 1 to 128",
+		"ip=::1&ipv6-prefix=x&all=1":     "give 1 to 128",
 		"user=42&all=1&x=%zz":            "cannot be read",
 	} {
 		s.post("reset?"+query, http.StatusBadRequest, says)

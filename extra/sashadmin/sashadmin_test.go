@@ -99,7 +99,7 @@ func TestMounts(t *testing.T) {
 		c.handler.ServeHTTP(w, httptest.NewRequest("GET", c.path, nil))
 		status := http.StatusOK
 		if c.location != "" {
-			status = http.StatusPermanentRedirect
+			status = http.StatusSeeOther
 		}
 		if w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: a cache may store the answer", c.path)

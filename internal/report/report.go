@@ -1,5 +1,5 @@
-// Package report says in JSON what limits there are and what a client has used of them.
-// The command sash and package sashadmin answer alike by it.
+// Package report names a client, and says in JSON what limits there are and what a client has
+// used of them. The command sash and package sashadmin ask and answer alike by it.
 package report
 
 import (

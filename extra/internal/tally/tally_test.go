@@ -200,9 +200,10 @@ func TestWatchMisuse(t *testing.T) {
 		store core.Store
 		want  string
 	}{
-		"nil":           {"memory", nil, `sash: Watch("memory", nil): give the store of Config.Store`},
-		"typed nil":     {"memory", (*memstore.Store)(nil), `sash: Watch("memory", nil): give the store of Config.Store`},
-		"no Stats":      {"strange", storetest.Fixed(core.Decision{}), `sash: Watch("strange", ...): a *storetest.fixed has no Stats`},
+		"nil":       {"memory", nil, `sash: Watch("memory", nil): give the store of Config.Store`},
+		"typed nil": {"memory", (*memstore.Store)(nil), `sash: Watch("memory", nil): give the store of Config.Store`},
+		"no Stats": {"strange", storetest.Fixed(core.Decision{}),
+			`sash: Watch("strange", ...): a *storetest.fixed has no Stats`},
 		"watched twice": {"taken", memstore.New(), `sash: Watch("taken", ...): a store of that name is watched already`},
 	} {
 		if err := tally.Watch(test.name, test.store); err == nil || !strings.HasPrefix(err.Error(), test.want) {
