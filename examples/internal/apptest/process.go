@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Frameworks are the example servers by name. The first is the reference for the others.
@@ -48,7 +47,6 @@ var build = sync.OnceValue(func() error {
 // Process is an example server that runs as a program of its own.
 type Process struct {
 	Name, Addr string
-	Started    time.Time
 
 	cmd     *exec.Cmd
 	read    chan struct{} // closed when the log has been read to its end
@@ -69,7 +67,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{Name: name, Started: time.Now(), read: make(chan struct{})}
+	p := &Process{Name: name, read: make(chan struct{})}
 	args = append([]string{"-c", limited, filepath.Join(programs, name), "-addr", "127.0.0.1:0"}, args...)
 	p.cmd = exec.Command("sh", args...)
 	stderr, err := p.cmd.StderrPipe()

