@@ -20,50 +20,24 @@
 //	500  no decision is possible  the key function or that of [WithLimits] or [WithLimiter]
 //	                             failed, or [WithCost] gave a negative cost
 //
-// A [keyfuncs.RefusedError] of the key function is answered as its decision, with
-// the fields of that decision's limit.
-//
-// The body is application/problem+json (RFC 9457), whatever the client accepts.
-// [WithRefusal] replaces the body. No body holds input of the client, its key, or
-// the text of an error.
+// A [keyfuncs.RefusedError] of the key function is answered as its decision. The body is
+// application/problem+json (RFC 9457), whatever the client accepts, unless [WithRefusal]
+// writes another. It holds no input of the client and no text of an error. The server waits
+// for one second for the rest of a refused request's own body.
 //
 // Under [core.FailOpen] a request is served without limit fields while the store
-// cannot be asked: the numbers are unknown. Decisions of a [core.Fallback] are
-// decisions like others.
-//
-// # Bodies of refused requests
-//
-// net/http reads up to 256 KB of a body that the handler has left, to use the
-// connection again, and a slow client holds it meanwhile. The body of a refused
-// request gets a read deadline of one second after the decision, by
-// [http.ResponseController]: a client that has sent its body, or does so in
-// time, keeps its connection, and the connection of any other is closed. A function
-// of [WithRefusal] that reads the body has this second too. Nothing happens where
-// the ResponseWriter has no deadlines, as inside [http.TimeoutHandler]. Admitted
-// requests are up to the server's ReadTimeout, as ever.
-//
-// # What happens after the handler
-//
-// [CountWhen] counts a request by the status of its response, [CostAfter] settles what it
-// costs, and with [WithDecisionInContext] the handler settles it. All reserve before the
-// handler runs, and give back afterwards. A guard without them is done when the handler
-// begins.
+// cannot be asked: the numbers are unknown.
 //
 // # Limiters inside limiters
 //
-// Each guard decides for itself and sets its fields before the handler runs. So the fields of
-// the inner guard replace those of the outer one, and a response tells of the innermost limit
-// that was asked, or of the one that refused. A guard without numbers leaves the outer fields.
-// Give all of them the same formats: fields of other names stay beside. Across an
-// [http.TimeoutHandler] it is the same, and a response that is too late has the fields of the
-// guard outside.
+// Each guard decides for itself. The fields of the inner guard replace those of the outer
+// one: a response tells of the innermost limit that was asked, or of the one that refused. A
+// guard without numbers leaves the outer fields. Give all of them the same formats, since
+// fields of other names stay beside. An [http.TimeoutHandler] between them changes nothing;
+// what it answers itself has the fields of the guard outside.
 //
-// # CORS
-//
-// A preflight is a request like any other. Put a CORS middleware outside: then
-// preflights do not come here, and browsers let scripts read a refusal, which
-// they hide if it has no CORS fields. To name the limit fields for scripts, see
-// [headers.Expose].
+// Put a CORS middleware outside a guard: then preflights are not counted, and scripts may
+// read refusals. To name the limit fields for scripts, see [headers.Expose].
 package nethttp
 
 import (
