@@ -29,15 +29,11 @@ type Config struct {
 	// or what Fallback returns. Default FailOpen.
 	OnStoreError FailurePolicy
 
-	// Timeout is the most that a decision may wait for a store, the fallback
-	// included; a fallback that is not in memory has half of it, and the store the other half.
-	// Default 100 ms. A timeout that a healthy store misses now and then hands
-	// requests to the policy: leave room for several round trips to the store,
-	// and for pauses of this process and of the store. A caller whose context is
-	// cancelled leaves at once. If the timeout is a second or less, a store may keep
-	// the caller until the store answers or the timeout has passed. At least 10 us;
-	// below a millisecond it holds only as well as this process is scheduled, and even
-	// a Redis on the same machine misses it now and then.
+	// Timeout is the most that a decision may wait for a store, the fallback included; a
+	// fallback that is not in memory has half of it. Default 100 ms, at least 10 us. Leave room
+	// for several round trips and for pauses: what a healthy store misses, the policy decides.
+	// A caller whose context is cancelled leaves at once, but a store may keep the caller for
+	// a Timeout of up to a second.
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with
@@ -46,7 +42,7 @@ type Config struct {
 	Observer Observer
 
 	// Quiet lists the codes of notices that are not to be said, such as
-	// [NoticeLargeLog]. It holds for the rules too.
+	// "large-log". It holds for the rules too.
 	Quiet []string
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // shared is what the copies of a limiter that WithPolicy and WithLimits return have in common.
@@ -26,7 +28,7 @@ func (l *Limiter) begin(ctx context.Context) {
 	for _, limit := range l.limits {
 		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
 		if bytes > largeLog {
-			l.notice(ctx, NoticeLargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
+			l.notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
 				"at least %.1f MB: unless it must be exact, use %v.Using(core.SlidingCounter), which keeps two numbers",
 				limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
 			return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // notices is an observer that collects notices. It is safe for concurrent use.
@@ -48,7 +49,7 @@ func TestLargeLog(t *testing.T) {
 		codes []string
 	}{
 		{core.PerHour(111_111), nil},
-		{core.PerHour(111_112), []string{core.NoticeLargeLog}},
+		{core.PerHour(111_112), []string{notice.LargeLog}},
 		{core.PerHour(1_000_000).Using(core.SlidingCounter), nil},
 	} {
 		var heard notices
@@ -68,17 +69,17 @@ func TestLargeLog(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	var log lines
 	log.asDefault(t)
-	for _, c := range []core.Config{{}, {Quiet: []string{core.NoticeLargeLog}}, {Observer: core.Silent}} {
+	for _, c := range []core.Config{{}, {Quiet: []string{notice.LargeLog}}, {Observer: core.Silent}} {
 		c.Limits = []core.Limit{core.PerMinute(200_000)}
 		l := limiter(t, c)
 		rule := core.Must(l.Rule("login", c.Limits...))
 		for _, l := range []*core.Limiter{l, rule} {
 			l.Allow(ctx, "k")
-			l.Notice(ctx, core.NoticeEvicting, "it evicts")
+			l.Notice(ctx, notice.Evicting, "it evicts")
 		}
 		got := strings.Join(log.take(), "\n")
 		for code, want := range map[string]bool{
-			core.NoticeLargeLog: c.Quiet == nil && c.Observer == nil, core.NoticeEvicting: c.Observer == nil,
+			notice.LargeLog: c.Quiet == nil && c.Observer == nil, notice.Evicting: c.Observer == nil,
 		} {
 			if said := strings.Count(got, "code="+code); said != 2 && want || said != 0 && !want {
 				t.Errorf("%+v: %d lines about %s:\n%s", c, said, code, got)
@@ -87,7 +88,7 @@ func TestQuiet(t *testing.T) {
 	}
 
 	_, err := core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)},
-		Quiet: []string{core.NoticeLargeLog, "large-logs"}})
+		Quiet: []string{notice.LargeLog, "large-logs"}})
 	const says = `limiter "api": Config.Quiet has the code "large-logs": give some of`
 	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("an unknown code: %v", err)
@@ -96,15 +97,15 @@ func TestQuiet(t *testing.T) {
 
 // TestHears: whether a notice is heard depends on the observer and on Quiet.
 func TestHears(t *testing.T) {
-	quiet := limiter(t, core.Config{Quiet: []string{core.NoticeLargeLog}})
-	if quiet.Hears(core.NoticeLargeLog) || !quiet.Hears(core.NoticeEvicting) {
+	quiet := limiter(t, core.Config{Quiet: []string{notice.LargeLog}})
+	if quiet.Hears(notice.LargeLog) || !quiet.Hears(notice.Evicting) {
 		t.Error("a limiter that is quiet about one code")
 	}
 	deaf := core.ObserverFunc(func(context.Context, core.Event) {})
 	for _, o := range []core.Observer{core.Silent, deaf} {
 		var bound fake
 		l := limiter(t, core.Config{Observer: o, Store: &bound})
-		if l.Hears(core.NoticeEvicting) || bound.bound[0].Notice != nil {
+		if l.Hears(notice.Evicting) || bound.bound[0].Notice != nil {
 			t.Errorf("an observer of type %T hears of notices", o)
 		}
 	}
@@ -116,9 +117,9 @@ func TestNoticeOfStore(t *testing.T) {
 	var store fake
 	limiter(t, core.Config{Name: "api", Observer: &heard, Store: &store}).WithPolicy(core.FailClosed)
 	for _, rule := range store.bound {
-		rule.Notice(core.NoticeEvicting, "it evicts")
+		rule.Notice(notice.Evicting, "it evicts")
 	}
-	if said := heard.expect(t, "a store", core.NoticeEvicting); len(said) == 1 && said[0].Text != "it evicts" {
+	if said := heard.expect(t, "a store", notice.Evicting); len(said) == 1 && said[0].Text != "it evicts" {
 		t.Errorf("said %+v", said[0])
 	}
 }

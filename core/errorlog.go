@@ -9,27 +9,20 @@ import (
 	"time"
 )
 
-// LogErrors returns an [Observer] that writes to log, as warnings, why limits are not
-// enforced or cannot be: that the store cannot be asked, that requests name no client,
-// that a key function fails or the limits of a request cannot be found out, or that calls
-// are malformed. A line says what happens to the requests meanwhile, why, and what to do;
-// see [RemedyOf]. Callers that left are no trouble, and are not written.
+// LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced:
+// the store cannot be asked, requests name no client, a key function or that of the limits
+// fails, or calls are malformed. A line says what happens to the requests meanwhile, why, and
+// what to do; see [RemedyOf]. [Notice]s are written too. Keys are not written, and callers that
+// left are no trouble.
 //
-// Each of these is written at most once in an interval for each limiter and rule, with
-// how many requests there were more; an interval of 0 writes each. More than 256
-// limiters and rules share the lines of one. Texts of errors are cut after 500 bytes;
-// keys are not written. [Notice]s are written too.
+// Each trouble is written once in an interval for each limiter and rule, with how many requests
+// there were more; an interval of 0 writes each. An outage of the store is written when it begins
+// and when it has ended. It ends when the store has failed no request for a second, or for
+// longer, up to a minute, where outages follow each other.
 //
-// An outage of the store is written when it begins, also right after another one, and when
-// it has ended: that line says how long it was and how many requests the policy has
-// decided. It ends when the store has failed no request for a second. That time doubles with
-// each outage that begins within a minute of the last, up to a minute.
-//
-// LogErrors panics if log is nil or has no handler, and if the interval is neither 0 nor at
-// least 1 ms. A limiter without an observer behaves as with
-// LogErrors(slog.Default(), time.Minute), except that a later slog.SetDefault counts, and
-// that all such limiters together write at most 100 lines a minute. LogErrors costs a
-// decision by the store a comparison if it is the only observer of a limiter.
+// LogErrors panics if log is nil or has no handler, and if the interval is neither 0 nor at least
+// 1 ms. A limiter without an observer behaves as with LogErrors(slog.Default(), time.Minute),
+// except that all such limiters together write at most 100 lines a minute.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	switch {
 	case log == nil:

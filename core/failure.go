@@ -77,7 +77,7 @@ func (p fallbackPolicy) String() string {
 // A limiter's own store is no fallback: [New] returns an error if both are equal by ==,
 // and WithPolicy panics with it. A store around that store, and two stores of
 // package redisstore on one Redis, are not seen to be the same.
-func Fallback(store Store, options ...FallbackOption) FailurePolicy {
+func Fallback(store Store, options ...fallbackOption) FailurePolicy {
 	p := fallbackPolicy{store: store, share: 1}
 	for i, o := range options {
 		if o == nil {
@@ -90,12 +90,11 @@ func Fallback(store Store, options ...FallbackOption) FailurePolicy {
 	return p
 }
 
-// FallbackOption is an option of [Fallback].
-type FallbackOption func(*fallbackPolicy)
+type fallbackOption func(*fallbackPolicy)
 
 // Share makes the fallback enforce max(1, Requests/replicas) of every limit,
 // for a service of that many replicas. The default is 1: the whole limit.
-func Share(replicas int) FallbackOption {
+func Share(replicas int) fallbackOption {
 	return func(p *fallbackPolicy) { p.share = replicas }
 }
 

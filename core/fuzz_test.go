@@ -15,7 +15,7 @@ import (
 
 // nameMistake returns what an error about a name must say, or "" if the name is allowed.
 func nameMistake(name string) string {
-	if len(name) > core.MaxNameLength {
+	if len(name) > 64 {
 		return fmt.Sprintf("%d bytes", len(name))
 	}
 	for i := range len(name) {

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// The range of what a Limit may hold.
+// The range of the Window of a [Limit].
 const (
-	MinWindow     = time.Millisecond
-	MaxWindow     = 366 * 24 * time.Hour
-	MaxNameLength = 64 // bytes, for the names of limits, rules and limiters
+	MinWindow = time.Millisecond
+	MaxWindow = 366 * 24 * time.Hour
 )
+
+const maxNameLength = 64 // bytes, for the names of limits, rules and limiters
 
 // Limit allows Requests units per Window. A unit is a request of cost 1.
 //
@@ -117,9 +118,9 @@ func (l Limit) code() string {
 // the quote and the backslash, and without blanks around it. kind is what has the name,
 // such as limit.
 func checkName(kind, name string) error {
-	if len(name) > MaxNameLength {
+	if len(name) > maxNameLength {
 		return fmt.Errorf("sash: the %s name %.20q... has %d bytes: at most %d are allowed",
-			kind, name, len(name), MaxNameLength)
+			kind, name, len(name), maxNameLength)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }); i >= 0 {
 		return fmt.Errorf("sash: the %s name %q cannot stand in a header because of byte %d: "+

@@ -19,7 +19,7 @@ func TestConfigErrors(t *testing.T) {
 	errBind := errors.New("this store takes no limits")
 	limits := func(l ...core.Limit) core.Config { return core.Config{Store: store, Limits: l} }
 	one := []core.Limit{core.PerMinute(100)}
-	long := strings.Repeat("n", core.MaxNameLength+1)
+	long := strings.Repeat("n", 65)
 
 	for _, c := range []struct {
 		name   string
@@ -180,7 +180,7 @@ func TestRuleErrors(t *testing.T) {
 
 // TestLargestAndSmallest: values just inside every bound are accepted.
 func TestLargestAndSmallest(t *testing.T) {
-	name := strings.Repeat("n", core.MaxNameLength)
+	name := strings.Repeat("n", 64)
 	l := limiter(t, core.Config{Name: name, Timeout: 10 * time.Microsecond, Limits: []core.Limit{
 		core.Per(1, core.MinWindow),
 		core.Per(core.MaxLogRequests, core.MaxWindow),

@@ -16,7 +16,7 @@ import (
 // shortest form.
 func TestParseLimit(t *testing.T) {
 	day := 24 * time.Hour
-	name := strings.Repeat("n", core.MaxNameLength)
+	name := strings.Repeat("n", 64)
 	for _, c := range []struct {
 		text    string
 		want    core.Limit

@@ -5,47 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // Notice is something that a limiter, its store or an adapter has seen and that its
 // operator should know, such as a mistake in how the limiter is used.
 type Notice struct {
-	Code string // a short constant, for searching
+	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name
 	Rule string // the rule's name, empty for the limiter itself
 	Text string // what was seen, and what to do instead; escaped as in Go, and cut after 1,000 bytes
 }
 
-// Codes of the notices of this module. docs/diagnosis.md has a paragraph for each: what
-// it means and what to do. Config.Quiet turns them off.
-const (
-	// NoticeCountedTwice: one request was counted twice by the same rule.
-	NoticeCountedTwice = "counted-twice"
-
-	// NoticeUntrustedProxy: all requests come from one private address, most of them
-	// through a proxy, and the client is named by that address.
-	NoticeUntrustedProxy = "untrusted-proxy"
-
-	// NoticeLargeLog: a SlidingLog may take more than 1 MB for each client.
-	NoticeLargeLog = "large-log"
-
-	// NoticeEvicting: the server of the store deletes counts when it is full.
-	NoticeEvicting = "evicting-store"
-
-	// NoticeNotGivenBack: what Together had counted before a refusal stays counted.
-	NoticeNotGivenBack = "not-given-back"
-)
-
-var noticeCodes = []string{
-	NoticeCountedTwice, NoticeUntrustedProxy, NoticeLargeLog, NoticeEvicting, NoticeNotGivenBack,
-}
-
 // checkQuiet returns an error if a code of Config.Quiet is none of this module.
 func checkQuiet(codes []string) error {
 	for _, code := range codes {
-		if !slices.Contains(noticeCodes, code) {
+		if !slices.Contains(notice.Codes, code) {
 			return fmt.Errorf("sash: Config.Quiet has the code %.66q: give some of %s",
-				code, strings.Join(noticeCodes, ", "))
+				code, strings.Join(notice.Codes, ", "))
 		}
 	}
 	return nil

@@ -51,25 +51,20 @@ func (r *Reservation) counted() bool {
 	return false
 }
 
-// Return gives n units back to all limits of the rule, at once: they are free for the
-// next request. It returns how many units count no more, which are less than n
+// Return gives n units back to all limits of the rule, at once: they are free for the next
+// request. It returns how many units count no more. These are less than n where nothing was
+// counted, where units have been given back before, and where a store cannot find them any more:
 //
-//   - where nothing was counted: the request was refused, or the policy decided it;
-//   - where the units of all earlier Returns and this one exceed those of the request:
-//     each unit is given back once;
-//   - where a store cannot find them any more: more than [ReturnDepth] later requests of
-//     the client stand behind the request in a SlidingLog, the store has evicted the
-//     client, or a lease has ended from which the unit came. Such units stay counted
-//     until they leave the window.
+//   - more than 1,000 later requests of the client stand behind the request in a [SlidingLog],
+//   - the store has evicted the client,
+//   - a lease has ended from which the unit came,
+//   - the client was reset and counted again; a [SlidingCounter] then takes newer units back.
 //
-// Units that have left the window count no more, nor do any after a [Limiter.Reset] until
-// the client is counted again. From then on the units from before it are not found in a
-// SlidingLog, and a SlidingCounter takes back as many of those that were counted since.
+// Such units stay counted until they leave the window; units that have left it count no more.
 //
-// The units go back to the store that has counted them: the fallback's if that has
-// decided. A ctx that has ended does not stop a Return: Config.Timeout bounds it. Its error
-// matches [ErrStore], and the units may be back or not then, and are not sent again; or
-// [ErrInvalid] if n is negative.
+// The units go back to the store that has counted them: the fallback's if that has decided. A ctx
+// that has ended does not stop a Return: Config.Timeout bounds it. Its error matches [ErrStore],
+// and the units may be back or not then, and are not sent again; or [ErrInvalid] if n is negative.
 func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)

@@ -102,7 +102,7 @@ type Counts interface {
 	//   - Of a request that is older than the window all units count no more, and so they
 	//     do where nothing of the client counts, as after a Reset.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than
-	//     ReturnDepth entries are newer: then they stay. From a SlidingCounter they
+	//     1,000 entries are newer: then they stay. From a SlidingCounter they
 	//     are taken from the fixed window of ask.At.
 	//   - Units that cannot be found, since the store has merged or moved them, stay.
 	//     So never is more taken back than was counted. But a store that has counted less
@@ -165,10 +165,6 @@ type Back struct {
 	Source Source    // Decision.Source
 	Units  int64     // from 1 to Cost
 }
-
-// ReturnDepth is how many newer entries of a [SlidingLog] [Counts.Return] looks behind: it
-// bounds the time of a Return. An entry is a request that was admitted.
-const ReturnDepth = 1000
 
 // Immediate is implemented by Counts that never wait for anything but a lock. Asked as a
 // [Fallback], they need no part of Config.Timeout, which then is the first store's alone.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // Pair is one of the requests that [Together] decides, and the limiter that decides it.
@@ -16,29 +17,23 @@ type Pair struct {
 	Request Request
 }
 
-// Together decides several requests of one caller, such as one by the limit of a client
-// and one by the limit of all clients: all are counted, or none is. It returns the
-// decision that binds and the index of its pair. All are admitted: the decision with the
-// least Remaining, then the longest ResetAfter, then the first. Refused: the first
-// refusal; another pair may refuse still when its RetryAfter is over.
+// Together decides several requests of one caller, such as one by the limit of a client and
+// one by the limit of all clients: all are counted, or none is. It returns the decision that
+// binds and the index of its pair: the first refusal, or else the decision with the least
+// Remaining, then the longest ResetAfter, then the first.
 //
 // Stores that answer from memory are asked first, in turn, and then all others at the same
-// time, so that a decision takes one round trip. As soon as one refuses, no other
-// is asked, and what has been counted is given back as by [Reservation.Return], also if ctx
-// ends. So no limit is ever exceeded, but until then others may be refused for these units.
-// Give the pair that refuses most often first, that of the single client: a refusal
-// that its store remembers mostly comes before any other pair is asked.
+// time, so that a decision takes one round trip. What has been counted beside a refusal is given
+// back as by [Reservation.Return], also if ctx ends. So no limit is ever exceeded, but until then
+// others may be refused for these units. Give the pair that refuses most often first.
 //
-// Units that cannot be given back, for the reasons that Reservation.Return names, stay
-// counted, and the observer hears a [NoticeNotGivenBack]. So may those of a pair whose
-// store failed, or whose caller left: a lost reply tells nothing. Each pair may take its
-// Config.Timeout, and so may the return.
+// Units that cannot be given back stay counted, and the observer hears a notice. So may those of
+// a pair whose store failed: a lost reply tells nothing. Each pair may take its Config.Timeout,
+// and so may the return.
 //
-// A pair whose store cannot be asked is decided by its policy. If all are admitted, the
-// Err of the first such pair is that of the decision: it is nil iff every store has counted.
-// Each limiter's observer hears of its own decision, except one that is given back. Of no
-// pairs, a pair without a limiter, and a charge, the decision has an Err that matches
-// [ErrInvalid], and its index is that of the pair.
+// A pair whose store cannot be asked is decided by its policy; then Err is the first such
+// error. Each limiter's observer hears of its own decision, except one that is given back. Err
+// matches [ErrInvalid] for no pairs, a pair without a limiter, and a charge.
 func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
@@ -167,7 +162,7 @@ func (t *together) tell(i int, allowed bool) {
 	case allowed || !r.counted():
 		r.limiter.report(t.ctx, &r.request, &r.Decision, a.elapsed)
 	case a.kept != nil:
-		r.limiter.notice(t.ctx, NoticeNotGivenBack, "requests that another limiter refused stay counted, "+
+		r.limiter.notice(t.ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
 			"since the store could not give them back: "+errs.Text(a.kept))
 	}
 }

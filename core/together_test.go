@@ -14,6 +14,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // pair is a request of cost 1.
@@ -333,7 +334,7 @@ func TestTogetherNotGivenBack(t *testing.T) {
 		if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
 			t.Errorf("%s: %+v of pair %d", want, d, i)
 		}
-		said := heard.expect(t, want, core.NoticeNotGivenBack)
+		said := heard.expect(t, want, notice.NotGivenBack)
 		if len(said) == 1 && !strings.Contains(said[0].Text, want) {
 			t.Errorf("%+v, want %q in it", said, want)
 		}

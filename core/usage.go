@@ -29,20 +29,14 @@ type Use struct {
 }
 
 // Usage returns what the client named key has used of each limit, in the order of
-// [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no
-// observer hears of it. For each limit the numbers are those by which a request would be
-// decided now: units that a process has leased are used. A memstore that has evicted the
-// client, or that is full and does not know the client, may return more than was used,
-// never less.
+// [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no observer
+// hears of it. Units that a process has leased are used. A full memstore may return more than
+// was used, never less.
 //
-// The error matches [ErrInvalid] if key is empty, and [ErrStore] if the store could not
-// be asked: no policy stands in for the answer. It is that of the caller's own context
-// when that had ended. With a Fallback, an error that matches ErrStore may come with
-// uses: what the fallback of this process, which decides meanwhile, has counted for the
-// client under its own limits, of which Requests is a share. Without a Fallback, and with
-// any other error, there are none.
-//
-// Like a decision, Usage waits no longer than Config.Timeout.
+// The error matches [ErrInvalid] if key is empty, and [ErrStore] if the store could not be asked,
+// or is that of the caller's own context. With a [Fallback], an ErrStore may come with what the
+// fallback of this process has counted, under its own limits. Like a decision, Usage waits no
+// longer than Config.Timeout.
 func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 	if key == "" {
 		return nil, errEmptyKey

@@ -41,7 +41,7 @@ func flat(h http.Header) string {
 
 func TestFormats(t *testing.T) {
 	long := core.Limit{
-		Name: strings.Repeat("n", core.MaxNameLength), Requests: core.MaxCounterRequests,
+		Name: strings.Repeat("n", 64), Requests: core.MaxCounterRequests,
 		Window: core.MaxWindow, Algorithm: core.SlidingCounter,
 	}
 	admitted := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: 16*time.Second + 1, At: noon}

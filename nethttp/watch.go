@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // watch looks at some requests for mistakes in how guards are set up. The guards of a
@@ -27,7 +28,7 @@ const (
 // watchOf returns the watch of a limiter, or nil if no observer would hear of what it
 // sees.
 func watchOf(l *core.Limiter) *watch {
-	if !limiters.Hears(l, core.NoticeCountedTwice) && !limiters.Hears(l, core.NoticeUntrustedProxy) {
+	if !limiters.Hears(l, notice.CountedTwice) && !limiters.Hears(l, notice.UntrustedProxy) {
 		return nil
 	}
 	return limiters.Shared(l, func() any { return new(watch) }).(*watch)
@@ -53,7 +54,7 @@ func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare =
 func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.Decision) {
 	r := v.r
 	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, &request) {
-		limiters.Notice(r.Context(), g.limiter, core.NoticeCountedTwice, countedTwice)
+		limiters.Notice(r.Context(), g.limiter, notice.CountedTwice, countedTwice)
 		return
 	}
 	if !g.watch.draws(d) {
@@ -63,7 +64,7 @@ func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.D
 		g.watch.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
 	}
 	if peer := g.watch.proxy.look(r, request.Key); peer != "" {
-		limiters.Notice(r.Context(), g.limiter, core.NoticeUntrustedProxy, "the last requests all came from "+peer+
+		limiters.Notice(r.Context(), g.limiter, notice.UntrustedProxy, "the last requests all came from "+peer+
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")

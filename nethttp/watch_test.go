@@ -14,6 +14,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/notice"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -133,7 +134,7 @@ func TestCountedTwice(t *testing.T) {
 	}
 	l, heard := noticing()
 	get(t, double(l), "/api/items")
-	heard.expect(t, "the first request", core.NoticeCountedTwice)
+	heard.expect(t, "the first request", notice.CountedTwice)
 
 	l, heard = noticing()
 	h := double(l)
@@ -144,9 +145,9 @@ func TestCountedTwice(t *testing.T) {
 	for range 10_000 { // about 40 of them are drawn
 		get(t, h, "/api/items")
 	}
-	heard.expect(t, "the others", core.NoticeCountedTwice)
+	heard.expect(t, "the others", notice.CountedTwice)
 
-	l, heard = noticing(core.NoticeCountedTwice)
+	l, heard = noticing(notice.CountedTwice)
 	get(t, double(l), "/api/items")
 	heard.expect(t, "a quiet limiter")
 }
@@ -222,7 +223,7 @@ func TestUntrustedProxy(t *testing.T) {
 		for _, quiet := range []bool{false, true} {
 			l, heard := noticing()
 			if quiet {
-				l, heard = noticing(core.NoticeUntrustedProxy)
+				l, heard = noticing(notice.UntrustedProxy)
 			}
 			h := nethttp.Middleware(l, c.key)(page)
 			for i := range 60 {
@@ -238,7 +239,7 @@ func TestUntrustedProxy(t *testing.T) {
 				serve(h, r)
 			}
 			if c.said && !quiet {
-				heard.expect(t, c.name, core.NoticeUntrustedProxy)
+				heard.expect(t, c.name, notice.UntrustedProxy)
 			} else {
 				heard.expect(t, c.name)
 			}

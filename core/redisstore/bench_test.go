@@ -11,6 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/notice"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -153,7 +154,7 @@ func fill(b *testing.B, server *redistest.Server, limit core.Limit, clients, req
 	defer rdb.Close()
 	l := core.Must(core.New(core.Config{
 		Name: "api", Store: redisstore.New(rdb), Limits: []core.Limit{limit},
-		Timeout: 20 * time.Second, Quiet: []string{core.NoticeLargeLog},
+		Timeout: 20 * time.Second, Quiet: []string{notice.LargeLog},
 	}))
 	var group sync.WaitGroup
 	for worker := range 64 {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // noteAnswer is called when the server of a breaker has answered a request by a rule. The first
@@ -49,7 +50,7 @@ func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Rule) {
 		return
 	}
 	if err := checkMemory(cmp.Or(addr, "the server"), infoFields(info)); err != nil {
-		rule.Notice(core.NoticeEvicting, strings.TrimPrefix(err.Error(), "sash: "))
+		rule.Notice(notice.Evicting, strings.TrimPrefix(err.Error(), "sash: "))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/notice"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -63,7 +64,7 @@ func TestEvictingIsNoticed(t *testing.T) {
 		store := redisstore.New(rdb)
 		l := noticing(t, store, heard)
 		n := heard.wait(t, what, l)
-		if n.Code != core.NoticeEvicting || n.Name != "api" || strings.HasPrefix(n.Text, "sash:") ||
+		if n.Code != notice.Evicting || n.Name != "api" || strings.HasPrefix(n.Text, "sash:") ||
 			!strings.Contains(n.Text, "maxmemory-policy allkeys-lru") ||
 			what != "a client of another type" && !strings.Contains(n.Text, server.Addr()) {
 			t.Errorf("%s: the notice is %+v", what, n)
@@ -107,7 +108,7 @@ func TestEvictingCluster(t *testing.T) {
 	}
 	heard := make(notices, 10)
 	l := noticing(t, redisstore.New(cluster.Client(t)), heard)
-	if n := heard.wait(t, "a cluster", l); n.Code != core.NoticeEvicting {
+	if n := heard.wait(t, "a cluster", l); n.Code != notice.Evicting {
 		t.Errorf("the notice is %+v", n)
 	}
 }

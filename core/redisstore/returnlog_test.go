@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -116,7 +117,7 @@ func TestChargeRewound(t *testing.T) {
 	})
 }
 
-// TestReturnDepth: units of an entry stay where more than ReturnDepth are newer.
+// TestReturnDepth: units of an entry stay where more than 1,000 are newer.
 func TestReturnDepth(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	l := core.Must(core.New(core.Config{Store: New(rdb), Timeout: 20 * time.Second, OnStoreError: core.FailClosed,
@@ -125,7 +126,7 @@ func TestReturnDepth(t *testing.T) {
 	for i := range first {
 		first[i] = l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 	}
-	for range core.ReturnDepth {
+	for range window.ReturnDepth {
 		l.Allow(ctx, "k")
 	}
 	for i, r := range first {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
 )
 
 // limitsOfRequest checks that limits of a request count where those of the rule count.
@@ -107,7 +108,7 @@ func (s *suite) giveBack() {
 // they are, and that what is behind too many others stays counted.
 func (s *suite) returnDepth() {
 	l := s.limiter(perYear(core.MaxLogRequests))
-	for _, entries := range []int{20, core.ReturnDepth + 1} {
+	for _, entries := range []int{20, window.ReturnDepth + 1} {
 		key := fmt.Sprint(entries)
 		first := s.reserve(l, core.Request{Key: key, Cost: 3})
 		later := s.reserveApart(l, key, first.Decision.At, entries)
@@ -121,7 +122,7 @@ func (s *suite) returnDepth() {
 			}
 		}
 		gives("the newest", later[len(later)-1], 1, 1)
-		if entries > core.ReturnDepth {
+		if entries > window.ReturnDepth {
 			s.admits("one more", l, key, 1, left-1)
 			got, err := first.Return(ctx, 3)
 			if err != nil || got != 0 && got != 3 { // a store may have merged entries

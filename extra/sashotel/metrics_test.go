@@ -139,7 +139,7 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	limiter.Allow(t.Context(), "k")
-	w.Notice(t.Context(), core.Notice{Code: core.NoticeLargeLog, Name: "api"})
+	w.Notice(t.Context(), core.Notice{Code: "large-log", Name: "api"})
 	w.wantPoints(t, "sash.notices", map[string]float64{
 		"sash.limiter=api sash.notice.code=large-log sash.rule=": 2,
 	})

@@ -1,0 +1,13 @@
+// Package notice has the codes of the notices of this module. docs/diagnosis.md has a paragraph for each.
+package notice
+
+const (
+	CountedTwice   = "counted-twice"   // one request was counted twice by the same rule
+	UntrustedProxy = "untrusted-proxy" // most requests come through one proxy, and it names the client
+	LargeLog       = "large-log"       // a SlidingLog may take more than 1 MB for each client
+	Evicting       = "evicting-store"  // the store's server deletes counts when it is full
+	NotGivenBack   = "not-given-back"  // units stay counted that were counted beside a refusal
+)
+
+// Codes lists all codes.
+var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack}
