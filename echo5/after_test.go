@@ -14,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo5"
 	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -51,7 +52,7 @@ func TestCountWhenErrors(t *testing.T) {
 			outside: []echo.MiddlewareFunc{middleware.Recover()}, status: 500},
 	} {
 		var asked []int
-		limit := sashecho5.Middleware(still.Limiter(core.PerMinute(1)), everybody,
+		limit := sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
 			nethttp.CountWhen(func(_ *http.Request, status int) bool {
 				asked = append(asked, status)
 				return false

@@ -14,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/gin"
 	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -55,7 +56,7 @@ func TestCountWhenStatus(t *testing.T) {
 		var asked []int
 		e := gin.New()
 		e.Use(c.outer...)
-		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
+		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
 			nethttp.CountWhen(func(_ *http.Request, status int) bool {
 				asked = append(asked, status)
 				return false
@@ -64,9 +65,9 @@ func TestCountWhenStatus(t *testing.T) {
 			e.GET("/", c.handler...)
 		}
 		for range 2 { // the second passes a limit of 1
-			w := get(e, "/")
+			w := still.Get(e, "/")
 			if w.Code != c.status || !slices.Equal(asked, []int{c.status}) {
-				t.Errorf("%s: the client got %d, CountWhen about %v; want %d", c.name, w.Code, asked, c.status)
+				t.Errorf("%s: got %d for the client and %v for CountWhen, want %d", c.name, w.Code, asked, c.status)
 			}
 			asked = nil
 		}
@@ -78,26 +79,11 @@ func TestCountWhenStatus(t *testing.T) {
 func TestPanicOfClientThatLeft(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	e := gin.New()
-	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
+	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
 		nethttp.CountWhen(func(*http.Request, int) bool { return false })))
 	e.GET("/", func(c *gin.Context) { c.Status(401); leave(); panic(http.ErrAbortHandler) })
 	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-	if w := get(e, "/"); w.Code != 429 {
-		t.Errorf("the next request got %d", w.Code)
-	}
-}
-
-// The refusal of this package works with options that look at the status.
-func TestCountWhenRefusal(t *testing.T) {
-	e := gin.New()
-	e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), everybody,
-		nethttp.CountWhen(func(*http.Request, int) bool { return true }),
-		sashgin.WithRefusal(func(c *gin.Context, d core.Decision) {
-			c.JSON(nethttp.Status(d), gin.H{"slow": "down"})
-		})))
-	e.GET("/", ok)
-	if first, second := get(e, "/"), get(e, "/"); first.Code != 200 || second.Code != 429 ||
-		second.Body.String() != `{"slow":"down"}` {
-		t.Errorf("%d, then %d %s", first.Code, second.Code, second.Body)
+	if w := still.Get(e, "/"); w.Code != 429 {
+		t.Errorf("the next request: got %d, want 429", w.Code)
 	}
 }

@@ -1,7 +1,9 @@
-// Package still makes limiters for tests in which no time passes.
+// Package still makes limiters for tests in which no time passes, and sends requests to what they limit.
 package still
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -17,4 +19,11 @@ func Store() core.Store { return memstore.New(memstore.WithClock(func() time.Tim
 // Limiter returns a limiter with a Store of its own.
 func Limiter(limits ...core.Limit) *core.Limiter {
 	return core.Must(core.New(core.Config{Name: "test", Store: Store(), Limits: limits}))
+}
+
+// Get sends a GET request to h and returns the response.
+func Get(h http.Handler, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+	return w
 }
