@@ -104,7 +104,8 @@ func TestErrorIsHandedOn(t *testing.T) {
 			return func(c echo.Context) error {
 				err := next(c)
 				if !errors.Is(err, echo.ErrUnauthorized) || c.Response().Committed != (name == "CountWhen") {
-					t.Errorf("%s: got %v, committed: %v, want ErrUnauthorized, committed by CountWhen alone", name, err, c.Response().Committed)
+					t.Errorf("%s: got %v, committed: %v, want ErrUnauthorized, committed by CountWhen alone",
+						name, err, c.Response().Committed)
 				}
 				return err
 			}

@@ -3,7 +3,6 @@ package nethttp_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
+// TestResponseWriterIsHandedOn: the handler gets the server's own writer, with all that it can do.
 func TestResponseWriterIsHandedOn(t *testing.T) {
 	var got http.ResponseWriter
 	keep := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = w })
@@ -26,7 +26,7 @@ func TestResponseWriterIsHandedOn(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	h.ServeHTTP(w, r)
 	if got != http.ResponseWriter(w) {
-		t.Errorf("the handler got a %T, not the server's own writer", got)
+		t.Errorf("got a %T, want the server's own writer", got)
 	}
 }
 
@@ -36,79 +36,6 @@ func start(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewServer(nethttp.Middleware(limiter(admits(42, 17*time.Second), nil), alice)(h))
 	t.Cleanup(s.Close)
 	return s
-}
-
-// The first event arrives, with the fields, while the handler still runs.
-func TestStreaming(t *testing.T) {
-	proceed := make(chan struct{})
-	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: 1\n\n")
-		w.(http.Flusher).Flush()
-		<-proceed
-		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetWriteDeadline(time.Now().Add(time.Minute)), control.Flush()); err != nil {
-			t.Error(err)
-		}
-		_, _ = io.WriteString(w, "data: 2\n\n")
-	})
-	res, err := s.Client().Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if got := res.Header.Get("X-RateLimit-Remaining"); got != "42" {
-		t.Errorf("Remaining %q", got)
-	}
-	body := bufio.NewReader(res.Body)
-	if line, err := body.ReadString('\n'); line != "data: 1\n" || err != nil {
-		t.Errorf("%q, %v", line, err)
-	}
-	close(proceed)
-	if rest, err := io.ReadAll(body); string(rest) != "\ndata: 2\n\n" || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
-}
-
-func TestHijack(t *testing.T) {
-	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		conn, rw, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-		line, _ := rw.ReadString('\n')
-		_, _ = rw.WriteString(line)
-		_ = rw.Flush()
-	})
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: test\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\nhello\n")
-	got, err := io.ReadAll(conn)
-	if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nhello\n") {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-func TestReadFrom(t *testing.T) {
-	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		if n, err := w.(io.ReaderFrom).ReadFrom(strings.NewReader("copied")); n != 6 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	})
-	res, err := s.Client().Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if body, _ := io.ReadAll(res.Body); string(body) != "copied" || res.Header.Get("X-RateLimit-Limit") != "100" {
-		t.Errorf("%q %v", body, res.Header)
-	}
 }
 
 // On the wire: a refusal is complete, and the connection serves on, although no handler has read the body.
