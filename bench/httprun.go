@@ -58,7 +58,7 @@ func RunHTTP(c HTTPConfig) (*HTTPTable, error) {
 // the log of such a limit not too large.
 const httpRequests = 100_000
 
-// turn is what one turn of a site measured.
+// turn holds the measurements of one turn of a site.
 type turn struct {
 	volley
 	scripts float64 // of Redis, for each request

@@ -28,7 +28,7 @@ type website struct {
 	field  string
 	counts counts
 
-	// command is what Redis runs for each request that is counted, in a script. It is
+	// command is the name of the command that Redis runs for each request that is counted, in a script. It is
 	// empty if Redis is not asked.
 	command string
 
@@ -38,7 +38,7 @@ type website struct {
 // wrapper puts a limiter before a handler.
 type wrapper func(load, Env, http.Handler) (http.Handler, error)
 
-// counts is what the field of a website says about the requests that it has counted.
+// counts reads a field of a website about the requests that it has counted.
 type counts int
 
 const (

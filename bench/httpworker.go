@@ -19,7 +19,7 @@ type webJob struct {
 	Requests int // an hour, of each client
 }
 
-// webAddress is what such a worker says when it listens.
+// webAddress is the message of such a worker when it listens.
 type webAddress struct{ Address string }
 
 // serve serves HTTP on a free port of 127.0.0.1 until input ends.
@@ -82,7 +82,7 @@ func (s *site) close() {
 	s.process.stop()
 }
 
-// visitors is how many connections a census uses.
+// visitors is the number of connections of a census.
 const visitors = 16
 
 // census sends a request of each client, and returns how many requests of all clients

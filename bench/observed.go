@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/extra/sashprom"
 )
 
-// mostObserved is how many times as long a request with an observer may take.
+// mostObserved bounds the time of a request with an observer, as a multiple of the time without.
 const mostObserved = 1.35
 
 // observed returns the middleware of sash with an observer.

@@ -29,7 +29,7 @@ type Row struct {
 	Note string
 }
 
-// Goal is what a row should reach: its targets in the table. A nil field is no goal.
+// Goal holds the targets of a row in the table. A nil field is no goal.
 type Goal struct {
 	Ratio  *float64 // of the median of Ratios: at least, or at most if LowerIsBetter
 	Value  *float64 // of the median of Values: at most

@@ -14,7 +14,7 @@ import (
 // workerVariable holds the job of a process that is a worker.
 const workerVariable = "SASH_BENCH_WORKER"
 
-// job is what a worker is started for.
+// job is the work of a worker.
 type job struct {
 	Race, Contestant string
 	Web              *webJob // set for a worker that is an HTTP server

@@ -18,7 +18,7 @@ import (
 // number of connections.
 type generator func(url string, connections int, seconds time.Duration) (volley, error)
 
-// volley is what a generator counted and measured.
+// volley holds the counts and times of a generator.
 type volley struct {
 	Requests int64 // with a complete response
 	Micros   int64 // how long it took

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Algorithm is how a [Limit] counts.
+// Algorithm says how a [Limit] counts.
 type Algorithm uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	MaxCounterRequests = 1 << 40   // for SlidingCounter
 )
 
-// properties are what the engine knows of an algorithm. How it counts is the stores'
+// properties holds the engine's knowledge of an algorithm. How it counts is the stores'
 // business.
 type properties struct {
 	name        string // what String returns

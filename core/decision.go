@@ -28,7 +28,7 @@ type Decision struct {
 	// It is the zero Limit when nothing was counted (see Err).
 	Limit Limit
 
-	// Remaining is how many units of Limit are left after this request, never
+	// Remaining is the number of units of Limit that are left after this request, never
 	// negative. A request may be refused while some remain: its cost may be
 	// larger.
 	Remaining int64

@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// shared is what the copies of a limiter that WithPolicy and WithLimits return have in common.
+// shared holds the state that a limiter has in common with its copies by WithPolicy and WithLimits.
 type shared struct {
 	failures failures
 	noticed  sync.Map // the codes of the notices that an observer has heard of

@@ -73,7 +73,7 @@ const maxLoggedLimiters = 256
 // limiterID names a limiter and its rule.
 type limiterID struct{ name, rule string }
 
-// limiterLog is what was written about one limiter.
+// limiterLog holds the lines that were written about one limiter.
 type limiterLog struct {
 	lines  [outcomes]lastLine
 	outage outage

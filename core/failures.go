@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Failures is what a limiter has seen of a store that fails.
+// Failures tells of a store that fails, as a limiter has seen it.
 type Failures struct {
 	Decided uint64    // requests that the policy, or its fallback, has decided
 	Since   time.Time // when the latest run of failures began; zero if there was none

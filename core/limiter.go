@@ -104,7 +104,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
 
-// Request is what [Limiter.Decide] decides. Unlike Allow, its zero Cost is 0.
+// Request is the question to [Limiter.Decide]. Unlike Allow, its zero Cost is 0.
 type Request struct {
 	Key    string // the client; any bytes, not empty
 	Cost   int64

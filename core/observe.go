@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timedShare is how many decisions of a store that never waits there are for each whose
+// timedShare is the number of decisions of a store that never waits for each whose
 // time is measured: to read the clock twice takes about as long as such a decision.
 const timedShare = 16
 

@@ -33,7 +33,7 @@ type Event struct {
 	// [Request].Shadow, which nethttp.Shadow sets.
 	Shadow bool
 
-	// Elapsed is how long the decision took: the wait for the store, and for the
+	// Elapsed is the duration of the decision: the wait for the store, and for the
 	// fallback. The key function of an HTTP request is no part of it. It is 0 where it
 	// was not measured: of the decisions of a store that never waits (see [Immediate])
 	// one in 16 is, drawn at random.

@@ -58,7 +58,7 @@ type together struct {
 	refused atomic.Bool
 }
 
-// answer is what became of a pair.
+// answer holds the outcome of a pair.
 type answer struct {
 	reserved *Reservation // nil if the pair was not asked, since another one was refused
 	elapsed  time.Duration

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Use is what a client has used of a limit, as [Limiter.Usage] returns it.
+// Use holds the units that a client has used of a limit, as [Limiter.Usage] returns it.
 type Use struct {
 	// Limit is the limit, its name filled in.
 	Limit Limit
 
-	// Used is how many units count now. It exceeds Limit.Requests where the limit was
+	// Used is the number of units that count now. It exceeds Limit.Requests where the limit was
 	// lowered.
 	Used int64
 
-	// Remaining is what is left of Limit.Requests, never negative.
+	// Remaining is the rest of Limit.Requests, never negative.
 	Remaining int64
 
 	// ResetAfter is, as in a [Decision], the time until quota starts to come back (a

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxPauses is how many keys may have a pause at once.
+// maxPauses is the most keys that may have a pause at once.
 const maxPauses = 1024
 
 // pauses are the times until which servers have asked for no more requests. The zero value

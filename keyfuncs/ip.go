@@ -179,7 +179,7 @@ func TrustUnixSocket() IPOption {
 	return func(c *ipConfig) { c.unix = true }
 }
 
-// ipConfig is what the options of IP set. It does not change after construction.
+// ipConfig holds the options of IP. It does not change after construction.
 type ipConfig struct {
 	proxiesGiven bool
 	proxies      []netip.Prefix // as given

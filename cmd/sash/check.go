@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// checked is what check tells in JSON.
+// checked is the answer of check in JSON.
 type checked struct {
 	OK       bool     `json:"ok"`
 	Findings []string `json:"findings"`

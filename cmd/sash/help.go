@@ -1,6 +1,6 @@
 package main
 
-// help is what sash -help writes.
+// help is the text of sash -help.
 const help = `sash looks up and resets clients of limits that are counted in Redis.
 
   sash usage [flags]       what a client has used of the limits of a rule; writes nothing

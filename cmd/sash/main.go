@@ -42,7 +42,7 @@ type silence struct{}
 // Printf implements the logger of go-redis.
 func (silence) Printf(context.Context, string, ...any) {}
 
-// system is what the command has of its process.
+// system holds the parts of the process that the command uses.
 type system struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

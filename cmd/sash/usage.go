@@ -13,7 +13,7 @@ import (
 	"github.com/sashlimit/sash/internal/report"
 )
 
-// answer is what usage and reset tell.
+// answer is the answer of usage and reset.
 type answer struct {
 	Client string `json:"client"`
 	Reset  bool   `json:"reset,omitempty"` // the numbers are from before the reset

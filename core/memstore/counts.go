@@ -68,7 +68,7 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	return d, nil
 }
 
-// request is what a client asks for, and when.
+// request holds the question of a client, and its time.
 type request struct {
 	hash      hash
 	now, cost int64
@@ -92,7 +92,7 @@ func (c *counts) with(s *core.Special) *counts {
 	return c
 }
 
-// held is what a shard knows of a client under a limit: its slot, or if there is
+// held is the state of a client under a limit: its slot, or if there is
 // none what the sketch says.
 type held struct {
 	slot *slot

@@ -19,7 +19,7 @@
 // client begins when it is back. What that costs is precision, in one direction:
 // a client that was evicted, or that meets others in the sketch, may be refused
 // early, and its RetryAfter may be too long by up to a window, never too short.
-// Its Usage is what such a client is decided by: an upper bound.
+// Its Usage is the upper bound that such a client is decided by.
 // A store that is not full is exact.
 //
 // # Inside

@@ -27,7 +27,7 @@ type rules struct {
 	bounds atomic.Pointer[[]bound]
 }
 
-// ident is what makes two limits share a count. Its hash stands for it, as a
+// Two limits of the same ident share a count. Its hash stands for it, as a
 // key's does.
 type ident struct {
 	name, rule, limit string
@@ -35,7 +35,7 @@ type ident struct {
 	window            time.Duration
 }
 
-// bound is what a slot is held against. Limits of one ident differ in N alone.
+// bound holds the numbers that a slot is decided by. Limits of one ident differ in N alone.
 type bound struct {
 	window.Bound
 	class uint8 // of windows that share a part of a sketch

@@ -95,11 +95,11 @@ func (sh *shard) over(at *slot, now int64) bool {
 	return p.None()
 }
 
-// sweepEvery is how many decisions pass before sweep looks at as many slots: at
+// sweepEvery is the number of decisions before sweep looks at as many slots: at
 // those that stand together, which costs less than one each time.
 const sweepEvery = 8
 
-// flood is how many of about the last 64 decisions must be for strangers.
+// flood is the number of about the last 64 decisions that must be for strangers.
 const flood = 48
 
 // sweep frees what has expired. It goes round and round, so that clients which do

@@ -2,7 +2,7 @@ package memstore
 
 import "github.com/sashlimit/sash/core/internal/window"
 
-// sketch is what a shard remembers of the clients that it has evicted. An
+// sketch holds the counts of the clients that a shard has evicted. An
 // evicted client is never held to have counted less than it has; it may be
 // held to have counted more, or for longer:
 //
@@ -22,7 +22,7 @@ type sketch struct {
 	until   int64             // when nothing in it will count any more
 }
 
-// past is what a sketch says of a client under a limit, and whether the sketch has an
+// past holds the counts of a client under a limit by a sketch, and whether the sketch has an
 // entry for the client, or for one that it takes for the same.
 type past struct {
 	window.Past

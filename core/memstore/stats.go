@@ -1,6 +1,6 @@
 package memstore
 
-// Stats is what a [Store] says about itself. The events are counted since the store
+// Stats holds the numbers of a [Store]. The events are counted since the store
 // was made, and their numbers never decrease; the other numbers are as of now.
 //
 // A store that is large enough has few Evictions, and no other events. Where there
@@ -32,7 +32,7 @@ type Stats struct {
 	Full uint64
 }
 
-// events are what a shard counts for [Stats]. Nothing of it happens in a decision
+// events counts the events of a shard for [Stats]. Nothing of it happens in a decision
 // about a client that has a slot.
 type events struct {
 	evictions, sketchOnly, refusedEvicted, refusedNewcomers, full uint64

@@ -133,7 +133,7 @@ func (s *Store) divide() {
 	}
 }
 
-// Bytes is how much memory the store holds at the moment, all tables counted.
+// Bytes returns the memory of the store in bytes, all tables counted.
 // It never exceeds the bound.
 func (s *Store) Bytes() int64 {
 	if s == nil {

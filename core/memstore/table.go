@@ -69,7 +69,7 @@ func (t *table) find(h hash, ident uint32) *slot {
 	return s
 }
 
-// grown is how long an index must be for so many slots.
+// grown returns the length of an index for so many slots.
 func grown(index, slots int) int {
 	for slots*8 > index*7 {
 		index = max(2*index, 16)
@@ -77,7 +77,7 @@ func grown(index, slots int) int {
 	return index
 }
 
-// shrunk is how long an index may be when a chunk goes and so many slots stay.
+// shrunk returns the most that an index may have when a chunk goes and so many slots stay.
 func shrunk(index, slots int) int {
 	if small := index / 4; small >= 16 && slots*4 <= small*2 {
 		return small

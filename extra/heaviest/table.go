@@ -10,10 +10,10 @@ const (
 	filterBits = 6
 	filters    = 1 << filterBits // filters of a set
 
-	// placesPerClient is how many clients are counted for each that is asked for.
+	// placesPerClient is the number of clients that are counted for each that is asked for.
 	placesPerClient = 8
 
-	// maxKey is how many bytes of a key are kept.
+	// maxKey is the number of bytes of a key that are kept.
 	maxKey = 96
 )
 

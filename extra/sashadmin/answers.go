@@ -62,7 +62,7 @@ func (h *Handler) rules(*http.Request, url.Values) answer {
 	return answer{status: http.StatusOK, page: "rules", data: told}
 }
 
-// usage is what a client has used of a rule. With an error the numbers may be missing, or
+// usage holds the units that a client has used of a rule. With an error the numbers may be missing, or
 // come from a fallback.
 type usage struct {
 	report.Usage

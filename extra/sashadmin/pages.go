@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/internal/report"
 )
 
-// page is what a template gets.
+// page is the data of a template.
 type page struct {
 	Heaviest, Stores bool // which pages there are
 	Data             any

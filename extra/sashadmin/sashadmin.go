@@ -13,7 +13,7 @@ import (
 
 // Config says what a [Handler] shows.
 type Config struct {
-	// Limiters are what limits are shown, looked up and reset, in this order: the limiters of
+	// Limiters are shown, looked up and reset in this order: the limiters of
 	// core.New and the rules of Limiter.Rule. At least one, and no two of one name and rule.
 	Limiters []*core.Limiter
 

@@ -13,7 +13,7 @@ import (
 // which each byte is escaped, fits.
 const maxQuery = 32 << 10
 
-// answer is what the handler answers: a page, or its data as JSON.
+// answer is the answer of the handler: a page, or its data as JSON.
 type answer struct {
 	status int
 	page   string // of pages

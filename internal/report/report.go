@@ -17,7 +17,7 @@ type Limit struct {
 	Algorithm     string     `json:"algorithm"` // log or counter
 }
 
-// Use is what a client has used of a limit.
+// Use holds the units that a client has used of a limit.
 type Use struct {
 	Limit
 	Used              int64   `json:"used"`
@@ -27,7 +27,7 @@ type Use struct {
 	ResetAfter time.Duration `json:"-"`
 }
 
-// Usage is what a client has used of the limits of a rule.
+// Usage holds the units that a client has used of the limits of a rule.
 type Usage struct {
 	Limiter   string     `json:"limiter"`
 	Rule      string     `json:"rule"`      // empty for the limiter itself

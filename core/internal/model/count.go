@@ -5,7 +5,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// count is what one client has counted under one limit. The model does not use
+// count holds the units of one client under one limit. The model does not use
 // [window.Count], so that it tells when that takes one algorithm for another.
 type count interface {
 	// begun returns the time before which nothing more is counted.

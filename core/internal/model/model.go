@@ -1,4 +1,4 @@
-// Package model is what a store must answer, by the arithmetic alone: one
+// Package model gives the answers of a store by the arithmetic alone: one
 // client under one rule, without a lock or a clock. Tests compare stores with
 // it.
 package model
@@ -11,10 +11,10 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// Client is what is counted for one client. The zero value counts nothing.
+// Client holds the counts of one client. The zero value counts nothing.
 type Client struct{ counts map[identity]count }
 
-// identity is what tells the counts of a client under a rule apart.
+// identity tells the counts of a client under a rule apart.
 type identity struct {
 	name      string
 	window    time.Duration
@@ -139,7 +139,7 @@ func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, b
 	return d
 }
 
-// Usage is what the client has used of each limit when the store's clock shows at.
+// Usage returns the units that the client has used of each limit when the store's clock shows at.
 func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Use {
 	now := at.UnixMicro()
 	counts, stamp := c.countsAt(limits, now)

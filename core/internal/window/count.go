@@ -28,12 +28,12 @@ func (k Kind) String() string {
 // Known reports whether there is such an algorithm.
 func (k Kind) Known() bool { return k.String() != "" }
 
-// unknown is what a method panics with for a Kind that it does not know.
+// unknown returns the panic of a method for a Kind that it does not know.
 type unknown Kind
 
 func (u unknown) Error() string { return "sash: unknown algorithm: Kind(" + strconv.Itoa(int(u)) + ")" }
 
-// Count is what a client has counted under a limit of any Kind. The zero value counts
+// Count holds the units of a client under a limit of any Kind. The zero value counts
 // nothing. The limit that a method is called with must be of the same Kind each time,
 // and of the same W.
 //

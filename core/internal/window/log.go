@@ -1,6 +1,6 @@
 package window
 
-// LogFacts is what a decision needs to know of a log of admitted requests. An
+// LogFacts holds the facts of a log of admitted requests that a decision needs. An
 // entry counts until it is a window old.
 type LogFacts struct {
 	Units  int64 // counted
@@ -8,7 +8,7 @@ type LogFacts struct {
 	Leaver int64 // stamp of the unit that must leave before the request fits; see Excess
 }
 
-// Excess is how many of the oldest units must leave before cost more fit: the
+// Excess is the number of the oldest units that must leave before cost more fit: the
 // Leaver is the Excess-th oldest unit. It is positive when the request is
 // refused for now, and of no meaning for a cost above the limit.
 func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
@@ -89,7 +89,7 @@ func (l *Log) held() int64 {
 	return int64(l.entries)
 }
 
-// expired is how many entries are at cutoff or before.
+// expired returns the number of entries at cutoff or before.
 func (l *Log) expired(cutoff int64) uint32 {
 	switch {
 	case l.last <= cutoff:

@@ -6,7 +6,7 @@ package window
 // least as long as in the Count, and a client that goes to and fro many times does
 // not carry them on from epoch to epoch.
 
-// Past is what is known of a count at a time: at least the units that were counted in the
+// Past bounds a count at a time: at least the units that were counted in the
 // epoch of that time, and in the one before.
 type Past struct{ Older, Newer int64 }
 

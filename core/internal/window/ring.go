@@ -109,7 +109,7 @@ func (l *Log) Grown(cost int64) int {
 	return max(words(l.entries, true), l.Words())
 }
 
-// smallRing is how many words are not worth an allocation.
+// smallRing is the number of words that are not worth an allocation.
 const smallRing = 8
 
 // Shrink gives memory back when more than three quarters of a ring are empty.

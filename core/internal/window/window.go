@@ -52,7 +52,7 @@ func (l Limit) fits(counted, cost int64) bool {
 	return cost == 0 || cost <= l.N && counted+cost <= l.N
 }
 
-// Verdict is what one limit says to one request.
+// Verdict is the answer of one limit to one request.
 type Verdict struct {
 	Admitted   bool
 	Remaining  int64 // units left after the request, at least 0

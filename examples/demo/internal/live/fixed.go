@@ -15,7 +15,7 @@ type fixedWindow struct {
 	clients map[int]fixedCount
 }
 
-// fixedCount is what a client has had in one window of the clock.
+// fixedCount counts the requests of a client in one window of the clock.
 type fixedCount struct {
 	window int64 // the number of the window since 1970
 	used   int

@@ -80,7 +80,7 @@ func (s *server) in(handle func(http.ResponseWriter, *http.Request, *session)) h
 	})
 }
 
-// opened is what a page is told about a new session.
+// opened tells a page about a new session.
 type opened struct {
 	ID        string   `json:"id"`
 	Settings  Settings `json:"settings"`

@@ -34,7 +34,7 @@ func (j *judge) record(client int, verdict string, s stamp) {
 	}
 }
 
-// Judged is what a judge has let through, as the page gets it.
+// Judged holds the requests that a judge has let through, as the page gets it.
 type Judged struct {
 	Admitted int `json:"admitted"`
 	Refused  int `json:"refused"`

@@ -16,7 +16,7 @@ import (
 // policyNames are the policies that a page compares, in its order.
 var policyNames = []string{"open", "closed", "fallback"}
 
-// maxAnswers is how many answers of a policy are remembered.
+// maxAnswers is the number of a policy's answers that are remembered.
 const maxAnswers = 60
 
 // policies are three limiters of a session that differ in their policy for store errors. They count in the store that
@@ -29,7 +29,7 @@ type policies struct {
 	answers map[string]*answers
 }
 
-// answers is what a policy has said. The lock of its policies guards it.
+// answers holds the latest answers of a policy. The lock of its policies guards it.
 type answers struct {
 	last      []Answer
 	seq       int
@@ -37,7 +37,7 @@ type answers struct {
 	resumed   time.Time
 }
 
-// Answer is what a client got under one policy.
+// Answer is the answer to a client under one policy.
 type Answer struct {
 	Seq    int     `json:"seq"`
 	At     float64 `json:"at"` // milliseconds since 1970

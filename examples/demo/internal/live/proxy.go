@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxConns is how many connections a proxy carries at once; it closes others.
+// maxConns is the most connections that a proxy carries at once; it closes others.
 const maxConns = 256
 
 // proxy hands connections on to a server, until it is cut: then it closes them, and new ones at once.

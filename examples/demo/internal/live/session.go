@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// session is what one page plays with: judges with a limit, and what they have said. Other settings are another
+// session belongs to one page: judges with a limit, and their answers. Other settings are another
 // session. Its methods are safe for concurrent use.
 type session struct {
 	id       string
@@ -28,7 +28,7 @@ type session struct {
 	seq       int
 }
 
-// Split is how many requests a replica has admitted and refused by the log.
+// Split counts the requests that a replica has admitted and refused by the log.
 type Split struct {
 	Admitted int `json:"admitted"`
 	Refused  int `json:"refused"`
@@ -116,7 +116,7 @@ func keepLast[T any](list []T, n int) []T {
 	return slices.Clone(list[len(list)-n:])
 }
 
-// State is what a page is told about its session.
+// State tells a page about its session.
 type State struct {
 	Now      float64           `json:"now"` // milliseconds since 1970
 	Settings Settings          `json:"settings"`

@@ -21,7 +21,7 @@ const (
 	sessionsPerMinute = 240
 )
 
-// Settings is what a page chooses for a session.
+// Settings holds the choices of a page for a session.
 type Settings struct {
 	Limit  int `json:"limit"`  // requests in a window
 	Window int `json:"window"` // seconds

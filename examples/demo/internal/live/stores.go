@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/core/redisstore"
 )
 
-// Stores are what the page's limiters count in. It is safe for concurrent use.
+// Stores holds the stores of the page's limiters. It is safe for concurrent use.
 type Stores struct {
 	replicas [Replicas]core.Store
 	switched core.Store // the one that can be taken away

@@ -21,7 +21,7 @@ type worst struct {
 	first, last time.Time // when the first and the last request of that window were seen
 }
 
-// late is how much later than others a request may be added, by its stamp: a decision may wait for its store.
+// late bounds how much later than others a request may be added, by its stamp: a decision may wait for its store.
 const late = 5 * time.Second
 
 // add adds an admitted request. Requests may come out of order, up to late.
