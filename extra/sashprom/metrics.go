@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,6 +22,7 @@ type Metrics struct {
 	tally     *tally.Tally
 	descs     map[*tally.Metric]*prometheus.Desc
 	durations *prometheus.HistogramVec
+	unnamed   *store // For("")
 }
 
 // Option is an option of [New].
@@ -56,6 +58,7 @@ func New(options ...Option) *Metrics {
 	for _, metric := range m.tally.Metrics() {
 		m.descs[metric] = prometheus.NewDesc(name(metric), metric.Help, metric.Labels, nil)
 	}
+	m.unnamed = &store{Metrics: m}
 	return m
 }
 
@@ -77,10 +80,12 @@ func name(m *tally.Metric) string {
 // name, such as "redis". Several limiters may have one observer. The name is in the
 // label store of durations and errors. A decision of a fallback is one of the first
 // store with the source "fallback".
-func (m *Metrics) For(name string) core.Observer { return store{m, m.tally.Store(name)} }
+func (m *Metrics) For(name string) core.Observer {
+	return &store{Metrics: m, name: m.tally.Store(name)}
+}
 
 // Observe counts a decision of a limiter whose store has no name.
-func (m *Metrics) Observe(ctx context.Context, e core.Event) { store{m, ""}.Observe(ctx, e) }
+func (m *Metrics) Observe(ctx context.Context, e core.Event) { m.unnamed.Observe(ctx, e) }
 
 // Notice counts a notice.
 func (m *Metrics) Notice(_ context.Context, n core.Notice) { m.tally.Notice(n) }
@@ -88,17 +93,24 @@ func (m *Metrics) Notice(_ context.Context, n core.Notice) { m.tally.Notice(n) }
 // store counts the decisions of limiters on one store.
 type store struct {
 	*Metrics
-	name string
+	name    string
+	sources [core.Skipped]atomic.Pointer[prometheus.Observer] // found in durations at their first decision
 }
 
-var _, _ core.NoticeObserver = (*Metrics)(nil), store{}
+var _, _ core.NoticeObserver = (*Metrics)(nil), (*store)(nil)
 
 // Observe counts a decision. A peek is counted among the durations and the errors alone.
-func (s store) Observe(_ context.Context, e core.Event) {
+func (s *store) Observe(_ context.Context, e core.Event) {
 	s.tally.Observe(s.name, &e)
-	if tally.Measured(&e) {
-		s.durations.WithLabelValues(s.name, e.Decision.Source.String()).Observe(e.Elapsed.Seconds())
+	if !tally.Measured(&e) {
+		return
 	}
+	of := &s.sources[e.Decision.Source]
+	if of.Load() == nil {
+		found := s.durations.WithLabelValues(s.name, e.Decision.Source.String())
+		of.Store(&found)
+	}
+	(*of.Load()).Observe(e.Elapsed.Seconds())
 }
 
 // Watch makes the metrics of what a store says about itself. The store is a

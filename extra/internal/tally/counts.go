@@ -27,7 +27,7 @@ type counts struct {
 	width int // indexes are below it
 	zeros int // a new row is listed as a whole while the list has no more counters than that
 
-	rows atomic.Pointer[map[key]*row] // the map does not change once others can see it
+	rows atomic.Pointer[table]
 
 	mu   sync.Mutex // held while rows and counters are added
 	list []counter  // in the order in which they came; its elements do not change
@@ -46,15 +46,38 @@ type counter struct {
 	index int
 }
 
+// scanned bounds the rows that are compared one by one before a map is asked. To compare a
+// few keys is cheaper than to hash one.
+const scanned = 8
+
+// table holds rows. It does not change once others can see it.
+type table struct {
+	first []*row // up to scanned
+	all   map[key]*row
+}
+
+// find returns the row of k itself, or nil.
+func (t *table) find(k key) *row {
+	for _, r := range t.first {
+		if r.key == k {
+			return r
+		}
+	}
+	if len(t.first) < scanned {
+		return nil
+	}
+	return t.all[k]
+}
+
 func newCounts(width, zeros int) *counts {
 	c := &counts{width: width, zeros: zeros}
-	c.rows.Store(&map[key]*row{})
+	c.rows.Store(&table{})
 	return c
 }
 
 // add counts under k.
 func (c *counts) add(k key, index int) {
-	r := (*c.rows.Load())[k]
+	r := c.rows.Load().find(k)
 	if r == nil {
 		r = c.row(k, false)
 	}
@@ -78,32 +101,36 @@ func (c *counts) row(k key, whole bool) *row {
 	if r := c.find(k); r != nil {
 		return r
 	}
-	rows := maps.Clone(*c.rows.Load())
-	r := &row{bounded(rows, k), whole || len(c.list)+c.width <= c.zeros, make([]atomic.Uint64, c.width)}
+	rows := c.rows.Load()
+	r := &row{rows.bounded(k), whole || len(c.list)+c.width <= c.zeros, make([]atomic.Uint64, c.width)}
 	for i := range r.n {
 		if r.whole {
 			c.list = append(c.list, counter{r, i})
 		}
 	}
-	rows[r.key] = r
-	c.rows.Store(&rows)
+	more := &table{rows.first, map[key]*row{r.key: r}}
+	maps.Copy(more.all, rows.all)
+	if len(more.first) < scanned {
+		more.first = append(more.first[:len(more.first):len(more.first)], r)
+	}
+	c.rows.Store(more)
 	return r
 }
 
 // find returns the row that k is counted in, or nil.
 func (c *counts) find(k key) *row {
-	rows := *c.rows.Load()
-	return rows[bounded(rows, k)]
+	rows := c.rows.Load()
+	return rows.find(rows.bounded(k))
 }
 
 // bounded returns the key under which k is counted: k itself while there is room, else one
 // for all last parts, or one for all keys.
-func bounded(rows map[key]*row, k key) key {
-	if len(rows) < maxKeys || rows[k] != nil {
+func (t *table) bounded(k key) key {
+	if len(t.all) < maxKeys || t.all[k] != nil {
 		return k
 	}
 	k[2] = other
-	if len(rows) < 2*maxKeys-1 || rows[k] != nil {
+	if len(t.all) < 2*maxKeys-1 || t.all[k] != nil {
 		return k
 	}
 	return key{other, other, other}
