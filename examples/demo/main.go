@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // handler serves the page, and the API with its access log. What the page sends is not logged: it is too much.
 func handler(stores *live.Stores, log *slog.Logger) http.Handler {
 	page := live.Handler(stores, log)
-	api := app.Handler(routes(app.New(stores.Store(), keyfuncs.RemoteIP, log)), log)
+	api := app.Handler(routes(app.New(stores.Store(), 0, keyfuncs.RemoteIP, log)), log)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/live/") {
 			page.ServeHTTP(w, r)

@@ -24,12 +24,16 @@ type App struct {
 	limiters []*core.Limiter // all of them, for operators
 }
 
-// New returns an App that counts in store and tells clients apart by ip. Why decisions
-// could not be made is logged to log. The observers get all decisions.
-func New(store core.Store, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer) *App {
+// New returns an App that counts in store, which gets timeout for a decision, and tells
+// clients apart by ip. Why decisions could not be made is logged to log. The observers get
+// all decisions.
+func New(
+	store core.Store, timeout time.Duration, ip keyfuncs.Func, log *slog.Logger, observers ...core.Observer,
+) *App {
 	api := core.Must(core.New(core.Config{
 		Name:     "demo",
 		Store:    store,
+		Timeout:  timeout,
 		Limits:   []core.Limit{core.PerMinute(100)},
 		Observer: core.Observers(append(observers, core.LogErrors(log, time.Second))...),
 	}))

@@ -9,9 +9,9 @@ import (
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/extra/sashadmin"
 )
 

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
 // TestOperators: the pages for operators are behind a password, and have all rules.
 func TestOperators(t *testing.T) {
 	store := memstore.New()
-	app := New(store, keyfuncs.RemoteIP, slog.New(slog.DiscardHandler))
+	app := New(store, 0, keyfuncs.RemoteIP, slog.New(slog.DiscardHandler))
 	pages, err := operators(app, store, heaviest.New(1), "right")
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/examples/internal/decisionlog"
+	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
 	redis := flags.String("redis", "",
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
+	timeout := flags.Duration("timeout", core.DefaultTimeout, "wait this `long` for Redis")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
 	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
 	admin := flags.String("admin", "", "listen on this `address` for operators too, such as 127.0.0.1:8081; "+
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	if *admin != "" {
 		observers = append(observers, heavy)
 	}
-	app := New(store, ip, log, observers...)
+	app := New(store, *timeout, ip, log, observers...)
 	example := Handler(routes(app), log)
 	Check(ctx, store, log) // after the limiters are made, since it looks at their timeouts
 	if *admin == "" {

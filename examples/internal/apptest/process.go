@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -130,19 +129,4 @@ func (p *Process) Log() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.log[:len(p.log):len(p.log)]
-}
-
-// Uncounted returns how many decisions the store could not make, as far as the log tells them.
-func (p *Process) Uncounted() int {
-	n := 0
-	for _, line := range p.Log() {
-		var entry struct {
-			Msg string `json:"msg"`
-		}
-		err := json.Unmarshal([]byte(line), &entry)
-		if err == nil && strings.HasPrefix(entry.Msg, "sash: the store cannot be asked") {
-			n++
-		}
-	}
-	return n
 }

@@ -46,7 +46,7 @@ type sender func(method, target string, header ...string) response
 func start(t *testing.T, store core.Store, log io.Writer, routes func(*app.App) http.Handler) sender {
 	t.Helper()
 	logger := slog.New(slog.NewJSONHandler(log, nil))
-	server := httptest.NewServer(app.Handler(routes(app.New(store, keyfuncs.RemoteIP, logger)), logger))
+	server := httptest.NewServer(app.Handler(routes(app.New(store, 0, keyfuncs.RemoteIP, logger)), logger))
 	t.Cleanup(server.Close)
 	client := server.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
