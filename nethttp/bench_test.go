@@ -60,22 +60,6 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// With a real store: the limit holds, and what the client reads is true.
-func TestInMemory(t *testing.T) {
-	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(3)}}))
-	h := nethttp.Middleware(l, keyfuncs.RemoteIP)(page)
-	for i, want := range []string{"2", "1", "0", "0", "0"} {
-		w := get(t, h, "/")
-		if status := map[bool]int{true: 200, false: 429}[i < 3]; w.Code != status ||
-			w.Header().Get("X-RateLimit-Remaining") != want {
-			t.Errorf("request %d: %d %v", i, w.Code, w.Header())
-		}
-		if i >= 3 && w.Header().Get("Retry-After") != "3600" {
-			t.Errorf("request %d: %v", i, w.Header())
-		}
-	}
-}
-
 func BenchmarkMiddleware(b *testing.B) {
 	for _, c := range []struct {
 		name  string

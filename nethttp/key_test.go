@@ -16,7 +16,9 @@ import (
 // body of that refusal, in the formats of the guard.
 func TestRefusedErrorFields(t *testing.T) {
 	failures := core.PerMinute(3).Named("failures")
-	over := &keyfuncs.RefusedError{Decision: core.Decision{Limit: failures, RetryAfter: time.Minute, ResetAfter: time.Minute}}
+	over := &keyfuncs.RefusedError{
+		Decision: core.Decision{Limit: failures, RetryAfter: time.Minute, ResetAfter: time.Minute},
+	}
 	w := get(t, nethttp.Middleware(limiter(admits(1, 0), nil), failing(over), bothFormats)(page), "/")
 	h := w.Header()
 	h.Del("Content-Length")

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -24,8 +23,7 @@ func (f *ownFormat) Prepare([]core.Limit) (func(http.Header, core.Decision), err
 	}
 	return func(http.Header, core.Decision) {}, nil
 }
-func (f *ownFormat) Names() []string                                          { return f.names }
-func (f *ownFormat) Read(http.Header, time.Time) (int64, time.Duration, bool) { return 0, 0, false }
+func (f *ownFormat) Names() []string { return f.names }
 
 // TestFormatErrors: a format that would panic at a request, or break the response, is an
 // error of construction.

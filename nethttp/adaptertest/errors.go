@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
 )
+
+var errHandler = errors.New("the handler's own error")
 
 // beforeErrors are what a handler, or a function of WithRefusal, does before it returns an
 // error.
@@ -54,6 +57,9 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 	five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
 	for name, before := range beforeErrors {
 		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
+		if name == "nothing" && want.Code != adapter.ErrorStatus {
+			t.Fatalf("without a guard: got %d for a handler's error, want the ErrorStatus %d", want.Code, adapter.ErrorStatus)
+		}
 		inner, outer := newWatch(), newWatch()
 		for what, c := range map[string]struct {
 			steps []Step
