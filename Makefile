@@ -49,7 +49,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis prometheus proxies
+.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -61,7 +61,7 @@ demo:
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
 # Four tests of a package at a time: many of them wait.
-test: redis proxies
+test: redis lua proxies
 	@echo "All tests take about 4 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -parallel 4 -timeout 10m -skip '$(SINGLE)' ./...
 	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
@@ -72,7 +72,7 @@ test: redis proxies
 
 # What is left out computes for long, starts clusters, breaks servers, drives whole programs, or compiles the
 # pages of docs. Go does not repeat the tests of a package that has not changed.
-test-short: redis
+test-short: redis lua
 	@echo "These tests take about half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
 	go test -parallel 16 -skip '$(SINGLE)' $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
 	go test -run '$(SHORT)' ./core/redisstore
@@ -80,10 +80,10 @@ test-short: redis
 	cd extra/sashotel && go test ./...
 
 # go.mod requires the lowest versions that pass, so that a program keeps its own.
-test-newest: redis proxies
+test-newest: redis lua proxies
 	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
-histories: redis
+histories: redis lua
 	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
 
@@ -151,6 +151,9 @@ traffic: redis
 
 redis:
 	@./.ci/install redis-server redis-server
+
+lua:
+	@./.ci/install lua5.4 lua5.4
 
 prometheus:
 	@./.ci/install prometheus prometheus

@@ -38,7 +38,7 @@ func clocked(t *testing.T, source string) script {
 		t.Fatal("the script must read the time once")
 	}
 	changed := strings.Replace(source, time, "{table.remove(ARGV, 1), table.remove(ARGV, 1)}", 1)
-	const ttl = " / 1000) + 1000"
+	const ttl = " / 1000 + 1000"
 	if !strings.Contains(changed, ttl) {
 		t.Fatal("the script must give keys a TTL")
 	}
@@ -82,7 +82,7 @@ func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts
 	return c.(*remembered).counts
 }
 
-// servers runs a test on a real server and on miniredis, at the same time.
+// servers runs a test on a real server, on miniredis, and with Lua 5.4, at the same time.
 func servers(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -93,6 +93,10 @@ func servers(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 		rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 		t.Cleanup(func() { rdb.Close() })
 		test(t, rdb)
+	})
+	t.Run("Lua 5.4", func(t *testing.T) {
+		t.Parallel()
+		test(t, startLua54(t))
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 //go:embed testdata/reference.lua
@@ -72,8 +71,10 @@ func (s *sortedSet) giveBack(back core.Back, now int64) int64 {
 // TestScriptAgainstSortedSet compares the list with the sorted set, call by call, on the
 // same server: requests and peeks, charges, and units that are given back.
 func TestScriptAgainstSortedSet(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
+	servers(t, againstSortedSet)
+}
+
+func againstSortedSet(t *testing.T, rdb *redis.Client) {
 	returned := 0
 	for seed := range histories(150) {
 		rng := rand.New(rand.NewPCG(seed, 12))
