@@ -18,7 +18,9 @@ func TestRulesHaveTests(t *testing.T) {
 	code := regexp.MustCompile(`(?m)^\t.*$`) // within a comment
 	type test struct{ dir, name string }
 	tests, places := map[test]bool{}, map[test]token.Position{}
-	packages := map[string]string{"memstore": "../core/memstore", "redisstore": "../core/redisstore"}
+	packages := map[string]string{
+		"memstore": "../core/memstore", "redisstore": "../core/redisstore", "nethttp": "../nethttp",
+	}
 	files := token.NewFileSet()
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") {

@@ -31,13 +31,13 @@
 package sashecho
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adapt"
 )
 
 // Middleware returns a middleware for Pre, Use, groups and routes that asks
@@ -48,8 +48,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	nethttp.NeedKey(key)
-	return MiddlewareBy(limiter, func(c echo.Context) (string, error) { return key(c.Request()) }, opts...)
+	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
@@ -58,57 +57,10 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	own := settings{skip: func(echo.Context) bool { return false }}
-	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
-	simple := own.refuse == nil && !decider.Follows()
-	serve := func(c echo.Context, next echo.HandlerFunc) error {
-		defer decider.Done(c.Response())
-		name := func() (string, error) { return key(c) }
-		if own.skip(c) || simple && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
-			return next(c)
-		}
-		if simple {
-			return nil // Admit has written the refusal
-		}
-		d, admission := decider.Reserve(c.Response(), c.Request(), c.Path(), name)
-		if d.Allowed {
-			wrapped := func(w http.ResponseWriter, r *http.Request) error {
-				c.Response().Writer = w
-				c.SetRequest(r)
-				return next(c)
-			}
-			return admission.Serve(c.Response().Writer, c.Request(), wrapped, c.Error)
-		}
-		begun, err := own.writeRefusal(c, d)
-		if err == nil && !begun {
-			decider.Refuse(c.Response(), c.Request(), d)
-		}
-		return err
-	}
-	// echo calls the middleware anew for each request, so the closure that it returns
-	// must be small.
+	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return serve(c, next) }
 	}
-}
-
-// settings are what the options of this package change.
-type settings struct {
-	refuse func(echo.Context, core.Decision) error
-	skip   func(echo.Context) bool
-}
-
-// writeRefusal calls refuse, if it is set, and reports whether refuse has begun a response. An
-// interim response, such as 103 Early Hints, does not begin one, but echo would take
-// it for the response.
-func (own *settings) writeRefusal(c echo.Context, d core.Decision) (begun bool, err error) {
-	w := &nethttp.RefusalWriter{ResponseWriter: c.Response().Writer, Status: nethttp.Status(d)}
-	c.Response().Writer, c.Response().Status = w, w.Status
-	defer func() { c.Response().Committed = w.Begun() }() // after a panic too, so that an outer Recover can answer
-	if own.refuse != nil {
-		err = own.refuse(c, d)
-	}
-	return w.Begun(), err
 }
 
 // WithRefusal sets what answers a refused request, in echo's own way, instead of
@@ -119,26 +71,29 @@ func (own *settings) writeRefusal(c echo.Context, d core.Decision) (begun bool, 
 // limit fields, Retry-After and Cache-Control are set. d.Err may quote the
 // client's input: log it, do not send it.
 func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Option {
-	return nethttp.AdapterOption(func(own *settings) error {
-		if refuse == nil {
-			return errors.New("sash: sashecho.WithRefusal(nil): give a func(echo.Context, core.Decision) error, " +
-				"or leave the option out for nethttp.Refuse")
-		}
-		own.refuse = refuse
-		return nil
-	})
+	return adapt.WithRefusal(refuse)
 }
 
 // WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
 // for example, returns true: they touch no store and get no fields. Several of
 // them, and nethttp's Skip and SkipPaths, add up.
-func WithSkipper(skip func(echo.Context) bool) nethttp.Option {
-	return nethttp.AdapterOption(func(own *settings) error {
-		if skip == nil {
-			return errors.New("sash: sashecho.WithSkipper(nil): give a func(echo.Context) bool, or leave it out")
-		}
-		before := own.skip
-		own.skip = func(c echo.Context) bool { return before(c) || skip(c) }
-		return nil
-	})
+func WithSkipper(skip func(echo.Context) bool) nethttp.Option { return adapt.WithSkipper(skip) }
+
+var framework = adapt.Framework[echo.Context]{
+	Exchange: func(c echo.Context) (http.ResponseWriter, *http.Request, string) {
+		return c.Response(), c.Request(), c.Path()
+	},
+	SetRequest: echo.Context.SetRequest,
+	SetWriter:  setWriter,
+	SetStatus:  func(c echo.Context, status int) { c.Response().Status = status },
+	Fail:       echo.Context.Error,
+}
+
+func setWriter(c echo.Context, w http.ResponseWriter) {
+	response, ok := w.(*echo.Response)
+	if !ok {
+		response = echo.NewResponse(w, c.Echo())
+		response.Status = c.Response().Status
+	}
+	c.SetResponse(response)
 }

@@ -34,13 +34,13 @@
 package sashecho5
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v5"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adapt"
 )
 
 // Middleware returns a middleware for Pre, Use, groups and routes that asks
@@ -51,8 +51,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	nethttp.NeedKey(key)
-	return MiddlewareBy(limiter, func(c *echo.Context) (string, error) { return key(c.Request()) }, opts...)
+	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
@@ -61,87 +60,33 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	own := settings{skip: func(*echo.Context) bool { return false }}
-	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
-	simple := own.refuse == nil && !decider.Follows()
+	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			defer decider.Done(c.Response())
-			name := func() (string, error) { return key(c) }
-			if own.skip(c) || simple && decider.Admit(c.Response(), c.Request(), c.Path(), name) {
-				return next(c)
-			} else if simple {
-				return nil // Admit has written the refusal
-			}
-			d, admission := decider.Reserve(c.Response(), c.Request(), c.Path(), name)
-			if !d.Allowed {
-				return own.writeRefusal(c, decider, d)
-			}
-			wrapped := func(w http.ResponseWriter, r *http.Request) error {
-				c.SetResponse(w)
-				c.SetRequest(r)
-				return next(c)
-			}
-			fail := func(err error) { c.Echo().HTTPErrorHandler(c, err) }
-			return admission.Serve(c.Response(), c.Request(), wrapped, fail)
-		}
+		return func(c *echo.Context) error { return serve(c, next) }
 	}
-}
-
-// settings are what the options of this package change.
-type settings struct {
-	refuse func(*echo.Context, core.Decision) error
-	skip   func(*echo.Context) bool
-}
-
-// writeRefusal calls refuse, if it is set, and writes the default refusal if refuse has neither
-// begun a response nor returned an error. An interim response, such as 103 Early
-// Hints, does not begin one, but echo would take it for the response. RefusalWriter is
-// the outermost writer, since others, such as that of Gzip, hold a response back. What
-// refuse writes to echo's Response past it shows in Committed.
-func (own *settings) writeRefusal(c *echo.Context, decider *nethttp.Decider, d core.Decision) error {
-	w := &nethttp.RefusalWriter{ResponseWriter: c.Response(), Status: nethttp.Status(d)}
-	c.SetResponse(w)
-	defer c.SetResponse(w.ResponseWriter) // after a panic too, so that an outer Recover can answer
-	var err error
-	if own.refuse != nil {
-		err = own.refuse(c, d)
-	}
-	response, _ := echo.UnwrapResponse(w)
-	if err == nil && !w.Begun() && (response == nil || !response.Committed) {
-		decider.Refuse(w, c.Request(), d)
-	}
-	return err
 }
 
 // WithRefusal sets what answers a refused request, in echo's own way, instead of
 // nethttp.Refuse; it goes before nethttp.WithRefusal. It writes the response, or
 // returns an error for the server's HTTPErrorHandler, such as
-// echo.NewHTTPError(nethttp.Status(d), "slow down"); if it does neither, the refusal
-// is written as without it. A body without a status gets nethttp.Status(d). The
+// echo.NewHTTPError(nethttp.Status(d), "slow down"); if it does neither, the refusal is
+// written as without it. A body without a status gets nethttp.Status(d). The
 // limit fields, Retry-After and Cache-Control are set. d.Err may quote the
 // client's input: log it, do not send it.
 func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Option {
-	return nethttp.AdapterOption(func(own *settings) error {
-		if refuse == nil {
-			return errors.New("sash: sashecho5.WithRefusal(nil): give a func(*echo.Context, core.Decision) error, " +
-				"or leave the option out for nethttp.Refuse")
-		}
-		own.refuse = refuse
-		return nil
-	})
+	return adapt.WithRefusal(refuse)
 }
 
 // WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
 // for example, returns true: they touch no store and get no fields. Several of
 // them, and nethttp's Skip and SkipPaths, add up.
-func WithSkipper(skip func(*echo.Context) bool) nethttp.Option {
-	return nethttp.AdapterOption(func(own *settings) error {
-		if skip == nil {
-			return errors.New("sash: sashecho5.WithSkipper(nil): give a function, or leave the option out")
-		}
-		before := own.skip
-		own.skip = func(c *echo.Context) bool { return before(c) || skip(c) }
-		return nil
-	})
+func WithSkipper(skip func(*echo.Context) bool) nethttp.Option { return adapt.WithSkipper(skip) }
+
+var framework = adapt.Framework[*echo.Context]{
+	Exchange: func(c *echo.Context) (http.ResponseWriter, *http.Request, string) {
+		return c.Response(), c.Request(), c.Path()
+	},
+	SetRequest: (*echo.Context).SetRequest,
+	SetWriter:  (*echo.Context).SetResponse,
+	Fail:       func(c *echo.Context, err error) { c.Echo().HTTPErrorHandler(c, err) },
 }

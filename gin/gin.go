@@ -30,7 +30,6 @@ package sashgin
 
 import (
 	"bufio"
-	"errors"
 	"net"
 	"net/http"
 
@@ -38,6 +37,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adapt"
 )
 
 // Middleware returns a handler for Use and for routes that asks limiter about
@@ -48,8 +48,7 @@ import (
 // It panics on wrong arguments: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	nethttp.NeedKey(key)
-	return MiddlewareBy(limiter, func(c *gin.Context) (string, error) { return key(c.Request) }, opts...)
+	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
 // MiddlewareBy is [Middleware] with a key function that reads gin's context:
@@ -58,88 +57,55 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	var own settings
-	decider := nethttp.MustDeciderFor(&own, limiter, key, opts...)
-	if own.refuse == nil && !decider.Follows() {
-		return func(c *gin.Context) {
-			if decider.Admit(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) }) {
-				c.Next()
-				decider.Done(c.Writer)
-			} else {
-				c.Abort()
-			}
-		}
-	}
-	return func(c *gin.Context) {
-		d, admission := decider.Reserve(c.Writer, c.Request, c.FullPath(), func() (string, error) { return key(c) })
-		if d.Allowed {
-			follow(c, admission)
-			decider.Done(c.Writer)
-			return
-		}
-		c.Abort()
-		if own.refuse == nil {
-			decider.Refuse(c.Writer, c.Request, d)
-			return
-		}
-		c.Status(nethttp.Status(d)) // the status is 200 otherwise, if own.refuse sets none
-		c.Writer = &writer{ResponseWriter: c.Writer}
-		own.refuse(c, d)
-	}
-}
-
-// follow calls the handlers that come next, for options that need to know what they do.
-func follow(c *gin.Context, admission *nethttp.Admission) {
-	w := &writer{ResponseWriter: c.Writer}
-	c.Writer, c.Request = w, admission.Request(c.Request)
-	admission.Follow(c.Next, w)
-}
-
-// writer is the ResponseWriter for a refusal, and for handlers that an option looks at. It
-// keeps the status when an interim response, such as 103 Early Hints, is written: gin would
-// take the interim response for the final one. It implements nethttp.Response: what is
-// missing here is gin's own.
-type writer struct {
-	gin.ResponseWriter
-	hijacked bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *writer) WriteHeader(status int) {
-	if !nethttp.WriteInterim(w.ResponseWriter, status) {
-		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// Hijack implements http.Hijacker.
-func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := w.ResponseWriter.Hijack()
-	w.hijacked = w.hijacked || err == nil
-	return conn, rw, err
-}
-
-// Hijacked reports whether a handler has taken over the connection.
-func (w *writer) Hijacked() bool { return w.hijacked }
-
-// Unwrap returns the ResponseWriter inside, for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// settings are what the options of this package change.
-type settings struct {
-	refuse func(*gin.Context, core.Decision)
+	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
+	return func(c *gin.Context) { _ = serve(c, next) }
 }
 
 // WithRefusal sets what answers a refused request, in gin's own way, instead of
 // nethttp.Refuse; it goes before nethttp.WithRefusal. The request is aborted
 // already, the status is the one of nethttp.Status(d) unless refuse writes another,
-// and the limit fields, Retry-After and Cache-Control are set. d.Err may quote the
-// client's input: log it, do not send it.
+// and the limit fields, Retry-After and Cache-Control are set. If refuse writes
+// nothing, the refusal is written as without it. d.Err may quote the client's
+// input: log it, do not send it.
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
-	return nethttp.AdapterOption(func(own *settings) error {
-		if refuse == nil {
-			return errors.New("sash: sashgin.WithRefusal(nil): give a function or leave the option out")
-		}
-		own.refuse = refuse
-		return nil
-	})
+	if refuse == nil {
+		return adapt.WithRefusal[*gin.Context](nil)
+	}
+	return adapt.WithRefusal(func(c *gin.Context, d core.Decision) error { refuse(c, d); return nil })
 }
+
+var framework = adapt.Framework[*gin.Context]{
+	Exchange: func(c *gin.Context) (http.ResponseWriter, *http.Request, string) {
+		return c.Writer, c.Request, c.FullPath()
+	},
+	SetRequest: func(c *gin.Context, r *http.Request) { c.Request = r },
+	SetWriter:  setWriter,
+	SetStatus:  (*gin.Context).Status,
+	Stop:       (*gin.Context).Abort,
+}
+
+func next(c *gin.Context) error { c.Next(); return nil }
+
+func setWriter(c *gin.Context, w http.ResponseWriter) {
+	own, ok := w.(gin.ResponseWriter)
+	if !ok {
+		own = &writer{c.Writer, w}
+	}
+	c.Writer = own
+}
+
+// writer is gin's ResponseWriter, but for what the one of package adapt must see: gin would take an interim
+// response, such as 103 Early Hints, for the final one, and does not tell of a Hijack.
+type writer struct {
+	gin.ResponseWriter
+	outer http.ResponseWriter
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) { w.outer.WriteHeader(status) }
+
+// Hijack implements http.Hijacker.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) { return http.NewResponseController(w.outer).Hijack() }
+
+// Unwrap returns the ResponseWriter inside, for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.outer }

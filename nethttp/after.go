@@ -3,6 +3,8 @@ package nethttp
 import (
 	"errors"
 	"net/http"
+
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // CountWhen counts a request only if counted returns true for it, such as the failed
@@ -24,15 +26,15 @@ import (
 // is not called, and the request stays counted; so it does if counted panics, or the store cannot be asked.
 //
 // counted gets the request that the handler has got. It is called by many goroutines at once, after the handler and
-// before the response ends, and must not read the body. [Guard.Check], [Decider.Admit] and [Decider.Decide] do not see
-// what a handler does: what they admit stays counted.
+// before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it
+// admits stays counted.
 func CountWhen(counted func(r *http.Request, status int) bool) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if counted == nil {
 			return errors.New("sash: CountWhen(nil): give a func(*http.Request, int) bool, " +
 				"or leave the option out to count every request")
 		}
-		c.countWhen = counted
+		c.Following.CountWhen = counted
 		return nil
 	}
 }
@@ -50,12 +52,12 @@ func CountWhen(counted func(r *http.Request, status int) bool) Option {
 // All that [CountWhen] says about its function holds for cost too. A negative cost
 // leaves the estimate. A cost of 0 counts nothing, so the two options do not go together.
 func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if cost == nil {
 			return errors.New("sash: CostAfter(nil): give a func(*http.Request, int, int64) int, " +
 				"or leave the option out")
 		}
-		c.costAfter = cost
+		c.Following.CostAfter = cost
 		return nil
 	}
 }
@@ -63,25 +65,8 @@ func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
 // WithDecisionInContext puts the [Admission] of a request into the context that its
 // handler gets, for [FromContext]. Requests of guards without the option pay nothing.
 func WithDecisionInContext() Option {
-	return func(c *config) error {
-		c.inContext = true
+	return func(c *guard.Config) error {
+		c.Following.InContext = true
 		return nil
 	}
 }
-
-// checkAfter returns an error if options about what happens after the handler do not go
-// together.
-func (c *config) checkAfter() error {
-	if c.countWhen != nil && c.costAfter != nil {
-		return errors.New("sash: CountWhen and CostAfter do not go together: " +
-			"give CostAfter alone, with a function that returns 0 for a request that is not to count")
-	}
-	if len(c.all) > 0 && (c.looksAfter() || c.inContext) {
-		return errors.New("sash: All does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
-			"what all limits have counted stays counted; give one guard All, and another inside it the other option")
-	}
-	return nil
-}
-
-// looksAfter reports whether an option looks at what the handler has done.
-func (c *config) looksAfter() bool { return c.countWhen != nil || c.costAfter != nil }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // FuzzSkipPaths sends what the fuzzer makes of a request line to a guard that excludes
@@ -18,7 +20,7 @@ func FuzzSkipPaths(f *testing.F) {
 	} {
 		f.Add(line)
 	}
-	var c config
+	var c guard.Config
 	if err := SkipPaths("/health", "POST /hook")(&c); err != nil {
 		f.Fatal(err)
 	}
@@ -32,10 +34,10 @@ func FuzzSkipPaths(f *testing.F) {
 		path, _, _ := strings.Cut(target, "?")
 		health := (r.Method == "GET" || r.Method == "HEAD") && strings.HasSuffix(path, "/health")
 		hook := r.Method == "POST" && strings.HasSuffix(path, "/hook")
-		if got := c.skips(r); got && !health && !hook {
+		if got := c.Deciding.Skips(r); got && !health && !hook {
 			t.Errorf("%q is excluded", line)
 		}
-		if want := line == "GET /health" || line == "HEAD /health" || line == "POST /hook"; want && !c.skips(r) {
+		if want := line == "GET /health" || line == "HEAD /health" || line == "POST /hook"; want && !c.Deciding.Skips(r) {
 			t.Errorf("%q is not excluded", line)
 		}
 	})
@@ -52,7 +54,7 @@ func FuzzSkippedPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, given string) {
 		s, err := parseSkippedPath(given)
 		if err == nil {
-			if s.path[0] != '/' || !isMethod(s.method) || strings.ContainsAny(s.path, "*{?\n") {
+			if s.Path[0] != '/' || !isMethod(s.Method) || strings.ContainsAny(s.Path, "*{?\n") {
 				t.Errorf("%q is taken as %q", given, s)
 			}
 			return

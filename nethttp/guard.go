@@ -45,6 +45,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // Guard admits or refuses requests. It is immutable and safe for concurrent
@@ -52,8 +53,8 @@ import (
 // io.ReaderFrom and http.ResponseController work as without it. They do so too behind the
 // ResponseWriter of a guard with [CountWhen] or [CostAfter].
 type Guard struct {
-	*Decider
-	key func(*http.Request) (string, error)
+	decider *guard.Decider
+	key     func(*http.Request) (string, error)
 }
 
 // New returns a guard that asks limiter about each request, under the name
@@ -61,9 +62,9 @@ type Guard struct {
 // argument is wrong and what to give instead.
 func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ...Option) (*Guard, error) {
 	if key == nil {
-		return nil, errNoKeyFunction
+		return nil, guard.ErrNoKeyFunction
 	}
-	d, err := NewDecider(limiter, opts...)
+	d, err := guard.New(limiter, nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -88,30 +89,34 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	if errs.IsNil(next) {
 		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
 	}
-	g = g.around(next)
-	if g.Follows() {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.follow(w, r, next) })
+	if mux, ok := next.(*http.ServeMux); ok {
+		g = &Guard{g.decider.Labelled(PatternIn(mux)), g.key}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.Check(w, r) {
-			next.ServeHTTP(w, r)
-			g.Done(w)
+		v := guard.Visit{W: w, R: r, Label: r.Pattern, Follows: true}
+		if !g.decider.Admit(&v, func() (string, error) { return g.key(r) }) {
+			v.Refuse()
+			return
 		}
+		if v.Admission == nil {
+			next.ServeHTTP(w, r)
+		} else {
+			follow(v.Admission, w, r, next)
+		}
+		v.Leave()
 	})
 }
 
-// follow serves a request of a guard with options that need to know what next does.
-func (g *Guard) follow(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	d, admission := g.Reserve(w, r, r.Pattern, func() (string, error) { return g.key(r) })
-	if !d.Allowed {
-		g.Refuse(w, r, d)
-		return
+// follow serves an admitted request of a guard with options that need to know what next does.
+func follow(a *guard.Admission, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if a.Looks() {
+		w = a.Writer(w)
 	}
-	_ = admission.Serve(w, r, func(w http.ResponseWriter, r *http.Request) error {
+	r = a.Request(r)
+	_ = a.Follow(func() error {
 		next.ServeHTTP(w, r)
 		return nil
 	}, nil)
-	g.Done(w)
 }
 
 // Check decides one request, for any framework that is built on net/http. True
@@ -121,5 +126,10 @@ func (g *Guard) follow(w http.ResponseWriter, r *http.Request, next http.Handler
 // The observer's label is r.Pattern, which is empty outside a ServeMux, unless
 // [WithLabel] sets another one.
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
-	return g.Admit(w, r, r.Pattern, func() (string, error) { return g.key(r) })
+	v := guard.Visit{W: w, R: r, Label: r.Pattern}
+	admitted := g.decider.Admit(&v, func() (string, error) { return g.key(r) })
+	if !admitted {
+		v.Refuse()
+	}
+	return admitted
 }

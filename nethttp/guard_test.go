@@ -238,15 +238,6 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%s: %d %v", r.Method, w.Code, w.Header())
 		}
 	}
-	decider, err := nethttp.NewDecider(limiter(s, nil), nethttp.Skip(preflight))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := decider.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodOptions, "/", nil), "",
-		func() (string, error) { return key(nil) })
-	if want := (core.Decision{Allowed: true, Source: core.Skipped}); d != want {
-		t.Errorf("a skipped request: %+v, want %+v", d, want)
-	}
 	if asked != 0 || s.calls.Load() != 0 {
 		t.Errorf("skipped requests asked for %d keys and the store %d times", asked, s.calls.Load())
 	}
@@ -282,42 +273,6 @@ func TestWhatTheStoreIsAsked(t *testing.T) {
 	get(t, nethttp.Middleware(l, alice)(mux), "/nowhere")
 	if event.Label != "" {
 		t.Errorf("label %q", event.Label)
-	}
-}
-
-// Adapters take their key and label from the framework, and may write the
-// refusal themselves.
-func TestDecider(t *testing.T) {
-	var label string
-	s := refuses(30 * time.Second)
-	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{minute},
-		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { label = e.Label })}))
-	g, err := nethttp.NewDecider(l, nethttp.SkipPaths("/health"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest(http.MethodGet, "/items/1", nil)
-	w := httptest.NewRecorder()
-	d := g.Decide(w, r, "/items/:id", func() (string, error) { return "k", nil })
-	if d.Allowed || d.RetryAfter != 30*time.Second || label != "/items/:id" || nethttp.Status(d) != 429 {
-		t.Errorf("%+v, label %q", d, label)
-	}
-	if w.Header().Get("Retry-After") != "30" || w.Header().Get("X-RateLimit-Limit") != "100" || w.Body.Len() != 0 {
-		t.Errorf("Decide left %v and body %q", w.Header(), w.Body)
-	}
-	g.Refuse(w, r, d)
-	if w.Code != 429 || !strings.Contains(w.Body.String(), "quota-exceeded") {
-		t.Errorf("Refuse wrote %d %s", w.Code, w.Body)
-	}
-	cause := errors.New("cause")
-	d = g.Decide(httptest.NewRecorder(), r, "", func() (string, error) { return "", cause })
-	if d.Allowed || !errors.Is(d.Err, cause) || nethttp.Status(d) != 500 {
-		t.Errorf("%+v", d)
-	}
-	d = g.Decide(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil), "",
-		func() (string, error) { panic("not for skipped requests") })
-	if !d.Allowed || nethttp.Status(d) != 200 {
-		t.Errorf("%+v", d)
 	}
 }
 

@@ -2,10 +2,9 @@ package nethttp
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
-	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // WithJitter spreads the clients that are refused with 429, so that they do not all come
@@ -18,21 +17,11 @@ import (
 //
 // A 503 is spread without this option; see [WithRetryAfter].
 func WithJitter(max time.Duration) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if max < time.Second || max > maxWait {
 			return fmt.Errorf("sash: WithJitter(%v): give from 1s to %v, such as 10*time.Second", max, maxWait)
 		}
-		c.jitter = int64(max / time.Second)
+		c.Responding.Jitter = max
 		return nil
-	}
-}
-
-// spread sets the RetryAfter that the client of a refused request is told.
-func (c *config) spread(d *core.Decision) {
-	switch {
-	case d.RetryAfter == 0 && reasonOf(d) == noStore:
-		d.RetryAfter = c.outageWait.draw()
-	case c.jitter > 0 && reasonOf(d) == overLimit:
-		d.RetryAfter += time.Duration(rand.Int64N(c.jitter+1)) * time.Second
 	}
 }

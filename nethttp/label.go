@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // WithLabel sets the function that names the route of a request for the observer, as
@@ -18,12 +20,12 @@ import (
 // many goroutines at once, and only if the limiter has an observer other than that of
 // core.LogErrors.
 func WithLabel(label func(*http.Request) string) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if label == nil {
 			return errors.New("sash: WithLabel(nil): " +
 				"give a func(*http.Request) string, such as nethttp.PatternIn(mux)")
 		}
-		c.label = label
+		c.Deciding.Label = label
 		return nil
 	}
 }
@@ -45,15 +47,3 @@ func PatternIn(mux *http.ServeMux) func(*http.Request) string {
 }
 
 var redirectHandlerType = reflect.TypeOf(http.RedirectHandler("/", http.StatusFound))
-
-// around returns the guard that labels requests by the patterns of next, if next is a
-// ServeMux and no option says how to label, and g otherwise.
-func (g *Guard) around(next http.Handler) *Guard {
-	mux, ok := next.(*http.ServeMux)
-	if !ok || g.label != nil {
-		return g
-	}
-	d := *g.Decider
-	d.label = PatternIn(mux)
-	return &Guard{&d, g.key}
-}

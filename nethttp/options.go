@@ -3,7 +3,6 @@ package nethttp
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"time"
@@ -11,44 +10,22 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Option is an option of [New], [NewDecider], [Middleware] and the adapters.
-type Option func(*config) error
-
-// config is what the options set. It does not change after construction.
-type config struct {
-	skipPaths     []skippedPath
-	skip          []func(*http.Request) bool
-	cost          func(*http.Request) int                                 // nil: each request costs 1
-	label         func(*http.Request) string                              // nil: the adapter's; see WithLabel
-	customRefusal func(http.ResponseWriter, *http.Request, core.Decision) // nil: the function Refuse
-	formats       []headers.Format
-	outageWait    waitRange
-	skipKeys      []func(string) bool
-	limits        func(*http.Request) ([]core.Limit, error)  // nil: those of the limiter
-	limiterOf     func(*http.Request) (*core.Limiter, error) // nil: the guard's limiter
-	shadow        func() bool                                // nil: never
-	all           []Pair
-	jitter        int64 // seconds; see WithJitter
-
-	countWhen func(r *http.Request, status int) bool             // nil: every request counts
-	costAfter func(r *http.Request, status int, bytes int64) int // nil: the cost before is the cost
-	inContext bool                                               // see WithDecisionInContext
-
-	settings any // what the options of an adapter change; nil without an adapter
-}
+// Option is an option of [New], [Middleware] and the adapters.
+type Option func(*guard.Config) error
 
 // WithHeaders sets the formats of the limit fields, instead of the default
 // [headers.Classic]. WithHeaders() writes none; Retry-After remains.
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return errs.IsNil(f) }); i >= 0 {
 			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
 				"use headers.Classic, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
 		}
-		c.formats = formats
+		c.Responding.Formats = formats
 		return nil
 	}
 }
@@ -61,36 +38,17 @@ func WithHeaders(formats ...headers.Format) Option {
 // Retry-After, in the body, and in the RetryAfter of the decision that a function
 // of [WithRefusal] gets. d is from 1 s to 24 h.
 func WithRetryAfter(d time.Duration) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if d < time.Second || d > maxWait {
 			return fmt.Errorf("sash: WithRetryAfter(%v): give from 1s to %v, such as 10*time.Second", d, maxWait)
 		}
-		c.outageWait = newWaitRange(d)
+		c.Responding.Outage = guard.NewWait(d)
 		return nil
 	}
 }
 
-const (
-	defaultWait = 5 * time.Second
-	maxWait     = 24 * time.Hour
-)
-
-// waitRange holds the least and the most seconds that a client is told to wait
-// while the store cannot be asked.
-type waitRange struct{ least, most int64 }
-
-// newWaitRange returns the whole seconds from d to 2d.
-func newWaitRange(d time.Duration) waitRange {
-	return waitRange{
-		least: int64((d + time.Second - 1) / time.Second),
-		most:  int64(2 * d / time.Second),
-	}
-}
-
-// draw returns a random wait of the range.
-func (w waitRange) draw() time.Duration {
-	return time.Duration(w.least+rand.Int64N(w.most-w.least+1)) * time.Second
-}
+// maxWait bounds what a client is told to wait beside its limit.
+const maxWait = 24 * time.Hour
 
 // WithRefusal sets what writes the response to a refused request, whatever the
 // reason, instead of the function [Refuse]. The status is that of [Status] unless
@@ -100,11 +58,11 @@ func (w waitRange) draw() time.Duration {
 // the connection, as after a panic of any handler. d.Err
 // may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if refuse == nil {
 			return errors.New("sash: WithRefusal(nil): give a function, or leave the option out for nethttp.Refuse")
 		}
-		c.customRefusal = refuse
+		c.Responding.Refusal = refuse
 		return nil
 	}
 }
@@ -113,12 +71,12 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Deci
 // always admitted and counts nothing; a negative one is answered with 500. It is
 // called by many goroutines at once and must not read the body.
 func WithCost(cost func(*http.Request) int) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if cost == nil {
 			return errors.New("sash: WithCost(nil): give a func(*http.Request) int, " +
 				"or leave the option out for a cost of 1")
 		}
-		c.cost = cost
+		c.Deciding.Cost = cost
 		return nil
 	}
 }

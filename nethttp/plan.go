@@ -1,14 +1,11 @@
 package nethttp
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // WithLimits sets the limits for each request, such as numbers that a database has for
@@ -26,12 +23,12 @@ import (
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
 // or core.ErrInvalid.
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if limits == nil {
 			return errors.New("sash: WithLimits(nil): give a func(*http.Request) ([]core.Limit, error), " +
 				"or leave the option out for the limits of the limiter")
 		}
-		c.limits = limits
+		c.Deciding.Limits = limits
 		return nil
 	}
 }
@@ -59,98 +56,12 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
 // limiter hears of an error that matches core.ErrLimits.
 func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if limiter == nil {
 			return errors.New("sash: WithLimiter(nil): give a func(*http.Request) (*core.Limiter, error), " +
 				"or leave the option out for the guard's own limiter")
 		}
-		c.limiterOf = limiter
+		c.Deciding.Limiter = limiter
 		return nil
 	}
-}
-
-// plan returns the limiter that decides r, and the limits for Request.Limits.
-func (g *Decider) plan(r *http.Request) (l *core.Limiter, limits []core.Limit, err error) {
-	l = g.limiter
-	if g.limiterOf != nil {
-		chosen, err := g.limiterOf(r)
-		switch {
-		case err != nil:
-			return nil, nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
-		case chosen != nil && chosen.Policy() == nil: // every limiter of core.New has one
-			return nil, nil, fmt.Errorf("%w: the function of WithLimiter returned the zero Limiter: "+
-				"return one made by core.New, or nil for the guard's own", core.ErrLimits)
-		case chosen != nil:
-			l = chosen
-		}
-	}
-	if g.limits == nil {
-		return l, nil, nil
-	}
-	if limits, err = g.limits(r); err != nil {
-		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
-	}
-	return l, limits, err
-}
-
-// fieldsFor returns the fields for the decisions of l by limits, which have not been
-// checked: a decision by limits that are wrong has none. nil stands for those of l.
-func (g *Decider) fieldsFor(l *core.Limiter, limits []core.Limit) *fields {
-	if l == g.limiter && limits == nil || limits != nil && len(g.own.writers) == 0 {
-		return g.own // a Classic format needs to know no limits beforehand
-	}
-	f, err := g.prepared.fields(l, limits)
-	if err != nil { // of a format of the user's own
-		return new(fields)
-	}
-	return f
-}
-
-// preparedFields keeps the fields of some formats for the limiters and the limits that
-// requests are decided by. It is safe for concurrent use.
-type preparedFields struct {
-	formats []headers.Format
-
-	mu    sync.RWMutex
-	known map[plannedLimits]*fields
-}
-
-// plannedLimits are the limits of a limiter, or those with other numbers.
-type plannedLimits struct {
-	limiter *core.Limiter
-	numbers string // as varints; empty for the limiter's own
-}
-
-// maxPrepared is the most limits for which fields are kept. There are as many as
-// different plans, of which few services have more.
-const maxPrepared = 1000
-
-// fields returns the fields for limits, or for those of l if limits is nil.
-func (p *preparedFields) fields(l *core.Limiter, limits []core.Limit) (*fields, error) {
-	var buf [64]byte
-	numbers := buf[:0]
-	for _, limit := range limits {
-		numbers = binary.AppendVarint(numbers, limit.Requests)
-	}
-	p.mu.RLock()
-	f := p.known[plannedLimits{l, string(numbers)}]
-	p.mu.RUnlock()
-	if f != nil {
-		return f, nil
-	}
-	own := l.Limits()
-	for i := range min(len(own), len(limits)) {
-		own[i].Requests = limits[i].Requests
-	}
-	f, err := prepareFields(p.formats, own)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.known) >= maxPrepared {
-		clear(p.known)
-	}
-	p.known[plannedLimits{l, string(numbers)}] = f
-	return f, nil
 }

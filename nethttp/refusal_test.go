@@ -117,14 +117,10 @@ func TestWithRetryAfter(t *testing.T) {
 	}
 }
 
-// The body that Refuse writes later says the wait that Decide has drawn.
+// The body that Refuse writes later says the wait that was drawn for the decision.
 func TestRefuseRepeatsTheDecision(t *testing.T) {
-	g, err := nethttp.NewDecider(limiter(admits(1, 0), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := core.Decision{Err: core.ErrStore, RetryAfter: 1500 * time.Millisecond}
-	w := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Refuse(w, r, d) }), request(t, "/"))
+	w := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { nethttp.Refuse(w, r, d) }), request(t, "/"))
 	if !strings.Contains(w.Body.String(), `"retry_after":2`) {
 		t.Errorf("%s", w.Body)
 	}

@@ -3,7 +3,7 @@ package nethttp
 import (
 	"errors"
 
-	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // Shadow tries a limit out: every request is decided, counted and observed as without it,
@@ -23,19 +23,11 @@ func Shadow() Option { return ShadowWhile(func() bool { return true }) }
 //	var trial atomic.Bool
 //	nethttp.ShadowWhile(trial.Load)
 func ShadowWhile(on func() bool) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if on == nil {
 			return errors.New("sash: ShadowWhile(nil): give a func() bool, or use Shadow()")
 		}
-		c.shadow = on
+		c.Deciding.Shadow = on
 		return nil
 	}
-}
-
-// inShadow reports whether a request that comes now goes on whatever is decided.
-func (c *config) inShadow() bool { return c.shadow != nil && c.shadow() }
-
-// letPass turns the decision on a request in the shadow into that of a request which goes on.
-func letPass(d *core.Decision) {
-	d.Allowed, d.RetryAfter = true, 0
 }

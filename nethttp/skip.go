@@ -8,16 +8,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
-
-// skippedPath is one argument of SkipPaths.
-type skippedPath struct{ method, path string }
-
-// matches reports whether the request is skipped. A path for GET matches HEAD too.
-func (s skippedPath) matches(r *http.Request) bool {
-	return s.path == r.URL.Path &&
-		(s.method == r.Method || s.method == http.MethodGet && r.Method == http.MethodHead)
-}
 
 // SkipPaths excludes requests from the limit by path: they touch no store and
 // get no fields. An argument is a path, or a method, one space and a path, as in
@@ -43,46 +36,46 @@ func (s skippedPath) matches(r *http.Request) bool {
 // disagree about which page that is. Several SkipPaths add up.
 func SkipPaths(paths ...string) Option {
 	paths = slices.Clone(paths)
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		for _, p := range paths {
 			s, err := parseSkippedPath(p)
 			if err != nil {
 				return fmt.Errorf("sash: SkipPaths(%q): %w", p, err)
 			}
-			c.skipPaths = append(c.skipPaths, s)
+			c.Deciding.SkipPaths = append(c.Deciding.SkipPaths, s)
 		}
 		return nil
 	}
 }
 
 // parseSkippedPath returns the method and the path of an argument of SkipPaths.
-func parseSkippedPath(given string) (skippedPath, error) {
+func parseSkippedPath(given string) (guard.SkippedPath, error) {
 	method, path := http.MethodGet, given
 	if m, rest, found := strings.Cut(given, " "); found && !strings.HasPrefix(given, "/") {
 		method, path = m, rest
 	}
 	switch {
 	case !isMethod(method):
-		return skippedPath{}, fmt.Errorf("%q is not a method in capital letters: write %q", method, correction(given))
+		return guard.SkippedPath{}, fmt.Errorf("%q is not a method in capital letters: write %q", method, correction(given))
 	case !strings.HasPrefix(path, "/"):
-		return skippedPath{}, fmt.Errorf("the path %q does not start with a slash: write %q; "+
+		return guard.SkippedPath{}, fmt.Errorf("the path %q does not start with a slash: write %q; "+
 			"for anything but a method and a path use nethttp.Skip", path, correction(given))
 	case strings.ContainsAny(path, "*{"):
-		return skippedPath{}, errors.New("paths are compared byte for byte, without wildcards: use nethttp.Skip, " +
+		return guard.SkippedPath{}, errors.New("paths are compared byte for byte, without wildcards: use nethttp.Skip, " +
 			"with a function that calls strings.HasPrefix(r.URL.Path, ...) for example")
 	case strings.Contains(path, "?"):
-		return skippedPath{}, errors.New("a path has no query: " +
+		return guard.SkippedPath{}, errors.New("a path has no query: " +
 			"leave out the question mark and the rest, or use nethttp.Skip")
 	case strings.TrimSpace(path) != path:
-		return skippedPath{}, fmt.Errorf("the path %q ends with a blank: write %q", path, correction(given))
+		return guard.SkippedPath{}, fmt.Errorf("the path %q ends with a blank: write %q", path, correction(given))
 	case strings.ContainsFunc(path, unicode.IsControl):
-		return skippedPath{}, fmt.Errorf("the path %q has a control character: leave it out", path)
+		return guard.SkippedPath{}, fmt.Errorf("the path %q has a control character: leave it out", path)
 	}
 	if plain, err := url.PathUnescape(path); err == nil && plain != path {
-		return skippedPath{}, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
+		return guard.SkippedPath{}, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
 			"give %q, or use nethttp.Skip", plain)
 	}
-	return skippedPath{method, path}, nil
+	return guard.SkippedPath{Method: method, Path: path}, nil
 }
 
 func isMethod(s string) bool {
@@ -106,11 +99,11 @@ func correction(given string) string {
 // and get no fields. It is called by many goroutines at once. Several Skips, and
 // SkipPaths, add up.
 func Skip(skip func(*http.Request) bool) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if skip == nil {
 			return errors.New("sash: Skip(nil): give a func(*http.Request) bool, or leave the option out")
 		}
-		c.skip = append(c.skip, skip)
+		c.Deciding.Skip = append(c.Deciding.Skip, skip)
 		return nil
 	}
 }
@@ -123,38 +116,11 @@ func Skip(skip func(*http.Request) bool) Option {
 // The key is that of the guard's key function, so that a client is exempt by no other name
 // than the one it would be counted by. To exempt networks, see [keyfuncs.Addr].
 func SkipKeys(skip func(key string) bool) Option {
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if skip == nil {
 			return errors.New("sash: SkipKeys(nil): give a func(key string) bool, or leave the option out")
 		}
-		c.skipKeys = append(c.skipKeys, skip)
+		c.Deciding.SkipKeys = append(c.Deciding.SkipKeys, skip)
 		return nil
 	}
-}
-
-// skipsKey reports whether an option exempts the client named key.
-func (c *config) skipsKey(key string) bool {
-	for _, skip := range c.skipKeys {
-		if skip(key) {
-			return true
-		}
-	}
-	return false
-}
-
-// skips reports whether an option excludes the request from the limit.
-func (c *config) skips(r *http.Request) bool {
-	if r.URL.RawPath == "" {
-		for _, s := range c.skipPaths {
-			if s.matches(r) {
-				return true
-			}
-		}
-	}
-	for _, skip := range c.skip {
-		if skip(r) {
-			return true
-		}
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // Pair is a limiter, and the function that names the client for it, for [All].
@@ -34,7 +35,7 @@ type Pair struct {
 // alone, and the function of [SkipKeys] gets the guard's key.
 func All(pairs ...Pair) Option {
 	pairs = slices.Clone(pairs)
-	return func(c *config) error {
+	return func(c *guard.Config) error {
 		if len(pairs) == 0 {
 			return errors.New("sash: All without pairs: give at least one, or leave the option out")
 		}
@@ -42,33 +43,13 @@ func All(pairs ...Pair) Option {
 			if p.Key == nil {
 				return fmt.Errorf("sash: pair %d of All has no key function: give one, such as keyfuncs.Everyone", i)
 			}
-			if err := checkLimiter(p.Limiter); err != nil {
+			if err := guard.CheckLimiter(p.Limiter); err != nil {
 				return fmt.Errorf("sash: pair %d of All: %s", i, errs.Text(err))
 			}
 		}
-		c.all = append(c.all, pairs...)
+		for _, p := range pairs {
+			c.Deciding.All = append(c.Deciding.All, guard.Pair(p))
+		}
 		return nil
 	}
-}
-
-// decideTogether decides the request own by the limiter l, and r by the pairs of All. It
-// returns the fields of the limiter that binds.
-func (g *Decider) decideTogether(r *http.Request, l *core.Limiter, own core.Request, d *core.Decision) *fields {
-	var few [4]core.Pair
-	pairs := append(few[:0], core.Pair{Limiter: l, Request: own})
-	for _, p := range g.all {
-		request := own
-		request.Limits = nil
-		name, err := p.Key(r)
-		if err != nil || name == "" {
-			request.Key, request.Cost = "", 0
-			*d = decideWithoutKey(r, p.Limiter, request, err)
-			return g.fieldsFor(p.Limiter, nil)
-		}
-		request.Key = name
-		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
-	}
-	var binding int
-	*d, binding = core.Together(r.Context(), pairs...)
-	return g.fieldsFor(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }

@@ -64,10 +64,6 @@ var broken = []struct {
 		return guard(guard(next))(c)
 	}), "GroupAndRoute"},
 
-	{"never calls Done", func(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(handler) handler {
-		return guard(func(*nethttp.Decider, http.ResponseWriter) {}, l, key, opts)
-	}, "CountedOnce"},
-
 	{"forgets the request's context", around(func(c *call, guard func(handler) handler, next handler) error {
 		c.r = c.r.WithContext(context.Background())
 		return guard(next)(c)

@@ -2,9 +2,7 @@ package adaptertest
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -44,26 +42,5 @@ func groupAndRoute(t *testing.T, adapter Adapter) {
 	if n := s.asked(); n != 1 || reached != 10 {
 		t.Errorf("got %d calls of the store for the group's refusal, the handler reached %d times, want 1 and 10",
 			n, reached)
-	}
-}
-
-// countedOnce checks that no notice comes of guards with rules of their own, and of a writer
-// and a request that are used again.
-func countedOnce(t *testing.T, adapter Adapter) {
-	var notices atomic.Int64
-	l := core.Must(core.New(core.Config{
-		Name: "test", Store: newStore(), Limits: []core.Limit{core.PerMinute(10_000)}, Observer: noticed{&notices},
-	}))
-	h := adapter.Build(Tree{
-		Use: by(rule(l, "all", core.PerMinute(10_000))), Prefix: "/api", Group: by(l),
-		Routes: []Route{route("GET", "/items/{id}", by(rule(l, "items", core.PerMinute(10_000))), page)},
-	})
-	r := httptest.NewRequest(http.MethodGet, "/api/items/1", nil)
-	w := httptest.NewRecorder()
-	for range 300 {
-		h.ServeHTTP(w, r)
-	}
-	if n := notices.Load(); n != 0 {
-		t.Errorf("got %d notices of guards that count once, want 0", n)
 	}
 }

@@ -35,7 +35,6 @@
 //	GroupAndRoute      the limits of a group and of a route inside it both hold; each is asked
 //	                   once, and the response tells of the inner one
 //	Labels             the observer gets the labels of the Adapter, and none where no route matches
-//	CountedOnce        the adapter calls Decider.Done after the handlers
 //	WrongArguments     the middleware panics as it is made, with an error that begins with "sash: "
 //	Allocations        a guard makes one allocation: the header fields
 //	ResponseController handlers, and functions that refuse, have all abilities of the server's

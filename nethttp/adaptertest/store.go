@@ -38,19 +38,19 @@ var errDown = errors.New("down")
 // outage is a store that fails each call.
 var outage = storetest.Fixed(core.Decision{Err: errDown})
 
-// noticed is an observer that counts notices and drops events, so that guards do all that they
-// do for an observer and the suite writes no log.
-type noticed struct{ notices *atomic.Int64 }
+// deaf is an observer that drops events and notices, so that guards do all that they do for an
+// observer and the suite writes no log.
+type deaf struct{}
 
-func (noticed) Observe(context.Context, core.Event)   {}
-func (n noticed) Notice(context.Context, core.Notice) { n.notices.Add(1) }
+func (deaf) Observe(context.Context, core.Event) {}
+func (deaf) Notice(context.Context, core.Notice) {}
 
 // newLimiter returns a limiter with a store of its own. The store's clock stands still.
 func newLimiter(limits ...core.Limit) *core.Limiter { return on(newStore(), limits...) }
 
 // on returns a limiter that counts in s.
 func on(s core.Store, limits ...core.Limit) *core.Limiter {
-	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: noticed{new(atomic.Int64)}}))
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf{}}))
 }
 
 // rule returns a limiter with other limits that counts in the store of l.

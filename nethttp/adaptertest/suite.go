@@ -20,7 +20,6 @@ var suite = []struct {
 }{
 	{name: "GroupAndRoute", test: groupAndRoute},
 	{name: "Labels", test: labels},
-	{name: "CountedOnce", test: countedOnce},
 	{name: "WrongArguments", test: wrongArguments},
 	{name: "Allocations", test: allocations},
 	{name: "ResponseController", test: responseController},

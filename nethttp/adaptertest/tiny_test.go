@@ -8,6 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
+	"github.com/sashlimit/sash/nethttp/adapt"
 )
 
 // call is a request in a tiny framework whose handlers return errors.
@@ -38,45 +39,19 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maker is the Middleware of an adapter for the tiny framework.
 type maker func(*core.Limiter, keyfuncs.Func, ...nethttp.Option) func(next handler) handler
 
-// own are the settings of the adapters for the tiny framework.
-type own struct{ refuse Refusal }
-
 // right is the Middleware of an adapter as it should be.
 func right(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next handler) handler {
-	return guard((*nethttp.Decider).Done, l, key, opts)
-}
-
-// guard is right, but for what is done after the handlers.
-func guard(done func(*nethttp.Decider, http.ResponseWriter), l *core.Limiter, key keyfuncs.Func,
-	opts []nethttp.Option) func(next handler) handler {
-	var own own
-	decider := nethttp.MustDeciderFor(&own, l, key, opts...)
+	serve := adapt.Must(adapt.New(framework, l, framework.Key(key), opts...))
 	return func(next handler) handler {
-		return func(c *call) error {
-			d, admission := decider.Reserve(c.w, c.r, c.r.Pattern, func() (string, error) { return key(c.r) })
-			if !d.Allowed {
-				return own.answer(decider, c, d)
-			}
-			defer done(decider, c.w)
-			return admission.Serve(c.w, c.r, func(w http.ResponseWriter, r *http.Request) error {
-				c.w, c.r = w, r
-				return next(c)
-			}, c.fail)
-		}
+		return func(c *call) error { return serve(c, next) }
 	}
 }
 
-// answer answers a refused request.
-func (own *own) answer(decider *nethttp.Decider, c *call, d core.Decision) (err error) {
-	w := &nethttp.RefusalWriter{ResponseWriter: c.w, Status: nethttp.Status(d)}
-	if own.refuse != nil {
-		c.w = w
-		err = own.refuse(w, c.r, d)
-	}
-	if err == nil && !w.Begun() {
-		decider.Refuse(w.ResponseWriter, c.r, d)
-	}
-	return err
+var framework = adapt.Framework[*call]{
+	Exchange:   func(c *call) (http.ResponseWriter, *http.Request, string) { return c.w, c.r, c.r.Pattern },
+	SetRequest: func(c *call, r *http.Request) { c.r = r },
+	Fail:       (*call).fail,
+	SetWriter:  func(c *call, w http.ResponseWriter) { c.w = w },
 }
 
 // tiny describes the adapter with the Middleware m.
@@ -106,7 +81,7 @@ func tiny(m maker) Adapter {
 			return chain(func(c *call) error { mux.ServeHTTP(c.w, c.r); return nil }, t.Use...)
 		},
 		WithRefusal: func(refuse Refusal) nethttp.Option {
-			return nethttp.AdapterOption(func(own *own) error { own.refuse = refuse; return nil })
+			return adapt.WithRefusal(func(c *call, d core.Decision) error { return refuse(c.w, c.r, d) })
 		},
 		ErrorStatus: http.StatusInternalServerError,
 		GroupLabel:  "GET /api/items/{id}", // at the root the label is empty

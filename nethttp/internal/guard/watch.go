@@ -1,4 +1,4 @@
-package nethttp
+package guard
 
 import (
 	"net/http"
@@ -51,16 +51,16 @@ func (w *watch) draws(d *core.Decision) bool {
 func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare == watchedShare/2 }
 
 // look looks at a request that l has decided.
-func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.Decision) {
-	r := v.r
-	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, &request) {
+func (g *Decider) look(v *Visit, l *core.Limiter, request *core.Request) {
+	r, d := v.R, &v.Decision
+	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, request) {
 		limiters.Notice(r.Context(), g.limiter, notice.CountedTwice, countedTwice)
 		return
 	}
 	if !g.watch.draws(d) {
 		return
 	}
-	if h := v.w.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
+	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
 		g.watch.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
 	}
 	if peer := g.watch.proxy.look(r, request.Key); peer != "" {
@@ -68,15 +68,6 @@ func (g *Decider) look(v visit, l *core.Limiter, request core.Request, d *core.D
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
-	}
-}
-
-// Done tells that the handlers of a request that was admitted have returned. An adapter calls
-// it after each: without it, a ResponseWriter that is used again, as in benchmarks, looks like a
-// request that is counted twice.
-func (g *Decider) Done(w http.ResponseWriter) {
-	if g.watch != nil && g.watch.sighted.Load() != nil {
-		g.watch.forget(w)
 	}
 }
 
@@ -109,7 +100,7 @@ func (s *sighting) isFor(w http.ResponseWriter) bool {
 // again reports whether a request of the same client by the same rule is the sighted one, at
 // a guard inside the first. With another cost it is counted twice on purpose. With another
 // path, but for a prefix that was stripped, the handler has sent it on to another route.
-func (s *sighting) again(v visit, l *core.Limiter, request *core.Request) bool {
-	return s.key == request.Key && s.cost == request.Cost && strings.HasSuffix(s.path, v.r.URL.Path) &&
-		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.isFor(v.w)
+func (s *sighting) again(v *Visit, l *core.Limiter, request *core.Request) bool {
+	return s.key == request.Key && s.cost == request.Cost && strings.HasSuffix(s.path, v.R.URL.Path) &&
+		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.isFor(v.W)
 }

@@ -1,4 +1,4 @@
-package nethttp
+package guard
 
 import (
 	"net/http"
@@ -15,7 +15,7 @@ import (
 // those of one plan are prepared once.
 func TestPreparedIsBounded(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
-	g, err := NewDecider(l, WithHeaders(headers.IETF))
+	g, err := newResponder(Responding{Formats: []headers.Format{headers.IETF}}, l, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,19 +47,23 @@ func TestPreparedIsBounded(t *testing.T) {
 func TestPlanAllocs(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	free, limits := core.Must(l.WithLimits(core.PerMinute(3))), []core.Limit{core.PerMinute(7)}
-	for name, opt := range map[string]Option{
-		"limits":  WithLimits(func(*http.Request) ([]core.Limit, error) { return limits, nil }),
-		"limiter": WithLimiter(func(*http.Request) (*core.Limiter, error) { return free, nil }),
+	for name, c := range map[string]Deciding{
+		"limits":  {Limits: func(*http.Request) ([]core.Limit, error) { return limits, nil }},
+		"limiter": {Limiter: func(*http.Request) (*core.Limiter, error) { return free, nil }},
 	} {
-		g, err := NewDecider(l, opt, WithHeaders(headers.Classic, headers.IETF))
+		g, err := New(l, nil, []func(*Config) error{func(all *Config) error {
+			all.Deciding, all.Responding.Formats = c, []headers.Format{headers.Classic, headers.IETF}
+			return nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		if n := testing.AllocsPerRun(100, func() {
-			chosen, limits, err := g.plan(r)
-			if err != nil || g.fieldsFor(chosen, limits) == g.own {
-				t.Error(chosen, limits, err)
+			var request core.Request
+			chosen, err := g.plan(r, &request)
+			if err != nil || g.responder.fieldsFor(chosen, request.Limits) == g.responder.own {
+				t.Error(chosen, request.Limits, err)
 			}
 		}); n > 0 {
 			t.Errorf("%s: got %v allocations, want 0", name, n)

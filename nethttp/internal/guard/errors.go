@@ -1,4 +1,4 @@
-package nethttp
+package guard
 
 import (
 	"errors"
@@ -7,7 +7,8 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-var errNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
+// ErrNoKeyFunction is the error of a guard without a key function.
+var ErrNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 
 // nameLimiter returns an error of construction with the names of the limiter, if it has
 // any.

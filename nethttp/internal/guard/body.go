@@ -1,4 +1,4 @@
-package nethttp
+package guard
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 )
 
 // problem is the part that all bodies of a reason have in common: what stands before and
-// after the advice at the end of the detail. TestProblemBodies shows all bodies.
+// after the advice at the end of the detail. TestProblemBodies of nethttp shows all bodies.
 type problem struct{ beforeAdvice, afterAdvice string }
 
 // newProblem returns a problem of RFC 9457 with the members that this package adds. Its title

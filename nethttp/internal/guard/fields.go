@@ -1,10 +1,12 @@
-package nethttp
+package guard
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
@@ -88,4 +90,66 @@ func (f *fields) write(w http.ResponseWriter, d *core.Decision, memory *headers.
 	for _, write := range f.writers {
 		write(h, *d)
 	}
+}
+
+// fieldsFor returns the fields for the decisions of l by limits, which have not been
+// checked: a decision by limits that are wrong has none. nil stands for those of l.
+func (p *responder) fieldsFor(l *core.Limiter, limits []core.Limit) *fields {
+	if l == p.limiter && limits == nil || limits != nil && len(p.own.writers) == 0 {
+		return p.own // a Classic format needs to know no limits beforehand
+	}
+	f, err := p.prepared.fields(l, limits)
+	if err != nil { // of a format of the user's own
+		return new(fields)
+	}
+	return f
+}
+
+// preparedFields keeps the fields of some formats for the limiters and the limits that
+// requests are decided by. It is safe for concurrent use.
+type preparedFields struct {
+	formats []headers.Format
+
+	mu    sync.RWMutex
+	known map[plannedLimits]*fields
+}
+
+// plannedLimits are the limits of a limiter, or those with other numbers.
+type plannedLimits struct {
+	limiter *core.Limiter
+	numbers string // as varints; empty for the limiter's own
+}
+
+// maxPrepared is the most limits for which fields are kept. There are as many as
+// different plans, of which few services have more.
+const maxPrepared = 1000
+
+// fields returns the fields for limits, or for those of l if limits is nil.
+func (p *preparedFields) fields(l *core.Limiter, limits []core.Limit) (*fields, error) {
+	var buf [64]byte
+	numbers := buf[:0]
+	for _, limit := range limits {
+		numbers = binary.AppendVarint(numbers, limit.Requests)
+	}
+	p.mu.RLock()
+	f := p.known[plannedLimits{l, string(numbers)}]
+	p.mu.RUnlock()
+	if f != nil {
+		return f, nil
+	}
+	own := l.Limits()
+	for i := range min(len(own), len(limits)) {
+		own[i].Requests = limits[i].Requests
+	}
+	f, err := prepareFields(p.formats, own)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.known) >= maxPrepared {
+		clear(p.known)
+	}
+	p.known[plannedLimits{l, string(numbers)}] = f
+	return f, nil
 }

@@ -1,0 +1,110 @@
+package guard
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Admission is an admitted request whose cost may still change. Follow settles it after the handler.
+type Admission struct {
+	decider     *Decider
+	reservation *core.Reservation
+	request     *http.Request // as the handler gets it; set before the handler runs
+	underway    string        // the key in the decider's set; empty if the request is not in it
+	settled     atomic.Bool   // Settle was called, so units may be free
+	recorder    recorder      // of the response, if an option looks at it
+}
+
+// reserve decides the request, which is to be settled afterwards. If CountWhen may give its units back, so may it those
+// of others that fill the limit, and the request waits for them a moment.
+func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
+	ctx := a.request.Context()
+	reserve := func() *core.Reservation { return l.Reserve(ctx, *request) }
+	if a.decider.following.CountWhen == nil || request.Shadow {
+		a.reservation = reserve()
+		return
+	}
+	if a.reservation = a.decider.underway.Reserve(ctx, request.Key, reserve); a.reservation.Decision.Allowed {
+		a.underway = request.Key
+	}
+}
+
+// done takes the request out of the decider's set.
+func (a *Admission) done() {
+	if a.underway != "" {
+		a.decider.underway.Done(a.underway, a.settled.Load())
+	}
+}
+
+// admissionKey is the key of the context value that FromContext returns.
+type admissionKey struct{}
+
+// FromContext returns the Admission of the request that a handler serves.
+func FromContext(ctx context.Context) (a *Admission, ok bool) {
+	a, ok = ctx.Value(admissionKey{}).(*Admission)
+	return a, ok
+}
+
+// Decision returns the decision that admitted the request.
+func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
+
+// Settle makes the request cost what it has really cost, once.
+func (a *Admission) Settle(ctx context.Context, cost int64) error {
+	defer a.settled.Store(true)
+	return a.reservation.Settle(ctx, cost)
+}
+
+// Request returns r as the handler is to get it. It is called before Follow.
+func (a *Admission) Request(r *http.Request) *http.Request {
+	if a.decider.following.InContext {
+		r = r.WithContext(context.WithValue(r.Context(), admissionKey{}, a))
+	}
+	a.request = r
+	return r
+}
+
+// Looks reports whether an option looks at the response. The handler then gets what Writer returns.
+func (a *Admission) Looks() bool { return a.decider.following.looks() }
+
+// Writer returns a ResponseWriter around w that sees the response.
+func (a *Admission) Writer(w http.ResponseWriter) http.ResponseWriter { return a.recorder.around(w) }
+
+// Follow calls next and settles the request afterwards, also if next panics. If next returns an error, fail is called
+// with it before, and sends its status; fail may be nil if there are no errors.
+func (a *Admission) Follow(next func() error, fail func(error)) (err error) {
+	if !a.Looks() {
+		return next()
+	}
+	panicked := true
+	defer a.done()
+	defer func() { a.settle(panicked) }()
+	if err = next(); err != nil {
+		fail(err)
+	}
+	panicked = false
+	return err
+}
+
+// settle settles the request as the function of CountWhen or CostAfter says. If the handler has done so, or the store
+// fails, the units stay counted.
+func (a *Admission) settle(panicked bool) {
+	r, f := a.request, &a.decider.following
+	status, known := a.recorder.finalStatus(panicked, r.Context().Err() != nil)
+	if !known {
+		return
+	}
+	cost := 0
+	if f.CostAfter != nil {
+		_, _, size := a.recorder.sent()
+		if r.Method == http.MethodHead {
+			size = 0 // the server drops the body
+		}
+		cost = f.CostAfter(r, status, size)
+	} else if f.CountWhen(r, status) {
+		return
+	}
+	_ = a.Settle(r.Context(), int64(cost))
+}

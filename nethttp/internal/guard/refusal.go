@@ -1,0 +1,134 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/decimal"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// reason is why a request is refused, in words that are the same for every client.
+type reason struct {
+	status int
+	body   problem
+}
+
+// newReason returns a reason. typ, detail and err are members of the body.
+func newReason(status int, typ, detail, err string) *reason {
+	return &reason{status, newProblem(status, typ, detail, err)}
+}
+
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+var (
+	overLimit = newReason(http.StatusTooManyRequests, problemTypes+"quota-exceeded",
+		"The limit on requests is reached.", "rate_limit_exceeded")
+	overAnyLimit = newReason(http.StatusTooManyRequests, problemTypes+"quota-exceeded",
+		"This request costs more than the limit ever allows.", "rate_limit_exceeded")
+	noStore = newReason(http.StatusServiceUnavailable, problemTypes+"temporary-reduced-capacity",
+		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable")
+	noKey = newReason(http.StatusBadRequest, "about:blank",
+		"The request does not say whose it is.", "client_unidentified")
+	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
+		"The limit on requests could not be checked.", "internal_error")
+
+	// contextEnded is the reason if the context of the request has ended. The response
+	// has no body, since the client has left.
+	contextEnded = &reason{status: http.StatusServiceUnavailable}
+)
+
+// reasonOf returns the reason for a decision that is not allowed.
+func reasonOf(d *core.Decision) *reason {
+	switch {
+	case d.Err == nil, d.Limit.Requests > 0: // with an Err and a Limit: a fallback has decided
+		if d.RetryAfter == core.Never {
+			return overAnyLimit
+		}
+		return overLimit
+	case isKeyError(d.Err), errors.Is(d.Err, core.ErrLimits): // first, since the error inside may match the cases below
+		return checkFailed
+	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
+		return noKey
+	case errors.Is(d.Err, core.ErrStore): // before the contexts: the store may have had a deadline
+		return noStore
+	case errors.Is(d.Err, context.Canceled), errors.Is(d.Err, context.DeadlineExceeded):
+		return contextEnded
+	}
+	return checkFailed
+}
+
+// Status returns the HTTP status for a decision.
+func Status(d core.Decision) int {
+	if d.Allowed {
+		return http.StatusOK
+	}
+	return reasonOf(&d).status
+}
+
+// refusalResponse is the default response to a refused request.
+type refusalResponse struct {
+	why *reason
+	*fieldValues
+}
+
+// fieldValues holds the values of the header fields of a refusal, in one allocation
+// of 160 bytes. A Retry-After has up to 10 digits, and a Content-Length up to 5.
+type fieldValues struct {
+	limit headers.ClassicMemory
+
+	cacheControl, retryAfter, contentType, contentLength [1]string
+
+	retryAfterDigits    [10]byte
+	contentLengthDigits [6]byte
+}
+
+// newRefusalResponse returns the response to a request that was refused with d.
+func newRefusalResponse(d *core.Decision) refusalResponse {
+	f := refusalResponse{reasonOf(d), new(fieldValues)}
+	if f.why == overLimit || f.why == noStore && d.RetryAfter > 0 {
+		if seconds, ok := headers.RetryAfter(*d); ok {
+			f.retryAfter[0] = decimal.String(f.retryAfterDigits[:], seconds)
+		}
+	}
+	return f
+}
+
+// setFields sets the fields that are neither about the limit nor about the body.
+func (f *refusalResponse) setFields(h http.Header) {
+	f.cacheControl[0] = "no-store"
+	h["Cache-Control"] = f.cacheControl[:]
+	if f.retryAfter[0] != "" {
+		h["Retry-After"] = f.retryAfter[:]
+	}
+}
+
+// Refuse writes the default response to a request that was refused. The header fields of the limit are set already.
+func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
+	response := newRefusalResponse(&d)
+	response.write(w, r, d.Limit.Name)
+}
+
+// write writes the fields of the body, the status and the body. policy is the name
+// of the limit that refused, or empty.
+func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy string) {
+	if f.why == contextEnded {
+		w.WriteHeader(f.why.status)
+		return
+	}
+	b := bodies.Get().(*[]byte)
+	*b = f.why.body.appendTo((*b)[:0], f.retryAfter[0], policy)
+	f.contentType[0] = "application/problem+json"
+	f.contentLength[0] = decimal.String(f.contentLengthDigits[:], int64(len(*b)))
+	h := w.Header()
+	h["Content-Type"] = f.contentType[:]
+	h["Content-Length"] = f.contentLength[:]
+	w.WriteHeader(f.why.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(*b) // an error means that the client left
+	}
+	bodies.Put(b)
+}

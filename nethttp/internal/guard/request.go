@@ -1,0 +1,83 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// plan returns the limiter that decides r, and sets the limits of the request.
+func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter, err error) {
+	l = g.limiter
+	if g.deciding.Limiter != nil {
+		chosen, err := g.deciding.Limiter(r)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
+		case chosen != nil && chosen.Policy() == nil: // every limiter of core.New has one
+			return nil, fmt.Errorf("%w: the function of WithLimiter returned the zero Limiter: "+
+				"return one made by core.New, or nil for the guard's own", core.ErrLimits)
+		case chosen != nil:
+			l = chosen
+		}
+	}
+	if g.deciding.Limits == nil {
+		return l, nil
+	}
+	if request.Limits, err = g.deciding.Limits(r); err != nil {
+		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
+	}
+	return l, err
+}
+
+// decideTogether decides the request own by the limiter l, and the one of v by the pairs of All. It returns the fields
+// of the limiter that binds.
+func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) *fields {
+	var few [4]core.Pair
+	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})
+	for _, p := range g.deciding.All {
+		request := *own
+		request.Limits = nil
+		name, err := p.Key(v.R)
+		if err != nil || name == "" {
+			request.Key, request.Cost = "", 0
+			decideWithoutKey(v, p.Limiter, &request, err)
+			return g.responder.fieldsFor(p.Limiter, nil)
+		}
+		request.Key = name
+		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
+	}
+	var binding int
+	v.Decision, binding = core.Together(v.R.Context(), pairs...)
+	return g.responder.fieldsFor(pairs[binding].Limiter, pairs[binding].Request.Limits)
+}
+
+// decideWithoutKey decides a request for which the key function of a limiter returned err, or an empty key if err is
+// nil, and reports the decision to the limiter's observer. If a limiter inside the key function has refused the
+// request, the decision is the one of this limiter, which has told its observer.
+func decideWithoutKey(v *Visit, l *core.Limiter, request *core.Request, err error) {
+	if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
+		v.Decision = refused.Decision
+		v.Decision.Allowed = false // whatever the key function has put in: without a key nothing is admitted
+		return
+	}
+	switch {
+	case err == nil:
+		err = keyfuncs.ErrNoKey
+	case !errors.Is(err, keyfuncs.ErrNoKey) && !errors.Is(err, keyfuncs.ErrBadRequest):
+		err = endedOr(v.R, &keyError{err})
+	}
+	v.Decision.Err = err
+	limiters.Report(v.R.Context(), l, *request, v.Decision)
+}
+
+// endedOr returns err, unless the client left while the function waited that has returned it.
+func endedOr(r *http.Request, err error) error {
+	if ended := r.Context().Err(); ended != nil {
+		return ended
+	}
+	return err
+}
