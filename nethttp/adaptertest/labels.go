@@ -22,7 +22,7 @@ func labels(t *testing.T, adapter Adapter) {
 		}),
 	}))
 	item := func(steps []Step) []Route { return []Route{route("GET", "/items/{id}", steps, page)} }
-	h := adapter.Build(Tree{Use: by(l), Prefix: "/api", Group: by(l), Routes: item(by(l))})
+	h := adapter.Build(Tree{Use: by(l), Prefix: "/api", Group: by(l, counted), Routes: item(by(l))})
 	expectEvents := func(wantLabels []string, wantStatuses []int) {
 		t.Helper()
 		if !slices.Equal(seen, wantLabels) || !slices.Equal(statuses, wantStatuses) {
