@@ -102,39 +102,6 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 	}
 }
 
-// TestBatchOneClient: requests of one client in one batch are decided one after
-// the other.
-func TestBatchOneClient(t *testing.T) {
-	server := redistest.Start(t)
-	l := limiter(t, core.Config{
-		Store:   redisstore.New(server.Client(t)),
-		Limits:  []core.Limit{core.PerHour(10), core.PerDay(1000).Using(core.SlidingCounter)},
-		Timeout: patient,
-	})
-	if d := l.AllowN(ctx, "k", 0); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	requests := make([]func() core.Decision, 60)
-	for i := range requests {
-		requests[i] = func() core.Decision { return l.Allow(ctx, "k") }
-	}
-	remaining := map[int64]int{}
-	refused := 0
-	for _, d := range together(t, server, requests) {
-		if d.Err != nil {
-			t.Fatal(d.Err)
-		}
-		if !d.Allowed {
-			refused++
-			continue
-		}
-		remaining[d.Remaining]++
-	}
-	if refused != 50 || len(remaining) != 10 {
-		t.Errorf("%d refused, admitted with %v remaining; want 50, and each of 9 to 0", refused, remaining)
-	}
-}
-
 // TestBatchCrossSlot: where a server takes no keys of several slots, none of the
 // requests that came together is lost, and from then on each has a script of its
 // own, those that wait together one pipeline.
@@ -173,42 +140,6 @@ func TestBatchCrossSlot(t *testing.T) {
 	if d := requests[0](); d.Remaining != 7 {
 		t.Errorf("charged more or less than once each: %+v", d)
 	}
-}
-
-// TestBatchLostReplies: as many replies are lost as there are workers, whose
-// callers are patient. Nobody else waits for those.
-func TestBatchLostReplies(t *testing.T) {
-	server := redistest.Start(t)
-	p := startProxy(t, server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Dialer: dial(p), DisableIdentity: true})
-	t.Cleanup(func() { rdb.Close() })
-	store := redisstore.New(rdb)
-	limits := []core.Limit{core.PerMinute(100_000)}
-	hasty := limiter(t, core.Config{Name: "hasty", Store: store, Limits: limits, Timeout: patient / 10})
-	lasting := limiter(t, core.Config{Name: "lasting", Store: store, Limits: limits, Timeout: patient})
-	if d := hasty.Allow(ctx, "k"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	p.mode.Store(silences)
-	left, leave := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	for lost := range int64(3) {
-		waiting.Go(func() { lasting.Allow(left, "k") })
-		redistest.WaitFor(t, "a reply to be lost", func() error {
-			if n := p.lost.Load(); n <= lost {
-				return fmt.Errorf("%d are", n)
-			}
-			return nil
-		})
-	}
-	p.mode.Store(passes)
-	for i := range 300 {
-		if d := hasty.Allow(ctx, "k"); d.Err != nil {
-			t.Errorf("request %d: %v", i, d.Err)
-		}
-	}
-	leave()
-	waiting.Wait()
 }
 
 // TestBatchFull: a server without memory still refuses those who are at their

@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -298,26 +296,4 @@ func TestEviction(t *testing.T) {
 	t.Logf("%d evictions; %d of %d clients were admitted more than %d times", heard.Load(), again, clients, requests)
 	events.Close()
 	<-done
-}
-
-// TestObserverHears: every decision by policy is told, with its reason.
-func TestObserverHears(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	rdb := redistest.Start(t, "--maxmemory", "1").Client(t)
-	var heard atomic.Int64
-	l := limiter(t, core.Config{
-		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)}, Timeout: patient,
-		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
-			if errors.Is(e.Decision.Err, core.ErrStore) && strings.Contains(e.Decision.Err.Error(), "OOM") {
-				heard.Add(1)
-			}
-		}),
-	})
-	for range 10 {
-		l.Allow(ctx, "k")
-	}
-	if heard.Load() != 10 {
-		t.Errorf("heard of %d of 10", heard.Load())
-	}
 }

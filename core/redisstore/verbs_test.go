@@ -86,39 +86,6 @@ func TestPlansTogether(t *testing.T) {
 	}
 }
 
-// TestReturnElsewhere: a refusal that another process remembers ends after a unit is given
-// back: with the next question, which is asked within AskAgain.
-func TestReturnElsewhere(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for _, a := range core.Algorithms() {
-		var processes [2]*core.Limiter
-		for i := range processes {
-			processes[i] = limiter(t, core.Config{
-				Name: a.String(), Store: redisstore.New(server.Client(t)), Timeout: patient, OnStoreError: core.FailClosed,
-				Limits: []core.Limit{core.PerHour(1).Using(a)},
-			})
-		}
-		r := processes[0].Reserve(ctx, core.Request{Key: "k", Cost: 1})
-		for range 3 {
-			if d := processes[1].Allow(ctx, "k"); d.Allowed {
-				t.Fatalf("%v: %+v", a, d)
-			}
-		}
-		if n, err := r.Return(ctx, 1); n != 1 || err != nil {
-			t.Fatalf("%v: %d, %v", a, n, err)
-		}
-		begun := time.Now()
-		redistest.WaitFor(t, "the other process to admit", func() error {
-			if d := processes[1].Allow(ctx, "k"); !d.Allowed {
-				return fmt.Errorf("%+v", d)
-			}
-			return nil
-		})
-		t.Logf("%v: admitted after %v", a, time.Since(begun))
-	}
-}
-
 // TestVerbsWithLease: a charge and a request with limits of its own find the units of a lease
 // counted, and add to them: what the lease has left is all that is admitted afterwards.
 func TestVerbsWithLease(t *testing.T) {
