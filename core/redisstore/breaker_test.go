@@ -47,13 +47,18 @@ func TestHalfOpen(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	})
 	t.Cleanup(stop)
-	time.Sleep(time.Second)
+	redistest.WaitFor(t, "some trials", func() error {
+		if n := p.scripts.Load() - before; n < 3 {
+			return fmt.Errorf("%d scripts", n)
+		}
+		return nil
+	})
 	stop()
 	scripts := p.scripts.Load() - before
 	// Each takes the timeout and leaves the server in peace for a while. One may
 	// have been on its way at the start, and one has just begun.
-	if most := 2 + int64(time.Since(start)/timeout); scripts > most || scripts == 0 {
-		t.Errorf("%d scripts in %v, want some and at most %d", scripts, time.Since(start), most)
+	if most := 2 + int64(time.Since(start)/timeout); scripts > most {
+		t.Errorf("got %d scripts in %v, want at most %d", scripts, time.Since(start), most)
 	}
 	if waited.Load() > 0 {
 		t.Errorf("%d of %d decisions waited", waited.Load(), decisions.Load())
@@ -196,37 +201,6 @@ func TestNoBreakerEvent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNoFlapping: PING works all the time, and no decision is counted.
-func TestNoFlapping(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	root := admin(t, server.Addr())
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
-	l := closedFor(t, store, patient)
-	if d := l.Allow(ctx, "k"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	root.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
-	redistest.WaitFor(t, "the breaker to open", func() error {
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
-			return fmt.Errorf("got %v", err)
-		}
-		return nil
-	})
-	for start := time.Now(); time.Since(start) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
-		if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
-			t.Fatalf("the breaker let a decision through: %v", err)
-		}
-		if err := rdb.Ping(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root.Do(ctx, "REPLICAOF", "NO", "ONE")
-	redistest.WaitFor(t, "the breaker to close", func() error { return l.Allow(ctx, "k").Err })
 }
 
 // TestClose: decisions that are under way when the client is closed, and those

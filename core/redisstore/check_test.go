@@ -176,12 +176,7 @@ func TestCheckUnreachable(t *testing.T) {
 	}
 	// It sees for itself: a breaker that is open is none of its business.
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1)}, Timeout: short})
-	for range 10 {
-		l.Allow(ctx, "k")
-	}
-	if state := redisstore.BreakerState(store, ""); state == "closed" {
-		t.Error("the breaker is closed")
-	}
+	waitOpen(t, l, "k")
 	server.Restart()
 	redistest.WaitFor(t, "Check to find all well", func() error { return store.Check(ctx) })
 

@@ -40,10 +40,18 @@ func TestLimitFailures(t *testing.T) {
 		}
 		return nil
 	}
-	if err := admitted(); err != nil { // now the script is there, and a log
-		t.Fatal(err)
-	}
-	key := rdb.Keys(ctx, "*").Val()[0]
+	var key string
+	redistest.WaitFor(t, "the script and a log", func() error {
+		if err := admitted(); err != nil {
+			return err
+		}
+		keys := rdb.Keys(ctx, "*").Val()
+		if len(keys) != 1 { // it has expired
+			return fmt.Errorf("%d keys", len(keys))
+		}
+		key = keys[0]
+		return nil
+	})
 
 	if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)

@@ -46,21 +46,21 @@ type span struct {
 }
 
 // loginWork is what a process is to do: attempts that fail and that succeed, all at once. Each
-// is made again until it is let through or the end has come.
+// is made again until it is let through or a time has passed since the first.
 type loginWork struct {
 	addr, client  string
 	fail, succeed int
-	begin, end    int64 // nanoseconds
+	begin, lasts  int64 // nanoseconds
 }
 
 func (w loginWork) String() string {
-	return fmt.Sprintln(w.addr, w.client, w.fail, w.succeed, w.begin, w.end)
+	return fmt.Sprintln(w.addr, w.client, w.fail, w.succeed, w.begin, w.lasts)
 }
 
 // login does the work and writes what it has seen to its output.
 func login(text string) error {
 	var w loginWork
-	if _, err := fmt.Sscan(text, &w.addr, &w.client, &w.fail, &w.succeed, &w.begin, &w.end); err != nil {
+	if _, err := fmt.Sscan(text, &w.addr, &w.client, &w.fail, &w.succeed, &w.begin, &w.lasts); err != nil {
 		return err
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: w.addr})
@@ -69,6 +69,7 @@ func login(text string) error {
 	var mu sync.Mutex
 	var all attempts
 	var failure error
+	var end time.Time
 	attempt := func(fails bool) (over bool) {
 		r := l.Reserve(ctx, core.Request{Key: w.client, Cost: 1})
 		one, err := span{From: time.Now().UnixNano(), Failed: fails}, r.Decision.Err
@@ -91,9 +92,10 @@ func login(text string) error {
 		if err != nil {
 			failure = err
 		}
-		return r.Decision.Allowed || err != nil || time.Now().UnixNano() > w.end
+		return r.Decision.Allowed || err != nil || time.Now().After(end)
 	}
 	time.Sleep(time.Until(time.Unix(0, w.begin)))
+	end = time.Now().Add(time.Duration(w.lasts))
 	var group sync.WaitGroup
 	for i := range w.fail + w.succeed {
 		group.Go(func() {
@@ -144,8 +146,8 @@ func TestLogin(t *testing.T) {
 		{0, 50, patient}, {50, 0, time.Second}, {1, 49, patient}, {25, 25, time.Second},
 	} {
 		begin := time.Now().Add(300 * time.Millisecond)
-		client, end := fmt.Sprint("client", c.fail), begin.Add(c.lasts)
-		work := loginWork{rdb.Addr(), client, c.fail, c.succeed, begin.UnixNano(), end.UnixNano()}
+		client := fmt.Sprint("client", c.fail)
+		work := loginWork{rdb.Addr(), client, c.fail, c.succeed, begin.UnixNano(), int64(c.lasts)}
 		var seen [loginProcesses]attempts
 		var group sync.WaitGroup
 		for i := range seen {

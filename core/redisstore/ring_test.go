@@ -121,7 +121,7 @@ func TestShardTakenOut(t *testing.T) {
 	noLeaks(t)
 	servers, ring := startRing(t, 2, 20*time.Millisecond)
 	store := redisstore.New(ring)
-	l := closedFor(t, store, short)
+	l := closedFor(t, store, patient)
 	clients := clientsOf(t, ring, store, l, 1)
 	dead, alive := servers[0], servers[1]
 	onDead, onAlive := admin(t, dead.Addr()), admin(t, alive.Addr())
