@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,14 +25,14 @@ const checkTimeout = 10 * time.Second // of all of Check
 //   - commands that the ACL user may not run: some decisions are made on a key
 //     of its own, which is deleted again;
 //   - a maxmemory-policy that evicts, where maxmemory is set: every key has a
-//     TTL, so each policy but noeviction makes limits forget. With maxmemory 0,
-//     Redis's default, Redis evicts nothing and grows as long as the machine has
-//     memory; that is no finding;
+//     TTL, so each policy but noeviction makes limits forget;
 //   - a Config.Timeout of less than three round trips, as measured by these
 //     decisions: the shortest of the limiters that have been made on the store,
 //     or [core.DefaultTimeout] if there is none yet;
-//   - a replica, a server older than Redis 5, and whatever else makes a
-//     decision fail.
+//   - a server that runs scripts beside each other, as Garnet does unless told
+//     otherwise: pairs of requests at once are decided 200 times, or for 1 s;
+//   - a replica, one of several masters of the same data, a server older than
+//     Redis 5, and whatever else makes a decision fail.
 //
 // Of a cluster it asks every master, and of a ring every shard that is up. It may
 // wait for 10 s, or until ctx ends. Where INFO is forbidden or unknown, that
@@ -133,7 +135,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	roundTrip, err := s.tryOut(ctx, rdb, client)
 	switch {
 	case err == nil:
-		found.add(checkTimeouts(addr, roundTrip, s.shortestTimeout()))
+		found.add(checkTimeouts(addr, roundTrip, s.shortestTimeout()), s.checkAtOnce(ctx, rdb, addr, client))
 	case info == "" || !redis.HasErrorPrefix(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
@@ -162,6 +164,40 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 		}
 	}
 	return roundTrip, counts.Reset(ctx, client)
+}
+
+// Pairs of requests are decided so often, but for no longer.
+const (
+	mostPairs = 200
+	pairsFor  = time.Second
+)
+
+// checkAtOnce returns what is wrong if two requests that come at once are both admitted under a limit of 1.
+func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr, client string) error {
+	rule := checkRule
+	rule.Limits = []core.Limit{core.PerMinute(1).Named("at once")}
+	counts, err := New(rdb, WithPrefix(s.prefix)).Bind(rule)
+	for began, i := time.Now(), 0; i < mostPairs && err == nil && time.Since(began) < pairsFor; i++ {
+		var admitted atomic.Int64
+		var pair sync.WaitGroup
+		for range 2 {
+			pair.Go(func() {
+				if d, err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); err == nil && d.Allowed {
+					admitted.Add(1)
+				}
+			})
+		}
+		pair.Wait()
+		err = counts.Reset(ctx, client)
+		if admitted.Load() > 1 {
+			return fmt.Errorf("sash: %s: two requests that came at once were both admitted under a limit of 1: "+
+				"the server runs scripts beside each other: start Garnet with --lua-transaction-mode", addr)
+		}
+	}
+	if err != nil {
+		return explain(addr, err, true)
+	}
+	return nil
 }
 
 // shortestTimeout returns the shortest Config.Timeout of the rules on the store,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
@@ -330,6 +331,49 @@ func TestCheckVersion(t *testing.T) {
 	defer rdb.Close()
 	if err := redisstore.New(rdb).Check(ctx); err != nil {
 		t.Errorf("miniredis: %v", err)
+	}
+}
+
+// TestCheckMasters: a server that is one of several masters says so in INFO, each in its own words.
+func TestCheckMasters(t *testing.T) {
+	for info, wrong := range map[string]bool{
+		"role:master\r\n": false,
+		"role:active-replica\r\nmaster_global_link_status:up\r\n":                    true,
+		"role:master\r\n# CRDT Context\r\ncrdt_config_version:1\r\ncrdt_slots:0\r\n": true,
+	} {
+		err := errors.Join(redisstore.CheckInfo("here:1", info)...)
+		if (err != nil) != wrong || wrong && !mentions(err, "here:1", "one of several masters") {
+			t.Errorf("%q: %v, want an error: %v", info, err, wrong)
+		}
+	}
+}
+
+// TestCheckAtOnce: a server that admits too many only where two scripts run at once is found out.
+func TestCheckAtOnce(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	meet := make(chan struct{})
+	m.Server().SetPreHook(func(c *server.Peer, name string, args ...string) bool {
+		if !strings.HasPrefix(name, "EVAL") || !strings.HasSuffix(args[2], "at once") {
+			return false
+		}
+		select {
+		case meet <- struct{}{}:
+		case <-meet:
+		case <-time.After(patient):
+			t.Error("a script came alone")
+		}
+		c.WriteBulk("1790000000 5A-") // admitted, since nothing counted
+		return true
+	})
+	err := redisstore.New(rdb).Check(ctx)
+	if !mentions(err, m.Addr(), "both admitted under a limit of 1", "--lua-transaction-mode") {
+		t.Errorf("%v", err)
+	}
+	if n := len(m.Keys()); n > 0 {
+		t.Errorf("%d keys are left", n)
 	}
 }
 

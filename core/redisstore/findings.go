@@ -79,6 +79,10 @@ func checkInfo(addr, info string) (wrong []error) {
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
 			addr, fields["master_host"], fields["master_port"]))
 	}
+	if _, crdt := fields["crdt_config_version"]; crdt || fields["role"] == "active-replica" {
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, or "+
+			"active-replica of KeyDB): each gives a client its whole limit: give limits a database with one master", addr))
+	}
 	return append(wrong, checkMemory(addr, fields))
 }
 
