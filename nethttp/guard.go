@@ -1,43 +1,26 @@
-// Package nethttp limits the requests of an HTTP server. For each request it finds
-// the client's key, asks the limiter, sets the header fields of the response, and
-// calls the handler or writes a refusal. What does so for one limiter is a [Guard];
-// [Middleware] makes one. The adapters for other frameworks build on this package and
-// decide nothing themselves.
+// Package nethttp limits the requests of an HTTP server. For each request it finds the client's key, asks the limiter,
+// sets the header fields of the response, and calls the handler or writes a refusal. What does so for one limiter is a
+// [Guard]; [Middleware] makes one. docs/nethttp.md shows all options.
 //
 //	mux.Handle("POST /login", nethttp.Middleware(login, keyfuncs.RemoteIP)(loginHandler))
 //
 // # What a client sees
 //
-// Every limited response carries the fields of [WithHeaders], set before the
-// handler runs. A refused request never reaches the handler; its response has
-// Cache-Control: no-store, and:
+// Every limited response carries the fields of [WithHeaders], set before the handler runs. Of guards inside guards
+// each decides for itself, and the fields of the inner one replace those of the outer one. Under [core.FailOpen] a
+// request is served without limit fields while the store cannot be asked. A refused request never reaches the
+// handler; its response has Cache-Control: no-store, and:
 //
-//	429  over the limit          Retry-After, unless the request can never pass
-//	503  no store, [core.FailClosed]   Retry-After, 5 to 10 s unless [WithRetryAfter] says otherwise
+//	429  over the limit                    Retry-After, unless the request can never pass
+//	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithRetryAfter says otherwise
 //	503  the request's context has ended   no body
-//	400  the client has no name  the key function's error matches keyfuncs.ErrNoKey
-//	                             or ErrBadRequest, or the key is empty
-//	500  no decision is possible  the key function or that of [WithLimits] or [WithLimiter]
-//	                             failed, or [WithCost] gave a negative cost
+//	400  the client has no name            the key function's error matches keyfuncs.ErrNoKey
+//	                                       or ErrBadRequest, or the key is empty
+//	500  no decision is possible           the key function or that of WithLimits or WithLimiter
+//	                                       failed, or WithCost gave a negative cost
 //
-// A [keyfuncs.RefusedError] of the key function is answered as its decision. The body is
-// application/problem+json (RFC 9457), whatever the client accepts, unless [WithRefusal]
-// writes another. It holds no input of the client and no text of an error. The server waits
-// for one second for the rest of a refused request's own body.
-//
-// Under [core.FailOpen] a request is served without limit fields while the store
-// cannot be asked: the numbers are unknown.
-//
-// # Limiters inside limiters
-//
-// Each guard decides for itself. The fields of the inner guard replace those of the outer
-// one: a response tells of the innermost limit that was asked, or of the one that refused. A
-// guard without numbers leaves the outer fields. Give all of them the same formats, since
-// fields of other names stay beside. An [http.TimeoutHandler] between them changes nothing;
-// what it answers itself has the fields of the guard outside.
-//
-// Put a CORS middleware outside a guard: then preflights are not counted, and scripts may
-// read refusals. To name the limit fields for scripts, see [headers.Expose].
+// A [keyfuncs.RefusedError] of the key function is answered as its decision. The body is application/problem+json
+// (RFC 9457) unless [WithRefusal] writes another. It holds no input of the client and no text of an error.
 package nethttp
 
 import (

@@ -10,7 +10,7 @@ import (
 
 // responder sets the fields of responses, and writes refusals.
 type responder struct {
-	Responding
+	config   Responding
 	own      *fields         // for the guard's limiter
 	prepared *preparedFields // for other limiters and limits
 	limiter  *core.Limiter   // the guard's
@@ -18,7 +18,7 @@ type responder struct {
 
 // newResponder prepares the fields of all limiters.
 func newResponder(c Responding, limiter *core.Limiter, all []Pair) (p responder, err error) {
-	p = responder{Responding: c, limiter: limiter}
+	p = responder{config: c, limiter: limiter}
 	p.prepared = &preparedFields{formats: c.Formats, known: map[plannedLimits]*fields{}}
 	if p.own, err = prepareFields(c.Formats, limiter.Limits()); err != nil {
 		return p, err
@@ -51,9 +51,9 @@ func (p *responder) answer(v *Visit, f *fields) bool {
 func (p *responder) spread(d *core.Decision) {
 	switch {
 	case d.RetryAfter == 0 && reasonOf(d) == noStore:
-		d.RetryAfter = p.Outage.draw()
-	case p.Jitter > 0 && reasonOf(d) == overLimit:
-		d.RetryAfter += Wait{most: int64(p.Jitter / time.Second)}.draw()
+		d.RetryAfter = p.config.Outage.draw()
+	case p.config.Jitter > 0 && reasonOf(d) == overLimit:
+		d.RetryAfter += Wait{most: int64(p.config.Jitter / time.Second)}.draw()
 	}
 }
 
@@ -93,7 +93,7 @@ func limitBodyRead(w http.ResponseWriter, r *http.Request) {
 
 // Refuse writes the response to the request that was refused: with the function of WithRefusal, else with Refuse.
 func (v *Visit) Refuse() {
-	if refuse := v.decider.responder.Refusal; refuse != nil {
+	if refuse := v.decider.responder.config.Refusal; refuse != nil {
 		recorded := &recorder{implied: Status(v.Decision)}
 		refuse(recorded.around(v.W), v.R, v.Decision)
 		if recorded.begun() {
