@@ -66,6 +66,9 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 	if key == nil {
 		return nil, guard.ErrNoKeyFunction
 	}
+	if f.Fail == nil {
+		f.Fail = func(C, error) {}
+	}
 	a := &adapter[C]{framework: f, key: key}
 	if a.decider, err = guard.New(limiter, &a.settings, opts); err != nil {
 		return nil, err

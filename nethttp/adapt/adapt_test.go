@@ -2,6 +2,7 @@ package adapt_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -93,6 +94,17 @@ func TestCountedOnce(t *testing.T) {
 	}
 	if got != 0 {
 		t.Errorf("got %d notices, want 0", got)
+	}
+}
+
+// TestErrorWithoutFail: an error of a handler is returned, also by a framework that cannot answer it before.
+func TestErrorWithoutFail(t *testing.T) {
+	all := nethttp.CountWhen(func(*http.Request, int) bool { return true })
+	serve := adapt.Must(adapt.New(framework, newLimiter(core.Silent), one, all))
+	want := errors.New("sorry")
+	got := serve(&call{httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)}, func(*call) error { return want })
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
