@@ -61,18 +61,3 @@ func TestCoarsenFewEntries(t *testing.T) {
 		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
 }
-
-func TestSince(t *testing.T) {
-	var log Log
-	for i := range int64(10) {
-		log.Push(i, 1+i%2)
-	}
-	for cutoff, want := range map[int64]int64{-1: 15, 0: 14, 1: 12, 8: 2, 9: 0, 20: 0} {
-		if got := log.Since(cutoff); got != want {
-			t.Errorf("since %d: %d units, want %d", cutoff, got, want)
-		}
-	}
-	if got := new(Log).Since(-5); got != 0 {
-		t.Errorf("an empty log holds %d units", got)
-	}
-}

@@ -56,68 +56,6 @@ func TestCounterGolden(t *testing.T) {
 	}
 }
 
-// TestCounterRetryAfterIsExact checks RetryAfter by trying that moment and the
-// microsecond before, for random states up to the largest.
-func TestCounterRetryAfterIsExact(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	refused := 0
-	for range 200_000 {
-		l := Limit{N: 1 + rng.Int64N(1<<uint(1+rng.IntN(40))), W: 1000 + rng.Int64N(1<<uint(1+rng.IntN(44)))}
-		now := int64(1_790_000_000_000_000) + rng.Int64N(l.W)
-		// Counts above the limit are what a lowered limit leaves.
-		c := Counter{Index: now / l.W, Prev: rng.Int64N(2*l.N + 1), Cur: rng.Int64N(l.N + 1)}
-		if rng.IntN(4) == 0 {
-			c.Cur += rng.Int64N(l.N)
-		}
-		cost := 1 + rng.Int64N(l.N)
-		v := c.Decide(l, now, now, cost)
-		if v.Admitted {
-			if v.RetryAfter != 0 {
-				t.Fatalf("%+v %+v: admitted, RetryAfter %d", l, c, v.RetryAfter)
-			}
-			continue
-		}
-		refused++
-		if v.RetryAfter <= 0 || v.RetryAfter > 2*l.W {
-			t.Fatalf("%+v %+v cost %d: RetryAfter %d", l, c, cost, v.RetryAfter)
-		}
-		then := now + v.RetryAfter
-		if c.At(then-1, l.W).Decide(l, then-1, then-1, cost).Admitted {
-			t.Fatalf("%+v %+v cost %d: admitted before %d", l, c, cost, v.RetryAfter)
-		}
-		if !c.At(then, l.W).Decide(l, then, then, cost).Admitted {
-			t.Fatalf("%+v %+v cost %d: refused at %d", l, c, cost, v.RetryAfter)
-		}
-		later := then + rng.Int64N(3*l.W)
-		if !c.At(later, l.W).Decide(l, later, later, cost).Admitted {
-			t.Fatalf("%+v %+v cost %d: admitted at %d, refused at %d", l, c, cost, v.RetryAfter, later-now)
-		}
-	}
-	if refused < 10_000 {
-		t.Fatalf("only %d refusals were tried", refused)
-	}
-}
-
-// TestCounterClockStepsBack: a request that is late by no more than the allowance never
-// wipes a newer window.
-func TestCounterClockStepsBack(t *testing.T) {
-	l := Limit{N: 2, W: 1000}
-	var c Counter
-	c.decide(l, 5000, 1, true)
-	if v := c.decide(l, 4999, 1, true); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 1001 {
-		t.Errorf("late by 1: %+v", v)
-	}
-	if v := c.decide(l, 4900, 1, true); v.Admitted || c != (Counter{5, 0, 2}) {
-		t.Errorf("late by a tenth of a window: %+v, then %+v", v, c)
-	}
-	// In window 6 the two of window 5 must fall below 1: just after its middle... of weight.
-	v := c.decide(l, 4900, 1, true)
-	then := 4900 + v.RetryAfter
-	if c.At(then-1, l.W).Decide(l, then-1, then-1, 1).Admitted || !c.At(then, l.W).Decide(l, then, then, 1).Admitted {
-		t.Errorf("RetryAfter %d from a clock that stepped back is not exact", v.RetryAfter)
-	}
-}
-
 // TestCounterRewind: what was counted in a window that began too far ahead counts in the
 // current one, by the clock that is right.
 func TestCounterRewind(t *testing.T) {
@@ -142,29 +80,39 @@ func TestCounterRewind(t *testing.T) {
 	}
 }
 
-// TestCounterTwiceTheLimit pins what the doc comment of SlidingCounter warns
-// of, so that nobody takes the counter for exact.
-func TestCounterTwiceTheLimit(t *testing.T) {
-	l := Limit{N: 1, W: 1_000_000}
-	var c Counter
-	first := c.decide(l, 999_999, 1, true)
-	second := c.decide(l, 1_000_001, 1, true)
-	if !first.Admitted || !second.Admitted {
-		t.Errorf("two requests 2 us apart: %v, %v", first, second)
+// checkCounterRetry checks the RetryAfter of a request by trying that moment and the
+// microsecond before. It reports whether the request was refused.
+func checkCounterRetry(t *testing.T, l Limit, c Counter, now, cost int64) (refused bool) {
+	t.Helper()
+	admits := func(at int64) bool { return c.At(at, l.W).Decide(l, at, at, cost).Admitted }
+	v := c.Decide(l, now, now, cost)
+	if v.Admitted != (v.RetryAfter == 0) || v.Remaining < 0 || v.RetryAfter < 0 || v.RetryAfter > 2*l.W {
+		t.Fatalf("%+v %+v, cost %d: got %+v", l, c, cost, v)
 	}
+	if then := now + v.RetryAfter; !v.Admitted && (admits(then-1) || !admits(then) || !admits(then+l.W)) {
+		t.Fatalf("%+v %+v, cost %d: RetryAfter is %d, want the first moment that admits", l, c, cost, v.RetryAfter)
+	}
+	return !v.Admitted
 }
 
-func TestCounterNeverAndZero(t *testing.T) {
-	l := Limit{N: 10, W: 1000}
-	c := Counter{Index: 5, Cur: 12}
-	if v := c.Decide(l, 5100, 5100, 11); v.RetryAfter != Never || v.Admitted {
-		t.Errorf("cost above the limit: %+v", v)
+// TestCounterRetryAfterIsExact tries random states, up to the largest.
+func TestCounterRetryAfterIsExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	refused := 0
+	for range 200_000 {
+		l := Limit{N: 1 + rng.Int64N(1<<uint(1+rng.IntN(40))), W: 1000 + rng.Int64N(1<<uint(1+rng.IntN(44)))}
+		now := int64(1_790_000_000_000_000) + rng.Int64N(l.W)
+		// Counts above the limit are what a lowered limit leaves.
+		c := Counter{Index: now / l.W, Prev: rng.Int64N(2*l.N + 1), Cur: rng.Int64N(l.N + 1)}
+		if rng.IntN(4) == 0 {
+			c.Cur += rng.Int64N(l.N)
+		}
+		if checkCounterRetry(t, l, c, now, 1+rng.Int64N(l.N)) {
+			refused++
+		}
 	}
-	if v := c.Decide(l, 5100, 5100, 0); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 900 {
-		t.Errorf("cost 0 on an exhausted counter: %+v", v)
-	}
-	if v := (Counter{}).Decide(l, 5100, 5100, 0); !v.Admitted || v.Remaining != 10 || v.ResetAfter != 0 {
-		t.Errorf("cost 0 on nothing: %+v", v)
+	if refused < 10_000 {
+		t.Fatalf("got %d refusals, want 10,000 at least", refused)
 	}
 }
 
@@ -178,19 +126,7 @@ func FuzzCounterRetryAfter(f *testing.F) {
 			!between(0, prev, 1<<40) || !between(0, cur, 1<<40) || !between(1, cost, n) {
 			return
 		}
-		l := Limit{N: n, W: w}
 		c := Counter{Index: 1_790_000_000_000_000 / w, Prev: prev, Cur: cur}
-		now := c.Start(w) + e
-		v := c.Decide(l, now, now, cost)
-		if v.Admitted != (v.RetryAfter == 0) || v.Remaining < 0 || v.RetryAfter < 0 {
-			t.Fatalf("%+v", v)
-		}
-		if v.Admitted {
-			return
-		}
-		then := now + v.RetryAfter
-		if c.At(then-1, w).Decide(l, then-1, then-1, cost).Admitted || !c.At(then, w).Decide(l, then, then, cost).Admitted {
-			t.Fatalf("RetryAfter %d is not exact", v.RetryAfter)
-		}
+		checkCounterRetry(t, Limit{N: n, W: w}, c, c.Start(w)+e, cost)
 	})
 }

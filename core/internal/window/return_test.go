@@ -43,39 +43,58 @@ func (p naiveLog) since(cutoff int64) (units int64) {
 	return units
 }
 
-// TestLogReturn holds Log.Return against a log without a ring: after each step, every
-// window has the same units.
-func TestLogReturn(t *testing.T) {
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		const w = 40
-		most := int64(1 + rng.IntN(3)) // a cost of 1 alone keeps a ring of single stamps
-		var log Log
-		var plain naiveLog
-		now := int64(1000)
-		for step := range 400 {
-			now += rng.Int64N(4)
-			if cost := 1 + rng.Int64N(most); rng.IntN(3) > 0 {
-				log.Expire(now - w)
-				log.Push(now, cost)
-				plain = append(plain, naiveEntry{now, cost})
-			} else {
-				at, units := now-rng.Int64N(w), 1+rng.Int64N(4)
-				if got, want := log.Return(at, units), plain.back(at, units); got != want {
-					t.Fatalf("seed %d, step %d: %d of %d units at %d returned, want %d", seed, step, got, units, at, want)
-				}
+// checkLogReturn holds Log.Return against a log without a ring: after each step, every window has
+// the same units. A step is three bytes: what is done, when, and of how many units up to most.
+func checkLogReturn(t *testing.T, data []byte, most int64) {
+	const w = 40
+	var log Log
+	var plain naiveLog
+	now := int64(1000)
+	for ; len(data) >= 3; data = data[3:] {
+		now += int64(data[1] % 5)
+		switch units := 1 + int64(data[2])%most; data[0] % 4 {
+		case 0, 1:
+			if data[0]%4 == 0 {
+				units = 1
 			}
-			plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
-			for cutoff := now - w; cutoff <= now; cutoff++ {
-				if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
-					t.Fatalf("seed %d, step %d: %d units after %d, want %d", seed, step, got, cutoff, want)
-				}
+			log.Expire(now - w)
+			log.Push(now, units)
+			plain = append(plain, naiveEntry{now, units})
+		case 2:
+			at := now - int64(data[1]/5)%w
+			if got, want := log.Return(at, units), plain.back(at, units); got != want {
+				t.Fatalf("got %d of %d units at %d returned, want %d", got, units, at, want)
 			}
-			if n := len(plain); n > 0 && log.Newest() != plain[n-1].stamp {
-				t.Fatalf("seed %d, step %d: the newest is %d, want %d", seed, step, log.Newest(), plain[n-1].stamp)
+		case 3:
+			log.Shrink()
+		}
+		plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
+		for cutoff := now - w; cutoff <= now; cutoff++ {
+			if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
+				t.Fatalf("got %d units after %d, want %d", got, cutoff, want)
 			}
 		}
+		if n := len(plain); n > 0 && log.Newest() != plain[n-1].stamp {
+			t.Fatalf("got the newest %d, want %d", log.Newest(), plain[n-1].stamp)
+		}
 	}
+}
+
+// TestLogReturn gives back of random logs: a cost of 1 alone keeps a ring of single stamps.
+func TestLogReturn(t *testing.T) {
+	for seed := range uint64(300) {
+		data := make([]byte, 1200)
+		for i, rng := 0, rand.New(rand.NewPCG(seed, 1)); i < len(data); i++ {
+			data[i] = byte(rng.Uint32())
+		}
+		checkLogReturn(t, data, 1+int64(seed%3))
+	}
+}
+
+func FuzzLogReturn(f *testing.F) {
+	f.Add([]byte("\x00\x01\x01\x00\x01\x02\x01\x01\x01\x02\x00\x09"))
+	f.Add([]byte("many steps of a log, some of them at the same time; and one that is coarser"))
+	f.Fuzz(func(t *testing.T, data []byte) { checkLogReturn(t, data, 8) })
 }
 
 // TestLogReturnDepth: the units of an entry stay when more than ReturnDepth are newer.
@@ -115,42 +134,4 @@ func TestCounterReturn(t *testing.T) {
 			t.Errorf("%s: %+v and %d, want %+v and %d", c.name, got, returned, c.want, c.returned)
 		}
 	}
-}
-
-// FuzzLogReturn holds a log against one without a ring, as TestLogReturn does. Each step takes
-// three bytes: what is done, when, and of how many units.
-func FuzzLogReturn(f *testing.F) {
-	f.Add([]byte("\x00\x01\x01\x00\x01\x02\x01\x01\x01\x02\x00\x09"))
-	f.Add([]byte("many steps of a log, some of them at the same time; and one that is coarser"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		const w = 40
-		var log Log
-		var plain naiveLog
-		now := int64(1000)
-		for ; len(data) >= 3; data = data[3:] {
-			now += int64(data[1] % 5)
-			switch units := 1 + int64(data[2]%8); data[0] % 4 {
-			case 0, 1:
-				if data[0]%4 == 0 {
-					units = 1
-				}
-				log.Expire(now - w)
-				log.Push(now, units)
-				plain = append(plain, naiveEntry{now, units})
-			case 2:
-				at := now - int64(data[1]/5)
-				if got, want := log.Return(at, units), plain.back(at, units); got != want {
-					t.Fatalf("%d of %d units at %d returned, want %d", got, units, at, want)
-				}
-			case 3:
-				log.Shrink()
-			}
-			plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
-			for cutoff := now - w; cutoff <= now; cutoff++ {
-				if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
-					t.Fatalf("%d units after %d, want %d", got, cutoff, want)
-				}
-			}
-		}
-	})
 }
