@@ -34,13 +34,13 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/lease
-SINGLE_TESTS := TestAccounting TestAllOrNothingWhenFull TestChargeFull TestCoarsen \
+SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
-	TestNothingIsLeftOfAFlood TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
+	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptAgainstSortedSet TestScriptClockWasAheadTail TestScriptForeignValues TestScriptLargeCounter \
-	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestStatsFull \
+	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes \
 	TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$
 empty :=

@@ -63,22 +63,6 @@ func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*cor
 	return l, keys
 }
 
-// BenchmarkThreeLimits is a decision of three limits together.
-func BenchmarkThreeLimits(b *testing.B) {
-	l, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{
-		core.Per(1_000_000, time.Millisecond),
-		core.PerHour(1 << 40).Using(core.SlidingCounter),
-		core.PerDay(1 << 40).Using(core.SlidingCounter),
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		l.Allow(ctx, "ip:198.51.100.7")
-	}
-}
-
 // BenchmarkFlood is a client never seen before that asks once, or twice, in a store
 // that is full: of clients that have used little, or of clients at their limits.
 func BenchmarkFlood(b *testing.B) {

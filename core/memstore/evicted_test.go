@@ -24,41 +24,6 @@ func full(t *testing.T, size int) (*memstore.Store, *clock) {
 	return s, c
 }
 
-// TestRetryAfterOfAnEvictedClient: a client that was evicted at its limit is told
-// when to come back: later than if it had stayed, by at most a window, never
-// earlier; and it is admitted then.
-func TestRetryAfterOfAnEvictedClient(t *testing.T) {
-	for _, a := range algorithms {
-		for _, w := range []time.Duration{time.Minute, time.Hour + 7*time.Microsecond, 100 * time.Hour} {
-			s, c := newStore(memstore.DefaultMaxBytes)
-			l := limiter(t, s, core.Per(5, w).Using(a))
-			twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.Per(5, w).Using(a))
-			for twin.Allow(ctx, "k").Allowed {
-				if d := l.Allow(ctx, "k"); !d.Allowed {
-					t.Fatalf("%v, %v: %+v", a, w, d)
-				}
-				c.Add(w / 50)
-			}
-			s.EvictAll()
-			got, want := l.Peek(ctx, "k"), twin.Peek(ctx, "k")
-			if got.Allowed || got.RetryAfter < want.RetryAfter || got.RetryAfter > want.RetryAfter+w {
-				t.Errorf("%v, %v: evicted %+v, in a store of its own %+v", a, w, got, want)
-			}
-			if d := l.Allow(ctx, "k"); d != got {
-				t.Errorf("%v, %v: %+v, a peek said %+v", a, w, d, got)
-			}
-			c.Add(got.RetryAfter - time.Microsecond)
-			if d := l.Allow(ctx, "k"); d.Allowed || d.RetryAfter != time.Microsecond {
-				t.Errorf("%v, %v: 1 us before the time that was told: %+v", a, w, d)
-			}
-			c.Add(time.Microsecond)
-			if d := l.Allow(ctx, "k"); !d.Allowed {
-				t.Errorf("%v, %v: at the time that was told: %+v", a, w, d)
-			}
-		}
-	}
-}
-
 // TestRetryAfterOfANewcomer: newcomers that the sketch takes for clients at their limit are told a RetryAfter of up to
 // two windows, and are let in then.
 func TestRetryAfterOfANewcomer(t *testing.T) {
@@ -174,7 +139,7 @@ func TestResetOfAnEvictedClient(t *testing.T) {
 	}
 }
 
-// TestPeekWritesNothing: neither a Peek nor a refusal leaves anything in a full
+// TestPeekWritesNothing: neither a Peek nor Usage nor a refusal leaves anything in a full
 // store.
 func TestPeekWritesNothing(t *testing.T) {
 	s, _ := full(t, memstore.MinMaxBytes)
@@ -183,6 +148,7 @@ func TestPeekWritesNothing(t *testing.T) {
 	bytes := s.Bytes()
 	for i := range 3 * fits(memstore.MinMaxBytes) {
 		l.Peek(ctx, key("stranger ", i))
+		l.Usage(ctx, key("stranger ", i))
 		l.AllowN(ctx, key("stranger ", i), 6)
 		if d := l.Peek(ctx, "k"); d.Remaining != 1 {
 			t.Fatalf("after %d peeks at strangers: %+v", i, d)
@@ -206,8 +172,11 @@ func TestWhatCannotBeHeld(t *testing.T) {
 			limits = append(limits, core.PerDay(2).Using(core.SlidingCounter).Named(key("limit ", i)))
 		}
 		l, one := limiter(t, s, limits...), limiter(t, s, limits[0])
-		for range 3 {
+		for n := range uint64(3) {
 			d, left := l.Allow(ctx, "k"), one.AllowN(ctx, "k", 0).Remaining
+			if got := s.Stats().Full; !c.fits && got != n+1 {
+				t.Errorf("got %d times Full, want %d", got, n+1)
+			}
 			switch {
 			case c.fits && d.Err != nil, !c.fits && !errors.Is(d.Err, core.ErrStoreFull):
 				t.Errorf("%d limits in %d bytes: %+v", c.limits, c.size, d)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 )
 
 // floodedBytes is the size of a store in the tests of what a flood costs others. A larger store gives
@@ -85,28 +84,5 @@ func TestGoodBesideNames(t *testing.T) {
 			l.Allow(ctx, fmt.Sprint("name ", minute, " ", i))
 			c.Add(time.Minute / (names/60 + 1))
 		}
-	}
-}
-
-// TestGuesses: a client that stops one below its limit of ten a day, and has a flood
-// make room of it before it goes on, has ten guesses a day.
-func TestGuesses(t *testing.T) {
-	s, c := newStore(memstore.MinMaxBytes)
-	l := limiter(t, s, core.PerDay(10))
-	flood := core.Must(l.Rule("flood", core.PerMinute(1)))
-	guesses := 0
-	for minute := range 21 {
-		for range 9 {
-			if l.Allow(ctx, "guesser").Allowed {
-				guesses++
-			}
-		}
-		for i := range 2 * fits(memstore.MinMaxBytes) {
-			flood.Allow(ctx, key("flood ", minute*10_000+i))
-		}
-		c.Add(time.Minute)
-	}
-	if guesses > 10 {
-		t.Errorf("got %d guesses in 21 minutes, want 10 at most", guesses)
 	}
 }

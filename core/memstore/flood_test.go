@@ -1,16 +1,11 @@
 package memstore_test
 
 import (
-	"math/rand/v2"
 	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/core/storetest"
 )
 
 const (
@@ -132,32 +127,6 @@ func TestFloodWhenTheWindowIsOver(t *testing.T) {
 	}
 }
 
-// TestBlockedAtItsCost: who is refused what it asks for is at its limit, though
-// a request of cost 1 would pass.
-func TestBlockedAtItsCost(t *testing.T) {
-	for _, a := range algorithms {
-		for _, limits := range [][]core.Limit{
-			{core.PerHour(10).Using(a)},
-			{core.PerHour(10).Using(a), core.PerDay(100).Using(a)},
-			{core.PerHour(10_000_000_000).Using(core.SlidingCounter)},
-		} {
-			s, _ := newStore(memstore.MinMaxBytes)
-			l := limiter(t, s, limits...)
-			unit := limits[0].Requests / 10
-			const blocked = 20
-			for i := range blocked {
-				l.AllowN(ctx, key("blocked ", i), 8*unit)
-			}
-			for i := range 5 * fits(memstore.MinMaxBytes) {
-				l.AllowN(ctx, key("newcomer ", i), 8*unit)
-				if d := l.AllowN(ctx, key("blocked ", i%blocked), 4*unit); d.Allowed || d.Err != nil {
-					t.Fatalf("%v: a blocked client is let in beside newcomer %d: %+v", limits, i, d)
-				}
-			}
-		}
-	}
-}
-
 // TestChangedLimitWhenFull: a client at a limit that was lowered is refused, in its
 // slot and in the sketch; one whose limit was raised has what is left.
 func TestChangedLimitWhenFull(t *testing.T) {
@@ -221,63 +190,6 @@ func TestLargeLogsBesideSmallOnes(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestAllOrNothingWhenFull: a rule of several limits in a full store charges
-// all of them or none.
-func TestAllOrNothingWhenFull(t *testing.T) {
-	for _, size := range []int{memstore.MinMaxBytes, 1 << 20} {
-		s, _ := newTickingStore(int64(size))
-		limits := []core.Limit{
-			core.PerHour(4), core.PerHour(5).Using(core.SlidingCounter).Named("counter"), core.PerDay(9),
-			core.PerDay(9).Using(core.SlidingCounter).Named("daily"), core.Per(1000, 48*time.Hour),
-		}
-		l := limiter(t, s, limits...)
-		var alone []*core.Limiter // by each of the limits alone, on the same counts
-		for _, limit := range limits {
-			alone = append(alone, limiter(t, s, limit))
-		}
-		other := core.Must(l.Rule("other", core.PerDay(1)))
-		left := func(k string) (left [5]int64) {
-			for i, l := range alone {
-				left[i] = l.AllowN(ctx, k, 0).Remaining
-			}
-			return left
-		}
-		rng := rand.New(rand.NewPCG(1, 1))
-		refused, charged := 0, 0
-		for i := range 8 * fits(size) {
-			if i%3 == 0 { // others take the slots
-				other.Allow(ctx, key("exhausted ", i))
-				continue
-			}
-			k, n := key("k", rng.IntN(fits(size))), 1+rng.Int64N(3)
-			if rng.IntN(30) == 0 {
-				other.Reset(ctx, key("exhausted ", rng.IntN(i+1)))
-			}
-			before := left(k)
-			d := l.AllowN(ctx, k, n)
-			after := left(k)
-			var want [5]int64
-			for i := range before {
-				if want[i] = before[i]; d.Allowed {
-					want[i] -= n
-				}
-			}
-			if after != want {
-				t.Fatalf("%d, step %d, %+v: %v remained before, %v after, want %v", size, i, d, before, after, want)
-			}
-			if d.Allowed {
-				charged++
-			} else {
-				refused++
-			}
-			bounded(t, s, int64(size))
-		}
-		if refused < 100 || charged < 100 {
-			t.Errorf("%d: charged %d times, refused %d times", size, charged, refused)
-		}
-	}
-}
-
 // TestExpiryGivesMemoryBack: when everything has expired, some traffic on one
 // client, or only looks, free all of it.
 func TestExpiryGivesMemoryBack(t *testing.T) {
@@ -307,112 +219,6 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 					t.Errorf("%v, %d, %s: %d bytes are left, want at most %d", a, size, traffic, s.Bytes(), most)
 				}
 			}
-		}
-	}
-}
-
-// TestResetGivesMemoryBack: nothing is left of clients who were reset.
-func TestResetGivesMemoryBack(t *testing.T) {
-	s := memstore.New(memstore.WithMaxBytes(large))
-	empty := s.Bytes()
-	l := limiter(t, s, core.PerDay(1000), core.PerHour(1000).Using(core.SlidingCounter))
-	for i := range 50_000 {
-		l.Allow(ctx, key("k", i%5000))
-	}
-	for i := range 5000 {
-		if err := l.Reset(ctx, key("k", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if most := empty + 8*8<<10; s.Bytes() > most {
-		t.Errorf("%d bytes are left of %d when empty", s.Bytes(), empty)
-	}
-	if d := l.AllowN(ctx, "k7", 0); d.Remaining != 1000 {
-		t.Errorf("%+v", d)
-	}
-}
-
-// TestConcurrentFlood floods, resets and asks from 16 goroutines in a store that is
-// full, and holds a few clients against the promise of the log.
-func TestConcurrentFlood(t *testing.T) {
-	for _, size := range []int{memstore.MinMaxBytes, 2 << 20} {
-		before := runtime.NumGoroutine()
-		s, _ := newTickingStore(int64(size))
-		limit := core.Per(20, 2*time.Millisecond) // a tick is a microsecond
-		held := limiter(t, s, limit)
-		counter := core.PerDay(1 << 30).Using(core.SlidingCounter).Named("c")
-		flood := core.Must(held.Rule("flood", counter, core.PerDay(1_000_000)))
-		blocked := core.Must(held.Rule("blocked", core.PerDay(1)))
-		for i := range 50 {
-			if d := blocked.Allow(ctx, key("blocked ", i)); !d.Allowed {
-				t.Fatal(d)
-			}
-		}
-		const goroutines, clients = 16, 3
-		outcomes := make([][]storetest.Outcome, clients)
-		var mu sync.Mutex
-		var group sync.WaitGroup
-		for g := range goroutines {
-			group.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(g), 1))
-				own := make([][]storetest.Outcome, clients)
-				for i := range 2500 {
-					switch rng.IntN(8) {
-					case 0, 1:
-						k, n := rng.IntN(clients), 1+rng.Int64N(2)
-						d := held.AllowN(ctx, key("held ", k), n)
-						if d.Err != nil {
-							t.Errorf("a client in the store: %v", d.Err)
-							return
-						}
-						own[k] = append(own[k], storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: n})
-					case 2:
-						if err := flood.Reset(ctx, key("flood ", rng.IntN(10_000))); err != nil {
-							t.Error(err)
-						}
-					case 3:
-						flood.AllowN(ctx, key("heavy ", rng.IntN(4)), 1)
-					case 4:
-						if blocked.Allow(ctx, key("blocked ", rng.IntN(50))).Allowed {
-							t.Error("a blocked client got in")
-						}
-					default:
-						flood.Allow(ctx, key("flood ", g*2500+i))
-					}
-					if n := s.Bytes(); n > int64(size) {
-						t.Errorf("%d bytes: the bound is %d", n, size)
-						return
-					}
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				for k := range own {
-					outcomes[k] = append(outcomes[k], own[k]...)
-				}
-			})
-		}
-		group.Wait()
-		for k, o := range outcomes {
-			slices.SortFunc(o, func(a, b storetest.Outcome) int { return a.At.Compare(b.At) })
-			var admitted ledger
-			for _, one := range o {
-				if one.Allowed {
-					admitted = append(admitted, admission{one.At.UnixMicro(), one.Cost})
-					if err := admitted.check(limit); err != nil {
-						t.Fatalf("%d: client %d: %v", size, k, err)
-					}
-					admitted = admitted.trim(one.At.UnixMicro(), limit)
-				}
-			}
-			if len(o) < 1000 {
-				t.Errorf("%d: client %d: only %d decisions", size, k, len(o))
-			}
-		}
-		for i := 0; runtime.NumGoroutine() > before && i < 1_000_000; i++ {
-			runtime.Gosched() // those that flooded are about to end
-		}
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("%d: %d goroutines before, %d after", size, before, after)
 		}
 	}
 }

@@ -1,12 +1,9 @@
 package memstore_test
 
 import (
-	"testing"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model"
-	"github.com/sashlimit/sash/core/memstore"
 )
 
 // choices are the fuzzer's bytes, each of which decides something.
@@ -46,38 +43,4 @@ func (c *choices) wait(limits []core.Limit, last core.Decision) time.Duration {
 	}
 	wait += time.Duration(c.next(3)-1) * time.Microsecond
 	return max(0, wait).Truncate(time.Microsecond)
-}
-
-// FuzzModel compares the decisions about random requests of several clients with the
-// model, answer by answer.
-func FuzzModel(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte("one limit, and requests that come in the order of these letters"))
-	const threeLimits = "\x02\x10\x00\x03\x00\x0a\xff\x05\x01\x1b\x07\x0b\x00"
-	f.Add([]byte(threeLimits + "three limits, and a longer history of requests"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c := choices(data)
-		limits := c.limits()
-		s, clock := newStore(memstore.MinMaxBytes)
-		l := limiter(t, s, limits...)
-		var clients [3]model.Client
-		var last core.Decision
-		for step := 0; len(c) > 0 && step < 1000; step++ {
-			clock.Add(c.wait(limits, last))
-			client, action := c.next(len(clients)), c.next(16)
-			name := key("client ", client)
-			if action == 0 {
-				if err := l.Reset(ctx, name); err != nil {
-					t.Fatal(err)
-				}
-				clients[client] = model.Client{}
-				continue
-			}
-			cost, peek := int64(c.next(5)), action < 4
-			last = l.Decide(ctx, core.Request{Key: name, Cost: cost, Peek: peek})
-			if want := clients[client].Decide(limits, clock.Now(), cost, !peek); last != want {
-				t.Fatalf("step %d: %v, cost %d, peek %v:\n got %+v\nwant %+v", step, limits, cost, peek, last, want)
-			}
-		}
-	})
 }

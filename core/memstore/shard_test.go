@@ -119,90 +119,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestTable holds a shard's table against a Go map: over random insertions and
-// removals, among hashes that meet in the index, in the tag, and in the hash.
-func TestTable(t *testing.T) {
-	type entry struct {
-		hash  hash
-		ident uint32
-	}
-	for seed := range uint64(4) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		s := New()
-		one := window.Limit{N: 1, W: 1 << 20}
-		counted := func(s *slot) int64 { return s.count.Decide(one, 0, 0).ResetAfter - one.W } // when its unit was
-		number := s.rules.add(one)
-		sh := &s.shards[0]
-		model := map[entry]int64{}
-		var entries []entry
-		few := rng.Uint64N(1000) + 3
-		for step := range 8_000 {
-			e := entry{hash{rng.Uint64N(few) << 30 >> rng.UintN(31), rng.Uint64N(4)}, rng.Uint32N(3)}
-			if rng.IntN(3) == 0 { // one that wraps round the end of the index
-				e.hash.low = ^uint64(0) - rng.Uint64N(4)
-			}
-			slot := sh.find(e.hash, e.ident)
-			if id, ok := model[e]; ok != (slot != nil) || ok && counted(slot) != id {
-				t.Fatalf("step %d: %v is found as %+v, in the map: %v", step, e, slot, ok)
-			}
-			growing := step/2000%2 == 0
-			switch {
-			case slot == nil && (growing || rng.IntN(3) == 0):
-				if !sh.grow(need{slots: 1}) {
-					t.Fatalf("step %d: no room in a store of %d bytes", step, s.Bytes())
-				}
-				sh.insert(e.hash, e.ident, number).count.Add(one, int64(step), 1)
-				model[e] = int64(step)
-				entries = append(entries, e)
-			case slot == nil && len(entries) > 0: // remove any
-				k := rng.IntN(len(entries))
-				e = entries[k]
-				p, _ := sh.place(e.hash, e.ident)
-				entries[k] = entries[len(entries)-1]
-				entries = entries[:len(entries)-1]
-				sh.forget(sh.named(p))
-				delete(model, e)
-				if sh.find(e.hash, e.ident) != nil {
-					t.Fatalf("step %d: %v is found after its removal", step, e)
-				}
-			}
-			if sh.n != len(model) {
-				t.Fatalf("step %d: %d slots, %d in the map", step, sh.n, len(model))
-			}
-			if step%400 == 0 {
-				if err := s.auditTable(sh); err != nil {
-					t.Fatalf("step %d: %v", step, err)
-				}
-				for e, id := range model {
-					if slot := sh.find(e.hash, e.ident); slot == nil || counted(slot) != id {
-						t.Fatalf("step %d: %v is lost", step, e)
-					}
-				}
-			}
-		}
-		for len(entries) > 0 {
-			e := entries[len(entries)-1]
-			entries = entries[:len(entries)-1]
-			p, _ := sh.place(e.hash, e.ident)
-			sh.forget(sh.named(p))
-		}
-		if sh.n != 0 || len(sh.chunks) > 1 || len(sh.index) > 2*chunkSlots {
-			t.Errorf("an empty shard keeps %d chunks and an index of %d", len(sh.chunks), len(sh.index))
-		}
-	}
-}
-
-// auditTable audits a shard whose hashes were made up.
-func (s *Store) auditTable(sh *shard) error {
-	alone := New(WithMaxBytes(s.max))
-	alone.shards = make([]shard, 1)
-	own := &alone.shards[0]
-	own.table, own.store, own.own, own.large = sh.table, sh.store, sh.own, sh.large
-	alone.used.Store(s.used.Load() - int64(len(s.shards)-1)*shardBytes)
-	alone.common.Store(s.common.Load() + int64(len(s.shards)-1)*(shardBytes+s.sketchBytes+s.share))
-	return alone.audit()
-}
-
 // TestAccounting counts all bytes anew while random rules, costs, resets,
 // changed limits and jumps of the clock go on in stores that are mostly full.
 func TestAccounting(t *testing.T) {
@@ -270,37 +186,6 @@ func TestAccounting(t *testing.T) {
 		if admitted < 1000 {
 			t.Errorf("%d bytes: only %d requests were admitted (%d times full)", size, admitted, full)
 		}
-	}
-}
-
-// TestNothingIsLeftOfAFlood: slots that go give chunks, their list and the index
-// back, and when nothing in it counts any more, the sketch goes.
-func TestNothingIsLeftOfAFlood(t *testing.T) {
-	const size = 2 << 20
-	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	s := New(WithMaxBytes(size), WithClock(func() time.Time { return now }))
-	empty := s.Bytes()
-	l := core.Must(core.New(core.Config{Store: s, Limits: []core.Limit{core.PerDay(2)}, OnStoreError: core.FailClosed}))
-	const clients = size / 40
-	for range 2 {
-		for i := range clients {
-			l.Allow(context.Background(), fmt.Sprint(i))
-		}
-	}
-	if err := s.audit(); err != nil || s.Bytes() < size*9/10 {
-		t.Fatalf("after a flood: %d bytes, %v", s.Bytes(), err)
-	}
-	now = now.Add(4 * 24 * time.Hour)
-	for i := range clients {
-		l.Peek(context.Background(), fmt.Sprint(i))
-		if i%500 == 0 {
-			if err := s.audit(); err != nil {
-				t.Fatalf("four days and %d requests later: %v", i, err)
-			}
-		}
-	}
-	if s.Bytes() > empty+int64(len(s.shards))*2*chunkBytes {
-		t.Errorf("%d bytes are left, %d when empty", s.Bytes(), empty)
 	}
 }
 

@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -88,33 +87,6 @@ func TestStatsOfAFlood(t *testing.T) {
 	}
 }
 
-// TestStatsFull: a decision that ends with ErrStoreFull counts once.
-func TestStatsFull(t *testing.T) {
-	s, _ := full(t, large)
-	var limits []core.Limit
-	for i := range 6000 {
-		limits = append(limits, core.PerDay(2).Using(core.SlidingCounter).Named(key("limit ", i)))
-	}
-	l := limiter(t, s, limits...)
-	for n := range uint64(2) {
-		if d := l.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrStoreFull) {
-			t.Fatalf("%+v, want ErrStoreFull", d)
-		}
-		if got := s.Stats().Full; got != n+1 {
-			t.Errorf("%d after %d decisions", got, n+1)
-		}
-	}
-}
-
-// TestStatsOfNoStore: a store that was not made has zero Stats.
-func TestStatsOfNoStore(t *testing.T) {
-	for _, s := range []*memstore.Store{nil, {}} {
-		if got := s.Stats(); got != (memstore.Stats{}) {
-			t.Errorf("%+v", got)
-		}
-	}
-}
-
 // TestStatsMeanwhile: Stats while decisions go on has events that never decrease, and
 // bytes within the bound.
 func TestStatsMeanwhile(t *testing.T) {
@@ -145,18 +117,5 @@ func TestStatsMeanwhile(t *testing.T) {
 			return
 		case <-time.After(time.Millisecond):
 		}
-	}
-}
-
-// BenchmarkStats is what it takes to ask a store of the default size.
-func BenchmarkStats(b *testing.B) {
-	s := memstore.New()
-	l := limiter(b, s, core.PerHour(1))
-	for i := range 100_000 {
-		l.Allow(ctx, key("client ", i))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Stats()
 	}
 }

@@ -42,18 +42,3 @@ func TestUsageOfAnEvictedClient(t *testing.T) {
 		}
 	}
 }
-
-// TestUsageOfStrangersTakesNoMemory: to look up clients that do not exist takes no room.
-func TestUsageOfStrangersTakesNoMemory(t *testing.T) {
-	s := memstore.New()
-	l := limiter(t, s, core.PerMinute(5))
-	before := s.Bytes()
-	for i := range 1000 {
-		if uses, err := l.Usage(ctx, key("stranger ", i)); err != nil || uses[0].Used != 0 {
-			t.Fatalf("%+v, %v", uses, err)
-		}
-	}
-	if after := s.Bytes(); after != before {
-		t.Errorf("%d bytes, before %d", after, before)
-	}
-}
