@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // batches decides together, on a single server, what is decided by one script:

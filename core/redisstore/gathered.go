@@ -6,7 +6,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/ask"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // gathered is the link that sends a request together with others that wait for the same server: in one script, see

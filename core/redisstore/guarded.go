@@ -9,7 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // eval runs the script of args for one request, and waits for the reply until

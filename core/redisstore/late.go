@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // errLate says that no reply has come until the deadline.

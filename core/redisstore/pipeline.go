@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // pipeline sends together what is decided by one master of a cluster or one

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
