@@ -33,7 +33,7 @@ SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestRe
 # Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
-SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/lease
+SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/internal/lease
 SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \

@@ -135,7 +135,7 @@ func (r *Request) ask(timeout time.Duration) Ask {
 // special returns nil unless the request is a charge or has limits of its own.
 func (r *Request) special() *Special {
 	if r.Charge || r.Limits != nil {
-		return &Special{r.Charge, r.Limits}
+		return &Special{Charge: r.Charge, Limits: r.Limits}
 	}
 	return nil
 }

@@ -133,7 +133,8 @@ type Ask struct {
 
 	// Timeout is the time that the store has for its answer, from the call of Take.
 	// It is not a deadline, so that an answer from memory needs no look at a clock.
-	// With 0 the context alone bounds the wait.
+	// With 0 the context alone bounds the wait. A store that waits before it asks another
+	// gives that what is left.
 	Timeout time.Duration
 }
 
@@ -146,6 +147,12 @@ type Special struct {
 	// Limits, if not nil, stand in for the limits of the rule, one for each. They differ
 	// from them in Requests alone.
 	Limits []Limit
+
+	// Ahead is how much later than now the request is counted, if it is admitted: units
+	// that are taken for a lease count from its end. A limiter leaves it 0, so a store
+	// that no leases are put around need not know it. It comes with no counter, no Peek,
+	// Charge or Limits.
+	Ahead time.Duration
 }
 
 // Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over: for a

@@ -1,16 +1,79 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
+
+// Requests that wait together are decided together.
+type (
+	queue = gather.Queue[request, core.Decision]
+	call  = gather.Call[request, core.Decision]
+)
+
+const (
+	// A caller that serves its own call judges the server at its deadline. A server
+	// is given DefaultTimeout; a millisecond less is what passes, at the default
+	// Config.Timeout, between the start of a decision and the call.
+	inlineMin = core.DefaultTimeout - time.Millisecond
+
+	// A caller that serves its own call and is cancelled stays until its deadline:
+	// see New.
+	inlineMax = time.Second
+)
+
+// together is what batches and pipelines have in common: requests that wait for the
+// same server.
+type together struct {
+	*queue
+	client  *client
+	breaker *breaker
+}
+
+// begin begins the call for a batch. It returns nil if the breaker is open: then the calls
+// are answered.
+func (t *together) begin(batch []*call) *attempt {
+	a, err := t.client.attempt(t.breaker)
+	if err != nil {
+		for _, c := range batch {
+			c.Answer(core.Decision{}, err)
+		}
+		return nil
+	}
+	t.client.events.batch(len(batch))
+	judgeAt, deadline := t.Deadlines(batch)
+	a.start(batch[0].Context, judgeAt, deadline)
+	return a
+}
+
+// resend has a call decided by itself that was to be decided together with others, and
+// was not.
+func resend(c *call) { c.Answer(c.Request.alone(c.Context)) }
+
+// newQueue returns a queue with batches that serve answers. exact says that serve
+// returns at a batch's deadline: then callers with little company serve their own
+// calls.
+func newQueue(serve func([]*call) bool, exact bool) *queue {
+	config := gather.Config[request, core.Decision]{
+		Serve:       serve,
+		ErrLate:     errLate,
+		ErrQueued:   errQueued,
+		ErrLeft:     ended,
+		MinPatience: core.DefaultTimeout,
+	}
+	if exact {
+		config.InlineMin, config.InlineMax = inlineMin, inlineMax
+	}
+	return gather.New(config)
+}
 
 // batches decides together, on a single server, what is decided by one script:
 // one call for many requests costs the client, the network and the server
@@ -28,13 +91,15 @@ func newBatches(c *client, s script) *batches {
 
 // serve decides a batch; see [gather.Config].
 func (b *batches) serve(batch []*call) (inTime bool) {
-	ctx := b.begin(batch)
-	if ctx == nil {
+	a := b.begin(batch)
+	if a == nil {
 		return true
 	}
-	reply, err := b.client.evalNow(ctx, b.command(batch), b.script.source)
-	err = lateOr(ctx, err)
-	if !ctx.Stop(err) {
+	reply, err := b.client.inTurn(a, func() (string, error) {
+		return b.client.evalNow(a, b.command(batch), b.script.source)
+	})
+	err = a.lateOr(err)
+	if !a.end(err) {
 		return false
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
@@ -42,38 +107,29 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 			b.client.separate()
 		}
 		for _, c := range batch {
-			go b.resend(c)
+			go resend(c)
 		}
 		return true
 	}
 	if err == nil && !b.breaker.looked.Load() {
 		for _, c := range batch { // before they are answered, and used again
-			b.client.noteAnswer(b.breaker, nil, &c.Request.counts.rule)
+			b.client.noteAnswer(b.breaker, nil, &c.Request.ledger.rule)
 		}
 	}
 	b.answer(batch, reply, err)
 	return true
 }
 
-// notTogether reports whether nothing has run because the requests came together:
-// their keys are of several slots, where a cluster or a proxy to one is behind a
-// client for a single server, or one of the keys is forbidden.
-func notTogether(err error) bool {
-	// Of a command within the script it may come when others have been counted.
-	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
-	return forbidden || redis.HasErrorPrefix(err, "CROSSSLOT")
-}
-
 // command returns the script's call for a batch. Its memory is not used again: a
 // call that goes on after its deadline may still read it.
 func (b *batches) command(batch []*call) []any {
-	first := batch[0].Request.counts
+	first := batch[0].Request.ledger
 	args := make([]any, 3, 3+len(batch)*(len(first.rule.Limits)+len(first.args)+2))
 	var few [64 * gather.MaxBatch]byte
 	var ends [gather.MaxBatch]int
 	text, end := few[:0], ends[:0]
 	for _, c := range batch {
-		text, end = c.Request.counts.appendKeys(text, end, c.Request.Key)
+		text, end = c.Request.ledger.appendKeys(text, end, c.Request.Key)
 	}
 	args = cut(args, string(text), end)
 	args[0], args[1], args[2] = "evalsha", b.script.sha, first.numkeys
@@ -81,7 +137,7 @@ func (b *batches) command(batch []*call) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.counts != first || !isPlain(&c.Request.Ask) || c.Request.Special != nil
+		return c.Request.ledger != first || !isPlain(&c.Request.Ask) || c.Request.Special != nil
 	})
 	args = append(args, first.argsFor(&batch[0].Request.Ask)...)
 	if alike { // mostly
@@ -90,8 +146,8 @@ func (b *batches) command(batch []*call) []any {
 	before := &batch[0].Request
 	for i, c := range batch {
 		r := &c.Request
-		if i > 0 && (r.counts != before.counts || hasLimits(&r.Ask) || hasLimits(&before.Ask)) {
-			args = append(append(args, "+"), r.counts.argsFor(&r.Ask)...)
+		if i > 0 && (r.ledger != before.ledger || hasLimits(&r.Ask) || hasLimits(&before.Ask)) {
+			args = append(append(args, "+"), r.ledger.argsFor(&r.Ask)...)
 		}
 		args, before = appendCost(args, &r.Ask), r
 	}
@@ -107,11 +163,97 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 	for _, c := range batch {
 		d, own := core.Decision{}, err
 		if err == nil {
-			d, reply, own = c.Request.counts.read(reply, now, &c.Request.Ask)
+			d, reply, own = c.Request.ledger.read(reply, now, &c.Request.Ask)
 			if errors.Is(own, errReply) {
 				err = own // where the next part begins is not known
 			}
 		}
 		c.Answer(d, own)
 	}
+}
+
+// pipeline sends together what is decided by one master of a cluster or one
+// shard of a ring: a script for each request, in one write and one read. On a
+// cluster a script may have keys of one slot only.
+type pipeline struct {
+	together
+	node *redis.Client // nil if the client is for a single server
+}
+
+func newPipeline(c *client, node *redis.Client, breaker *breaker) *pipeline {
+	p := &pipeline{together{client: c, breaker: breaker}, node}
+	p.queue = newQueue(p.serve, false) // a node's client does not heed deadlines
+	return p
+}
+
+// serve decides a batch; see [gather.Config]. Where a script has not run,
+// because the slot has moved or the server does not know the script, the request
+// goes on alone, as go-redis's client for all servers follows the slot.
+func (p *pipeline) serve(batch []*call) (inTime bool) {
+	a := p.begin(batch)
+	if a == nil {
+		return true
+	}
+	cmds := p.exec(a, batch)
+	if !a.end(a.failure(cmds)) {
+		return false
+	}
+	for i, c := range batch {
+		switch err := cmds[i].Err(); {
+		case err == nil:
+			r := &c.Request
+			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule)
+			c.Answer(r.ledger.readAlone(cmds[i].(once).Val(), &r.Ask))
+		case notRun(err):
+			go resend(c)
+		default:
+			c.Answer(core.Decision{}, a.lateOr(err))
+		}
+	}
+	return true
+}
+
+// failure returns the first error that speaks against the server, or nil.
+func (a *attempt) failure(cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); isFailure(err) && !notRun(err) {
+			return a.lateOr(err)
+		}
+	}
+	return nil
+}
+
+// exec sends a script for each call and waits for the replies, like
+// client.process.
+func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
+	cmds := make([]redis.Cmder, len(batch))
+	for i, c := range batch {
+		cmds[i] = newOnce(ctx, c.Request.args)
+	}
+	p.client.events.scripts.Add(uint64(len(batch)))
+	var server redis.UniversalClient = p.node
+	if p.node == nil {
+		server = p.client.within(ctx)
+	}
+	pipe := server.Pipeline()
+	_ = pipe.BatchProcess(ctx, cmds...) // queues them
+	_, err := p.client.inTurn(ctx, func() (string, error) {
+		_, err := pipe.Exec(ctx)
+		return "", err
+	})
+	if err == nil {
+		return cmds
+	}
+	for _, cmd := range cmds {
+		if errors.Is(err, errUnreadable) {
+			cmd.SetErr(err)
+		}
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			p.client.events.noScripts.Add(1)
+		}
+	}
+	if !isReply(err) {
+		p.client.learn(ctx, err)
+	}
+	return cmds
 }

@@ -1,17 +1,47 @@
 package redisstore
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+)
+
+// Breaker is the state of the breaker of a server: whether decisions wait for the
+// server.
+type Breaker struct {
+	// Server is the address, as the Redis client has it: "FailoverClient" behind
+	// Sentinel. It is "" for the breaker of all servers that are not known: before the
+	// map of a cluster has been loaded, for a ring without a shard, and always behind
+	// a client of a program's own type.
+	Server string
+
+	State   State
+	Changed time.Time // when the breaker entered the State; at first, when it was made
+
+	FailingSince time.Time `json:",omitzero"` // when the breaker was closed last; zero while it is closed
+	Trips        uint64    // how often the breaker has opened after it was closed
+}
+
+// State is the state of a breaker: one of [StateClosed], [StateHalfOpen] and [StateOpen].
+type State string
+
+const (
+	// StateClosed means that decisions wait for the server.
+	StateClosed State = "closed"
+
+	// StateHalfOpen means that a request is sent to try whether the server is back.
+	// No decision waits for the server.
+	StateHalfOpen State = "half-open"
+
+	// StateOpen means that the server has been failing, and no decision waits for it.
+	// The first request that comes 100 ms after the last failure, or later, tries the
+	// server again; until one comes the breaker stays open.
+	StateOpen State = "open"
 )
 
 const (
@@ -87,38 +117,4 @@ func (b *breaker) enter(state gobreaker.State, now time.Time) {
 		after.FailingSince, after.Trips = now, before.Trips+1
 	}
 	b.status.Store(&after)
-}
-
-// errCaller marks an error as the caller's doing: the caller's own context had
-// ended, which says nothing about the server (TestIsFailure).
-type errCaller struct{ error }
-
-func (e errCaller) Unwrap() error { return e.error }
-
-// isCallers reports whether err says nothing about the server, because the
-// caller left or closed the client.
-func isCallers(err error) bool {
-	_, ok := errors.AsType[errCaller](err)
-	return ok || errors.Is(err, redis.ErrClosed)
-}
-
-// failing are the beginnings of the replies of a server that cannot decide for
-// now. Other errors are answers: the server is there, and waiting for the server
-// costs nothing (TestIsFailure).
-var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
-
-// isFailure reports whether err speaks against the server.
-func isFailure(err error) bool {
-	return err != nil && (!isReply(err) || begins(err, failing...))
-}
-
-// isReply reports whether err is what a server answered.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
-// begins reports whether err is what a server answered, with one of these beginnings.
-func begins(err error, beginnings ...string) bool {
-	return slices.ContainsFunc(beginnings, func(b string) bool { return redis.HasErrorPrefix(err, b) })
 }

@@ -2,34 +2,38 @@ package redisstore
 
 import (
 	"context"
+	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/ask"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
-// asking returns a request as the links behind the memory get it, with no deadline.
-func asking(c *counts, key string, cost int64, charge bool) request {
-	return request{Request: ask.Request{Ask: core.Ask{Key: key, Cost: cost, Peek: !charge}}, counts: c}
+// bare is a store without the links in front of Redis.
+type bare struct{ *Store }
+
+func (s bare) Bind(rule core.Rule) (core.Counts, error) { return s.newLedger(rule), nil }
+
+// TestConformanceBare: the last link is a store by itself.
+func TestConformanceBare(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { rdb.Close() })
+	storetest.Run(t, func(*testing.T) core.Store { return bare{New(rdb)} })
 }
 
-// until returns q with a deadline.
-func (q request) until(deadline time.Time) *request {
-	q.Deadline = deadline
-	return &q
+// asking returns a request as Redis gets it, with no deadline.
+func asking(l *ledger, key string, cost int64, charge bool) request {
+	return request{Ask: core.Ask{Key: key, Cost: cost, Peek: !charge}, ledger: l}
 }
-
-// gatheredBy returns the link that sends the rule's requests together with others.
-func gatheredBy(c *counts) gathered { return gathered{sent{&c.store.client}} }
 
 // askAlone has the script decide one request.
-func (c *counts) askAlone(
+func (l *ledger) askAlone(
 	ctx context.Context, deadline time.Time, key string, cost int64, charge bool,
 ) (core.Decision, error) {
-	return sent{&c.store.client}.take(ctx, asking(c, key, cost, charge).until(deadline))
-}
-
-// Take decides a request by the links behind the memory.
-func (c *counts) Take(ctx context.Context, a core.Ask) (core.Decision, error) {
-	return gatheredBy(c).take(ctx, &request{Request: ask.Begin(a), counts: c})
+	q := asking(l, key, cost, charge)
+	q.deadline = deadline
+	return q.alone(ctx)
 }

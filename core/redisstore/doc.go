@@ -20,28 +20,27 @@
 //
 // # The way of a decision
 //
-// A request goes down a chain of links. A link answers the request itself, or asks the next link and learns from what
-// comes back. Each has one verb, take, and a file of its own.
+// A request goes down a chain of links: each is a core.Counts around the next one, which it knows by that interface
+// alone. A link answers the request itself, or asks the next and learns from what comes back.
 //
-//	link             file                answers                                              costs
+//	link        where                     answers                                               costs
 //
-//	limiter
+//	limiter     core
 //	   |
-//	leases           lease.go            a busy client, from units that were taken ahead;     0.1 to 0.2 µs,
-//	   |             internal/lease      a rule has this link with WithLease only             no memory
+//	lease       core/internal/lease       a busy client, from units that were taken ahead;      0.1 to 0.2 µs,
+//	   |                                  a rule has this link with WithLease only              no memory
 //	   |
-//	remembered       remembered.go       a client that has been refused, until it may pass;   0.1 µs,
-//	   |             internal/refused    one request a second goes on, to see a reset         no memory
+//	remember    core/internal/remember    a client that has been refused, until it may pass;    0.1 µs,
+//	   |                                  one request a second goes on, to see a reset          no memory
 //	   |
-//	gathered         gathered.go         together with what waits for the same server:
-//	   |-- batch     batch.go            one script for all, on a single server               part of a round trip
-//	   |-- pipeline  pipeline.go         one pipeline for all, to a master or a shard         part of a round trip
-//	   |
-//	sent             sent.go             alone: while a breaker is not closed, before a       a round trip,
-//	                                     cluster's map is known, and what was not decided     a goroutine
-//	                                     together, because a slot has moved for example
+//	ledger      ledger.go                 together with what waits for the same server:
+//	   |-- batches   batch.go             one script for all, on a single server                part of a round trip
+//	   |-- pipeline  batch.go             one pipeline for all, to a master or a shard          part of a round trip
+//	   '-- alone     ledger.go            while a breaker is not closed, before a cluster's     a round trip,
+//	                                      map is known, and what was not decided together,      a goroutine
+//	                                      because a slot has moved for example
 //
-// The last two send through send.go, which knows deadlines, and sent through guarded.go, which asks the breaker first;
-// server.go knows the server of a key. counts.go makes keys and commands, script.go the script, and reply.go reads the
-// reply.
+// command.go makes keys and calls, script.go the script, and reply.go reads the reply. All calls are sent by send.go.
+// An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became of it.
+// client.go knows the servers, and the server of a key.
 package redisstore

@@ -6,12 +6,12 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/refused"
+	"github.com/sashlimit/sash/core/internal/remember"
 )
 
 // What the tests of package redisstore_test see of the inside.
 
-const AskAgain = refused.AskAgain
+const AskAgain = remember.AskAgain
 
 // breakersOf are the breakers of a store, by the address of the server: "" is
 // the only server, or stands for those that are not known.
@@ -55,12 +55,9 @@ func Calls(s *Store) int { return len(s.client.calls) }
 
 // Keys are the Redis keys of a client, a limit each.
 func Keys(s *Store, l *core.Limiter, client string) []string {
-	c, err := s.Bind(core.Rule{Name: l.Name(), Rule: l.RuleName(), Limits: l.Limits()})
-	if err != nil {
-		panic(err)
-	}
+	ledger := s.newLedger(core.Rule{Name: l.Name(), Rule: l.RuleName(), Limits: l.Limits()})
 	var keys []string
-	for _, k := range c.(*remembered).counts.keys(nil, client) {
+	for _, k := range ledger.keys(nil, client) {
 		keys = append(keys, k.(string))
 	}
 	return keys

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,7 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // findings are what is wrong, and what could not be looked at.
@@ -86,55 +91,6 @@ func checkInfo(addr, info string) (wrong []error) {
 	return append(wrong, checkMemory(addr, fields))
 }
 
-// commands are what an ACL user needs, as docs/operations.md has it: the commands
-// of the script, and the ones by which go-redis connects.
-const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
-	"+select +client|setname +ping +cluster|slots +asking +readonly"
-
-// knownRemedy returns what an operator can do about err, or "" if that is not known.
-func knownRemedy(err error) string {
-	has := func(text string) bool { return strings.Contains(err.Error(), text) }
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, ErrForeign):
-		return "another program writes below the prefix of the store: give one of them another, " +
-			"or limits a Redis of their own"
-	case has("NOAUTH"), has("Protocol error: unauthenticated"):
-		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
-	case has("WRONGPASS"):
-		return "the server refuses the user name or the password in the client's options"
-	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
-		return "the ACL user may not do what a decision needs: allow it " + commands +
-			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
-	case has("READONLY"):
-		return "this is a replica and cannot count: give the master's address"
-	case has("NOREPLICAS"):
-		return "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it"
-	case has("OOM"):
-		return "the server is full: raise maxmemory, or give limits a Redis of their own"
-	case has("DB index"), has("SELECT is not allowed"):
-		return "the server has no such database: correct DB in the client's options, or the number in the URL"
-	case has("tls: "):
-		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
-			"in the client's TLSConfig fit the server?"
-	case core.StageOf(err) == core.StageConnect:
-		return unreachable
-	}
-	return ""
-}
-
-const unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
-	"does the server speak TLS where the client does, and only there?"
-
-// remedied returns err with its remedy, if that is known.
-func remedied(err error) error {
-	if remedy := knownRemedy(err); remedy != "" {
-		return core.WithRemedy(remedy, err)
-	}
-	return err
-}
-
 // explain returns err with what an operator can do about it. reached reports
 // whether the server has answered before.
 func explain(addr string, err error, reached bool) error {
@@ -147,4 +103,70 @@ func explain(addr string, err error, reached bool) error {
 		advice = unreachable
 	}
 	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
+}
+
+// noteAnswer is called when the server of a breaker has answered a request by a rule. The first
+// time that there is an observer to tell, it looks in the background whether the server evicts.
+// node is the server's client, or nil for the program's own one.
+func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Rule) {
+	if rule.Notice == nil || b.looked.Load() {
+		return
+	}
+	if from := c.informer(node); from != nil && b.looked.CompareAndSwap(false, true) {
+		go lookAtMemory(from, b.status.Load().Server, rule)
+	}
+}
+
+// informer returns the client to ask about a server, or nil if a question might delay a
+// decision, or is not certain to reach that server.
+func (c *client) informer(node *redis.Client) redis.UniversalClient {
+	if node == nil {
+		node = c.heeding
+	}
+	switch {
+	case node != nil && node.Options().PoolSize > 1:
+		return node
+	case node == nil && c.cluster == nil && c.ring == nil:
+		return c.rdb
+	}
+	return nil
+}
+
+// lookAtMemory gives a notice if the server evicts. A server that does not answer within the
+// timeout of a decision, or refuses INFO, is left alone: the Check of the store says more.
+func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Rule) {
+	defer func() { _ = recover() }() // of go-redis, at an unreadable reply; there is nothing to tell then
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, core.DefaultTimeout))
+	defer cancel()
+	info, err := from.Info(ctx, "memory").Result()
+	if err != nil {
+		return
+	}
+	if err := checkMemory(cmp.Or(addr, "the server"), infoFields(info)); err != nil {
+		rule.Notice(notice.Evicting, strings.TrimPrefix(err.Error(), "sash: "))
+	}
+}
+
+// infoFields returns the fields of a reply to INFO.
+func infoFields(info string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// checkMemory returns what is wrong with the memory of a server according to its INFO, or
+// nil.
+func checkMemory(addr string, fields map[string]string) error {
+	limit, policy := fields["maxmemory"], fields["maxmemory_policy"]
+	if limit == "" || limit == "0" || policy == "noeviction" {
+		return nil
+	}
+	return fmt.Errorf("sash: %s: with maxmemory %s and maxmemory-policy %s Redis deletes counts "+
+		"when it is full, and clients get their quota back "+
+		"(every key of sash has a TTL, so volatile policies do it too): "+
+		"set maxmemory-policy noeviction, or give limits a Redis of their own", addr, limit, policy)
 }

@@ -109,16 +109,24 @@ func (f *facts) read(s string, l core.Limit, now int64) (newest int64, rest stri
 	panic(unknown(l.Algorithm))
 }
 
-// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted.
-func (f *facts) decide(l core.Limit, now, stamp, cost int64) window.Verdict {
+// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge.
+func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) (v window.Verdict) {
 	limit := window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+	if charge {
+		limit.N = window.Boundless
+	}
 	switch l.Algorithm {
 	case core.SlidingLog:
-		return f.log.Decide(limit, now, stamp, cost)
+		v = f.log.Decide(limit, now, stamp, cost)
 	case core.SlidingCounter:
-		return f.counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
+		v = f.counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
+	default:
+		panic(unknown(l.Algorithm))
 	}
-	panic(unknown(l.Algorithm))
+	if charge {
+		v = window.Limit{N: l.Requests}.Charged(v)
+	}
+	return v
 }
 
 // readLog is read for a log.

@@ -51,7 +51,7 @@ func bytesOf(t *testing.T, example string) string {
 }
 
 // reply returns what a clocked script of c replies to a request of cost 1.
-func (c *counts) reply(t *testing.T, rdb *redis.Client, now int64) string {
+func (c *ledger) reply(t *testing.T, rdb *redis.Client, now int64) string {
 	t.Helper()
 	at := c.at(t, now)
 	args := at.command(&core.Ask{Key: "k", Cost: 1})[2:] // without EVALSHA and the script's hash
@@ -188,7 +188,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 		"suffix":       func() { suffix(unknown) },
 		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
 		"read":         func() { f.read("-", unknown, 0) },
-		"decide":       func() { f.decide(unknown, 0, 0, 1) },
+		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

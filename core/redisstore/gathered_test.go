@@ -76,10 +76,10 @@ func TestLoneCaller(t *testing.T) {
 			defer rdb.Close()
 			c := bind(t, rdb, core.PerHour(10))
 			if test.timeout < core.DefaultTimeout { // not worth waiting for
-				_, _ = gatheredBy(c).take(t.Context(), asking(c, "k", 1, true).until(time.Now().Add(test.timeout)))
+				_, _ = c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Timeout: test.timeout})
 			} else {
 				redistest.WaitFor(t, "an answer in time", func() error {
-					_, err := gatheredBy(c).take(t.Context(), asking(c, "k", 1, true).until(time.Now().Add(test.timeout)))
+					_, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Timeout: test.timeout})
 					return err
 				})
 			}
@@ -103,7 +103,7 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 	defer rdb.Close()
 	c := bind(t, rdb, core.PerHour(10))
 	deadline := time.Now().Add(time.Second)
-	_, err = gatheredBy(c).take(ctx, asking(c, "k", 1, true).until(deadline))
+	_, err = c.Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: time.Until(deadline)})
 	if err != errLate || ctx.Err() == nil || time.Now().Before(deadline) {
 		t.Errorf("%v; cancelled: %v, %v before the deadline", err, ctx.Err(), time.Until(deadline))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,37 +13,11 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// TestLateOr: an error of the connection means that it is late once the deadline
-// has passed, and a reply never does.
-func TestLateOr(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		deadline := time.Now().Add(core.DefaultTimeout)
-		own := gather.NewPatience(t.Context(), deadline, deadline, errLate, func(error) {})
-		defer own.Stop(nil)
-		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
-		for _, passed := range []bool{false, true} {
-			if passed {
-				time.Sleep(core.DefaultTimeout)
-			}
-			want := refused
-			if passed {
-				want = errLate
-			}
-			if got := lateOr(own, refused); got != want {
-				t.Errorf("passed: %v: an error of the connection is %v, want %v", passed, got, want)
-			}
-			for _, err := range []error{nil, reply} {
-				if got := lateOr(own, err); got != err {
-					t.Errorf("passed: %v: %v is %v", passed, err, got)
-				}
-			}
-		}
-	})
-}
+// idle returns a client that has nobody to send to.
+func idle() *client { return &client{calls: make(chan struct{}, maxCalls)} }
 
 // newBatch returns calls for a request with these timeouts. Their callers leave
 // when the test ends.
@@ -71,12 +44,12 @@ func TestPatientRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String()})
 	counts := bind(t, rdb, core.PerHour(10))
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer rdb.Close()
+	defer silent.Close() // ends the calls, for which rdb.Close waits
 	r := asking(counts, "k", 1, true)
 	for range breakerFailures {
 		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
@@ -156,7 +129,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 		b := opened(t)
 		hasty, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, core.ErrTimeout)
 		defer cancel()
-		_, err := new(client).guarded(hasty, time.Time{}, b, func(ctx context.Context) (string, error) {
+		_, err := idle().guarded(hasty, time.Time{}, b, func(ctx context.Context) (string, error) {
 			select {
 			case <-time.After(core.DefaultTimeout * 9 / 10):
 				return "", nil
@@ -164,7 +137,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 				return "", ended(ctx)
 			}
 		})
-		if !errors.Is(err, core.ErrUnavailable) || unsent(err) || core.StageOf(err) != core.StageReply {
+		if !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) != core.StageReply {
 			t.Errorf("the caller is told %v, at the stage %v", err, core.StageOf(err))
 		}
 		time.Sleep(core.DefaultTimeout)
@@ -178,7 +151,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 func TestTrialWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := opened(t)
-		_, err := new(client).guarded(t.Context(), time.Time{}, b, func(ctx context.Context) (string, error) {
+		_, err := idle().guarded(t.Context(), time.Time{}, b, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			return "", ended(ctx)
 		})
@@ -208,7 +181,7 @@ func TestHastyCallers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, c := newBreaker(""), new(client)
+				b, c := newBreaker(""), idle()
 				var deadline time.Time
 				if test.timeout > 0 {
 					deadline = time.Now().Add(test.timeout)
@@ -252,7 +225,7 @@ func TestToldOnce(t *testing.T) {
 	counts.script.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{
 		"batches":  counts.script.batches.serve,
-		"pipeline": newPipeline(&counts.store.client, nil, own).serve,
+		"pipeline": newPipeline(counts.client, nil, own).serve,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := own.Counts()
@@ -283,7 +256,7 @@ func TestToldOnceAlone(t *testing.T) {
 		b, deadline := newBreaker(""), time.Now().Add(core.DefaultTimeout)
 		ctx, cancel := context.WithDeadlineCause(t.Context(), deadline, core.ErrTimeout)
 		defer cancel()
-		_, err := new(client).guarded(ctx, deadline, b, func(context.Context) (string, error) {
+		_, err := idle().guarded(ctx, deadline, b, func(context.Context) (string, error) {
 			time.Sleep(time.Hour) // go-redis may not heed ctx
 			return "", nil
 		})
@@ -304,20 +277,20 @@ func TestCallsBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
 		defer cancel()
 		n, end := 0, make(chan struct{})
-		call := func() error {
+		call := func() (string, error) {
 			n++
 			<-end
-			return nil
+			return "", nil
 		}
 		for range 1025 {
-			go func() { _ = c.inTurn(t.Context(), call) }()
+			go func() { _, _ = c.inTurn(t.Context(), call) }()
 			synctest.Wait()
 		}
 		if n != 1024 {
 			t.Errorf("%d calls at a time", n)
 		}
-		if _, err := c.process(ctx, nil); !errors.Is(err, core.ErrTimeout) {
-			t.Errorf("one more call: %v", err)
+		if _, err := c.inTurn(ctx, call); core.StageOf(err) != core.StageQueued || !errors.Is(err, core.ErrTimeout) {
+			t.Errorf("one more call: %v at the stage %q, want ErrTimeout while queued", err, core.StageOf(err))
 		}
 		if synctest.Wait(); n != 1024 {
 			t.Errorf("%d calls before a turn comes", n)

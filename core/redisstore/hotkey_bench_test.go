@@ -51,7 +51,7 @@ func BenchmarkHotKey(b *testing.B) {
 					}
 				})
 				b.StopTimer()
-				b.ReportMetric(float64(scripts(b, rdb))/float64(b.N), "scripts/op")
+				b.ReportMetric(float64(scriptsRun(b, rdb))/float64(b.N), "scripts/op")
 			})
 		}
 	}

@@ -14,15 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/ask"
-	"github.com/sashlimit/sash/core/redisstore/internal/fakeserver"
-	"github.com/sashlimit/sash/core/redisstore/internal/lease"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
 	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// scripts is how many scripts the server has run.
-func scripts(t testing.TB, rdb *redis.Client) (n int) {
+// scriptsRun is how many scripts the server has run.
+func scriptsRun(t testing.TB, rdb *redis.Client) (n int) {
 	for line := range strings.SplitSeq(rdb.Info(ctx, "commandstats").Val(), "\r\n") {
 		var calls int
 		for _, command := range []string{"evalsha", "eval"} {
@@ -36,7 +34,7 @@ func scripts(t testing.TB, rdb *redis.Client) (n int) {
 
 // recorded writes down what leases and single requests have charged.
 type recorded struct {
-	*behind
+	core.Counts
 	charges *charges
 }
 
@@ -46,21 +44,12 @@ type charges struct {
 	all []fakeserver.Charge
 }
 
-func (r *recorded) Take(ctx context.Context, q ask.Request) (core.Decision, error) {
-	d, err := r.behind.Take(ctx, q)
-	return r.charges.note(q, d, err)
-}
-
-func (r *recorded) TakeAhead(ctx context.Context, q ask.Request) (core.Decision, error) {
-	d, err := r.behind.TakeAhead(ctx, q)
-	return r.charges.note(q, d, err)
-}
-
-func (c *charges) note(q ask.Request, d core.Decision, err error) (core.Decision, error) {
-	if err == nil && d.Allowed {
+func (r *recorded) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	d, err := r.Counts.Take(ctx, ask)
+	if c := r.charges; err == nil && d.Allowed {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.all = append(c.all, fakeserver.Charge{Stamp: d.At.UnixMicro(), Units: q.Cost})
+		c.all = append(c.all, fakeserver.Charge{Stamp: d.At.UnixMicro(), Units: ask.Cost})
 	}
 	return d, err
 }
@@ -129,7 +118,7 @@ func hotKey(t *testing.T, limit core.Limit, lifetime time.Duration) (perScript f
 		spent += o.Cost
 	}
 	told.check(t, limit, lifetime, &charges)
-	n := scripts(t, server.Client(t))
+	n := scriptsRun(t, server.Client(t))
 	t.Logf("%d admitted, %d units; at least %d refused; %d scripts", len(told.admitted), spent, len(told.refused), n)
 	return float64(spent) / float64(n)
 }
@@ -139,15 +128,13 @@ func bindRecorded(t *testing.T, s *Store, limit core.Limit, charges *charges) co
 	t.Helper()
 	rule := core.Rule{Name: "test", Limits: []core.Limit{limit}}
 	c, err := s.Bind(rule)
-	if _, ok := c.(*lease.Rule); err != nil || !ok {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.leases == nil {
 		return c
 	}
-	terms, _ := s.terms.For(rule.Limits)
-	r := s.remembered(rule)
-	return s.leases.Rule(terms, &recorded{&behind{r, r.counts.aheadBy(terms.Lifetime)}, charges})
+	return s.leases.Wrap(&recorded{s.refusals.Wrap(s.newLedger(rule)), charges}, rule.Limits)
 }
 
 // flood asks until the given time, and at least a thousand times, and writes down what it is told: of the refusals,

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/fakeserver"
-	"github.com/sashlimit/sash/core/redisstore/internal/lease"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/internal/lease"
 	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
@@ -48,7 +48,7 @@ func TestLeaseScript(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := s.Decide(now, core.Ask{Key: client, Cost: cost}, ahead); got != want {
+				if want := s.Decide(now, core.Ask{Key: client, Cost: cost, Special: &core.Special{Ahead: ahead}}); got != want {
 					t.Fatalf("seed %d step %d: %v, cost %d, ahead %v:\n got %+v\nwant %+v",
 						seed, step, limits, cost, ahead, got, want)
 				}
@@ -90,8 +90,7 @@ func TestLeaseStepBack(t *testing.T) {
 	})
 }
 
-// TestLeaseOptions: what is no lease is an error that says what is; what is leased, and for how long, is by
-// lease.Terms.
+// TestLeaseOptions: what is no lease is an error that says what is.
 func TestLeaseOptions(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer rdb.Close()
@@ -102,18 +101,6 @@ func TestLeaseOptions(t *testing.T) {
 		_, err := core.New(core.Config{Store: New(rdb, wrong), Limits: []core.Limit{core.PerMinute(100)}})
 		if err == nil || !strings.Contains(err.Error(), "such as") {
 			t.Errorf("%v", err)
-		}
-	}
-	for _, c := range []struct {
-		limit core.Limit
-		want  bool
-	}{{core.PerMinute(20), true}, {core.PerMinute(19), false}} {
-		counts, err := New(rdb, WithLease(500, time.Second)).Bind(core.Rule{Limits: []core.Limit{c.limit}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := counts.(*lease.Rule); ok != c.want {
-			t.Errorf("%v: leased: %v, want %v", c.limit, ok, c.want)
 		}
 	}
 }

@@ -10,40 +10,25 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-var (
-	errReply    = errors.New("sash: the reply of the script cannot be read")
-	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
-)
-
-// ErrForeign is in the error of a decision that found, at a key of the store, a
-// value that is not the store's. The value has been deleted, unless the request
-// was a peek; the next request is counted again.
-var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
-
-// maxErrorText is the most bytes of a reply in an error: more than a key of the store has.
-const maxErrorText = 1024
-
 // readAlone reads the script's reply to one request.
-func (c *counts) readAlone(reply string, a *core.Ask) (core.Decision, error) {
-	now, rest, err := readTime(reply)
-	if err == nil {
-		var d core.Decision
-		if d, rest, err = c.read(rest, now, a); err == nil && rest == "" {
-			return d, nil
-		}
-	}
-	if err == nil {
-		err = errReply
-	}
-	return core.Decision{}, quoting(err, reply)
+func (l *ledger) readAlone(reply string, a *core.Ask) (core.Decision, error) {
+	return readOne(reply, func(part string, now int64) (core.Decision, string, error) { return l.read(part, now, a) })
 }
 
-// quoting returns err with the reply, if that makes no sense.
-func quoting(err error, reply string) error {
-	if err == errReply || err == errDisagree {
-		return fmt.Errorf("%w: %.200q", err, reply)
+// readOne reads a reply by read, which reads the part of one request and returns the rest: there must be none.
+func readOne[T any](reply string, read func(part string, now int64) (T, string, error)) (answer T, err error) {
+	now, rest, err := readTime(reply)
+	if err == nil {
+		answer, rest, err = read(rest, now)
 	}
-	return err
+	if err == nil && rest != "" {
+		err = errReply
+	}
+	if err != nil {
+		var none T
+		return none, quoting(err, reply)
+	}
+	return answer, nil
 }
 
 // readTime reads the server's time, with which a reply begins.
@@ -58,55 +43,64 @@ func readTime(reply string) (now int64, rest string, err error) {
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
 // The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
-func (c *counts) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
+func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
 	var seen [maxLimits]facts
-	admitted, stamp, rest, err := c.readFacts(reply, now, &seen)
+	admitted, stamp, rest, err := l.readFacts(reply, now, &seen)
 	if err != nil {
 		return d, rest, err
 	}
-	if d = decide(c.limitsFor(a), seen[:], now, stamp, a); d.Allowed != admitted {
-		return core.Decision{}, rest, errDisagree
+	var binding int
+	var judged window.Verdict
+	limits := l.limitsFor(a)
+	for i, limit := range limits {
+		if v := seen[i].decide(limit, now, stamp, a.Cost, isCharge(a)); i == 0 || v.Binds(judged) {
+			binding, judged = i, v
+		}
 	}
-	d.At = time.UnixMicro(now)
+	if judged.Admitted != admitted {
+		return d, rest, errDisagree
+	}
+	d = core.Decision{
+		Allowed:    admitted,
+		Source:     core.Counted,
+		Limit:      limits[binding],
+		Remaining:  judged.Remaining,
+		ResetAfter: window.Duration(judged.ResetAfter),
+		RetryAfter: window.Duration(judged.RetryAfter),
+		At:         time.UnixMicro(now),
+	}
 	if admitted && !a.Peek && a.Cost > 0 {
 		d.At = time.UnixMicro(stamp)
 	}
 	return d, rest, nil
 }
 
-// decide returns the decision at now, without At, of limits of which these facts are known. An admitted request is
-// counted at stamp.
-func decide(limits []core.Limit, seen []facts, now, stamp int64, a *core.Ask) core.Decision {
-	var binding int
-	var judged window.Verdict
-	for i, l := range limits {
-		if v := seen[i].judge(l, now, stamp, a); i == 0 || v.Binds(judged) {
-			binding, judged = i, v
+// readUsage reads the script's reply to a request of cost 0.
+func (l *ledger) readUsage(reply string) ([]core.Use, error) {
+	return readOne(reply, func(part string, now int64) ([]core.Use, string, error) {
+		var seen [maxLimits]facts
+		admitted, stamp, rest, err := l.readFacts(part, now, &seen)
+		if err == nil && !admitted {
+			err = errDisagree
 		}
-	}
-	return core.Decision{
-		Allowed:    judged.Admitted,
-		Source:     core.Counted,
-		Limit:      limits[binding],
-		Remaining:  judged.Remaining,
-		ResetAfter: window.Duration(judged.ResetAfter),
-		RetryAfter: window.Duration(judged.RetryAfter),
-	}
-}
-
-// judge returns what the limit says to a request at now, which is counted at stamp if it is admitted.
-func (f *facts) judge(l core.Limit, now, stamp int64, a *core.Ask) window.Verdict {
-	if !isCharge(a) {
-		return f.decide(l, now, stamp, a.Cost)
-	}
-	n := l.Requests
-	l.Requests = window.Boundless
-	return window.Limit{N: n}.Charged(f.decide(l, now, stamp, a.Cost))
+		if err != nil {
+			return nil, rest, err
+		}
+		uses := make([]core.Use, len(l.rule.Limits))
+		for i, limit := range l.rule.Limits {
+			limit.Requests = window.Boundless
+			v := seen[i].decide(limit, now, stamp, 0, false)
+			uses[i] = core.Use{
+				Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now),
+			}
+		}
+		return uses, rest, nil
+	})
 }
 
 // readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has
 // admitted the request, when the request is counted, and the rest of the reply, of which read says the same.
-func (c *counts) readFacts(
+func (l *ledger) readFacts(
 	reply string, now int64, seen *[maxLimits]facts,
 ) (admitted bool, stamp int64, rest string, err error) {
 	if reply == "" {
@@ -129,9 +123,9 @@ func (c *counts) readFacts(
 		return false, 0, "", errReply
 	}
 	// All that is there decides when the request is counted, and so about each limit.
-	stamp = now + c.ahead
-	for i, l := range c.rule.Limits {
-		newest, after, ok := seen[i].read(reply, l, now)
+	stamp = now + l.ahead
+	for i, limit := range l.rule.Limits {
+		newest, after, ok := seen[i].read(reply, limit, now)
 		if !ok {
 			return false, 0, "", errReply
 		}

@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/ask"
 )
 
 // readers are counts of rules of each algorithm, and of one with all of them twice.
-func readers() []*counts {
-	var all []*counts
+func readers() []*ledger {
+	var all []*ledger
 	var several []core.Limit
 	for _, a := range algorithms() {
 		limit := core.PerMinute(1).Using(a)
 		several = append(several, limit, core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
-		all = append(all, &counts{rule: core.Rule{Limits: []core.Limit{limit}}})
+		all = append(all, &ledger{rule: core.Rule{Limits: []core.Limit{limit}}})
 	}
-	return append(all, &counts{rule: core.Rule{Limits: several}, ahead: 1_000_000})
+	return append(all, &ledger{rule: core.Rule{Limits: several}, ahead: 1_000_000})
 }
 
 // checkRead fails the test unless a decision or an error is one that reading may give for any reply.
@@ -97,7 +96,7 @@ func newWaiting() waiting {
 }
 
 // read has n callers, 8 at most, wait for a reply, and compares what each is told with its part of the reply.
-func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) {
+func (w waiting) read(t *testing.T, c *ledger, reply string, cost int64, n int) {
 	t.Helper()
 	type answer struct {
 		d   core.Decision
@@ -108,7 +107,7 @@ func (w waiting) read(t *testing.T, c *counts, reply string, cost int64, n int) 
 		answers[i] = make(chan answer, 1)
 		go func() {
 			asked := core.Ask{Key: strconv.Itoa(i), Cost: cost}
-			d, err := w.queue.Do(ctx, time.Time{}, &request{counts: c, Request: ask.Request{Ask: asked}})
+			d, err := w.queue.Do(ctx, time.Time{}, &request{Ask: asked, ledger: c})
 			answers[i] <- answer{d, err}
 		}()
 	}

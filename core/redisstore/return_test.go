@@ -16,10 +16,10 @@ import (
 )
 
 // chargeAt counts cost units, whatever the limits say, when the server's clock shows now.
-func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
+func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Special: &core.Special{Charge: true}}
-	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
+	reply, err := at.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +31,12 @@ func (c *counts) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 }
 
 // returnAt takes back what a request has counted, when the server's clock shows now.
-func (c *counts) returnAt(t *testing.T, back core.Back, now int64) int64 {
+func (c *ledger) returnAt(t *testing.T, back core.Back, now int64) int64 {
 	t.Helper()
 	s := clocked(t, returning().source)
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
 	args := slices.Insert(c.returnCommand(s, back), 3+len(c.rule.Limits), any(seconds), any(micros))
-	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
+	reply, err := c.client.eval(ctx, time.Time{}, args, s.source)
 	if err != nil {
 		t.Fatal(err)
 	}

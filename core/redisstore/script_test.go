@@ -50,16 +50,14 @@ func clocked(t *testing.T, source string) script {
 var clockedScripts sync.Map // by source: tests ask thousands of times
 
 // at is c at a time of a clocked script.
-func (c *counts) at(t *testing.T, now int64) *counts {
+func (c *ledger) at(t *testing.T, now int64) *ledger {
 	t.Helper()
-	at := *c
-	at.script = clocked(t, c.script.source)
-	at.args = append([]any{strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)}, c.args...)
-	return &at
+	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
+	return c.calling(clocked(t, c.script.source), append([]any{seconds, micros}, c.args...))
 }
 
 // takeAt decides when the server's clock shows now.
-func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
+func (c *ledger) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
 	t.Helper()
 	d, err := c.at(t, now).askAlone(ctx, time.Time{}, key, cost, charge)
 	if err != nil {
@@ -68,18 +66,14 @@ func (c *counts) takeAt(t *testing.T, key string, cost int64, charge bool, now i
 	return d
 }
 
-func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *counts {
+func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger {
 	t.Helper()
 	s := New(rdb) // one, for tests bind hundreds of times
 	l, err := core.New(core.Config{Name: "test", Store: s, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.Bind(core.Rule{Name: "test", Limits: l.Limits()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.(*remembered).counts
+	return s.newLedger(core.Rule{Name: "test", Limits: l.Limits()})
 }
 
 // servers runs a test on a real server, on miniredis, and with Lua 5.4, at the same time.
@@ -219,7 +213,7 @@ func TestScriptAgainstModel(t *testing.T) {
 
 // dump is all that Redis holds for a client, asked for in one round trip: half of what
 // it asks of each key is an error, for a key of another type.
-func dump(t *testing.T, rdb *redis.Client, c *counts, key string) string {
+func dump(t *testing.T, rdb *redis.Client, c *ledger, key string) string {
 	t.Helper()
 	keys := c.keys(nil, key)
 	var b strings.Builder
@@ -440,7 +434,7 @@ func TestScriptSameLimits(t *testing.T) {
 				var keys []string
 				args := append([]any(nil), few.args...)
 				requests := []struct {
-					c         *counts
+					c         *ledger
 					key, cost string
 					remaining int64
 					allowed   bool
@@ -516,9 +510,9 @@ func TestBatchCommand(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	rng := rand.New(rand.NewPCG(1, 14))
-	usual := []*counts{bind(t, rdb, core.Per(3, time.Hour)), bind(t, rdb, core.Per(5, time.Hour))}
-	unusual := []*counts{bind(t, rdb, core.Per(3, 2*time.Hour)), bind(t, rdb, core.Per(5, 3*time.Hour))}
-	for _, rules := range [][]*counts{
+	usual := []*ledger{bind(t, rdb, core.Per(3, time.Hour)), bind(t, rdb, core.Per(5, time.Hour))}
+	unusual := []*ledger{bind(t, rdb, core.Per(3, 2*time.Hour)), bind(t, rdb, core.Per(5, 3*time.Hour))}
+	for _, rules := range [][]*ledger{
 		usual, unusual,
 		{usual[0].aheadBy(time.Minute), usual[1].aheadBy(time.Second)},
 		{unusual[0].aheadBy(time.Minute), unusual[1].aheadBy(time.Second)},
@@ -536,7 +530,7 @@ func TestBatchCommand(t *testing.T) {
 				case 1:
 					batch[i].Request.Peek = true
 				case 2:
-					batch[i].Request.counts = rules[1]
+					batch[i].Request.ledger = rules[1]
 				}
 			}
 			args := rules[0].script.batches.command(batch)
@@ -545,12 +539,12 @@ func TestBatchCommand(t *testing.T) {
 				var d core.Decision
 				var err error
 				r := c.Request
-				d, reply, err = r.counts.read(reply, now, &r.Ask)
-				want := r.counts.rule.Limits[0].Requests - r.Cost
+				d, reply, err = r.ledger.read(reply, now, &r.Ask)
+				want := r.ledger.rule.Limits[0].Requests - r.Cost
 				counted := d.Allowed && r.Cost > 0 && !r.Peek
 				if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
-					counted && d.At.UnixMicro() != now+r.counts.ahead {
-					t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.counts.rule.Limits, i, r.Cost, r.Peek, d, err)
+					counted && d.At.UnixMicro() != now+r.ledger.ahead {
+					t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.ledger.rule.Limits, i, r.Cost, r.Peek, d, err)
 				}
 			}
 			if reply != "" {
@@ -739,14 +733,14 @@ func TestScriptsBounded(t *testing.T) {
 		if i%50 == 0 {
 			take(c, "k")
 		}
-		if len(s.scripts) > maxScripts {
-			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
+		if len(s.scripts.byShape) > maxScripts {
+			t.Fatalf("%d scripts after %d rules", len(s.scripts.byShape), i+1)
 		}
 	}
-	if len(s.scripts) != maxScripts {
-		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
+	if len(s.scripts.byShape) != maxScripts {
+		t.Errorf("%d scripts, want %d", len(s.scripts.byShape), maxScripts)
 	}
-	clear(s.scripts)
+	clear(s.scripts.byShape)
 	take(first, "k")
 }
 
@@ -850,7 +844,7 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 		for i, r := range batch {
 			var d core.Decision
 			var err error
-			d, reply, err = r.Request.counts.read(reply, now, &core.Ask{Cost: 1})
+			d, reply, err = r.Request.ledger.read(reply, now, &core.Ask{Cost: 1})
 			if err != nil || d.Allowed != (i < 2) || d.Remaining != max(0, 1-int64(i)) || d.RetryAfter > time.Hour {
 				t.Errorf("request %d: %+v, %v", i, d, err)
 			}

@@ -2,14 +2,11 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // maxCalls bounds the calls to Redis that are under way. A call of a caller
@@ -27,6 +24,7 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewString
 
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
+// The call must have its turn.
 func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
 	for pause := time.Millisecond; ; {
 		c.events.scripts.Add(1)
@@ -46,32 +44,22 @@ func (c *client) evalNow(ctx context.Context, args []any, source string) (string
 	}
 }
 
-// firstKey returns the first key of a script's call. All keys of a call are on
-// one server.
-func firstKey(args []any) string { return args[3].(string) }
-
 // process sends a command and waits for its reply: until ctx ends, where go-redis
 // heeds that, and else for as long as the client's own timeouts.
 func (c *client) process(ctx context.Context, args []any) (string, error) {
 	cmd := newOnce(ctx, args)
-	err := c.inTurn(ctx, func() error {
-		err := c.within(ctx).Process(ctx, cmd)
-		c.learn(ctx, err)
-		return err
-	})
+	err := c.within(ctx).Process(ctx, cmd)
+	c.learn(ctx, err)
 	return cmd.Val(), err
 }
 
 // inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
-// its turn, it is not made. A Patience is told of the turn.
-func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
+// its turn, it is not made.
+func (c *client) inTurn(ctx context.Context, call func() (string, error)) (reply string, err error) {
 	select {
 	case c.calls <- struct{}{}:
-		if p, ok := ctx.(*gather.Patience); ok {
-			p.Sent.Store(true)
-		}
 	case <-ctx.Done():
-		return core.AtStage(core.StageQueued, ended(ctx))
+		return "", core.AtStage(core.StageQueued, ended(ctx))
 	}
 	defer func() {
 		<-c.calls
@@ -81,13 +69,6 @@ func (c *client) inTurn(ctx context.Context, call func() error) (err error) {
 	}()
 	return call()
 }
-
-// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
-// reply that announces an impossible length. Decisions run in goroutines where net/http
-// does not recover, so that the panic would end the process (TestSending).
-var errUnreadable = errors.New("sash: the Redis client cannot read the reply")
-
-func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
 
 // rest pauses, and reports whether ctx lasts for longer: else the last error is
 // told in time (TestSending).
@@ -103,10 +84,11 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// del deletes keys of one slot, and waits until ctx ends (TestDelEnds). The breaker is
-// not asked: a deletion is rare, and an operator's.
+// del deletes keys of one slot, and waits until ctx ends (TestDelEnds). No breaker is asked.
 func (c *client) del(ctx context.Context, args []any) error {
-	_, err := untilEnded(ctx, func() (string, error) { return c.process(ctx, args) })
+	_, err := untilEnded(ctx, func() (string, error) {
+		return c.inTurn(ctx, func() (string, error) { return c.process(ctx, args) })
+	})
 	return err
 }
 

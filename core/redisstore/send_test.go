@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 )
 
 // scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
@@ -84,7 +83,7 @@ func TestSending(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), core.DefaultTimeout)
 				defer cancel()
 				start := time.Now()
-				text, err := c.evalNow(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
+				text, err := evalInTurn(ctx, c, []any{"evalsha", "hash", "1", "key"}, "source")
 				if test.err == "" && (err != nil || text != "text") ||
 					test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 					t.Errorf("got %q, %v", text, err)
@@ -100,6 +99,11 @@ func TestSending(t *testing.T) {
 	}
 }
 
+// evalInTurn runs a script by itself.
+func evalInTurn(ctx context.Context, c *client, args []any, source string) (string, error) {
+	return c.inTurn(ctx, func() (string, error) { return c.evalNow(ctx, args, source) })
+}
+
 // TestPausesEnd: a caller that leaves while a slot moves ends the pauses.
 func TestPausesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +111,7 @@ func TestPausesEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
 		start := time.Now()
-		_, err := c.evalNow(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
+		_, err := evalInTurn(ctx, c, []any{"evalsha", "hash", "1", "key"}, "source")
 		if err == nil || time.Since(start) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -133,8 +137,7 @@ func TestDelEnds(t *testing.T) {
 func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(core.DefaultTimeout)
-		_, err := new(client).guarded(t.Context(), deadline, newBreaker(""), func(ctx context.Context) (string, error) {
-			ctx.(*gather.Patience).Sent.Store(true)
+		_, err := idle().guarded(t.Context(), deadline, newBreaker(""), func(context.Context) (string, error) {
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 		})

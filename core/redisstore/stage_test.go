@@ -35,11 +35,6 @@ func TestStageOfTurn(t *testing.T) {
 		}
 		_, err := c.guarded(t.Context(), time.Now().Add(core.DefaultTimeout), newBreaker(""), send)
 		wantStage(t, "deadline", err, core.StageQueued)
-
-		ctx, cancel := context.WithTimeoutCause(t.Context(), core.DefaultTimeout, core.ErrTimeout)
-		defer cancel()
-		_, err = c.process(ctx, args)
-		wantStage(t, "by itself", err, core.StageQueued)
 		time.Sleep(2 * time.Second)
 	})
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -30,39 +29,6 @@ type Stats struct {
 	Leases       int64 // leases with units to spend, of at most 16,384; see WithLease
 	UnspentUnits int64 // units that they have left
 }
-
-// Breaker is the state of the breaker of a server: whether decisions wait for the
-// server.
-type Breaker struct {
-	// Server is the address, as the Redis client has it: "FailoverClient" behind
-	// Sentinel. It is "" for the breaker of all servers that are not known: before the
-	// map of a cluster has been loaded, for a ring without a shard, and always behind
-	// a client of a program's own type.
-	Server string
-
-	State   State
-	Changed time.Time // when the breaker entered the State; at first, when it was made
-
-	FailingSince time.Time `json:",omitzero"` // when the breaker was closed last; zero while it is closed
-	Trips        uint64    // how often the breaker has opened after it was closed
-}
-
-// State is the state of a breaker: one of [StateClosed], [StateHalfOpen] and [StateOpen].
-type State string
-
-const (
-	// StateClosed means that decisions wait for the server.
-	StateClosed State = "closed"
-
-	// StateHalfOpen means that a request is sent to try whether the server is back.
-	// No decision waits for the server.
-	StateHalfOpen State = "half-open"
-
-	// StateOpen means that the server has been failing, and no decision waits for it.
-	// The first request that comes 100 ms after the last failure, or later, tries the
-	// server again; until one comes the breaker stays open.
-	StateOpen State = "open"
-)
 
 // idleAfter is how long a node of a cluster or a ring has been failing without a trial
 // when it is no longer told of: it has probably been replaced.
@@ -96,26 +62,6 @@ func (s *Store) Stats() Stats {
 		stats.Leases, stats.UnspentUnits = s.leases.Unspent(time.Now())
 	}
 	return stats
-}
-
-// events are what a store counts for [Stats].
-type events struct {
-	batches, batched   atomic.Uint64
-	largest            atomic.Uint64
-	scripts, noScripts atomic.Uint64
-}
-
-// batch counts a batch of n requests.
-func (e *events) batch(n int) {
-	size := uint64(max(0, n))
-	e.batches.Add(1)
-	e.batched.Add(size)
-	for {
-		largest := e.largest.Load()
-		if size <= largest || e.largest.CompareAndSwap(largest, size) {
-			return
-		}
-	}
 }
 
 // breakers returns the breakers of all servers, by address. Of several clients that

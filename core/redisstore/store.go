@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/lease"
-	"github.com/sashlimit/sash/core/redisstore/internal/refused"
+	"github.com/sashlimit/sash/core/internal/lease"
+	"github.com/sashlimit/sash/core/internal/remember"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -23,16 +23,16 @@ const DefaultPrefix = "sash"
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
 	client   client
-	refusals *refused.Refusals
+	refusals *remember.Refusals
 	leases   *lease.Table // nil without WithLease
-	terms    lease.Terms  // of WithLease
 	prefix   string
 	close    func() error // closes the client of Open, once; nil if the client is the user's
 	err      error        // of a constructor; Bind returns it
 
+	scripts scripts
+
 	mu       sync.Mutex
-	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
-	shortest time.Duration     // Config.Timeout of the rules; 0 if there is no rule
+	shortest time.Duration // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -89,7 +89,8 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, refusals: refused.New(), scripts: map[string]script{}}
+	s := &Store{prefix: DefaultPrefix, refusals: remember.New()}
+	s.scripts = scripts{client: &s.client, byShape: map[string]script{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -183,12 +184,11 @@ func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
 			"spread them over several rules", len(rule.Limits), maxLimits)
 	}
 	s.noteTimeout(rule.Timeout)
-	return s.leased(s.remembered(rule)), nil
-}
-
-// remembered returns the chain of a rule without leases.
-func (s *Store) remembered(rule core.Rule) *remembered {
-	return &remembered{s.newCounts(rule), s.refusals.Rule(), gathered{sent{&s.client}}}
+	chain := s.refusals.Wrap(s.newLedger(rule))
+	if s.leases != nil {
+		chain = s.leases.Wrap(chain, rule.Limits)
+	}
+	return chain, nil
 }
 
 // noteTimeout keeps the shortest timeout of all rules.
@@ -200,27 +200,37 @@ func (s *Store) noteTimeout(timeout time.Duration) {
 	}
 }
 
-// scriptFor returns the script for the limits of a rule. Rules may be bound while serving,
-// and to render a script takes most of a millisecond. A script that is kept no more is
-// rendered anew for a rule that is bound later, while earlier rules go on using theirs: then
-// the requests of both do not wait together, and are decided all the same.
-func (s *Store) scriptFor(lease bool, limits []core.Limit) script {
-	shape := scriptShape(lease, limits)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.scripts[shape]; ok {
-		return known
-	}
-	if len(s.scripts) >= maxScripts {
-		for other := range s.scripts {
-			delete(s.scripts, other)
-			break
+// WithLease makes a process take units of a busy client's limit ahead, and
+// spend them without asking Redis: at most size at a time, for at most
+// lifetime. It is for a client that several processes decide about thousands
+// of times a second. It gives up exactness on one side only: requests may be
+// refused early, never admitted too many. size is from 2 to
+// [core.MaxLogRequests], lifetime from 1 ms to a minute, several round trips to
+// Redis at least; WithLease(1000, 100*time.Millisecond) is a start.
+//
+// A lease is at most a tenth of the smallest limit of its rule and lasts at most
+// a tenth of the shortest window. So a rule that allows less than 20, or has a
+// window under 10 ms, is decided as without WithLease, and so is one that has a
+// SlidingCounter among its limits. So are clients that are not busy in this
+// process: only one that asks for some four units in a lifetime is leased, and
+// then as much as it asks for in half a lifetime. At most 16,384 clients are leased
+// at a time.
+//
+// Reset ends the leases of this process on the client; those of others live on
+// for at most their lifetime. While Redis cannot be asked, leases are spent;
+// then the policy decides. What leases promise in numbers, and what a decision
+// tells that was made without Redis, is in docs/redis.md.
+func WithLease(size int64, lifetime time.Duration) Option {
+	return func(s *Store) {
+		switch {
+		case size < lease.MinSize || size > core.MaxLogRequests:
+			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease is of %d to %d units, such as 1000; "+
+				"to have none, leave WithLease out", size, lifetime, lease.MinSize, core.MaxLogRequests)
+		case lifetime < lease.MinLifetime || lifetime > lease.MaxLifetime:
+			s.err = fmt.Errorf("sash: redisstore.WithLease(%d, %v): a lease lasts from %v to %v, "+
+				"such as 100*time.Millisecond", size, lifetime, lease.MinLifetime, lease.MaxLifetime)
+		default:
+			s.leases = lease.NewTable(lease.Terms{Size: size, Lifetime: lifetime})
 		}
 	}
-	added := newScript(decideSource(lease, limits))
-	if s.client.heeding != nil { // a script cannot have keys of two servers
-		added.batches = newBatches(&s.client, added)
-	}
-	s.scripts[shape] = added
-	return added
 }

@@ -32,7 +32,7 @@ func usageLimits() (limits []core.Limit) {
 
 // held is what a server says of its keys, and of how often it has written: the second
 // number counts every write, of an expiry too.
-func held(t *testing.T, rdb *redis.Client, c *counts, client string) string {
+func held(t *testing.T, rdb *redis.Client, c *ledger, client string) string {
 	t.Helper()
 	changes := rdb.InfoMap(ctx, "persistence").Item("Persistence", "rdb_changes_since_last_save")
 	if changes == "" {
@@ -52,7 +52,7 @@ func TestUsageWritesNothing(t *testing.T) {
 		t.Fatalf("%+v, want a refusal", d)
 	}
 	for client, used := range map[string]int64{"known": 3, "full": 10, "stranger": 0} {
-		before, ran := held(t, rdb, c, client), scripts(t, rdb)
+		before, ran := held(t, rdb, c, client), scriptsRun(t, rdb)
 		const times = 20
 		for range times {
 			uses, err := l.Usage(ctx, client)
@@ -65,7 +65,7 @@ func TestUsageWritesNothing(t *testing.T) {
 				}
 			}
 		}
-		if got := scripts(t, rdb) - ran; got != times {
+		if got := scriptsRun(t, rdb) - ran; got != times {
 			t.Errorf("%s: %d scripts for %d calls of Usage", client, got, times)
 		}
 		if after := held(t, rdb, c, client); after != before {
@@ -136,7 +136,7 @@ func TestUsageWithoutServer(t *testing.T) {
 // TestUsageReply: a reply that is cut off, too long, or refuses what costs nothing is an
 // error.
 func TestUsageReply(t *testing.T) {
-	c := &counts{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1)}}}
+	c := &ledger{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1)}}}
 	if uses, err := c.readUsage("1790000000 593790A-"); err != nil || len(uses) != 1 || uses[0].Used != 0 {
 		t.Errorf("%v, %v, want one use", uses, err)
 	}

@@ -18,7 +18,7 @@ type Config[Q, A any] struct {
 	// deadline nor a context that ends must be answered. The slice is used again once Serve has returned.
 	//
 	// Serve runs on the goroutine of a caller if InlineMin and InlineMax allow it. That caller cannot leave before
-	// Serve returns. So Serve must return when the batch's deadline has passed: see [Queue.Patience].
+	// Serve returns. So Serve must return when the batch's deadline has passed: see [Queue.Deadlines].
 	Serve func(batch []*Call[Q, A]) (inTime bool)
 
 	// ErrLate is the error of a call after its deadline, and ErrQueued that of one that Serve has not got by then.
@@ -112,4 +112,32 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) (inTime bool) {
 		}
 	}
 	return inTime
+}
+
+// Deadlines returns when the call to the server for a batch must end: as late as the most patient of the callers waits,
+// or the zero time if one of them has no deadline. The server is judged earlier, at judge: by the least patient of the
+// callers, but not before MinPatience. Otherwise a single caller with a long deadline in each batch would hide from all
+// others that the server does not answer. The zero time is never. See TestBatchDeadlines.
+func (q *Queue[Q, A]) Deadlines(batch []*Call[Q, A]) (judge, end time.Time) {
+	var least time.Time
+	if !batch[0].inline { // else the caller is to leave at its deadline (TestInlineLeavesAtDeadline)
+		least = time.Now().Add(q.config.MinPatience)
+	}
+	endless := false
+	for _, c := range batch {
+		own := c.Deadline
+		if own.IsZero() {
+			own, _ = c.Context.Deadline()
+		}
+		if own.IsZero() {
+			endless = true
+			continue
+		}
+		own = later(own, least)
+		judge, end = earlier(judge, own), later(end, own)
+	}
+	if endless {
+		end = time.Time{}
+	}
+	return judge, end
 }

@@ -1,0 +1,81 @@
+package fakeserver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Link is how a process reaches the server: that takes time, and replies get lost.
+type Link struct {
+	Server *Server
+	Delay  func() time.Duration // one way
+	Loses  func() bool          // reports whether a reply is lost; nil: none is
+}
+
+// Steady returns a link on which every way takes as long and nothing is lost.
+func Steady(s *Server, delay time.Duration) Link {
+	return Link{Server: s, Delay: func() time.Duration { return delay }}
+}
+
+// Quick returns a link over which nothing is lost and a round trip takes 200 µs.
+func Quick(s *Server) Link { return Steady(s, 100*time.Microsecond) }
+
+// ErrLost is the error of a call that lost its reply.
+var ErrLost = errors.New("the reply was lost")
+
+// ran is the context key of when a call's script ran last.
+type ran struct{}
+
+// WithRan returns a context whose calls leave in at when the script ran, by the server's clock in microseconds.
+func WithRan(ctx context.Context, at *atomic.Int64) context.Context {
+	return context.WithValue(ctx, ran{}, at)
+}
+
+// Take implements [core.Counts]. It waits for the reply until ctx ends or the deadline passes. The script runs all the
+// same.
+func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	ctx, cancel := ask.Context(ctx)
+	defer cancel()
+	type answer struct {
+		d   core.Decision
+		at  int64
+		err error
+	}
+	done := make(chan answer, 1)
+	there, back, lost := k.Delay(), k.Delay(), k.Loses != nil && k.Loses()
+	go func() {
+		time.Sleep(there)
+		now := k.Server.Now()
+		d := k.Server.Decide(now, ask)
+		time.Sleep(back)
+		if lost {
+			done <- answer{err: ErrLost}
+			return
+		}
+		done <- answer{d: d, at: now}
+	}()
+	select {
+	case a := <-done:
+		if at, ok := ctx.Value(ran{}).(*atomic.Int64); ok && a.err == nil {
+			at.Store(a.at)
+		}
+		return a.d, a.err
+	case <-ctx.Done():
+		return core.Decision{}, context.Cause(ctx)
+	}
+}
+
+// Return implements [core.Counts]. It takes no time.
+func (k Link) Return(_ context.Context, back core.Back) (int64, error) {
+	return k.Server.Return(back), nil
+}
+
+// Usage implements [core.Counts]; it returns nothing.
+func (k Link) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+
+// Reset implements [core.Counts]; it does nothing.
+func (k Link) Reset(context.Context, string) error { return nil }

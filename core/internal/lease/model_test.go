@@ -1,0 +1,162 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+)
+
+// actor is a process of a random history. It leases or not, crashes, has a link of its own, and a clock that shows
+// another time and goes at another pace than the server's.
+type actor struct {
+	mu     sync.Mutex // guards rng and counts
+	rng    *rand.Rand
+	counts core.Counts
+	link   fakeserver.Link
+	terms  Terms
+	leases bool
+
+	backdate bool          // count a lease when it is taken, which looks right and is not
+	slow     time.Duration // a usual way, at most
+}
+
+func newActor(seed uint64, s *fakeserver.Server, backdate bool) *actor {
+	a := &actor{rng: rand.New(rand.NewPCG(seed, 22)), backdate: backdate}
+	a.slow = 100 * time.Microsecond << a.rng.IntN(9)
+	a.link = fakeserver.Link{
+		Server: s,
+		Delay: func() time.Duration {
+			if a.random(10) == 0 {
+				return a.random(10 * a.slow)
+			}
+			return a.random(a.slow)
+		},
+		Loses: func() bool { return a.random(30) == 0 },
+	}
+	a.terms = Terms{Lifetime: time.Duration(1+a.rng.IntN(40)) * time.Millisecond, Size: 2 + a.rng.Int64N(20)}
+	a.counts, a.leases = a.link, a.rng.IntN(4) > 0
+	if a.leases {
+		a.boot()
+	}
+	return a
+}
+
+func (a *actor) random(n time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Duration(a.rng.Int64N(int64(n)))
+}
+
+// boot starts the process anew: what it held is lost. a.mu must be held.
+func (a *actor) boot() {
+	l, f := process(a.link, a.terms.Size, a.terms.Lifetime)
+	epoch, offset := time.Now(), time.Duration(a.rng.Int64N(int64(365*24*time.Hour)))
+	drift := (a.rng.Float64() - 0.5) / 1000
+	l.table.now = func() time.Time {
+		now := time.Now()
+		return now.Add(offset + time.Duration(float64(now.Sub(epoch))*drift))
+	}
+	f.backdates = a.backdate
+	a.counts = l
+}
+
+// current returns the process, which may have crashed.
+func (a *actor) current() core.Counts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leases && a.rng.IntN(60) == 0 {
+		a.boot()
+	}
+	return a.counts
+}
+
+// act makes requests of random costs, some with little time.
+func (a *actor) act(h *history, busy time.Duration) {
+	for range 22 {
+		cost := int64(1)
+		if a.random(4) == 0 {
+			cost += int64(a.random(3))
+		}
+		ctx, cancel := context.Background(), context.CancelFunc(func() {})
+		if a.random(5) == 0 {
+			ctx, cancel = context.WithTimeout(ctx, a.random(3*a.slow)+1)
+		}
+		h.take(ctx, a.current(), cost)
+		cancel()
+		time.Sleep(a.random(busy))
+	}
+}
+
+// randomHistory runs some processes on one client.
+func randomHistory(seed uint64, backdate bool) *history {
+	rng := rand.New(rand.NewPCG(seed, 21))
+	limits := []core.Limit{core.Per(10+rng.Int64N(60), time.Duration(20+rng.IntN(100))*time.Millisecond)}
+	if rng.IntN(3) == 0 {
+		limits = append(limits, core.Per(20+rng.Int64N(100), time.Duration(50+rng.IntN(200))*time.Millisecond))
+	}
+	h := &history{server: fakeserver.New(time.Duration(rng.Int64N(int64(24*time.Hour))), limits...)}
+	h.server.Allowance = time.Hour.Microseconds() // for their windows, these leases are longer than WithLease makes them
+	var group sync.WaitGroup
+	processes := 2 + rng.IntN(4)
+	for range processes {
+		a := newActor(rng.Uint64(), h.server, backdate)
+		h.longest = max(h.longest, a.terms.Lifetime)
+		busy := 200 * time.Microsecond << a.random(6)
+		for range 1 + a.random(3) {
+			group.Go(func() { a.act(h, busy) })
+		}
+	}
+	group.Wait()
+	time.Sleep(time.Hour) // for the scripts whose callers have left
+	return h
+}
+
+// TestModel: in thousands of histories no window holds too many, and no request is refused earlier than leases
+// explain.
+func TestModel(t *testing.T) {
+	const histories, parts = 2000, 4
+	for part := range uint64(parts) {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			var local, refused, failures, used int
+			for seed := part; seed < histories; seed += parts {
+				synctest.Test(t, func(t *testing.T) {
+					h := randomHistory(seed, false)
+					if err := h.check(); err != nil {
+						t.Fatalf("seed %d, limits %v: %v", seed, h.server.Limits, err)
+					}
+					local += h.local
+					refused += len(h.refused)
+					failures += h.failures
+					used += len(h.used)
+				})
+			}
+			t.Logf("%d admitted, %d decided by leases alone, %d refused, %d failed", used, local, refused, failures)
+			if local < used/10 || refused < used/10 || failures < used/100 {
+				t.Error("too one-sided to prove anything")
+			}
+		})
+	}
+}
+
+// TestModelHasTeeth: the same histories find a lease that is wrong.
+func TestModelHasTeeth(t *testing.T) {
+	found := 0
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) {
+			if randomHistory(seed, true).check() != nil {
+				found++
+			}
+		})
+	}
+	if t.Logf("found in %d of 100 histories", found); found < 5 {
+		t.Error("a lease that is counted when it is taken goes unnoticed")
+	}
+}

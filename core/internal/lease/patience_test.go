@@ -1,0 +1,329 @@
+package lease
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/internal/remember"
+)
+
+// TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
+// too late, or waits for one in vain.
+func TestLongWay(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ way, timeout time.Duration }{
+		{18 * ms, 30 * ms}, {45 * ms, 75 * ms}, {48 * ms, 100 * ms}, {60 * ms, 100 * ms}, {75 * ms, 100 * ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			way, timeout, limit := c.way, c.timeout, core.Per(1_000_000, 10*time.Second)
+			k := fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
+				return way/2 - way/20 + rand.N(way/10)
+			}}
+			rule, _ := process(k, 1000, time.Second)
+			var group sync.WaitGroup
+			var answered, late atomic.Int64
+			end := time.Now().Add(5 * time.Second)
+			for range 64 {
+				group.Go(func() {
+					for time.Now().Before(end) {
+						began := time.Now()
+						_, err := rule.Take(t.Context(), core.Ask{Key: "client", Cost: 1, Timeout: timeout})
+						if err == nil {
+							answered.Add(1)
+						} else {
+							late.Add(1)
+						}
+						if took := time.Since(began); took > timeout {
+							t.Errorf("waited %v", took)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			group.Wait()
+			scripts := int64(k.Server.Scripts)
+			t.Logf("with %v: %d were answered, for %d it was too late; %d scripts", way, answered.Load(), late.Load(), scripts)
+			if late.Load() > 0 || 50*scripts > answered.Load() {
+				t.Errorf("with %v, too many were late, or asked alone", way)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+}
+
+// slow makes the round trip so long, and has a renewal tell that.
+func (s *scene) slow(t *testing.T, roundTrip time.Duration) {
+	t.Helper()
+	s.warm(t, 20)
+	s.empty(t)
+	s.way = roundTrip / 2
+	began := time.Now()
+	if d := s.allow(t, 1); !d.Allowed || time.Since(began) != roundTrip || s.unspent() == 0 {
+		t.Fatalf("%+v after %v, %d left", d, time.Since(began), s.unspent())
+	}
+	s.empty(t)
+}
+
+// TestLongWayLost: over a long way too, a caller that waits for a renewal that never ends waits no longer than its
+// timeout.
+func TestLongWayLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.slow(t, 75*time.Millisecond)
+		s.store.silent.Store(true)
+		var group sync.WaitGroup
+		for i := range 3 {
+			timeout := core.DefaultTimeout - time.Duration(i)*10*time.Millisecond
+			group.Go(func() {
+				began := time.Now()
+				_, _ = s.take(t.Context(), timeout)
+				// A request that is late still asks for a nanosecond: the answer may be remembered.
+				if took := time.Since(began); took > timeout+1 {
+					t.Errorf("waited %v, want at most %v", took, timeout)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		time.Sleep(time.Second)
+	})
+}
+
+// TestStage: a request that waits for the renewal of another one says so when it fails: because the renewal fails, or
+// because the time for it is over. The request that renews has asked itself.
+func TestStage(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(*scene)
+		own  core.Stage // of the request that renews
+	}{
+		"the renewal fails":   {func(s *scene) { s.store.Loses = func() bool { return true } }, core.StageUnknown},
+		"the renewal is late": {func(s *scene) { s.store.silent.Store(true) }, core.StageReply},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, core.Per(100_000, time.Minute), 1000)
+				s.slow(t, 75*time.Millisecond)
+				c.fail(s)
+				var group sync.WaitGroup
+				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
+					group.Go(func() {
+						if _, err := s.take(t.Context(), core.DefaultTimeout); err == nil || core.StageOf(err) != want {
+							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
+						}
+					})
+					synctest.Wait()
+				}
+				group.Wait()
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
+// TestPatientCrowd: over a long way, callers that a small lease cannot serve ask alone at once, however much time
+// they have.
+func TestPatientCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const roundTrip = 60 * time.Millisecond
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.slow(t, roundTrip)
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				began := time.Now()
+				if _, err := s.take(t.Context(), time.Second); err != nil || time.Since(began) > roundTrip {
+					t.Errorf("%v after %v, want an answer after %v", err, time.Since(began), roundTrip)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
+func TestSecondRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const roundTrip = 30 * time.Millisecond
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.slow(t, roundTrip)
+		time.AfterFunc(roundTrip+time.Millisecond, func() { s.store.silent.Store(true) })
+		var group sync.WaitGroup
+		var failed atomic.Int64
+		for range 100 {
+			group.Go(func() {
+				if _, err := s.take(t.Context(), core.DefaultTimeout); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if n := failed.Load(); n > 1 { // the caller that renews
+			t.Errorf("%d callers failed, want 1 at most", n)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal.
+func TestNotLeased(t *testing.T) {
+	for _, a := range []core.Ask{{Cost: 1001}, {Cost: 0}, {Cost: 1, Peek: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, core.Per(100_000, time.Minute), 1000)
+			s.warm(t, 20)
+			s.empty(t)
+			s.way = 10 * time.Millisecond
+			var group sync.WaitGroup
+			s.crowd(t, &group, 1)
+			time.Sleep(5 * time.Millisecond)
+			began := time.Now()
+			a.Key, a.Timeout = "client", core.DefaultTimeout
+			if d, err := s.rule.Take(t.Context(), a); err != nil || !d.Allowed || time.Since(began) != 2*s.way {
+				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
+			}
+			group.Wait()
+		})
+	}
+}
+
+// TestCrowd: where leases are small for the crowd that waits for them, callers that get nothing of one are decided in
+// time.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s.warm(t, 10)
+		s.way = 2500 * time.Microsecond
+		var group sync.WaitGroup
+		for range 400 {
+			group.Go(func() {
+				began := time.Now()
+				if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > nextPatience+4*s.way {
+					t.Errorf("%+v after %v", d, time.Since(began))
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// remember makes the process remember refusals.
+func (s *scene) remember() {
+	s.rule.next = remember.New().Wrap(s.store)
+}
+
+// TestNothingLeft: when there is nothing to lease, what the caller that asked was told is good for the callers that
+// waited.
+func TestNothingLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(1000, time.Minute), 100)
+		s.remember()
+		s.warm(t, 20)
+		s.empty(t)
+		others := s.Decide(s.Now(), core.Ask{}).Remaining
+		s.Decide(s.Now(), core.Ask{Cost: others})
+		before := s.Scripts
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if d := s.allow(t, 1); d.Allowed || d.Err != nil {
+					t.Errorf("%+v", d)
+				}
+			})
+		}
+		group.Wait()
+		if d := s.allow(t, 1); d.Allowed || d.Source != core.Remembered {
+			t.Errorf("afterwards: %+v", d)
+		}
+		if n := s.Scripts - before; n != 2 { // for a lease, and for one request
+			t.Errorf("%d scripts, want 2", n)
+		}
+	})
+}
+
+// TestAfterRefusal: a caller that is to ask whether a refusal still stands brings an answer to that, not a lease
+// beside which the refusal goes on.
+func TestAfterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100, time.Hour), 10)
+		s.remember()
+		for range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if d := s.limiter.Peek(t.Context(), "client"); d.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		s.Reset() // by another process
+		time.Sleep(remember.AskAgain)
+		for i := range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("after %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// TestLeasedAfterReset: a client that was refused for long is leased again as soon as it is admitted, by a reset.
+func TestLeasedAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100, time.Hour), 10)
+		for s.allow(t, 1).Allowed {
+		}
+		s.Reset() // by another process
+		before := s.Scripts
+		for i := range 100 {
+			if d := s.allow(t, 1); !d.Allowed {
+				t.Fatalf("after %d: %+v", i, d)
+			}
+		}
+		if n := s.Scripts - before; n > 50 {
+			t.Errorf("%d scripts for 100 requests, want at most 50", n)
+		}
+	})
+}
+
+// TestStoreErrors: while the server is silent, what has been leased is spent, then the policy decides, within the
+// timeout.
+func TestStoreErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(10_000, time.Minute)
+		s := newScene(t, limit, 1000)
+		s.warm(t, 20)
+		left := s.unspent()
+		if left < 5 {
+			t.Fatalf("only %d left", left)
+		}
+		s.way = time.Hour
+		for range left {
+			began := time.Now()
+			if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > 0 {
+				t.Fatalf("%+v after %v", d, time.Since(began))
+			}
+		}
+		var group sync.WaitGroup
+		for range 300 {
+			group.Go(func() {
+				began := time.Now()
+				d := s.allow(t, 1)
+				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > core.DefaultTimeout {
+					t.Errorf("%+v after %v", d, time.Since(began))
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		group.Wait()
+		s.way = 100 * time.Microsecond
+		time.Sleep(3 * time.Hour) // the window is empty again
+		if d := s.allow(t, 1); !d.Allowed || d.Remaining != limit.Requests-1 {
+			t.Errorf("afterwards: %+v", d)
+		}
+		s.warm(t, 1)
+	})
+}

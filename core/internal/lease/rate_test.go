@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/storetest"
+)
+
+// TestRateSaturated: four processes that ask for far more than there is
+// get between N / (W + D) and N / W, with few scripts.
+func TestRateSaturated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, lifetime, windows := core.Per(1000, time.Second), 100*time.Millisecond, 20
+		h := &history{server: fakeserver.New(0, limit), longest: lifetime}
+		end := time.Now().Add(time.Duration(windows) * limit.Window)
+		var group sync.WaitGroup
+		for range 4 {
+			l, _ := process(fakeserver.Quick(h.server), 100, lifetime)
+			for range 4 {
+				group.Go(func() {
+					for time.Now().Before(end) {
+						d := h.take(context.Background(), l, 1)
+						time.Sleep(max(d.RetryAfter, 20*time.Microsecond))
+					}
+				})
+			}
+		}
+		group.Wait()
+		if err := h.check(); err != nil {
+			t.Fatal(err)
+		}
+		least := float64(limit.Requests) * float64(windows) / (1 + lifetime.Seconds()/limit.Window.Seconds())
+		most := limit.Requests * int64(windows)
+		t.Logf("%d admitted in %d windows, at least %.0f and at most %d possible; %d scripts",
+			len(h.used), windows, least, most, h.server.Scripts)
+		if float64(len(h.used)) < 0.97*least || int64(len(h.used)) > most+limit.Requests {
+			t.Error("the rate is not as promised")
+		}
+		if 7*h.server.Scripts > len(h.used) {
+			t.Error("too many scripts")
+		}
+	})
+}
+
+// TestRateBelow: where less is asked for than the limit allows, leases
+// refuse no request, and ask the server much less.
+func TestRateBelow(t *testing.T) {
+	for _, load := range []float64{0.05, 0.3, 0.6, 0.8} {
+		synctest.Test(t, func(t *testing.T) {
+			limit, lifetime := core.Per(2000, time.Second), 100*time.Millisecond
+			h := &history{server: fakeserver.New(0, limit), longest: lifetime}
+			end := time.Now().Add(20 * limit.Window)
+			var group sync.WaitGroup
+			const processes = 4
+			gap := float64(limit.Window) * processes / (load * float64(limit.Requests))
+			for i := range uint64(processes) {
+				l, _ := process(fakeserver.Quick(h.server), 200, lifetime)
+				rng := rand.New(rand.NewPCG(i, 23))
+				group.Go(func() {
+					for time.Now().Before(end) {
+						group.Go(func() { h.take(context.Background(), l, 1) })
+						time.Sleep(time.Duration(rng.ExpFloat64() * gap))
+					}
+				})
+			}
+			group.Wait()
+			if err := h.check(); err != nil {
+				t.Fatal(err)
+			}
+			if len(h.refused) > 0 {
+				t.Errorf("load %v: %d refused", load, len(h.refused))
+			}
+			if saved := load / 0.06; float64(h.server.Scripts) > float64(len(h.used))/max(1, saved) {
+				t.Errorf("load %v: %d scripts for %d decisions", load, h.server.Scripts, len(h.used))
+			}
+			t.Logf("load %v: %d admitted, %d refused, %d scripts, %d unspent", load, len(h.used), len(h.refused),
+				h.server.Scripts, h.server.Charged()-int64(len(h.used)))
+		})
+	}
+}
+
+// TestRareKeys: a client that comes less often than leases pay is decided
+// as without them: every request asks, and is refused not a moment early.
+func TestRareKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, lifetime := core.Per(20, 2*time.Second), 100*time.Millisecond
+		h := &history{server: fakeserver.New(0, limit), longest: 0}
+		var group sync.WaitGroup
+		for i := range uint64(3) {
+			l, _ := process(fakeserver.Quick(h.server), 10, lifetime)
+			rng := rand.New(rand.NewPCG(i, 24))
+			group.Go(func() {
+				for range 300 {
+					h.take(context.Background(), l, 1)
+					time.Sleep(lifetime/2 + time.Duration(rng.Int64N(int64(4*lifetime))))
+				}
+			})
+		}
+		group.Wait()
+		if h.local > 0 || h.server.Scripts != 900 || len(h.refused) == 0 {
+			t.Errorf("%d scripts, %d decisions without one, %d refused", h.server.Scripts, h.local, len(h.refused))
+		}
+		for _, r := range h.refused {
+			h.used = append(h.used, storetest.Outcome{At: time.UnixMicro(r.Taken), Cost: r.Units})
+		}
+		if err := storetest.CheckLogs(h.used, limit); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWant: a lease is of as much as the client asks for in half a lifetime, of no more than twice what it has asked
+// for, of no more than a lease may be, and of whole requests.
+func TestWant(t *testing.T) {
+	terms := Terms{Size: 1000, Lifetime: 100 * time.Millisecond}
+	for _, c := range []struct {
+		asked   int64
+		elapsed time.Duration
+		cost    int64
+		want    int64
+	}{
+		{100, 100 * time.Millisecond, 1, 50},
+		{100, 200 * time.Millisecond, 1, 25},
+		{100, 50 * time.Millisecond, 1, 100},
+		{100, time.Millisecond, 1, 200}, // a burst
+		{100, 0, 1, 200},
+		{5000, 50 * time.Millisecond, 1, 1000},
+		{100, 100 * time.Millisecond, 7, 49},
+		{0, time.Millisecond, 1, 0},
+	} {
+		now := time.Now()
+		e := lease{since: now.Add(-c.elapsed), asked: c.asked}
+		if got := e.want(now, c.cost, terms); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+)
+
+// crowd starts requests that must all be admitted.
+func (s *scene) crowd(t *testing.T, group *sync.WaitGroup, n int) {
+	for range n {
+		group.Go(func() {
+			if d := s.allow(t, 1); !d.Allowed || d.Err != nil {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// TestOneRenews: when a lease is used up, one request takes the next and the others wait for it; they do not depend
+// on the patience of that caller.
+func TestOneRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.warm(t, 400)
+		s.empty(t)
+		s.way = 10 * time.Millisecond
+		before, began := s.Scripts, time.Now()
+		var group sync.WaitGroup
+		s.crowd(t, &group, 100)
+		group.Wait()
+		if n := s.Scripts - before; n != 1 || time.Since(began) > 2*s.way {
+			t.Errorf("%d scripts, %v; want 1 script, at most %v", n, time.Since(began), 2*s.way)
+		}
+
+		// The caller that renews leaves.
+		s.way = 100 * time.Microsecond
+		s.warm(t, 400)
+		s.empty(t)
+		s.way = 10 * time.Millisecond
+		impatient, leave := context.WithCancel(t.Context())
+		group.Go(func() {
+			if d := s.limiter.Allow(impatient, "client"); d.Allowed || !errors.Is(d.Err, context.Canceled) {
+				t.Errorf("%+v", d)
+			}
+		})
+		synctest.Wait()
+		s.crowd(t, &group, 100)
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		leave()
+		group.Wait()
+		time.Sleep(time.Second)
+	})
+}
+
+// TestCallerLeaves: a caller that leaves while it renews a lease wastes nothing: the lease is there for the others,
+// whether they wait for it or come later.
+func TestCallerLeaves(t *testing.T) {
+	for name, impatient := range map[string]func(*scene, context.Context) error{
+		"cancelled": func(s *scene, ctx context.Context) error {
+			ctx, leave := context.WithCancel(ctx)
+			time.AfterFunc(time.Millisecond, leave)
+			_, err := s.take(ctx, core.DefaultTimeout)
+			return err
+		},
+		"with a deadline": func(s *scene, ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			_, err := s.take(ctx, 0)
+			return err
+		},
+		"with a short timeout": func(s *scene, ctx context.Context) error {
+			_, err := s.take(ctx, time.Millisecond)
+			return err
+		},
+	} {
+		for test, waits := range map[string]bool{"alone": false, "waited for": true} {
+			t.Run(name+"/"+test, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t, core.Per(100_000, time.Minute), 1000)
+					admitted := s.warm(t, 400)
+					for range 10 {
+						admitted += s.empty(t)
+						admitted += s.leave(t, impatient, waits)
+						s.way = 100 * time.Microsecond
+						admitted += s.warm(t, 20)
+					}
+					// A lease gives way to a larger one with less than a request of cost 1 left.
+					charged := s.Charged()
+					if wasted := charged - admitted - s.unspent(); wasted != 0 {
+						t.Errorf("of %d units that were charged, %d are wasted", charged, wasted)
+					}
+				})
+			})
+		}
+	}
+}
+
+// leave has an impatient caller renew the lease, and another wait for that if waits is true. It returns how many
+// requests were admitted.
+func (s *scene) leave(t *testing.T, impatient func(*scene, context.Context) error, waits bool) (admitted int64) {
+	t.Helper()
+	s.way = 10 * time.Millisecond
+	before, began := s.Scripts, time.Now()
+	var group sync.WaitGroup
+	if waits {
+		group.Go(func() {
+			synctest.Wait()
+			if d := s.allow(t, 1); !d.Allowed || d.Err != nil {
+				t.Errorf("a caller that waits: %+v", d)
+			}
+		})
+		admitted++
+	}
+	if err := impatient(s, t.Context()); err == nil || time.Since(began) != time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	group.Wait()
+	time.Sleep(30 * time.Millisecond)
+	synctest.Wait()
+	if s.Scripts != before+1 || s.unspent() < 10 {
+		t.Errorf("%d scripts, %d units are left", s.Scripts-before, s.unspent())
+	}
+	return admitted
+}
+
+// TestRenewalFails: when a lease cannot be taken, those that wait for it are told, and do not ask again one by one.
+func TestRenewalFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.warm(t, 400)
+		s.empty(t)
+		s.way = 5 * time.Millisecond
+		s.store.Loses = func() bool { return true }
+		before := s.Scripts
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				if d, err := s.take(t.Context(), core.DefaultTimeout); !errors.Is(err, fakeserver.ErrLost) {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		group.Wait()
+		if n := s.Scripts - before; n != 1 {
+			t.Errorf("%d scripts, want 1", n)
+		}
+	})
+}
+
+// TestLostReply: when the reply to a renewal is lost, the time of the callers that wait is not up with it, however
+// long the caller that renews waits.
+func TestLostReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		for s.unspent() < 10 {
+			s.warm(t, 1)
+		}
+		s.empty(t)
+		s.store.silent.Store(true)
+		patient, leave := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = s.take(patient, time.Hour) })
+		synctest.Wait()
+		for i := range 200 {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i)*time.Millisecond)
+				defer cancel()
+				if d := s.limiter.Allow(ctx, "client"); !d.Allowed || d.Err != nil {
+					t.Errorf("with %d ms: %+v", 1+i, d)
+				}
+			})
+		}
+		time.Sleep(renewalPatience)
+		began := time.Now()
+		if d := s.allow(t, 1); !d.Allowed || time.Since(began) > time.Millisecond {
+			t.Errorf("%+v after %v: it waits although that is in vain", d, time.Since(began))
+		}
+		leave()
+		group.Wait()
+		time.Sleep(time.Hour)
+		s.store.silent.Store(false)
+		s.warm(t, 1) // it is leased again
+	})
+}
+
+// TestResetMeanwhile: a lease that was asked for before a reset is not kept.
+func TestResetMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		for s.unspent() < 10 {
+			s.warm(t, 1)
+		}
+		s.empty(t)
+		done := make(chan core.Decision)
+		go func() { done <- s.allow(t, 1) }()
+		synctest.Wait() // it waits for its lease
+		if err := s.limiter.Reset(t.Context(), "client"); err != nil {
+			t.Fatal(err)
+		}
+		if d := <-done; !d.Allowed || s.Charges[len(s.Charges)-1].Units < 2 || s.unspent() != 0 {
+			t.Errorf("%+v, %d left", d, s.unspent())
+		}
+	})
+}
+
+// TestRenewalDeadline: a renewal waits for its reply as long as its caller may, and for as long as a server may take.
+func TestRenewalDeadline(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, ctx, want time.Duration }{
+		{0, 0, 0}, {50 * ms, 0, core.DefaultTimeout}, {time.Second, 0, time.Second},
+		{0, 300 * ms, 300 * ms}, {0, 20 * ms, core.DefaultTimeout}, {time.Second, 20 * ms, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q, ctx := request{Ask: core.Ask{Timeout: c.timeout}}, t.Context()
+			q.begin(time.Now())
+			if c.ctx > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.ctx)
+				defer cancel()
+			}
+			var want time.Time
+			if c.want > 0 {
+				want = q.began.Add(c.want)
+			}
+			if got := q.renewalDeadline(ctx); !got.Equal(want) {
+				t.Errorf("%+v: %v after the begin", c, got.Sub(q.began))
+			}
+		})
+	}
+}
+
+// TestLeavesAtTheEnd: a caller that leaves at the moment at which its renewal is over is answered, or has spent
+// nothing.
+func TestLeavesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(1_000_000, time.Minute), 1000)
+		admitted := s.warm(t, 400)
+		answered := 0
+		for range 100 {
+			admitted += s.empty(t)
+			s.way = 10 * time.Millisecond
+			if _, err := s.take(t.Context(), 2*s.way); err == nil {
+				answered++
+			}
+			synctest.Wait()
+			s.way = 100 * time.Microsecond
+			admitted += s.warm(t, 20)
+		}
+		admitted += int64(answered)
+		if wasted := s.Charged() - admitted - s.unspent(); wasted != 0 || answered == 0 || answered == 100 {
+			t.Errorf("%d units are wasted, want none; %d of 100 callers were answered", wasted, answered)
+		}
+	})
+}
+
+// TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.
+func TestAnsweredWhileLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		_, shard := s.rule.holder("client")
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		for range 50 { // of two that are ready, select takes any
+			r := &renewal{request: request{shard: shard}, lease: new(lease), done: make(chan struct{})}
+			r.first.Allowed = true // by a request that was asked alone
+			s.rule.finish(r, answer{})
+			if d, err := s.rule.awaitOwn(ctx, &request{}, r); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			r.done = make(chan struct{}) // as while finish goes on
+			r.first.Allowed = false
+			time.AfterFunc(time.Millisecond, func() {
+				r.first.Allowed = true
+				close(r.done)
+			})
+			if d, err := s.rule.awaitOwn(ctx, &request{}, r); err != nil || !d.Allowed {
+				t.Fatalf("before the end: %+v, %v", d, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+)
+
+// TestClock: what is spent from a lease is spent at a time that is read under the lease's lock. Read before, it might
+// be from before the lease was taken, by the time that the lock is free.
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s.leased(t)
+		_, shard := s.rule.holder("client")
+		read := false
+		s.rule.table.now = func() time.Time {
+			read = true
+			if shard.mu.TryLock() {
+				shard.mu.Unlock()
+				t.Error("the clock is read without the lock")
+			}
+			return time.Now()
+		}
+		left := s.unspent()
+		if d := s.allow(t, 1); !d.Allowed || d.Err != nil || !read || s.unspent() != left-1 {
+			t.Errorf("%+v; clock read: %v; %d were unspent, %d are", d, read, left, s.unspent())
+		}
+	})
+}
+
+// stepped returns a time after the wall clock has been stepped by some seconds, and the monotonic clock has not.
+func stepped(t *testing.T, at time.Time, seconds int) time.Time {
+	t.Helper()
+	later := at
+	*(*uint64)(unsafe.Pointer(&later)) += uint64(seconds << 30) // see time.Time
+	if later.Sub(at) != 0 || later.Round(0).Sub(at.Round(0)) != time.Duration(seconds)*time.Second {
+		t.Fatalf("%v is not %v stepped by %d s", later, at, seconds)
+	}
+	return later
+}
+
+// TestClocks: a lease is over when one of the clocks of the process says so: the monotonic clock stands still while
+// the process is suspended, and the wall clock may be stepped back.
+func TestClocks(t *testing.T) {
+	begin := time.Now()
+	e := lease{left: 1, until: begin.Add(2 * time.Second)}
+	for _, c := range []struct {
+		monotonic, wall int // seconds later
+		want            bool
+	}{{0, 0, true}, {1, 1, true}, {2, 2, false}, {0, 2, false}, {2, 0, false}, {0, 1, true}} {
+		now := stepped(t, begin.Add(time.Duration(c.monotonic)*time.Second), c.wall-c.monotonic)
+		if got := e.has(now, 1); got != c.want {
+			t.Errorf("%+v: can be spent: %v", c, got)
+		}
+	}
+}
+
+// TestLifetime: a lease is spent until a thousandth before its end, reckoned from before it was asked for.
+func TestLifetime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.way = 10 * time.Millisecond
+		var sent time.Time
+		for s.unspent() < 2 {
+			sent = time.Now()
+			s.allow(t, 1)
+		}
+		end := sent.Add(s.rule.terms.Lifetime * 999 / 1000)
+		time.Sleep(time.Until(end) - 1)
+		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Leased {
+			t.Errorf("before the end: %+v", d)
+		}
+		time.Sleep(time.Nanosecond)
+		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Counted {
+			t.Errorf("at the end: %+v", d)
+		}
+	})
+}
+
+// TestSpent: a lease with nothing left does not answer a cost of 0: what remains for all is not known any more.
+func TestSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s.leased(t)
+		for left := s.unspent(); left >= 0; left-- {
+			d, err := s.rule.Take(t.Context(), core.Ask{Key: "client"})
+			if want := map[bool]core.Source{true: core.Leased, false: core.Counted}[left > 0]; err != nil || d.Source != want {
+				t.Errorf("with %d left: %+v, %v, want from %v", left, d, err, want)
+			}
+			if left > 0 {
+				s.allow(t, 1)
+			}
+		}
+	})
+}
+
+// TestResetAfter: when the oldest unit has left since a lease was taken, quota may come back at any time.
+func TestResetAfter(t *testing.T) {
+	now := time.Now()
+	e := lease{left: 5, received: now, reply: core.Decision{ResetAfter: 10 * time.Millisecond}}
+	for later, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Millisecond, 4 * time.Millisecond: 6 * time.Millisecond, 20 * time.Millisecond: time.Microsecond,
+	} {
+		if d := e.spend(now.Add(later), 1, false, time.Second); d.ResetAfter != want {
+			t.Errorf("after %v: %v, want %v", later, d.ResetAfter, want)
+		}
+	}
+}
+
+// TestNumbers follows one process, alone on a client: what it is told is what a store without leases would tell, give
+// or take the lifetime.
+func TestNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := []core.Limit{core.Per(500, time.Second).Named("a"), core.Per(600, time.Minute).Named("b")}
+		s := &scene{Server: fakeserver.New(time.Hour, limits...)}
+		s.rule, s.store = process(fakeserver.Quick(s.Server), 50, 100*time.Millisecond)
+		s.limiter = limiter(t, s.rule, limits...)
+		admitted := s.warm(t, 1)
+		var last time.Time
+		for admitted < 500 {
+			before := s.Scripts
+			if d := s.allow(t, 0); !d.Allowed || d.Remaining != 500-admitted {
+				t.Fatalf("a cost of 0 after %d: %+v", admitted, d)
+			}
+			peek := s.limiter.Peek(t.Context(), "client")
+			asked := s.Scripts != before
+			d := s.allow(t, 1)
+			if admitted++; !d.Allowed || d.Limit != limits[0] || d.Remaining != 500-admitted || d.RetryAfter != 0 {
+				t.Fatalf("request %d: %+v", admitted, d)
+			}
+			if asked {
+				last = time.Time{}
+				continue // it renewed the lease: not the same moment
+			}
+			if peek != d {
+				t.Fatalf("request %d: %+v, a peek said %+v", admitted, d, peek)
+			}
+			now, newest := time.Now().Add(s.Skew), time.UnixMicro(s.Charges[len(s.Charges)-1].Stamp)
+			if d.At.After(newest) || d.At.After(now) || now.Sub(d.At) > 200*time.Microsecond || d.At.Before(last) {
+				t.Fatalf("request %d at %v: At %v, before %v, the lease ends at %v", admitted, now, d.At, last, newest)
+			}
+			last = d.At
+			frees := d.At.Add(d.ResetAfter)
+			if !frees.Equal(time.UnixMicro(s.Charges[0].Stamp).Add(limits[0].Window)) {
+				t.Fatalf("request %d: quota comes back at %v", admitted, frees)
+			}
+			time.Sleep(700 * time.Microsecond)
+		}
+		s.checkRefusal(t, limits[0])
+	})
+}
+
+// checkRefusal checks a client that has taken all of a limit: refusals are the server's, and exact.
+func (s *scene) checkRefusal(t *testing.T, limit core.Limit) {
+	t.Helper()
+	d := s.allow(t, 1)
+	if d.Allowed || d.Remaining != 0 || d.Limit != limit {
+		t.Fatalf("%+v", d)
+	}
+	time.Sleep(d.RetryAfter - time.Millisecond)
+	if d := s.allow(t, 1); d.Allowed {
+		t.Fatalf("too early: %+v", d)
+	}
+	time.Sleep(time.Millisecond)
+	if d := s.allow(t, 1); !d.Allowed {
+		t.Fatalf("when told to come: %+v", d)
+	}
+}
+
+// TestCosts: what does not fit a lease takes another, what no lease can hold asks by itself, and what is above the
+// limit never passes.
+func TestCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(1000, time.Hour).Named("a")
+		s := &scene{Server: fakeserver.New(0, limit)}
+		s.rule, s.store = process(fakeserver.Quick(s.Server), 100, time.Minute)
+		s.limiter = limiter(t, s.rule, limit)
+		admitted := s.warm(t, 1)
+		rng := rand.New(rand.NewPCG(1, 25))
+		for {
+			cost := 1 + rng.Int64N(30)
+			if rng.IntN(5) == 0 {
+				cost = 101 + rng.Int64N(20)
+			}
+			d := s.allow(t, cost)
+			if !d.Allowed {
+				break
+			}
+			admitted += cost
+		}
+		charged := s.Charged()
+		t.Logf("%d of %d admitted, %d charged", admitted, limit.Requests, charged)
+		if charged < admitted || charged > limit.Requests || admitted < 700 {
+			t.Error("not as expected")
+		}
+		if d := s.allow(t, 1001); d.RetryAfter != core.Never {
+			t.Errorf("%+v", d)
+		}
+	})
+}

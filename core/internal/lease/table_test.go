@@ -1,0 +1,88 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+)
+
+// TestTableBounded: clients that come and go do not fill the memory, and do not take away what one holds.
+func TestTableBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Per(100_000, time.Hour)
+		s := &scene{Server: fakeserver.New(0, limit)}
+		s.rule, s.store = process(fakeserver.Steady(s.Server, 0), 1000, time.Minute)
+		s.limiter = limiter(t, s.rule, limit)
+		s.leased(t)
+		for i := range shards * shardSize * 5 / 4 {
+			s.limiter.Allow(t.Context(), fmt.Sprint("another ", i))
+		}
+		before := s.Scripts
+		if d := s.allow(t, 1); !d.Allowed || s.Scripts != before {
+			t.Error("a lease was given up for a client that was seen once")
+		}
+		n := 0
+		for i := range s.rule.table.shards {
+			n += len(s.rule.table.shards[i].byHolder)
+		}
+		if n > shards*shardSize || n < shards*shardSize/2 {
+			t.Errorf("%d clients are known, want %d to %d", n, shards*shardSize/2, shards*shardSize)
+		}
+	})
+}
+
+// TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed.
+func TestAdd(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		entry lease
+		want  bool // another client gets an entry
+	}{
+		"nothing to spend": {lease{}, true},
+		"units to spend":   {lease{left: 1, until: now.Add(time.Second)}, false},
+		"units that ended": {lease{left: 1, until: now}, true},
+		"being renewed":    {lease{renewal: new(renewal)}, false},
+	} {
+		s := &shard{byHolder: map[holder]*lease{}}
+		for i := range uint64(shardSize) {
+			s.byHolder[holder{client: [2]uint64{i}}] = &c.entry
+		}
+		got := s.add(holder{client: [2]uint64{shardSize}}, now) != nil
+		if got != c.want || len(s.byHolder) != shardSize {
+			t.Errorf("%s: an entry: %v, want %v; %d entries, want %d", name, got, c.want, len(s.byHolder), shardSize)
+		}
+	}
+}
+
+// TestTerms: a lease is at most a tenth of each limit and window, and worth a request. Each algorithm is known, and
+// no other.
+func TestTerms(t *testing.T) {
+	most := Terms{500, time.Second}
+	for _, c := range []struct {
+		limits []core.Limit
+		want   Terms // the zero value: not leased
+	}{
+		{[]core.Limit{core.PerMinute(100_000)}, Terms{500, time.Second}},
+		{[]core.Limit{core.PerMinute(1000)}, Terms{100, time.Second}},
+		{[]core.Limit{core.PerSecond(20), core.PerHour(100_000)}, Terms{2, 100 * time.Millisecond}},
+		{[]core.Limit{core.Per(100, 10001*time.Microsecond)}, Terms{10, time.Millisecond}},
+		{[]core.Limit{core.PerMinute(19)}, Terms{}},
+		{[]core.Limit{core.Per(100_000, 9*time.Millisecond)}, Terms{}},
+		{[]core.Limit{core.PerMinute(100_000), core.PerHour(1_000_000).Using(core.SlidingCounter)}, Terms{}},
+	} {
+		got, ok := most.For(c.limits)
+		if ok != (c.want.Size > 0) || ok && got != c.want {
+			t.Errorf("%v: %+v, leased: %v, want %+v", c.limits, got, ok, c.want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an unknown algorithm: no panic")
+		}
+	}()
+	most.For([]core.Limit{core.PerMinute(100).Using(core.Algorithm(len(core.Algorithms())))})
+}

@@ -1,0 +1,51 @@
+package remember
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+const ms = time.Millisecond
+
+// refusalFor returns the refusal of a client with nothing remaining.
+func refusalFor(after time.Duration) core.Decision {
+	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
+}
+
+// refusalWith returns the refusal of a client with something remaining.
+func refusalWith(remaining int64) core.Decision {
+	d := refusalFor(time.Hour)
+	d.Remaining = remaining
+	return d
+}
+
+// watched returns a rule of refusals that have watched the shard of the client for a millisecond.
+func watched(client string) Rule {
+	all := New()
+	s, _ := all.shard(client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch(all.start)
+	time.Sleep(ms)
+	return all.Rule()
+}
+
+// found returns the remembered refusal, without its source, which it checks.
+func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
+	ok = r.Lookup(client, cost, &answer)
+	ok = ok && answer.Source == core.Remembered
+	answer.Source = core.Unasked
+	return answer, ok
+}
+
+// check fails the test unless a refusal is remembered or not, as wanted.
+func check(t *testing.T, r Rule, client string, cost int64, want bool) (answer core.Decision) {
+	t.Helper()
+	answer, ok := r.found(client, cost)
+	if ok != want {
+		t.Errorf("cost %d: %+v, remembered: %v, want %v", cost, answer, ok, want)
+	}
+	return answer
+}

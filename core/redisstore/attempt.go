@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// attempt is one call to a server, for one request or for a batch, and the context of that call. It lasts until its
+// deadline, whoever leaves: else callers in a hurry would never open the server's breaker, or never close it
+// (TestHastyCallers). The breaker is told once what became of it.
+type attempt struct {
+	context.Context // its values are the first caller's
+	client          *client
+	breaker         *breaker
+	deadline        time.Time // the zero time is none
+	over            chan struct{}
+
+	mu    sync.Mutex
+	tell  func(error) // tells the breaker; nil once it has been told
+	timer *time.Timer // nil without a time to judge the server at
+}
+
+// attempt returns a call to the server of b, or an error if no decision waits for that server. The call begins with
+// start.
+func (c *client) attempt(b *breaker) (*attempt, error) {
+	tell, err := b.Allow()
+	if err != nil {
+		return nil, b.errOpen()
+	}
+	return &attempt{client: c, breaker: b, tell: tell, over: make(chan struct{})}, nil
+}
+
+// start begins the call for ctx. At judgeAt, if the call has not ended by then, the breaker is told that the server is
+// late; at the deadline the call ends. The deadline is not before judgeAt, or zero for none. Without a time to judge at
+// there is no deadline either.
+func (a *attempt) start(ctx context.Context, judgeAt, deadline time.Time) {
+	a.Context, a.deadline = context.WithoutCancel(ctx), deadline
+	if !judgeAt.IsZero() {
+		a.mu.Lock() // until the timer is known: it may fire at once (TestAttempt, with the race detector)
+		a.timer = time.AfterFunc(time.Until(judgeAt), a.fire)
+		a.mu.Unlock()
+	}
+}
+
+// fire judges the server, and ends the context at its deadline. If the call has just ended, neither matters
+// (TestAttemptEnds).
+func (a *attempt) fire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.judge(errLate)
+	switch left := time.Until(a.deadline); {
+	case a.deadline.IsZero(): // a caller without a deadline: the context never ends
+	case left > 0:
+		a.timer.Reset(left)
+	default:
+		close(a.over)
+	}
+}
+
+// judge tells the breaker what became of the call, unless it has been told. A cluster's slots are loaded again if the
+// server has not answered in time. a.mu must be held.
+func (a *attempt) judge(err error) {
+	if a.tell == nil {
+		return
+	}
+	if isFailure(err) && !isCallers(err) {
+		a.breaker.failed(err) // before the breaker opens
+	}
+	a.tell(err)
+	a.tell = nil
+	if err == errLate {
+		a.client.suspect()
+	}
+}
+
+// end must be called when the call has ended, with what the server is judged by: an error or nil. It reports whether
+// the context lasted until then.
+func (a *attempt) end(err error) (inTime bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.judge(err)
+	return a.Err() == nil
+}
+
+// lateOr returns err with its remedy, or errLate for an error of the connection once the deadline
+// has passed: the connection has the same deadline, and may be the first to notice.
+func (a *attempt) lateOr(err error) error {
+	switch {
+	case err == nil, isReply(err):
+	case !a.deadline.IsZero() && !time.Now().Before(a.deadline):
+		return errLate
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // words that say too little in a log
+		return fmt.Errorf("sash: the connection to Redis broke: %w", err)
+	}
+	return remedied(err)
+}
+
+// Deadline implements [context.Context].
+func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, !a.deadline.IsZero() }
+
+// Done implements [context.Context].
+func (a *attempt) Done() <-chan struct{} { return a.over }
+
+// Err implements [context.Context].
+func (a *attempt) Err() error {
+	select {
+	case <-a.over:
+		return errLate
+	default:
+		return nil
+	}
+}
+
+// eval runs the script of args for one request, and waits for the reply until
+// ctx ends; see guarded.
+func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
+	return c.guarded(ctx, deadline, c.server(ctx, firstKey(args)).breaker, func(ctx context.Context) (string, error) {
+		return c.evalNow(ctx, args, source)
+	})
+}
+
+// guarded makes a call for one request, unless the breaker is open, and waits
+// for the reply until ctx ends. deadline is the limiter's, or zero. If the breaker
+// tries whether the server is back, the caller does not wait: the policy answers at
+// once, and the outcome is for later requests (TestTrialOfTheHasty).
+func (c *client) guarded(
+	ctx context.Context, deadline time.Time, b *breaker, call func(context.Context) (string, error),
+) (string, error) {
+	own, err := c.attempt(b)
+	if err != nil {
+		return "", err
+	}
+	trial := b.State() == gobreaker.StateHalfOpen
+	if deadline.IsZero() {
+		deadline, _ = ctx.Deadline()
+	}
+	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
+		if least := time.Now().Add(core.DefaultTimeout); deadline.Before(least) {
+			deadline = least
+		}
+	}
+	own.start(ctx, deadline, deadline)
+	var settled atomic.Bool // by the call, which is sent, or by the caller, who has left before
+	judged := func() (string, error) {
+		reply, err := c.inTurn(own, func() (string, error) {
+			if !settled.CompareAndSwap(false, true) {
+				return "", errCaller{errQueued}
+			}
+			return call(own)
+		})
+		err = own.lateOr(err)
+		own.end(err)
+		return reply, err
+	}
+	if trial {
+		go func() { _, _ = judged() }()
+		return "", b.errTrial()
+	}
+	reply, err := untilEnded(ctx, judged)
+	if err != nil && settled.CompareAndSwap(false, true) {
+		err = core.AtStage(core.StageQueued, err)
+	}
+	return reply, err
+}

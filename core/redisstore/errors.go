@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// ErrForeign is in the error of a decision that found, at a key of the store, a
+// value that is not the store's. The value has been deleted, unless the request
+// was a peek; the next request is counted again.
+var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
+
+var (
+	// errLate says that no reply has come until the deadline, and errQueued that a request has not been sent until then.
+	errLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
+	errQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
+
+	errReply    = errors.New("sash: the reply of the script cannot be read")
+	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
+
+	// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
+	// reply that announces an impossible length. Decisions run in goroutines where net/http
+	// does not recover, so that the panic would end the process (TestSending).
+	errUnreadable = errors.New("sash: the Redis client cannot read the reply")
+)
+
+func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
+
+// maxErrorText is the most bytes of a reply in an error: more than a key of the store has.
+const maxErrorText = 1024
+
+// quoting returns err with the reply, if that makes no sense.
+func quoting(err error, reply string) error {
+	if err == errReply || err == errDisagree {
+		return fmt.Errorf("%w: %.200q", err, reply)
+	}
+	return err
+}
+
+// errCaller marks an error as the caller's doing: the caller's own context had
+// ended, which says nothing about the server (TestIsFailure).
+type errCaller struct{ error }
+
+func (e errCaller) Unwrap() error { return e.error }
+
+// ended returns the error of a call after the end of its context: the server's, if
+// the limiter's timeout ended the context, and else the caller's (TestEnded).
+func ended(ctx context.Context) error {
+	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
+	if errors.Is(err, core.ErrTimeout) {
+		return err
+	}
+	return errCaller{err}
+}
+
+// isCallers reports whether err says nothing about the server, because the
+// caller left or closed the client.
+func isCallers(err error) bool {
+	_, ok := errors.AsType[errCaller](err)
+	return ok || errors.Is(err, redis.ErrClosed)
+}
+
+// failing are the beginnings of the replies of a server that cannot decide for
+// now. Other errors are answers: the server is there, and waiting for the server
+// costs nothing (TestIsFailure).
+var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
+
+// isFailure reports whether err speaks against the server.
+func isFailure(err error) bool {
+	return err != nil && (!isReply(err) || begins(err, failing...))
+}
+
+// isReply reports whether err is what a server answered.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// begins reports whether err is what a server answered, with one of these beginnings.
+func begins(err error, beginnings ...string) bool {
+	return slices.ContainsFunc(beginnings, func(b string) bool { return redis.HasErrorPrefix(err, b) })
+}
+
+// notTogether reports whether nothing has run because the requests came together:
+// their keys are of several slots, where a cluster or a proxy to one is behind a
+// client for a single server, or one of the keys is forbidden.
+func notTogether(err error) bool {
+	// Of a command within the script it may come when others have been counted.
+	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
+	return forbidden || redis.HasErrorPrefix(err, "CROSSSLOT")
+}
+
+// notRun reports whether err says that the server has not run a script.
+func notRun(err error) bool { return begins(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
+
+// commands are what an ACL user needs, as docs/operations.md has it: the commands
+// of the script, and the ones by which go-redis connects.
+const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
+	"+select +client|setname +ping +cluster|slots +asking +readonly"
+
+// knownRemedy returns what an operator can do about err, or "" if that is not known.
+func knownRemedy(err error) string {
+	has := func(text string) bool { return strings.Contains(err.Error(), text) }
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrForeign):
+		return "another program writes below the prefix of the store: give one of them another, " +
+			"or limits a Redis of their own"
+	case has("NOAUTH"), has("Protocol error: unauthenticated"):
+		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
+	case has("WRONGPASS"):
+		return "the server refuses the user name or the password in the client's options"
+	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
+		return "the ACL user may not do what a decision needs: allow it " + commands +
+			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
+	case has("READONLY"):
+		return "this is a replica and cannot count: give the master's address"
+	case has("NOREPLICAS"):
+		return "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it"
+	case has("OOM"):
+		return "the server is full: raise maxmemory, or give limits a Redis of their own"
+	case has("DB index"), has("SELECT is not allowed"):
+		return "the server has no such database: correct DB in the client's options, or the number in the URL"
+	case has("tls: "):
+		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
+			"in the client's TLSConfig fit the server?"
+	case core.StageOf(err) == core.StageConnect:
+		return unreachable
+	}
+	return ""
+}
+
+const unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
+	"does the server speak TLS where the client does, and only there?"
+
+// remedied returns err with its remedy, if that is known.
+func remedied(err error) error {
+	if remedy := knownRemedy(err); remedy != "" {
+		return core.WithRemedy(remedy, err)
+	}
+	return err
+}

@@ -1,0 +1,142 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// ledger is a rule bound to its store, and the last link of the chain: it asks Redis. command.go makes what it sends,
+// and reply.go reads what comes back.
+type ledger struct {
+	client   *client
+	scripts  *scripts
+	prefix   string
+	rule     core.Rule
+	script   script
+	numkeys  any      // the number of limits, as an argument
+	args     []any    // of the script, for all limits
+	suffixes []string // of the keys, a limit each
+
+	ahead int64                  // how far ahead of the server's clock requests are counted, in microseconds
+	later atomic.Pointer[ledger] // see aheadBy
+}
+
+var _ core.Counts = (*ledger)(nil)
+
+// newLedger returns how s counts by rule.
+func (s *Store) newLedger(rule core.Rule) *ledger {
+	l := &ledger{
+		client: &s.client, scripts: &s.scripts, prefix: s.prefix, rule: rule,
+		script:  s.scripts.get(false, rule.Limits),
+		numkeys: strconv.Itoa(len(rule.Limits)),
+		args:    limitArgs(rule.Limits),
+	}
+	for _, limit := range rule.Limits {
+		l.suffixes = append(l.suffixes, suffix(limit))
+	}
+	return l
+}
+
+// aheadBy returns l with requests counted so far ahead. It is made once: the leases of a rule all have one length.
+func (l *ledger) aheadBy(ahead time.Duration) *ledger {
+	if later := l.later.Load(); later != nil && later.ahead == ahead.Microseconds() {
+		return later
+	}
+	later := l.calling(l.scripts.get(true, l.rule.Limits), append(slices.Clip(l.args), micros(ahead)))
+	later.ahead = ahead.Microseconds()
+	l.later.Store(later)
+	return later
+}
+
+// calling returns l with another script, and other arguments to that.
+func (l *ledger) calling(s script, args []any) *ledger {
+	return &ledger{
+		client: l.client, scripts: l.scripts, prefix: l.prefix, rule: l.rule, script: s,
+		numkeys: l.numkeys, args: args, suffixes: l.suffixes, ahead: l.ahead,
+	}
+}
+
+// request is a request on its way to Redis.
+type request struct {
+	core.Ask
+	ledger   *ledger   // by which the request is decided
+	deadline time.Time // the zero time is none
+	args     []any     // the script's call for this request alone; nil for batches, which build one for all
+}
+
+// Take implements [core.Counts]. A request goes together with others that wait for the same server: in one script, see
+// batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
+// together.
+func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	if s := ask.Special; s != nil && s.Ahead > 0 {
+		l = l.aheadBy(s.Ahead)
+		ask.Special = nil
+	}
+	q := request{Ask: ask, ledger: l}
+	if ask.Timeout > 0 {
+		q.deadline = time.Now().Add(ask.Timeout)
+	}
+	if b := l.script.batches; b != nil && !l.client.separated() && b.breaker.closed() {
+		return b.Do(ctx, q.deadline, &q)
+	}
+	q.args = l.command(&q.Ask)
+	if p := l.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
+		return p.Do(ctx, q.deadline, &q)
+	}
+	return q.alone(ctx)
+}
+
+// alone has a request decided by itself.
+func (q *request) alone(ctx context.Context) (core.Decision, error) {
+	l := q.ledger
+	if q.args == nil {
+		q.args = l.command(&q.Ask)
+	}
+	if !q.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
+		defer cancel()
+	}
+	reply, err := l.client.eval(ctx, q.deadline, q.args, l.script.source)
+	if err != nil {
+		return core.Decision{}, err
+	}
+	l.client.noteAnswer(l.client.first.breaker, nil, &l.rule)
+	return l.readAlone(reply, &q.Ask)
+}
+
+// Usage implements [core.Counts]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
+// call, and another one if the server does not know the script.
+func (l *ledger) Usage(ctx context.Context, key string) ([]core.Use, error) {
+	reply, err := l.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
+	if err != nil {
+		return nil, err
+	}
+	return l.readUsage(reply)
+}
+
+// Return implements [core.Counts]. It sends a script of its own, once.
+func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
+	s := returning()
+	reply, err := l.client.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
+	if err != nil {
+		return 0, err
+	}
+	units, err := strconv.ParseInt(reply, 10, 64)
+	if err != nil || units < 0 || units > back.Units {
+		return 0, fmt.Errorf("%w: %.200q", errReply, reply)
+	}
+	return units, nil
+}
+
+// Reset implements [core.Counts]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
+// an operator's.
+func (l *ledger) Reset(ctx context.Context, key string) error {
+	return l.client.del(ctx, l.keys([]any{"del"}, key))
+}
