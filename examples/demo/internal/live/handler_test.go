@@ -80,7 +80,7 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		w := p.request(1, 0)
-		if w.Code != 503 || !strings.Contains(w.Body.String(), "150 per 1s") || w.Header().Get("X-RateLimit-Limit") != "" {
+		if w.Code != 503 || !strings.Contains(w.Body.String(), "150/1s") || w.Header().Get("X-RateLimit-Limit") != "" {
 			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 		}
 		if got := p.state(0).Seq; got != requestsASecond {
