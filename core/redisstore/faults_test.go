@@ -67,6 +67,15 @@ func (s *scene) run(commands ...string) {
 	}
 }
 
+// lasting sends a command that lasts as long as the fault. It is sent once: go-redis would send it again after 3 s.
+func (s *scene) lasting(args ...any) (ended chan error) {
+	rdb := redis.NewClient(&redis.Options{Addr: s.server.Addr(), ReadTimeout: -1, MaxRetries: -1})
+	s.Cleanup(func() { rdb.Close() })
+	ended = make(chan error, 1)
+	go func() { ended <- rdb.Do(ctx, args...).Err() }()
+	return ended
+}
+
 // config sets an option for the time of the fault.
 func config(option, during, after string) func(*scene) func() {
 	return func(s *scene) func() {
@@ -163,9 +172,7 @@ var faults = []fault{
 			s.run("DEBUG POPULATE 100000 other", // 100 s of loading
 				"CONFIG SET loading-process-events-interval-bytes 1024",
 				"CONFIG SET key-load-delay 1000")
-			loader := admin(s, s.server.Addr())
-			loaded := make(chan error, 1)
-			go func() { loaded <- loader.Do(ctx, "DEBUG", "RELOAD").Err() }()
+			loaded := s.lasting("DEBUG", "RELOAD")
 			redistest.WaitFor(s, "the server to load", func() error {
 				if err := s.admin.Get(ctx, "other:1").Err(); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
 					return fmt.Errorf("got %v", err)
@@ -211,9 +218,7 @@ var faults = []fault{
 		name: "BUSY", says: "BUSY", either: true,
 		begin: func(s *scene) func() {
 			s.run("CONFIG SET busy-reply-threshold 20")
-			busy := admin(s, s.server.Addr())
-			ended := make(chan error, 1)
-			go func() { ended <- busy.Do(ctx, "EVAL", "while true do end", 0).Err() }()
+			ended := s.lasting("EVAL", "while true do end", 0)
 			redistest.WaitFor(s, "the server to be busy", func() error {
 				if err := s.admin.Ping(ctx).Err(); err == nil || !strings.HasPrefix(err.Error(), "BUSY") {
 					return fmt.Errorf("got %v", err)
@@ -308,7 +313,8 @@ func newScene(t *testing.T, f fault) *scene {
 	s.proxy = startProxy(t, s.server.Addr())
 	through := dial(s.proxy)
 	o := &redis.Options{
-		Addr: s.server.Addr(),
+		Addr:        s.server.Addr(),
+		PoolTimeout: patient, // of 200 callers whose requests cannot go together
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if s.unreachable.Load() {
 				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
