@@ -30,11 +30,10 @@ type call struct {
 
 // fake is a store that answers what it is told and remembers what it was asked.
 type fake struct {
-	bindErr   error
-	answer    func(ctx context.Context) (core.Decision, error) // nil admits
-	remembers bool                                             // answers the client "known" without a call
-	calls     []call
-	bound     []core.Rule
+	bindErr error
+	answer  func(ctx context.Context) (core.Decision, error) // nil admits
+	calls   []call
+	bound   []core.Rule
 }
 
 func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
@@ -47,9 +46,6 @@ func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
 
 func (f *fake) call(ctx context.Context, c storetest.Call) (core.Decision, error) {
 	take := c.Verb == "Take"
-	if take && f.remembers && c.Key == "known" {
-		return core.Decision{Remaining: c.Ask.Cost, Allowed: !c.Ask.Peek, Source: core.Remembered}, nil
-	}
 	ctx, cancel := c.Ask.Context(ctx)
 	defer cancel()
 	if take && c.Ask.Special != nil && c.Ask.Special.Limits != nil {

@@ -11,47 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model"
-	"github.com/sashlimit/sash/core/memstore"
 )
-
-// TestErrWhileDown: each decision without the store has an Err, refusals included.
-func TestErrWhileDown(t *testing.T) {
-	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(memstore.New())})
-	for i := range 6 {
-		for what, d := range map[string]core.Decision{
-			"cost 0": l.AllowN(ctx, "k", 0), "peek": l.Peek(ctx, "k"),
-			"allow": l.Allow(ctx, "k"), "above": l.AllowN(ctx, "k", 4),
-		} {
-			if !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
-				t.Errorf("request %d, %s: allowed %v with the error %v", i, what, d.Allowed, d.Err)
-			}
-		}
-	}
-}
-
-// TestAfterOutage: once the store answers again, it alone decides, by its own counts.
-func TestAfterOutage(t *testing.T) {
-	store, second := newFlaky(), &fake{answer: answers(core.Decision{Allowed: true})}
-	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerHour(5)}, OnStoreError: core.Fallback(second, core.Share(2)),
-	})
-	store.down.Store(true)
-	for range 2 {
-		l.Allow(ctx, "k")
-	}
-	store.down.Store(false)
-	for i := range int64(5) {
-		if d := l.Allow(ctx, "k"); !d.Allowed || d.Err != nil || d.Remaining != 4-i {
-			t.Errorf("request %d: got %+v, want %d remaining", i, d, 4-i)
-		}
-	}
-	if d := l.Allow(ctx, "k"); d.Allowed || d.Err != nil {
-		t.Errorf("one more: got %+v, want a refusal", d)
-	}
-	if len(second.calls) != 2 {
-		t.Errorf("the fallback was asked %d times, want 2", len(second.calls))
-	}
-}
 
 // TestManyRules: rules that are made while serving, and dropped, leave nothing behind.
 func TestManyRules(t *testing.T) {
@@ -72,13 +32,6 @@ func TestManyRules(t *testing.T) {
 		t.Errorf("20,000 rules left %d bytes", grown)
 	}
 	runtime.KeepAlive(l)
-}
-
-func BenchmarkRule(b *testing.B) {
-	l := limiter(b, core.Config{Name: "api", Store: admitting, OnStoreError: core.Fallback(alsoAdmitting)})
-	for i := 0; b.Loop(); i++ {
-		core.Must(l.Rule(fmt.Sprint("tenant ", i), core.PerHour(10)))
-	}
 }
 
 // TestFallbackAllocs: a fallback in memory costs no allocation.

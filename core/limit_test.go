@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ func TestConfigErrors(t *testing.T) {
 	errBind := errors.New("this store takes no limits")
 	limits := func(l ...core.Limit) core.Config { return core.Config{Store: store, Limits: l} }
 	one := []core.Limit{core.PerMinute(100)}
-	long := strings.Repeat("n", 65)
 
 	for _, c := range []struct {
 		name   string
@@ -28,62 +26,33 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		{"no store", core.Config{Limits: one}, []string{"Config.Store is nil", "memstore.New()", "redisstore.New("}},
 		{"no limits", limits(), []string{"no limits", "core.PerMinute(100)"}},
-		{"no limits, not nil", core.Config{Store: store, Limits: []core.Limit{}}, []string{"no limits"}},
 		{"zero limit", limits(core.Limit{}), []string{"window of 0s", "from 1ms to 8784h0m0s"}},
 		{"no requests", limits(core.PerMinute(0)), []string{`"1m0s" allows 0 requests`, "at least 1"}},
-		{"negative requests", limits(core.PerMinute(-7)), []string{"allows -7 requests", "at least 1"}},
-		{"negative requests, counter", limits(core.PerMinute(-7).Using(core.SlidingCounter)),
-			[]string{"allows -7 requests", "at least 1"}},
-		{"no window", limits(core.Per(1, 0)), []string{"window of 0s", "from 1ms to 8784h0m0s (366 days)"}},
-		{"negative window", limits(core.Per(1, -time.Minute)), []string{"window of -1m0s", "from 1ms"}},
-		{"window of 1 ns", limits(core.Per(1, 1)), []string{"window of 1ns", "from 1ms"}},
-		{"window of 500 us", limits(core.Per(1, 500*time.Microsecond)), []string{"window of 500µs", "from 1ms"}},
-		{"window below 1 ms by 1 us", limits(core.Per(1, time.Millisecond-time.Microsecond)),
-			[]string{"window of 999µs", "from 1ms"}},
 		{"window below 1 ms by 1 ns", limits(core.Per(1, time.Millisecond-1)),
 			[]string{"window of 999.999µs", "from 1ms"}},
-		{"window below 1 ms, named", limits(core.Per(1, 500*time.Microsecond).Named("burst")),
-			[]string{`limit "burst"`, "window of 500µs", "from 1ms"}},
-		{"window above 366 days by 1 us", limits(core.Per(1, core.MaxWindow+time.Microsecond)),
-			[]string{"window of 8784h0m0.000001s", "to 8784h0m0s (366 days)"}},
 		{"window above 366 days by 1 ns", limits(core.Per(1, core.MaxWindow+1)),
 			[]string{"window of 8784h0m0.000000001s", "to 8784h0m0s (366 days)"}},
 		{"unknown algorithm", limits(core.PerMinute(1).Using(9)),
 			[]string{`"1m0s"`, "algorithm 9", "core.SlidingLog", "core.SlidingCounter"}},
 		{"log too large", limits(core.PerHour(core.MaxLogRequests + 1)),
 			[]string{"allows 1000001 requests", "at most 1000000", "Using(core.SlidingCounter)", "1099511627776"}},
-		{"log much too large", limits(core.PerHour(1 << 62)), []string{"at most 1000000", "1099511627776"}},
 		{"counter too large", limits(core.PerHour(core.MaxCounterRequests + 1).Using(core.SlidingCounter)),
 			[]string{"allows 1099511627777 requests", "at most 1099511627776 (2^40)"}},
 		{"two of one window", limits(core.PerMinute(1), core.PerHour(3), core.PerMinute(2)),
 			[]string{`two limits are named "1m0s"`, "must differ", `core.Per(2, 60000000000 /* 1m0s */).Named("`}},
-		{"two of one given name", limits(core.PerMinute(1).Named("x"), core.PerHour(2).Named("x")),
-			[]string{`two limits are named "x"`, ".Named("}},
 		{"a name that is another's default", limits(core.PerMinute(1), core.PerHour(2).Named("1m0s")),
 			[]string{`two limits are named "1m0s"`}},
 		{"one window, two algorithms", limits(core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter)),
 			[]string{`two limits are named "1m0s"`,
 				`core.Per(1, 60000000000 /* 1m0s */).Using(core.SlidingCounter).Named("`}},
-		{"the second is wrong", limits(core.PerMinute(1), core.PerHour(0)), []string{`"1h0m0s" allows 0 requests`}},
 		{"limit name with a quote", limits(core.PerMinute(1).Named(`a"b`)),
 			[]string{`limit name "a\"b"`, "header", "byte 1", "printable ASCII"}},
-		{"limit name with a backslash", limits(core.PerMinute(1).Named(`ab\`)),
-			[]string{"limit name", "header", "byte 2"}},
-		{"limit name with a newline", limits(core.PerMinute(1).Named("a\nb")), []string{`"a\nb"`, "header", "byte 1"}},
-		{"limit name with a NUL", limits(core.PerMinute(1).Named("\x00")), []string{"header", "byte 0"}},
-		{"limit name with a DEL", limits(core.PerMinute(1).Named("\x7f")), []string{"header"}},
 		{"limit name in German", limits(core.PerMinute(1).Named("täglich")),
 			[]string{`"täglich"`, "header", "byte 1", "ASCII"}},
-		{"limit name of invalid UTF-8", limits(core.PerMinute(1).Named("a\xff")),
-			[]string{`"a\xff"`, "header", "byte 1"}},
-		{"limit name too long", limits(core.PerMinute(1).Named(long)),
-			[]string{"limit name", "65 bytes", "at most 64"}},
 		{"limit name much too long", limits(core.PerMinute(1).Named(strings.Repeat("é", 1<<20))),
 			[]string{"limit name", "2097152 bytes", "at most 64"}},
 		{"limiter name with a newline", core.Config{Name: "a\r\nb", Store: store, Limits: one},
 			[]string{"limiter name", "header", "byte 1"}},
-		{"limiter name too long", core.Config{Name: long, Store: store, Limits: one},
-			[]string{"limiter name", "65 bytes", "at most 64"}},
 		{"negative timeout", core.Config{Store: store, Limits: one, Timeout: -1},
 			[]string{"Config.Timeout is -1ns", "at least 10µs", "default of 100ms"}},
 		{"timeout without a unit", core.Config{Store: store, Limits: one, Timeout: 100},
@@ -92,19 +61,13 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"core.Fallback is nil", "memstore.New()"}},
 		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(0))},
 			[]string{"core.Share(0)", "replicas", "1 or more"}},
-		{"share of -2", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(-2))},
-			[]string{"core.Share(-2)", "1 or more"}},
 		{"a nil pointer for a store", core.Config{Store: (*memstore.Store)(nil), Limits: one},
 			[]string{"Config.Store is a nil *memstore.Store", "memstore.New()"}},
-		{"fallback on a nil pointer", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback((*fake)(nil))},
-			[]string{"core.Fallback is a nil *core_test.fake", "memstore.New()"}},
 		{"fallback on the limiter's own store", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store)},
 			[]string{"sash: the store of core.Fallback is Config.Store itself, a *memstore.Store",
 				"another store", "memstore.New()", "core.FailOpen", "core.FailClosed"}},
 		{"a nil function for an observer", core.Config{Store: store, Limits: one, Observer: core.ObserverFunc(nil)},
 			[]string{"Config.Observer is a nil core.ObserverFunc", "leave the field out"}},
-		{"a nil pointer for an observer", core.Config{Store: store, Limits: one, Observer: (*countingObserver)(nil)},
-			[]string{"Config.Observer is a nil *core_test.countingObserver"}},
 		{"a nil option of the fallback",
 			core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(2), nil)},
 			[]string{"option 2 of core.Fallback is nil", "core.Share"}},
@@ -116,12 +79,7 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"core_test.bindsNothing", "neither Counts nor an error"}},
 		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*usesNothing)(nil)}, Limits: one},
 			[]string{"neither Counts nor an error"}},
-		{"a fallback that binds nothing",
-			core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(bindsNothing{})},
-			[]string{"neither Counts nor an error"}},
 		{"the store's own", core.Config{Store: &fake{bindErr: errBind}, Limits: one}, []string{errBind.Error()}},
-		{"the fallback's own", core.Config{Store: store, Limits: one,
-			OnStoreError: core.Fallback(&fake{bindErr: errBind})}, []string{errBind.Error()}},
 	} {
 		l, err := core.New(c.config)
 		if err == nil || l != nil {
@@ -139,11 +97,6 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// countingObserver is an observer that a program forgot to make.
-type countingObserver struct{ n int }
-
-func (o *countingObserver) Observe(context.Context, core.Event) { o.n++ }
-
 // ownPolicy passes for a policy, since it embeds one.
 type ownPolicy struct{ core.FailurePolicy }
 
@@ -157,42 +110,22 @@ func TestRuleErrors(t *testing.T) {
 	if r != nil || err == nil || !strings.Contains(err.Error(), "core.New") {
 		t.Errorf("a rule of a limiter that was not made: %v, %v", r, err)
 	}
-	l := limiter(t, core.Config{})
+	l := limiter(t, core.Config{Name: "api"})
 	for _, c := range []struct {
 		name   string
 		limits []core.Limit
 		says   string
 	}{
-		{"", []core.Limit{core.PerMinute(1)}, "a rule needs a name"},
-		{"a\"", []core.Limit{core.PerMinute(1)}, "rule name"},
+		{"", []core.Limit{core.PerMinute(1)}, `sash: limiter "api": a rule needs a name`},
 		{strings.Repeat("r", 65), []core.Limit{core.PerMinute(1)}, "65 bytes"},
 		{"log in ", []core.Limit{core.PerMinute(1)}, `the rule name "log in " begins or ends with a blank`},
 		{"login", nil, "no limits"},
-		{"login", []core.Limit{core.PerMinute(0)}, "allows 0 requests"},
-		{"login", []core.Limit{core.PerMinute(1), core.PerMinute(2)}, "two limits are named"},
+		{"login", []core.Limit{core.PerMinute(0)}, `sash: limiter "api", rule "login": limit "1m0s" allows 0 requests`},
 	} {
 		r, err := l.Rule(c.name, c.limits...)
 		if err == nil || r != nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("Rule(%q, %v): %v and the error %v, want %q", c.name, c.limits, r, err, c.says)
 		}
-	}
-}
-
-// TestLargestAndSmallest: values just inside every bound are accepted.
-func TestLargestAndSmallest(t *testing.T) {
-	name := strings.Repeat("n", 64)
-	l := limiter(t, core.Config{Name: name, Timeout: 10 * time.Microsecond, Limits: []core.Limit{
-		core.Per(1, core.MinWindow),
-		core.Per(core.MaxLogRequests, core.MaxWindow),
-		core.Per(core.MaxCounterRequests,
-			core.MaxWindow).Using(core.SlidingCounter).Named("! #$%&'()*+,-./:;<=>?@[]^_`{|}~"),
-		core.Per(1, core.MinWindow+time.Microsecond).Named(name),
-	}})
-	if d := l.Allow(ctx, "k"); !d.Allowed || d.Err != nil {
-		t.Errorf("%+v", d)
-	}
-	if r := core.Must(l.Rule(name, core.PerSecond(1))); r.RuleName() != name {
-		t.Errorf("the rule is called %q", r.RuleName())
 	}
 }
 
@@ -230,10 +163,7 @@ func TestLimits(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{core.SlidingLog.String(), "log"},
-		{core.SlidingCounter.String(), "counter"},
 		{core.Algorithm(9).String(), "Algorithm(9)"},
-		{core.PerMinute(100).Named("burst").String(), "100/1m named burst"},
 		{core.Limit{}.String(), "0/0s"},
 		{core.PerMinute(-1).Using(9).Named("a\nb").String(), `-1/1m Algorithm(9) named "a\nb"`},
 	} {

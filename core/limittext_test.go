@@ -15,8 +15,6 @@ import (
 // TestParseLimit: a text is the limit that it says, and that limit has the text in its
 // shortest form.
 func TestParseLimit(t *testing.T) {
-	day := 24 * time.Hour
-	name := strings.Repeat("n", 64)
 	for _, c := range []struct {
 		text    string
 		want    core.Limit
@@ -25,33 +23,20 @@ func TestParseLimit(t *testing.T) {
 		{"5/15m", core.Per(5, 15*time.Minute), ""},
 		{"100/1m counter", core.PerMinute(100).Using(core.SlidingCounter), ""},
 		{"1000/24h counter named daily", core.PerDay(1000).Using(core.SlidingCounter).Named("daily"), ""},
-		{"1000/1h named hourly", core.PerHour(1000).Named("hourly"), ""},
-		{"100/1m0s log", core.PerMinute(100), "100/1m"},
 		{"100/60s log named burst", core.PerMinute(100).Named("burst"), "100/1m named burst"},
 		{"1000/1d", core.PerDay(1000), "1000/24h"},
 		{"1/1d12h", core.Per(1, 36*time.Hour), "1/36h"},
 		{"1/366d", core.Per(1, core.MaxWindow), "1/8784h"},
 		{"1/1h0m30s", core.Per(1, time.Hour+30*time.Second), ""},
-		{"1/1h30m", core.Per(1, 90*time.Minute), ""},
-		{"1/10s", core.Per(1, 10*time.Second), ""},
-		{"1/20m", core.Per(1, 20*time.Minute), ""},
-		{"1/1ms", core.Per(1, time.Millisecond), ""},
 		{"1/1.5s", core.Per(1, 1500*time.Millisecond), ""},
 		{"1/1.0005001ms", core.Per(1, 1001*time.Microsecond), "1/1.001ms"},
-		{"1000000/1m", core.PerMinute(core.MaxLogRequests), ""},
-		{"1099511627776/1m counter", core.PerMinute(core.MaxCounterRequests).Using(core.SlidingCounter), ""},
 		{"007/1m", core.PerMinute(7), "7/1m"},
 		{" \t5/1m \n counter\r\n\tnamed  x ", core.PerMinute(5).Using(core.SlidingCounter).Named("x"),
 			"5/1m counter named x"},
-		{"5/1m named per IP", core.PerMinute(5).Named("per IP"), ""},
 		{"5/1m counter named x  y", core.PerMinute(5).Using(core.SlidingCounter).Named("x  y"), ""},
 		{"5/1m named log", core.PerMinute(5).Named("log"), ""},
-		{"5/1m named named", core.PerMinute(5).Named("named"), ""},
-		{"5/1m counter named Counter", core.PerMinute(5).Using(core.SlidingCounter).Named("Counter"), ""},
 		{"5/1m named 1m0s", core.PerMinute(5), "5/1m"}, // the default name
 		{"5/1m named 1m", core.PerMinute(5).Named("1m"), ""},
-		{"5/1m named a/b", core.PerMinute(5).Named("a/b"), ""},
-		{"1/" + day.String() + " named " + name, core.PerDay(1).Named(name), "1/24h named " + name},
 	} {
 		got, err := core.ParseLimit(c.text)
 		if err != nil || got != c.want {
@@ -74,44 +59,26 @@ func TestParseLimit(t *testing.T) {
 // TestParseLimitErrors: the error says what was given and what is allowed.
 func TestParseLimitErrors(t *testing.T) {
 	for text, says := range map[string][]string{
-		"":                                      {`"" has no slash`, `"100/1m"`, `"1000/24h counter named daily"`},
-		"100":                                   {`"100" has no slash`, `"100/1m"`},
-		"/1m":                                   {`"" is not a number of requests`},
-		"-5/1m":                                 {`"-5" is not a number of requests`},
-		"+5/1m":                                 {`"+5" is not a number of requests`},
-		"1e6/1m":                                {`"1e6" is not a number of requests`},
-		"99999999999999999999/m":                {`"99999999999999999999" is not a number of requests`},
-		"5/":                                    {`"" is not a window`, "15m", "1d"},
-		"5/minute":                              {`"minute" is not a window`},
-		"5/15":                                  {`"15" is not a window`},
-		"5/-1m":                                 {`"-1m" is not a window`},
-		"5/+1m":                                 {`"+1m" is not a window`},
-		"5/1d-1h":                               {`"1d-1h" is not a window`},
-		"5/d":                                   {`"d" is not a window`},
-		"5/1.5d":                                {`"1.5d" is not a window`},
-		"5/1h1d":                                {`"1h1d" is not a window`},
-		"5/512d":                                {`"512d" is not a window`},
-		"5/1m/1m":                               {`"1m/1m" is not a window`},
-		"5 / 1m":                                {`"5" has no slash`},
-		"0/1m":                                  {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
-		"5/0s":                                  {"window of 0s", "from 1ms to 8784h0m0s"},
-		"5/999us":                               {"window of 999µs", "from 1ms"},
-		"5/366d1s":                              {"window of 8784h0m1s", "(366 days)"},
-		"5/511d2562047h":                        {"(366 days)"},
-		"1000001/1h":                            {"at most 1000000", "core.SlidingCounter"},
-		"1099511627777/1h counter":              {"at most 1099511627776"},
-		"5/1m Counter":                          {`"Counter" is neither an algorithm`, "in lower case"},
-		"1000000/1h buckets":                    {`"buckets" is neither an algorithm (log`, `nor "named" and a name`},
-		"5/1m daily counter":                    {`"daily counter" is neither`},
-		"5/1m log log":                          {`"log" is neither`},
-		`5/1m "daily"`:                          {`"\"daily\"" is neither`},
-		"5/1m named":                            {`"named" is neither`},
-		"5/1m named ":                           {`"named" is neither`},
-		"5/1m Named a":                          {`"Named a" is neither`},
-		`5/1m named a"b`:                        {"limit name", "header", "byte 1"},
-		"5/1m named täglich":                    {"limit name", "ASCII"},
-		"5/1m named " + strings.Repeat("n", 65): {"65 bytes", "at most 64"},
-		"5/1m" + strings.Repeat(" ", 1<<20):     {"1048580 bytes", "200 allowed"},
+		"":                                  {`"" has no slash`, `"100/1m"`, `"1000/24h counter named daily"`},
+		"-5/1m":                             {`"-5" is not a number of requests`},
+		"1e6/1m":                            {`"1e6" is not a number of requests`},
+		"99999999999999999999/m":            {`"99999999999999999999" is not a number of requests`},
+		"5/minute":                          {`"minute" is not a window`},
+		"5/-1m":                             {`"-1m" is not a window`},
+		"5/1.5d":                            {`"1.5d" is not a window`},
+		"5/1h1d":                            {`"1h1d" is not a window`},
+		"5/512d":                            {`"512d" is not a window`},
+		"5 / 1m":                            {`"5" has no slash`},
+		"0/1m":                              {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
+		"5/999us":                           {"window of 999µs", "from 1ms"},
+		"5/366d1s":                          {"window of 8784h0m1s", "(366 days)"},
+		"1000001/1h":                        {"at most 1000000", "core.SlidingCounter"},
+		"1099511627777/1h counter":          {"at most 1099511627776"},
+		"5/1m Counter":                      {`"Counter" is neither an algorithm`, "in lower case"},
+		"1000000/1h buckets":                {`"buckets" is neither an algorithm (log`, `nor "named" and a name`},
+		"5/1m named":                        {`"named" is neither`},
+		`5/1m named a"b`:                    {"limit name", "header", "byte 1"},
+		"5/1m" + strings.Repeat(" ", 1<<20): {"1048580 bytes", "200 allowed"},
 	} {
 		l, err := core.ParseLimit(text)
 		if err == nil || l != (core.Limit{}) {

@@ -14,48 +14,13 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
 // pair is a request of cost 1.
 func pair(l *core.Limiter, key string) core.Pair {
 	return core.Pair{Limiter: l, Request: core.Request{Key: key, Cost: 1}}
-}
-
-// TestTogetherCountsAllOrNone: what one refuses, none has counted, whichever comes first.
-func TestTogetherCountsAllOrNone(t *testing.T) {
-	store := memory()
-	each := limiter(t, core.Config{Name: "each", Store: store, Limits: []core.Limit{core.PerMinute(2)}})
-	all := limiter(t, core.Config{Name: "all", Store: store, Limits: []core.Limit{core.PerMinute(5)}})
-	for name, order := range map[string]func(key string) []core.Pair{
-		"each, all": func(key string) []core.Pair { return []core.Pair{pair(each, key), pair(all, "1")} },
-		"all, each": func(key string) []core.Pair { return []core.Pair{pair(all, "2"), pair(each, "2"+key)} },
-	} {
-		pairs := order("a")
-		for i := range 2 {
-			d, binding := core.Together(ctx, pairs...)
-			if !d.Allowed || d.Err != nil || d.Remaining != int64(1-i) || pairs[binding].Limiter != each {
-				t.Fatalf("%s: %+v of pair %d", name, d, binding)
-			}
-		}
-		for range 9 {
-			d, binding := core.Together(ctx, pairs...)
-			if d.Allowed || d.Limit.Requests != 2 || pairs[binding].Limiter != each || d.RetryAfter <= 0 {
-				t.Fatalf("%s: %+v of pair %d", name, d, binding)
-			}
-		}
-		admitted := 0
-		for i := range 9 {
-			if d, _ := core.Together(ctx, order(strconv.Itoa(i))...); d.Allowed {
-				admitted++
-			} else if d.Limit.Requests != 5 {
-				t.Errorf("%s: %+v", name, d)
-			}
-		}
-		if admitted != 3 {
-			t.Errorf("%s: after 2 of 5 and refusals, %d were admitted, want 3", name, admitted)
-		}
-	}
 }
 
 // TestTogetherInParallel: no limit is ever exceeded, and at the end only what was admitted
@@ -125,41 +90,21 @@ func TestTogetherGivesBackLate(t *testing.T) {
 	}
 }
 
-// remote is a store in memory that answers as one over a network does: after a while.
-type remote struct {
-	core.Store
-	after time.Duration
-	take  func() // called by each Take, if not nil
-}
-
-func (r remote) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := r.Store.Bind(rule)
-	return remoteCounts{counts, r}, err
-}
-
-type remoteCounts struct {
-	core.Counts // and not core.Immediate
-	remote
-}
-
-func (c remoteCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	time.Sleep(c.after)
-	if c.take != nil {
-		c.take()
-	}
-	return c.Counts.Take(ctx, ask)
-}
-
-func (c remoteCounts) Return(ctx context.Context, back core.Back) (int64, error) {
-	time.Sleep(c.after)
-	return c.Counts.Return(ctx, back)
+// remote returns a store in memory that answers as one over a network does: after a while.
+func remote(store core.Store, after time.Duration) core.Store {
+	return storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		if call.Verb != "Usage" {
+			time.Sleep(after)
+		}
+		return call.Next(ctx)
+	})
 }
 
 // TestTogetherAtOnce: stores that wait are asked at the same time, and have what they counted taken back at the same
 // time. A store in memory is asked before them, and what it refuses none of them hears of.
 func TestTogetherAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := remote{Store: memory(), after: 10 * time.Millisecond}
+		slow := remote(memory(), 10*time.Millisecond)
 		of := func(name string, store core.Store, requests int64) core.Pair {
 			return pair(limiter(t, core.Config{Name: name, Store: store, Limits: []core.Limit{core.PerHour(requests)}}), "k")
 		}
@@ -193,7 +138,7 @@ func TestTogetherTellsARefusal(t *testing.T) {
 	clock := newClock()
 	inMemory := memstore.New(memstore.WithClock(clock.Now))
 	var limiters []*core.Limiter
-	far := remote{Store: inMemory}
+	far := remote(inMemory, 0)
 	for i, store := range []core.Store{far, inMemory, far, far} {
 		algorithm := core.Algorithm(i % 2)
 		limiters = append(limiters, limiter(t, core.Config{
@@ -244,7 +189,7 @@ func TestTogetherTellsARefusal(t *testing.T) {
 
 // TestTogetherTwice: a limiter and a key may stand in two pairs.
 func TestTogetherTwice(t *testing.T) {
-	for name, store := range map[string]core.Store{"memory": memory(), "remote": remote{Store: memory()}} {
+	for name, store := range map[string]core.Store{"memory": memory(), "remote": remote(memory(), 0)} {
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(3)}})
 		for i, want := range []int64{2, 2} { // used
 			d, _ := core.Together(ctx, pair(l, "k"), pair(l, "k"))
@@ -268,14 +213,14 @@ func TestTogetherEvents(t *testing.T) {
 	once := of("once", memory(), 1)
 	for i, want := range []string{"a b once down", "once"} {
 		heard = nil
-		core.Together(ctx, of("a", remote{Store: memory()}, 9), of("b", remote{Store: memory()}, 9), once, down)
+		core.Together(ctx, of("a", remote(memory(), 0), 9), of("b", remote(memory(), 0), 9), once, down)
 		if got := strings.Join(heard, " "); got != want {
 			t.Errorf("%d: events of %q, want %q", i, got, want)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		heard = nil
-		last := of("last", remote{Store: memory(), after: time.Millisecond}, 1)
+		last := of("last", remote(memory(), time.Millisecond), 1)
 		last.Request.Cost = 2
 		core.Together(ctx, of("a", memory(), 9), down, last)
 		if got := strings.Join(heard, " "); got != "down last" {
@@ -287,8 +232,8 @@ func TestTogetherEvents(t *testing.T) {
 // TestTogetherPanics: a panic of an observer or of a store is one of the caller's goroutine.
 func TestTogetherPanics(t *testing.T) {
 	panics := core.ObserverFunc(func(context.Context, core.Event) { panic("observed") })
-	slow := remote{Store: memory()}
-	broken := remote{Store: memory(), take: func() { panic("taken") }}
+	slow := remote(memory(), 0)
+	broken := &fake{answer: func(context.Context) (core.Decision, error) { panic("taken") }}
 	for want, last := range map[string]*core.Limiter{
 		"observed": limiter(t, core.Config{Name: "last", Store: slow, Observer: panics}),
 		"taken":    limiter(t, core.Config{Name: "last", Store: broken}),
@@ -304,32 +249,19 @@ func TestTogetherPanics(t *testing.T) {
 	}
 }
 
-// forgets is a store in memory that takes nothing back.
-type forgets struct {
-	core.Store
-	err error // of Return
-}
-
-func (f forgets) Bind(rule core.Rule) (core.Counts, error) {
-	counts, err := f.Store.Bind(rule)
-	return forgetsCounts{counts, f.err}, err
-}
-
-type forgetsCounts struct {
-	core.Counts
-	err error
-}
-
-func (forgetsCounts) Immediate() {}
-
-func (c forgetsCounts) Return(context.Context, core.Back) (int64, error) { return 0, c.err }
-
 // TestTogetherNotGivenBack: what stays counted after a refusal is noticed.
 func TestTogetherNotGivenBack(t *testing.T) {
 	for want, err := range map[string]error{errDown.Error(): errDown, "does not find them": nil} {
 		var heard notices
-		first := limiter(t, core.Config{Store: forgets{memory(), err}, Observer: &heard})
-		second := limiter(t, core.Config{Limits: []core.Limit{core.PerHour(1)}})
+		forgets := storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+			if call.Verb == "Return" && err != nil {
+				return core.Decision{}, err
+			}
+			call.Back.Units = 0 // gives nothing back
+			return call.Next(ctx)
+		})
+		first := limiter(t, core.Config{Store: forgets, Observer: &heard})
+		second := limiter(t, core.Config{Store: remote(memory(), 0), Limits: []core.Limit{core.PerHour(1)}})
 		second.Allow(ctx, "k")
 		if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
 			t.Errorf("%s: %+v of pair %d", want, d, i)

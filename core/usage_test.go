@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,47 +21,6 @@ func used(t *testing.T, l *core.Limiter, key string) []core.Use {
 		t.Fatal(err)
 	}
 	return uses
-}
-
-// TestUsage: of each limit of the rule, in order, the caller gets what is used and what
-// is left, and nothing is counted.
-func TestUsage(t *testing.T) {
-	clock := newClock()
-	start := clock.Now().Local()
-	l := limiter(t, core.Config{
-		Store:  memstore.New(memstore.WithClock(clock.Now)),
-		Limits: []core.Limit{core.PerHour(10).Using(core.SlidingCounter), core.PerMinute(3).Named("burst")},
-	})
-	limits := l.Limits()
-	none := []core.Use{{Limit: limits[0], Remaining: 10, At: start}, {Limit: limits[1], Remaining: 3, At: start}}
-	if got := used(t, l, "client"); !slices.Equal(got, none) {
-		t.Errorf("before a request:\n got %+v\nwant %+v", got, none)
-	}
-	l.AllowN(ctx, "client", 2)
-	clock.Add(10 * time.Second)
-	want := []core.Use{
-		{limits[0], 2, 8, time.Hour - 10*time.Second, start.Add(10 * time.Second)},
-		{limits[1], 2, 1, 50 * time.Second, start.Add(10 * time.Second)},
-	}
-	for range 3 {
-		if got := used(t, l, "client"); !slices.Equal(got, want) {
-			t.Errorf("after a request:\n got %+v\nwant %+v", got, want)
-		}
-	}
-	login := core.Must(l.Rule("login", limits[1]))
-	if got := used(t, login, "client"); len(got) != 1 || got[0].Used != 0 || got[0].Remaining != 3 {
-		t.Errorf("of another rule: %+v, want nothing used", got)
-	}
-}
-
-// TestUsageOfALoweredLimit: what was admitted under a higher limit is all used.
-func TestUsageOfALoweredLimit(t *testing.T) {
-	store := memory()
-	limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerDay(10)}}).AllowN(ctx, "k", 8)
-	lowered := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerDay(5)}})
-	if u := used(t, lowered, "k")[0]; u.Used != 8 || u.Remaining != 0 || u.Limit.Requests != 5 {
-		t.Errorf("%+v, want 8 used of 5", u)
-	}
 }
 
 // TestUsageWithoutStore: no policy answers for a store that cannot be asked, and what is
