@@ -38,7 +38,7 @@ type website struct {
 // wrapper puts a limiter before a handler.
 type wrapper func(load, Env, http.Handler) (http.Handler, error)
 
-// counts reads a field of a website about the requests that it has counted.
+// counts says which requests the field of a website tells about.
 type counts int
 
 const (
