@@ -63,28 +63,18 @@ func WithPrefix(prefix string) Option {
 // retries, a decision waits no longer than Config.Timeout and its script is sent
 // once. The client stays the caller's to close.
 //
-// A caller whose context has a deadline leaves when the deadline has come. A caller
-// whose context is cancelled leaves at once, with one exception: on a redis.Client, if
-// Config.Timeout is 100 ms to 1 s, a caller that finds fewer than four scripts under way
-// waits for the reply on its own goroutine. Such a caller leaves with the reply, or when
-// Config.Timeout has passed: where the server is silent that is up to a second after the
-// cancellation. In exchange a lone caller saves two switches between goroutines, about a
-// quarter of the time on a near server. A redis.Client with an OnConnect, a Limiter or a
-// credentials provider makes no such exception: these might not heed the timeout. A Dialer
-// must return connections that heed their deadlines, or such a caller waits for as long as
-// the server is silent.
+// A caller whose context ends leaves at once, with one exception: on a redis.Client, if
+// Config.Timeout is 100 ms to 1 s, a caller may wait for the reply on its own goroutine,
+// which saves a lone caller a quarter of the time. When it is cancelled it leaves with the
+// reply or at Config.Timeout. A Dialer of the program's own must return connections that
+// heed their deadlines.
 //
-// Around a client of its own type a program gives up some speed: decisions are
-// sent one by one, and one breaker stands for all servers.
-//
-// A Ring moves the clients of a shard that is down to other shards, where they
-// begin with no counts, and back later: each time a client may get its limit once
-// more. What is given back goes to the shard that has the client now: units that another
-// one has counted stay. For exact counts on several servers use a Cluster.
-//
-// Hooks on a redis.Client do not see what the store sends through it: go-redis
-// leaves them out where it is given a timeout for some commands. Hooks on the
-// nodes of a cluster or a ring do. Config.Observer hears of every decision.
+// Around a client of its own type a program gives up some speed: decisions are sent one by
+// one, and one breaker stands for all servers. A Ring moves the clients of a shard that is
+// down to other shards and back: each time a client may get its limit once more, and units
+// stay counted that are given back elsewhere. For exact counts on several servers use a
+// Cluster. Hooks on a redis.Client do not see what the store sends through it; those on the
+// nodes of a cluster or a ring do.
 //
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
