@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"text/template"
@@ -51,19 +50,5 @@ func TestTemplate(t *testing.T) {
 			}
 		}
 		choose()
-	}
-}
-
-// TestUnknownSteps: a limit of an algorithm that has no steps in the template makes no script.
-func TestUnknownSteps(t *testing.T) {
-	for _, step := range []string{"find", "judge", "rewind", "count", "reply"} {
-		t.Run(step, func(t *testing.T) {
-			defer func() {
-				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "no steps") {
-					t.Errorf("panicked with %v", p)
-				}
-			}()
-			t.Errorf("%q", renderScript(step, variables{"N": "1", "unknown": "yes"}, nil))
-		})
 	}
 }
