@@ -303,13 +303,4 @@ func BenchmarkObserve(b *testing.B) {
 			}
 		})
 	}
-	b.Run("parallel", func(b *testing.B) {
-		heavy := heaviest.New(100)
-		keys := []string{"a", "b", "c", "d"}
-		b.RunParallel(func(pb *testing.PB) {
-			for i := 0; pb.Next(); i++ {
-				heavy.Observe(context.Background(), request(keys[i%len(keys)], false))
-			}
-		})
-	})
 }

@@ -18,14 +18,6 @@ type stream struct {
 func streams() []stream {
 	return []stream{
 		{"all different", func(i int, _ *rand.Rand) int { return i }},
-		{"some heavy", func(i int, rng *rand.Rand) int {
-			if i%3 == 0 {
-				return rng.IntN(10)
-			}
-			return rng.IntN(1 << 20)
-		}},
-		{"one after the other", func(i int, _ *rand.Rand) int { return i / 50 }},
-		{"in turns", func(i int, _ *rand.Rand) int { return i % 40 }},
 		{"heavy ones late", func(i int, rng *rand.Rand) int {
 			if i > 15_000 {
 				return rng.IntN(3)

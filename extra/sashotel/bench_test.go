@@ -3,13 +3,9 @@ package sashotel_test
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/sashlimit/sash/core"
@@ -97,60 +93,8 @@ func TestNoAllocationOfFailures(t *testing.T) {
 	}
 }
 
-// BenchmarkMiddleware compares requests without an observer to requests with one that does
-// nothing, which shows the cost of the event, and to requests with the metrics. The two
-// take turns, 2,000 requests each, so that what else the machine does hits both alike.
-// "times" is the median of the one by the median of the other.
-func BenchmarkMiddleware(b *testing.B) {
-	nothing := core.ObserverFunc(func(context.Context, core.Event) {})
-	for _, load := range loads {
-		for _, c := range []struct {
-			name     string
-			observer core.Observer
-			ctx      context.Context
-		}{
-			{"event", nothing, b.Context()},
-			{"metrics", watch(b).For("memory"), b.Context()},
-			{"metrics by route", watch(b, sashotel.ByRoute()).For("memory"), b.Context()},
-			{"metrics and span not recording", watch(b).For("memory"), unsampled(b)},
-		} {
-			b.Run(load.name+"/"+c.name, func(b *testing.B) {
-				compare(b, guarded(c.ctx, b, core.Silent, load.admit), guarded(c.ctx, b, c.observer, load.admit))
-			})
-		}
-	}
-}
-
-// compare reports how many times as long as plain the function observed takes.
-func compare(b *testing.B, plain, observed func()) {
-	const turn = 2000
-	var without, with []time.Duration
-	took := func(do func()) time.Duration {
-		start := time.Now()
-		for range turn {
-			do()
-		}
-		return time.Since(start)
-	}
-	took(plain)
-	took(observed)
-	for b.Loop() {
-		without = append(without, took(plain))
-		with = append(with, took(observed))
-	}
-	median := func(all []time.Duration) float64 {
-		slices.Sort(all)
-		return float64(all[len(all)/2]) / turn
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(without), "plain-ns")
-	b.ReportMetric(median(with), "observed-ns")
-	b.ReportMetric(median(with)/median(without), "times")
-}
-
 // BenchmarkObserve is the observer alone: with a duration to record, without, and on a
-// span that records. The last line is an addition to a counter of the SDK, which
-// package sashotel does without.
+// span that records.
 func BenchmarkObserve(b *testing.B) {
 	recording, span := sdktrace.NewTracerProvider().Tracer("test").Start(b.Context(), "request")
 	defer span.End()
@@ -171,18 +115,4 @@ func BenchmarkObserve(b *testing.B) {
 			}
 		})
 	}
-	b.Run("counter of the SDK", func(b *testing.B) {
-		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
-		counter, err := provider.Meter("test").Int64Counter("decisions")
-		if err != nil {
-			b.Fatal(err)
-		}
-		set := metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("sash.limiter", "api"), attribute.String("sash.rule", "login"),
-			attribute.String("sash.outcome", "admitted"), attribute.Bool("sash.allowed", true)))
-		options := []metric.AddOption{set}
-		for b.Loop() {
-			counter.Add(b.Context(), 1, options...)
-		}
-	})
 }

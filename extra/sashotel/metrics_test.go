@@ -37,23 +37,13 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestPeek: a peek is no decision about a request, but the store has been asked.
-func TestPeek(t *testing.T) {
-	w := watch(t)
-	e := decided(core.Counted, true, nil)
-	e.Peek = true
-	w.For("redis").Observe(t.Context(), e)
-	w.wantPoints(t, "sash.decisions", map[string]float64{})
-	w.wantPoints(t, "sash.decision.duration", map[string]float64{"sash.source=counted sash.store=redis": 1})
-}
-
 // TestDurations: the buckets reach from 100 ns to 100 ms, and each source, store and kind
 // of error has a histogram of its own. A duration of 0 was not measured.
 func TestDurations(t *testing.T) {
 	w := watch(t)
 	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
 		e := decided(core.Counted, true, nil)
-		e.Elapsed = d
+		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked
 		w.For("redis").Observe(t.Context(), e)
 	}
 	w.For("memory").Observe(t.Context(), decided(core.Remembered, false, nil))

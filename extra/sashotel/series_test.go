@@ -3,7 +3,6 @@ package sashotel_test
 import (
 	"fmt"
 	"maps"
-	"strings"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -49,23 +48,4 @@ func TestOverflow(t *testing.T) {
 	if before["otel.metric.overflow=true"] == 0 {
 		t.Error("the SDK has added up nothing: this test needs more series")
 	}
-}
-
-// TestUglyLabels: what an exporter would refuse is replaced. Labels that become the same
-// are one series.
-func TestUglyLabels(t *testing.T) {
-	w := watch(t, sashotel.ByRoute())
-	long := strings.Repeat("é", 200)
-	for _, label := range []string{"\xff", "\xfe", "\x00\"\n\\", long, long + "x"} {
-		e := decided(core.Counted, true, nil)
-		e.Label = label
-		w.For("\xff").Observe(t.Context(), e)
-	}
-	const rest = " sash.allowed=true sash.limiter=api sash.outcome=admitted sash.rule=login"
-	w.wantPoints(t, "sash.decisions", map[string]float64{
-		"http.route=\uFFFD" + rest:                      2,
-		"http.route=\x00\"\n\\" + rest:                  1,
-		"http.route=" + strings.Repeat("é", 128) + rest: 2,
-	})
-	w.wantPoints(t, "sash.decision.duration", map[string]float64{"sash.source=counted sash.store=\uFFFD": 5})
 }

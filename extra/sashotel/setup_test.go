@@ -1,11 +1,8 @@
 package sashotel_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.opentelemetry.io/otel"
@@ -14,54 +11,8 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/extra/sashotel"
 )
-
-// TestConcurrent: limiters decide while two readers read, and nothing is lost.
-func TestConcurrent(t *testing.T) {
-	const goroutines, each = 8, 500
-	w := watch(t, sashotel.ByRoute())
-	limiter, err := core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(each)}, Observer: w.For("memory"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	for g := range goroutines {
-		group.Go(func() {
-			for i := range each {
-				label := fmt.Sprintf("GET /%d", (g+i)%150)
-				limiter.Decide(context.Background(), core.Request{Key: "user:1", Cost: 1, Label: label})
-				if i%50 == 0 {
-					name := fmt.Sprintf("store %d %d", g, i)
-					w.For(name)
-					if err := w.Watch(name, memstore.New(memstore.WithMaxBytes(1<<20))); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	for range 2 {
-		group.Go(func() {
-			for range 10 {
-				w.metrics(t)
-			}
-		})
-	}
-	group.Wait()
-	total := map[string]float64{}
-	for attributes, n := range w.points(t, "sash.decisions") {
-		_, rest, _ := strings.Cut(attributes, "sash.outcome=")
-		outcome, _, _ := strings.Cut(rest, " ")
-		total[outcome] += n
-	}
-	if total["admitted"] != each || total["refused"] != (goroutines-1)*each {
-		t.Errorf("counted %v, want %d admitted and %d refused", total, each, (goroutines-1)*each)
-	}
-}
 
 // TestClose: after Close, the counts are reported no more.
 func TestClose(t *testing.T) {

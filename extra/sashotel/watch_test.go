@@ -1,19 +1,13 @@
 package sashotel_test
 
 import (
-	"fmt"
 	"maps"
-	"net"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // numbers returns the metrics of a store that have no other attributes, by name.
@@ -94,75 +88,4 @@ func TestWatchRedis(t *testing.T) {
 	w.wantPoints(t, "sash.breaker.trips", map[string]float64{local: 2, failover: 1})
 	w.wantPoints(t, "sash.breaker.change_timestamp", map[string]float64{local: 3.5})
 	w.wantPoints(t, "sash.breaker.failing_since_timestamp", map[string]float64{local: 1.5})
-}
-
-// state returns the state of the breaker of the only server of the store "redis".
-func (w watcher) state(t *testing.T) string {
-	t.Helper()
-	var states []string
-	for attributes := range happened(w.points(t, "sash.breaker.state")) {
-		state, _, _ := strings.Cut(strings.TrimPrefix(attributes, "sash.breaker.state="), " ")
-		states = append(states, state)
-	}
-	return strings.Join(states, ", ")
-}
-
-// TestOutage: what an outage of Redis looks like in the metrics, from the first failure
-// until the server is back.
-func TestOutage(t *testing.T) {
-	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	store := redisstore.New(client)
-	w := watch(t)
-	if err := w.Watch("redis", store); err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := core.New(core.Config{
-		Name: "api", Store: store, Limits: []core.Limit{core.PerHour(core.MaxLogRequests)}, Observer: w.For("redis"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var uncounted float64
-	until := func(state string) {
-		t.Helper()
-		redistest.WaitFor(t, "the breaker to be "+state, func() error {
-			if d := limiter.Allow(t.Context(), "user:1"); d.Err != nil {
-				uncounted++
-			}
-			if got := w.state(t); got != state {
-				return fmt.Errorf("it is %q", got)
-			}
-			return nil
-		})
-	}
-	until("closed")
-	server.Kill()
-	until("open")
-	host, port, err := net.SplitHostPort(server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := "sash.store=redis server.address=" + host + " server.port=" + port
-	w.wantPoints(t, "sash.breaker.trips", map[string]float64{of: 1})
-	since, changed := w.points(t, "sash.breaker.failing_since_timestamp"), w.points(t, "sash.breaker.change_timestamp")
-	if since[of] == 0 || changed[of] < since[of] {
-		t.Errorf("failing since %v, changed %v, want both, in this order", since, changed)
-	}
-	server.Restart()
-	until("closed")
-	w.wantPoints(t, "sash.breaker.failing_since_timestamp", map[string]float64{})
-	w.wantPoints(t, "sash.breaker.trips", map[string]float64{of: 1})
-	var failures float64
-	for _, n := range w.points(t, "sash.store.errors") {
-		failures += n
-	}
-	const open = "sash.allowed=true sash.limiter=api sash.outcome=failed_open sash.rule="
-	if got := w.points(t, "sash.decisions")[open]; got != uncounted || failures != uncounted || uncounted == 0 {
-		t.Errorf("%v decisions failed open, %v errors, want %v of both, and more than 0", got, failures, uncounted)
-	}
-	if n := w.numbers(t, "redis"); n["sash.batches"] == 0 || n["sash.scripts"] == 0 {
-		t.Errorf("%v, want batches and scripts", n)
-	}
 }

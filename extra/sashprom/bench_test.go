@@ -66,33 +66,6 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkMiddleware compares requests without an observer, with one that does
-// nothing, which shows the cost of the event, and with the metrics.
-func BenchmarkMiddleware(b *testing.B) {
-	nothing := core.ObserverFunc(func(context.Context, core.Event) {})
-	for _, load := range []struct {
-		name  string
-		admit bool
-	}{{"admitted", true}, {"refused", false}} {
-		for _, c := range []struct {
-			name     string
-			observer core.Observer
-		}{
-			{"plain", core.Silent}, {"event", nothing},
-			{"metrics", sashprom.New().For("memory")},
-			{"metrics by route", sashprom.New(sashprom.ByRoute()).For("memory")},
-		} {
-			b.Run(load.name+"/"+c.name, func(b *testing.B) {
-				do := guarded(b, c.observer, load.admit)
-				b.ReportAllocs()
-				for b.Loop() {
-					do()
-				}
-			})
-		}
-	}
-}
-
 // BenchmarkObserve is the observer alone, in one goroutine and in as many as there are
 // processors.
 func BenchmarkObserve(b *testing.B) {

@@ -36,14 +36,3 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
-
-func FuzzString(f *testing.F) {
-	f.Add(int64(0), uint8(2))
-	f.Add(int64(math.MinInt64), uint8(20))
-	f.Add(int64(math.MaxInt64), uint8(19))
-	f.Fuzz(func(t *testing.T, n int64, size uint8) {
-		if got, want := decimal.String(make([]byte, size), n), strconv.FormatInt(n, 10); got != want {
-			t.Errorf("%d in %d bytes: %q", n, size, got)
-		}
-	})
-}

@@ -7,8 +7,8 @@ import "unsafe"
 //
 // Text is the reason why the values of a response's header fields and the digits in
 // them are one allocation. With a copy of each value, which is what string(b) makes, a
-// response would take two or three: BenchmarkFields compares them. This function is
-// the only one that makes strings with package unsafe.
+// response would take two or three. This function is the only one that makes strings
+// with package unsafe.
 func Text(b []byte) string {
 	// The bytes exist, since the pointer and the length belong to one slice, and
 	// the string keeps them alive. The caller promises that they do not change.

@@ -1,46 +1,11 @@
 package redistest
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-func TestClusterOwnsEverySlot(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	c := StartCluster(t, 3, 0)
-	t.Logf("up after %v", time.Since(began))
-
-	// One key per slot.
-	keys := make(map[int]string, Slots)
-	for i := 0; len(keys) < Slots; i++ {
-		key := fmt.Sprintf("key:%d", i)
-		keys[Slot(key)] = key
-	}
-	client := c.Client(t)
-	sets, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, key := range keys {
-			p.Set(ctx, key, key, 0)
-		}
-		return nil
-	})
-	if err != nil || len(sets) != Slots {
-		t.Fatalf("%d keys set: %v", len(sets), err)
-	}
-	for i, s := range c.Servers {
-		n, err := s.Client(t).DBSize(ctx).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := int64(Slots / 3); n < want || n > want+1 {
-			t.Errorf("server %d of 3 holds %d of %d keys", i, n, Slots)
-		}
-	}
-}
 
 func TestClusterMigration(t *testing.T) {
 	t.Parallel()
@@ -88,39 +53,6 @@ func TestClusterMigration(t *testing.T) {
 	c.WaitOK(t)
 	if got := c.MasterOf(stays); got != from {
 		t.Errorf("the slot is at %s, not %s", got.Addr(), from.Addr())
-	}
-}
-
-func TestClusterHeals(t *testing.T) {
-	t.Parallel()
-	c := StartCluster(t, 3, 1)
-	client := c.Client(t)
-	const key = "key"
-	if err := client.Set(ctx, key, "before", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	master := c.MasterOf(key)
-	master.Kill()
-	if got := c.MasterOf(key); got != master {
-		t.Errorf("%s took over at once", got.Addr())
-	}
-	began := time.Now()
-	c.WaitOK(t)
-	t.Logf("healed after %v", time.Since(began))
-	heir := c.MasterOf(key)
-	if heir == master || !heir.answers() {
-		t.Fatalf("the master is %s, the dead one was %s", heir.Addr(), master.Addr())
-	}
-	// A refused connection does not make go-redis 9.23 ask for the slots again: it
-	// asks after 60 s.
-	client.ReloadState(ctx)
-	WaitFor(t, "the client to find the new master", func() error {
-		return client.Set(within(t, time.Second), key, "after", 0).Err()
-	})
-	master.Restart() // as a replica
-	c.WaitOK(t)
-	if got := c.MasterOf(key); got != heir {
-		t.Errorf("the master is %s, not %s", got.Addr(), heir.Addr())
 	}
 }
 

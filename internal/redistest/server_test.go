@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -59,14 +58,6 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestServerThatAsksForAPassword(t *testing.T) {
-	t.Parallel()
-	err := Start(t, "--requirepass", "secret").Client(t).Ping(ctx).Err()
-	if err == nil || !strings.HasPrefix(err.Error(), "NOAUTH") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestNothingIsLeftAfterCleanup(t *testing.T) {
 	var servers []*Server
 	t.Run("test", func(t *testing.T) {
@@ -119,12 +110,4 @@ func TestMissingServer(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "install") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// within returns a context for a call that the client itself repeats for too
-// long: it ends after d.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -170,6 +170,37 @@ func TestRowsOnce(t *testing.T) {
 	}
 }
 
+// TestConcurrent: decisions are counted while stores are added and others read, and none is lost.
+func TestConcurrent(t *testing.T) {
+	const goroutines, each = 8, 500
+	tally := New(true, 0)
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			for i := range each {
+				name := tally.Store(fmt.Sprint("store ", i%20))
+				e := core.Event{Name: "api", Key: "k", Label: fmt.Sprint((g + i) % 150), Decision: core.Decision{
+					Source: core.FromPolicy, Err: core.ErrTimeout,
+				}}
+				tally.Observe(name, &e)
+				if i%100 == 0 {
+					tally.Notice(core.Notice{Code: "twice"})
+					told(tally)
+				}
+			}
+		})
+	}
+	group.Wait()
+	sums := map[string]float64{}
+	for series, n := range told(tally) {
+		name, _, _ := strings.Cut(series, " ")
+		sums[name] += n
+	}
+	if sums["decisions"] != goroutines*each || sums["store.errors"] != goroutines*each {
+		t.Errorf("got %v, want %d decisions and errors", sums, goroutines*each)
+	}
+}
+
 // TestAllStats: each number of a store's Stats has a metric.
 func TestAllStats(t *testing.T) {
 	for _, test := range []struct {
