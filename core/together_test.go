@@ -252,24 +252,26 @@ func TestTogetherPanics(t *testing.T) {
 // TestTogetherNotGivenBack: what stays counted after a refusal is noticed.
 func TestTogetherNotGivenBack(t *testing.T) {
 	for want, err := range map[string]error{errDown.Error(): errDown, "does not find them": nil} {
-		var heard notices
-		forgets := storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-			if call.Verb == "Return" && err != nil {
-				return core.Decision{}, err
+		synctest.Test(t, func(t *testing.T) {
+			var heard notices
+			forgets := storetest.Wrap(memory(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+				if call.Verb == "Return" && err != nil {
+					return core.Decision{}, err
+				}
+				call.Back.Units = 0 // gives nothing back
+				return call.Next(ctx)
+			})
+			first := limiter(t, core.Config{Store: forgets, Observer: &heard})
+			second := limiter(t, core.Config{Store: remote(memory(), time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
+			second.Allow(ctx, "k")
+			if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
+				t.Errorf("%s: %+v of pair %d", want, d, i)
 			}
-			call.Back.Units = 0 // gives nothing back
-			return call.Next(ctx)
+			said := heard.expect(t, want, notice.NotGivenBack)
+			if len(said) == 1 && !strings.Contains(said[0].Text, want) {
+				t.Errorf("%+v, want %q in it", said, want)
+			}
 		})
-		first := limiter(t, core.Config{Store: forgets, Observer: &heard})
-		second := limiter(t, core.Config{Store: remote(memory(), 0), Limits: []core.Limit{core.PerHour(1)}})
-		second.Allow(ctx, "k")
-		if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
-			t.Errorf("%s: %+v of pair %d", want, d, i)
-		}
-		said := heard.expect(t, want, notice.NotGivenBack)
-		if len(said) == 1 && !strings.Contains(said[0].Text, want) {
-			t.Errorf("%+v, want %q in it", said, want)
-		}
 	}
 }
 
