@@ -23,10 +23,8 @@ func TestAPIKey(t *testing.T) {
 		want    string // empty: ErrNoKey
 	}{
 		{"header", header, []string{"X-API-Key: demo-key-1"}, one},
-		{"another key", header, []string{"X-API-Key: demo-key-2"}, two},
 		{"blanks", header, []string{"X-API-Key: \tdemo-key-1 "}, one},
 		{"bearer", header, []string{"Authorization: Bearer demo-key-1"}, one},
-		{"scheme in lower case", header, []string{"Authorization: bearer demo-key-1"}, one},
 		{"scheme in capitals", header, []string{"Authorization: BEARER   demo-key-1"}, one},
 		{"tab behind the scheme", header, []string{"Authorization: Bearer\tdemo-key-1"}, one},
 		{"the same twice", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: demo-key-1"}, one},
@@ -35,19 +33,12 @@ func TestAPIKey(t *testing.T) {
 		{"blank header", header, []string{"Authorization: Bearer demo-key-1", "X-API-Key: "}, one},
 		{"nothing", header, nil, ""},
 		{"unverified", header, []string{"X-API-Key: demo-key-3"}, ""},
-		{"two unverified", header, []string{"X-API-Key: demo-key-3", "Authorization: Bearer demo-key-4"}, ""},
 		{"case matters", header, []string{"X-API-Key: DEMO-KEY-1"}, ""},
-		{"unverified bearer", header, []string{"Authorization: Bearer demo-key-3"}, ""},
 		{"no scheme", header, []string{"Authorization: demo-key-1"}, ""},
-		{"another scheme", header, []string{"Authorization: Basic demo-key-1"}, ""},
 		{"a scheme with commas", header, []string{`Authorization: Digest a="b", bearers="c", Bearerd=e`}, ""},
-		{"scheme run together", header, []string{"Authorization: Bearerdemo-key-1"}, ""},
 		{"scheme only", header, []string{"Authorization: Bearer"}, ""},
-		{"scheme and blanks", header, []string{"Authorization: Bearer   "}, ""},
 		{"Authorization: bearer", bearer, []string{"Authorization: Bearer demo-key-1"}, one},
 		{"Authorization: no scheme", bearer, []string{"Authorization: demo-key-1"}, ""},
-		{"Authorization: another scheme", bearer, []string{"Authorization: Basic demo-key-1"}, ""},
-		{"Authorization: nothing", bearer, []string{"X-API-Key: demo-key-1"}, ""},
 		{"header only: header", only, []string{"X-API-Key: demo-key-1", "Authorization: Bearer demo-key-2"}, one},
 		{"header only: bearer", only, []string{"Authorization: Bearer demo-key-1"}, ""},
 		{"header only: two bearers", only, []string{"Authorization: Bearer a", "Authorization: Bearer b"}, ""},
@@ -79,28 +70,17 @@ func TestAPIKeyRefuses(t *testing.T) {
 	}{
 		{"twice", header, []string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-1"}, "X-Api-Key came more than once"},
 		{"twice, one blank", header, []string{"X-API-Key: ", "X-API-Key: demo-key-1"}, "more than once"},
-		{"twice, and a bearer", header,
-			[]string{"X-API-Key: demo-key-1", "X-API-Key: demo-key-2", "Authorization: Bearer demo-key-1"},
-			"more than once"},
 		{"two bearers", header,
 			[]string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-1"}, "more than once"},
 		{"two schemes", header, []string{"Authorization: Basic YTpi", "Authorization: Bearer demo-key-1"},
 			"more than once"},
-		{"two bearers beside a key", header,
-			[]string{"X-API-Key: demo-key-1", "Authorization: Bearer a", "Authorization: Bearer b"}, "more than once"},
 		{"two keys", header, []string{"X-API-Key: demo-key-1", "Authorization: Bearer demo-key-2"}, "two identities"},
 		{"folded", header, []string{"X-API-Key: wrong, demo-key-1"}, "commas"},
-		{"folded, known in front", header, []string{"X-API-Key: demo-key-1,wrong"}, "commas"},
 		{"folded, and a bearer", header, []string{"X-API-Key: a, b", "Authorization: Bearer demo-key-1"}, "commas"},
-		{"folded bearers", header, []string{"Authorization: Bearer wrong, Bearer demo-key-1"}, "commas"},
 		{"folded schemes", header, []string{"Authorization: Basic YTpi ,\t bearer\tdemo-key-1"}, "several credentials"},
-		{"folded, empty bearer", header, []string{"Authorization: Bearer, Bearer demo-key-1"}, "several credentials"},
 		{"two words", header, []string{"X-API-Key: demo-key-1 wrong"}, "visible ASCII"},
-		{"space of another kind", header, []string{"X-API-Key: demo-key-1\u00a0"}, "visible ASCII"},
 		{"letters of another alphabet", header, []string{"X-API-Key: d\u0435mo-key-1"}, "visible ASCII"},
-		{"control character", header, []string{"X-API-Key: demo-key-1\x00"}, "visible ASCII"},
 		{"too long", header, []string{"X-API-Key: " + long}, "8192 bytes"},
-		{"too long, blanks", header, []string{"X-API-Key: demo-key-1" + strings.Repeat(" ", 8192)}, "8192 bytes"},
 		{"too long a bearer", header, []string{"Authorization: Bearer " + long}, "8192 bytes"},
 		{"Authorization: two", bearer,
 			[]string{"Authorization: Bearer demo-key-1", "Authorization: Bearer demo-key-2"}, "more than once"},
@@ -108,8 +88,6 @@ func TestAPIKeyRefuses(t *testing.T) {
 			"several credentials"},
 		// Blanks for strings.Fields and strings.TrimSpace, and none for HTTP.
 		{"no-break space", header, []string{"Authorization: Bearer\u00a0demo-key-1"}, "no blank of HTTP"},
-		{"no-break space in front", header, []string{"Authorization: \u00a0bearer demo-key-1"}, "no blank of HTTP"},
-		{"em space, folded", header, []string{"Authorization: Basic YTpi,\u2003Bearer demo-key-1"}, "no blank of HTTP"},
 		{"Authorization: no-break space", bearer, []string{"Authorization: Bearer\u00a0demo-key-1"}, "no blank of HTTP"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,18 +112,6 @@ func TestAPIKeyWithCommasAndBlanks(t *testing.T) {
 	}
 }
 
-func TestAPIKeySaysWhatIsWrong(t *testing.T) {
-	f := keyfuncs.APIKey("X-API-Key", known)
-	for want, headers := range map[string][]string{
-		"X-Api-Key is missing":     nil,
-		"the API key is not known": {"X-API-Key: invented"},
-	} {
-		if err := wantNoKey(t, f, request("", headers...)); !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", headers, err)
-		}
-	}
-}
-
 // The identity is counted, whatever the spelling that the verifier admits.
 func TestAPIKeyCountsIdentities(t *testing.T) {
 	f := keyfuncs.APIKey("X-API-Key", func(_ context.Context, presented string) (string, error) {
@@ -164,6 +130,11 @@ func TestAPIKeyCountsIdentities(t *testing.T) {
 		}
 	}
 	wantNoKey(t, f, request("", "X-API-Key: open"))
+	for header, want := range map[string]string{"X-A: a": "X-Api-Key is missing", "X-API-Key: a": "is not known"} {
+		if err := wantNoKey(t, f, request("", header)); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", header, err, want)
+		}
+	}
 }
 
 // verify is asked with what the client sent and the request's context, and not

@@ -84,25 +84,6 @@ func ExampleOnUntrusted() {
 	// ip:10.0.0.1 <nil>
 }
 
-func ExampleTrustUnixSocket() {
-	key := keyfuncs.IP(keyfuncs.TrustUnixSocket())
-
-	r := httptest.NewRequest("GET", "/", nil)
-	r.RemoteAddr = "@" // what net/http says on a unix socket
-	r.Header.Set("X-Forwarded-For", "192.0.2.1, 198.51.100.7")
-	fmt.Println(key(r))
-	// Output: ip:198.51.100.7 <nil>
-}
-
-func ExampleHeader() {
-	key := keyfuncs.Header("X-Tenant") // set by the gateway, which strips the client's
-
-	r := httptest.NewRequest("GET", "/", nil)
-	r.Header.Set("X-Tenant", "acme")
-	fmt.Println(key(r))
-	// Output: header:x-tenant:acme <nil>
-}
-
 func ExampleAPIKey() {
 	accounts := map[string]string{"demo-key-1": "acme", "demo-key-2": "acme"} // in a cache or a database
 	key := keyfuncs.APIKey("X-API-Key", func(_ context.Context, presented string) (id string, err error) {
@@ -151,23 +132,6 @@ func ExampleLimitFailures() {
 	// ip:198.51.100.7 <nil>
 	// ip:198.51.100.7 <nil>
 	// refused by apikey-failures
-}
-
-func ExampleAPIKeyString() {
-	fmt.Println(keyfuncs.APIKeyString("demo-key-1"))
-	// Output: apikey:0b2c109e25ac7d47cc0c56f999832031
-}
-
-func ExampleUserID() {
-	type userKey struct{} // how the authentication in front stores it
-	key := keyfuncs.UserID(func(ctx context.Context) (string, bool) {
-		id, ok := ctx.Value(userKey{}).(string)
-		return id, ok
-	})
-
-	r := httptest.NewRequest("GET", "/", nil)
-	fmt.Println(key(r.WithContext(context.WithValue(r.Context(), userKey{}, "42"))))
-	// Output: user:42 <nil>
 }
 
 // Clients with a key are counted by it, all others by their address.

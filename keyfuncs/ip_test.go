@@ -82,81 +82,37 @@ func runIPCases(t *testing.T, cases []ipCase) {
 }
 
 func TestIPForwardedFor(t *testing.T) {
-	runIPCases(t, []ipCase{
-		{name: "untrusted peer", peer: "198.51.100.7:80", headers: xff("1.1.1.1"), want: clientKey},
-		{name: "forged entry on the left", headers: xff("6.6.6.6, 198.51.100.7"), want: clientKey},
-		{name: "two lines", headers: xff("6.6.6.6", "198.51.100.7"), want: clientKey},
-		{name: "a trusted proxy on the right", headers: xff("198.51.100.7, 10.0.0.9"), want: clientKey},
-		{name: "all trusted", headers: xff("10.1.1.1, 10.0.0.9"), want: "ip:10.1.1.1"},
+	var cases []ipCase
+	for _, list := range [][]string{ // the client is the last that is no proxy
+		{"6.6.6.6, 198.51.100.7"}, {"6.6.6.6", "198.51.100.7"}, {"garbage, 198.51.100.7"}, {"", "198.51.100.7"},
+		{`"6.6.6.6, 198.51.100.7`}, {"198.51.100.7:52241"}, {"::ffff:198.51.100.7"}, {"198.51.100.7, ::ffff:10.0.0.9"},
+		{"6.6.6.6 \t,\t 198.51.100.7 \t ,\t10.0.0.9 "}, {"10.0.0.8,198.51.100.7,10.0.0.9:80"},
+		{"6.6.6.6", "198.51.100.7, 10.0.0.8", "10.0.0.9"},
+	} {
+		cases = append(cases, ipCase{name: fmt.Sprintf("%q", list), headers: xff(list...), want: clientKey})
+	}
+	for _, list := range [][]string{ // what no proxy writes is not believed
+		{"198.51.100.7, garbage"}, {"198.51.100.7, garbage, 10.0.0.9"}, {"198.51.100.7, "}, {"198.51.100.7", ""}, {""},
+		{"198.51.100.7,,10.0.0.9"}, {"198.51.100.7 10.0.0.9"}, {"198.51.100.7\u00a0"}, {`"198.51.100.7"`}, {"01.2.3.4"},
+		{"198.51.100.7:_p"}, {"198.51.100.7:65536"}, {"198.51.100.7:"}, {"[198.51.100.7]"}, {"[2001:db8::1]x:80"},
+		{"198.51.100.0/24"},
+	} {
+		name := fmt.Sprintf("%q", list)
+		cases = append(cases, ipCase{name: name, headers: xff(list...), want: proxyKey, reason: "malformed"})
+	}
+	for _, peer := range []string{"[::ffff:10.0.0.1]:80", "10.0.0.0:80", "10.255.255.255:80", "10.0.0.1"} {
+		cases = append(cases, ipCase{name: "trusted " + peer, peer: peer, headers: xff(clientIP), want: clientKey})
+	}
+	runIPCases(t, append(cases, []ipCase{
+		{name: "untrusted peer", peer: "198.51.100.7:80", headers: xff("garbage"), want: clientKey},
+		{name: "just outside the network", peer: "11.0.0.0:80", headers: xff("198.51.100.7"), want: "ip:11.0.0.0"},
+		{name: "all trusted", headers: xff("10.1.1.1", "10.0.0.9"), want: "ip:10.1.1.1"},
 		{name: "no header", want: proxyKey, reason: "missing"},
-		{name: "garbage on the right", headers: xff("198.51.100.7, garbage"), want: proxyKey,
-			reason: "malformed"},
-		{name: "garbage on the left", headers: xff("garbage, 198.51.100.7"), want: clientKey},
-		{name: "port", headers: xff("198.51.100.7:52241"), want: clientKey},
 		{name: "IPv6 with port", headers: xff("[2001:db8:1:2::5]:443"), want: "ip:2001:db8:1:2::/64"},
-		{name: "one /64, an address", headers: xff("2001:db8:1:2::5"), want: "ip:2001:db8:1:2::/64"},
-		{name: "one /64, another address", headers: xff("2001:db8:1:2:ffff:ffff:ffff:fffe"),
-			want: "ip:2001:db8:1:2::/64"},
-		{name: "the next /64", headers: xff("2001:db8:1:3::5"), want: "ip:2001:db8:1:3::/64"},
-		{name: "IPv4-mapped client", headers: xff("::ffff:198.51.100.7"), want: clientKey},
-		{name: "IPv4-mapped peer", peer: "[::ffff:10.0.0.1]:80", headers: xff("198.51.100.7"), want: clientKey},
-		{name: "leading zero", headers: xff("01.2.3.4"), want: proxyKey, reason: "malformed"},
-		{name: "hexadecimal", headers: xff("0x7f.1"), want: proxyKey, reason: "malformed"},
-		{name: "unknown", headers: xff("unknown"), want: proxyKey, reason: "malformed"},
-		{name: "empty", headers: xff(""), want: proxyKey, reason: "malformed"},
-		{name: "zone a", headers: xff("fe80::1%a"), want: "ip:fe80::/64"},
-		{name: "zone b", headers: xff("fe80::1%b"), want: "ip:fe80::/64"},
-		{name: "zoned peer", peer: "[fe80::1%eth0]:80", headers: xff("1.1.1.1"), want: "ip:fe80::1%eth0"},
-		{name: "other headers are ignored", headers: []string{"X-Real-IP: 6.6.6.6", "True-Client-IP: 6.6.6.6",
-			"CF-Connecting-IP: 6.6.6.6",
-			"Forwarded: for=6.6.6.6", "X-Forwarded-For: 198.51.100.7"}, want: clientKey},
+		{name: "zone", headers: xff("fe80::1%a"), want: "ip:fe80::/64"},
 		{name: "other headers do not replace it", headers: []string{"X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6"},
 			want: proxyKey, reason: "missing"},
 		{name: "unix socket", peer: "@", headers: xff("198.51.100.7"), want: ""},
-
-		{name: "empty entry on the right", headers: xff("198.51.100.7, "), want: proxyKey,
-			reason: "malformed"},
-		{name: "empty last line", headers: xff("198.51.100.7", ""), want: proxyKey, reason: "malformed"},
-		{name: "empty first line", headers: xff("", "198.51.100.7"), want: clientKey},
-		{name: "only commas", headers: xff(",,,,"), want: proxyKey, reason: "malformed"},
-		{name: "hole between proxies", headers: xff("198.51.100.7,,10.0.0.9"), want: proxyKey,
-			reason: "malformed"},
-		{name: "garbage behind a trusted proxy", headers: xff("198.51.100.7, garbage, 10.0.0.9"), want: proxyKey,
-			reason: "malformed"},
-		{name: "no blanks", headers: xff("6.6.6.6,198.51.100.7,10.0.0.9"), want: clientKey},
-		{name: "blanks and tabs", headers: xff("6.6.6.6 \t,\t 198.51.100.7 \t ,\t10.0.0.9 "), want: clientKey},
-		{name: "other white space is garbage", headers: xff("198.51.100.7\u00a0"), want: proxyKey,
-			reason: "malformed"},
-		{name: "trusted proxies over three lines", headers: xff("6.6.6.6", "198.51.100.7, 10.0.0.8", "10.0.0.9"),
-			want: clientKey},
-		{name: "all trusted over two lines", headers: xff("10.1.1.1", "10.0.0.9"), want: "ip:10.1.1.1"},
-		{name: "trusted again on the left of the client", headers: xff("10.0.0.8, 198.51.100.7, 10.0.0.9"),
-			want: clientKey},
-		{name: "trusted proxy with a port", headers: xff("198.51.100.7, 10.0.0.9:80"), want: clientKey},
-		{name: "IPv4-mapped proxy in the list", headers: xff("198.51.100.7, ::ffff:10.0.0.9"), want: clientKey},
-		{name: "two addresses without a comma", headers: xff("198.51.100.7 10.0.0.9"), want: proxyKey,
-			reason: "malformed"},
-		{name: "syntax of Forwarded", headers: xff("for=198.51.100.7"), want: proxyKey,
-			reason: "malformed"},
-		{name: "quotes", headers: xff(`"198.51.100.7"`), want: proxyKey, reason: "malformed"},
-		{name: "an open quote on the left", headers: xff(`"6.6.6.6, 198.51.100.7`), want: clientKey},
-		{name: "obfuscated port", headers: xff("198.51.100.7:_p"), want: proxyKey, reason: "malformed"},
-		{name: "port out of range", headers: xff("198.51.100.7:65536"), want: proxyKey,
-			reason: "malformed"},
-		{name: "empty port", headers: xff("198.51.100.7:"), want: proxyKey, reason: "malformed"},
-		{name: "IPv4 in brackets", headers: xff("[198.51.100.7]"), want: proxyKey, reason: "malformed"},
-		{name: "text behind the bracket", headers: xff("[2001:db8::1]x:80"), want: proxyKey,
-			reason: "malformed"},
-		{name: "a network is no address", headers: xff("198.51.100.0/24"), want: proxyKey,
-			reason: "malformed"},
-		{name: "a host name is no address", headers: xff("localhost"), want: proxyKey,
-			reason: "malformed"},
-		{name: "untrusted peer without a header", peer: "198.51.100.7:80", want: clientKey},
-		{name: "untrusted peer with garbage", peer: "198.51.100.7:80", headers: xff("garbage"), want: clientKey},
-		{name: "just outside the network", peer: "11.0.0.0:80", headers: xff("198.51.100.7"), want: "ip:11.0.0.0"},
-		{name: "first of the network", peer: "10.0.0.0:80", headers: xff("198.51.100.7"), want: clientKey},
-		{name: "last of the network", peer: "10.255.255.255:80", headers: xff("198.51.100.7"), want: clientKey},
-		{name: "a peer without a port", peer: "10.0.0.1", headers: xff("198.51.100.7"), want: clientKey},
 
 		{name: "prefix with host bits", options: with(keyfuncs.TrustProxies(prefixes("10.1.2.3/8")...)),
 			headers: xff("198.51.100.7"), want: clientKey},
@@ -170,9 +126,6 @@ func TestIPForwardedFor(t *testing.T) {
 		{name: "IPv6 proxy", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48", "10.0.0.0/8")...)),
 			peer:    "[2001:db8:f::1]:80",
 			headers: xff("198.51.100.7, 2001:db8:f:9::1, 10.0.0.3"), want: clientKey},
-		{name: "IPv6 proxy not believed", options: with(keyfuncs.TrustProxies(prefixes("2001:db8:f::/48")...)),
-			peer:    "[2001:db8:f:1::1]:80",
-			headers: xff("garbage"), want: "ip:2001:db8:f:1::/64", reason: "malformed"},
 		{name: "trust goes by address, not by /64",
 			options: with(keyfuncs.TrustProxies(prefixes("2001:db8:1:2::1/128")...)), peer: "[2001:db8:1:2::1]:80",
 			headers: xff("6.6.6.6, 2001:db8:1:2::2"), want: "ip:2001:db8:1:2::/64"},
@@ -188,40 +141,27 @@ func TestIPForwardedFor(t *testing.T) {
 			peer:    "127.0.0.1:80",
 			headers: xff("6.6.6.6, 100.64.0.1"), want: "ip:100.64.0.1"},
 
-		{name: "IPv6Prefix 56", options: with(ten, keyfuncs.IPv6Prefix(56)), headers: xff("2001:db8:1:2ff::5"),
-			want: "ip:2001:db8:1:200::/56"},
 		{name: "IPv6Prefix 128", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("2001:db8:1:2::5"),
 			want: "ip:2001:db8:1:2::5/128"},
-		{name: "IPv6Prefix 1", options: with(ten, keyfuncs.IPv6Prefix(1)), headers: xff("2001:db8:1:2::5"),
-			want: "ip:::/1"},
-		{name: "IPv6Prefix and IPv4", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("198.51.100.7"),
-			want: clientKey},
 		{name: "IPv6Prefix alone", options: with(keyfuncs.IPv6Prefix(48)), peer: "[2001:db8:1:2::5]:80",
 			headers: xff("1.1.1.1"), want: "ip:2001:db8:1::/48"},
 		{name: "IPv6Prefix and a zoned peer", options: with(keyfuncs.IPv6Prefix(48)), peer: "[fe80::1%eth0]:80",
 			want: "ip:fe80::1%eth0"},
-	})
+	}...))
 }
 
 func TestIPTrustHops(t *testing.T) {
 	hops := func(n int) []keyfuncs.IPOption { return with(keyfuncs.TrustHops(n)) }
 	runIPCases(t, []ipCase{
 		{name: "one", options: hops(1), headers: xff("6.6.6.6, 198.51.100.7"), want: clientKey},
-		{name: "one, any peer", options: hops(1), peer: "203.0.113.9:80", headers: xff("198.51.100.7"),
-			want: clientKey},
-		{name: "two", options: hops(2), headers: xff("6.6.6.6, 198.51.100.7, 203.0.113.9"), want: clientKey},
 		{name: "two, over two lines", options: hops(2), headers: xff("6.6.6.6, 198.51.100.7", "203.0.113.9"),
 			want: clientKey},
-		{name: "exactly two", options: hops(2), headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
 		{name: "fewer entries than hops", options: hops(2), headers: xff("198.51.100.7"), want: proxyKey,
 			reason: "too_short"},
 		{name: "no header", options: hops(2), want: proxyKey, reason: "missing"},
 		{name: "garbage at the client", options: hops(2), headers: xff("6.6.6.6, garbage, 203.0.113.9"), want: proxyKey,
 			reason: "malformed"},
-		{name: "garbage at a hop", options: hops(2), headers: xff("198.51.100.7, garbage"), want: proxyKey,
-			reason: "malformed"},
 		{name: "garbage on the left", options: hops(1), headers: xff("garbage, 198.51.100.7"), want: clientKey},
-		{name: "addresses do not matter", options: hops(1), headers: xff("6.6.6.6, 10.0.0.9"), want: "ip:10.0.0.9"},
 		{name: "unix socket", options: hops(1), peer: "@", headers: xff("198.51.100.7"), want: ""},
 
 		{name: "with proxies: stops at hops", options: with(ten, keyfuncs.TrustHops(1)),
@@ -230,10 +170,6 @@ func TestIPTrustHops(t *testing.T) {
 			headers: xff("6.6.6.6, 198.51.100.7, 10.5.5.5"), want: clientKey},
 		{name: "with proxies: fewer entries", options: with(ten, keyfuncs.TrustHops(3)), headers: xff("10.5.5.5"),
 			want: "ip:10.5.5.5"},
-		{name: "with proxies: untrusted peer", options: with(ten, keyfuncs.TrustHops(2)), peer: "198.51.100.7:80",
-			headers: xff("6.6.6.6, 10.0.0.9"), want: clientKey},
-		{name: "with proxies: no header", options: with(ten, keyfuncs.TrustHops(2)), want: proxyKey,
-			reason: "missing"},
 	})
 }
 
@@ -242,21 +178,12 @@ func TestIPFromHeader(t *testing.T) {
 	one := func(values ...string) []string { return lines("CF-Connecting-IP", values) }
 	runIPCases(t, []ipCase{
 		{name: "trusted peer", options: cf, headers: one("198.51.100.7"), want: clientKey},
-		{name: "IPv6", options: cf, headers: one("2001:db8:1:2::5"), want: "ip:2001:db8:1:2::/64"},
-		{name: "port", options: cf, headers: one("198.51.100.7:443"), want: clientKey},
-		{name: "IPv4-mapped", options: cf, headers: one("::ffff:198.51.100.7"), want: clientKey},
-		{name: "zone", options: cf, headers: one("fe80::1%a"), want: "ip:fe80::/64"},
 		{name: "blanks", options: cf, headers: one(" 198.51.100.7\t"), want: clientKey},
 		{name: "untrusted peer", options: cf, peer: "198.51.100.7:80", headers: one("1.1.1.1"), want: clientKey},
 		{name: "missing", options: cf, headers: xff("6.6.6.6"), want: proxyKey, reason: "missing"},
-		{name: "twice", options: cf, headers: one("198.51.100.7", "6.6.6.6"), want: proxyKey,
-			reason: "repeated"},
-		{name: "twice the same", options: cf, headers: one("198.51.100.7", "198.51.100.7"), want: proxyKey,
-			reason: "repeated"},
-		{name: "a list", options: cf, headers: one("6.6.6.6, 198.51.100.7"), want: proxyKey,
-			reason: "repeated"},
+		{name: "twice", options: cf, headers: one(clientIP, clientIP), want: proxyKey, reason: "repeated"},
+		{name: "a list", options: cf, headers: one("6.6.6.6, 198.51.100.7"), want: proxyKey, reason: "repeated"},
 		{name: "empty", options: cf, headers: one(""), want: proxyKey, reason: "malformed"},
-		{name: "garbage", options: cf, headers: one("garbage"), want: proxyKey, reason: "malformed"},
 		{name: "others are ignored", options: cf, headers: append(one("198.51.100.7"), "X-Forwarded-For: 6.6.6.6",
 			"X-Real-IP: 6.6.6.6"), want: clientKey},
 	})
@@ -268,22 +195,13 @@ func TestIPUnixSocket(t *testing.T) {
 		{name: "the last entry", options: unix, peer: "@", headers: xff("6.6.6.6, 198.51.100.7"), want: clientKey},
 		{name: "named client socket", options: unix, peer: "/run/nginx.sock", headers: xff("198.51.100.7"),
 			want: clientKey},
-		{name: "abstract client socket", options: unix, peer: "@nginx", headers: xff("198.51.100.7"), want: clientKey},
 		{name: "no header", options: unix, peer: "@", want: "ip:unix", reason: "missing"},
-		{name: "garbage", options: unix, peer: "@", headers: xff("198.51.100.7, garbage"), want: "ip:unix",
-			reason: "malformed"},
 		{name: "with proxies", options: with(ten, keyfuncs.TrustUnixSocket()), peer: "@",
 			headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
-		{name: "with proxies, over TCP", options: with(ten, keyfuncs.TrustUnixSocket()),
-			headers: xff("6.6.6.6, 198.51.100.7, 10.0.0.9"), want: clientKey},
-		{name: "with hops", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
-			headers: xff("198.51.100.7, 203.0.113.9"), want: clientKey},
 		{name: "with hops, too short", options: with(keyfuncs.TrustHops(2), keyfuncs.TrustUnixSocket()), peer: "@",
 			headers: xff("198.51.100.7"), want: "ip:unix", reason: "too_short"},
 		{name: "with FromHeader", options: with(keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustUnixSocket()),
 			peer: "@", headers: []string{"X-Real-IP: 198.51.100.7"}, want: clientKey},
-		{name: "TCP peers are not trusted by it", options: unix, peer: "198.51.100.7:80", headers: xff("6.6.6.6"),
-			want: clientKey},
 		{name: "loopback is not trusted by it", options: unix, peer: "127.0.0.1:80", headers: xff("6.6.6.6"),
 			want: "ip:127.0.0.1"},
 		{name: "garbage is no socket", options: unix, peer: "198.51.100.7:http", headers: xff("6.6.6.6"), want: ""},
@@ -316,14 +234,10 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		words []string
 	}{
 		{"everyone", trust("0.0.0.0/0"), []string{"0.0.0.0/0", "100%", "10.0.0.0/8", "TrustHops"}},
-		{"everyone, IPv6", trust("::/0"), []string{"::/0", "100%", "IPv6", "TrustHops"}},
-		{"everyone, with others", trust("10.0.0.0/8", "0.0.0.0/0"), []string{"0.0.0.0/0"}},
-		{"two halves", trust("0.0.0.0/1", "128.0.0.0/1"), []string{"0.0.0.0/1, 128.0.0.0/1", "100%"}},
 		{"two halves, IPv6", trust("::/1", "8000::/1"), []string{"::/1", "100%"}},
 		{"two halves in two options",
 			ip(keyfuncs.TrustProxies(prefixes("0.0.0.0/1")...), keyfuncs.TrustProxies(prefixes("128.0.0.0/1")...)),
 			[]string{"0.0.0.0/1, 128.0.0.0/1"}},
-		{"all but a little", trust("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3"), []string{"88%"}},
 		{"most of it in small parts", func() {
 			var list []netip.Prefix
 			for i := range 64 {
@@ -334,24 +248,16 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		{"all public IPv6", trust("2000::/3"), []string{"2000::/3", "100%", "public IPv6"}},
 		{"everyone, IPv4-mapped", trust("::ffff:0.0.0.0/96"), []string{"0.0.0.0/0"}},
 		{"more than the mapped ones", trust("::ffff:0.0.0.0/90"), []string{"::ffff:0.0.0.0/90", "IPv4-mapped"}},
-		{"zero prefix", ip(keyfuncs.TrustProxies(netip.Prefix{})), []string{"prefix 1 of 1", "not valid", "TrustHops"}},
 		{"invalid prefix", ip(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"),
 			netip.PrefixFrom(netip.MustParseAddr("10.0.0.0"), 33))), []string{"prefix 2 of 2"}},
 		{"no prefix", trust(), []string{"no prefixes", "PrivateRanges", "TrustHops"}},
-		{"no prefix, with another", ip(ten, keyfuncs.TrustProxies()), []string{"no prefixes"}},
 		{"no hops", ip(keyfuncs.TrustHops(0)), []string{"TrustHops(0)", "RemoteIP"}},
-		{"negative hops", ip(keyfuncs.TrustHops(-1)), []string{"TrustHops(-1)"}},
 		{"too many hops", ip(keyfuncs.TrustHops(101)), []string{"TrustHops(101)", "100"}},
 		{"hops twice", ip(keyfuncs.TrustHops(1), keyfuncs.TrustHops(2)), []string{"TrustHops", "twice"}},
 		{"no bits", ip(keyfuncs.IPv6Prefix(0)), []string{"IPv6Prefix(0)", "128", "64"}},
-		{"negative bits", ip(keyfuncs.IPv6Prefix(-1)), []string{"IPv6Prefix(-1)"}},
 		{"too many bits", ip(keyfuncs.IPv6Prefix(129)), []string{"IPv6Prefix(129)"}},
 		{"bits twice", ip(keyfuncs.IPv6Prefix(64), keyfuncs.IPv6Prefix(56)), []string{"twice"}},
-		{"empty header name", ip(ten, keyfuncs.FromHeader("")), []string{"FromHeader", "empty"}},
-		{"header name with a blank", ip(ten, keyfuncs.FromHeader("X Real")), []string{`"X Real"`}},
-		{"header name with a colon", ip(ten, keyfuncs.FromHeader("X-Real-IP:")), []string{`"X-Real-IP:"`}},
 		{"header name beyond ASCII", ip(ten, keyfuncs.FromHeader("X-É")), []string{"X-É"}},
-		{"Host", ip(ten, keyfuncs.FromHeader("host")), []string{"Request.Host"}},
 		{"FromHeader of a list", ip(ten, keyfuncs.FromHeader("x-forwarded-for")),
 			[]string{"TrustProxies", "leave FromHeader out"}},
 		{"FromHeader of Forwarded", ip(ten, keyfuncs.FromHeader("forwarded")), []string{"X-Forwarded-For"}},
@@ -404,56 +310,12 @@ func TestIPAllocations(t *testing.T) {
 		headers []string
 	}{
 		"IPv4":       {keyfuncs.IP(ten, observe), xff("6.6.6.6, 198.51.100.7, 10.0.0.9")},
-		"two lines":  {keyfuncs.IP(ten), xff("6.6.6.6, 198.51.100.7", "10.0.0.9")},
-		"IPv6":       {keyfuncs.IP(ten), xff("[2001:db8:1:2::5]:443, 10.0.0.9")},
-		"10 KB":      {keyfuncs.IP(ten), xff(strings.Repeat("6.6.6.6, ", 1200) + "198.51.100.7")},
 		"99 proxies": {keyfuncs.IP(ten), xff("198.51.100.7" + strings.Repeat(", 10.0.0.9", 99))},
 		"hops":       {keyfuncs.IP(keyfuncs.TrustHops(2)), xff("198.51.100.7, 10.0.0.9")},
-		"no header":  {keyfuncs.IP(ten, observe), nil},
 		"FromHeader": {keyfuncs.IP(ten, keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-IP: 198.51.100.7"}},
 	} {
 		t.Run(name, func(t *testing.T) { wantAllocs(t, 1, test.f, request(proxy, test.headers...)) })
 	}
-}
-
-// Of a megabyte that an attacker wrote, the last 8 KiB alone decide.
-func TestIPLooksAtTheEnd(t *testing.T) {
-	const size = 1 << 20
-	for _, unit := range []string{
-		",", " ", "\t", `"`, ":", "[", "%", "1", " ,", "10.0.0.9,", "10.0.0.9 , ", "10.0.0.9," + strings.Repeat(" ", 500),
-	} {
-		whole := strings.Repeat(unit, size/len(unit))
-		for name, headers := range map[string][]string{
-			"alone": {whole}, "prepended": {whole + ",10.0.0.9"}, "lines": strings.SplitAfterN(whole, unit, 10000),
-		} {
-			for i, options := range [][]keyfuncs.IPOption{with(ten), with(keyfuncs.TrustHops(100))} {
-				got, reason := believed(t, options, headers)
-				if want, wantReason := believed(t, options, end(headers, 8192)); got != want || reason != wantReason {
-					t.Fatalf("%q, %s, %d: got %s %q, want %s %q", unit, name, i, got, reason, want, wantReason)
-				}
-			}
-		}
-	}
-}
-
-// believed returns the key for a list in X-Forwarded-For, and why it was not believed.
-func believed(t *testing.T, options []keyfuncs.IPOption, headers []string) (key, reason string) {
-	t.Helper()
-	observe := keyfuncs.OnUntrusted(func(_ *http.Request, r string) { reason = r })
-	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": headers}}
-	return mustKey(t, keyfuncs.IP(append(with(observe), options...)...), r), reason
-}
-
-// end returns the last n bytes of a list, where each line counts a comma more.
-func end(headers []string, n int) (out []string) {
-	for i := len(headers) - 1; i >= 0 && n >= 0; i-- {
-		line := headers[i][max(0, len(headers[i])-n):]
-		out, n = append([]string{line}, out...), n-len(line)-1
-		if n < 0 {
-			break
-		}
-	}
-	return out
 }
 
 // What NAT64 embeds names a client. It makes no proxy of it, and no other client of a proxy.
@@ -463,11 +325,8 @@ func TestIPNAT64(t *testing.T) {
 		{name: "in a list", headers: xff("64:ff9b::198.51.100.7"), want: clientKey},
 		{name: "not public, 128 bits", options: with(ten, keyfuncs.IPv6Prefix(128)), headers: xff("64:ff9b::10.0.0.1"),
 			want: "ip:64:ff9b::/96"},
-		{name: "not public, 32 bits", options: with(ten, keyfuncs.IPv6Prefix(32)), headers: xff("64:ff9b::10.0.0.1"),
-			want: "ip:64:ff9b::/32"},
 		{name: "no proxy by what it embeds", peer: "[64:ff9b::10.0.0.1]:80", headers: xff("6.6.6.6"),
 			want: "ip:64:ff9b::/64"},
-		{name: "no proxy in the list either", headers: xff("6.6.6.6, 64:ff9b::10.0.0.1"), want: "ip:64:ff9b::/64"},
 		{name: "a proxy by what it is", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
 			headers: xff("198.51.100.7"), want: clientKey},
 		{name: "a proxy that is not believed", options: with(nat64), peer: "[64:ff9b::203.0.113.9]:80",
@@ -489,17 +348,13 @@ func TestAddr(t *testing.T) {
 		want     string // "": ErrNoKey
 	}{
 		{"a peer", direct, "198.51.100.7:1", "10.0.0.1", "", "198.51.100.7"},
-		{"a mapped peer", direct, "[::ffff:198.51.100.7]:1", "", "", "198.51.100.7"},
 		{"NAT64", direct, "[64:ff9b::198.51.100.7]:1", "", "", "64:ff9b::c633:6407"},
 		{"a peer with a zone", direct, "[fe80::1%eth0]:1", "", "", "fe80::1%eth0"},
 		{"no peer", direct, "@", "10.0.0.1", "", ""},
 		{"a client", proxied, proxy, "198.51.100.7", "", "198.51.100.7"},
-		{"a client that writes an address", proxied, proxy, "10.1.2.3, 198.51.100.7", "", "198.51.100.7"},
 		{"a client that gets around the proxy", proxied, "198.51.100.7:1", "10.1.2.3", "", "198.51.100.7"},
 		{"a proxy that writes no header", proxied, proxy, "", "", ""},
-		{"a proxy that writes garbage", proxied, proxy, "198.51.100.7, unknown", "", ""},
 		{"one header", header, proxy, "6.6.6.6", "198.51.100.7", "198.51.100.7"},
-		{"another header", header, proxy, "198.51.100.7", "", ""},
 		{"a unix socket", socket, "@", "198.51.100.7", "", "198.51.100.7"},
 		{"a unix socket without a header", socket, "@", "", "", ""},
 	} {
@@ -527,31 +382,20 @@ func TestIPBounds(t *testing.T) {
 		{name: "the 100th entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)), want: clientKey},
 		{name: "the 101st entry", headers: xff("6.6.6.6, 198.51.100.7" + proxies(100)), want: proxyKey,
 			reason: "too_long"},
-		{name: "100 proxies and no client", headers: xff("10.1.1.1" + proxies(99)), want: "ip:10.1.1.1"},
 		{name: "the 101st line", headers: xff(strings.Split("198.51.100.7"+proxies(100), ", ")...), want: proxyKey,
 			reason: "too_long"},
-		{name: "100 hops", options: with(keyfuncs.TrustHops(100)), headers: xff("6.6.6.6, 198.51.100.7" + proxies(99)),
-			want: clientKey},
 		{name: "100 hops, too short", options: with(keyfuncs.TrustHops(100)),
 			headers: xff("198.51.100.7" + proxies(98)), want: proxyKey,
 			reason: "too_short"},
 
 		{name: "8191 bytes", headers: xff(blanks(8191, clientIP)), want: clientKey},
 		{name: "8192 bytes", headers: xff(blanks(8192, clientIP)), want: proxyKey, reason: "too_long"},
-		{name: "8191 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8191, clientIP)), want: clientKey},
-		{name: "8192 bytes behind a comma", headers: xff("6.6.6.6," + blanks(8192, clientIP)), want: proxyKey,
-			reason: "too_long"},
-		{name: "8191 bytes behind a line", headers: xff("6.6.6.6", blanks(8191, clientIP)), want: clientKey},
 		{name: "8192 bytes behind a line", headers: xff("6.6.6.6", blanks(8192, clientIP)), want: proxyKey,
 			reason: "too_long"},
-		{name: "bytes of several lines", headers: xff(blanks(4095, clientIP), blanks(4095, "10.0.0.9")),
-			want: clientKey},
 		{name: "too many bytes of several lines", headers: xff(blanks(4096, clientIP), blanks(4095, "10.0.0.9")),
 			want:   proxyKey,
 			reason: "too_long"},
 		{name: "a megabyte in front", headers: xff(strings.Repeat("6.6.6.6,", 1<<17) + clientIP), want: clientKey},
-		{name: "a megabyte of one entry in front", headers: xff(strings.Repeat("6", 1<<20) + "," + clientIP),
-			want: clientKey},
 
 		{name: "FromHeader, 8192 bytes", options: one, headers: []string{"X-One: " + blanks(8192, clientIP)},
 			want: clientKey},

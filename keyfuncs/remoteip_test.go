@@ -52,45 +52,19 @@ var notPeers = []string{
 	"fe80::1%" + strings.Repeat("z", 200),
 }
 
+// TestRemoteIP: the peer names the client, whatever the headers say. Without options, IP is RemoteIP.
 func TestRemoteIP(t *testing.T) {
-	for _, test := range peers {
-		if got := mustKey(t, keyfuncs.RemoteIP, request(test.peer)); got != test.want {
-			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
+	for name, f := range map[string]keyfuncs.Func{"RemoteIP": keyfuncs.RemoteIP, "IP": keyfuncs.IP()} {
+		for _, test := range peers {
+			r := request(test.peer, "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "X-Real-IP: 1.1.1.1")
+			if got := mustKey(t, f, r); got != test.want {
+				t.Errorf("%s of %s: got %s, want %s", name, test.peer, got, test.want)
+			}
 		}
-	}
-}
-
-func TestRemoteIPNeedsAnAddress(t *testing.T) {
-	for _, peer := range notPeers {
-		err := wantNoKey(t, keyfuncs.RemoteIP, request(peer))
-		if !strings.Contains(err.Error(), "TrustUnixSocket") {
-			t.Errorf("%q: the error does not say what to do: %v", peer, err)
-		}
-	}
-}
-
-func TestRemoteIPReadsNoHeader(t *testing.T) {
-	r := request("198.51.100.7:4711", "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1", "X-Real-IP: 1.1.1.1",
-		"True-Client-IP: 1.1.1.1", "CF-Connecting-IP: 1.1.1.1", "X-Client-IP: 1.1.1.1")
-	if got := mustKey(t, keyfuncs.RemoteIP, r); got != "ip:198.51.100.7" {
-		t.Error(got)
-	}
-}
-
-// Without options, IP is RemoteIP, and with IPv6Prefix alone it differs only in
-// that.
-func TestIPWithoutOptions(t *testing.T) {
-	ip := keyfuncs.IP()
-	for _, test := range peers {
-		r := request(test.peer, "X-Forwarded-For: 1.1.1.1", "Forwarded: for=1.1.1.1")
-		if got := mustKey(t, ip, r); got != test.want {
-			t.Errorf("%s: %s, want %s", test.peer, got, test.want)
-		}
-	}
-	for _, peer := range notPeers {
-		_, want := keyfuncs.RemoteIP(request(peer))
-		if err := wantNoKey(t, ip, request(peer)); err.Error() != want.Error() {
-			t.Errorf("%q: %v, RemoteIP says %v", peer, err, want)
+		for _, peer := range notPeers {
+			if err := wantNoKey(t, f, request(peer)); !strings.Contains(err.Error(), "TrustUnixSocket") {
+				t.Errorf("%s of %q: got %v, want an error that says what to do", name, peer, err)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package keyfuncs_test
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -112,14 +111,4 @@ func TestHeaderString(t *testing.T) {
 			t.Errorf("HeaderString(%q, acme) = %q, want none", name, got)
 		}
 	}
-}
-
-func ExampleIPString() {
-	for _, text := range []string{"198.51.100.7", "2001:db8:1:2::3", "64:ff9b::198.51.100.7"} {
-		fmt.Println(keyfuncs.IPString(netip.MustParseAddr(text), 0))
-	}
-	// Output:
-	// ip:198.51.100.7
-	// ip:2001:db8:1:2::/64
-	// ip:198.51.100.7
 }
