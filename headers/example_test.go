@@ -30,26 +30,3 @@ func ExampleClassicFormat_UnixReset() {
 	// X-RateLimit-Reset: 1800000017
 	// X-RateLimit-Window: 60
 }
-
-func ExampleFormat_ietf() {
-	limits := []core.Limit{core.PerMinute(100).Named("burst"), core.PerDay(1000).Named("daily")}
-	write, err := headers.IETF.Prepare(limits)
-	if err != nil {
-		panic(err)
-	}
-	h := http.Header{}
-	write(h, core.Decision{Allowed: true, Limit: limits[0], Remaining: 50, ResetAfter: 30 * time.Second})
-	fmt.Println("RateLimit-Policy:", h.Get("RateLimit-Policy"))
-	fmt.Println("RateLimit:", h.Get("RateLimit"))
-	// Output:
-	// RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
-	// RateLimit: "burst";r=50;t=30
-}
-
-func ExampleRetryAfter() {
-	fmt.Println(headers.RetryAfter(core.Decision{RetryAfter: 1200 * time.Millisecond}))
-	fmt.Println(headers.RetryAfter(core.Decision{RetryAfter: core.Never}))
-	// Output:
-	// 2 true
-	// 0 false
-}

@@ -62,42 +62,25 @@ func TestFormats(t *testing.T) {
 	}{
 		{"classic", headers.Classic, both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
-		{"classic refused", headers.Classic, both, refused,
-			"X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9"},
-		{"classic, nothing counted", headers.Classic, both, core.Decision{Allowed: true, Limit: burst, Remaining: 100},
-			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 100 | X-Ratelimit-Reset: 0"},
 		{"classic largest", headers.Classic, []core.Limit{long}, largest,
 			"X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | " +
 				"X-Ratelimit-Reset: 31622400"},
-		{"classic, a store that says never", headers.Classic, both, core.Decision{Limit: burst, ResetAfter: core.Never},
-			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 9223372037"},
 		{"classic, share of a fallback", headers.Classic, both,
 			core.Decision{Allowed: true, Limit: core.PerMinute(25).Named("burst"), Remaining: 3},
 			"X-Ratelimit-Limit: 25 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 0"},
 		{"unix rounds up", unix, both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 1772366417"},
-		{"unix, whole second", unix, both, refused,
-			"X-Ratelimit-Limit: 1000 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1772366409"},
-		{"unix largest", unix, []core.Limit{long}, largest,
-			"X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | " +
-				"X-Ratelimit-Reset: 1803988800"},
 		{"window", headers.Classic.WithWindow(), both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17 | X-Ratelimit-Window: 60"},
 		{"window of 1.5 s", headers.Classic.WithWindow(), nil,
 			core.Decision{Allowed: true, Limit: core.Per(3, 1500*time.Millisecond)},
 			"X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 0"},
-		{"window of 1 ms", headers.Classic.WithWindow(), nil,
-			core.Decision{Allowed: true, Limit: core.Per(3, time.Millisecond), ResetAfter: time.Microsecond},
-			"X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 1"},
 		{"renamed", renamed, both, admitted,
 			"X-Quota-Limit: 100 | X-Quota-Remaining: 42 | X-Quota-Reset: 17 | X-Quota-Window: 60"},
 		{"ietf", headers.IETF, both, admitted,
 			`Ratelimit: "burst";r=42;t=17 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
 		{"ietf refused: t is Retry-After", headers.IETF, both, refused,
 			`Ratelimit: "daily";r=0;t=30 | Ratelimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`},
-		{"ietf refused below a second", headers.IETF, []core.Limit{burst},
-			core.Decision{Limit: burst, RetryAfter: time.Microsecond},
-			`Ratelimit: "burst";r=0;t=1 | Ratelimit-Policy: "burst";q=100;w=60`},
 		{"ietf never", headers.IETF, []core.Limit{burst}, never,
 			`Ratelimit: "burst";r=7 | Ratelimit-Policy: "burst";q=100;w=60`},
 		{"ietf, windows without a true w", headers.IETF,
@@ -140,8 +123,6 @@ func TestRetryAfter(t *testing.T) {
 		{core.Decision{Allowed: true, RetryAfter: time.Second}, 0, false},
 		{core.Decision{RetryAfter: core.Never}, 0, false},
 		{core.Decision{RetryAfter: 0}, 1, true},
-		{core.Decision{RetryAfter: time.Nanosecond}, 1, true},
-		{core.Decision{RetryAfter: time.Second}, 1, true},
 		{core.Decision{RetryAfter: time.Second + time.Nanosecond}, 2, true},
 		{core.Decision{RetryAfter: core.MaxWindow}, 31622400, true},
 		{core.Decision{RetryAfter: core.Never - 1}, 9223372037, true},
@@ -159,12 +140,9 @@ func TestBadFormats(t *testing.T) {
 	}{
 		{headers.ClassicFormat{}, "headers.Classic"},
 		{headers.Classic.WithNames("", "b", "c", ""), "WithNames"},
-		{headers.Classic.WithNames("a b", "b", "c", ""), `"a b"`},
 		{headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", ""), "byte 1"},
 		{headers.Classic.WithNames("ä", "b", "c", ""), "letters"},
 		{headers.Classic.WithNames("a", "b", "A", ""), `"A"`},
-		{headers.Classic.WithNames("a", "b", "c", "C:"), `"C:"`},
-		{headers.Expose(nil), "Expose(nil)"},
 		{headers.Expose(headers.ClassicFormat{}), "headers.Classic"},
 	} {
 		if _, err := c.format.Prepare(both); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -234,20 +212,6 @@ func TestAllocations(t *testing.T) {
 		if got := testing.AllocsPerRun(100, func() { write(h, d) }); got != 1 {
 			t.Errorf("%s: %v allocations, want 1", c.name, got)
 		}
-	}
-}
-
-func BenchmarkWrite(b *testing.B) {
-	d := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: 17 * time.Second, At: noon}
-	for name, f := range map[string]headers.Format{"classic": headers.Classic, "ietf": headers.IETF} {
-		b.Run(name, func(b *testing.B) {
-			write := prepare(b, f, both)
-			h := http.Header{}
-			b.ReportAllocs()
-			for b.Loop() {
-				write(h, d)
-			}
-		})
 	}
 }
 

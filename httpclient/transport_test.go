@@ -19,8 +19,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/httpclient"
-	"github.com/sashlimit/sash/keyfuncs"
-	"github.com/sashlimit/sash/nethttp"
 )
 
 // server is a RoundTripper that answers by a function, and counts what it is sent.
@@ -404,67 +402,4 @@ func TestByHost(t *testing.T) {
 			t.Errorf("%v: got %q, want an error", u, got)
 		}
 	}
-}
-
-// TestTransportClient: an http.Client against a real server that a guard limits: the client
-// sees the first 429 itself, and no other reaches the server.
-func TestTransportClient(t *testing.T) {
-	var served, refused atomic.Int64
-	spent := limiter(core.Decision{RetryAfter: time.Hour}, core.FailOpen)
-	guard := nethttp.Middleware(spent, keyfuncs.Everyone)(http.NotFoundHandler())
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served.Add(1)
-		guard.ServeHTTP(w, r)
-	}))
-	defer s.Close()
-	client := &http.Client{Transport: sending(t, s.Client().Transport, core.PerMinute(1000)), Timeout: 10 * time.Second}
-	for range 20 {
-		response, err := client.Post(s.URL, "text/plain", strings.NewReader("body"))
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode != 429 {
-				t.Errorf("status %d", response.StatusCode)
-			}
-			continue
-		}
-		var te *httpclient.Error
-		if !errors.As(err, &te) || !errors.Is(err, httpclient.ErrPaused) || te.Decision.RetryAfter < 59*time.Minute {
-			t.Errorf("%v", err)
-		}
-		refused.Add(1)
-	}
-	if served.Load() != 1 || refused.Load() != 19 {
-		t.Errorf("%d requests reached the server, %d were held back", served.Load(), refused.Load())
-	}
-}
-
-// FuzzTransport answers with fields of any content: the client goes on within the longest pause.
-func FuzzTransport(f *testing.F) {
-	f.Add("7", `"a";r=0;t=9`, "50", true)
-	f.Add("Fri, 31 Dec 9999 23:59:59 GMT", "reset=99999999999999999999", "-1", false)
-	f.Fuzz(func(t *testing.T, retry, state, reset string, tooMany bool) {
-		synctest.Test(t, func(t *testing.T) {
-			status := 503
-			if tooMany {
-				status = 429
-			}
-			s := &server{answer: func(*http.Request) *http.Response {
-				r := answer(status)
-				r.Header = http.Header{
-					"Retry-After": {retry}, "Ratelimit": {state}, "X-Ratelimit-Reset": {reset}, "X-Ratelimit-Remaining": {"0"},
-				}
-				return r
-			}}
-			transport := sending(t, s, core.PerMinute(1000), httpclient.MaxPause(time.Minute))
-			start := time.Now()
-			for range 3 {
-				if err := send(context.Background(), t, transport, "a.example"); err != nil {
-					t.Error(err)
-				}
-			}
-			if took := time.Since(start); took > 2*time.Minute {
-				t.Errorf("it took %v", took)
-			}
-		})
-	})
 }
