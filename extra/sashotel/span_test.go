@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,8 +15,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/nethttp"
 )
 
 // spanEvents returns what do adds to the span in its context: a line for each event.
@@ -81,47 +78,6 @@ func TestSpanEvents(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, test.want)
 		}
-	}
-}
-
-// TestSpanOfRequest: a request under two limits has an event of each, and none names the
-// client.
-func TestSpanOfRequest(t *testing.T) {
-	w := watch(t)
-	limiter, err := core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(5)}, Observer: w.For("memory"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	login, err := limiter.Rule("login", core.PerHour(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := func(*http.Request) (string, error) { return "user:4711", nil }
-	h := nethttp.Middleware(limiter, key)(nethttp.Middleware(login, key)(http.NotFoundHandler()))
-	events := spanEvents(t, func(ctx context.Context) {
-		for range 2 {
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-		}
-	})
-	var got []string
-	for _, e := range events {
-		var words []string
-		for word := range strings.FieldsSeq(e) {
-			name, value, _ := strings.Cut(word, "=")
-			switch name {
-			case "sash.rule", "sash.outcome", "sash.remaining":
-				words = append(words, value)
-			}
-		}
-		got = append(got, strings.Join(words, " "))
-		if strings.Contains(e, "4711") {
-			t.Errorf("an event names the client: %s", e)
-		}
-	}
-	if want := []string{"admitted 4 ", "admitted 0 login", "admitted 3 ", "refused 0 login"}; !slices.Equal(got, want) {
-		t.Errorf("events %q, want %q", got, want)
 	}
 }
 
