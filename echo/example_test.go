@@ -29,28 +29,9 @@ func show(h http.Handler, method, path string) {
 	fmt.Println(method, path, w.Code, "with", left, "of", limit, "left")
 }
 
-func ExampleMiddleware() {
-	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
-
-	e := echo.New()
-	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
-	e.GET("/", hello)
-	e.GET("/health", hello)
-
-	show(e, "GET", "/")
-	show(e, "GET", "/health")
-	show(e, "GET", "/")
-	show(e, "GET", "/")
-	// Output:
-	// GET / 200 with 1 of 2 left
-	// GET /health 200
-	// GET / 200 with 0 of 2 left
-	// GET / 429 with 0 of 2 left
-}
-
 // A limit for a group of routes, and a tighter one for a route inside it. Both
 // hold, and the client reads about the inner one.
-func ExampleMiddleware_group() {
+func ExampleMiddleware() {
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
 	}))
@@ -123,19 +104,22 @@ func ExampleWithRefusal() {
 	// 429 {"message":"slow down"}
 }
 
-// One of echo's skippers, or any function of that type.
+// Echo's skippers, or any functions of that type: each of them is enough.
 func ExampleWithSkipper() {
 	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	static := func(c echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
+	internal := func(c echo.Context) bool { return c.QueryParam("internal") != "" }
 
 	e := echo.New()
-	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, sashecho.WithSkipper(static)))
+	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, sashecho.WithSkipper(static), sashecho.WithSkipper(internal)))
 	e.GET("/static/*", hello)
 	e.GET("/", hello)
 
 	show(e, "GET", "/static/a.css")
+	show(e, "GET", "/?internal=1")
 	show(e, "GET", "/")
 	// Output:
 	// GET /static/a.css 200
+	// GET /?internal=1 200
 	// GET / 200 with 0 of 1 left
 }

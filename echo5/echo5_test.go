@@ -1,13 +1,11 @@
 package sashecho5_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v5"
-	"github.com/labstack/echo/v5/middleware"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo5"
@@ -98,114 +96,4 @@ func TestUnmatched(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Pre runs before routing: the path is not matched, and may still be rewritten.
-func TestPre(t *testing.T) {
-	e := echo.New()
-	e.Pre(middleware.Rewrite(map[string]string{"/old": "/health"}))
-	e.Pre(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone, nethttp.SkipPaths("/health")))
-	e.GET("/health", ok)
-	e.GET("/", ok)
-	for _, c := range []struct {
-		target string
-		want   int
-	}{{"/", 200}, {"/old", 200}, {"/health", 200}, {"/", 429}} {
-		if w := still.Get(e, c.target); w.Code != c.want {
-			t.Errorf("%s: got %d, want %d", c.target, w.Code, c.want)
-		}
-	}
-}
-
-// TestMiddlewareBy: the key function reads the framework's context, and is not asked about what is skipped.
-func TestMiddlewareBy(t *testing.T) {
-	asked := 0
-	limit := sashecho5.MiddlewareBy(still.Limiter(core.PerMinute(1)), func(c *echo.Context) (string, error) {
-		asked++
-		if c.Param("id") == "nobody" {
-			return "", keyfuncs.ErrNoKey
-		}
-		return c.Param("id"), nil
-	}, nethttp.SkipPaths("/users/skipped"))
-	e := echo.New()
-	e.GET("/users/:id", ok, limit)
-	for _, c := range []struct {
-		user   string
-		status int
-	}{{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"skipped", 200}} {
-		if w := still.Get(e, "/users/"+c.user); w.Code != c.status {
-			t.Errorf("%s: got %d %s, want %d", c.user, w.Code, w.Body, c.status)
-		}
-	}
-	if asked != 4 {
-		t.Errorf("got %d calls of the key function, want 4", asked)
-	}
-}
-
-// limited is a server with room for one request.
-func limited(opts ...nethttp.Option) *echo.Echo {
-	e := echo.New()
-	e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone, opts...))
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error { c.Response().Header().Set("X-Later", "reached"); return next(c) }
-	})
-	e.GET("/", ok)
-	return e
-}
-
-// echo's own skippers fit, and several of them add up.
-func TestWithSkipper(t *testing.T) {
-	var static middleware.Skipper = func(c *echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
-	internal := func(c *echo.Context) bool { return c.QueryParam("internal") != "" }
-	e := limited(sashecho5.WithSkipper(static), nethttp.SkipPaths("/health"), sashecho5.WithSkipper(internal),
-		sashecho5.WithSkipper(middleware.DefaultSkipper))
-	e.GET("/static/*", ok)
-	e.GET("/health", ok)
-	for range 2 {
-		for _, target := range []string{"/static/a.css", "/health", "/?internal=1"} {
-			if w := still.Get(e, target); w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" ||
-				w.Header().Get("X-Later") == "" {
-				t.Errorf("%s: got %d %v, want 200 without limit fields", target, w.Code, w.Header())
-			}
-		}
-	}
-	if first, second := still.Get(e, "/"), still.Get(e, "/"); first.Code != 200 || second.Code != 429 {
-		t.Errorf("got %d, then %d, want 200 and 429", first.Code, second.Code)
-	}
-}
-
-// TestPanics: what is wrong in the arguments of this package's own panics as the program starts.
-func TestPanics(t *testing.T) {
-	l := still.Limiter(core.PerMinute(1))
-	key := func(*echo.Context) (string, error) { return "k", nil }
-	for name, f := range map[string]func(){
-		"no key function": func() { sashecho5.MiddlewareBy(l, nil) },
-		"no refusal":      func() { sashecho5.MiddlewareBy(l, key, sashecho5.WithRefusal(nil)) },
-		"no skipper":      func() { sashecho5.MiddlewareBy(l, key, sashecho5.WithSkipper(nil)) },
-	} {
-		func() {
-			defer func() {
-				if p := recover(); p == nil || !strings.HasPrefix(fmt.Sprint(p), "sash: ") {
-					t.Errorf("%s: got the panic %v, want one that begins with sash:", name, p)
-				}
-			}()
-			f()
-		}()
-	}
-}
-
-// The handler has the ResponseWriter that stood before the guard.
-func TestResponseWriterIsHandedOn(t *testing.T) {
-	var before http.ResponseWriter
-	e := echo.New()
-	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error { before = c.Response(); return next(c) }
-	}, sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone))
-	e.GET("/", func(c *echo.Context) error {
-		if _, own := c.Response().(*echo.Response); c.Response() != before || !own {
-			t.Errorf("got a %T, want the writer before the guard", c.Response())
-		}
-		return nil
-	})
-	still.Get(e, "/")
 }

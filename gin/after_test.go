@@ -29,8 +29,6 @@ func TestCountWhenStatus(t *testing.T) {
 		status  int
 	}{
 		{"Status", nil, []gin.HandlerFunc{func(c *gin.Context) { c.Status(401) }}, 401},
-		{"JSON", nil, []gin.HandlerFunc{func(c *gin.Context) { c.JSON(401, gin.H{}) }}, 401},
-		{"AbortWithStatus", nil, []gin.HandlerFunc{func(c *gin.Context) { c.AbortWithStatus(401) }, ok}, 401},
 		{"AbortWithError", nil, []gin.HandlerFunc{func(c *gin.Context) {
 			_ = c.AbortWithError(401, errors.New("wrong"))
 		}, ok}, 401},
@@ -46,10 +44,6 @@ func TestCountWhenStatus(t *testing.T) {
 		}, 401},
 		{"a status that changes", nil, []gin.HandlerFunc{func(c *gin.Context) { c.Status(401); c.Status(201) }}, 201},
 		{"recovered outside", []gin.HandlerFunc{recovery}, []gin.HandlerFunc{panics}, 500},
-		{"recovered outside, with a status", []gin.HandlerFunc{recovery}, []gin.HandlerFunc{func(c *gin.Context) {
-			c.Status(401)
-			panic("handler")
-		}}, 500},
 		{"recovered inside", nil, []gin.HandlerFunc{recovery, panics}, 500},
 		{"no route", nil, nil, 404},
 	} {

@@ -113,67 +113,6 @@ func TestRefusedWithoutRoute(t *testing.T) {
 	}
 }
 
-// TestMiddlewareBy: the key function reads the framework's context, and is not asked about what is skipped.
-func TestMiddlewareBy(t *testing.T) {
-	asked := 0
-	limit := sashgin.MiddlewareBy(still.Limiter(core.PerMinute(1)), func(c *gin.Context) (string, error) {
-		asked++
-		if c.Param("id") == "nobody" {
-			return "", keyfuncs.ErrNoKey
-		}
-		return c.Param("id"), nil
-	}, nethttp.SkipPaths("/users/skipped"))
-	e := gin.New()
-	e.GET("/users/:id", limit, ok)
-	for _, c := range []struct {
-		user   string
-		status int
-	}{{"a", 200}, {"a", 429}, {"b", 200}, {"nobody", 400}, {"skipped", 200}} {
-		if w := still.Get(e, "/users/"+c.user); w.Code != c.status {
-			t.Errorf("%s: got %d %s, want %d", c.user, w.Code, w.Body, c.status)
-		}
-	}
-	if asked != 4 {
-		t.Errorf("got %d calls of the key function, want 4", asked)
-	}
-}
-
-// TestWithRefusal: the function answers by gin's own context, and nothing runs after it.
-func TestWithRefusal(t *testing.T) {
-	var seen core.Decision
-	e := gin.New()
-	e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
-		sashgin.WithRefusal(func(c *gin.Context, d core.Decision) {
-			seen = d
-			c.JSON(nethttp.Status(d), gin.H{"code": "slow_down"})
-		})))
-	e.Use(func(c *gin.Context) { c.Header("X-Later", "reached") })
-	e.GET("/", ok)
-	still.Get(e, "/")
-	w := still.Get(e, "/")
-	if w.Code != 429 || w.Body.String() != `{"code":"slow_down"}` || w.Header().Get("X-Later") != "" {
-		t.Errorf("got %d %v %s, want 429 and slow_down alone", w.Code, w.Header(), w.Body)
-	}
-	if seen.Allowed || seen.Limit.Requests != 1 {
-		t.Errorf("got %+v, want a refusal by the limit of 1", seen)
-	}
-}
-
-// The handler has the engine's own writer, and whatever else a middleware has
-// put in its place.
-func TestResponseWriterIsHandedOn(t *testing.T) {
-	var before gin.ResponseWriter
-	e := gin.New()
-	e.Use(func(c *gin.Context) { before = c.Writer },
-		sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone))
-	e.GET("/", func(c *gin.Context) {
-		if c.Writer != before {
-			t.Errorf("got a %T, want the writer before the guard", c.Writer)
-		}
-	})
-	still.Get(e, "/")
-}
-
 // TestPanics: what is wrong in the arguments of this package's own panics as the program starts.
 func TestPanics(t *testing.T) {
 	l := still.Limiter(core.PerMinute(1))
