@@ -58,7 +58,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
 	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
-	return func(c *gin.Context) { _ = serve(c, next) }
+	return func(c *gin.Context) { _ = serve(c, func(c *gin.Context) error { c.Next(); return nil }) }
 }
 
 // WithRefusal sets what answers a refused request, in gin's own way, instead of
@@ -84,14 +84,11 @@ var framework = adapt.Framework[*gin.Context]{
 	Stop:       (*gin.Context).Abort,
 }
 
-func next(c *gin.Context) error { c.Next(); return nil }
-
 func setWriter(c *gin.Context, w http.ResponseWriter) {
-	own, ok := w.(gin.ResponseWriter)
-	if !ok {
-		own = &writer{c.Writer, w}
+	if _, ok := w.(gin.ResponseWriter); !ok {
+		w = &writer{c.Writer, w}
 	}
-	c.Writer = own
+	c.Writer = w.(gin.ResponseWriter)
 }
 
 // writer is gin's ResponseWriter, but for what the one of package adapt must see: gin would take an interim
@@ -105,7 +102,9 @@ type writer struct {
 func (w *writer) WriteHeader(status int) { w.outer.WriteHeader(status) }
 
 // Hijack implements http.Hijacker.
-func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) { return http.NewResponseController(w.outer).Hijack() }
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.outer).Hijack()
+}
 
 // Unwrap returns the ResponseWriter inside, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.outer }
