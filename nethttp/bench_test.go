@@ -1,8 +1,6 @@
 package nethttp_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -57,70 +55,5 @@ func TestAllocations(t *testing.T) {
 			(w.header["Retry-After"] != nil) != c.refused {
 			t.Errorf("%v: %v", c.limit, w.header)
 		}
-	}
-}
-
-func BenchmarkMiddleware(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		limit core.Limit
-		keys  int
-	}{
-		{"allowed/1key", core.PerHour(1 << 40).Using(core.SlidingCounter), 1},
-		{"allowed/100000keys", core.PerHour(1 << 40).Using(core.SlidingCounter), 100_000},
-		{"allowed/log", core.Per(1_000_000, time.Millisecond), 1},
-		{"refused/1key", core.PerDay(1), 1},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			h := inMemory(c.limit)
-			peers := make([]string, c.keys)
-			for i := range peers {
-				peers[i] = fmt.Sprintf("10.%d.%d.%d:80", i>>16, i>>8&255, i&255)
-			}
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := sink{http.Header{}}
-			i := 0
-			serve := func() {
-				r.RemoteAddr = peers[i%len(peers)]
-				i++
-				clear(w.header)
-				h.ServeHTTP(w, r)
-			}
-			for range 2 * len(peers) { // every key is there
-				serve()
-			}
-			// The requests come in another order than the keys have in memory.
-			rand.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
-			b.ReportAllocs()
-			for b.Loop() {
-				serve()
-			}
-		})
-	}
-}
-
-// What the options cost that look at the handler, and what they allocate beside the two of
-// a guard without them.
-func BenchmarkFollow(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		opts []nethttp.Option
-	}{
-		{"none", nil},
-		{"CountWhen/counted", []nethttp.Option{nethttp.CountWhen(func(*http.Request, int) bool { return true })}},
-		{"CountWhen/returned", []nethttp.Option{nethttp.CountWhen(func(*http.Request, int) bool { return false })}},
-		{"CostAfter", []nethttp.Option{nethttp.CostAfter(func(*http.Request, int, int64) int { return 2 })}},
-		{"WithDecisionInContext", []nethttp.Option{nethttp.WithDecisionInContext()}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			h := inMemory(core.PerHour(1<<40).Using(core.SlidingCounter), c.opts...)
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := sink{http.Header{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				h.ServeHTTP(w, r)
-			}
-		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -45,30 +44,6 @@ func ExampleMiddleware() {
 	// / 429
 	//   Retry-After: "3600"
 	//   Content-Type: "application/problem+json"
-}
-
-// A limit for everything and a tighter one for one route inside it: both hold,
-// and the client reads about the inner one.
-func ExampleMiddleware_nested() {
-	api := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(100).Named("hourly")},
-	}))
-	search := core.Must(api.Rule("search", core.PerMinute(10).Named("search")))
-	ietf := nethttp.WithHeaders(headers.IETF)
-
-	mux := http.NewServeMux()
-	mux.Handle("/search", nethttp.Middleware(search, keyfuncs.RemoteIP, ietf)(hello))
-	mux.Handle("/", hello)
-	handler := nethttp.Middleware(api, keyfuncs.RemoteIP, ietf)(mux)
-
-	show(handler, "/", "RateLimit")
-	show(handler, "/search", "RateLimit", "RateLimit-Policy")
-	// Output:
-	// / 200
-	//   RateLimit: "\"hourly\";r=99;t=3600"
-	// /search 200
-	//   RateLimit: "\"search\";r=9;t=60"
-	//   RateLimit-Policy: "\"search\";q=10;w=60"
 }
 
 // Check serves frameworks that are built on net/http and have no adapter.

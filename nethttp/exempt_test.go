@@ -3,8 +3,6 @@ package nethttp_test
 import (
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,28 +12,6 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
-
-// TestSkippedMethods: SkipPaths excludes a path for GET and HEAD, or for the given method. Another
-// method of the same path may belong to another handler.
-func TestSkippedMethods(t *testing.T) {
-	s := admits(1, 0)
-	h := guarded(s, nethttp.SkipPaths("/health", "GET /ready", "HEAD /head", "POST /hook", "OPTIONS /cors"))
-	for path, methods := range map[string][]string{
-		"/health": {"GET", "HEAD"},
-		"/ready":  {"GET", "HEAD"},
-		"/head":   {"HEAD"},
-		"/hook":   {"POST"},
-		"/cors":   {"OPTIONS"},
-	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "PROPFIND"} {
-			s.calls.Store(0)
-			serve(h, httptest.NewRequest(method, path, nil))
-			if got, want := s.calls.Load() == 0, slices.Contains(methods, method); got != want {
-				t.Errorf("%s %s: got skipped: %v, want %v", method, path, got, want)
-			}
-		}
-	}
-}
 
 // TestSkipBehindStripPrefix: behind an http.StripPrefix, SkipPaths compares the rest of the path.
 func TestSkipBehindStripPrefix(t *testing.T) {
@@ -72,6 +48,10 @@ func TestSkipKeys(t *testing.T) {
 	w = get(t, h, "/", "X-Forwarded-For", "10.1.2.3, 203.0.113.5")
 	if got := w.Header().Get("X-RateLimit-Remaining"); got != "7" || s.calls.Load() != 1 {
 		t.Errorf("a forged entry: got %q remaining and %d calls, want 7 and 1", got, s.calls.Load())
+	}
+	all := nethttp.SkipKeys(func(string) bool { return true })
+	if w = get(t, nethttp.Middleware(l, failing(keyfuncs.ErrNoKey), all)(page), "/"); w.Code != 400 {
+		t.Errorf("no name: got %d, want 400", w.Code)
 	}
 }
 

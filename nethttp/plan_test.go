@@ -16,33 +16,6 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// TestPlanErrors: what is wrong with an option about plans is an error of construction.
-func TestPlanErrors(t *testing.T) {
-	l := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(3), core.PerHour(9)},
-	}))
-	for _, c := range []struct {
-		opts []nethttp.Option
-		want string
-	}{
-		{[]nethttp.Option{nethttp.WithLimits(nil)}, "WithLimits(nil)"},
-		{[]nethttp.Option{nethttp.WithLimiter(nil)}, "WithLimiter(nil)"},
-		{[]nethttp.Option{nethttp.ShadowWhile(nil)}, "ShadowWhile(nil)"},
-		{[]nethttp.Option{nethttp.SkipKeys(nil)}, "SkipKeys(nil)"},
-		{[]nethttp.Option{nethttp.All()}, "at least one"},
-		{[]nethttp.Option{
-			nethttp.All(nethttp.Pair{Limiter: l, Key: alice}), nethttp.CountWhen(func(*http.Request, int) bool { return true }),
-		}, "All does not go together with CountWhen"},
-		{[]nethttp.Option{nethttp.All(nethttp.Pair{Key: alice})}, "pair 0 of All: the limiter is nil"},
-		{[]nethttp.Option{nethttp.All(nethttp.Pair{Limiter: new(core.Limiter), Key: alice})}, "zero Limiter"},
-		{[]nethttp.Option{nethttp.All(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l})}, "pair 1 of All"},
-	} {
-		if _, err := nethttp.New(l, alice, c.opts...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v does not say %q", err, c.want)
-		}
-	}
-}
-
 // expectAnswer checks what a client of a plan sees.
 func expectAnswer(t *testing.T, h http.Handler, plan string, status int, limit, remaining, policy string) {
 	t.Helper()
@@ -191,14 +164,5 @@ func TestPlanOfLeaver(t *testing.T) {
 	w := serve(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
 	if w.Code != http.StatusServiceUnavailable || w.Body.Len() > 0 {
 		t.Errorf("a client that left: %d %s", w.Code, w.Body)
-	}
-}
-
-// TestSkipKeysNeedsAKey: a client without a name is exempt by none.
-func TestSkipKeysNeedsAKey(t *testing.T) {
-	skip := nethttp.SkipKeys(func(string) bool { return true })
-	failing := func(*http.Request) (string, error) { return "", errors.New("unknown") }
-	if w := get(t, nethttp.Middleware(limiter(admits(1, 0), nil), failing, skip)(page), "/"); w.Code != 500 {
-		t.Errorf("got %d, want 500", w.Code)
 	}
 }

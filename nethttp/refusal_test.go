@@ -69,7 +69,6 @@ func TestWithRetryAfter(t *testing.T) {
 	down := limiter(&fakeStore{err: errors.New("down")}, core.FailClosed)
 	var seen core.Decision
 	note := nethttp.WithRefusal(func(_ http.ResponseWriter, _ *http.Request, d core.Decision) { seen = d })
-	own := nethttp.WithRefusal(nethttp.Refuse)
 	for _, c := range []struct {
 		name        string
 		opts        []nethttp.Option
@@ -77,8 +76,6 @@ func TestWithRetryAfter(t *testing.T) {
 	}{
 		{"default", nil, 5, 10},
 		{"decision", []nethttp.Option{note}, 5, 10},
-		{"WithRefusal", []nethttp.Option{own}, 5, 10},
-		{"1s", []nethttp.Option{nethttp.WithRetryAfter(time.Second)}, 1, 2},
 		{"1.2s", []nethttp.Option{nethttp.WithRetryAfter(1200 * time.Millisecond)}, 2, 2},
 		{"2.5s", []nethttp.Option{nethttp.WithRetryAfter(2500 * time.Millisecond)}, 3, 5},
 		{"the last counts",
@@ -114,14 +111,5 @@ func TestWithRetryAfter(t *testing.T) {
 				t.Errorf("drawn were %v, want all from %d to %d", drawn, c.least, c.most)
 			}
 		})
-	}
-}
-
-// The body that Refuse writes later says the wait that was drawn for the decision.
-func TestRefuseRepeatsTheDecision(t *testing.T) {
-	d := core.Decision{Err: core.ErrStore, RetryAfter: 1500 * time.Millisecond}
-	w := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { nethttp.Refuse(w, r, d) }), request(t, "/"))
-	if !strings.Contains(w.Body.String(), `"retry_after":2`) {
-		t.Errorf("%s", w.Body)
 	}
 }

@@ -17,19 +17,6 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// TestResponseWriterIsHandedOn: the handler gets the server's own writer, with all that it can do.
-func TestResponseWriterIsHandedOn(t *testing.T) {
-	var got http.ResponseWriter
-	keep := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = w })
-	h := nethttp.Middleware(limiter(admits(1, 0), nil), alice)(keep)
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	h.ServeHTTP(w, r)
-	if got != http.ResponseWriter(w) {
-		t.Errorf("got a %T, want the server's own writer", got)
-	}
-}
-
 // start serves h behind a guard, over real TCP.
 func start(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()

@@ -14,10 +14,8 @@ func TestSkipPathsErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		"GET /health ": `write "GET /health"`,
 		"/health\n":    `write "GET /health"`,
-		"/health\r":    `write "GET /health"`,
 		"/hea\x00lth":  "control character",
 		"/caf%C3%A9":   `give "/café"`,
-		"PUT /a%20b":   `give "/a b"`,
 		"/%68ealth":    `give "/health"`,
 		"/a%2fb":       "nethttp.Skip",
 	} {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -54,18 +53,13 @@ func dialInBubble(t *testing.T, h http.Handler) (net.Conn, *bufio.Reader) {
 // TestSlowBodies: a refused request gets its response, and its connection ends within a
 // second, if the body does not arrive.
 func TestSlowBodies(t *testing.T) {
-	own := nethttp.WithRefusal(func(w http.ResponseWriter, _ *http.Request, d core.Decision) {
-		w.WriteHeader(nethttp.Status(d))
-	})
 	refused, down := limiter(refuses(time.Minute), nil), limiter(&fakeStore{err: errors.New("down")}, core.FailClosed)
 	for _, guard := range []struct {
 		name, status string
 		guard        func(http.Handler) http.Handler
 	}{
 		{"429", "429", nethttp.Middleware(refused, alice)},
-		{"429 of its own", "429", nethttp.Middleware(refused, alice, own)},
 		{"503", "503", nethttp.Middleware(down, alice)},
-		{"400", "400", nethttp.Middleware(refused, failing(keyfuncs.ErrNoKey))},
 		{"500", "500", nethttp.Middleware(refused, failing(errors.New("down")))},
 	} {
 		for _, c := range []struct{ name, header, body string }{

@@ -3,7 +3,6 @@ package nethttp_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -59,7 +58,6 @@ func noticing(quiet ...string) (*core.Limiter, *notices) {
 // TestCountedOnPurpose: guards of one rule that count a request for different clients or
 // at different costs, and requests that a handler sends on or makes, are no mistake.
 func TestCountedOnPurpose(t *testing.T) {
-	none := nethttp.WithCost(func(*http.Request) int { return 0 })
 	more := nethttp.WithCost(func(*http.Request) int { return 5 })
 	elsewhere := func(next http.Handler) http.Handler { // sends requests on to /b, within the same response
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,9 +82,6 @@ func TestCountedOnPurpose(t *testing.T) {
 	}{
 		{"other clients", func(l *core.Limiter) http.Handler {
 			return nethttp.Middleware(l, keyfuncs.RemoteIP)(nethttp.Middleware(l, alice)(page))
-		}},
-		{"the outer guard counts nothing", func(l *core.Limiter) http.Handler {
-			return nethttp.Middleware(l, alice, none)(nethttp.Middleware(l, alice, none)(page))
 		}},
 		{"the inner guard adds to the cost", func(l *core.Limiter) http.Handler {
 			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, more)(page))
@@ -152,25 +147,6 @@ func TestCountedTwice(t *testing.T) {
 	heard.expect(t, "a quiet limiter")
 }
 
-// TestCountedTwiceLog: the default log says what is counted twice and what to do.
-func TestCountedTwiceLog(t *testing.T) {
-	var text strings.Builder
-	l := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{minute},
-		Observer: core.LogErrors(slog.New(slog.NewTextHandler(&text, nil)), time.Minute),
-	}))
-	guard := nethttp.Middleware(l, alice)
-	h := guard(guard(page))
-	for range 3 {
-		get(t, h, "/")
-	}
-	got := text.String()
-	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "code=counted-twice limiter=api") ||
-		!strings.Contains(got, "Mount it once") {
-		t.Errorf("the log says %s", got)
-	}
-}
-
 // TestCountedTwiceAtOnce: requests at the same time are told apart.
 func TestCountedTwiceAtOnce(t *testing.T) {
 	l, heard := noticing()
@@ -190,7 +166,7 @@ func TestCountedTwiceAtOnce(t *testing.T) {
 // TestUntrustedProxy: requests that come through a proxy that is not believed are told of,
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
-	const public, proxy, other, loopback = "203.0.113.7:1234", "10.0.0.5:1234", "10.0.0.6:1234", "[::1]:1234"
+	const public, proxy = "203.0.113.7:1234", "10.0.0.5:1234"
 	const beside = "127.0.0.1:1234" // of the proxy and of its client
 	trusting := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...))
 	peer := func(r *http.Request) (string, error) { host, _, _ := strings.Cut(r.RemoteAddr, ":"); return host, nil }
@@ -205,19 +181,15 @@ func TestUntrustedProxy(t *testing.T) {
 	}{
 		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, 0, true},
 		{"most requests", keyfuncs.RemoteIP, []string{proxy}, 4, true},
-		{"a loopback address", keyfuncs.IP(), []string{loopback}, 0, true},
-		{"an address that is not trusted", keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()[1])),
-			[]string{proxy}, 0, true},
-		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy},
-			0, true},
+		{"a loopback address", keyfuncs.IP(), []string{"[::1]:1234"}, 0, true},
+		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy}, 0, true},
+		{"two addresses", keyfuncs.RemoteIP, []string{proxy, "10.0.0.6:1234"}, 0, false},
 		{"a key function of the program's own", peer, []string{proxy}, 0, true},
 		{"a trusted proxy", trusting, []string{proxy}, 0, false},
 		{"a client beside a trusted proxy", trusting, []string{beside}, 0, false},
 		{"users", user, []string{proxy}, 0, false},
 		{"few requests", keyfuncs.RemoteIP, []string{proxy}, 5, false},
-		{"no header", keyfuncs.RemoteIP, []string{proxy}, 10, false},
 		{"a public address", keyfuncs.RemoteIP, []string{public}, 0, false},
-		{"two addresses", keyfuncs.RemoteIP, []string{proxy, other}, 0, false},
 		{"public addresses in between", keyfuncs.RemoteIP, []string{proxy, proxy, public}, 0, false},
 	} {
 		for _, quiet := range []bool{false, true} {
