@@ -39,7 +39,7 @@ SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
-	TestScriptAgainstSortedSet TestScriptClockWasAheadTail TestScriptForeignValues TestScriptLargeCounter \
+	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounter \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes \
 	TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // chargeAt counts cost units, whatever the limits say, when the server's clock shows now.
@@ -77,6 +76,11 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
 							seed, step, limits, back, got, want, before)
 					}
+					for _, k := range c.keys(nil, key) {
+						if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl == -1 {
+							t.Fatalf("seed %d step %d: %v has no TTL after a Return", seed, step, k)
+						}
+					}
 					if got > 0 {
 						taken++
 						backs = append(backs[:i], backs[i+1:]...)
@@ -105,32 +109,6 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 			t.Errorf("only %d requests were taken back", taken)
 		}
 	})
-}
-
-// TestReturnKeepsTTL: a key that is written anew for a Return has a TTL.
-func TestReturnKeepsTTL(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	for _, cost := range []int64{1, 3} {
-		store := New(rdb)
-		l := usageLimiter(store, core.PerHour(10))
-		key := fmt.Sprint("k", cost)
-		one, two := l.Reserve(ctx, core.Request{Key: key, Cost: cost}), l.Reserve(ctx, core.Request{Key: key, Cost: cost})
-		for _, r := range []*core.Reservation{one, two} {
-			if n, err := r.Return(ctx, 1); n != 1 || err != nil {
-				t.Fatalf("%d, %v", n, err)
-			}
-			keys := rdb.Keys(ctx, "*"+key+"*").Val()
-			if cost == 1 && r == two {
-				if len(keys) != 0 {
-					t.Errorf("nothing counts, and there are %v", keys)
-				}
-				continue
-			}
-			if len(keys) != 1 || rdb.PTTL(ctx, keys[0]).Val() < time.Hour {
-				t.Errorf("%v with a TTL of %v", keys, rdb.PTTL(ctx, keys[0]).Val())
-			}
-		}
-	}
 }
 
 // TestChargeFull: charges beyond what a log holds keep the newest units, of which every

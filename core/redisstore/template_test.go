@@ -1,12 +1,15 @@
 package redisstore
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"text/template"
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // TestTemplate compares the scripts with those of the package text/template, for all combinations of 1 to 5 limits of
@@ -51,4 +54,74 @@ func TestTemplate(t *testing.T) {
 		}
 		choose()
 	}
+}
+
+// TestScriptsFew: however clients choose the windows of a rule, they lead to few scripts.
+func TestScriptsFew(t *testing.T) {
+	windows := []time.Duration{
+		time.Second, time.Minute, time.Hour, 24 * time.Hour, time.Millisecond, 90 * time.Second, core.MaxWindow,
+	}
+	for n, want := range map[int]int{1: 5, 2: 17, 3: 65, 4: 257, 5: 1} {
+		limits, sources := make([]core.Limit, n), map[string]string{} // the script of each shape
+		var choose func(i int)
+		choose = func(i int) {
+			if i < n {
+				for _, w := range windows {
+					limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithm(i % 2))
+					choose(i + 1)
+				}
+				return
+			}
+			shape := scriptShape(false, limits)
+			if _, known := sources[shape]; !known {
+				sources[shape] = decideSource(false, limits)
+			}
+		}
+		choose(0)
+		different := map[string]bool{}
+		for _, source := range sources {
+			different[source] = true
+		}
+		if len(sources) != want || len(different) != want {
+			t.Errorf("%d limits lead to %d shapes and %d scripts, want %d", n, len(sources), len(different), want)
+		}
+	}
+}
+
+// TestScriptsBounded: a store keeps few scripts, however many kinds of rules are bound, and a rule whose
+// script is no longer kept goes on.
+func TestScriptsBounded(t *testing.T) {
+	s := New(redistest.Start(t).Client(t))
+	rng := rand.New(rand.NewPCG(1, 16))
+	take := func(c core.Counts, key string) {
+		t.Helper()
+		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	var first core.Counts
+	for i := range 3 * maxScripts {
+		limits := make([]core.Limit, 1+rng.IntN(maxLimits))
+		for i := range limits {
+			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(2))).Named(fmt.Sprint(i))
+		}
+		c, err := s.Bind(core.Rule{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = c
+		}
+		if i%50 == 0 {
+			take(c, "k")
+		}
+		if len(s.scripts.byShape) > maxScripts {
+			t.Fatalf("%d scripts after %d rules", len(s.scripts.byShape), i+1)
+		}
+	}
+	if len(s.scripts.byShape) != maxScripts {
+		t.Errorf("%d scripts, want %d", len(s.scripts.byShape), maxScripts)
+	}
+	clear(s.scripts.byShape)
+	take(first, "k")
 }

@@ -1,0 +1,84 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// timed is a script's reply: the time that it begins with, and the rest.
+func timed(t *testing.T, cmd *redis.Cmd) (now int64, rest string) {
+	t.Helper()
+	reply, err := cmd.Text()
+	if err == nil {
+		now, rest, err = readTime(reply)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now, rest
+}
+
+// TestBatchCommand: whatever is decided together, the script is told of each
+// request what it costs, under which limits, and how far ahead of time.
+func TestBatchCommand(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		rng := rand.New(rand.NewPCG(1, 14))
+		rule := func(a core.Algorithm, requests, hours int64) *ledger {
+			return bind(t, rdb, core.Per(requests, time.Duration(hours)*time.Hour).Using(a), core.PerDay(100))
+		}
+		log, counter := core.SlidingLog, core.SlidingCounter
+		for _, rules := range [][]*ledger{
+			{rule(log, 3, 1), rule(log, 5, 1)}, {rule(counter, 3, 1), rule(counter, 5, 1)}, // windows stand in the script
+			{rule(log, 3, 2), rule(log, 5, 3)}, {rule(counter, 3, 2), rule(counter, 5, 3)},
+			{rule(log, 3, 1).aheadBy(time.Minute), rule(log, 5, 1).aheadBy(time.Second)},
+			{rule(log, 3, 2).aheadBy(time.Minute), rule(log, 5, 3).aheadBy(time.Second)},
+		} {
+			if rules[0].script.sha != rules[1].script.sha {
+				t.Error("these are not decided together")
+			}
+			for range 50 {
+				batchCommand(t, rdb, rng, rules)
+			}
+		}
+	})
+}
+
+// batchCommand has the script decide a batch of random requests by two rules.
+func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledger) {
+	batch := make([]*call, 1+rng.IntN(8))
+	for i := range batch {
+		batch[i] = &call{Request: asking(rules[0], fmt.Sprint(i), 1, true)}
+		switch rng.IntN(8) {
+		case 0:
+			batch[i].Request.Cost = rng.Int64N(5)
+		case 1:
+			batch[i].Request.Peek = true
+		case 2:
+			batch[i].Request.ledger = rules[1]
+		}
+	}
+	args := rules[0].script.batches.command(batch)
+	now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...))
+	for i, c := range batch {
+		var d core.Decision
+		var err error
+		r := c.Request
+		d, reply, err = r.ledger.read(reply, now, &r.Ask)
+		want := r.ledger.rule.Limits[0].Requests - r.Cost
+		counted := d.Allowed && r.Cost > 0 && !r.Peek
+		if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
+			counted && d.At.UnixMicro() != now+r.ledger.ahead {
+			t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.ledger.rule.Limits, i, r.Cost, r.Peek, d, err)
+		}
+	}
+	if reply != "" {
+		t.Errorf("%q is left of the reply", reply)
+	}
+	rdb.FlushAll(ctx)
+}

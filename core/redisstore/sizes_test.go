@@ -1,0 +1,187 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// TestScriptLargeLog, with a window that outlasts the test by the server's own
+// clock, expires most of a large log at once, and asks it for
+// costs that make it look deep.
+func TestScriptLargeLog(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	limits := []core.Limit{core.Per(100_000, time.Hour).Named("log")}
+	c := bind(t, rdb, limits...)
+	var client model.Client
+	rng := rand.New(rand.NewPCG(1, 13))
+	now := int64(1_790_000_000_000_000)
+	check := func(cost int64, charge bool) {
+		t.Helper()
+		got := c.takeAt(t, "k", cost, charge, now)
+		if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
+			t.Fatalf("at %d, cost %d:\n got %+v\nwant %+v", now, cost, got, want)
+		}
+	}
+	for range 20_000 {
+		now += rng.Int64N(180_000)
+		check(1+rng.Int64N(3), true)
+	}
+	for range 200 {
+		check(100_000-rng.Int64N(50_000), false)
+	}
+	now += 3_600_000_000 - 360_000_000 // of half an hour of history six minutes are left
+	for range 100 {
+		check(100_000-rng.Int64N(20_000), false)
+	}
+	check(5, true)
+	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n > 10_000 {
+		t.Errorf("%d entries are left", n)
+	}
+	for range 100 {
+		now += rng.Int64N(7_200_000)
+		check(rng.Int64N(3), true)
+	}
+	now += 36_000_000_000
+	check(1, true)
+	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n != 1 {
+		t.Errorf("%d entries after all have expired, want 1", n)
+	}
+}
+
+// TestScriptTotalsWrap: the running total of a long life passes 2^20.
+func TestScriptTotalsWrap(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{core.Per(1_000_000, time.Hour).Named("log")}
+		c := bind(t, rdb, limits...)
+		var client model.Client
+		now := int64(1_790_000_000_000_000)
+		for i := range int64(120) {
+			now += 900_000_000
+			for _, cost := range []int64{190_001 + i, 1_000_000} {
+				got := c.takeAt(t, "k", cost, true, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+					t.Fatalf("step %d:\n got %+v\nwant %+v", i, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestScriptDropped: in steady state a log holds few entries that count no more, and none when all have expired.
+func TestScriptDropped(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const length = 50
+		c := bind(t, rdb, core.Per(1000, length*time.Second))
+		key := c.keys(nil, "k")[0].(string)
+		now := int64(1_790_000_000_000_000)
+		longest, shortest := int64(0), int64(length+100)
+		for i := range 4 * length {
+			now += 1_000_000
+			c.takeAt(t, "k", 1, true, now)
+			if i >= length {
+				n := rdb.LLen(ctx, key).Val()
+				longest, shortest = max(longest, n), min(shortest, n)
+			}
+		}
+		if longest != length+8 || shortest != length {
+			t.Errorf("a log of %d entries is a list of %d to %d, want up to 8 more", length, shortest, longest)
+		}
+		c.takeAt(t, "k", 1, true, now+2*length*1_000_000)
+		if n := rdb.LLen(ctx, key).Val(); n != 1 {
+			t.Errorf("%d entries after all have expired, want 1", n)
+		}
+	})
+}
+
+// TestScriptLargeCounter: counts that outgrow the short form of a counter, and
+// windows after them.
+func TestScriptLargeCounter(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		forms := map[int]int{}
+		for seed := range uint64(60) {
+			rng := rand.New(rand.NewPCG(seed, 15))
+			window := time.Duration(1000+rng.Int64N(1e9)) * time.Microsecond
+			if seed%2 == 0 {
+				window = time.Minute
+			}
+			few := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window)
+			limits := []core.Limit{few.Using(core.SlidingCounter).Named("a")}
+			if seed%3 == 0 {
+				many := core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window)
+				limits = append(limits, many.Using(core.SlidingCounter).Named("b"))
+			}
+			c, client, key := bind(t, rdb, limits...), model.Client{}, fmt.Sprint("client ", seed)
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			for step := range 40 {
+				switch rng.IntN(12) {
+				case 0:
+					now += rng.Int64N(3 * window.Microseconds())
+				case 1:
+					now -= rng.Int64N(window.Microseconds())
+				default:
+					now += rng.Int64N(window.Microseconds() / 8)
+				}
+				cost := rng.Int64N(2 << rng.IntN(38))
+				if rng.IntN(2) == 0 {
+					cost = min(cost, 1)
+				}
+				before := dump(t, rdb, c, key)
+				got := c.takeAt(t, key, cost, true, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s",
+						seed, step, limits, cost, got, want, before)
+				}
+				for i, k := range c.keys(nil, key) {
+					value := rdb.Get(ctx, k.(string)).Val()
+					if value == "" {
+						continue
+					}
+					forms[len(value)]++
+					if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl <= 0 {
+						t.Fatalf("seed %d step %d: %v has a TTL of %v", seed, step, limits[i], ttl)
+					}
+				}
+			}
+			rdb.FlushAll(ctx)
+		}
+		if len(forms) != 2 || forms[12] < 100 || forms[18] < 100 {
+			t.Errorf("sizes of counters: %v", forms)
+		}
+	})
+}
+
+// TestScriptManyLimits: the variables of as many limits as there may be fit
+// into the script, whatever their algorithms.
+func TestScriptManyLimits(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for _, logs := range []int{0, 1, 8, 15, 16} {
+			limits := make([]core.Limit, maxLimits)
+			for i := range limits {
+				limits[i] = core.PerHour(int64(3 + i)).Named(fmt.Sprint(logs, "-", i))
+				if i*7%maxLimits >= logs {
+					limits[i] = limits[i].Using(core.SlidingCounter)
+				}
+			}
+			c := bind(t, rdb, limits...)
+			var client model.Client
+			now := int64(1_790_000_000_000_000)
+			for step := range 8 {
+				now += 1_000_000_000
+				cost := int64(1 + step%2)
+				got := c.takeAt(t, "k", cost, true, now)
+				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
+					t.Fatalf("%d logs, step %d:\n got %+v\nwant %+v", logs, step, got, want)
+				}
+			}
+		}
+	})
+}
