@@ -94,7 +94,7 @@ func newBreaker(addr string) *breaker {
 	b.status.Store(&Breaker{Server: addr, State: StateClosed, Changed: b.made})
 	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name:          addr,
-		MaxRequests:   1, // one trial at a time (TestHalfOpen)
+		MaxRequests:   1, // one trial at a time (TestBreakerClosed)
 		Timeout:       breakerPause,
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.enter(to, time.Now()) },

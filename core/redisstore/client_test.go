@@ -55,45 +55,6 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSilentServer: with a stock client, whose deadlines are off and which
-// retries three times, a decision ends while the server is still silent, and
-// each decision's script is sent once.
-func TestSilentServer(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	store := redisstore.New(rdb)
-	limits := []core.Limit{core.PerHour(1000)}
-	warm := core.Must(core.New(core.Config{Name: "warm", Store: store, Limits: limits, Timeout: 20 * time.Second}))
-	if d := warm.Allow(ctx, "k"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	rdb.ConfigResetStat(ctx)
-
-	const decisions = 10
-	open := core.Must(core.New(core.Config{Name: "a", Store: store, Limits: limits, Timeout: 30 * time.Millisecond}))
-	closed := open.WithPolicy(core.FailClosed)
-	server.Pause()
-	for i := range decisions {
-		l, want := open, true
-		if i%2 == 1 {
-			l, want = closed, false
-		}
-		d := l.Allow(ctx, "k")
-		if d.Allowed != want || !errors.Is(d.Err, core.ErrStore) || d.Limit != (core.Limit{}) {
-			t.Errorf("decision %d: %+v", i, d)
-		}
-	}
-	server.Resume()
-	made := decisions
-	redistest.WaitFor(t, "the scripts that were on their way", func() error {
-		if n := calls(t, server.Client(t), "evalsha"); n > made {
-			t.Fatalf("%d scripts for %d decisions", n, made)
-		}
-		made++ // sent, whether its answer is in time or not
-		return warm.Allow(ctx, "other").Err
-	})
-}
-
 // TestConnAtTheSameTime: a program may use its client, in any way, while the
 // first decisions are made, and Check. The race detector judges.
 func TestConnAtTheSameTime(t *testing.T) {
@@ -172,27 +133,6 @@ func TestConnectionTimeout(t *testing.T) {
 		o.ReadTimeout != before.ReadTimeout || o.WriteTimeout != before.WriteTimeout {
 		t.Errorf("the client's own options became %v, %v, %v", o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
 	}
-}
-
-// TestRefusedConnection: a server starts while Redis is down, and heals by
-// itself when Redis comes.
-func TestRefusedConnection(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	server.Kill()
-	store := redisstore.New(rdb)
-	l := closedFor(t, store, short)
-	for range 30 {
-		if d := l.Allow(ctx, "k"); d.Allowed || !errors.Is(d.Err, core.ErrStore) {
-			t.Fatalf("%+v", d)
-		}
-	}
-	if err := l.Reset(ctx, "k"); !errors.Is(err, core.ErrStore) {
-		t.Errorf("Reset: %v", err)
-	}
-	server.Restart()
-	patiently := closedFor(t, store, patient)
-	redistest.WaitFor(t, "a counted decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
 }
 
 // another is a client of a program's own type.

@@ -1,17 +1,12 @@
 package redisstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,7 +25,6 @@ type scene struct {
 	server                 *redistest.Server
 	admin                  *redis.Client
 	proxy                  *proxy
-	unreachable            atomic.Bool // dials fail
 	rdb                    *redis.Client
 	store                  *redisstore.Store
 	open, closed, fallback *core.Limiter
@@ -41,8 +35,6 @@ type scene struct {
 // returns what ends it.
 type fault struct {
 	name    string
-	args    []string // of redis-server
-	prepare string   // a command for it, before the client connects
 	options func(*redis.Options)
 	begin   func(s *scene) (end func())
 	says    string        // in the error of some decision
@@ -59,7 +51,7 @@ func (s *scene) run(commands ...string) {
 	for _, c := range commands {
 		var args []any
 		for _, a := range strings.Fields(c) {
-			args = append(args, strings.Trim(a, `"`))
+			args = append(args, a)
 		}
 		if err := s.admin.Do(ctx, args...).Err(); err != nil {
 			s.Fatalf("%s: %v", c, err)
@@ -76,14 +68,6 @@ func (s *scene) lasting(args ...any) (ended chan error) {
 	return ended
 }
 
-// config sets an option for the time of the fault.
-func config(option, during, after string) func(*scene) func() {
-	return func(s *scene) func() {
-		s.run("CONFIG SET " + option + " " + during)
-		return func() { s.run("CONFIG SET " + option + " " + after) }
-	}
-}
-
 func losing(mode int32) func(*scene) func() {
 	return func(s *scene) func() {
 		s.proxy.mode.Store(mode)
@@ -92,8 +76,6 @@ func losing(mode int32) func(*scene) func() {
 }
 
 const short = 30 * time.Millisecond
-
-var debug = []string{"--enable-debug-command", "yes"}
 
 var faults = []fault{
 	{
@@ -106,42 +88,8 @@ var faults = []fault{
 		options: func(o *redis.Options) { o.Dialer = nil }, // straight to the server
 	},
 	{
-		name: "host unreachable", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
-		begin: func(s *scene) func() {
-			s.unreachable.Store(true)
-			s.server.Kill()
-			return func() { s.server.Restart(); s.unreachable.Store(false) }
-		},
-	},
-	{
 		name: "silent server", says: "no answer within the timeout", opens: true, timeout: short,
 		begin: func(s *scene) func() { s.server.Pause(); return s.server.Resume },
-	},
-	{
-		name: "silent server, a pool of 1", says: "no answer within the timeout", opens: true, timeout: short,
-		begin:   func(s *scene) func() { s.server.Pause(); return s.server.Resume },
-		options: func(o *redis.Options) { o.PoolSize = 1 },
-	},
-	{
-		name: "CLIENT PAUSE", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: func(s *scene) func() {
-			s.run("CLIENT PAUSE 600000 WRITE")
-			return func() { s.run("CLIENT UNPAUSE") }
-		},
-	},
-	{
-		name: "black hole", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: func(s *scene) func() {
-			s.proxy.mode.Store(swallows)
-			return func() { // what it swallowed is gone: those connections are of no use any more
-				s.proxy.mode.Store(passes)
-				s.proxy.mu.Lock()
-				defer s.proxy.mu.Unlock()
-				for c := range s.proxy.conns {
-					c.Close()
-				}
-			}
-		},
 	},
 	{
 		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true,
@@ -159,62 +107,6 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "MASTERDOWN", says: "MASTERDOWN", opens: true,
-		args: []string{"--replica-serve-stale-data", "no"},
-		begin: func(s *scene) func() {
-			s.run("REPLICAOF 127.0.0.1 1")
-			return func() { s.run("REPLICAOF NO ONE") }
-		},
-	},
-	{
-		name: "LOADING", says: "LOADING", opens: true, args: debug,
-		begin: func(s *scene) func() {
-			s.run("DEBUG POPULATE 100000 other", // 100 s of loading
-				"CONFIG SET loading-process-events-interval-bytes 1024",
-				"CONFIG SET key-load-delay 1000")
-			loaded := s.lasting("DEBUG", "RELOAD")
-			redistest.WaitFor(s, "the server to load", func() error {
-				if err := s.admin.Get(ctx, "other:1").Err(); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
-					return fmt.Errorf("got %v", err)
-				}
-				return nil
-			})
-			return func() {
-				s.run("CONFIG SET key-load-delay 0")
-				<-loaded
-			}
-		},
-	},
-	{
-		name: "CLUSTERDOWN", says: "CLUSTERDOWN", opens: true,
-		args: []string{"--cluster-enabled", "yes"}, prepare: "CLUSTER ADDSLOTSRANGE 0 16383",
-		begin: func(s *scene) func() {
-			s.run("CLUSTER DELSLOTSRANGE 0 16383")
-			return func() { s.run("CLUSTER ADDSLOTSRANGE 0 16383") }
-		},
-	},
-	{
-		name: "MISCONF", says: "MISCONF", opens: true,
-		begin: func(s *scene) func() {
-			// Where the dump should go there is a directory.
-			if err := os.Mkdir(filepath.Join(s.admin.ConfigGet(ctx, "dir").Val()["dir"], "dump.rdb"), 0o700); err != nil {
-				s.Fatal(err)
-			}
-			if err := s.admin.Do(ctx, "CONFIG", "SET", "save", "3600 1").Err(); err != nil {
-				s.Fatal(err)
-			}
-			s.run("BGSAVE")
-			redistest.WaitFor(s, "the dump to fail", func() error {
-				if info := s.admin.Info(ctx, "persistence").Val(); !strings.Contains(info, "rdb_last_bgsave_status:err") {
-					return errors.New(info)
-				}
-				return nil
-			})
-			return func() { s.run("CONFIG SET stop-writes-on-bgsave-error no") }
-		},
-	},
-	{name: "NOREPLICAS", says: "NOREPLICAS", opens: true, begin: config("min-replicas-to-write", "1", "0")},
-	{
 		name: "BUSY", says: "BUSY", either: true,
 		begin: func(s *scene) func() {
 			s.run("CONFIG SET busy-reply-threshold 20")
@@ -231,41 +123,11 @@ var faults = []fault{
 			}
 		},
 	},
-	{name: "OOM", says: "OOM", begin: config("maxmemory", "1", "0"), args: []string{"--maxmemory-policy", "noeviction"}},
 	{
-		name: "NOPERM", says: "NOPERM",
+		name: "OOM", says: "OOM",
 		begin: func(s *scene) func() {
-			s.run("ACL SETUSER default -@scripting")
-			return func() { s.run("ACL SETUSER default +@all") }
-		},
-	},
-	{
-		// Redis hangs up on strangers who send more than ten arguments.
-		name: "NOAUTH", says: "unauthenticated", either: true,
-		begin: func(s *scene) func() {
-			s.run("CONFIG SET requirepass secret")
-			s.kick()
-			return func() { s.run("CONFIG SET requirepass \"\"") }
-		},
-	},
-	{
-		name: "WRONGPASS", says: "WRONGPASS",
-		options: func(o *redis.Options) { o.Username, o.Password = "api", "right" },
-		prepare: "ACL SETUSER api on >right ~* &* +@all",
-		begin: func(s *scene) func() {
-			s.run("ACL SETUSER api resetpass >other")
-			s.kick()
-			return func() { s.run("ACL SETUSER api resetpass >right") }
-		},
-	},
-	{
-		name: "too many clients", either: true, // it hangs up: what the client sees of that varies
-		begin: func(s *scene) func() {
-			s.run("CONFIG SET maxclients 2")
-			s.kick()
-			other := admin(s, s.server.Addr())
-			other.Ping(ctx)
-			return func() { s.run("CONFIG SET maxclients 1000") }
+			s.run("CONFIG SET maxmemory 1")
+			return func() { s.run("CONFIG SET maxmemory 0") }
 		},
 	},
 	{
@@ -288,40 +150,12 @@ var faults = []fault{
 	},
 }
 
-// kick closes the connections of all but the administrator, and waits until the
-// client can see it.
-func (s *scene) kick() {
-	s.Helper()
-	s.run("CLIENT KILL TYPE normal SKIPME yes")
-	redistest.WaitFor(s, "the proxy to hang up", func() error {
-		s.proxy.mu.Lock()
-		defer s.proxy.mu.Unlock()
-		if n := len(s.proxy.conns); n > 0 {
-			return fmt.Errorf("%d connections are open", n)
-		}
-		return nil
-	})
-}
-
 func newScene(t *testing.T, f fault) *scene {
-	s := &scene{T: t, server: redistest.Start(t, f.args...)}
+	s := &scene{T: t, server: redistest.Start(t)}
 	s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), DisableIdentity: true, PoolSize: 1})
 	t.Cleanup(func() { s.admin.Close() })
-	if f.prepare != "" {
-		s.run(f.prepare)
-	}
 	s.proxy = startProxy(t, s.server.Addr())
-	through := dial(s.proxy)
-	o := &redis.Options{
-		Addr:        s.server.Addr(),
-		PoolTimeout: patient, // of 200 callers whose requests cannot go together
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if s.unreachable.Load() {
-				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EHOSTUNREACH}
-			}
-			return through(ctx, network, addr)
-		},
-	}
+	o := &redis.Options{Addr: s.server.Addr(), Dialer: dial(s.proxy)}
 	if f.options != nil {
 		f.options(o)
 	}

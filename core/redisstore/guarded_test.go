@@ -3,13 +3,10 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
@@ -35,32 +32,6 @@ func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
 		batch = append(batch, <-calls)
 	}
 	return batch
-}
-
-// TestPatientRule: a patient caller in each batch does not keep the breaker of a
-// silent server closed.
-func TestPatientRule(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String()})
-	counts := bind(t, rdb, core.PerHour(10))
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer rdb.Close()
-	defer silent.Close() // ends the calls, for which rdb.Close waits
-	r := asking(counts, "k", 1, true)
-	for range breakerFailures {
-		batch := newBatch(t, r, core.DefaultTimeout, time.Hour)
-		group.Go(func() { counts.script.batches.serve(batch) })
-	}
-	redistest.WaitFor(t, "the breaker to open", func() error {
-		if counts.script.batches.breaker.closed() {
-			return errors.New("it is closed")
-		}
-		return nil
-	})
 }
 
 // TestBreakerClosed: five failures in a row open a breaker, for a tenth of a second. Then one decision at a time is
@@ -248,26 +219,6 @@ func TestToldOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestToldOnceAlone is TestToldOnce for a call that goes alone: its caller has left.
-func TestToldOnceAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, deadline := newBreaker(""), time.Now().Add(core.DefaultTimeout)
-		ctx, cancel := context.WithDeadlineCause(t.Context(), deadline, core.ErrTimeout)
-		defer cancel()
-		_, err := idle().guarded(ctx, deadline, b, func(context.Context) (string, error) {
-			time.Sleep(time.Hour) // go-redis may not heed ctx
-			return "", nil
-		})
-		if !errors.Is(err, core.ErrTimeout) || isCallers(err) {
-			t.Errorf("the caller is told %v", err)
-		}
-		time.Sleep(2 * time.Hour)
-		if n := b.Counts(); n.TotalFailures != 1 || n.TotalSuccesses != 0 {
-			t.Errorf("told %+v", n)
-		}
-	})
 }
 
 // TestCallsBounded: no more than 1024 calls are under way. Another one waits for its turn, until its context ends.

@@ -116,7 +116,6 @@ const (
 	passes   = int32(iota)
 	cuts     // runs the script, then closes the connection instead of answering
 	silences // runs the script and loses the reply; the connection stays open
-	swallows // nothing reaches the server and nothing comes back
 )
 
 func startProxy(t testing.TB, target string) *proxy {
@@ -213,7 +212,7 @@ func (p *proxy) serve(client net.Conn) {
 					p.drop(client) // the server may finish what it has
 				}
 			}
-			if silent || mode == swallows {
+			if silent {
 				continue
 			}
 			if _, err := client.Write(answer[:n]); err != nil {
@@ -227,9 +226,6 @@ func (p *proxy) serve(client net.Conn) {
 		raw, name, keys, err := readCommand(requests)
 		if err != nil {
 			return
-		}
-		if p.mode.Load() == swallows {
-			continue
 		}
 		if name == "evalsha" || name == "eval" {
 			owed.Store(true)

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -133,40 +132,5 @@ func TestMisconfigured(t *testing.T) {
 				t.Errorf("the line has the password, or says sash: more than once: %s", lines[0])
 			}
 		})
-	}
-}
-
-// TestRecoveryIsLogged: a Redis that dies and comes back is two lines.
-func TestRecoveryIsLogged(t *testing.T) {
-	log := defaultLog(t)
-	server := redistest.Start(t)
-	store, err := redisstore.Open("redis://" + server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	l := limiter(t, core.Config{
-		Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(1_000_000)}, Timeout: patient,
-	})
-	redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, "k").Err })
-	log.take()
-	server.Kill()
-	for range 20 {
-		if d := l.Allow(ctx, "k"); !d.Allowed || d.Err == nil {
-			t.Errorf("while down: %+v", d)
-		}
-	}
-	server.Restart()
-	var lines []string
-	redistest.WaitFor(t, "a line about the recovery", func() error {
-		l.Allow(ctx, "k")
-		if lines = append(lines, log.take()...); len(lines) < 2 {
-			return fmt.Errorf("there are %d lines", len(lines))
-		}
-		return nil
-	})
-	if len(lines) != 2 || !strings.Contains(lines[0], "requests are served, uncounted") ||
-		!strings.Contains(lines[1], "answers again") || !strings.Contains(lines[1], "decided_by_policy=") {
-		t.Errorf("got %s", lines)
 	}
 }

@@ -114,108 +114,23 @@ func TestSilentShard(t *testing.T) {
 	}
 }
 
-// TestShardTakenOut: when go-redis takes a dead shard out of the ring, its
-// clients are counted on the others, and when the shard is back, on that again.
-func TestShardTakenOut(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	servers, ring := startRing(t, 2, 20*time.Millisecond)
-	store := redisstore.New(ring)
-	l := closedFor(t, store, patient)
-	clients := clientsOf(t, ring, store, l, 1)
-	dead, alive := servers[0], servers[1]
-	onDead, onAlive := admin(t, dead.Addr()), admin(t, alive.Addr())
-	client := clients[dead.Addr()][0]
-	key := redisstore.Keys(store, l, client)[0]
-	redistest.WaitFor(t, "a first decision", func() error { return l.Allow(ctx, client).Err })
-	dead.Kill()
-	redistest.WaitFor(t, "a decision on the other shard", func() error { return l.Allow(ctx, client).Err })
-	if n := onAlive.Exists(ctx, key).Val(); n != 1 {
-		t.Error("the client is not counted on the other shard")
-	}
-	dead.Restart()
-	redistest.WaitFor(t, "a decision on the shard that is back", func() error {
-		if err := l.Allow(ctx, client).Err; err != nil {
-			return err
-		}
-		if n := onDead.Exists(ctx, key).Val(); n != 1 {
-			return errors.New("the client is counted elsewhere")
-		}
-		return nil
-	})
-	if state := redisstore.BreakerState(store, dead.Addr()); state != "closed" {
-		t.Errorf("the breaker of the shard that is back is %s", state)
-	}
-}
-
-// TestRingTogether: requests that wait for the same shard are sent together.
-func TestRingTogether(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	servers, ring := startRing(t, 2, time.Hour)
-	store := redisstore.New(ring)
-	l := closedFor(t, store, patient)
-	clients := clientsOf(t, ring, store, l, 50)
-	for _, some := range clients { // then each shard knows the script
-		redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, some[0], 0).Err })
-	}
-	before := [2]int{calls(t, servers[0].Client(t), "evalsha"), calls(t, servers[1].Client(t), "evalsha")}
-	stop := load(20, func(i int) {
-		client := clients[servers[i%2].Addr()][i%50]
-		if d := l.Allow(ctx, client); d.Err != nil || !d.Allowed {
-			t.Errorf("%+v", d)
-		}
-	})
-	t.Cleanup(stop)
-	redistest.WaitFor(t, "decisions on both shards", func() error {
-		for i, s := range servers {
-			if n := calls(t, s.Client(t), "evalsha") - before[i]; n < 200 {
-				return fmt.Errorf("%d on shard %d", n, i)
-			}
-		}
-		return nil
-	})
-	stop()
-	if s := store.Stats(); s.LargestBatch < 2 {
-		t.Errorf("no two requests went together: %+v", s)
-	}
-}
-
-// TestHastyCallersSilent: callers with deadlines of their own, shorter than the
-// limiter's timeout, get the policy at once when a server has been silent for
-// long, on clients whose decisions go alone too.
+// TestHastyCallersSilent: callers with deadlines of their own, shorter than the limiter's timeout, get the policy at
+// once when a cluster whose map is not known has been silent for long.
 func TestHastyCallersSilent(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T, silent string) redis.UniversalClient{
-		"Ring": func(t *testing.T, silent string) redis.UniversalClient {
-			return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": silent}, HeartbeatFrequency: time.Hour})
-		},
-		"ClusterClient": func(t *testing.T, silent string) redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{silent}})
-		},
-		"Client": func(t *testing.T, silent string) redis.UniversalClient {
-			return redis.NewClient(&redis.Options{Addr: silent})
-		},
-		"another client": func(t *testing.T, silent string) redis.UniversalClient {
-			return another{redis.NewClient(&redis.Options{Addr: silent})}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			noLeaks(t)
-			rdb := open(t, listen(t))
-			t.Cleanup(func() { rdb.Close() })
-			l := limiter(t, core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)}})
-			redistest.WaitFor(t, "decisions at once", func() error {
-				own, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-				defer cancel()
-				d := l.Allow(own, "k")
-				if errors.Is(d.Err, core.ErrUnavailable) && d.Allowed {
-					return nil
-				}
-				return fmt.Errorf("%+v", d)
-			})
-		})
-	}
+	t.Parallel()
+	noLeaks(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{listen(t)}})
+	t.Cleanup(func() { rdb.Close() })
+	l := limiter(t, core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)}})
+	redistest.WaitFor(t, "decisions at once", func() error {
+		own, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		d := l.Allow(own, "k")
+		if errors.Is(d.Err, core.ErrUnavailable) && d.Allowed {
+			return nil
+		}
+		return fmt.Errorf("%+v", d)
+	})
 }
 
 // listen returns the address of a server that never says anything.
