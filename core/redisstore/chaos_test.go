@@ -142,14 +142,20 @@ var upsets = []upset{
 		s.cluster.Servers[0].Kill()
 		return func() { s.cluster.WaitOK(s) }
 	}},
-	{client: "ClusterClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() {
-		s.cluster.Servers[0].Pause()
-		return func() { s.cluster.WaitOK(s) }
-	}},
-	{client: "FailoverClient", name: "master killed", loses: true, failover: true, begin: func(s *stage) func() {
-		s.sent.Master().Kill()
-		return func() { s.sent.WaitOK(s) }
-	}},
+	{
+		client: "ClusterClient", name: "master silent", quick: true, loses: true, failover: true,
+		begin: func(s *stage) func() {
+			s.cluster.Servers[0].Pause()
+			return func() { s.cluster.WaitOK(s) }
+		},
+	},
+	{
+		client: "FailoverClient", name: "master killed", quick: true, loses: true, failover: true,
+		begin: func(s *stage) func() {
+			s.sent.Master().Kill()
+			return func() { s.sent.WaitOK(s) }
+		},
+	},
 	{client: "FailoverClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() {
 		s.sent.Master().Pause()
 		return func() { s.sent.WaitOK(s) }

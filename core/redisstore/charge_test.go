@@ -27,17 +27,6 @@ func TestAtMostOneCharge(t *testing.T) {
 		t.Cleanup(func() { rdb.Close() })
 		atMostOneCharge(t, rdb, p)
 	})
-	t.Run("FailoverClient", func(t *testing.T) {
-		t.Parallel()
-		noLeaks(t)
-		sentinel := redistest.StartSentinel(t, 1, 1)
-		p := startProxy(t, sentinel.Master().Addr())
-		rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: sentinel.MasterName, SentinelAddrs: sentinel.SentinelAddrs(), Dialer: dial(p),
-		})
-		t.Cleanup(func() { rdb.Close() })
-		atMostOneCharge(t, rdb, p)
-	})
 	t.Run("ClusterClient", func(t *testing.T) {
 		t.Parallel()
 		noLeaks(t)

@@ -157,7 +157,7 @@ func (c *client) separate() {
 func (c *client) separated() bool { return c.first.pipeline.Load() != nil }
 
 // learn keeps the map of a cluster's slots fresh after a call that ended with
-// err (TestClusterMasterKilled). The map is there once it tells the master of any key.
+// err (TestChaos). The map is there once it tells the master of any key.
 func (c *client) learn(ctx context.Context, err error) {
 	if c.cluster == nil {
 		return

@@ -94,25 +94,6 @@ func waitLooked(t *testing.T) {
 	})
 }
 
-// TestEvictingCluster: of a cluster the master that has decided is looked at.
-func TestEvictingCluster(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	cluster := redistest.StartCluster(t, 3, 0)
-	for _, s := range cluster.Servers {
-		root := admin(t, s.Addr())
-		err := root.Do(ctx, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-lru").Err()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	heard := make(notices, 10)
-	l := noticing(t, redisstore.New(cluster.Client(t)), heard)
-	if n := heard.wait(t, "a cluster", l); n.Code != notice.Evicting {
-		t.Errorf("the notice is %+v", n)
-	}
-}
-
 // TestEvictingIsNotLookedAt: nothing is said of a server that does not evict or refuses
 // INFO, and nothing is asked where nobody hears or the question could delay a decision.
 func TestEvictingIsNotLookedAt(t *testing.T) {
