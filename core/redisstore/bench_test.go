@@ -74,36 +74,6 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// BenchmarkVerbs is a request of a lone caller: plain, with limits of its own, as a charge, and
-// given back.
-func BenchmarkVerbs(b *testing.B) {
-	rdb := redistest.Start(b).Client(b)
-	for _, a := range core.Algorithms() {
-		limits := []core.Limit{core.Per(1_000_000, 10*time.Second).Using(a)}
-		l := benchLimiter(b, rdb, limits...)
-		for _, verb := range []struct {
-			name string
-			ask  func()
-		}{
-			{"decide", func() { l.Allow(ctx, "k") }},
-			{"limits", func() { l.Decide(ctx, core.Request{Key: "k", Cost: 1, Limits: limits}) }},
-			{"charge", func() { l.Charge(ctx, "k", 1) }},
-			{"return", func() {
-				if n, err := l.Reserve(ctx, core.Request{Key: "k", Cost: 1}).Return(ctx, 1); n != 1 {
-					b.Fatal(n, err)
-				}
-			}},
-		} {
-			b.Run(fmt.Sprintf("%v/%s", a, verb.name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					verb.ask()
-				}
-			})
-		}
-	}
-}
-
 // BenchmarkBind is what a rule costs that is made while serving.
 func BenchmarkBind(b *testing.B) {
 	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))

@@ -134,8 +134,8 @@ func TestLeaseReset(t *testing.T) {
 	}
 }
 
-// TestLeaseLoweredLimits: a request under lowered limits, of its own or of a limiter of
-// WithLimits, is never admitted from units that were leased under larger ones.
+// TestLeaseLoweredLimits: a charge is not taken from a lease. A request under lowered limits, of its own or of a
+// limiter of WithLimits, is never admitted from units that were leased under larger ones.
 func TestLeaseLoweredLimits(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { rdb.Close() })
@@ -155,6 +155,9 @@ func TestLeaseLoweredLimits(t *testing.T) {
 	}
 	if leased == 0 {
 		t.Fatal("nothing was leased")
+	}
+	if d := l.Charge(ctx, "client", 1); !d.Allowed || d.Source == core.Leased {
+		t.Errorf("a charge: got %+v, want it counted", d)
 	}
 	lowered := []core.Limit{core.PerHour(5000)}
 	other := core.Must(l.WithLimits(lowered...))

@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -56,25 +55,6 @@ func TestReturnOnFullServer(t *testing.T) {
 		}
 		if d := l.AllowN(ctx, "k", 0); d.Err != nil || d.Remaining != 8 {
 			t.Errorf("%v: %+v", a, d)
-		}
-	}
-}
-
-// TestReturnDepth: units of an entry stay where more than 1,000 are newer.
-func TestReturnDepth(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	l := core.Must(core.New(core.Config{Store: New(rdb), Timeout: 20 * time.Second, OnStoreError: core.FailClosed,
-		Limits: []core.Limit{core.PerHour(10_000)}}))
-	var first [2]*core.Reservation
-	for i := range first {
-		first[i] = l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
-	}
-	for range window.ReturnDepth {
-		l.Allow(ctx, "k")
-	}
-	for i, r := range first {
-		if n, err := r.Return(ctx, 1); n != int64(i) || err != nil {
-			t.Errorf("%d of request %d given back, %v", n, i, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,35 +79,6 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestStatsOfBatches: requests that wait together are counted as such.
-func TestStatsOfBatches(t *testing.T) {
-	server := redistest.Start(t)
-	store := redisstore.New(server.Client(t))
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
-	if d := l.Allow(ctx, "k"); d.Err != nil {
-		t.Fatal(d.Err)
-	}
-	before := store.Stats()
-	requests := make([]func() core.Decision, 60)
-	for i := range requests {
-		requests[i] = func() core.Decision { return l.Allow(ctx, "k") }
-	}
-	for _, d := range together(t, server, requests) {
-		if d.Err != nil {
-			t.Fatal(d.Err)
-		}
-	}
-	got := store.Stats()
-	checkSent(t, got, server)
-	batches, batched := got.Batches-before.Batches, got.BatchedRequests-before.BatchedRequests
-	if batched != 60 || batches != got.Scripts-before.Scripts || batches > 30 {
-		t.Errorf("%d requests in %d batches, want 60 in %d", batched, batches, got.Scripts-before.Scripts)
-	}
-	if mean := batched / batches; got.LargestBatch < mean || got.LargestBatch < 2 || got.LargestBatch > 60 {
-		t.Errorf("the largest of %d batches had %d requests of %d", batches, got.LargestBatch, batched)
-	}
-}
-
 // TestStatsOfARing: each shard has a breaker, beside the one for no shard. What is sent
 // in pipelines is counted by script.
 func TestStatsOfARing(t *testing.T) {
@@ -173,43 +143,6 @@ func TestStatsOfNoStore(t *testing.T) {
 	for _, s := range []*redisstore.Store{nil, {}, redisstore.New(nil), redisstore.New((*redis.Client)(nil))} {
 		if got := s.Stats(); fmt.Sprint(got) != fmt.Sprint(redisstore.Stats{}) {
 			t.Errorf("%+v", got)
-		}
-	}
-}
-
-// TestStatsMeanwhile: Stats while decisions go on has counters that never decrease.
-func TestStatsMeanwhile(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	store := redisstore.New(server.Client(t), redisstore.WithLease(10, time.Second))
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(300)}, Timeout: patient})
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for i := range 600 {
-				l.Allow(ctx, fmt.Sprint("client ", i%7))
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	for last := (redisstore.Stats{}); ; {
-		got := store.Stats()
-		if got.Batches < last.Batches || got.BatchedRequests < last.BatchedRequests || got.Scripts < last.Scripts ||
-			got.LargestBatch < last.LargestBatch || got.RefusedFromMemory < last.RefusedFromMemory || got.UnspentUnits < 0 {
-			t.Errorf("%+v after %+v", got, last)
-		}
-		last = got
-		select {
-		case <-done:
-			got = store.Stats()
-			checkSent(t, got, server)
-			if got.Refusals != 7 {
-				t.Errorf("%+v: want refusals of 7 clients", got)
-			}
-			return
-		case <-time.After(time.Millisecond):
 		}
 	}
 }

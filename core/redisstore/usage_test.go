@@ -89,30 +89,6 @@ func TestUsageOfAForeignValue(t *testing.T) {
 	}
 }
 
-// TestUsageOfALease: units that a process holds in a lease are used, also for a process
-// without leases.
-func TestUsageOfALease(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	limit := core.PerHour(100_000)
-	leasing, other := usageLimiter(New(rdb, WithLease(1000, time.Minute)), limit), usageLimiter(New(rdb), limit)
-	for asked := int64(1); ; asked++ {
-		if d := leasing.Allow(ctx, "client"); d.Err != nil || asked == 1000 {
-			t.Fatalf("request %d: %+v, want a lease of more than is asked for", asked, d)
-		}
-		uses, err := leasing.Usage(ctx, "client")
-		if err != nil || uses[0].Used < asked || uses[0].Used > asked+1000 {
-			t.Fatalf("after %d requests: %+v, %v", asked, uses, err)
-		}
-		same, err := other.Usage(ctx, "client")
-		if err != nil || same[0].Used != uses[0].Used {
-			t.Fatalf("without leases: %+v, %v, with %+v", same, err, uses)
-		}
-		if uses[0].Used > asked { // the rest of a lease
-			return
-		}
-	}
-}
-
 // TestUsageWithoutServer: a server that is down is an error, and one that has been failing
 // is not waited for.
 func TestUsageWithoutServer(t *testing.T) {
@@ -151,4 +127,17 @@ func TestUsageReply(t *testing.T) {
 	if _, err := c.readUsage("1790000000 593790EERR no\n"); err == nil || !strings.Contains(err.Error(), "ERR no") {
 		t.Errorf("%v, want the error of Redis", err)
 	}
+}
+
+// scriptsRun is how many scripts the server has run.
+func scriptsRun(t testing.TB, rdb *redis.Client) (n int) {
+	for line := range strings.SplitSeq(rdb.Info(ctx, "commandstats").Val(), "\r\n") {
+		var calls int
+		for _, command := range []string{"evalsha", "eval"} {
+			if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &calls); err == nil {
+				n += calls
+			}
+		}
+	}
+	return n
 }
