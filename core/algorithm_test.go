@@ -28,26 +28,7 @@ func TestEveryAlgorithm(t *testing.T) {
 			if got, err := ParseLimit(limit.String()); got != limit || err != nil {
 				t.Errorf("%v is read as %v, %v", limit, got, err)
 			}
-			testLargest(t, a)
 		})
-	}
-}
-
-// testLargest: a limit allows as much as its algorithm can count, and no more; the
-// error repeats the limit as a program writes it.
-func testLargest(t *testing.T, a Algorithm) {
-	largest := Per(a.properties().maxRequests, MaxWindow).Using(a)
-	if _, err := checkLimits([]Limit{largest}); err != nil {
-		t.Errorf("the largest limit: %v", err)
-	}
-	largest.Requests++
-	_, err := checkLimits([]Limit{largest})
-	if err == nil || !strings.Contains(err.Error(), a.properties().constant+" holds at most") {
-		t.Errorf("a limit above the largest: %v", err)
-	}
-	code := PerSecond(1).Using(a).code()
-	if using := strings.Contains(code, "Using(core."+a.properties().constant+")"); using != (a != Limit{}.Algorithm) {
-		t.Errorf("a program writes %s", code)
 	}
 }
 

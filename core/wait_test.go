@@ -128,25 +128,6 @@ func waitAsks(t *testing.T, limit core.Limit, trip, stagger time.Duration, round
 	}
 }
 
-// TestWaitProcesses: the waiters of two processes, which know nothing of each other, are
-// admitted as often as the limit allows and no more often, and ask little more.
-func TestWaitProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(2 * time.Millisecond)
-		limit := core.PerSecond(10)
-		config := core.Config{Name: "x", Store: store, Limits: []core.Limit{limit}}
-		start := time.Now()
-		work(t, 50, 20, 0, limiter(t, config), limiter(t, config))
-		took := time.Since(start)
-		if asks, admitted := store.numbers(); admitted != 1000 || asks > 1500 || took > 115*time.Second {
-			t.Errorf("got %d asks for %d admissions in %v, want 1000 in 100s", asks, admitted, took)
-		}
-		if err := storetest.CheckLogs(store.outcomes, limit); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestWaitOrder: the waiters of a key are admitted in the order of their coming, whatever
 // they cost, nothing too: a large cost does not starve behind small ones, nor they behind it.
 func TestWaitOrder(t *testing.T) {

@@ -190,7 +190,7 @@ func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
 							t.Errorf("goroutine %d, step %d: %v", g, i, err)
 							return
 						}
-						if n := s.Bytes(); n > size {
+						if n := s.Stats().Bytes; n > size {
 							t.Errorf("the store holds %d bytes: the bound is %d", n, size)
 							return
 						}

@@ -1,9 +1,7 @@
 package memstore_test
 
 import (
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -84,38 +82,5 @@ func TestStatsOfAFlood(t *testing.T) {
 	t.Logf("%+v", got)
 	if got.Full != 0 {
 		t.Errorf("%+v: want no error", got)
-	}
-}
-
-// TestStatsMeanwhile: Stats while decisions go on has events that never decrease, and
-// bytes within the bound.
-func TestStatsMeanwhile(t *testing.T) {
-	s := memstore.New(memstore.WithMaxBytes(large))
-	l := limiter(t, s, core.PerHour(1))
-	var group sync.WaitGroup
-	for g := range 4 {
-		group.Go(func() {
-			for i := range 20_000 {
-				l.Allow(ctx, key("client ", 100_000*g+i))
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	for last := (memstore.Stats{}); ; {
-		got := s.Stats()
-		if got.Bytes > large || got.Slots < 0 || got.Evictions < last.Evictions || got.SketchOnly < last.SketchOnly ||
-			got.RefusedEvicted < last.RefusedEvicted || got.RefusedNewcomers < last.RefusedNewcomers {
-			t.Errorf("%+v after %+v", got, last)
-		}
-		last = got
-		select {
-		case <-done:
-			if got = s.Stats(); got.Slots == 0 || got.Evictions == 0 {
-				t.Errorf("%+v: want slots and evictions", got)
-			}
-			return
-		case <-time.After(time.Millisecond):
-		}
 	}
 }

@@ -18,11 +18,11 @@ type stream struct {
 func streams() []stream {
 	return []stream{
 		{"all different", func(i int, _ *rand.Rand) int { return i }},
-		{"heavy ones late", func(i int, rng *rand.Rand) int {
-			if i > 15_000 {
-				return rng.IntN(3)
+		{"some heavy", func(i int, rng *rand.Rand) int {
+			if i%3 == 0 {
+				return rng.IntN(10)
 			}
-			return i
+			return rng.IntN(1 << 20)
 		}},
 	}
 }

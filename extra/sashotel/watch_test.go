@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 )
 
@@ -29,26 +28,6 @@ type fixed[S any] struct {
 }
 
 func (f fixed[S]) Stats() S { return f.stats }
-
-// TestWatchMemory: each number of a memstore has its metric.
-func TestWatchMemory(t *testing.T) {
-	w := watch(t)
-	store := fixed[memstore.Stats]{stats: memstore.Stats{
-		Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
-		RefusedEvicted: 7, RefusedNewcomers: 8, Full: 1 << 63,
-	}}
-	if err := w.Watch("memory", store); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]float64{
-		"sash.store.memory.usage": 1, "sash.store.memory.limit": 2, "sash.store.slots": 3, "sash.store.limits": 4,
-		"sash.store.evictions": 5, "sash.store.sketch_only": 6, "sash.store.refused_evicted": 7,
-		"sash.store.refused_newcomers": 8, "sash.store.full": 1 << 63,
-	}
-	if got := w.numbers(t, "memory"); !maps.Equal(got, want) {
-		t.Errorf("\n got %v\nwant %v", got, want)
-	}
-}
 
 // TestWatchRedis: each number of a redisstore has its metric, and the breaker of each of
 // its servers has four.
