@@ -47,6 +47,8 @@ func TestConfigErrors(t *testing.T) {
 				`core.Per(1, 60000000000 /* 1m0s */).Using(core.SlidingCounter).Named("`}},
 		{"limit name with a quote", limits(core.PerMinute(1).Named(`a"b`)),
 			[]string{`limit name "a\"b"`, "header", "byte 1", "printable ASCII"}},
+		{"limit name with a backslash", limits(core.PerMinute(1).Named(`ab\`)), []string{"limit name", "header", "byte 2"}},
+		{"limit name with a DEL", limits(core.PerMinute(1).Named("\x7f")), []string{"header"}},
 		{"limit name in German", limits(core.PerMinute(1).Named("täglich")),
 			[]string{`"täglich"`, "header", "byte 1", "ASCII"}},
 		{"limit name much too long", limits(core.PerMinute(1).Named(strings.Repeat("é", 1<<20))),
@@ -61,6 +63,10 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"core.Fallback is nil", "memstore.New()"}},
 		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(0))},
 			[]string{"core.Share(0)", "replicas", "1 or more"}},
+		{"share of -2", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), core.Share(-2))},
+			[]string{"core.Share(-2)", "1 or more"}},
+		{"fallback on a nil pointer", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback((*fake)(nil))},
+			[]string{"core.Fallback is a nil *core_test.fake", "memstore.New()"}},
 		{"a nil pointer for a store", core.Config{Store: (*memstore.Store)(nil), Limits: one},
 			[]string{"Config.Store is a nil *memstore.Store", "memstore.New()"}},
 		{"fallback on the limiter's own store", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store)},
@@ -79,6 +85,8 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"core_test.bindsNothing", "neither Counts nor an error"}},
 		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*usesNothing)(nil)}, Limits: one},
 			[]string{"neither Counts nor an error"}},
+		{"the fallback's own", core.Config{Store: store, Limits: one,
+			OnStoreError: core.Fallback(&fake{bindErr: errBind})}, []string{errBind.Error()}},
 		{"the store's own", core.Config{Store: &fake{bindErr: errBind}, Limits: one}, []string{errBind.Error()}},
 	} {
 		l, err := core.New(c.config)
