@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,12 +64,10 @@ func TestRefusalsAfterALostReply(t *testing.T) {
 	p := startProxy(t, server.Addr())
 	rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
 	t.Cleanup(func() { rdb.Close() })
-	config := core.Config{
-		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed, Timeout: patient,
-	}
-	another := limiter(t, config)
-	config.Timeout = 2 * time.Second
-	l := limiter(t, config)
+	l := limiter(t, core.Config{
+		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed,
+		Timeout: 2 * time.Second,
+	})
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
 	p.mode.Store(silences)
 	counted := make(chan core.Decision)
@@ -80,9 +79,12 @@ func TestRefusalsAfterALostReply(t *testing.T) {
 		return nil
 	})
 	p.mode.Store(passes)
-	if d := another.Allow(ctx, "k"); d.Allowed || d.Err != nil {
-		t.Errorf("another request: %+v", d)
-	}
+	redistest.WaitFor(t, "a refusal that is remembered", func() error {
+		if d := l.Allow(ctx, "k"); d.Allowed || d.Source != core.Remembered {
+			return fmt.Errorf("%+v", d)
+		}
+		return nil
+	})
 	if d := <-counted; d.Allowed || !errors.Is(d.Err, core.ErrStore) {
 		t.Errorf("the request that was counted: %+v", d)
 	}
