@@ -135,6 +135,7 @@ func TestWrongUsage(t *testing.T) {
 		{with("-user", "42", "-timeout", "0s"), url, "above 0"},
 		{with("-user", "42", "-"+url), url, "not defined"},
 		{[]string{"check", url}, "", "a URL is given with -redis"},
+		{[]string{"check", "-config-timeout", "-1s"}, url, "Config.Timeout"},
 		{[]string{"usage", "-user", "42"}, url, "-limit 5/15m"},
 		{[]string{"usage", "-user", "42", "-limit", "5"}, url, `"5" has no slash`},
 		{with("-name", "a\"b", "-user", "42"), url, "limiter name"},

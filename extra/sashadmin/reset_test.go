@@ -78,6 +78,11 @@ func TestResetIsRefused(t *testing.T) {
 	}
 	for query, says := range map[string]string{
 		"user=42":                        "say what to reset",
+		"user=42&all=0":                  "either all=1 or",
+		"user=42&rule=api":               "there is no limiter",
+		"user=42&user=43&all=1":          "more than one client",
+		"ip=::1&ipv6-prefix=129&all=1":   "give 1 to 128",
+		"ip=::1&ipv6-prefix=x&all=1":     "give 1 to 128",
 		"user=42&all=1&limiter=api":      "either all=1 or",
 		"user=42&limiter=api&rule=logon": "there is no limiter &#34;api&#34; with the rule &#34;logon&#34;",
 		"all=1":                          "no client is named",
