@@ -58,8 +58,8 @@ func FuzzLimits(f *testing.F) {
 	f.Add("api", "login", "", "burst", int64(100), minute, uint8(0), int64(0))
 	f.Add("", "r", "1h0m0s", "", int64(core.MaxCounterRequests), int64(core.MaxWindow), uint8(1), int64(time.Second))
 	f.Add("", "r", "", "", int64(1), int64(time.Minute+117), uint8(0), int64(0))
-	f.Add(strings.Repeat("n", 64), strings.Repeat("r", 64), "! #$%&'()*+,-./:;<=>?@[]^_`{|}~", "", int64(core.MaxLogRequests),
-		int64(core.MinWindow), uint8(0), int64(10*time.Microsecond))
+	f.Add(strings.Repeat("n", 64), strings.Repeat("r", 64), "! #$%&'()*+,-./:;<=>?@[]^_`{|}~", "",
+		int64(core.MaxLogRequests), int64(core.MinWindow), uint8(0), int64(10*time.Microsecond))
 	f.Add("a\"b", "", "täglich", "täglich", int64(0), int64(1500), uint8(9), int64(-1))
 	f.Add(strings.Repeat("n", 65), strings.Repeat("é", 33), "a\xff", "\x00",
 		int64(math.MinInt64), int64(math.MaxInt64), uint8(0), int64(1))
