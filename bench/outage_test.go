@@ -63,7 +63,7 @@ func wrapThrottled(rdb redis.UniversalClient, next http.Handler) (http.Handler, 
 }
 
 // wrapPolicy puts a limiter of sash before a handler.
-func wrapPolicy(policy core.FailurePolicy) func(redis.UniversalClient, http.Handler) (http.Handler, error) {
+func wrapPolicy(policy core.Policy) func(redis.UniversalClient, http.Handler) (http.Handler, error) {
 	return func(rdb redis.UniversalClient, next http.Handler) (http.Handler, error) {
 		limiter, err := core.New(core.Config{
 			Name: "bench", Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)},

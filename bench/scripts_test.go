@@ -108,7 +108,7 @@ func TestActorsAreChecked(t *testing.T) {
 	}
 }
 
-func TestTogether(t *testing.T) {
+func TestDecideAll(t *testing.T) {
 	l := openLab(t)
 	a, err := l.fresh(traffic{"log", 96, 1, together, Goal{}, only(core.PerHour(10))})
 	if err != nil {

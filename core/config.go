@@ -27,7 +27,7 @@ type Config struct {
 
 	// OnStoreError decides while the store cannot be asked: FailOpen, FailClosed
 	// or what Fallback returns. Default FailOpen.
-	OnStoreError FailurePolicy
+	OnStoreError Policy
 
 	// Timeout is the most that a decision may wait for a store, the fallback included; a
 	// fallback that is not in memory has half of it. Default 100 ms, at least 10 us. Leave room
@@ -142,27 +142,27 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 
 // boundRule is a rule bound to a store.
 type boundRule struct {
-	counts Counts
+	counts Ledger
 	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
 }
 
 // bind binds a rule to a store. It returns an error if the store returns neither
-// Counts nor an error.
-func bind(s Store, r Rule) (boundRule, error) {
+// a Ledger nor an error.
+func bind(s Store, r Binding) (boundRule, error) {
 	counts, err := s.Bind(r)
 	if err != nil {
 		return boundRule{}, err
 	}
 	if errs.IsNil(counts) {
-		return boundRule{}, fmt.Errorf("sash: Bind of the store %T returned neither Counts nor an error", s)
+		return boundRule{}, fmt.Errorf("sash: Bind of the store %T returned neither a Ledger nor an error", s)
 	}
 	_, immediate := counts.(Immediate)
 	return boundRule{counts, !immediate}, nil
 }
 
 // ruleWith returns the limiter's rule with other limits.
-func (l *Limiter) ruleWith(limits []Limit) Rule {
-	r := Rule{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+func (l *Limiter) ruleWith(limits []Limit) Binding {
+	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
 	if l.hearsNotices() {
 		r.Notice = l.noticeOfStore
 	}

@@ -93,7 +93,7 @@ func (o *errorLog) hears(d *Decision) bool { return d.Err != nil || o.outages.Lo
 func (o *errorLog) Observe(ctx context.Context, e Event) {
 	if t := troubleOf(&e); troubles[t] != "" {
 		o.writeTrouble(ctx, &e, t)
-	} else if e.Decision.Err == nil && e.Decision.Source == Counted && o.outages.Load() > 0 {
+	} else if e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.outages.Load() > 0 {
 		o.storeAnswered(ctx, &e)
 	}
 }

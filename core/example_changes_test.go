@@ -33,14 +33,14 @@ func ExampleLimiter_WithLimits() {
 }
 
 // A job counts against the limit of its user and of its tenant, or against neither.
-func ExampleTogether() {
+func ExampleDecideAll() {
 	user := core.Must(core.New(core.Config{
 		Name: "jobs", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1).Named("per user")},
 	}))
 	tenant := core.Must(user.Rule("tenant", core.PerHour(10).Named("per tenant")))
 	ctx := context.Background()
 	for range 2 {
-		d, _ := core.Together(ctx,
+		d, _ := core.DecideAll(ctx,
 			core.Pair{Limiter: user, Request: core.Request{Key: "user:42", Cost: 1}},
 			core.Pair{Limiter: tenant, Request: core.Request{Key: "tenant:7", Cost: 1}})
 		fmt.Println(d.Allowed, d.Limit.Name)

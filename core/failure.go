@@ -10,9 +10,9 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// FailurePolicy says what happens to a request while the store cannot be
+// Policy says what happens to a request while the store cannot be
 // asked. It is one of [FailOpen], [FailClosed] and what [Fallback] returns.
-type FailurePolicy interface{ failurePolicy() }
+type Policy interface{ failurePolicy() }
 
 // fixedPolicy gives every request the same answer. Its values are constants, so
 // that no program can reassign them.
@@ -77,7 +77,7 @@ func (p fallbackPolicy) String() string {
 // A limiter's own store is no fallback: [New] returns an error if both are equal by ==,
 // and WithPolicy panics with it. A store around that store, and two stores of
 // package redisstore on one Redis, are not seen to be the same.
-func Fallback(store Store, options ...fallbackOption) FailurePolicy {
+func Fallback(store Store, options ...fallbackOption) Policy {
 	p := fallbackPolicy{store: store, share: 1}
 	for i, o := range options {
 		if o == nil {
@@ -138,7 +138,7 @@ func (f *fallback) shares(limits []Limit) []Limit {
 func (f *fallback) take(ctx context.Context, r *Request, timeout time.Duration) (Decision, error) {
 	ask := r.ask(timeout)
 	if r.Limits != nil {
-		ask.Special.Limits = f.shares(r.Limits)
+		ask.Override.Limits = f.shares(r.Limits)
 	}
 	return f.counts.Take(ctx, ask)
 }

@@ -18,7 +18,7 @@ func TestFailOpenAndClosed(t *testing.T) {
 	store := &fake{answer: fails(errDown)}
 	for _, c := range []struct {
 		name    string
-		policy  core.FailurePolicy
+		policy  core.Policy
 		allowed bool
 	}{
 		{"the default", nil, true},
@@ -32,7 +32,7 @@ func TestFailOpenAndClosed(t *testing.T) {
 			if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
-			if d.Err, d.Allowed = nil, false; d != (core.Decision{Source: core.FromPolicy}) {
+			if d.Err, d.Allowed = nil, false; d != (core.Decision{Source: core.SourcePolicy}) {
 				t.Errorf("%s: numbers that nobody counted: %+v", c.name, d)
 			}
 		}
@@ -61,7 +61,7 @@ func TestFallbackFails(t *testing.T) {
 				t.Errorf("%v does not tell of %v", d.Err, is)
 			}
 		}
-		if d.Err = nil; d != (core.Decision{Source: core.FromPolicy}) {
+		if d.Err = nil; d != (core.Decision{Source: core.SourcePolicy}) {
 			t.Errorf("numbers that nobody counted: %+v", d)
 		}
 	}
@@ -127,7 +127,7 @@ func TestWithPolicy(t *testing.T) {
 		t.Errorf("got %+v of %q, want it to share the counts", d, other.RuleName())
 	}
 
-	for name, wrong := range map[string]core.FailurePolicy{
+	for name, wrong := range map[string]core.Policy{
 		"nil store": core.Fallback(nil), "share": core.Fallback(memstore.New(), core.Share(0)),
 	} {
 		func() {

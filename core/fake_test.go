@@ -20,7 +20,7 @@ var errDown = errors.New("connection refused")
 // call is one call that reached a fake store.
 type call struct {
 	ctx    context.Context
-	rule   core.Rule
+	rule   core.Binding
 	key    string
 	cost   int64
 	charge bool
@@ -33,10 +33,10 @@ type fake struct {
 	bindErr error
 	answer  func(ctx context.Context) (core.Decision, error) // nil admits
 	calls   []call
-	bound   []core.Rule
+	bound   []core.Binding
 }
 
-func (f *fake) Bind(rule core.Rule) (core.Counts, error) {
+func (f *fake) Bind(rule core.Binding) (core.Ledger, error) {
 	if f.bindErr != nil {
 		return nil, f.bindErr
 	}
@@ -48,8 +48,8 @@ func (f *fake) call(ctx context.Context, c storetest.Call) (core.Decision, error
 	take := c.Verb == "Take"
 	ctx, cancel := c.Ask.Context(ctx)
 	defer cancel()
-	if take && c.Ask.Special != nil && c.Ask.Special.Limits != nil {
-		c.Rule.Limits = c.Ask.Special.Limits
+	if take && c.Ask.Override != nil && c.Ask.Override.Limits != nil {
+		c.Rule.Limits = c.Ask.Override.Limits
 	}
 	f.calls = append(f.calls,
 		call{ctx, c.Rule, c.Key, c.Ask.Cost - c.Back.Units, take && !c.Ask.Peek, time.Now(), c.Verb == "Reset"})

@@ -100,7 +100,7 @@ func (w *world) decide(replica int, r core.Request) {
 	}
 	if w.store.down.Load() || w.store.slow.Load() {
 		want = client(w.second[replica], r.Key).Decide(w.shares, d.At, r.Cost, !r.Peek)
-		want.Source = core.FromFallback
+		want.Source = core.SourceFallback
 		if !errors.Is(d.Err, core.ErrStore) {
 			w.Fatalf("the store has not answered: got the error %v, want %v", d.Err, core.ErrStore)
 		}

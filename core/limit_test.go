@@ -82,9 +82,9 @@ func TestConfigErrors(t *testing.T) {
 		{"a policy that is none", core.Config{Store: store, Limits: one, OnStoreError: core.FailClosed + 1},
 			[]string{"(2)", "core.FailClosed"}},
 		{"a store that binds nothing", core.Config{Store: bindsNothing{}, Limits: one},
-			[]string{"core_test.bindsNothing", "neither Counts nor an error"}},
+			[]string{"core_test.bindsNothing", "neither a Ledger nor an error"}},
 		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*usesNothing)(nil)}, Limits: one},
-			[]string{"neither Counts nor an error"}},
+			[]string{"neither a Ledger nor an error"}},
 		{"the fallback's own", core.Config{Store: store, Limits: one,
 			OnStoreError: core.Fallback(&fake{bindErr: errBind})}, []string{errBind.Error()}},
 		{"the store's own", core.Config{Store: &fake{bindErr: errBind}, Limits: one}, []string{errBind.Error()}},
@@ -106,12 +106,12 @@ func TestConfigErrors(t *testing.T) {
 }
 
 // ownPolicy passes for a policy, since it embeds one.
-type ownPolicy struct{ core.FailurePolicy }
+type ownPolicy struct{ core.Policy }
 
 // bindsNothing is a store with a mistake.
-type bindsNothing struct{ counts core.Counts }
+type bindsNothing struct{ counts core.Ledger }
 
-func (b bindsNothing) Bind(core.Rule) (core.Counts, error) { return b.counts, nil }
+func (b bindsNothing) Bind(core.Binding) (core.Ledger, error) { return b.counts, nil }
 
 func TestRuleErrors(t *testing.T) {
 	r, err := new(core.Limiter).Rule("login", core.PerMinute(1))

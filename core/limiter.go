@@ -42,7 +42,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 // WithPolicy returns the same limiter, on the same counts, with another policy
 // for store errors; nil means [FailOpen]. It panics with the error of [New] on a
 // policy that New would have refused.
-func (l *Limiter) WithPolicy(policy FailurePolicy) *Limiter {
+func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	if policy == nil {
 		policy = FailOpen
@@ -80,7 +80,7 @@ func (l *Limiter) RuleName() string { return l.rule }
 
 // Policy returns what happens to requests while the store cannot be asked. In print it is
 // "fail open", "fail closed", "fallback", or "fallback, shared by 4".
-func (l *Limiter) Policy() FailurePolicy { return l.config.OnStoreError }
+func (l *Limiter) Policy() Policy { return l.config.OnStoreError }
 
 // Limits returns a copy of the limits, every name filled in.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
@@ -129,13 +129,13 @@ type Request struct {
 
 // ask returns the request as a store gets it.
 func (r *Request) ask(timeout time.Duration) Ask {
-	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Special: r.special(), Timeout: timeout}
+	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Override: r.override(), Timeout: timeout}
 }
 
 // special returns nil unless the request is a charge or has limits of its own.
-func (r *Request) special() *Special {
+func (r *Request) override() *Override {
 	if r.Charge || r.Limits != nil {
-		return &Special{Charge: r.Charge, Limits: r.Limits}
+		return &Override{Charge: r.Charge, Limits: r.Limits}
 	}
 	return nil
 }
@@ -159,8 +159,8 @@ func (r *Request) check(ctx context.Context, l *Limiter) error {
 // byStore completes the decision of a store.
 func (d *Decision) byStore() {
 	d.Err = nil
-	if d.Source == Unasked {
-		d.Source = Counted
+	if d.Source == SourceUnasked {
+		d.Source = SourceCounted
 	}
 }
 
@@ -172,17 +172,17 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decis
 	}
 	l.shared.failures.note(err)
 	if l.fallback == nil {
-		allowed := l.config.OnStoreError == FailurePolicy(FailOpen)
-		return Decision{Allowed: allowed, Source: FromPolicy, Err: asStoreError(err)}
+		allowed := l.config.OnStoreError == Policy(FailOpen)
+		return Decision{Allowed: allowed, Source: SourcePolicy, Err: asStoreError(err)}
 	}
 	d, second := l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)
 	if second != nil {
 		if ended := ctx.Err(); ended != nil {
 			return Decision{Err: ended}
 		}
-		return Decision{Source: FromPolicy, Err: AtStage(StageFallback, &storeError{err, second})}
+		return Decision{Source: SourcePolicy, Err: AtStage(StageFallback, &storeError{err, second})}
 	}
-	d.Source, d.Err = FromFallback, asStoreError(err)
+	d.Source, d.Err = SourceFallback, asStoreError(err)
 	return d
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // everyPolicy is one of each kind; the fallback, too, must not be asked.
-func everyPolicy(second core.Store) map[string]core.FailurePolicy {
-	return map[string]core.FailurePolicy{
+func everyPolicy(second core.Store) map[string]core.Policy {
+	return map[string]core.Policy{
 		"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second),
 	}
 }
@@ -88,7 +88,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 		if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
 			t.Errorf("%s: %+v", name, d)
 		}
-		counted := core.Decision{Allowed: true, Source: core.Counted, Remaining: 2}
+		counted := core.Decision{Allowed: true, Source: core.SourceCounted, Remaining: 2}
 		own, cancel = context.WithCancel(ctx)
 		store = &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return counted, nil }}
 		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != counted {
@@ -114,7 +114,7 @@ func TestDecideAsks(t *testing.T) {
 	// The Err of a store's decision is ignored: a store returns its error separately. A
 	// store that does not say where its decision comes from has counted.
 	sloppy := want
-	sloppy.Err, want.Source = errDown, core.Counted
+	sloppy.Err, want.Source = errDown, core.SourceCounted
 	store := &fake{answer: answers(sloppy)}
 	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.FailClosed})
 	rule := core.Must(l.Rule("login", core.PerHour(1)))

@@ -99,7 +99,7 @@ func (o Outcome) GoesOn() bool {
 
 // Outcome returns what became of the request.
 func (e *Event) Outcome() Outcome {
-	if e.Shadow && e.Decision.Source != Skipped {
+	if e.Shadow && e.Decision.Source != SourceSkipped {
 		return either(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
 	}
 	return e.decided()
@@ -109,16 +109,16 @@ func (e *Event) Outcome() Outcome {
 func (e *Event) decided() Outcome {
 	d := &e.Decision
 	switch d.Source {
-	case Unasked:
+	case SourceUnasked:
 		return e.unasked()
-	case FromFallback:
+	case SourceFallback:
 		return either(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
-	case FromPolicy:
+	case SourcePolicy:
 		if e.Stage == StageFallback {
 			return OutcomeFallbackFailed
 		}
 		return either(d.Allowed, OutcomeFailedOpen, OutcomeFailedClosed)
-	case Skipped:
+	case SourceSkipped:
 		return OutcomeSkipped
 	}
 	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)

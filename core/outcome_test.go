@@ -18,11 +18,11 @@ func TestOutcome(t *testing.T) {
 	}
 	shadow := func(e core.Event) core.Event { e.Shadow = true; return e }
 	keyless := func(status int, err error) core.Event {
-		e := event(core.Unasked, false, err)
+		e := event(core.SourceUnasked, false, err)
 		e.Key, e.Status = "", status
 		return e
 	}
-	atFallback := event(core.FromPolicy, false, failed)
+	atFallback := event(core.SourcePolicy, false, failed)
 	atFallback.Stage = core.StageFallback
 	own := errors.New("no such session")
 	seen := map[core.Outcome]bool{}
@@ -31,29 +31,29 @@ func TestOutcome(t *testing.T) {
 		want  core.Outcome
 		word  string
 	}{
-		{event(core.Counted, true, nil), core.OutcomeAdmitted, "admitted"},
-		{event(core.Leased, true, nil), core.OutcomeAdmitted, "admitted"},
-		{event(core.Counted, false, nil), core.OutcomeRefused, "refused"},
-		{event(core.Remembered, false, nil), core.OutcomeRefused, "refused"},
-		{event(core.FromFallback, true, failed), core.OutcomeFallbackAdmitted, "fallback_admitted"},
-		{event(core.FromFallback, false, failed), core.OutcomeFallbackRefused, "fallback_refused"},
-		{event(core.FromPolicy, true, failed), core.OutcomeFailedOpen, "failed_open"},
-		{event(core.FromPolicy, false, failed), core.OutcomeFailedClosed, "failed_closed"},
+		{event(core.SourceCounted, true, nil), core.OutcomeAdmitted, "admitted"},
+		{event(core.SourceLeased, true, nil), core.OutcomeAdmitted, "admitted"},
+		{event(core.SourceCounted, false, nil), core.OutcomeRefused, "refused"},
+		{event(core.SourceRemembered, false, nil), core.OutcomeRefused, "refused"},
+		{event(core.SourceFallback, true, failed), core.OutcomeFallbackAdmitted, "fallback_admitted"},
+		{event(core.SourceFallback, false, failed), core.OutcomeFallbackRefused, "fallback_refused"},
+		{event(core.SourcePolicy, true, failed), core.OutcomeFailedOpen, "failed_open"},
+		{event(core.SourcePolicy, false, failed), core.OutcomeFailedClosed, "failed_closed"},
 		{atFallback, core.OutcomeFallbackFailed, "fallback_failed"},
 		{keyless(0, core.ErrInvalid), core.OutcomeNameless, "nameless"},
 		{keyless(400, failed), core.OutcomeNameless, "nameless"},
 		{keyless(500, own), core.OutcomeKeyFailed, "key_failed"},
 		{keyless(500, core.ErrLimits), core.OutcomeKeyFailed, "key_failed"},
-		{event(core.Unasked, false, fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)),
+		{event(core.SourceUnasked, false, fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)),
 			core.OutcomeLimitsFailed, "limits_failed"},
-		{event(core.Unasked, false, core.ErrInvalid), core.OutcomeInvalid, "invalid"},
-		{event(core.Unasked, false, context.Canceled), core.OutcomeCanceled, "canceled"},
+		{event(core.SourceUnasked, false, core.ErrInvalid), core.OutcomeInvalid, "invalid"},
+		{event(core.SourceUnasked, false, context.Canceled), core.OutcomeCanceled, "canceled"},
 		{keyless(503, context.Canceled), core.OutcomeCanceled, "canceled"},
-		{event(core.Skipped, true, nil), core.OutcomeSkipped, "skipped"},
-		{shadow(event(core.Counted, true, nil)), core.OutcomeShadow, "shadow"},
-		{shadow(event(core.Counted, false, nil)), core.OutcomeShadowRefused, "shadow_refused"},
-		{shadow(event(core.FromPolicy, false, failed)), core.OutcomeShadowRefused, "shadow_refused"},
-		{shadow(event(core.Skipped, true, nil)), core.OutcomeSkipped, "skipped"},
+		{event(core.SourceSkipped, true, nil), core.OutcomeSkipped, "skipped"},
+		{shadow(event(core.SourceCounted, true, nil)), core.OutcomeShadow, "shadow"},
+		{shadow(event(core.SourceCounted, false, nil)), core.OutcomeShadowRefused, "shadow_refused"},
+		{shadow(event(core.SourcePolicy, false, failed)), core.OutcomeShadowRefused, "shadow_refused"},
+		{shadow(event(core.SourceSkipped, true, nil)), core.OutcomeSkipped, "skipped"},
 	} {
 		got := test.event.Outcome()
 		if got != test.want || got.String() != test.word {

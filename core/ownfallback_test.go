@@ -15,9 +15,9 @@ type structStore struct {
 }
 
 // funcStore is a store that can never be compared.
-type funcStore func(core.Rule) (core.Counts, error)
+type funcStore func(core.Binding) (core.Ledger, error)
 
-func (f funcStore) Bind(r core.Rule) (core.Counts, error) { return f(r) }
+func (f funcStore) Bind(r core.Binding) (core.Ledger, error) { return f(r) }
 
 // TestOwnFallback: New takes no store as its own fallback. A store that cannot be
 // compared passes, and does not panic.

@@ -45,7 +45,7 @@ func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 // counted reports whether a store has counted the request.
 func (r *Reservation) counted() bool {
 	switch r.Decision.Source {
-	case Counted, Leased, FromFallback:
+	case SourceCounted, SourceLeased, SourceFallback:
 		return r.Decision.Allowed && !r.request.Peek
 	}
 	return false
@@ -78,7 +78,7 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 		return 0, nil
 	}
 	d := &r.Decision
-	back := Back{Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Units: n}
+	back := Refund{Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Units: n}
 	return r.limiter.giveBack(context.WithoutCancel(ctx), back)
 }
 
@@ -102,9 +102,9 @@ func (r *Reservation) settle() (left int64, first bool) {
 }
 
 // giveBack gives units back to the store that has counted them. ctx does not end.
-func (l *Limiter) giveBack(ctx context.Context, back Back) (int64, error) {
+func (l *Limiter) giveBack(ctx context.Context, back Refund) (int64, error) {
 	store := l.boundRule
-	if back.Source == FromFallback {
+	if back.Source == SourceFallback {
 		store = l.fallback.boundRule
 	}
 	if store.waits {

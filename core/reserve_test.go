@@ -23,7 +23,7 @@ func TestReturnGoesBack(t *testing.T) {
 	byFirst := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 	store.down.Store(true)
 	byFallback := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
-	if d := byFallback.Decision; d.Source != core.FromFallback || d.Remaining != 1 {
+	if d := byFallback.Decision; d.Source != core.SourceFallback || d.Remaining != 1 {
 		t.Fatalf("%+v", d)
 	}
 	if n, err := byFallback.Return(ctx, 1); n != 1 || err != nil {
@@ -231,13 +231,13 @@ func TestRequestLimitsInFallback(t *testing.T) {
 func TestChargePolicies(t *testing.T) {
 	second := memory()
 	for name, c := range map[string]struct {
-		policy  core.FailurePolicy
+		policy  core.Policy
 		allowed bool
 		source  core.Source
 	}{
-		"open":     {core.FailOpen, true, core.FromPolicy},
-		"closed":   {core.FailClosed, false, core.FromPolicy},
-		"fallback": {core.Fallback(second), true, core.FromFallback},
+		"open":     {core.FailOpen, true, core.SourcePolicy},
+		"closed":   {core.FailClosed, false, core.SourcePolicy},
+		"fallback": {core.Fallback(second), true, core.SourceFallback},
 	} {
 		store := newFlaky()
 		store.down.Store(true)

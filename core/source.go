@@ -6,40 +6,40 @@ import "strconv"
 type Source uint8
 
 const (
-	// Unasked: neither a store nor the policy was asked. The request was malformed,
+	// SourceUnasked: neither a store nor the policy was asked. The request was malformed,
 	// had no key, or its caller had left: Decision.Err says which.
-	Unasked Source = iota
+	SourceUnasked Source = iota
 
-	// Counted: the store has looked at its counts for this request.
-	Counted
+	// SourceCounted: the store has looked at its counts for this request.
+	SourceCounted
 
-	// Remembered: the store has refused by an answer that it gave before and that
+	// SourceRemembered: the store has refused by an answer that it gave before and that
 	// still holds.
-	Remembered
+	SourceRemembered
 
-	// Leased: the store has admitted from units that this process took ahead.
-	Leased
+	// SourceLeased: the store has admitted from units that this process took ahead.
+	SourceLeased
 
-	// FromFallback: the first store could not be asked, and the store of [Fallback]
+	// SourceFallback: the first store could not be asked, and the store of [Fallback]
 	// has decided.
-	FromFallback
+	SourceFallback
 
-	// FromPolicy: no store could be asked, and [FailOpen], [FailClosed] or a
+	// SourcePolicy: no store could be asked, and [FailOpen], [FailClosed] or a
 	// [Fallback] that failed too has decided.
-	FromPolicy
+	SourcePolicy
 
-	// Skipped: the request is excluded from limits, in HTTP by its path or by its key.
-	Skipped
+	// SourceSkipped: the request is excluded from limits, in HTTP by its path or by its key.
+	SourceSkipped
 )
 
 var sourceNames = [...]string{
-	Unasked:      "unasked",
-	Counted:      "counted",
-	Remembered:   "remembered",
-	Leased:       "leased",
-	FromFallback: "fallback",
-	FromPolicy:   "policy",
-	Skipped:      "skipped",
+	SourceUnasked:    "unasked",
+	SourceCounted:    "counted",
+	SourceRemembered: "remembered",
+	SourceLeased:     "leased",
+	SourceFallback:   "fallback",
+	SourcePolicy:     "policy",
+	SourceSkipped:    "skipped",
 }
 
 // String returns a word for logs and metric labels: "unasked", "counted",

@@ -15,25 +15,25 @@ func TestSource(t *testing.T) {
 		return &fake{answer: func(context.Context) (core.Decision, error) { return answer, err }}
 	}
 	allowed := core.Decision{Allowed: true}
-	leased := core.Decision{Allowed: true, Source: core.Leased}
+	leased := core.Decision{Allowed: true, Source: core.SourceLeased}
 	for _, c := range []struct {
 		name   string
 		store  core.Store
-		policy core.FailurePolicy
+		policy core.Policy
 		key    string
 		want   core.Source
 		word   string
 	}{
-		{"malformed", store(allowed, nil), nil, "", core.Unasked, "unasked"},
-		{"a store that says nothing", store(allowed, nil), nil, "k", core.Counted, "counted"},
-		{"memory", memstore.New(), core.FailClosed, "k", core.Counted, "counted"},
-		{"a lease", store(leased, nil), nil, "k", core.Leased, "leased"},
-		{"a lease beside a fallback", store(leased, nil), core.Fallback(memstore.New()), "k", core.Leased, "leased"},
-		{"open", store(leased, errDown), core.FailOpen, "k", core.FromPolicy, "policy"},
-		{"closed", store(allowed, errDown), core.FailClosed, "k", core.FromPolicy, "policy"},
-		{"a fallback", store(allowed, errDown), core.Fallback(memstore.New()), "k", core.FromFallback, "fallback"},
+		{"malformed", store(allowed, nil), nil, "", core.SourceUnasked, "unasked"},
+		{"a store that says nothing", store(allowed, nil), nil, "k", core.SourceCounted, "counted"},
+		{"memory", memstore.New(), core.FailClosed, "k", core.SourceCounted, "counted"},
+		{"a lease", store(leased, nil), nil, "k", core.SourceLeased, "leased"},
+		{"a lease beside a fallback", store(leased, nil), core.Fallback(memstore.New()), "k", core.SourceLeased, "leased"},
+		{"open", store(leased, errDown), core.FailOpen, "k", core.SourcePolicy, "policy"},
+		{"closed", store(allowed, errDown), core.FailClosed, "k", core.SourcePolicy, "policy"},
+		{"a fallback", store(allowed, errDown), core.Fallback(memstore.New()), "k", core.SourceFallback, "fallback"},
 		{"a fallback that fails", store(allowed, errDown), core.Fallback(store(allowed, errors.New("full"))), "k",
-			core.FromPolicy, "policy"},
+			core.SourcePolicy, "policy"},
 	} {
 		d := limiter(t, core.Config{Store: c.store, OnStoreError: c.policy}).Allow(ctx, c.key)
 		if d.Source != c.want || d.Source.String() != c.word {
@@ -41,7 +41,7 @@ func TestSource(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for s := core.Unasked; s <= core.Skipped+1; s++ {
+	for s := core.SourceUnasked; s <= core.SourceSkipped+1; s++ {
 		if seen[s.String()] || s.String() == "" {
 			t.Errorf("source %d is called %q, like another", s, s)
 		}

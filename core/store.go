@@ -19,14 +19,14 @@ type Store interface {
 	// has the same Name, Algorithm and Window in both, in this process and in every
 	// other on the same data. Requests is not part of a count's identity: a limit that
 	// is raised or lowered keeps its history.
-	Bind(rule Rule) (Counts, error)
+	Bind(rule Binding) (Ledger, error)
 }
 
-// Rule is what a store is asked to count by: limits that are enforced together
+// Binding holds what a store counts by: limits that are enforced together
 // under one name. It comes checked from [New] and [Limiter.Rule]: there is at
 // least one limit, every limit is valid and has a name, and no two names are
 // the same.
-type Rule struct {
+type Binding struct {
 	Name   string // Config.Name; may be empty
 	Rule   string // the name given to Limiter.Rule; empty for the limiter itself
 	Limits []Limit
@@ -41,8 +41,8 @@ type Rule struct {
 	Notice func(code, text string)
 }
 
-// Counts decides requests by one rule. It is safe for concurrent use.
-type Counts interface {
+// Ledger decides requests by one rule. It is safe for concurrent use.
+type Ledger interface {
 	// Take decides a request, and counts it if every limit of the rule admits it and it
 	// is no peek.
 	//
@@ -64,15 +64,15 @@ type Counts interface {
 	//     now on.
 	//   - A peek writes nothing; its answer is the one that the request would have
 	//     got.
-	//   - With limits in ask.Special the request is decided by those limits, on the
+	//   - With limits in ask.Override the request is decided by those limits, on the
 	//     counts of the rule's.
 	//   - A charge is counted as if it were admitted, whatever the limits say, and is
 	//     answered as an admission. A store may count less of it, if no later decision
 	//     under any limit can tell: of a SlidingLog the newest MaxLogRequests units
 	//     must count, of a SlidingCounter MaxCounterRequests in each fixed window.
 	//
-	// The Decision's fields are filled as their comments say. Source is [Counted], for
-	// which its zero value stands too, [Remembered] or [Leased]; the limiter ignores Err.
+	// The Decision's fields are filled as their comments say. Source is [SourceCounted], for
+	// which its zero value stands too, [SourceRemembered] or [SourceLeased]; the limiter ignores Err.
 	// An error beside the Decision means that nothing can be said about the request.
 	//
 	// Take returns soon after ctx ends, and soon after ask.Timeout with an error that
@@ -93,7 +93,7 @@ type Counts interface {
 	//
 	// The slice is the caller's. Usage returns soon after ctx ends. A limiter does not call
 	// it with a context that has ended.
-	Usage(ctx context.Context, key string) ([]Use, error)
+	Usage(ctx context.Context, key string) ([]Usage, error)
 
 	// Return takes back ask.Units of what Take has counted for a request, under every
 	// limit of the rule, and returns how many units count no more under any of them.
@@ -114,7 +114,7 @@ type Counts interface {
 	// A Return is sent once: if its error does not say that nothing was sent, it may have
 	// taken effect. It returns soon after ctx ends. A limiter does not call it with a
 	// context that has ended.
-	Return(ctx context.Context, ask Back) (units int64, err error)
+	Return(ctx context.Context, ask Refund) (units int64, err error)
 
 	// Reset forgets what is counted for key under the limits of the rule. It
 	// returns soon after ctx ends, and nil only if all is forgotten. A limiter
@@ -128,8 +128,8 @@ type Ask struct {
 	Cost int64  // units, not negative; of a charge at most MaxCounterRequests
 	Peek bool   // answer as if, but write nothing
 
-	// Special says in what the request differs from others; nil if in nothing.
-	Special *Special
+	// Override says in what the request differs from others; nil if in nothing.
+	Override *Override
 
 	// Timeout is the time that the store has for its answer, from the call of Take.
 	// It is not a deadline, so that an answer from memory needs no look at a clock.
@@ -138,9 +138,9 @@ type Ask struct {
 	Timeout time.Duration
 }
 
-// Special is what few requests have, apart from the Ask so that all others need not
+// Override holds what few requests have, apart from the Ask so that all others need not
 // carry it.
-type Special struct {
+type Override struct {
 	// Charge has Cost counted whatever the limits say. It does not come with Peek.
 	Charge bool
 
@@ -164,8 +164,8 @@ func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.Can
 	return context.WithTimeoutCause(ctx, a.Timeout, ErrTimeout)
 }
 
-// Back is what [Counts.Return] takes back.
-type Back struct {
+// Refund says what [Ledger.Return] takes back.
+type Refund struct {
 	Key    string    // as in the Ask
 	Cost   int64     // as in the Ask; the Decision was allowed, and no peek
 	At     time.Time // Decision.At
@@ -173,8 +173,8 @@ type Back struct {
 	Units  int64     // from 1 to Cost
 }
 
-// Immediate is implemented by Counts that never wait for anything but a lock. Asked as a
-// [Fallback], they need no part of Config.Timeout, which then is the first store's alone.
+// Immediate is implemented by a Ledger that never waits for anything but a lock. Asked as a
+// [Fallback], it needs no part of Config.Timeout, which then is the first store's alone.
 type Immediate interface{ Immediate() }
 
 // DefaultTimeout is the Config.Timeout that 0 stands for.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Use holds the units that a client has used of a limit, as [Limiter.Usage] returns it.
-type Use struct {
+// Usage holds the units that a client has used of a limit, as [Limiter.Usage] returns it.
+type Usage struct {
 	// Limit is the limit, its name filled in.
 	Limit Limit
 
@@ -37,7 +37,7 @@ type Use struct {
 // or is that of the caller's own context. With a [Fallback], an ErrStore may come with what the
 // fallback of this process has counted, under its own limits. Like a decision, Usage waits no
 // longer than Config.Timeout.
-func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
+func (l *Limiter) Usage(ctx context.Context, key string) ([]Usage, error) {
 	if key == "" {
 		return nil, errEmptyKey
 	}
@@ -70,12 +70,12 @@ func (l *Limiter) Usage(ctx context.Context, key string) ([]Use, error) {
 }
 
 // usage returns what the fallback has counted of its shares of limits.
-func (f *fallback) usage(ctx context.Context, key string, limits []Limit) ([]Use, error) {
+func (f *fallback) usage(ctx context.Context, key string, limits []Limit) ([]Usage, error) {
 	return f.boundRule.usage(ctx, key, f.shares(limits))
 }
 
 // usage returns what the store has counted, with the limits filled in.
-func (b *boundRule) usage(ctx context.Context, key string, limits []Limit) ([]Use, error) {
+func (b *boundRule) usage(ctx context.Context, key string, limits []Limit) ([]Usage, error) {
 	uses, err := b.counts.Usage(ctx, key)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 )
 
 // used returns what Usage returns for the client, which must be without an error.
-func used(t *testing.T, l *core.Limiter, key string) []core.Use {
+func used(t *testing.T, l *core.Limiter, key string) []core.Usage {
 	t.Helper()
 	uses, err := l.Usage(ctx, key)
 	if err != nil {
@@ -26,7 +26,7 @@ func used(t *testing.T, l *core.Limiter, key string) []core.Use {
 // TestUsageWithoutStore: no policy answers for a store that cannot be asked, and what is
 // wrong with a call is its error.
 func TestUsageWithoutStore(t *testing.T) {
-	for _, policy := range []core.FailurePolicy{
+	for _, policy := range []core.Policy{
 		core.FailOpen, core.FailClosed, core.Fallback(&fake{answer: fails(errors.New("gone"))}),
 	} {
 		f := &fake{answer: fails(errDown)}
@@ -55,10 +55,10 @@ func TestUsageWithoutStore(t *testing.T) {
 	}
 }
 
-// usesNothing has Counts that answer for no limit.
-type usesNothing struct{ core.Counts }
+// usesNothing has a Ledger that answers for no limit.
+type usesNothing struct{ core.Ledger }
 
-func (usesNothing) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+func (usesNothing) Usage(context.Context, string) ([]core.Usage, error) { return nil, nil }
 
 // TestUsageOfAStoreThatForgets: a store that does not answer for each limit is an error.
 func TestUsageOfAStoreThatForgets(t *testing.T) {

@@ -78,7 +78,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 			continue
 		}
 		d = l.Decide(ctx, r)
-		if d.Source == Unasked && d.Err != nil { // the context has ended
+		if d.Source == SourceUnasked && d.Err != nil { // the context has ended
 			return d, d.Err
 		}
 		l.waiting.answered(q, &d, n, l.pace(n))

@@ -34,7 +34,7 @@ func TestWaitTooLate(t *testing.T) {
 		if !errors.Is(err, core.ErrTooLate) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrStore) {
 			t.Errorf("got %v, want ErrTooLate", err)
 		}
-		if d.Allowed || d.RetryAfter != time.Minute || d.Source != core.Counted || d.Err != nil {
+		if d.Allowed || d.RetryAfter != time.Minute || d.Source != core.SourceCounted || d.Err != nil {
 			t.Errorf("got %+v, want the store's refusal", d)
 		}
 		if took := time.Since(start); took != 0 {
@@ -66,7 +66,7 @@ func TestWaitTooLateInLine(t *testing.T) {
 				if err == nil {
 					admitted++
 				} else if late++; !errors.Is(err, core.ErrTooLate) || took < 2*time.Second || took > 2*time.Second+2*maxJitter ||
-					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.Unasked {
+					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.SourceUnasked {
 					t.Errorf("got %+v, %v after %v, want ErrTooLate after 2s", d, err, took)
 				}
 			})
@@ -160,12 +160,12 @@ func TestWaitFallback(t *testing.T) {
 		})
 		synctest.Wait()
 		d, err := l.Wait(ctx, "k")
-		if took := time.Since(start); err != nil || d.Source != core.FromFallback || took != 40*time.Millisecond {
+		if took := time.Since(start); err != nil || d.Source != core.SourceFallback || took != 40*time.Millisecond {
 			t.Errorf("got %+v, %v after %v, want an admission after 40ms", d, err, took)
 		}
 		group.Wait()
 		store.fail(nil)
-		if d, err := l.WaitN(ctx, "k", 5); err != nil || d.Source != core.Counted {
+		if d, err := l.WaitN(ctx, "k", 5); err != nil || d.Source != core.SourceCounted {
 			t.Errorf("got %+v, %v, want the store's admission", d, err)
 		}
 	})
@@ -262,7 +262,7 @@ func TestWaitPace(t *testing.T) {
 		store.fail(nil)
 		paces(t, "after the outage", 100*time.Millisecond, func() {
 			for range 20 {
-				if d, err := l.Wait(ctx, "k"); err != nil || d.Source != core.Counted {
+				if d, err := l.Wait(ctx, "k"); err != nil || d.Source != core.SourceCounted {
 					t.Errorf("got %+v, %v, want the store's admission", d, err)
 				}
 			}

@@ -114,7 +114,7 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 	now, tries := time.Now(), q.tries
 	q.outlook = outlook{}
 	switch {
-	case d.Allowed && d.Source == FromPolicy:
+	case d.Allowed && d.Source == SourcePolicy:
 		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
 	case q.reopened || d.RetryAfter == Never: // the next asks at once
 	case d.Allowed && d.Limit.Algorithm.Exact():

@@ -51,7 +51,7 @@ func answer(status int, fields ...string) *http.Response {
 var admits = core.Decision{Allowed: true, Remaining: 5}
 
 // limiter returns a limiter whose store always answers d.
-func limiter(d core.Decision, policy core.FailurePolicy) *core.Limiter {
+func limiter(d core.Decision, policy core.Policy) *core.Limiter {
 	return core.Must(core.New(core.Config{
 		Name: "test", Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(100)}, OnStoreError: policy,
 	}))
@@ -294,14 +294,14 @@ func TestTransportKeys(t *testing.T) {
 // closed one refuses.
 func TestTransportPolicies(t *testing.T) {
 	down := core.Decision{Err: errors.New("connection refused")}
-	for _, policy := range []core.FailurePolicy{core.FailOpen, core.FailClosed} {
+	for _, policy := range []core.Policy{core.FailOpen, core.FailClosed} {
 		transport, err := httpclient.Transport(limiter(down, policy), httpclient.ByHost, &server{}, httpclient.NoWait())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
 			err = send(context.Background(), t, transport, "a.example")
-			if policy == core.FailurePolicy(core.FailClosed) {
+			if policy == core.Policy(core.FailClosed) {
 				refusedWith(t, err, 0, core.ErrStore)
 			} else if err != nil {
 				t.Error(err)

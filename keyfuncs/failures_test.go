@@ -231,7 +231,7 @@ func TestLimitFailuresNeedsAnAddress(t *testing.T) {
 
 func TestLimitFailuresWithoutStore(t *testing.T) {
 	for name, test := range map[string]struct {
-		policy core.FailurePolicy
+		policy core.Policy
 		want   []string // right, wrong
 	}{
 		"open":     {core.FailOpen, []string{right, clientKey}},
@@ -246,7 +246,7 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 		option := keyfuncs.LimitFailures(limiter, keyfuncs.RemoteIP)
 		f := keyfuncs.First(keyfuncs.APIKey("X-API-Key", v.verify, option), keyfuncs.RemoteIP)
 		got := []string{outcome(f(guess("right"))), outcome(f(guess("wrong")))}
-		if !slices.Equal(got, test.want) || test.policy == core.FailurePolicy(core.FailClosed) && v.asked.Load() > 0 {
+		if !slices.Equal(got, test.want) || test.policy == core.Policy(core.FailClosed) && v.asked.Load() > 0 {
 			t.Errorf("%s: %q, want %q; verify was asked %d times", name, got, test.want, v.asked.Load())
 		}
 	}

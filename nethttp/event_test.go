@@ -17,7 +17,7 @@ import (
 )
 
 // observed returns a limiter, and the events that its observer has heard of.
-func observed(s core.Store, policy core.FailurePolicy) (*core.Limiter, *[]core.Event) {
+func observed(s core.Store, policy core.Policy) (*core.Limiter, *[]core.Event) {
 	events := new([]core.Event)
 	return core.Must(core.New(core.Config{
 		Name: "test", Store: s, Limits: []core.Limit{minute}, OnStoreError: policy,

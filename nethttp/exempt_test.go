@@ -42,7 +42,7 @@ func TestSkipKeys(t *testing.T) {
 	if w.Code != 200 || w.Header().Get("X-RateLimit-Limit") != "" || s.calls.Load() != 0 {
 		t.Errorf("got %d %v and %d calls of the store, want 200 and none", w.Code, w.Header(), s.calls.Load())
 	}
-	if e := (*events)[0]; e.Decision.Source != core.Skipped || e.Key != "ip:10.1.2.3" || !e.Decision.Allowed {
+	if e := (*events)[0]; e.Decision.Source != core.SourceSkipped || e.Key != "ip:10.1.2.3" || !e.Decision.Allowed {
 		t.Errorf("got %+v, want the key ip:10.1.2.3 allowed and skipped", e)
 	}
 	w = get(t, h, "/", "X-Forwarded-For", "10.1.2.3, 203.0.113.5")

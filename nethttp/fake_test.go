@@ -21,7 +21,7 @@ type fakeStore struct {
 	calls    atomic.Int64
 }
 
-func (s *fakeStore) Bind(rule core.Rule) (core.Counts, error) {
+func (s *fakeStore) Bind(rule core.Binding) (core.Ledger, error) {
 	return storetest.Wrap(storetest.Fixed(core.Decision{Allowed: true}), s.call).Bind(rule)
 }
 
@@ -53,7 +53,7 @@ func refuses(retry time.Duration) *fakeStore {
 	return &fakeStore{decision: core.Decision{Limit: minute, ResetAfter: retry, RetryAfter: retry, At: at}}
 }
 
-func limiter(s core.Store, policy core.FailurePolicy) *core.Limiter {
+func limiter(s core.Store, policy core.Policy) *core.Limiter {
 	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: []core.Limit{minute}, OnStoreError: policy}))
 }
 

@@ -36,7 +36,7 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		store  core.Store
-		policy core.FailurePolicy
+		policy core.Policy
 		key    keyfuncs.Func
 		opts   []nethttp.Option
 		ctx    func(context.Context) context.Context

@@ -18,7 +18,7 @@ import (
 // is no 429 with a wait stays as it is.
 func TestWithJitter(t *testing.T) {
 	var observed time.Duration
-	on := func(s *fakeStore, policy core.FailurePolicy) *core.Limiter {
+	on := func(s *fakeStore, policy core.Policy) *core.Limiter {
 		return core.Must(core.New(core.Config{
 			Store: s, Limits: []core.Limit{minute}, OnStoreError: policy,
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { observed = e.Decision.RetryAfter }),

@@ -110,7 +110,7 @@ func Skip(skip func(*http.Request) bool) Option {
 
 // SkipKeys exempts clients by their names: a client is not limited if skip returns true for
 // its key. The request touches no store and gets no fields; the observer hears of it, with
-// the Source core.Skipped and a cost of 0. skip is called by many goroutines at once.
+// the Source core.SourceSkipped and a cost of 0. skip is called by many goroutines at once.
 // Several SkipKeys add up.
 //
 // The key is that of the guard's key function, so that a client is exempt by no other name

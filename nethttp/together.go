@@ -24,7 +24,7 @@ type Pair struct {
 //	everyone := nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}
 //	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.All(everyone))
 //
-// What was counted beside a refusal is given back; [core.Together] says in which order the
+// What was counted beside a refusal is given back; [core.DecideAll] says in which order the
 // limits are asked, and what that promises. Give the guard the limit that refuses most often,
 // that of the single client. The response has the fields of the limit that binds. Several
 // Alls add up.

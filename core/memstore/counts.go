@@ -17,7 +17,7 @@ type counts struct {
 }
 
 var (
-	_ core.Counts    = (*counts)(nil)
+	_ core.Ledger    = (*counts)(nil)
 	_ core.Immediate = (*counts)(nil)
 )
 
@@ -40,18 +40,18 @@ func (c *counts) hasIdent(ident uint32) bool {
 	return false
 }
 
-// Take implements [core.Counts]. It ignores the context: it waits for nothing.
+// Take implements [core.Ledger]. It ignores the context: it waits for nothing.
 func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
-	if ask.Special != nil {
-		c, r.charge = c.with(ask.Special), ask.Special.Charge
+	if ask.Override != nil {
+		c, r.charge = c.with(ask.Override), ask.Override.Charge
 	}
 	v, binding, counted := c.take(sh, &r, !ask.Peek)
 	// Before the lock is released, which waits until all is written: a copy of d
 	// would have to wait as well.
-	d.Allowed, d.Source = v.Admitted, core.Counted
+	d.Allowed, d.Source = v.Admitted, core.SourceCounted
 	d.Limit = c.limits[binding].Limit
 	d.Remaining = v.Remaining
 	d.ResetAfter = window.Duration(v.ResetAfter)
@@ -77,7 +77,7 @@ type request struct {
 
 // with returns c for a request with limits of its own or for a charge, for which the
 // limits are Boundless.
-func (c *counts) with(s *core.Special) *counts {
+func (c *counts) with(s *core.Override) *counts {
 	c = &counts{store: c.store, limits: slices.Clone(c.limits)}
 	for i := range c.limits {
 		l := &c.limits[i]
@@ -178,7 +178,7 @@ func (l *limit) judged(v window.Verdict, r *request) window.Verdict {
 	return v
 }
 
-// Reset implements [core.Counts]. What the sketch holds of the client cannot be
+// Reset implements [core.Ledger]. What the sketch holds of the client cannot be
 // taken out, since others may depend on it: a slot that counts nothing hides it.
 // So the Reset of a client that was evicted before holds for as long as the
 // client keeps that slot. It is evicted after all slots that have used less than

@@ -86,7 +86,7 @@ func (v *verbs) giveBack(step int) {
 	one.left -= n
 	var want int64
 	if n > 0 {
-		back := core.Back{Cost: one.cost, At: one.Decision.At, Units: n}
+		back := core.Refund{Cost: one.cost, At: one.Decision.At, Units: n}
 		want = v.model.Return(v.limits, v.clock.Now(), back)
 	}
 	if got != want {

@@ -60,7 +60,7 @@ func (r *rules) of(s *slot) *bound { return &(*r.bounds.Load())[s.number()] }
 
 // number returns the numbers of a limit's ident and bound. A new ident or bound
 // takes memory from the store.
-func (s *Store) number(rule core.Rule, l core.Limit) (identNumber, boundNumber uint32, err error) {
+func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumber uint32, err error) {
 	r := &s.rules
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,7 +30,7 @@ func TestRulesAreCountedInFull(t *testing.T) {
 		for _, s := range stores {
 			for i := range c.rules {
 				limit := core.Per(int64(1+i), time.Hour).Named("hour")
-				if _, err := s.Bind(core.Rule{Rule: "tenant", Limits: []core.Limit{limit}}); err != nil {
+				if _, err := s.Bind(core.Binding{Rule: "tenant", Limits: []core.Limit{limit}}); err != nil {
 					t.Fatalf("rule %d: %v", i, err)
 				}
 			}

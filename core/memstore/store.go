@@ -143,7 +143,7 @@ func (s *Store) Bytes() int64 {
 }
 
 // Bind implements [core.Store].
-func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
+func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s == nil || len(s.shards) == 0 {
 		return nil, errors.New("sash: this *memstore.Store was not made by memstore.New: write memstore.New()")
 	}

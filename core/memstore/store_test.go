@@ -35,7 +35,7 @@ func TestStoreNotMadeByNew(t *testing.T) {
 // used it up.
 func TestResetAfterTimeout(t *testing.T) {
 	s := memstore.New()
-	counts, err := s.Bind(core.Rule{Limits: []core.Limit{core.PerDay(1).Named("day")}})
+	counts, err := s.Bind(core.Binding{Limits: []core.Limit{core.PerDay(1).Named("day")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// Usage implements [core.Counts]. It ignores the context: it waits for nothing. Of a
+// Usage implements [core.Ledger]. It ignores the context: it waits for nothing. Of a
 // client without a slot it returns what the sketch says, which is at least what the
 // client has used.
-func (c *counts) Usage(_ context.Context, key string) ([]core.Use, error) {
-	uses, all := make([]core.Use, len(c.limits)), make([]held, len(c.limits))
+func (c *counts) Usage(_ context.Context, key string) ([]core.Usage, error) {
+	uses, all := make([]core.Usage, len(c.limits)), make([]held, len(c.limits))
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh)}
@@ -22,7 +22,7 @@ func (c *counts) Usage(_ context.Context, key string) ([]core.Use, error) {
 		l := c.limits[i]
 		l.bound.N = window.Boundless
 		v := l.decide(&all[i], &r)
-		uses[i] = core.Use{
+		uses[i] = core.Usage{
 			Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(r.now),
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // usage returns what the client k has used of the limiter's only limit.
-func usage(t *testing.T, l *core.Limiter) core.Use {
+func usage(t *testing.T, l *core.Limiter) core.Usage {
 	t.Helper()
 	uses, err := l.Usage(ctx, "k")
 	if err != nil {

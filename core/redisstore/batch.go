@@ -137,7 +137,7 @@ func (b *batches) command(batch []*call) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.ledger != first || !isPlain(&c.Request.Ask) || c.Request.Special != nil
+		return c.Request.ledger != first || !isPlain(&c.Request.Ask) || c.Request.Override != nil
 	})
 	args = append(args, first.argsFor(&batch[0].Request.Ask)...)
 	if alike { // mostly

@@ -80,7 +80,7 @@ func BenchmarkBind(b *testing.B) {
 	b.ReportAllocs()
 	for n := int64(1); b.Loop(); n++ {
 		limits := []core.Limit{core.PerMinute(n), core.PerHour(n)}
-		if _, err := store.Bind(core.Rule{Name: "api", Limits: limits}); err != nil {
+		if _, err := store.Bind(core.Binding{Name: "api", Limits: limits}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // bare is a store without the links in front of Redis.
 type bare struct{ *Store }
 
-func (s bare) Bind(rule core.Rule) (core.Counts, error) { return s.newLedger(rule), nil }
+func (s bare) Bind(rule core.Binding) (core.Ledger, error) { return s.newLedger(rule), nil }
 
 // TestConformanceBare: the last link is a store by itself.
 func TestConformanceBare(t *testing.T) {

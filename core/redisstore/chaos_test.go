@@ -221,7 +221,7 @@ func (r *report) play(t *testing.T, seed uint64) {
 	s := newStage(t, r.client)
 	store := redisstore.New(s.rdb)
 	fallback := core.Fallback(memstore.New(), core.Share(chaosReplicas))
-	policies := []core.FailurePolicy{core.FailOpen, core.FailClosed, fallback}
+	policies := []core.Policy{core.FailOpen, core.FailClosed, fallback}
 	var limiters []*core.Limiter
 	for i, policy := range policies {
 		limiters = append(limiters, limiter(t, core.Config{

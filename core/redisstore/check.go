@@ -89,7 +89,7 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 }
 
 // checkRule has a limit of each algorithm. That of a log is so short that its counts expire meanwhile.
-var checkRule = core.Rule{Name: "redisstore.Check", Limits: checkLimits()}
+var checkRule = core.Binding{Name: "redisstore.Check", Limits: checkLimits()}
 
 func checkLimits() []core.Limit {
 	limits := make([]core.Limit, len(core.Algorithms()))

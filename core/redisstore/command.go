@@ -112,7 +112,7 @@ func (l *ledger) command(a *core.Ask) []any {
 }
 
 // returnCommand returns the call of the script s for a Return.
-func (l *ledger) returnCommand(s script, back core.Back) []any {
+func (l *ledger) returnCommand(s script, back core.Refund) []any {
 	args := make([]any, 0, 5+3*len(l.rule.Limits))
 	args = l.keys(append(args, "evalsha", s.sha, l.numkeys), back.Key)
 	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
@@ -129,7 +129,7 @@ func firstKey(args []any) string { return args[3].(string) }
 // limitsFor returns the limits that a request is decided by.
 func (l *ledger) limitsFor(a *core.Ask) []core.Limit {
 	if hasLimits(a) {
-		return a.Special.Limits
+		return a.Override.Limits
 	}
 	return l.rule.Limits
 }
@@ -137,16 +137,16 @@ func (l *ledger) limitsFor(a *core.Ask) []core.Limit {
 // argsFor returns the script's arguments for the limits of a request.
 func (l *ledger) argsFor(a *core.Ask) []any {
 	if hasLimits(a) {
-		return limitArgs(a.Special.Limits)
+		return limitArgs(a.Override.Limits)
 	}
 	return l.args
 }
 
 // hasLimits reports whether a request has limits of its own.
-func hasLimits(a *core.Ask) bool { return a.Special != nil && a.Special.Limits != nil }
+func hasLimits(a *core.Ask) bool { return a.Override != nil && a.Override.Limits != nil }
 
 // isCharge reports whether a request is counted whatever the limits say.
-func isCharge(a *core.Ask) bool { return a.Special != nil && a.Special.Charge }
+func isCharge(a *core.Ask) bool { return a.Override != nil && a.Override.Charge }
 
 // isPlain reports whether a request needs no argument of its own, apart from limits.
 func isPlain(a *core.Ask) bool { return a.Cost == 1 && !a.Peek && !isCharge(a) }

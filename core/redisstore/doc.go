@@ -20,7 +20,7 @@
 //
 // # The way of a decision
 //
-// A request goes down a chain of links: each is a core.Counts around the next one, which it knows by that interface
+// A request goes down a chain of links: each is a core.Ledger around the next one, which it knows by that interface
 // alone. A link answers the request itself, or asks the next and learns from what comes back.
 //
 //	link        where                     answers                                               costs

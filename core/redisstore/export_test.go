@@ -55,7 +55,7 @@ func Calls(s *Store) int { return len(s.client.calls) }
 
 // Keys are the Redis keys of a client, a limit each.
 func Keys(s *Store, l *core.Limiter, client string) []string {
-	ledger := s.newLedger(core.Rule{Name: l.Name(), Rule: l.RuleName(), Limits: l.Limits()})
+	ledger := s.newLedger(core.Binding{Name: l.Name(), Rule: l.RuleName(), Limits: l.Limits()})
 	var keys []string
 	for _, k := range ledger.keys(nil, client) {
 		keys = append(keys, k.(string))

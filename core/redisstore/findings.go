@@ -108,7 +108,7 @@ func explain(addr string, err error, reached bool) error {
 // noteAnswer is called when the server of a breaker has answered a request by a rule. The first
 // time that there is an observer to tell, it looks in the background whether the server evicts.
 // node is the server's client, or nil for the program's own one.
-func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Rule) {
+func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Binding) {
 	if rule.Notice == nil || b.looked.Load() {
 		return
 	}
@@ -134,7 +134,7 @@ func (c *client) informer(node *redis.Client) redis.UniversalClient {
 
 // lookAtMemory gives a notice if the server evicts. A server that does not answer within the
 // timeout of a decision, or refuses INFO, is left alone: the Check of the store says more.
-func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Rule) {
+func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Binding) {
 	defer func() { _ = recover() }() // of go-redis, at an unreadable reply; there is nothing to tell then
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, core.DefaultTimeout))
 	defer cancel()

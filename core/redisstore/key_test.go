@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 			l.Name = l.Window.String()
 		}
 		s := New(nil, WithPrefix(test.prefix))
-		c := ledger{prefix: s.prefix, rule: core.Rule{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
+		c := ledger{prefix: s.prefix, rule: core.Binding{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
 		if got := c.keys(nil, test.client)[0]; got != test.want {
 			t.Errorf("%q %q %q:\n got %s\nwant %s", test.name, test.rule, test.client, got, test.want)
 		}

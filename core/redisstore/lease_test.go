@@ -48,7 +48,7 @@ func TestLeaseScript(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := s.Decide(now, core.Ask{Key: client, Cost: cost, Special: &core.Special{Ahead: ahead}}); got != want {
+				if want := s.Decide(now, core.Ask{Key: client, Cost: cost, Override: &core.Override{Ahead: ahead}}); got != want {
 					t.Fatalf("seed %d step %d: %v, cost %d, ahead %v:\n got %+v\nwant %+v",
 						seed, step, limits, cost, ahead, got, want)
 				}
@@ -149,14 +149,14 @@ func TestLeaseLoweredLimits(t *testing.T) {
 		if !d.Allowed {
 			t.Fatalf("request %d: got %+v, want an admission", i, d)
 		}
-		if d.Source == core.Leased {
+		if d.Source == core.SourceLeased {
 			leased++
 		}
 	}
 	if leased == 0 {
 		t.Fatal("nothing was leased")
 	}
-	if d := l.Charge(ctx, "client", 1); !d.Allowed || d.Source == core.Leased {
+	if d := l.Charge(ctx, "client", 1); !d.Allowed || d.Source == core.SourceLeased {
 		t.Errorf("a charge: got %+v, want it counted", d)
 	}
 	lowered := []core.Limit{core.PerHour(5000)}
@@ -168,10 +168,10 @@ func TestLeaseLoweredLimits(t *testing.T) {
 		"of WithLimits": func(ctx context.Context) core.Decision { return other.Allow(ctx, "client") },
 	} {
 		for range 3 {
-			if d := l.Allow(ctx, "client"); d.Source != core.Leased {
+			if d := l.Allow(ctx, "client"); d.Source != core.SourceLeased {
 				t.Fatalf("got %+v, want an admission by a lease", d)
 			}
-			if d := ask(ctx); d.Allowed || d.Source == core.Leased {
+			if d := ask(ctx); d.Allowed || d.Source == core.SourceLeased {
 				t.Errorf("%s: got %+v, want a refusal", name, d)
 			}
 		}

@@ -17,7 +17,7 @@ type ledger struct {
 	client   *client
 	scripts  *scripts
 	prefix   string
-	rule     core.Rule
+	rule     core.Binding
 	script   script
 	numkeys  any      // the number of limits, as an argument
 	args     []any    // of the script, for all limits
@@ -27,10 +27,10 @@ type ledger struct {
 	later atomic.Pointer[ledger] // see aheadBy
 }
 
-var _ core.Counts = (*ledger)(nil)
+var _ core.Ledger = (*ledger)(nil)
 
 // newLedger returns how s counts by rule.
-func (s *Store) newLedger(rule core.Rule) *ledger {
+func (s *Store) newLedger(rule core.Binding) *ledger {
 	l := &ledger{
 		client: &s.client, scripts: &s.scripts, prefix: s.prefix, rule: rule,
 		script:  s.scripts.get(false, rule.Limits),
@@ -70,13 +70,13 @@ type request struct {
 	args     []any     // the script's call for this request alone; nil for batches, which build one for all
 }
 
-// Take implements [core.Counts]. A request goes together with others that wait for the same server: in one script, see
+// Take implements [core.Ledger]. A request goes together with others that wait for the same server: in one script, see
 // batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
 // together.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if s := ask.Special; s != nil && s.Ahead > 0 {
+	if s := ask.Override; s != nil && s.Ahead > 0 {
 		l = l.aheadBy(s.Ahead)
-		ask.Special = nil
+		ask.Override = nil
 	}
 	q := request{Ask: ask, ledger: l}
 	if ask.Timeout > 0 {
@@ -111,9 +111,9 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 	return l.readAlone(reply, &q.Ask)
 }
 
-// Usage implements [core.Counts]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
+// Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
 // call, and another one if the server does not know the script.
-func (l *ledger) Usage(ctx context.Context, key string) ([]core.Use, error) {
+func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	reply, err := l.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
 	if err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Use, error) {
 	return l.readUsage(reply)
 }
 
-// Return implements [core.Counts]. It sends a script of its own, once.
-func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
+// Return implements [core.Ledger]. It sends a script of its own, once.
+func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	s := returning()
 	reply, err := l.client.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
 	return units, nil
 }
 
-// Reset implements [core.Counts]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
+// Reset implements [core.Ledger]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
 // an operator's.
 func (l *ledger) Reset(ctx context.Context, key string) error {
 	return l.client.del(ctx, l.keys([]any{"del"}, key))

@@ -85,7 +85,7 @@ func hammer(addr string) error {
 						failures <- d.Err
 						return
 					}
-					if d.Source == core.Remembered {
+					if d.Source == core.SourceRemembered {
 						if remembered++; remembered%16 != 0 {
 							continue
 						}

@@ -100,7 +100,7 @@ func TestResetTooLate(t *testing.T) {
 	end()
 	for _, options := range [][]redisstore.Option{nil, {redisstore.WithLease(100, time.Minute)}} {
 		rdb.FlushAll(ctx)
-		c, err := redisstore.New(rdb, options...).Bind(core.Rule{Limits: []core.Limit{core.PerHour(1000)}})
+		c, err := redisstore.New(rdb, options...).Bind(core.Binding{Limits: []core.Limit{core.PerHour(1000)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestResetTooLate(t *testing.T) {
 		if n := calls(t, rdb, "del"); n != 0 {
 			t.Errorf("%d keys were deleted", n)
 		}
-		if d := take(1); !d.Allowed || options != nil && d.Source != core.Leased {
+		if d := take(1); !d.Allowed || options != nil && d.Source != core.SourceLeased {
 			t.Errorf("%+v", d)
 		}
 		for take(100).Allowed || take(1).Allowed {
@@ -133,7 +133,7 @@ func TestResetTooLate(t *testing.T) {
 		if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		if d := take(1); d.Allowed || d.Source != core.Remembered {
+		if d := take(1); d.Allowed || d.Source != core.SourceRemembered {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -62,7 +62,7 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 	}
 	d = core.Decision{
 		Allowed:    admitted,
-		Source:     core.Counted,
+		Source:     core.SourceCounted,
 		Limit:      limits[binding],
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
@@ -76,8 +76,8 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 }
 
 // readUsage reads the script's reply to a request of cost 0.
-func (l *ledger) readUsage(reply string) ([]core.Use, error) {
-	return readOne(reply, func(part string, now int64) ([]core.Use, string, error) {
+func (l *ledger) readUsage(reply string) ([]core.Usage, error) {
+	return readOne(reply, func(part string, now int64) ([]core.Usage, string, error) {
 		var seen [maxLimits]facts
 		admitted, stamp, rest, err := l.readFacts(part, now, &seen)
 		if err == nil && !admitted {
@@ -86,11 +86,11 @@ func (l *ledger) readUsage(reply string) ([]core.Use, error) {
 		if err != nil {
 			return nil, rest, err
 		}
-		uses := make([]core.Use, len(l.rule.Limits))
+		uses := make([]core.Usage, len(l.rule.Limits))
 		for i, limit := range l.rule.Limits {
 			limit.Requests = window.Boundless
 			v := seen[i].decide(limit, now, stamp, 0, false)
-			uses[i] = core.Use{
+			uses[i] = core.Usage{
 				Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now),
 			}
 		}

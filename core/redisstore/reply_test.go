@@ -20,9 +20,9 @@ func readers() []*ledger {
 	for _, a := range algorithms() {
 		limit := core.PerMinute(1).Using(a)
 		several = append(several, limit, core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
-		all = append(all, &ledger{rule: core.Rule{Limits: []core.Limit{limit}}})
+		all = append(all, &ledger{rule: core.Binding{Limits: []core.Limit{limit}}})
 	}
-	return append(all, &ledger{rule: core.Rule{Limits: several}, ahead: 1_000_000})
+	return append(all, &ledger{rule: core.Binding{Limits: several}, ahead: 1_000_000})
 }
 
 // checkRead fails the test unless a decision or an error is one that reading may give for any reply.

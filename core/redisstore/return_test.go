@@ -17,7 +17,7 @@ import (
 // chargeAt counts cost units, whatever the limits say, when the server's clock shows now.
 func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
-	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Special: &core.Special{Charge: true}}
+	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Override: &core.Override{Charge: true}}
 	reply, err := at.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 }
 
 // returnAt takes back what a request has counted, when the server's clock shows now.
-func (c *ledger) returnAt(t *testing.T, back core.Back, now int64) int64 {
+func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
 	s := clocked(t, returning().source)
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
@@ -58,7 +58,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 			client, key := model.Client{}, fmt.Sprint("client ", seed)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			c := bind(t, rdb, limits...)
-			var backs []core.Back
+			var backs []core.Refund
 			for step := range 80 {
 				switch now += rng.Int64N(window / 6); rng.IntN(20) {
 				case 0:
@@ -100,7 +100,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 						seed, step, limits, cost, got, want, before)
 				}
 				if got.Allowed && cost > 0 {
-					backs = append(backs, core.Back{Key: key, Cost: cost, At: got.At})
+					backs = append(backs, core.Refund{Key: key, Cost: cost, At: got.At})
 				}
 			}
 			rdb.FlushAll(ctx)
@@ -122,7 +122,7 @@ func TestChargeFull(t *testing.T) {
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 22))
 			c, key := bind(t, rdb, limits...), fmt.Sprint("client ", seed)
-			var newest []core.Back // of the charges
+			var newest []core.Refund // of the charges
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			for range 40 {
 				now += rng.Int64N(200_000_000)
@@ -136,7 +136,7 @@ func TestChargeFull(t *testing.T) {
 				if d := c.chargeAt(t, key, cost, now); !d.Allowed {
 					t.Fatalf("seed %d: a charge is refused: %+v", seed, d)
 				}
-				newest = append(newest, core.Back{Units: min(cost, core.MaxLogRequests), At: time.UnixMicro(now)})
+				newest = append(newest, core.Refund{Units: min(cost, core.MaxLogRequests), At: time.UnixMicro(now)})
 				ask := 1 + rng.Int64N(core.MaxLogRequests)
 				d := c.takeAt(t, key, ask, false, now)
 				counted, retry := int64(0), time.Duration(0)

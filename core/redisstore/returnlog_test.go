@@ -18,7 +18,7 @@ func TestReturnTTL(t *testing.T) {
 		c := bind(t, rdb, core.PerHour(10))
 		first := c.takeAt(t, "k", 3, true, now-hour*9/10)
 		c.takeAt(t, "k", 3, true, now)
-		if n := c.returnAt(t, core.Back{Key: "k", Cost: 3, At: first.At, Units: 3}, now); n != 3 {
+		if n := c.returnAt(t, core.Refund{Key: "k", Cost: 3, At: first.At, Units: 3}, now); n != 3 {
 			t.Fatalf("%d units taken back", n)
 		}
 		if ttl := rdb.PTTL(ctx, c.keys(nil, "k")[0].(string)).Val() - longer; ttl < time.Hour-time.Minute {
@@ -32,7 +32,7 @@ func TestReturnOfNothing(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for _, a := range core.Algorithms() {
 			c := bind(t, rdb, core.PerHour(10).Using(a))
-			back := core.Back{Key: a.String(), Cost: 2, At: time.UnixMicro(1_790_000_000_000_000), Units: 2}
+			back := core.Refund{Key: a.String(), Cost: 2, At: time.UnixMicro(1_790_000_000_000_000), Units: 2}
 			if n := c.returnAt(t, back, 1_790_000_000_000_000); n != 2 {
 				t.Errorf("%v: %d of 2 units count no more where there is no key", a, n)
 			}

@@ -72,7 +72,7 @@ func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.newLedger(core.Rule{Name: "test", Limits: l.Limits()})
+	return s.newLedger(core.Binding{Name: "test", Limits: l.Limits()})
 }
 
 // servers runs a test on a real server, on miniredis, and with Lua 5.4, at the same time.

@@ -49,7 +49,7 @@ func (s *sortedSet) decide(cost int64, mode string, now int64) core.Decision {
 		return n
 	}
 	d := core.Decision{
-		Allowed: reply[0] == int64(1), Source: core.Counted, Limit: s.limit.Named(s.limit.Window.String()),
+		Allowed: reply[0] == int64(1), Source: core.SourceCounted, Limit: s.limit.Named(s.limit.Window.String()),
 		Remaining: number(1), ResetAfter: time.Duration(number(2)) * time.Microsecond,
 		RetryAfter: time.Duration(number(3)) * time.Microsecond, At: time.UnixMicro(now),
 	}
@@ -63,7 +63,7 @@ func (s *sortedSet) decide(cost int64, mode string, now int64) core.Decision {
 }
 
 // giveBack takes units of a request back.
-func (s *sortedSet) giveBack(back core.Back, now int64) int64 {
+func (s *sortedSet) giveBack(back core.Refund, now int64) int64 {
 	s.Helper()
 	return s.run(back.Units, "return", back.At.UnixMicro(), now).(int64)
 }
@@ -83,7 +83,7 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 		now := int64(1_790_000_000_000_000)
 		set := sortedSet{t, rdb, fmt.Sprint("client ", seed), limit}
 		c := bind(t, rdb, limit)
-		var backs []core.Back
+		var backs []core.Refund
 		for step := range 100 {
 			now += rng.Int64N(window/6) - window/100
 			switch rng.IntN(30) {
@@ -127,7 +127,7 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 					seed, step, set.limit, cost, mode, got, want)
 			}
 			if got.Allowed && mode != "0" && cost > 0 {
-				backs = append(backs, core.Back{Key: set.client, Cost: cost, At: got.At})
+				backs = append(backs, core.Refund{Key: set.client, Cost: cost, At: got.At})
 			}
 		}
 	}

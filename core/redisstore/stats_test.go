@@ -62,9 +62,9 @@ func TestStats(t *testing.T) {
 	}
 	want := redisstore.Stats{
 		Breakers: got.Breakers,
-		Batches:  answers[core.Counted], BatchedRequests: answers[core.Counted], LargestBatch: 1,
-		Scripts: answers[core.Counted] + 1, NoScripts: 1,
-		Refusals: 1, RefusedFromMemory: answers[core.Remembered],
+		Batches:  answers[core.SourceCounted], BatchedRequests: answers[core.SourceCounted], LargestBatch: 1,
+		Scripts: answers[core.SourceCounted] + 1, NoScripts: 1,
+		Refusals: 1, RefusedFromMemory: answers[core.SourceRemembered],
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || want.RefusedFromMemory == 0 {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
@@ -74,8 +74,8 @@ func TestStats(t *testing.T) {
 		answers[l.Allow(ctx, "k").Source]++
 	}
 	got = store.Stats()
-	if got.RefusedFromMemory != answers[core.Remembered] {
-		t.Errorf("%d refused from memory, want %d", got.RefusedFromMemory, answers[core.Remembered])
+	if got.RefusedFromMemory != answers[core.SourceRemembered] {
+		t.Errorf("%d refused from memory, want %d", got.RefusedFromMemory, answers[core.SourceRemembered])
 	}
 }
 
@@ -130,7 +130,7 @@ func TestStatsOfLeases(t *testing.T) {
 		return nil
 	})
 	before := store.Stats()
-	if d := l.AllowN(ctx, "k", 7); d.Source != core.Leased {
+	if d := l.AllowN(ctx, "k", 7); d.Source != core.SourceLeased {
 		t.Fatalf("%+v, want it from the lease", d)
 	}
 	if got := store.Stats(); got.Leases != 1 || got.UnspentUnits != before.UnspentUnits-7 {

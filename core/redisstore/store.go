@@ -165,7 +165,7 @@ func (s *Store) Close() error {
 }
 
 // Bind implements [core.Store].
-func (s *Store) Bind(rule core.Rule) (core.Counts, error) {
+func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}

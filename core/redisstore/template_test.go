@@ -93,19 +93,19 @@ func TestScriptsFew(t *testing.T) {
 func TestScriptsBounded(t *testing.T) {
 	s := New(redistest.Start(t).Client(t))
 	rng := rand.New(rand.NewPCG(1, 16))
-	take := func(c core.Counts, key string) {
+	take := func(c core.Ledger, key string) {
 		t.Helper()
 		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	var first core.Counts
+	var first core.Ledger
 	for i := range 3 * maxScripts {
 		limits := make([]core.Limit, 1+rng.IntN(maxLimits))
 		for i := range limits {
 			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(2))).Named(fmt.Sprint(i))
 		}
-		c, err := s.Bind(core.Rule{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
+		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func TestUsageWithoutServer(t *testing.T) {
 // TestUsageReply: a reply that is cut off, too long, or refuses what costs nothing is an
 // error.
 func TestUsageReply(t *testing.T) {
-	c := &ledger{rule: core.Rule{Limits: []core.Limit{core.PerMinute(1)}}}
+	c := &ledger{rule: core.Binding{Limits: []core.Limit{core.PerMinute(1)}}}
 	if uses, err := c.readUsage("1790000000 593790A-"); err != nil || len(uses) != 1 || uses[0].Used != 0 {
 		t.Errorf("%v, %v, want one use", uses, err)
 	}

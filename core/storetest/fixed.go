@@ -42,7 +42,7 @@ func Fixed(d core.Decision) core.Store { return &fixed{d} }
 type fixed struct{ answer core.Decision }
 
 // Bind implements core.Store.
-func (s *fixed) Bind(rule core.Rule) (core.Counts, error) {
+func (s *fixed) Bind(rule core.Binding) (core.Ledger, error) {
 	if err := checkAnswer(&s.answer); err != nil {
 		return nil, fmt.Errorf("sash: storetest.Fixed: %w", err)
 	}
@@ -80,9 +80,9 @@ func checkAnswer(d *core.Decision) error {
 	case d.Remaining < 0 || d.ResetAfter < 0:
 		return fmt.Errorf("the Decision has the Remaining %d and the ResetAfter %v: neither can be negative",
 			d.Remaining, d.ResetAfter)
-	case d.Source > core.Leased:
+	case d.Source > core.SourceLeased:
 		return fmt.Errorf("the Decision has the Source %v: a store gives %v, %v or %v",
-			d.Source, core.Counted, core.Remembered, core.Leased)
+			d.Source, core.SourceCounted, core.SourceRemembered, core.SourceLeased)
 	}
 	return nil
 }
@@ -97,21 +97,21 @@ type fixedCounts struct {
 // Immediate implements core.Immediate.
 func (fixedCounts) Immediate() {}
 
-// Take implements core.Counts.
+// Take implements core.Ledger.
 func (c fixedCounts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
 	d := c.answer
 	if d.Err != nil {
 		return core.Decision{}, d.Err
 	}
 	d.Limit, d.At = c.limits[c.binding], c.at()
-	if ask.Special == nil {
+	if ask.Override == nil {
 		return d, nil
 	}
-	if ask.Special.Limits != nil {
-		d.Limit = ask.Special.Limits[c.binding]
+	if ask.Override.Limits != nil {
+		d.Limit = ask.Override.Limits[c.binding]
 		d.Remaining = min(d.Remaining, d.Limit.Requests)
 	}
-	if ask.Special.Charge {
+	if ask.Override.Charge {
 		d.Allowed, d.RetryAfter = true, 0
 	}
 	return d, nil
@@ -125,12 +125,12 @@ func (c fixedCounts) at() time.Time {
 	return c.answer.At
 }
 
-// Usage implements core.Counts.
-func (c fixedCounts) Usage(context.Context, string) ([]core.Use, error) {
+// Usage implements core.Ledger.
+func (c fixedCounts) Usage(context.Context, string) ([]core.Usage, error) {
 	if c.answer.Err != nil {
 		return nil, c.answer.Err
 	}
-	uses := make([]core.Use, len(c.limits))
+	uses := make([]core.Usage, len(c.limits))
 	at := c.at()
 	for i := range uses {
 		uses[i].At = at
@@ -140,13 +140,13 @@ func (c fixedCounts) Usage(context.Context, string) ([]core.Use, error) {
 	return uses, nil
 }
 
-// Return implements core.Counts.
-func (c fixedCounts) Return(_ context.Context, ask core.Back) (int64, error) {
+// Return implements core.Ledger.
+func (c fixedCounts) Return(_ context.Context, ask core.Refund) (int64, error) {
 	if c.answer.Err != nil {
 		return 0, c.answer.Err
 	}
 	return ask.Units, nil
 }
 
-// Reset implements core.Counts.
+// Reset implements core.Ledger.
 func (c fixedCounts) Reset(context.Context, string) error { return c.answer.Err }

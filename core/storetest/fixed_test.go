@@ -34,7 +34,7 @@ func ExampleFixed() {
 var perHour = core.PerHour(1000).Named("hourly")
 
 // fixed returns a limiter of 10 a minute and 1000 an hour whose store always answers d.
-func fixed(t *testing.T, d core.Decision, policy core.FailurePolicy) *core.Limiter {
+func fixed(t *testing.T, d core.Decision, policy core.Policy) *core.Limiter {
 	t.Helper()
 	l, err := core.New(core.Config{
 		Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(10), perHour},
@@ -52,7 +52,7 @@ func TestFixedAnswers(t *testing.T) {
 	d := core.Decision{Limit: core.PerHour(1000), Remaining: 3, RetryAfter: time.Minute, ResetAfter: time.Second, At: at}
 	l := fixed(t, d, nil)
 	want := d
-	want.Limit, want.Source = perHour, core.Counted
+	want.Limit, want.Source = perHour, core.SourceCounted
 	for _, r := range []core.Request{{Key: "a", Cost: 1}, {Key: "b", Cost: 0}, {Key: "a", Cost: 1, Peek: true}} {
 		if got := l.Decide(t.Context(), r); got != want {
 			t.Errorf("%+v: %+v, want %+v", r, got, want)
@@ -99,14 +99,14 @@ func TestFixedDefaults(t *testing.T) {
 func TestFixedOutage(t *testing.T) {
 	down := errors.New("no route to host")
 	for _, c := range []struct {
-		policy  core.FailurePolicy
+		policy  core.Policy
 		allowed bool
 		source  core.Source
 	}{
-		{core.FailOpen, true, core.FromPolicy},
-		{core.FailClosed, false, core.FromPolicy},
-		{core.Fallback(storetest.Fixed(core.Decision{Allowed: true})), true, core.FromFallback},
-		{core.Fallback(storetest.Fixed(core.Decision{RetryAfter: time.Second})), false, core.FromFallback},
+		{core.FailOpen, true, core.SourcePolicy},
+		{core.FailClosed, false, core.SourcePolicy},
+		{core.Fallback(storetest.Fixed(core.Decision{Allowed: true})), true, core.SourceFallback},
+		{core.Fallback(storetest.Fixed(core.Decision{RetryAfter: time.Second})), false, core.SourceFallback},
 	} {
 		l := fixed(t, core.Decision{Err: down}, c.policy)
 		d := l.Allow(t.Context(), "a")
@@ -121,7 +121,7 @@ func TestFixedOutage(t *testing.T) {
 		}
 	}
 	slow := core.Decision{Err: core.ErrTimeout}
-	for _, policy := range []core.FailurePolicy{core.FailOpen, core.Fallback(storetest.Fixed(slow))} {
+	for _, policy := range []core.Policy{core.FailOpen, core.Fallback(storetest.Fixed(slow))} {
 		if d := fixed(t, slow, policy).Allow(t.Context(), "a"); !errors.Is(d.Err, core.ErrTimeout) {
 			t.Errorf("%v: %v, want %v", policy, d.Err, core.ErrTimeout)
 		}
@@ -138,7 +138,7 @@ func TestFixedErrors(t *testing.T) {
 		"Remaining -1":                        {Allowed: true, Remaining: -1},
 		"the Remaining 11 of a limit of 10":   {Allowed: true, Remaining: 11},
 		"ResetAfter -1s":                      {Allowed: true, ResetAfter: -time.Second},
-		"the Source fallback: a store gives":  {Allowed: true, Source: core.FromFallback},
+		"the Source fallback: a store gives":  {Allowed: true, Source: core.SourceFallback},
 		"the Limit 5/1m named other":          {Allowed: true, Limit: core.PerMinute(5).Named("other")},
 	} {
 		_, err := core.New(core.Config{Store: storetest.Fixed(d), Limits: []core.Limit{core.PerMinute(10)}})

@@ -73,7 +73,7 @@ func (h *history) step(step int) {
 		want = h.client.Decide(limits, got.Decision.At, r.Cost, !r.Peek)
 	}
 	switch got.Decision.Source {
-	case core.Counted, core.Remembered, core.Leased:
+	case core.SourceCounted, core.SourceRemembered, core.SourceLeased:
 		want.Source = got.Decision.Source
 	}
 	if got.Decision != want {
@@ -101,7 +101,7 @@ func (h *history) giveBack() {
 		return
 	}
 	r.left -= n
-	back := core.Back{Key: "client", Cost: r.cost, At: r.Decision.At, Units: n}
+	back := core.Refund{Key: "client", Cost: r.cost, At: r.Decision.At, Units: n}
 	want := h.client.Return(h.limits, h.limiter.AllowN(ctx, "client", 0).At, back)
 	if got != want && want != n { // the request may have left the window since
 		h.Fatalf("%d of %d units given back, want %d", got, n, want)

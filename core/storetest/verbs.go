@@ -215,7 +215,7 @@ func (s *suite) returns(what string, r *core.Reservation, n, want int64) int64 {
 // reserve reserves a request.
 func (s *suite) reserve(l *core.Limiter, r core.Request) *core.Reservation {
 	reserved := l.Reserve(ctx, r)
-	if reserved.Decision.Source == core.Leased {
+	if reserved.Decision.Source == core.SourceLeased {
 		s.leased.Store(true)
 	}
 	return reserved

@@ -25,19 +25,19 @@ func Wrap(store core.Store, f func(context.Context, Call) (core.Decision, error)
 
 // Call is a call that a limiter makes of its store.
 type Call struct {
-	Verb string    // "Take", "Usage", "Return" or "Reset"
-	Rule core.Rule // what the store was bound to
-	Key  string    // the client
-	Ask  core.Ask  // of a Take
-	Back core.Back // of a Return
+	Verb string       // "Take", "Usage", "Return" or "Reset"
+	Rule core.Binding // what the store was bound to
+	Key  string       // the client
+	Ask  core.Ask     // of a Take
+	Back core.Refund  // of a Return
 
-	counts core.Counts
+	counts core.Ledger
 	result *result // of a Usage and a Return
 }
 
 // result holds the answers that are not a Decision.
 type result struct {
-	uses  []core.Use
+	uses  []core.Usage
 	units int64
 }
 
@@ -63,7 +63,7 @@ type wrapped struct {
 }
 
 // Bind implements core.Store.
-func (w *wrapped) Bind(rule core.Rule) (core.Counts, error) {
+func (w *wrapped) Bind(rule core.Binding) (core.Ledger, error) {
 	counts, err := w.Store.Bind(rule)
 	if err != nil {
 		return nil, err
@@ -74,30 +74,30 @@ func (w *wrapped) Bind(rule core.Rule) (core.Counts, error) {
 // wrappedCounts gives the calls of a rule to f.
 type wrappedCounts struct {
 	f      func(context.Context, Call) (core.Decision, error)
-	rule   core.Rule
-	counts core.Counts
+	rule   core.Binding
+	counts core.Ledger
 }
 
-// Take implements core.Counts.
+// Take implements core.Ledger.
 func (c wrappedCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	return c.f(ctx, Call{Verb: "Take", Rule: c.rule, Key: ask.Key, Ask: ask, counts: c.counts})
 }
 
-// Usage implements core.Counts.
-func (c wrappedCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
-	r := result{uses: make([]core.Use, len(c.rule.Limits))}
+// Usage implements core.Ledger.
+func (c wrappedCounts) Usage(ctx context.Context, key string) ([]core.Usage, error) {
+	r := result{uses: make([]core.Usage, len(c.rule.Limits))}
 	_, err := c.f(ctx, Call{Verb: "Usage", Rule: c.rule, Key: key, counts: c.counts, result: &r})
 	return r.uses, err
 }
 
-// Return implements core.Counts.
-func (c wrappedCounts) Return(ctx context.Context, back core.Back) (int64, error) {
+// Return implements core.Ledger.
+func (c wrappedCounts) Return(ctx context.Context, back core.Refund) (int64, error) {
 	r := result{units: back.Units}
 	_, err := c.f(ctx, Call{Verb: "Return", Rule: c.rule, Key: back.Key, Back: back, counts: c.counts, result: &r})
 	return r.units, err
 }
 
-// Reset implements core.Counts.
+// Reset implements core.Ledger.
 func (c wrappedCounts) Reset(ctx context.Context, key string) error {
 	_, err := c.f(ctx, Call{Verb: "Reset", Rule: c.rule, Key: key, counts: c.counts})
 	return err

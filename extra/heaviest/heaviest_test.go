@@ -20,7 +20,7 @@ import (
 // request returns the event of a request that the rule "login" of the limiter "api" decided.
 func request(key string, allowed bool) core.Event {
 	return core.Event{Name: "api", Rule: "login", Key: key, Cost: 1,
-		Decision: core.Decision{Allowed: allowed, Source: core.Counted}}
+		Decision: core.Decision{Allowed: allowed, Source: core.SourceCounted}}
 }
 
 // TestTop compares the heaviest clients with exact counts, among 100,000 clients whose
@@ -137,7 +137,7 @@ func TestCounted(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	limiter.Allow(ended, "user:3")
-	for _, source := range []core.Source{core.FromPolicy, core.Skipped} {
+	for _, source := range []core.Source{core.SourcePolicy, core.SourceSkipped} {
 		e := request("user:4", true)
 		e.Decision.Source, e.Decision.Err = source, errors.New("no store")
 		heavy.Observe(t.Context(), e)

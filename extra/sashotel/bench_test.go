@@ -83,8 +83,8 @@ func TestNoAllocation(t *testing.T) {
 func TestNoAllocationOfFailures(t *testing.T) {
 	ctx := unsampled(t)
 	for name, e := range map[string]core.Event{
-		"counted": decided(core.Counted, true, nil),
-		"failed":  decided(core.FromPolicy, true, core.ErrUnavailable),
+		"counted": decided(core.SourceCounted, true, nil),
+		"failed":  decided(core.SourcePolicy, true, core.ErrUnavailable),
 	} {
 		observer := watch(t, sashotel.ByRoute()).For("redis")
 		if n := testing.AllocsPerRun(1000, func() { observer.Observe(ctx, e) }); n != 0 {
@@ -99,7 +99,7 @@ func BenchmarkObserve(b *testing.B) {
 	recording, span := sdktrace.NewTracerProvider().Tracer("test").Start(b.Context(), "request")
 	defer span.End()
 	e := core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
-		Decision: core.Decision{Allowed: true, Source: core.Counted}}
+		Decision: core.Decision{Allowed: true, Source: core.SourceCounted}}
 	timed := e
 	timed.Elapsed = 200 * time.Nanosecond
 	observer := watch(b).For("memory")

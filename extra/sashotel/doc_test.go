@@ -23,7 +23,7 @@ func everything(t *testing.T) map[string]metricdata.Metrics {
 	t.Helper()
 	w := watch(t)
 	observer := w.For("redis")
-	observer.Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
+	observer.Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	observer.Notice(t.Context(), core.Notice{Code: "code"})
 	if err := w.Watch("memory", memstore.New()); err != nil {
 		t.Fatal(err)

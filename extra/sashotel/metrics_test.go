@@ -16,8 +16,8 @@ import (
 // too. So are the errors of a store with a name.
 func TestOutcomes(t *testing.T) {
 	w := watch(t)
-	w.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
-	w.Observe(t.Context(), inShadow(decided(core.Counted, false, nil)))
+	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
+	w.Observe(t.Context(), inShadow(decided(core.SourceCounted, false, nil)))
 	const of = "sash.allowed=true sash.limiter=api sash.outcome="
 	w.wantPoints(t, "sash.decisions", map[string]float64{
 		of + "failed_open sash.rule=login": 1, of + "shadow_refused sash.rule=login": 1,
@@ -36,13 +36,13 @@ func TestOutcomes(t *testing.T) {
 func TestDurations(t *testing.T) {
 	w := watch(t)
 	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
-		e := decided(core.Counted, true, nil)
+		e := decided(core.SourceCounted, true, nil)
 		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked
 		w.For("redis").Observe(t.Context(), e)
 	}
-	w.For("memory").Observe(t.Context(), decided(core.Remembered, false, nil))
-	w.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
-	w.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrUnavailable))
+	w.For("memory").Observe(t.Context(), decided(core.SourceRemembered, false, nil))
+	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
+	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrUnavailable))
 	w.wantPoints(t, "sash.decision.duration", map[string]float64{
 		"sash.source=counted sash.store=redis":                       5,
 		"sash.source=remembered sash.store=memory":                   1,
@@ -74,7 +74,7 @@ func TestRoutes(t *testing.T) {
 		"/users/:id":              "http.route=/users/:id ",
 		"":                        "",
 	} {
-		e := decided(core.Counted, true, nil)
+		e := decided(core.SourceCounted, true, nil)
 		e.Label = label
 		by, without := watch(t, sashotel.ByRoute()), watch(t)
 		by.Observe(t.Context(), e)

@@ -17,7 +17,7 @@ func TestOverflow(t *testing.T) {
 	observe := func(from, to int) {
 		for i := from; i < to; i++ {
 			for _, allowed := range []bool{true, false} {
-				e := decided(core.Counted, allowed, nil)
+				e := decided(core.SourceCounted, allowed, nil)
 				e.Label = fmt.Sprint("/", i)
 				w.Observe(t.Context(), e)
 				total++

@@ -17,11 +17,11 @@ import (
 // TestClose: after Close, the counts are reported no more.
 func TestClose(t *testing.T) {
 	w := watch(t)
-	w.Observe(t.Context(), decided(core.Counted, true, nil))
+	w.Observe(t.Context(), decided(core.SourceCounted, true, nil))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w.Observe(t.Context(), decided(core.Counted, true, nil))
+	w.Observe(t.Context(), decided(core.SourceCounted, true, nil))
 	if got := w.points(t, "sash.decisions"); len(got) != 0 {
 		t.Errorf("after Close: %v, want nothing", got)
 	}
@@ -36,10 +36,10 @@ func TestGlobalProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	telemetry.Observe(t.Context(), decided(core.Counted, true, nil))
+	telemetry.Observe(t.Context(), decided(core.SourceCounted, true, nil))
 	reader := sdkmetric.NewManualReader()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
-	telemetry.Observe(t.Context(), decided(core.Counted, true, nil))
+	telemetry.Observe(t.Context(), decided(core.SourceCounted, true, nil))
 	found := read(t, reader)
 	if got := happened(pointsOf(t, found["sash.decisions"])); len(got) != 1 {
 		t.Errorf("decisions %v, want those of one rule", got)

@@ -42,17 +42,17 @@ func spanEvents(t *testing.T, do func(context.Context)) []string {
 // TestSpanEvents: what the span of a request says of each kind of decision.
 func TestSpanEvents(t *testing.T) {
 	const of = " sash.limiter=api"
-	admitted := decided(core.Counted, true, nil)
+	admitted := decided(core.SourceCounted, true, nil)
 	admitted.Decision.Limit, admitted.Decision.Remaining = core.Limit{Name: "1m0s", Requests: 5}, 4
 	admitted.Status = http.StatusOK
-	refused := decided(core.Remembered, false, nil)
+	refused := decided(core.SourceRemembered, false, nil)
 	refused.Decision.Limit = core.Limit{Name: "1m0s", Requests: 5}
 	refused.Status, refused.Elapsed = http.StatusTooManyRequests, 0
-	peek := decided(core.Counted, true, nil)
+	peek := decided(core.SourceCounted, true, nil)
 	peek.Peek, peek.Elapsed = true, 0
-	failed := decided(core.FromPolicy, true, fmt.Errorf("%w: \xff%s", core.ErrTimeout, strings.Repeat("x", 1000)))
+	failed := decided(core.SourcePolicy, true, fmt.Errorf("%w: \xff%s", core.ErrTimeout, strings.Repeat("x", 1000)))
 	failed.Stage, failed.Elapsed = core.StageReply, 100*time.Millisecond
-	keyFailed := decided(core.Unasked, false, errors.New("no such session: 4711"))
+	keyFailed := decided(core.SourceUnasked, false, errors.New("no such session: 4711"))
 	keyFailed.Key, keyFailed.Status, keyFailed.Elapsed = "", http.StatusInternalServerError, 0
 	message := fmt.Sprint(core.ErrTimeout, ": \uFFFD")
 	message += strings.Repeat("x", 256-len(message)+2) // the byte became three

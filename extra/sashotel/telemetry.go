@@ -169,7 +169,7 @@ type store struct {
 
 	// attributes are those of a duration, by its source and by the kind of error. To make
 	// them for each decision would allocate.
-	attributes [core.Skipped][tally.NoError + 1][]metric.RecordOption
+	attributes [core.SourceSkipped][tally.NoError + 1][]metric.RecordOption
 }
 
 var _, _ core.NoticeObserver = (*Telemetry)(nil), (*store)(nil)

@@ -70,7 +70,7 @@ func TestNoAllocation(t *testing.T) {
 // processors.
 func BenchmarkObserve(b *testing.B) {
 	e := core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
-		Decision: core.Decision{Allowed: true, Source: core.Counted}, Elapsed: 200 * time.Nanosecond}
+		Decision: core.Decision{Allowed: true, Source: core.SourceCounted}, Elapsed: 200 * time.Nanosecond}
 	m := sashprom.New().For("memory")
 	b.Run("alone", func(b *testing.B) {
 		for b.Loop() {

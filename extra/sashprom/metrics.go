@@ -94,7 +94,7 @@ func (m *Metrics) Notice(_ context.Context, n core.Notice) { m.tally.Notice(n) }
 type store struct {
 	*Metrics
 	name    string
-	sources [core.Skipped]atomic.Pointer[prometheus.Observer] // found in durations at their first decision
+	sources [core.SourceSkipped]atomic.Pointer[prometheus.Observer] // found in durations at their first decision
 }
 
 var _, _ core.NoticeObserver = (*Metrics)(nil), (*store)(nil)

@@ -67,8 +67,8 @@ func decided(source core.Source, allowed bool, err error) core.Event {
 // too. So are the errors of a store with a name, and notices.
 func TestOutcomes(t *testing.T) {
 	m := sashprom.New()
-	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
-	m.Observe(t.Context(), inShadow(decided(core.Counted, false, nil)))
+	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
+	m.Observe(t.Context(), inShadow(decided(core.SourceCounted, false, nil)))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
 	scraped := scrape(t, m)
 	wantLines(t, scraped,
@@ -88,12 +88,12 @@ func TestOutcomes(t *testing.T) {
 func TestDurations(t *testing.T) {
 	m := sashprom.New()
 	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
-		e := decided(core.Counted, true, nil)
+		e := decided(core.SourceCounted, true, nil)
 		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked
 		m.For("redis").Observe(t.Context(), e)
 	}
-	m.For("memory").Observe(t.Context(), decided(core.Remembered, false, nil))
-	m.For("memory").Observe(t.Context(), decided(core.Unasked, false, context.Canceled))
+	m.For("memory").Observe(t.Context(), decided(core.SourceRemembered, false, nil))
+	m.For("memory").Observe(t.Context(), decided(core.SourceUnasked, false, context.Canceled))
 	scraped := scrape(t, m)
 	wantLines(t, scraped,
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="1e-07"} 2`,

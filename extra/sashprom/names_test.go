@@ -21,7 +21,7 @@ import (
 func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	t.Helper()
 	m := sashprom.New(options...)
-	m.For("redis").Observe(t.Context(), decided(core.FromPolicy, true, core.ErrTimeout))
+	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
 	m.Watch("memory", memstore.New())
 	m.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{

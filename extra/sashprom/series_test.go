@@ -14,7 +14,7 @@ func TestUglyLabels(t *testing.T) {
 	m := sashprom.New(sashprom.ByRoute())
 	long := strings.Repeat("é", 200)
 	for _, label := range []string{"\xff", "\xfe", "\x00\"\n\\", "{}", long, long + "x"} {
-		e := decided(core.Counted, true, nil)
+		e := decided(core.SourceCounted, true, nil)
 		e.Label = label
 		m.For("\xff").Observe(t.Context(), e)
 	}

@@ -45,7 +45,7 @@ func OfLimit(l core.Limit) Limit {
 }
 
 // OfUses returns what is said of uses that Limiter.Usage has returned. There may be none.
-func OfUses(l *core.Limiter, uses []core.Use) Usage {
+func OfUses(l *core.Limiter, uses []core.Usage) Usage {
 	usage := Usage{Limiter: l.Name(), Rule: l.RuleName(), Limits: []Use{}}
 	for _, u := range uses {
 		usage.At = new(u.At.UTC())

@@ -35,7 +35,7 @@ func WithRan(ctx context.Context, at *atomic.Int64) context.Context {
 	return context.WithValue(ctx, ran{}, at)
 }
 
-// Take implements [core.Counts]. It waits for the reply until ctx ends or the deadline passes. The script runs all the
+// Take implements [core.Ledger]. It waits for the reply until ctx ends or the deadline passes. The script runs all the
 // same.
 func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	ctx, cancel := ask.Context(ctx)
@@ -69,13 +69,13 @@ func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	}
 }
 
-// Return implements [core.Counts]. It takes no time.
-func (k Link) Return(_ context.Context, back core.Back) (int64, error) {
+// Return implements [core.Ledger]. It takes no time.
+func (k Link) Return(_ context.Context, back core.Refund) (int64, error) {
 	return k.Server.Return(back), nil
 }
 
-// Usage implements [core.Counts]; it returns nothing.
-func (k Link) Usage(context.Context, string) ([]core.Use, error) { return nil, nil }
+// Usage implements [core.Ledger]; it returns nothing.
+func (k Link) Usage(context.Context, string) ([]core.Usage, error) { return nil, nil }
 
-// Reset implements [core.Counts]; it does nothing.
+// Reset implements [core.Ledger]; it does nothing.
 func (k Link) Reset(context.Context, string) error { return nil }

@@ -60,7 +60,7 @@ func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
 	}
 	verdict, binding := s.judge(now, stamp, ask.Cost, far, charge)
 	d := core.Decision{
-		Allowed: verdict.Admitted, Source: core.Counted, Limit: binding, Remaining: verdict.Remaining,
+		Allowed: verdict.Admitted, Source: core.SourceCounted, Limit: binding, Remaining: verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter), RetryAfter: window.Duration(verdict.RetryAfter),
 		At: time.UnixMicro(now),
 	}
@@ -78,10 +78,10 @@ func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
 
 // ahead returns how much later than now a request is counted.
 func ahead(ask core.Ask) time.Duration {
-	if ask.Special == nil {
+	if ask.Override == nil {
 		return 0
 	}
-	return ask.Special.Ahead
+	return ask.Override.Ahead
 }
 
 // judge returns the verdict of the limit that binds. The logs that are far ahead are rewound if charge is true. s.mu
@@ -106,7 +106,7 @@ func (s *Server) judge(now, stamp, cost int64, far []bool, charge bool) (verdict
 }
 
 // Return takes back what a request has counted, as the script scripts.lua.tmpl does.
-func (s *Server) Return(back core.Back) int64 {
+func (s *Server) Return(back core.Refund) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	units := back.Units

@@ -1,4 +1,4 @@
-// Package lease is a link in front of any [core.Counts] that honours Special.Ahead. It takes units of a busy client's
+// Package lease is a link in front of any [core.Ledger] that honours Override.Ahead. It takes units of a busy client's
 // limit ahead and spends them without asking the next link.
 //
 // No window of a limit holds too many: a lease is counted at its end, all of it at once, which is no sooner than any of

@@ -18,9 +18,9 @@ type fake struct {
 }
 
 func (f *fake) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	silent := ask.Special != nil && f.silent.Load()
+	silent := ask.Override != nil && f.silent.Load()
 	if f.backdates {
-		ask.Special = nil
+		ask.Override = nil
 	}
 	d, err := f.Link.Take(ctx, ask)
 	if silent {
@@ -39,9 +39,9 @@ func process(k fakeserver.Link, size int64, lifetime time.Duration) (*ledger, *f
 }
 
 // bound is a store whose counts are there already.
-type bound struct{ core.Counts }
+type bound struct{ core.Ledger }
 
-func (b bound) Bind(core.Rule) (core.Counts, error) { return b.Counts, nil }
+func (b bound) Bind(core.Binding) (core.Ledger, error) { return b.Ledger, nil }
 
 func limiter(t *testing.T, l *ledger, limits ...core.Limit) *core.Limiter {
 	t.Helper()

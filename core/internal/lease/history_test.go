@@ -27,7 +27,7 @@ type history struct {
 }
 
 // take asks once and writes down the outcome.
-func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Decision {
+func (h *history) take(ctx context.Context, c core.Ledger, cost int64) core.Decision {
 	var ran atomic.Int64
 	d, err := c.Take(fakeserver.WithRan(ctx, &ran), core.Ask{Key: "client", Cost: cost})
 	at := ran.Load()
@@ -40,10 +40,10 @@ func (h *history) take(ctx context.Context, c core.Counts, cost int64) core.Deci
 	case at == 0: // without asking
 		at = h.server.Now()
 		h.local++
-		if d.Source != core.Leased {
+		if d.Source != core.SourceLeased {
 			h.unsaid++
 		}
-	case d.Source != core.Counted:
+	case d.Source != core.SourceCounted:
 		h.unsaid++
 	}
 	if d.Allowed {

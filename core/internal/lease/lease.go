@@ -64,7 +64,7 @@ func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Durati
 	// is before until.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
-	d.Source = core.Leased
+	d.Source = core.SourceLeased
 	d.At = d.At.Add(later - lifetime)
 	if !d.At.After(e.after) {
 		d.At = e.after.Add(time.Microsecond)

@@ -10,7 +10,7 @@ import (
 
 // Wrap returns next with leases in front of it, for a rule with these limits; or next itself, if the rule allows no
 // leases.
-func (t *Table) Wrap(next core.Counts, limits []core.Limit) core.Counts {
+func (t *Table) Wrap(next core.Ledger, limits []core.Limit) core.Ledger {
 	if terms, ok := t.terms.For(limits); ok {
 		return &ledger{t, terms, next}
 	}
@@ -21,7 +21,7 @@ func (t *Table) Wrap(next core.Counts, limits []core.Limit) core.Counts {
 type ledger struct {
 	table *Table
 	terms Terms
-	next  core.Counts
+	next  core.Ledger
 }
 
 // request is a request that a lease may answer.
@@ -34,9 +34,9 @@ type request struct {
 	patience time.Duration // how long it waits for renewals by other callers, from its begin
 }
 
-// Take implements [core.Counts].
+// Take implements [core.Ledger].
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
-	if ask.Special != nil {
+	if ask.Override != nil {
 		return l.next.Take(ctx, ask)
 	}
 	q := request{Ask: ask}
@@ -51,7 +51,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 		return l.fromLease(ctx, &q)
 	}
 	d, err = l.next.Take(ctx, ask)
-	if d.Source != core.Remembered { // else it tells nothing more about the client
+	if d.Source != core.SourceRemembered { // else it tells nothing more about the client
 		l.learn(&q, now, &d, err)
 	}
 	return d, err
@@ -164,16 +164,16 @@ func left(ctx context.Context, stage core.Stage) error {
 	return core.AtStage(stage, fmt.Errorf("sash: waiting for a lease: %w", context.Cause(ctx)))
 }
 
-// Usage implements [core.Counts]. What is left of a lease is used: the next link has counted it.
-func (l *ledger) Usage(ctx context.Context, key string) ([]core.Use, error) {
+// Usage implements [core.Ledger]. What is left of a lease is used: the next link has counted it.
+func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	return l.next.Usage(ctx, key)
 }
 
-// Return implements [core.Counts]. A unit of a lease goes back to the lease, and stays spent if that is over. A unit
+// Return implements [core.Ledger]. A unit of a lease goes back to the lease, and stays spent if that is over. A unit
 // that the next link has counted goes back there: in a lease it would be spent for longer than it counts
 // (TestReturnHistories).
-func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
-	if back.Source != core.Leased {
+func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
+	if back.Source != core.SourceLeased {
 		return l.next.Return(ctx, back)
 	}
 	holder, shard := l.holder(back.Key)
@@ -191,7 +191,7 @@ func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
 	return back.Units, nil
 }
 
-// Reset implements [core.Counts]. Leases of the client under other rules end too: they may be on the same counts. If
+// Reset implements [core.Ledger]. Leases of the client under other rules end too: they may be on the same counts. If
 // ctx has ended already, nothing is done.
 func (l *ledger) Reset(ctx context.Context, client string) error {
 	if ctx.Err() != nil {

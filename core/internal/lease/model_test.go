@@ -18,7 +18,7 @@ import (
 type actor struct {
 	mu     sync.Mutex // guards rng and counts
 	rng    *rand.Rand
-	counts core.Counts
+	counts core.Ledger
 	link   fakeserver.Link
 	terms  Terms
 	leases bool
@@ -68,7 +68,7 @@ func (a *actor) boot() {
 }
 
 // current returns the process, which may have crashed.
-func (a *actor) current() core.Counts {
+func (a *actor) current() core.Ledger {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.leases && a.rng.IntN(60) == 0 {

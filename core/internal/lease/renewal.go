@@ -67,7 +67,7 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 	for tries := 0; tries < 2 && want > r.Cost; tries++ {
 		r.elapse()
 		ask := r.Ask
-		ask.Cost, ask.Special = want, &core.Special{Ahead: l.terms.Lifetime}
+		ask.Cost, ask.Override = want, &core.Override{Ahead: l.terms.Lifetime}
 		a = answer{sent: l.table.now(), units: want}
 		if a.reply, a.err = l.next.Take(ctx, ask); a.err != nil || a.reply.Allowed {
 			break
@@ -101,7 +101,7 @@ func (l *ledger) finish(r *renewal, a answer) {
 		r.granted = true
 		if answers {
 			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)
-			r.first.Source, r.first.At = core.Counted, a.reply.At // where Return finds its units
+			r.first.Source, r.first.At = core.SourceCounted, a.reply.At // where Return finds its units
 		}
 	}
 }

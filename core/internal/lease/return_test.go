@@ -22,7 +22,7 @@ func TestReturnToLease(t *testing.T) {
 		r := reserve()
 		left := s.unspent()
 		n, err := r.Return(t.Context(), 1)
-		if r.Decision.Source != core.Leased || n != 1 || err != nil || s.unspent() != left+1 {
+		if r.Decision.Source != core.SourceLeased || n != 1 || err != nil || s.unspent() != left+1 {
 			t.Fatalf("%+v: %d, %v, %d unspent, want %d", r.Decision, n, err, s.unspent(), left+1)
 		}
 		old := reserve()
@@ -34,7 +34,7 @@ func TestReturnToLease(t *testing.T) {
 		}
 		late := reserve()
 		time.Sleep(5 * time.Second)
-		if n, err := late.Return(t.Context(), 1); late.Decision.Source != core.Leased || n != 0 || err != nil {
+		if n, err := late.Return(t.Context(), 1); late.Decision.Source != core.SourceLeased || n != 0 || err != nil {
 			t.Errorf("after the end: %d, %v", n, err)
 		}
 	})
@@ -58,7 +58,7 @@ func TestReturnCounted(t *testing.T) {
 			}
 			left, held := s.unspent(), s.held()
 			n, err := r.Return(t.Context(), cost)
-			if r.Decision.Source != core.Counted || left == 0 || n != cost || err != nil {
+			if r.Decision.Source != core.SourceCounted || left == 0 || n != cost || err != nil {
 				t.Errorf("beside %d of a lease: %+v: gave %d, %v, want %d", left, r.Decision, n, err, cost)
 			}
 			if l, h := s.unspent(), s.held(); l != left || h != held-cost {
@@ -101,7 +101,7 @@ func returnHistory(t *testing.T, rng *rand.Rand) {
 		if rng.IntN(3) == 0 && len(all) > 0 {
 			one := &all[max(0, len(all)-1-rng.IntN(5))]
 			n, err := one.Return(t.Context(), one.units)
-			if err != nil || one.Decision.Source == core.Counted && n != one.units {
+			if err != nil || one.Decision.Source == core.SourceCounted && n != one.units {
 				t.Fatalf("%+v: gave %d of %d, %v", one.Decision, n, one.units, err)
 			}
 			one.units -= n

@@ -73,11 +73,11 @@ func TestLifetime(t *testing.T) {
 		}
 		end := sent.Add(s.rule.terms.Lifetime * 999 / 1000)
 		time.Sleep(time.Until(end) - 1)
-		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Leased {
+		if d := s.allow(t, 1); !d.Allowed || d.Source != core.SourceLeased {
 			t.Errorf("before the end: %+v", d)
 		}
 		time.Sleep(time.Nanosecond)
-		if d := s.allow(t, 1); !d.Allowed || d.Source != core.Counted {
+		if d := s.allow(t, 1); !d.Allowed || d.Source != core.SourceCounted {
 			t.Errorf("at the end: %+v", d)
 		}
 	})
@@ -90,7 +90,8 @@ func TestSpent(t *testing.T) {
 		s.leased(t)
 		for left := s.unspent(); left >= 0; left-- {
 			d, err := s.rule.Take(t.Context(), core.Ask{Key: "client"})
-			if want := map[bool]core.Source{true: core.Leased, false: core.Counted}[left > 0]; err != nil || d.Source != want {
+			want := map[bool]core.Source{true: core.SourceLeased, false: core.SourceCounted}[left > 0]
+			if err != nil || d.Source != want {
 				t.Errorf("with %d left: %+v, %v, want from %v", left, d, err, want)
 			}
 			if left > 0 {

@@ -30,7 +30,7 @@ func TestUnspent(t *testing.T) {
 		if n != 2 || both <= units {
 			t.Errorf("%d leases with %d units, want 2 with more than %d", n, both, units)
 		}
-		if d := s.allow(t, 1); d.Source != core.Leased {
+		if d := s.allow(t, 1); d.Source != core.SourceLeased {
 			t.Fatalf("%+v", d)
 		}
 		want(2, both-1)

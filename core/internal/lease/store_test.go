@@ -20,7 +20,7 @@ type stack struct {
 	leases   *lease.Table
 }
 
-func (s stack) Bind(rule core.Rule) (core.Counts, error) {
+func (s stack) Bind(rule core.Binding) (core.Ledger, error) {
 	next, err := s.Store.Bind(rule)
 	return s.leases.Wrap(s.refusals.Wrap(next), rule.Limits), err
 }

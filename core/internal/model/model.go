@@ -84,7 +84,7 @@ func (c *Client) Charge(limits []core.Limit, at time.Time, cost int64) core.Deci
 
 // Return takes back what a request has counted, when the store's clock shows at, and
 // returns how many units count no more.
-func (c *Client) Return(limits []core.Limit, at time.Time, back core.Back) int64 {
+func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int64 {
 	units := back.Units
 	for _, l := range limits {
 		if n, ok := c.counts[identityOf(l)]; ok { // else nothing is counted
@@ -116,7 +116,7 @@ func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, b
 	}
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
-		Source:     core.Counted,
+		Source:     core.SourceCounted,
 		Limit:      named(binding),
 		Remaining:  verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter),
@@ -140,13 +140,13 @@ func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, b
 }
 
 // Usage returns the units that the client has used of each limit when the store's clock shows at.
-func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Use {
+func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Usage {
 	now := at.UnixMicro()
 	counts, stamp := c.countsAt(limits, now)
-	uses := make([]core.Use, len(limits))
+	uses := make([]core.Usage, len(limits))
 	for i, l := range limits {
 		used := counts[i].units(windowLimit(l), now, stamp)
-		uses[i] = core.Use{
+		uses[i] = core.Usage{
 			Limit:      named(l),
 			Used:       used,
 			Remaining:  max(0, l.Requests-used),

@@ -1,4 +1,4 @@
-// Package remember is a link in front of any [core.Counts]. It remembers refusals for as long as they are certain to
+// Package remember is a link in front of any [core.Ledger]. It remembers refusals for as long as they are certain to
 // last, and for at most a second at a time. So a flood on a client that is refused anyway costs the store one question
 // a second from this process.
 //

@@ -35,8 +35,8 @@ func watched(client string) Rule {
 // found returns the remembered refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	ok = r.Lookup(client, cost, &answer)
-	ok = ok && answer.Source == core.Remembered
-	answer.Source = core.Unasked
+	ok = ok && answer.Source == core.SourceRemembered
+	answer.Source = core.SourceUnasked
 	return answer, ok
 }
 

@@ -9,19 +9,19 @@ import (
 
 // Wrap returns next with refusals remembered in front of it. Every rule whose requests next decides must be wrapped in
 // the same Refusals, since a Return and a Reset end the refusals of a client under all of them.
-func (r *Refusals) Wrap(next core.Counts) core.Counts { return &ledger{r.Rule(), next} }
+func (r *Refusals) Wrap(next core.Ledger) core.Ledger { return &ledger{r.Rule(), next} }
 
 // ledger is the link that refuses from memory, and remembers what the next link refuses.
 type ledger struct {
 	rule Rule
-	next core.Counts
+	next core.Ledger
 }
 
-// Take implements [core.Counts]. A charge is never refused. Of a request that is counted ahead of time a refusal is
+// Take implements [core.Ledger]. A charge is never refused. Of a request that is counted ahead of time a refusal is
 // neither told nor remembered: the question is how many units there are to lease, not whether the client may pass.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
 	rule, refusable, ahead := l.rule, true, false
-	if s := ask.Special; s != nil {
+	if s := ask.Override; s != nil {
 		ahead = s.Ahead > 0
 		refusable = !s.Charge && !ahead
 		if s.Limits != nil {
@@ -33,7 +33,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 	}
 	sent := time.Now()
 	d, err = l.next.Take(ctx, ask)
-	if ask.Special != nil && !ahead && !ask.Peek && ask.Cost > 0 && (err != nil || d.Allowed) {
+	if ask.Override != nil && !ahead && !ask.Peek && ask.Cost > 0 && (err != nil || d.Allowed) {
 		// It may have been counted although the rule's limits refuse.
 		rule.refusals.Changed(ask.Key)
 	}
@@ -61,20 +61,20 @@ func unsent(err error) bool {
 	return false
 }
 
-// Usage implements [core.Counts]. Whatever is remembered, it asks the next link.
-func (l *ledger) Usage(ctx context.Context, key string) ([]core.Use, error) {
+// Usage implements [core.Ledger]. Whatever is remembered, it asks the next link.
+func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	return l.next.Usage(ctx, key)
 }
 
-// Return implements [core.Counts]. Refusals of the client end whatever becomes of the call, since the units may have
+// Return implements [core.Ledger]. Refusals of the client end whatever becomes of the call, since the units may have
 // gone back.
-func (l *ledger) Return(ctx context.Context, back core.Back) (int64, error) {
+func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	units, err := l.next.Return(ctx, back)
 	l.rule.refusals.Changed(back.Key)
 	return units, err
 }
 
-// Reset implements [core.Counts]. This process sees the reset at once, others within a second. A reset that fails may
+// Reset implements [core.Ledger]. This process sees the reset at once, others within a second. A reset that fails may
 // have deleted the counts, so refusals of the client end then too. But if ctx has ended already, nothing is done.
 func (l *ledger) Reset(ctx context.Context, key string) error {
 	if ctx.Err() != nil {

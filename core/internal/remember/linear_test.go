@@ -85,7 +85,7 @@ func TestLinearizable(t *testing.T) {
 				}
 			}
 			for _, o := range history {
-				if o.decision.Source == core.Remembered {
+				if o.decision.Source == core.SourceRemembered {
 					remembered++
 				}
 			}

@@ -102,7 +102,7 @@ func (e *refusal) tell(now time.Duration, answer *core.Decision) {
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
 	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
-	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.Remembered
+	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.SourceRemembered
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}

@@ -15,7 +15,7 @@ type stack struct {
 	refusals *remember.Refusals
 }
 
-func (s stack) Bind(rule core.Rule) (core.Counts, error) {
+func (s stack) Bind(rule core.Binding) (core.Ledger, error) {
 	next, err := s.Store.Bind(rule)
 	return s.refusals.Wrap(next), err
 }

@@ -75,7 +75,7 @@ func (t *Tally) Observe(store string, e *core.Event) Kind {
 
 // Measured reports whether e has the time of a decision for which something was asked.
 func Measured(e *core.Event) bool {
-	return e.Elapsed > 0 && e.Decision.Source != core.Unasked && e.Decision.Source < core.Skipped
+	return e.Elapsed > 0 && e.Decision.Source != core.SourceUnasked && e.Decision.Source < core.SourceSkipped
 }
 
 // Notice counts a notice.

@@ -81,7 +81,7 @@ func TestKinds(t *testing.T) {
 		tally := New(false, 0)
 		name := tally.Store("redis")
 		e := core.Event{Key: "k", Peek: true, Decision: core.Decision{
-			Source: core.FromPolicy, Err: fmt.Errorf("%w: %w", core.ErrStore, test.err),
+			Source: core.SourcePolicy, Err: fmt.Errorf("%w: %w", core.ErrStore, test.err),
 		}}
 		if got := tally.Observe(name, &e); got != test.want {
 			t.Errorf("%v: got %v, want %v", test.err, got, test.want)
@@ -98,7 +98,7 @@ func TestKinds(t *testing.T) {
 func TestBounds(t *testing.T) {
 	const events, bound = 5000, 2000
 	refusal := func(e core.Event) core.Event {
-		e.Key, e.Decision.Source = "k", core.Counted
+		e.Key, e.Decision.Source = "k", core.SourceCounted
 		return e
 	}
 	for name, test := range map[string]struct {
@@ -141,7 +141,7 @@ func TestZeros(t *testing.T) {
 	outcomes := int(core.OutcomeShadowRefused) + 1
 	tally := New(false, 2*outcomes)
 	for i, want := range []int{outcomes, 2 * outcomes, 2*outcomes + 1} {
-		e := core.Event{Name: fmt.Sprint(i), Key: "k", Decision: core.Decision{Source: core.Counted}}
+		e := core.Event{Name: fmt.Sprint(i), Key: "k", Decision: core.Decision{Source: core.SourceCounted}}
 		tally.Observe("", &e)
 		if got := len(told(tally)); got != want {
 			t.Errorf("limiter %d: got %d counters, want %d", i, got, want)
@@ -180,7 +180,7 @@ func TestConcurrent(t *testing.T) {
 			for i := range each {
 				name := tally.Store(fmt.Sprint("store ", i%20))
 				e := core.Event{Name: "api", Key: "k", Label: fmt.Sprint((g + i) % 150), Decision: core.Decision{
-					Source: core.FromPolicy, Err: core.ErrTimeout,
+					Source: core.SourcePolicy, Err: core.ErrTimeout,
 				}}
 				tally.Observe(name, &e)
 				if i%100 == 0 {

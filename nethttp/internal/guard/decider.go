@@ -97,7 +97,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	v.decider = g
 	d := &v.Decision
 	if g.deciding.Skips(v.R) {
-		d.Allowed, d.Source = true, core.Skipped
+		d.Allowed, d.Source = true, core.SourceSkipped
 		return true
 	}
 	request := core.Request{Label: g.label(v), Status: Status,
@@ -109,7 +109,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 		decideWithoutKey(v, g.limiter, &request, err)
 	case g.deciding.skipsKey(name):
 		request.Key = name
-		d.Allowed, d.Source = true, core.Skipped
+		d.Allowed, d.Source = true, core.SourceSkipped
 		limiters.Report(v.R.Context(), g.limiter, request, *d)
 		return true
 	default:

@@ -51,7 +51,7 @@ func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) *
 		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
 	}
 	var binding int
-	v.Decision, binding = core.Together(v.R.Context(), pairs...)
+	v.Decision, binding = core.DecideAll(v.R.Context(), pairs...)
 	return g.responder.fieldsFor(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }
 

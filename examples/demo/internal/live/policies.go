@@ -62,7 +62,7 @@ type PolicyAnswers struct {
 // newPolicies returns the three limiters of a session. Its id is the key of their client.
 func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*policies, error) {
 	p := &policies{stores: stores, handlers: map[string]http.Handler{}, answers: map[string]*answers{}}
-	choices := map[string]core.FailurePolicy{
+	choices := map[string]core.Policy{
 		"open": core.FailOpen, "closed": core.FailClosed, "fallback": stores.fallback,
 	}
 	for _, name := range policyNames {
@@ -98,7 +98,7 @@ func (p *policies) record(name string, e core.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.answers[name]
-	uncounted := errors.Is(e.Decision.Err, core.ErrStore) || e.Decision.Source == core.FromFallback
+	uncounted := errors.Is(e.Decision.Err, core.ErrStore) || e.Decision.Source == core.SourceFallback
 	if a.uncounted && !uncounted {
 		a.resumed = now
 	}

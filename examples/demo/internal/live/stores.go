@@ -16,7 +16,7 @@ import (
 type Stores struct {
 	replicas [Replicas]core.Store
 	switched core.Store // the one that can be taken away
-	fallback core.FailurePolicy
+	fallback core.Policy
 
 	kind  string
 	cut   func(away bool)

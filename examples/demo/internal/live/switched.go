@@ -17,7 +17,7 @@ type switched struct {
 }
 
 // Bind implements core.Store.
-func (s *switched) Bind(rule core.Rule) (core.Counts, error) {
+func (s *switched) Bind(rule core.Binding) (core.Ledger, error) {
 	counts, err := s.Store.Bind(rule)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *switched) Bind(rule core.Rule) (core.Counts, error) {
 }
 
 type switchedCounts struct {
-	core.Counts
+	core.Ledger
 	store *switched
 }
 
@@ -34,26 +34,26 @@ func (c *switchedCounts) Take(ctx context.Context, ask core.Ask) (core.Decision,
 	if c.store.away.Load() {
 		return core.Decision{}, errAway
 	}
-	return c.Counts.Take(ctx, ask)
+	return c.Ledger.Take(ctx, ask)
 }
 
-func (c *switchedCounts) Usage(ctx context.Context, key string) ([]core.Use, error) {
+func (c *switchedCounts) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	if c.store.away.Load() {
 		return nil, errAway
 	}
-	return c.Counts.Usage(ctx, key)
+	return c.Ledger.Usage(ctx, key)
 }
 
-func (c *switchedCounts) Return(ctx context.Context, back core.Back) (int64, error) {
+func (c *switchedCounts) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if c.store.away.Load() {
 		return 0, errAway
 	}
-	return c.Counts.Return(ctx, back)
+	return c.Ledger.Return(ctx, back)
 }
 
 func (c *switchedCounts) Reset(ctx context.Context, key string) error {
 	if c.store.away.Load() {
 		return errAway
 	}
-	return c.Counts.Reset(ctx, key)
+	return c.Ledger.Reset(ctx, key)
 }

@@ -23,9 +23,9 @@ func pair(l *core.Limiter, key string) core.Pair {
 	return core.Pair{Limiter: l, Request: core.Request{Key: key, Cost: 1}}
 }
 
-// TestTogetherInParallel: no limit is ever exceeded, and at the end only what was admitted
+// TestDecideAllInParallel: no limit is ever exceeded, and at the end only what was admitted
 // counts.
-func TestTogetherInParallel(t *testing.T) {
+func TestDecideAllInParallel(t *testing.T) {
 	store := memory()
 	each := limiter(t, core.Config{Name: "each", Store: store, Limits: []core.Limit{core.PerMinute(5)}})
 	all := limiter(t, core.Config{Name: "all", Store: store, Limits: []core.Limit{core.PerMinute(30)}})
@@ -35,7 +35,7 @@ func TestTogetherInParallel(t *testing.T) {
 		group.Go(func() {
 			client := i % len(admitted)
 			for range 50 {
-				if d, _ := core.Together(ctx, pair(all, "all"), pair(each, strconv.Itoa(client))); d.Allowed {
+				if d, _ := core.DecideAll(ctx, pair(all, "all"), pair(each, strconv.Itoa(client))); d.Allowed {
 					admitted[client].Add(1)
 				}
 			}
@@ -56,16 +56,16 @@ func TestTogetherInParallel(t *testing.T) {
 	}
 }
 
-// TestTogetherPolicies: a pair whose store cannot be asked is decided by its policy, and
+// TestDecideAllPolicies: a pair whose store cannot be asked is decided by its policy, and
 // what the others have counted is given back if that refuses.
-func TestTogetherPolicies(t *testing.T) {
+func TestDecideAllPolicies(t *testing.T) {
 	up := limiter(t, core.Config{})
 	down := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, Observer: core.Silent})
-	d, binding := core.Together(ctx, pair(down, "k"), pair(up, "k"))
+	d, binding := core.DecideAll(ctx, pair(down, "k"), pair(up, "k"))
 	if !d.Allowed || !errors.Is(d.Err, core.ErrStore) || binding != 1 || d.Remaining != 2 {
 		t.Errorf("open: %+v of pair %d", d, binding)
 	}
-	d, binding = core.Together(ctx, pair(up, "k"), pair(down.WithPolicy(core.FailClosed), "k"))
+	d, binding = core.DecideAll(ctx, pair(up, "k"), pair(down.WithPolicy(core.FailClosed), "k"))
 	if d.Allowed || !errors.Is(d.Err, core.ErrStore) || binding != 1 {
 		t.Errorf("closed: %+v of pair %d", d, binding)
 	}
@@ -74,15 +74,15 @@ func TestTogetherPolicies(t *testing.T) {
 	}
 }
 
-// TestTogetherGivesBackLate: units are given back although the caller has left.
-func TestTogetherGivesBackLate(t *testing.T) {
+// TestDecideAllGivesBackLate: units are given back although the caller has left.
+func TestDecideAllGivesBackLate(t *testing.T) {
 	first := limiter(t, core.Config{})
 	leaving, leave := context.WithCancel(ctx)
 	second := limiter(t, core.Config{Store: &fake{answer: func(context.Context) (core.Decision, error) {
 		leave()
 		return core.Decision{}, nil
 	}}})
-	if d, _ := core.Together(leaving, pair(first, "k"), pair(second, "k")); d.Allowed {
+	if d, _ := core.DecideAll(leaving, pair(first, "k"), pair(second, "k")); d.Allowed {
 		t.Errorf("%+v", d)
 	}
 	if d := first.AllowN(ctx, "k", 0); d.Remaining != 3 {
@@ -100,9 +100,9 @@ func remote(store core.Store, after time.Duration) core.Store {
 	})
 }
 
-// TestTogetherAtOnce: stores that wait are asked at the same time, and have what they counted taken back at the same
+// TestDecideAllAtOnce: stores that wait are asked at the same time, and have what they counted taken back at the same
 // time. A store in memory is asked before them, and what it refuses none of them hears of.
-func TestTogetherAtOnce(t *testing.T) {
+func TestDecideAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := remote(memory(), 10*time.Millisecond)
 		of := func(name string, store core.Store, requests int64) core.Pair {
@@ -123,7 +123,7 @@ func TestTogetherAtOnce(t *testing.T) {
 			{[]core.Pair{pairs[0], pairs[1], pairs[3]}, 0, 2, false},
 		} {
 			start := time.Now()
-			d, binding := core.Together(ctx, want.pairs...)
+			d, binding := core.DecideAll(ctx, want.pairs...)
 			if took := time.Since(start); took != want.takes || d.Allowed != want.allowed || binding != want.binding {
 				t.Errorf("%d: %+v of pair %d after %v, want %+v", i, d, binding, took, want)
 			}
@@ -131,9 +131,9 @@ func TestTogetherAtOnce(t *testing.T) {
 	})
 }
 
-// TestTogetherTellsARefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
+// TestDecideAllTellsARefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
 // is that of a limit that refuses the pair by itself.
-func TestTogetherTellsARefusal(t *testing.T) {
+func TestDecideAllTellsARefusal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(24, 1))
 	clock := newClock()
 	inMemory := memstore.New(memstore.WithClock(clock.Now))
@@ -162,7 +162,7 @@ func TestTogetherTellsARefusal(t *testing.T) {
 			pairs = append(pairs, core.Pair{Limiter: limiters[i], Request: request})
 			before = append(before, used(pairs[len(pairs)-1]))
 		}
-		d, binding := core.Together(ctx, pairs...)
+		d, binding := core.DecideAll(ctx, pairs...)
 		for i, p := range pairs {
 			want := before[i]
 			if d.Allowed {
@@ -187,12 +187,12 @@ func TestTogetherTellsARefusal(t *testing.T) {
 	}
 }
 
-// TestTogetherTwice: a limiter and a key may stand in two pairs.
-func TestTogetherTwice(t *testing.T) {
+// TestDecideAllTwice: a limiter and a key may stand in two pairs.
+func TestDecideAllTwice(t *testing.T) {
 	for name, store := range map[string]core.Store{"memory": memory(), "remote": remote(memory(), 0)} {
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(3)}})
 		for i, want := range []int64{2, 2} { // used
-			d, _ := core.Together(ctx, pair(l, "k"), pair(l, "k"))
+			d, _ := core.DecideAll(ctx, pair(l, "k"), pair(l, "k"))
 			if left := l.AllowN(ctx, "k", 0).Remaining; d.Allowed != (i == 0) || 3-left != want {
 				t.Errorf("%s: %+v and %d used, want %d", name, d, 3-left, want)
 			}
@@ -200,8 +200,8 @@ func TestTogetherTwice(t *testing.T) {
 	}
 }
 
-// TestTogetherEvents: observers hear in the goroutine of the caller of what was decided, but for what was given back.
-func TestTogetherEvents(t *testing.T) {
+// TestDecideAllEvents: observers hear in the goroutine of the caller of what was decided, but for what was given back.
+func TestDecideAllEvents(t *testing.T) {
 	var heard []string // without a lock
 	hears := core.ObserverFunc(func(_ context.Context, e core.Event) { heard = append(heard, e.Name) })
 	of := func(name string, store core.Store, requests int64) core.Pair {
@@ -213,7 +213,7 @@ func TestTogetherEvents(t *testing.T) {
 	once := of("once", memory(), 1)
 	for i, want := range []string{"a b once down", "once"} {
 		heard = nil
-		core.Together(ctx, of("a", remote(memory(), 0), 9), of("b", remote(memory(), 0), 9), once, down)
+		core.DecideAll(ctx, of("a", remote(memory(), 0), 9), of("b", remote(memory(), 0), 9), once, down)
 		if got := strings.Join(heard, " "); got != want {
 			t.Errorf("%d: events of %q, want %q", i, got, want)
 		}
@@ -222,15 +222,15 @@ func TestTogetherEvents(t *testing.T) {
 		heard = nil
 		last := of("last", remote(memory(), time.Millisecond), 1)
 		last.Request.Cost = 2
-		core.Together(ctx, of("a", memory(), 9), down, last)
+		core.DecideAll(ctx, of("a", memory(), 9), down, last)
 		if got := strings.Join(heard, " "); got != "down last" {
 			t.Errorf("events of %q, want those of the failure and of the refusal", got)
 		}
 	})
 }
 
-// TestTogetherPanics: a panic of an observer or of a store is one of the caller's goroutine.
-func TestTogetherPanics(t *testing.T) {
+// TestDecideAllPanics: a panic of an observer or of a store is one of the caller's goroutine.
+func TestDecideAllPanics(t *testing.T) {
 	panics := core.ObserverFunc(func(context.Context, core.Event) { panic("observed") })
 	slow := remote(memory(), 0)
 	broken := &fake{answer: func(context.Context) (core.Decision, error) { panic("taken") }}
@@ -244,13 +244,13 @@ func TestTogetherPanics(t *testing.T) {
 					t.Errorf("panicked with %v, want %q", got, want)
 				}
 			}()
-			core.Together(ctx, pair(limiter(t, core.Config{Store: slow}), "k"), pair(last, "k"))
+			core.DecideAll(ctx, pair(limiter(t, core.Config{Store: slow}), "k"), pair(last, "k"))
 		}()
 	}
 }
 
-// TestTogetherNotGivenBack: what stays counted after a refusal is noticed.
-func TestTogetherNotGivenBack(t *testing.T) {
+// TestDecideAllNotGivenBack: what stays counted after a refusal is noticed.
+func TestDecideAllNotGivenBack(t *testing.T) {
 	for want, err := range map[string]error{errDown.Error(): errDown, "does not find them": nil} {
 		synctest.Test(t, func(t *testing.T) {
 			var heard notices
@@ -264,7 +264,7 @@ func TestTogetherNotGivenBack(t *testing.T) {
 			first := limiter(t, core.Config{Store: forgets, Observer: &heard})
 			second := limiter(t, core.Config{Store: remote(memory(), time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
 			second.Allow(ctx, "k")
-			if d, i := core.Together(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
+			if d, i := core.DecideAll(ctx, pair(first, "k"), pair(second, "k")); d.Allowed || i != 1 {
 				t.Errorf("%s: %+v of pair %d", want, d, i)
 			}
 			said := heard.expect(t, want, notice.NotGivenBack)
@@ -275,8 +275,8 @@ func TestTogetherNotGivenBack(t *testing.T) {
 	}
 }
 
-// TestTogetherErrors: malformed calls count nothing and do not panic.
-func TestTogetherErrors(t *testing.T) {
+// TestDecideAllErrors: malformed calls count nothing and do not panic.
+func TestDecideAllErrors(t *testing.T) {
 	l := limiter(t, core.Config{Observer: core.Silent})
 	good := pair(l, "k")
 	for name, c := range map[string]struct {
@@ -289,7 +289,7 @@ func TestTogetherErrors(t *testing.T) {
 		"charge":      {[]core.Pair{good, {l, core.Request{Key: "k", Cost: 1, Charge: true}}}, 1},
 		"no key":      {[]core.Pair{good, {l, core.Request{Cost: 1}}}, 1},
 	} {
-		d, binding := core.Together(ctx, c.pairs...)
+		d, binding := core.DecideAll(ctx, c.pairs...)
 		if d.Allowed || !errors.Is(d.Err, core.ErrInvalid) || binding != c.binding {
 			t.Errorf("%s: %+v of pair %d", name, d, binding)
 		}
@@ -299,8 +299,8 @@ func TestTogetherErrors(t *testing.T) {
 	}
 }
 
-// TestTogetherBinding: of several admissions the tighter one is returned.
-func TestTogetherBinding(t *testing.T) {
+// TestDecideAllBinding: of several admissions the tighter one is returned.
+func TestDecideAllBinding(t *testing.T) {
 	by := func(remaining int64, reset time.Duration) core.Pair {
 		d := core.Decision{Allowed: true, Limit: core.PerMinute(9), Remaining: remaining, ResetAfter: reset}
 		return pair(limiter(t, core.Config{Store: &fake{answer: answers(d)}}), "k")
@@ -313,7 +313,7 @@ func TestTogetherBinding(t *testing.T) {
 		{[]core.Pair{by(3, 1), by(3, 2), by(3, 2)}, 1},
 		{[]core.Pair{by(3, 1), by(3, 1)}, 0},
 	} {
-		if d, binding := core.Together(ctx, c.pairs...); binding != c.want || !d.Allowed {
+		if d, binding := core.DecideAll(ctx, c.pairs...); binding != c.want || !d.Allowed {
 			t.Errorf("%d: %+v of pair %d, want %d", i, d, binding, c.want)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Pair is one of the requests that [Together] decides, and the limiter that decides it.
+// Pair is one of the requests that [DecideAll] decides, and the limiter that decides it.
 type Pair struct {
 	Limiter *Limiter
 	Request Request
 }
 
-// Together decides several requests of one caller, such as one by the limit of a client and
+// DecideAll decides several requests of one caller, such as one by the limit of a client and
 // one by the limit of all clients: all are counted, or none is. It returns the decision that
 // binds and the index of its pair: the first refusal, or else the decision with the least
 // Remaining, then the longest ResetAfter, then the first.
@@ -34,7 +34,7 @@ type Pair struct {
 // A pair whose store cannot be asked is decided by its policy; then Err is the first such
 // error. Each limiter's observer hears of its own decision, except one that is given back. Err
 // matches [ErrInvalid] for no pairs, a pair without a limiter, and a charge.
-func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
+func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
@@ -50,7 +50,7 @@ func Together(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	return d, binding
 }
 
-// together is a call of Together.
+// together is a call of DecideAll.
 type together struct {
 	ctx     context.Context
 	pairs   []Pair
@@ -170,14 +170,14 @@ func (t *together) tell(i int, allowed bool) {
 // checkPairs returns what is wrong with the pairs before any is asked, and the index.
 func checkPairs(pairs []Pair) (int, error) {
 	if len(pairs) == 0 {
-		return 0, fmt.Errorf("%w: core.Together without pairs: give at least one", ErrInvalid)
+		return 0, fmt.Errorf("%w: core.DecideAll without pairs: give at least one", ErrInvalid)
 	}
 	for i := range pairs {
 		switch p := &pairs[i]; {
 		case p.Limiter == nil || p.Limiter.counts == nil:
-			return i, fmt.Errorf("%w: pair %d of core.Together has no limiter: give one of core.New", ErrInvalid, i)
+			return i, fmt.Errorf("%w: pair %d of core.DecideAll has no limiter: give one of core.New", ErrInvalid, i)
 		case p.Request.Charge:
-			return i, fmt.Errorf("%w: pair %d of core.Together is a charge, which is never refused: "+
+			return i, fmt.Errorf("%w: pair %d of core.DecideAll is a charge, which is never refused: "+
 				"use Limiter.Charge", ErrInvalid, i)
 		}
 	}
