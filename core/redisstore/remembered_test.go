@@ -80,7 +80,7 @@ func TestRefusalsAfterALostReply(t *testing.T) {
 	})
 	p.mode.Store(passes)
 	redistest.WaitFor(t, "a refusal that is remembered", func() error {
-		if d := l.Allow(ctx, "k"); d.Allowed || d.Source != core.Remembered {
+		if d := l.Allow(ctx, "k"); d.Allowed || d.Source != core.SourceRemembered {
 			return fmt.Errorf("%+v", d)
 		}
 		return nil
