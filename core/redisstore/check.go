@@ -176,11 +176,17 @@ const (
 func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr, client string) error {
 	rule := checkRule
 	rule.Limits = []core.Limit{core.PerMinute(1).Named("at once")}
-	counts, err := New(rdb, WithPrefix(s.prefix)).Bind(rule)
+	var two [2]core.Ledger // of two stores: one sends requests that wait together in one script
+	var err error
+	for i := range two {
+		if two[i], err = New(rdb, WithPrefix(s.prefix)).Bind(rule); err != nil {
+			return err
+		}
+	}
 	for began, i := time.Now(), 0; i < mostPairs && err == nil && time.Since(began) < pairsFor; i++ {
 		var admitted atomic.Int64
 		var pair sync.WaitGroup
-		for range 2 {
+		for _, counts := range two {
 			pair.Go(func() {
 				if d, err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); err == nil && d.Allowed {
 					admitted.Add(1)
@@ -188,7 +194,9 @@ func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr
 			})
 		}
 		pair.Wait()
-		err = counts.Reset(ctx, client)
+		for _, counts := range two { // each remembers its refusal
+			err = errors.Join(err, counts.Reset(ctx, client))
+		}
 		if admitted.Load() > 1 {
 			return fmt.Errorf("sash: %s: two requests that came at once were both admitted under a limit of 1: "+
 				"the server runs scripts beside each other: start Garnet with --lua-transaction-mode", addr)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -316,15 +317,25 @@ func TestCheckMasters(t *testing.T) {
 	}
 }
 
-// TestCheckAtOnce: a server that admits too many only where two scripts run at once is found out.
+// TestCheckAtOnce: a server that admits too many only where two scripts run at once is found out. An honest one is sent
+// both scripts of each pair.
 func TestCheckAtOnce(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	meet := make(chan struct{})
+	var honest atomic.Bool
+	var scripts, resets atomic.Int64
 	m.Server().SetPreHook(func(c *server.Peer, name string, args ...string) bool {
+		if honest.Load() && name == "DEL" && strings.HasSuffix(args[0], "at once") {
+			resets.Add(1)
+		}
 		if !strings.HasPrefix(name, "EVAL") || !strings.HasSuffix(args[2], "at once") {
+			return false
+		}
+		if honest.Load() {
+			scripts.Add(1)
 			return false
 		}
 		select {
@@ -342,6 +353,17 @@ func TestCheckAtOnce(t *testing.T) {
 	}
 	if n := len(m.Keys()); n > 0 {
 		t.Errorf("%d keys are left", n)
+	}
+	honest.Store(true)
+	for range 2 { // the server knows the script the second time
+		scripts.Store(0)
+		resets.Store(0)
+		if err := redisstore.New(rdb).Check(ctx); err != nil {
+			t.Errorf("an honest server: got %v", err)
+		}
+	}
+	if got, want := scripts.Load(), resets.Load(); got != want || got == 0 {
+		t.Errorf("got %d scripts, want %d: two for each pair", got, want)
 	}
 }
 
