@@ -13,16 +13,14 @@ import (
 
 // Config says what a [Limiter] enforces and where it counts.
 type Config struct {
-	// Name is part of the identity of every count: two limiters of the same
-	// name on the same data share their counts, which is how replicas share,
-	// and two that must not share need different names. It may be empty.
+	// Name is part of the identity of every count: limiters of the same name on the same data
+	// share their counts, as replicas do. It may be empty.
 	Name string
 
-	// Store is where counts are kept. Required.
-	Store Store
+	Store Store // required
 
-	// Limits are enforced together: a request is admitted by all of them and
-	// then counted by all, or refused and counted by none. At least one.
+	// Limits are enforced together: a request is counted by all of them, or refused and
+	// counted by none. At least one.
 	Limits []Limit
 
 	// OnStoreError decides while the store cannot be asked: FailOpen, FailClosed
@@ -36,13 +34,11 @@ type Config struct {
 	// a Timeout of up to a second.
 	Timeout time.Duration
 
-	// Observer hears of every decision. Default [LogErrors], on slog.Default() and with
-	// in an outage at most a line a minute of each kind: a limit that is not enforced is never
-	// silent. For no lines give [Silent].
+	// Observer hears of every decision. Default [LogErrors] on slog.Default(), at most a line a
+	// minute of each kind: a limit that is not enforced is never silent. [Silent] writes none.
 	Observer Observer
 
-	// Quiet lists the codes of notices that are not to be said, such as
-	// "large-log". It holds for the rules too.
+	// Quiet lists the codes of notices that are not to be said, such as "large-log".
 	Quiet []string
 }
 

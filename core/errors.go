@@ -15,21 +15,16 @@ const (
 	// ErrStore: the store could not be asked; the policy decided.
 	ErrStore constError = "sash: the store could not be asked"
 
-	// ErrUnavailable: the store has been failing, and the request did not wait for it.
-	// A store returns it to spare requests its timeout, as redisstore does while its
-	// breaker is open. It is an ErrStore too.
+	// ErrUnavailable: the store has been failing, and the request did not wait for it, as in
+	// redisstore while a breaker is open. It is an ErrStore too.
 	ErrUnavailable constError = "sash: the store has been failing, and the request did not wait for it"
 
-	// ErrStoreFull: the store cannot hold what is to be counted, even if it
-	// evicts all others. A memstore returns it only for rules with thousands of
-	// limits: its clients make room for each other, and what they have counted
-	// goes on counting. It is an ErrStore too.
+	// ErrStoreFull: the store cannot hold what is to be counted, even if it evicts all others: in
+	// a memstore only with thousands of limits in a rule. It is an ErrStore too.
 	ErrStoreFull constError = "sash: the store is full"
 
-	// ErrTimeout: the store did not answer within Config.Timeout. It is the
-	// cause ([context.Cause]) of the end of the context that a store is given,
-	// which tells a slow store from a caller that left. It is a
-	// [context.DeadlineExceeded] too.
+	// ErrTimeout: the store did not answer within Config.Timeout. It is the cause
+	// ([context.Cause]) of the end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout constError = "sash: no answer within the timeout"
 
 	// ErrInvalid: a malformed request, such as one with an empty key, a negative cost or

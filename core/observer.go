@@ -29,23 +29,18 @@ type Event struct {
 	Peek     bool
 	Decision Decision
 
-	// Shadow reports that the request goes on even if the decision is a refusal:
-	// [Request].Shadow, which nethttp.Shadow sets.
-	Shadow bool
+	Shadow bool // Request.Shadow: the request goes on even if the decision is a refusal
 
-	// Elapsed is the duration of the decision: the wait for the store, and for the
-	// fallback. The key function of an HTTP request is no part of it. It is 0 where it
-	// was not measured: of the decisions of a store that never waits (see [Immediate])
-	// one in 16 is, drawn at random.
+	// Elapsed is the duration of the decision: the wait for the store, and for the fallback.
+	// Of a store that never waits (see [Immediate]) one decision in 16 is measured, drawn at
+	// random; of the others Elapsed is 0.
 	Elapsed time.Duration
 
 	// Stage is that of Decision.Err, and tells how far the request came; see [StageOf].
 	Stage Stage
 
-	// Status is 0 outside HTTP, and else the status that nethttp.Status gives for the
-	// decision: 200 if the request goes on to its handler, else 429, 503, 400 or 500. A
-	// custom refusal may send another one. With Shadow it is the status that the client
-	// would have got without.
+	// Status is 0 outside HTTP, and else that of nethttp.Status: 200 if the request goes on to
+	// its handler, else 429, 503, 400 or 500. With Shadow it is the status without it.
 	Status int
 }
 

@@ -9,53 +9,21 @@ import (
 type Outcome uint8
 
 const (
-	// OutcomeAdmitted: the limits admitted the request.
-	OutcomeAdmitted Outcome = iota
-
-	// OutcomeRefused: a limit refused it.
-	OutcomeRefused
-
-	// OutcomeFallbackAdmitted: the store of [Fallback] admitted it.
-	OutcomeFallbackAdmitted
-
-	// OutcomeFallbackRefused: the store of [Fallback] refused it.
-	OutcomeFallbackRefused
-
-	// OutcomeFailedOpen: no store could be asked, and [FailOpen] admitted it.
-	OutcomeFailedOpen
-
-	// OutcomeFailedClosed: no store could be asked, and [FailClosed] refused it.
-	OutcomeFailedClosed
-
-	// OutcomeFallbackFailed: the store of [Fallback] could not be asked either, and the
-	// request was refused.
-	OutcomeFallbackFailed
-
-	// OutcomeNameless: the request names no client, and was refused.
-	OutcomeNameless
-
-	// OutcomeKeyFailed: its key function failed, and it was refused.
-	OutcomeKeyFailed
-
-	// OutcomeLimitsFailed: its limits could not be found out, see [ErrLimits], and it was
-	// refused.
-	OutcomeLimitsFailed
-
-	// OutcomeInvalid: the call was malformed, see [ErrInvalid], and it was refused.
-	OutcomeInvalid
-
-	// OutcomeCanceled: its caller had left before the decision.
-	OutcomeCanceled
-
-	// OutcomeSkipped: it is excluded from limits.
-	OutcomeSkipped
-
-	// OutcomeShadow: it went on in the shadow of limits that admitted it; see Event.Shadow.
-	OutcomeShadow
-
-	// OutcomeShadowRefused: it went on in the shadow of limits that did not.
-	OutcomeShadowRefused
-
+	OutcomeAdmitted         Outcome = iota // the limits admitted the request
+	OutcomeRefused                         // a limit refused it
+	OutcomeFallbackAdmitted                // the store of [Fallback] admitted it
+	OutcomeFallbackRefused                 // the store of [Fallback] refused it
+	OutcomeFailedOpen                      // no store could be asked, and [FailOpen] admitted it
+	OutcomeFailedClosed                    // no store could be asked, and [FailClosed] refused it
+	OutcomeFallbackFailed                  // the store of [Fallback] could not be asked either: refused
+	OutcomeNameless                        // the request names no client, and was refused
+	OutcomeKeyFailed                       // its key function failed, and it was refused
+	OutcomeLimitsFailed                    // its limits could not be found out, see [ErrLimits], and it was refused
+	OutcomeInvalid                         // the call was malformed, see [ErrInvalid], and it was refused
+	OutcomeCanceled                        // its caller had left before the decision
+	OutcomeSkipped                         // it is excluded from limits
+	OutcomeShadow                          // it went on in the shadow of limits that admitted it; see Event.Shadow
+	OutcomeShadowRefused                   // it went on in the shadow of limits that did not
 	outcomes
 )
 

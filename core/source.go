@@ -10,26 +10,15 @@ const (
 	// had no key, or its caller had left: Decision.Err says which.
 	SourceUnasked Source = iota
 
-	// SourceCounted: the store has looked at its counts for this request.
-	SourceCounted
-
-	// SourceRemembered: the store has refused by an answer that it gave before and that
-	// still holds.
-	SourceRemembered
-
-	// SourceLeased: the store has admitted from units that this process took ahead.
-	SourceLeased
-
-	// SourceFallback: the first store could not be asked, and the store of [Fallback]
-	// has decided.
-	SourceFallback
-
+	SourceCounted    // the store has looked at its counts for this request
+	SourceRemembered // the store has refused by an answer that it gave before and that still holds
+	SourceLeased     // the store has admitted from units that this process took ahead
+	SourceFallback   // the first store could not be asked, and the store of [Fallback] has decided
 	// SourcePolicy: no store could be asked, and [FailOpen], [FailClosed] or a
 	// [Fallback] that failed too has decided.
 	SourcePolicy
 
-	// SourceSkipped: the request is excluded from limits, in HTTP by its path or by its key.
-	SourceSkipped
+	SourceSkipped // the request is excluded from limits, in HTTP by its path or by its key
 )
 
 var sourceNames = [...]string{

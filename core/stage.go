@@ -11,28 +11,16 @@ import (
 type Stage uint8
 
 const (
-	// StageUnknown: nothing has failed, or the store does not say.
-	StageUnknown Stage = iota
-
-	// StageNotAsked: the store has been failing, and the request did not wait for it;
-	// see [ErrUnavailable].
-	StageNotAsked
-
-	// StageQueued: the request waited for its turn in this process and was not sent.
-	StageQueued
-
-	// StageConnect: there was no connection to the store's server.
-	StageConnect
-
+	StageUnknown  Stage = iota // nothing has failed, or the store does not say
+	StageNotAsked              // the store has been failing, and the request did not wait for it; see [ErrUnavailable]
+	StageQueued                // the request waited for its turn in this process and was not sent
+	StageConnect               // there was no connection to the store's server
 	// StageReply: no reply came in time. The request was given to the store's client;
 	// the store may count it.
 	StageReply
 
-	// StageLease: the request waited for units that another request was fetching.
-	StageLease
-
-	// StageFallback: the store of [Fallback] has failed too.
-	StageFallback
+	StageLease    // the request waited for units that another request was fetching
+	StageFallback // the store of [Fallback] has failed too
 )
 
 var stageNames = [...]string{
