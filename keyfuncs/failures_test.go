@@ -229,7 +229,15 @@ func TestLimitFailuresNeedsAnAddress(t *testing.T) {
 	}
 }
 
+// TestLimitFailuresWithoutStore: the store can be read and not written, as a Redis that is full. So the attempt itself
+// is counted before the verifier is asked, and the policy decides where that fails.
 func TestLimitFailuresWithoutStore(t *testing.T) {
+	full := storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		if call.Verb == "Take" && !call.Ask.Peek && call.Ask.Cost > 0 {
+			return core.Decision{}, errors.New("OOM")
+		}
+		return call.Next(ctx)
+	})
 	for name, test := range map[string]struct {
 		policy core.Policy
 		want   []string // right, wrong
@@ -240,8 +248,7 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 	} {
 		v := &verifier{}
 		limiter := core.Must(core.New(core.Config{
-			Store:  storetest.Fixed(core.Decision{Err: errors.New("down")}),
-			Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: test.policy,
+			Store: full, Limits: []core.Limit{core.PerMinute(1)}, OnStoreError: test.policy,
 		}))
 		option := keyfuncs.LimitFailures(limiter, keyfuncs.RemoteIP)
 		f := keyfuncs.First(keyfuncs.APIKey("X-API-Key", v.verify, option), keyfuncs.RemoteIP)
