@@ -7,7 +7,7 @@
 //		return func(c *mill.Context) error { return serve(c, next) }
 //	}
 //
-// docs/writing-an-adapter.md has one whole, and package adaptertest proves it.
+// docs/writing-an-adapter.md says how, and package adaptertest proves one.
 package adapt
 
 import (

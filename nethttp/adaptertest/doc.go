@@ -24,7 +24,7 @@
 //		return all
 //	}
 //
-// docs/writing-an-adapter.md has this test whole. The suite counts in memory with a clock
+// tiny_test.go has an adapter and its test whole. The suite counts in memory with a clock
 // that stands still. It takes less than a second, and starts the few servers that it needs
 // within the process.
 //

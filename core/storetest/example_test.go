@@ -1,0 +1,246 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
+)
+
+// naive is a whole store, as plain as can be: a map of lists, and one lock. It finds RetryAfter
+// by a search over the microseconds to come. Its lists grow with the requests, and what clients
+// leave behind stays until they come again: it is to be read, not to be run.
+type naive struct {
+	began time.Time
+
+	mu     sync.Mutex
+	counts map[identity][]entry // oldest first
+}
+
+// identity is what makes a count the same count. The Requests of a limit are no part of it.
+type identity struct {
+	limiter, rule, limit string
+	algorithm            core.Algorithm
+	window               time.Duration
+	client               string
+}
+
+// entry is an admitted request.
+type entry struct{ at, units int64 } // at is in microseconds
+
+func newNaive() *naive {
+	return &naive{began: time.Now(), counts: map[identity][]entry{}}
+}
+
+// Bind implements core.Store.
+func (s *naive) Bind(rule core.Binding) (core.Ledger, error) {
+	return &counts{s, rule}, nil
+}
+
+// now is a clock that never steps back: the difference of two times of one process is
+// reckoned by its monotonic clock.
+func (s *naive) now() int64 { return s.began.Add(time.Since(s.began)).UnixMicro() }
+
+// counts implements core.Ledger.
+type counts struct {
+	store *naive
+	rule  core.Binding
+}
+
+// Immediate implements core.Immediate: nothing here waits but for the lock.
+func (c *counts) Immediate() {}
+
+func (c *counts) identity(l core.Limit, client string) identity {
+	return identity{c.rule.Name, c.rule.Rule, l.Name, l.Algorithm, l.Window, client}
+}
+
+// Take implements core.Ledger.
+func (c *counts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
+	limits, charge := c.rule.Limits, false
+	if ask.Override != nil {
+		charge = ask.Override.Charge
+		if ask.Override.Limits != nil {
+			limits = ask.Override.Limits
+		}
+	}
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	refused := false
+	for _, l := range limits {
+		refused = refused || !charge && !fits(l, s.counts[c.identity(l, ask.Key)], now, ask.Cost)
+	}
+	var binding core.Decision
+	for i, l := range limits {
+		d := answer(l, s.counts[c.identity(l, ask.Key)], now, ask.Cost, charge)
+		if i == 0 || binds(d, binding) {
+			binding = d
+		}
+	}
+	if refused || ask.Peek || ask.Cost == 0 {
+		return binding, nil
+	}
+	for _, l := range limits { // all are charged, at the same instant
+		id := c.identity(l, ask.Key)
+		s.counts[id] = append(counted(l, s.counts[id], now), entry{now, ask.Cost})
+	}
+	return binding, nil
+}
+
+// answer is the decision of a single limit.
+func answer(l core.Limit, entries []entry, now, cost int64, charge bool) core.Decision {
+	d := core.Decision{Limit: l, At: time.UnixMicro(now)}
+	d.Allowed = charge || fits(l, entries, now, cost)
+	if d.Allowed && cost > 0 {
+		entries = append(counted(l, entries, now), entry{now, cost}) // as it will be
+	}
+	d.Remaining = max(0, l.Requests-used(l, entries, now))
+	d.ResetAfter = resetAfter(l, entries, now)
+	if !d.Allowed {
+		d.RetryAfter = retryAfter(l, entries, now, cost)
+	}
+	return d
+}
+
+// binds reports whether a is the decision to tell of, rather than b, which was listed first.
+func binds(a, b core.Decision) bool {
+	switch {
+	case a.Allowed != b.Allowed:
+		return b.Allowed
+	case !a.Allowed:
+		return a.RetryAfter > b.RetryAfter
+	case a.Remaining != b.Remaining:
+		return a.Remaining < b.Remaining
+	}
+	return a.ResetAfter > b.ResetAfter
+}
+
+// matters reports whether a unit of the time at plays a part in decisions at now.
+func matters(l core.Limit, at, now int64) bool {
+	w := l.Window.Microseconds()
+	if l.Algorithm == core.SlidingCounter {
+		return at/w >= now/w-1
+	}
+	return at > now-w
+}
+
+// counted returns the entries that count at now, in a slice with no room behind it.
+func counted(l core.Limit, entries []entry, now int64) []entry {
+	i := sort.Search(len(entries), func(i int) bool { return matters(l, entries[i].at, now) })
+	return entries[i:len(entries):len(entries)]
+}
+
+// used is how many units count at now. It never grows while nothing is added.
+func used(l core.Limit, entries []entry, now int64) int64 {
+	w := l.Window.Microseconds()
+	var previous, current int64
+	for _, e := range counted(l, entries, now) {
+		if l.Algorithm == core.SlidingCounter && e.at/w < now/w {
+			previous += e.units
+		} else {
+			current += e.units
+		}
+	}
+	elapsed := now % w
+	return int64(float64(previous)*(float64(w-elapsed)/float64(w))) + current
+}
+
+func fits(l core.Limit, entries []entry, now, cost int64) bool {
+	return cost == 0 || cost <= l.Requests-used(l, entries, now) // a sum could overflow
+}
+
+// retryAfter looks for the first microsecond at which the request fits.
+func retryAfter(l core.Limit, entries []entry, now, cost int64) time.Duration {
+	if cost > l.Requests {
+		return core.Never
+	}
+	after := sort.Search(int(2*l.Window.Microseconds()), func(after int) bool {
+		return fits(l, entries, now+int64(after), cost)
+	})
+	return time.Duration(after) * time.Microsecond
+}
+
+func resetAfter(l core.Limit, entries []entry, now int64) time.Duration {
+	w := l.Window.Microseconds()
+	entries = counted(l, entries, now)
+	switch {
+	case used(l, entries, now) == 0:
+		return 0
+	case l.Algorithm == core.SlidingCounter:
+		return time.Duration(w-now%w) * time.Microsecond // until the fixed window ends
+	}
+	return time.Duration(entries[0].at+w-now) * time.Microsecond // until the oldest leaves
+}
+
+// Usage implements core.Ledger.
+func (c *counts) Usage(_ context.Context, client string) ([]core.Usage, error) {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var uses []core.Usage
+	for _, l := range c.rule.Limits {
+		entries := s.counts[c.identity(l, client)]
+		uses = append(uses, core.Usage{
+			Used: used(l, entries, now), ResetAfter: resetAfter(l, entries, now), At: time.UnixMicro(now),
+		})
+	}
+	return uses, nil
+}
+
+// Return implements core.Ledger.
+func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, at, returned := s.now(), back.At.UnixMicro(), back.Units
+	for _, l := range c.rule.Limits {
+		id := c.identity(l, back.Key)
+		entries := counted(l, s.counts[id], now)
+		if len(entries) == 0 || !matters(l, at, now) {
+			continue // all units count no more
+		}
+		left, taken := takeBack(entries, at, back.Units)
+		s.counts[id], returned = left, min(returned, taken)
+	}
+	return returned, nil
+}
+
+// takeBack takes up to units of the time at out of entries. It returns what is left, and how
+// many units it took.
+func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
+	for i := len(entries) - 1; i >= 0 && len(entries)-i <= 1001; i-- {
+		if entries[i].at != at {
+			continue
+		}
+		n := min(units-taken, entries[i].units)
+		taken += n
+		if entries[i].units -= n; entries[i].units == 0 {
+			entries = slices.Delete(entries, i, i+1)
+		}
+	}
+	return entries, taken
+}
+
+// Reset implements core.Ledger.
+func (c *counts) Reset(_ context.Context, client string) error {
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range c.rule.Limits {
+		delete(s.counts, c.identity(l, client))
+	}
+	return nil
+}
+
+// A store of your own is proved by the suite.
+func Example() {
+	var t *testing.T // the argument of TestStore
+	storetest.Run(t, func(t *testing.T) core.Store { return newNaive() })
+}
