@@ -14,11 +14,9 @@ import (
 // port unless that is the scheme's own, such as "host:api.example.com" or
 // "host:[2001:db8::1]:8443". The field Host of the request does not matter.
 //
-// One host has one key, whatever its spelling: a name is in lower case, in punycode if it is
-// not ASCII, and without the dot at its end; an address is in its shortest form; a port has
-// no zeros in front. Names are not looked up: two names of one server, or a name and its
-// address, are two keys. So are other forms of a character than the usual one, such as an
-// accent as a character of its own, and other forms of an IPv4 address, such as 127.1.
+// A name is in lower case and without the dot at its end, an address is in its shortest form,
+// and a port has no zeros in front. Names are neither looked up nor translated: two names of one
+// server, a name and its address, and a name beyond ASCII and its punycode are two keys.
 func ByHost(r *http.Request) (string, error) {
 	if r.URL == nil || hostOf(r.URL) == "" {
 		return "", errors.New("sash: the request's URL has no host")
@@ -42,20 +40,5 @@ func hostOf(u *url.URL) string {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return address.Unmap().String()
 	}
-	return strings.TrimSuffix(asciiName(strings.ToLower(host)), ".")
-}
-
-// asciiName returns the name of a host as net/http sends it, which knows punycode and has no
-// function for it.
-func asciiName(host string) string {
-	if strings.IndexFunc(host, func(r rune) bool { return r >= 0x80 }) < 0 {
-		return host
-	}
-	var head strings.Builder
-	if err := (&http.Request{URL: new(url.URL), Host: host}).Write(&head); err != nil {
-		return host
-	}
-	_, rest, _ := strings.Cut(head.String(), "\r\nHost: ")
-	ascii, _, _ := strings.Cut(rest, "\r\n")
-	return ascii
+	return strings.TrimSuffix(strings.ToLower(host), ".")
 }

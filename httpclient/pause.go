@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,9 +16,7 @@ import (
 //
 //   - Retry-After: whole seconds, or an HTTP date. A date is reckoned from the Date of the
 //     response if it has one, so that the clocks need not agree.
-//   - RateLimit: the parameter t of the drafts 08 to 11, the longest of the items with
-//     r=0 or else of all items; or the reset of the drafts 06 and 07.
-//   - RateLimit-Reset, of the drafts before: whole seconds.
+//   - RateLimit-Reset: whole seconds.
 //   - X-RateLimit-Reset beside an X-RateLimit-Remaining of 0: up to longestPause it is
 //     seconds to wait, and else a Unix time. Without a Remaining of 0 it is not about this
 //     refusal.
@@ -37,9 +34,6 @@ func pause(h http.Header, at time.Time) (wait time.Duration, ok bool) {
 		if t, err := http.ParseTime(value); err == nil {
 			return min(max(0, t.Sub(clock)), longestPause), true
 		}
-	}
-	if wait, ok = rateLimitReset(h); ok {
-		return wait, true
 	}
 	if value, found := first(h, "Ratelimit-Reset"); found {
 		if wait, ok = seconds(value); ok {
@@ -90,64 +84,4 @@ func seconds(value string) (time.Duration, bool) {
 		n = maxReset // an error can only mean that it is out of range
 	}
 	return time.Duration(n) * time.Second, true
-}
-
-// rateLimitReset returns the time of the field RateLimit, and reports whether it has one.
-func rateLimitReset(h http.Header) (longest time.Duration, ok bool) {
-	exhausted := false // whether longest is of an item of which nothing remains
-	for _, value := range h["Ratelimit"] {
-		if len(value) > maxValue {
-			continue
-		}
-		for item := range split(value, ',') {
-			reset, remains, found := itemReset(item)
-			if !found || exhausted && remains {
-				continue
-			}
-			if !remains && !exhausted {
-				longest, exhausted = 0, true
-			}
-			longest, ok = max(longest, reset), true
-		}
-	}
-	return longest, ok
-}
-
-// itemReset returns the time of an item of RateLimit, and reports whether something remains
-// of its quota and whether there is a time.
-func itemReset(item string) (reset time.Duration, remains, found bool) {
-	remains = true
-	for part := range split(item, ';') {
-		name, value, _ := strings.Cut(strings.Trim(part, " \t"), "=")
-		switch name {
-		case "t", "reset":
-			if n, ok := seconds(value); ok {
-				reset, found = n, true
-			}
-		case "r":
-			remains = strings.Trim(value, "0") != "" || value == ""
-		}
-	}
-	return reset, remains, found
-}
-
-// split returns the parts of s between separators that are not in a quoted string.
-func split(s string, separator byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		begin, quoted := 0, false
-		for i := 0; i < len(s); i++ {
-			switch c := s[i]; {
-			case quoted && c == '\\':
-				i++ // the next byte is escaped
-			case c == '"':
-				quoted = !quoted
-			case c == separator && !quoted:
-				if !yield(s[begin:i]) {
-					return
-				}
-				begin = i + 1
-			}
-		}
-		yield(s[begin:])
-	}
 }

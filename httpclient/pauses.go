@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"crypto/sha256"
 	"sync"
 	"time"
 )
@@ -10,27 +9,23 @@ import (
 const maxPauses = 1024
 
 // pauses are the times until which servers have asked for no more requests. The zero value
-// has none. Keys are hashed, so that long ones take no more memory.
+// has none.
 type pauses struct {
 	mu    sync.Mutex
-	until map[[sha256.Size]byte]time.Time
+	until map[string]time.Time
 }
 
 // left returns the rest of the pause of the key, 0 if there is none.
 func (p *pauses) left(key string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.until) == 0 {
-		return 0
-	}
-	hash := sha256.Sum256([]byte(key))
-	until, ok := p.until[hash]
+	until, ok := p.until[key]
 	if !ok {
 		return 0
 	}
 	left := time.Until(until)
 	if left <= 0 {
-		delete(p.until, hash)
+		delete(p.until, key)
 	}
 	return max(0, left)
 }
@@ -42,8 +37,8 @@ func (p *pauses) note(key string, wait time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hash, end := sha256.Sum256([]byte(key)), time.Now().Add(wait)
-	known, ok := p.until[hash]
+	end := time.Now().Add(wait)
+	known, ok := p.until[key]
 	if ok && !end.After(known) {
 		return
 	}
@@ -51,18 +46,18 @@ func (p *pauses) note(key string, wait time.Duration) {
 		p.dropFirst()
 	}
 	if p.until == nil {
-		p.until = map[[sha256.Size]byte]time.Time{}
+		p.until = map[string]time.Time{}
 	}
-	p.until[hash] = end
+	p.until[key] = end
 }
 
 // dropFirst drops the pause that ends first. p.mu must be held.
 func (p *pauses) dropFirst() {
-	var first [sha256.Size]byte
+	var first string
 	var earliest time.Time
-	for hash, end := range p.until {
+	for key, end := range p.until {
 		if earliest.IsZero() || end.Before(earliest) {
-			first, earliest = hash, end
+			first, earliest = key, end
 		}
 	}
 	delete(p.until, first)

@@ -20,7 +20,7 @@ import (
 // With [NoWait] a request fails at once where it would have to wait.
 //
 // After a 429, or a 503 with Retry-After, further requests of the same key wait for as
-// long as the server asks by Retry-After, RateLimit, RateLimit-Reset or X-RateLimit-Reset;
+// long as the server asks by Retry-After, RateLimit-Reset or X-RateLimit-Reset;
 // [MaxPause] bounds it. This process alone keeps the pause. A request that was admitted
 // while the pause began is decided and counted anew after it. No request is sent twice: the
 // caller gets the 429 and may send another. Pauses of at most 1,024 keys are kept; beyond,

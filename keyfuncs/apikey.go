@@ -192,7 +192,7 @@ func (k *apiKeys) ask(ctx context.Context, presented string) (id string, err err
 // cutBearer returns the token in a value of Authorization, and reports whether the value is a Bearer token.
 func cutBearer(value string) (token string, ok bool) {
 	const scheme = "Bearer"
-	if len(value) <= len(scheme) || !isBlank(value[len(scheme)]) || !strings.EqualFold(value[:len(scheme)], scheme) {
+	if len(value) <= len(scheme) || strings.IndexByte(blanks, value[len(scheme)]) < 0 || !strings.EqualFold(value[:len(scheme)], scheme) {
 		return "", false
 	}
 	return trim(value[len(scheme):]), true

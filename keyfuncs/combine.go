@@ -75,20 +75,12 @@ func JoinString(parts ...string) string {
 		if i > 0 {
 			b.WriteByte('|')
 		}
-		for {
-			special := strings.IndexAny(part, `|\`)
-			if special < 0 {
-				break
-			}
-			b.WriteString(part[:special])
-			b.WriteByte('\\')
-			b.WriteByte(part[special])
-			part = part[special+1:]
-		}
-		b.WriteString(part)
+		b.WriteString(escape.Replace(part))
 	}
 	return b.String()
 }
+
+var escape = strings.NewReplacer(`|`, `\|`, `\`, `\\`)
 
 // named returns the key of f. It turns an empty key into ErrNoKey, and drops a key that comes with an error.
 func named(f Func, r *http.Request) (string, error) {

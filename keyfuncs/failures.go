@@ -30,22 +30,14 @@ import (
 // Each key costs two decisions of the store: a memstore of the process's own spares the round trips, and counts per
 // process. The error matches [ErrBadRequest] if address gives no name.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
-	if limiter == nil {
-		panic("sash: LimitFailures: the limiter is nil; give one made by core.New or Limiter.Rule")
-	}
-	if len(limiter.Limits()) == 0 {
-		panic("sash: LimitFailures: the zero Limiter has no limits; give one made by core.New or Limiter.Rule")
+	if limiter == nil || len(limiter.Limits()) == 0 {
+		panic("sash: LimitFailures: the limiter is nil or the zero Limiter; give one made by core.New or Limiter.Rule")
 	}
 	if address == nil {
 		panic("sash: LimitFailures: the address function is nil; give one such as keyfuncs.RemoteIP")
 	}
 	f := &failures{limiter: limiter, address: address}
-	return func(k *apiKeys) {
-		if k.failures != nil {
-			panic("sash: APIKey: LimitFailures is given twice; give it once, with a limiter of all limits")
-		}
-		k.failures = f
-	}
+	return func(k *apiKeys) { k.failures = f }
 }
 
 // failures counts failed verifications by address.

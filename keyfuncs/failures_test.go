@@ -274,9 +274,7 @@ func TestRefusedErrorText(t *testing.T) {
 
 func TestLimitFailuresPanicsOnMisuse(t *testing.T) {
 	limiter := failureLimiter(1)
-	option := keyfuncs.LimitFailures(limiter, keyfuncs.RemoteIP)
 	mustPanic(t, func() { keyfuncs.LimitFailures(nil, keyfuncs.RemoteIP) }, "limiter is nil", "core.New")
-	mustPanic(t, func() { keyfuncs.LimitFailures(new(core.Limiter), keyfuncs.RemoteIP) }, "has no limits", "core.New")
+	mustPanic(t, func() { keyfuncs.LimitFailures(new(core.Limiter), keyfuncs.RemoteIP) }, "zero Limiter", "core.New")
 	mustPanic(t, func() { keyfuncs.LimitFailures(limiter, nil) }, "address", "RemoteIP")
-	mustPanic(t, func() { keyfuncs.APIKey("X-API-Key", known, option, option) }, "twice")
 }

@@ -83,19 +83,11 @@ func (h *header) value(r *http.Request) (string, error) {
 	return trim(lines[0]), nil
 }
 
-// trim removes from both ends of a value what HTTP counts as blank, and no other characters.
-func trim(s string) string {
-	for len(s) > 0 && isBlank(s[0]) {
-		s = s[1:]
-	}
-	for len(s) > 0 && isBlank(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
+// blanks are what HTTP counts as blank around a value.
+const blanks = " \t"
 
-// isBlank reports whether HTTP counts c as blank around a value.
-func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+// trim removes the blanks from both ends of a value.
+func trim(s string) string { return strings.Trim(s, blanks) }
 
 // mustHeaderName returns the name in the form in which net/http stores it. It panics if the name cannot be that of a
 // header.

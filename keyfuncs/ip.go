@@ -25,7 +25,7 @@ import (
 // Entries may have a port. Zones in headers are ignored, being of another host. Of a header the last 8 KiB and the
 // last 100 entries are looked at. The function returns an error that matches [ErrNoKey] if the peer has no IP
 // address, and no other error. IP panics if an option is wrong or contradicts another one; the text says what to
-// write instead.
+// write instead. Of an option with one value, the last one given counts.
 func IP(options ...IPOption) Func { return newIPConfig("IP", options).key }
 
 // Addr returns a function that finds the client's address by the same rules as [IP] with the same options: to exempt
@@ -75,8 +75,8 @@ type IPOption func(*ipConfig)
 // your own.
 //
 // List no network that clients come from: a client with an address in the list is taken for a proxy, and chooses its
-// name. IP panics if there is no prefix, if one is not valid, and if they hold more than an eighth of all IPv4 or of
-// all public IPv6 addresses together, 0.0.0.0/0 for example.
+// name. IP panics if there is no prefix, if one is not valid, and if one holds more than an eighth of all IPv4 or of
+// all public IPv6 addresses, 0.0.0.0/0 for example.
 func TrustProxies(prefixes ...netip.Prefix) IPOption {
 	prefixes = slices.Clone(prefixes)
 	return func(c *ipConfig) {
@@ -101,7 +101,6 @@ func TrustProxies(prefixes ...netip.Prefix) IPOption {
 // is the choice where clients and proxies are in the same networks. IP panics if n is less than 1 or more than 100.
 func TrustHops(n int) IPOption {
 	return func(c *ipConfig) {
-		c.once("TrustHops", c.hops != 0)
 		if n < 1 || n > maxElements {
 			panic(fmt.Sprintf("sash: TrustHops(%d): n is the number of proxies in front of this server, "+
 				"from 1 to %d; if there is none, use RemoteIP", n, maxElements))
@@ -120,15 +119,10 @@ func TrustHops(n int) IPOption {
 // together with [TrustHops].
 func FromHeader(name string) IPOption {
 	return func(c *ipConfig) {
-		c.once("FromHeader", c.header != "")
 		c.header = mustHeaderName("FromHeader", name)
-		switch c.header {
-		case xForwardedFor:
-			panic("sash: FromHeader(X-Forwarded-For): this is a list, which TrustProxies and TrustHops " +
-				"read without FromHeader; leave FromHeader out")
-		case "Forwarded":
-			panic("sash: FromHeader(Forwarded): this is a list, which IP does not read; " +
-				"have the proxy write X-Forwarded-For, or read Forwarded in a function of your own")
+		if c.header == xForwardedFor || c.header == "Forwarded" {
+			panic("sash: FromHeader(" + c.header + "): this is a list: have the proxy write X-Forwarded-For, " +
+				"which TrustProxies and TrustHops read, and leave FromHeader out")
 		}
 	}
 }
@@ -139,12 +133,11 @@ func FromHeader(name string) IPOption {
 // panics if bits is less than 1 or more than 128.
 func IPv6Prefix(bits int) IPOption {
 	return func(c *ipConfig) {
-		c.once("IPv6Prefix", c.bitsGiven)
 		if bits < 1 || bits > 128 {
 			panic(fmt.Sprintf("sash: IPv6Prefix(%d): bits must be from 1 to 128; "+
 				"64 is the default, and what one customer usually has", bits))
 		}
-		c.bits, c.bitsGiven = bits, true
+		c.bits = bits
 	}
 }
 
@@ -160,7 +153,6 @@ func IPv6Prefix(bits int) IPOption {
 // headers are the client's text, so quote them in a log.
 func OnUntrusted(observe func(r *http.Request, reason string)) IPOption {
 	return func(c *ipConfig) {
-		c.once("OnUntrusted", c.onUntrusted != nil)
 		if observe == nil {
 			panic("sash: OnUntrusted(nil): give a func(r *http.Request, reason string), or leave OnUntrusted out")
 		}
@@ -187,16 +179,8 @@ type ipConfig struct {
 	hops         int            // 0: not given
 	header       string         // canonical; empty: not given
 	bits         int
-	bitsGiven    bool
 	onUntrusted  func(*http.Request, string)
 	unix         bool
-}
-
-// once panics if an option that may be given once was given before.
-func (c *ipConfig) once(option string, given bool) {
-	if given {
-		panic("sash: " + option + " is given twice: give it once")
-	}
 }
 
 // mustBeSound prepares the trusted networks. It panics if the options together make no sense.

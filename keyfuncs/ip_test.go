@@ -233,41 +233,28 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		do    func()
 		words []string
 	}{
-		{"everyone", trust("0.0.0.0/0"), []string{"0.0.0.0/0", "100%", "10.0.0.0/8", "TrustHops"}},
-		{"two halves, IPv6", trust("::/1", "8000::/1"), []string{"::/1", "100%"}},
-		{"two halves in two options",
-			ip(keyfuncs.TrustProxies(prefixes("0.0.0.0/1")...), keyfuncs.TrustProxies(prefixes("128.0.0.0/1")...)),
-			[]string{"0.0.0.0/1, 128.0.0.0/1"}},
-		{"most of it in small parts", func() {
-			var list []netip.Prefix
-			for i := range 64 {
-				list = append(list, netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(i)}), 8))
-			}
-			keyfuncs.IP(keyfuncs.TrustProxies(list...))
-		}, []string{"25%", "and 56 more"}},
-		{"all public IPv6", trust("2000::/3"), []string{"2000::/3", "100%", "public IPv6"}},
+		{"everyone", trust("0.0.0.0/0"), []string{"0.0.0.0/0", "10.0.0.0/8", "TrustHops"}},
+		{"a quarter", ip(ten, keyfuncs.TrustProxies(prefixes("192.0.0.0/2")...)), []string{"192.0.0.0/2"}},
+		{"half of IPv6", trust("8000::/1"), []string{"8000::/1"}},
+		{"all public IPv6", trust("2000::/3"), []string{"2000::/3"}},
+		{"a quarter of it", trust("2000::/5"), []string{"2000::/5"}},
 		{"everyone, IPv4-mapped", trust("::ffff:0.0.0.0/96"), []string{"0.0.0.0/0"}},
-		{"more than the mapped ones", trust("::ffff:0.0.0.0/90"), []string{"::ffff:0.0.0.0/90", "IPv4-mapped"}},
+		{"more than the mapped ones", trust("::ffff:0.0.0.0/90"), []string{"::ffc0:0:0/90"}},
 		{"invalid prefix", ip(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8"),
 			netip.PrefixFrom(netip.MustParseAddr("10.0.0.0"), 33))), []string{"prefix 2 of 2"}},
 		{"no prefix", trust(), []string{"no prefixes", "PrivateRanges", "TrustHops"}},
 		{"no hops", ip(keyfuncs.TrustHops(0)), []string{"TrustHops(0)", "RemoteIP"}},
 		{"too many hops", ip(keyfuncs.TrustHops(101)), []string{"TrustHops(101)", "100"}},
-		{"hops twice", ip(keyfuncs.TrustHops(1), keyfuncs.TrustHops(2)), []string{"TrustHops", "twice"}},
 		{"no bits", ip(keyfuncs.IPv6Prefix(0)), []string{"IPv6Prefix(0)", "128", "64"}},
 		{"too many bits", ip(keyfuncs.IPv6Prefix(129)), []string{"IPv6Prefix(129)"}},
-		{"bits twice", ip(keyfuncs.IPv6Prefix(64), keyfuncs.IPv6Prefix(56)), []string{"twice"}},
 		{"header name beyond ASCII", ip(ten, keyfuncs.FromHeader("X-É")), []string{"X-É"}},
 		{"FromHeader of a list", ip(ten, keyfuncs.FromHeader("x-forwarded-for")),
 			[]string{"TrustProxies", "leave FromHeader out"}},
 		{"FromHeader of Forwarded", ip(ten, keyfuncs.FromHeader("forwarded")), []string{"X-Forwarded-For"}},
-		{"FromHeader twice", ip(ten, keyfuncs.FromHeader("X-A"), keyfuncs.FromHeader("X-B")), []string{"twice"}},
 		{"FromHeader without proxies", ip(keyfuncs.FromHeader("X-Real-IP")), []string{"X-Real-Ip", "TrustProxies"}},
 		{"FromHeader and hops", ip(ten, keyfuncs.FromHeader("X-Real-IP"), keyfuncs.TrustHops(1)),
 			[]string{"FromHeader", "TrustHops", "contradict"}},
 		{"nil observer", ip(ten, keyfuncs.OnUntrusted(nil)), []string{"OnUntrusted"}},
-		{"two observers", ip(ten, keyfuncs.OnUntrusted(func(*http.Request, string) {}),
-			keyfuncs.OnUntrusted(func(*http.Request, string) {})), []string{"twice"}},
 		{"nil option", ip(ten, nil), []string{"option 2 of 2 is nil"}},
 	} {
 		t.Run(test.name, func(t *testing.T) { mustPanic(t, test.do, test.words...) })
@@ -282,6 +269,7 @@ func TestIPTakesUsualNetworks(t *testing.T) {
 		prefixes("0.0.0.0/8", "10.0.0.0/8", "10.0.0.0/8", "10.0.0.0/9"), // the same addresses count once
 		prefixes("173.245.48.0/20", "104.16.0.0/13", "2400:cb00::/32", "2a06:98c0::/29"),
 		prefixes("192.0.2.1/32", "2001:db8::1/128"),
+		prefixes("192.0.0.0/3", "2000::/6"),
 	} {
 		keyfuncs.IP(keyfuncs.TrustProxies(list...))
 	}

@@ -109,59 +109,17 @@ const maxNode = 100
 // parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
 // [2001:db8::1]:80. IPv4-mapped IPv6 comes out as IPv4; a zone is kept.
 func parseNode(s string) (netip.Addr, bool) {
-	host, port, hasPort := splitPort(s)
-	if hasPort && !isPort(port) {
-		return netip.Addr{}, false
-	}
-	return parseHost(host)
-}
-
-// splitPort splits s at the colon before the port, and reports whether there is a port. The host keeps its brackets.
-func splitPort(s string) (host, port string, hasPort bool) {
-	i := strings.LastIndexByte(s, ':')
+	n := len(s)
 	switch {
-	case i < 0:
-		return s, "", false
-	case s[0] == '[': // "[::1]:80" or "[::1]"
-		if s[i-1] != ']' {
-			return s, "", false
-		}
-	case strings.IndexByte(s, ':') != i: // IPv6 without brackets
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
-// parseHost parses an address without a port. Only IPv6 may stand in brackets.
-func parseHost(s string) (netip.Addr, bool) {
-	if len(s) == 0 || len(s) > maxNode {
+	case n == 0 || n > maxNode:
 		return netip.Addr{}, false
-	}
-	bracketed := s[0] == '['
-	if bracketed {
-		if s[len(s)-1] != ']' {
-			return netip.Addr{}, false
-		}
-		s = s[1 : len(s)-1]
+	case s[0] == '[' && s[n-1] == ']':
+		addr, err := netip.ParseAddr(s[1 : n-1])
+		return addr.Unmap(), err == nil && !addr.Is4()
+	case s[0] == '[' || strings.Count(s, ":") == 1: // more colons without brackets are IPv6
+		node, err := netip.ParseAddrPort(s)
+		return node.Addr().Unmap(), err == nil
 	}
 	addr, err := netip.ParseAddr(s)
-	if err != nil || bracketed && addr.Is4() {
-		return netip.Addr{}, false
-	}
-	return addr.Unmap(), true
-}
-
-// isPort reports whether s is a decimal number up to 65535 of at most five digits.
-func isPort(s string) bool {
-	if len(s) == 0 || len(s) > 5 {
-		return false
-	}
-	n := 0
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n <= 65535
+	return addr.Unmap(), err == nil
 }

@@ -1,7 +1,6 @@
 package nethttp
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/sashlimit/sash/nethttp/internal/guard"
@@ -29,14 +28,7 @@ import (
 // before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it
 // admits stays counted.
 func CountWhen(counted func(r *http.Request, status int) bool) Option {
-	return func(c *guard.Config) error {
-		if counted == nil {
-			return errors.New("sash: CountWhen(nil): give a func(*http.Request, int) bool, " +
-				"or leave the option out to count every request")
-		}
-		c.Following.CountWhen = counted
-		return nil
-	}
+	return given("CountWhen", counted, func(c *guard.Config) { c.Following.CountWhen = counted })
 }
 
 // CostAfter makes a request cost what cost returns for it after the handler: bytes that
@@ -52,14 +44,7 @@ func CountWhen(counted func(r *http.Request, status int) bool) Option {
 // All that [CountWhen] says about its function holds for cost too. A negative cost
 // leaves the estimate. A cost of 0 counts nothing, so the two options do not go together.
 func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
-	return func(c *guard.Config) error {
-		if cost == nil {
-			return errors.New("sash: CostAfter(nil): give a func(*http.Request, int, int64) int, " +
-				"or leave the option out")
-		}
-		c.Following.CostAfter = cost
-		return nil
-	}
+	return given("CostAfter", cost, func(c *guard.Config) { c.Following.CostAfter = cost })
 }
 
 // WithDecisionInContext puts the [Admission] of a request into the context that its

@@ -1,7 +1,6 @@
 package nethttp
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sashlimit/sash/nethttp/internal/guard"
@@ -17,11 +16,5 @@ import (
 //
 // A 503 is spread without this option; see [WithRetryAfter].
 func WithJitter(max time.Duration) Option {
-	return func(c *guard.Config) error {
-		if max < time.Second || max > maxWait {
-			return fmt.Errorf("sash: WithJitter(%v): give from 1s to %v, such as 10*time.Second", max, maxWait)
-		}
-		c.Responding.Jitter = max
-		return nil
-	}
+	return wait("WithJitter", max, func(c *guard.Config) { c.Responding.Jitter = max })
 }

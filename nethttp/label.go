@@ -1,7 +1,6 @@
 package nethttp
 
 import (
-	"errors"
 	"net/http"
 	"reflect"
 
@@ -20,14 +19,7 @@ import (
 // many goroutines at once, and only if the limiter has an observer other than that of
 // core.LogErrors.
 func WithLabel(label func(*http.Request) string) Option {
-	return func(c *guard.Config) error {
-		if label == nil {
-			return errors.New("sash: WithLabel(nil): " +
-				"give a func(*http.Request) string, such as nethttp.PatternIn(mux)")
-		}
-		c.Deciding.Label = label
-		return nil
-	}
+	return given("WithLabel", label, func(c *guard.Config) { c.Deciding.Label = label })
 }
 
 // PatternIn returns a function for [WithLabel] that looks up the pattern of the route by

@@ -1,7 +1,6 @@
 package nethttp
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +14,29 @@ import (
 
 // Option is an option of [New], [Middleware] and the adapters.
 type Option func(*guard.Config) error
+
+// given returns an option that sets a function. A nil function is an error of construction.
+func given[F any](name string, function F, set func(*guard.Config)) Option {
+	return func(c *guard.Config) error {
+		if errs.IsNil(function) {
+			return fmt.Errorf("sash: %s(nil): give a %T, or leave the option out", name, function)
+		}
+		set(c)
+		return nil
+	}
+}
+
+// wait returns an option that sets how long clients are told to wait beside their limit.
+func wait(name string, d time.Duration, set func(*guard.Config)) Option {
+	const most = 24 * time.Hour
+	return func(c *guard.Config) error {
+		if d < time.Second || d > most {
+			return fmt.Errorf("sash: %s(%v): give from 1s to %v, such as 10*time.Second", name, d, most)
+		}
+		set(c)
+		return nil
+	}
+}
 
 // WithHeaders sets the formats of the limit fields, instead of the default
 // [headers.Classic]. WithHeaders() writes none; Retry-After remains.
@@ -38,17 +60,8 @@ func WithHeaders(formats ...headers.Format) Option {
 // Retry-After, in the body, and in the RetryAfter of the decision that a function
 // of [WithRefusal] gets. d is from 1 s to 24 h.
 func WithRetryAfter(d time.Duration) Option {
-	return func(c *guard.Config) error {
-		if d < time.Second || d > maxWait {
-			return fmt.Errorf("sash: WithRetryAfter(%v): give from 1s to %v, such as 10*time.Second", d, maxWait)
-		}
-		c.Responding.Outage = guard.NewWait(d)
-		return nil
-	}
+	return wait("WithRetryAfter", d, func(c *guard.Config) { c.Responding.Outage = d })
 }
-
-// maxWait bounds what a client is told to wait beside its limit.
-const maxWait = 24 * time.Hour
 
 // WithRefusal sets what writes the response to a refused request, whatever the
 // reason, instead of the function [Refuse]. The status is that of [Status] unless
@@ -58,25 +71,12 @@ const maxWait = 24 * time.Hour
 // the connection, as after a panic of any handler. d.Err
 // may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return func(c *guard.Config) error {
-		if refuse == nil {
-			return errors.New("sash: WithRefusal(nil): give a function, or leave the option out for nethttp.Refuse")
-		}
-		c.Responding.Refusal = refuse
-		return nil
-	}
+	return given("WithRefusal", refuse, func(c *guard.Config) { c.Responding.Refusal = refuse })
 }
 
 // WithCost sets how many units a request costs, instead of 1. A cost of 0 is
 // always admitted and counts nothing; a negative one is answered with 500. It is
 // called by many goroutines at once and must not read the body.
 func WithCost(cost func(*http.Request) int) Option {
-	return func(c *guard.Config) error {
-		if cost == nil {
-			return errors.New("sash: WithCost(nil): give a func(*http.Request) int, " +
-				"or leave the option out for a cost of 1")
-		}
-		c.Deciding.Cost = cost
-		return nil
-	}
+	return given("WithCost", cost, func(c *guard.Config) { c.Deciding.Cost = cost })
 }

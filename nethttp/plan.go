@@ -1,7 +1,6 @@
 package nethttp
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
@@ -23,14 +22,7 @@ import (
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
 // or core.ErrInvalid.
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
-	return func(c *guard.Config) error {
-		if limits == nil {
-			return errors.New("sash: WithLimits(nil): give a func(*http.Request) ([]core.Limit, error), " +
-				"or leave the option out for the limits of the limiter")
-		}
-		c.Deciding.Limits = limits
-		return nil
-	}
+	return given("WithLimits", limits, func(c *guard.Config) { c.Deciding.Limits = limits })
 }
 
 // WithLimiter sets the limiter that decides each request, such as that of the plan that
@@ -56,12 +48,5 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
 // limiter hears of an error that matches core.ErrLimits.
 func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
-	return func(c *guard.Config) error {
-		if limiter == nil {
-			return errors.New("sash: WithLimiter(nil): give a func(*http.Request) (*core.Limiter, error), " +
-				"or leave the option out for the guard's own limiter")
-		}
-		c.Deciding.Limiter = limiter
-		return nil
-	}
+	return given("WithLimiter", limiter, func(c *guard.Config) { c.Deciding.Limiter = limiter })
 }

@@ -1,8 +1,6 @@
 package nethttp
 
 import (
-	"errors"
-
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
@@ -23,11 +21,5 @@ func Shadow() Option { return ShadowWhile(func() bool { return true }) }
 //	var trial atomic.Bool
 //	nethttp.ShadowWhile(trial.Load)
 func ShadowWhile(on func() bool) Option {
-	return func(c *guard.Config) error {
-		if on == nil {
-			return errors.New("sash: ShadowWhile(nil): give a func() bool, or use Shadow()")
-		}
-		c.Deciding.Shadow = on
-		return nil
-	}
+	return given("ShadowWhile", on, func(c *guard.Config) { c.Deciding.Shadow = on })
 }

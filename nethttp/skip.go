@@ -49,63 +49,33 @@ func SkipPaths(paths ...string) Option {
 }
 
 // parseSkippedPath returns the method and the path of an argument of SkipPaths.
-func parseSkippedPath(given string) (guard.SkippedPath, error) {
-	method, path := http.MethodGet, given
-	if m, rest, found := strings.Cut(given, " "); found && !strings.HasPrefix(given, "/") {
-		method, path = m, rest
+func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
+	s = guard.SkippedPath{Method: http.MethodGet, Path: given}
+	if method, path, found := strings.Cut(given, " "); found && given[0] != '/' {
+		s = guard.SkippedPath{Method: method, Path: path}
 	}
+	plain, err := url.PathUnescape(s.Path)
 	switch {
-	case !isMethod(method):
-		return guard.SkippedPath{}, fmt.Errorf("%q is not a method in capital letters: write %q", method, correction(given))
-	case !strings.HasPrefix(path, "/"):
-		return guard.SkippedPath{}, fmt.Errorf("the path %q does not start with a slash: write %q; "+
-			"for anything but a method and a path use nethttp.Skip", path, correction(given))
-	case strings.ContainsAny(path, "*{"):
-		return guard.SkippedPath{}, errors.New("paths are compared byte for byte, without wildcards: use nethttp.Skip, " +
+	case s.Method == "" || strings.Trim(s.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" || !strings.HasPrefix(s.Path, "/"):
+		return s, errors.New(`give a path that begins with a slash, such as "/health", ` +
+			`or a method in capital letters, one space and a path, such as "POST /hook"; for anything else use nethttp.Skip`)
+	case strings.ContainsAny(s.Path, "*{?"):
+		return s, errors.New("paths are compared byte for byte, without wildcards and queries: use nethttp.Skip, " +
 			"with a function that calls strings.HasPrefix(r.URL.Path, ...) for example")
-	case strings.Contains(path, "?"):
-		return guard.SkippedPath{}, errors.New("a path has no query: " +
-			"leave out the question mark and the rest, or use nethttp.Skip")
-	case strings.TrimSpace(path) != path:
-		return guard.SkippedPath{}, fmt.Errorf("the path %q ends with a blank: write %q", path, correction(given))
-	case strings.ContainsFunc(path, unicode.IsControl):
-		return guard.SkippedPath{}, fmt.Errorf("the path %q has a control character: leave it out", path)
-	}
-	if plain, err := url.PathUnescape(path); err == nil && plain != path {
-		return guard.SkippedPath{}, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
+	case strings.TrimSpace(s.Path) != s.Path || strings.ContainsFunc(s.Path, unicode.IsControl):
+		return s, errors.New("a path has neither a blank at its end nor control characters: leave them out")
+	case err == nil && plain != s.Path:
+		return s, fmt.Errorf("paths are compared as r.URL.Path has them, without escapes: "+
 			"give %q, or use nethttp.Skip", plain)
 	}
-	return guard.SkippedPath{Method: method, Path: path}, nil
-}
-
-func isMethod(s string) bool {
-	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
-}
-
-// correction returns what the caller of SkipPaths probably meant by an argument.
-func correction(given string) string {
-	given = strings.TrimSpace(given)
-	method, path := http.MethodGet, given
-	if blank := strings.IndexFunc(given, unicode.IsSpace); blank > 0 && given[0] != '/' {
-		path = strings.TrimSpace(given[blank:])
-		if upper := strings.ToUpper(given[:blank]); isMethod(upper) {
-			method = upper
-		}
-	}
-	return method + " /" + strings.TrimLeft(path, " /")
+	return s, nil
 }
 
 // Skip excludes the requests for which skip returns true: they touch no store
 // and get no fields. It is called by many goroutines at once. Several Skips, and
 // SkipPaths, add up.
 func Skip(skip func(*http.Request) bool) Option {
-	return func(c *guard.Config) error {
-		if skip == nil {
-			return errors.New("sash: Skip(nil): give a func(*http.Request) bool, or leave the option out")
-		}
-		c.Deciding.Skip = append(c.Deciding.Skip, skip)
-		return nil
-	}
+	return given("Skip", skip, func(c *guard.Config) { c.Deciding.Skip = append(c.Deciding.Skip, skip) })
 }
 
 // SkipKeys exempts clients by their names: a client is not limited if skip returns true for
@@ -116,11 +86,5 @@ func Skip(skip func(*http.Request) bool) Option {
 // The key is that of the guard's key function, so that a client is exempt by no other name
 // than the one it would be counted by. To exempt networks, see [keyfuncs.Addr].
 func SkipKeys(skip func(key string) bool) Option {
-	return func(c *guard.Config) error {
-		if skip == nil {
-			return errors.New("sash: SkipKeys(nil): give a func(key string) bool, or leave the option out")
-		}
-		c.Deciding.SkipKeys = append(c.Deciding.SkipKeys, skip)
-		return nil
-	}
+	return given("SkipKeys", skip, func(c *guard.Config) { c.Deciding.SkipKeys = append(c.Deciding.SkipKeys, skip) })
 }

@@ -12,9 +12,18 @@ import (
 func TestSkipPathsErrors(t *testing.T) {
 	l := limiter(admits(1, 0), nil)
 	for path, want := range map[string]string{
-		"GET /health ": `write "GET /health"`,
-		"/health\n":    `write "GET /health"`,
-		"/hea\x00lth":  "control character",
+		"":             `such as "/health"`,
+		"get /health":  "capital letters",
+		"GET  /health": "one space",
+		"health":       "begins with a slash",
+		"a.example/x":  "nethttp.Skip",
+		"GET,HEAD /x":  "capital letters",
+		"/health*":     "wildcards",
+		"/{id}":        "wildcards",
+		"/health?x=1":  "queries",
+		"GET /health ": "blank",
+		"/health\n":    "blank",
+		"/hea\x00lth":  "control characters",
 		"/caf%C3%A9":   `give "/café"`,
 		"/%68ealth":    `give "/health"`,
 		"/a%2fb":       "nethttp.Skip",

@@ -84,8 +84,8 @@ func (c *Deciding) costOf(r *http.Request) int64 {
 // Responding says what is written about a decision.
 type Responding struct {
 	Formats []headers.Format
-	Jitter  time.Duration                                           // whole seconds; see WithJitter
-	Outage  Wait                                                    // of a client while the store cannot be asked
+	Jitter  time.Duration                                           // see WithJitter
+	Outage  time.Duration                                           // see WithRetryAfter
 	Refusal func(http.ResponseWriter, *http.Request, core.Decision) // nil: the function Refuse
 }
 

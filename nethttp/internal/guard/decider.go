@@ -29,7 +29,7 @@ func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (
 		return nil, err
 	}
 	c := Config{Adapter: adapter}
-	c.Responding.Formats, c.Responding.Outage = []headers.Format{headers.Classic}, NewWait(5*time.Second)
+	c.Responding.Formats, c.Responding.Outage = []headers.Format{headers.Classic}, 5*time.Second
 	err := apply(&c, opts)
 	d := &Decider{limiter: limiter, deciding: c.Deciding, following: c.Following, underway: new(underway.Set)}
 	if err == nil {

@@ -51,26 +51,16 @@ func (p *responder) answer(v *Visit, f *fields) bool {
 func (p *responder) spread(d *core.Decision) {
 	switch {
 	case d.RetryAfter == 0 && reasonOf(d) == noStore:
-		d.RetryAfter = p.config.Outage.draw()
+		d.RetryAfter = draw(p.config.Outage, 2*p.config.Outage)
 	case p.config.Jitter > 0 && reasonOf(d) == overLimit:
-		d.RetryAfter += Wait{most: int64(p.config.Jitter / time.Second)}.draw()
+		d.RetryAfter += draw(0, p.config.Jitter)
 	}
 }
 
-// Wait holds the least and the most seconds that a client is told to wait.
-type Wait struct{ least, most int64 }
-
-// NewWait returns the whole seconds from d to 2d.
-func NewWait(d time.Duration) Wait {
-	return Wait{
-		least: int64((d + time.Second - 1) / time.Second),
-		most:  int64(2 * d / time.Second),
-	}
-}
-
-// draw returns a random wait of the range.
-func (w Wait) draw() time.Duration {
-	return time.Duration(w.least+rand.Int64N(w.most-w.least+1)) * time.Second
+// draw returns a random whole number of seconds that is neither below least nor above most.
+func draw(least, most time.Duration) time.Duration {
+	least = (least + time.Second - 1) / time.Second
+	return (least + rand.N(most/time.Second-least+1)) * time.Second
 }
 
 // refusedBodyWait is the time for which the server goes on reading the body of a
