@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // Config says what a [Limiter] enforces and where it counts.
@@ -52,7 +53,7 @@ func New(c Config) (*Limiter, error) {
 		return nil, constructionError(c.Name, "", err)
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = hidden.DefaultTimeout
 	}
 	if c.OnStoreError == nil {
 		c.OnStoreError = FailOpen
@@ -73,10 +74,13 @@ func (c *Config) check() error {
 	}
 	if c.Timeout != 0 && c.Timeout < minTimeout {
 		return fmt.Errorf("sash: Config.Timeout is %v: it must be at least %v, or 0 for the default of %v; "+
-			"a number without a unit is nanoseconds", c.Timeout, minTimeout, DefaultTimeout)
+			"a number without a unit is nanoseconds", c.Timeout, minTimeout, hidden.DefaultTimeout)
 	}
 	if c.Observer != nil && errs.IsNil(c.Observer) {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
+	}
+	if wrong, ok := c.Observer.(wrongObserver); ok {
+		return wrong.error
 	}
 	return checkQuiet(c.Quiet)
 }

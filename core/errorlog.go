@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,7 +13,7 @@ import (
 // LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced:
 // the store cannot be asked, requests name no client, a key function or that of the limits
 // fails, or calls are malformed. A line says what happens to the requests meanwhile, why, and
-// what to do; see [RemedyOf]. [Notice]s are written too. Keys are not written, and callers that
+// what to do. [Notice]s are written too. Keys are not written, and callers that
 // left are no trouble.
 //
 // Each trouble is written once in an interval for each limiter and rule, with how many requests
@@ -20,19 +21,19 @@ import (
 // and when it has ended. It ends when the store has failed no request for a second, or for
 // longer, up to a minute, where outages follow each other.
 //
-// LogErrors panics if log is nil or has no handler, and if the interval is neither 0 nor at least
-// 1 ms. A limiter without an observer behaves as with LogErrors(slog.Default(), time.Minute),
+// [New] refuses a log that is nil or has no handler, and an interval that is neither 0 nor at
+// least 1 ms. A limiter without an observer behaves as with LogErrors(slog.Default(), time.Minute),
 // except that all such limiters together write at most 100 lines a minute.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	switch {
 	case log == nil:
-		panic("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")
+		return wrongObserver{errors.New("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")}
 	case log.Handler() == nil:
-		panic("sash: the logger of core.LogErrors has no handler: make it with slog.New, or give slog.Default()")
-	}
-	if interval != 0 && interval < minLogInterval {
-		panic(fmt.Sprintf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
-			interval, minLogInterval))
+		return wrongObserver{errors.New("sash: the logger of core.LogErrors has no handler: " +
+			"make it with slog.New, or give slog.Default()")}
+	case interval != 0 && interval < minLogInterval:
+		return wrongObserver{fmt.Errorf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
+			interval, minLogInterval)}
 	}
 	return newErrorLog(func() *slog.Logger { return log }, interval)
 }

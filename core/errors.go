@@ -70,35 +70,18 @@ func asStoreError(err error) error {
 	return &errs.Worded{Err: err}
 }
 
-// WithRemedy returns err with what an operator can do about it, for stores: the lines of
-// [LogErrors] say it. The text stays the same.
-func WithRemedy(remedy string, err error) error { return &remediedError{remedy, err} }
-
-// RemedyOf returns what an operator can do about an error of a store: what [WithRemedy]
-// has been given, the outermost if there are several, or where to look.
-func RemedyOf(err error) string {
-	if known, ok := errors.AsType[*remediedError](err); ok {
-		return known.remedy
+// remedyOf returns what an operator can do about an error of a store: what its method Remedy
+// says, or where to look.
+func remedyOf(err error) string {
+	if known := errs.RemedyOf(err); known != "" {
+		return known
 	}
-	switch {
-	case errors.Is(err, ErrStoreFull):
+	if errors.Is(err, ErrStoreFull) {
 		return "give the store more memory, or the rule fewer limits"
-	case errors.Is(err, ErrTimeout):
-		return "is the store up, its address right, the network open? Does it speak TLS where the client does, " +
-			"and only there? Is Config.Timeout several round trips? The Check of a redisstore tells"
 	}
-	return "is the store up, and are the address, the password, TLS and the number of the database right? " +
-		"The error has the store's own words; the Check of a redisstore tells more"
+	return "is the store up, and are the address, the password, TLS and the number of the database right? Is the " +
+		"network open, and Config.Timeout several round trips? The Check of a redisstore tells more"
 }
-
-// remediedError is an error with a remedy.
-type remediedError struct {
-	remedy string
-	err    error
-}
-
-func (e *remediedError) Error() string { return e.err.Error() }
-func (e *remediedError) Unwrap() error { return e.err }
 
 // storeError says that the store could not be asked, nor the fallback if that has
 // failed too.

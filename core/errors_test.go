@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // TestSaysSashOnce: an error says "sash:" once, at its beginning, whatever it wraps.
@@ -91,7 +92,7 @@ func TestStages(t *testing.T) {
 // caller as it is, without an allocation, also with a cause and a remedy.
 func TestUnavailable(t *testing.T) {
 	for _, down := range []error{
-		core.ErrUnavailable, core.WithRemedy("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable)),
+		core.ErrUnavailable, errs.WithRemedy("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable)),
 	} {
 		l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: down}), Observer: core.Silent})
 		d := l.Allow(ctx, "k")

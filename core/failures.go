@@ -10,7 +10,8 @@ type Failures struct {
 	Decided uint64    // requests that the policy, or its fallback, has decided
 	Since   time.Time // when the latest run of failures began; zero if there was none
 	Latest  time.Time // the latest failure
-	Err     error     // of the latest failure; see [RemedyOf]
+	Err     error     // of the latest failure
+	Remedy  string    // what an operator can do about it
 }
 
 // Failures returns what the limiter has seen of a store that fails, since it was made. A run
@@ -20,7 +21,11 @@ func (l *Limiter) Failures() Failures {
 	f := &l.shared.failures
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.Failures
+	told := f.Failures
+	if told.Err != nil {
+		told.Remedy = remedyOf(told.Err)
+	}
+	return told
 }
 
 // Failing reports whether the store has failed a request within the last minute.

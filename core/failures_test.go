@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // TestFailures: a limiter knows since when its store fails, with what, and how many requests
-// the policy has decided. A run of failures ends with a minute without one; callers that left
+// the policy has decided, and what to do. A run of failures ends with a minute without one; callers that left
 // are none.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -21,13 +22,18 @@ func TestFailures(t *testing.T) {
 		check := func(when string, decided uint64, since, latest time.Time, err error, failing bool) {
 			t.Helper()
 			got, want := l.Failures(), core.Failures{Decided: decided, Since: since, Latest: latest, Err: err}
+			if err != nil {
+				want.Remedy = "mend what is " + err.Error()
+			}
 			if got != want || got.Failing() != failing || login.Failures() != got {
 				t.Errorf("%s: got %+v, failing: %v; want %+v, failing: %v", when, got, got.Failing(), want, failing)
 			}
 		}
 		l.Allow(ctx, "k")
 		check("at first", 0, time.Time{}, time.Time{}, nil, false)
-		began, full, down := time.Now(), errors.New("full"), errors.New("down")
+		began := time.Now()
+		broken := func(word string) error { return errs.WithRemedy("mend what is "+word, errors.New(word)) }
+		full, down := broken("full"), broken("down")
 		store.answer = fails(full)
 		l.Allow(ctx, "k")
 		ended, cancel := context.WithCancel(ctx)

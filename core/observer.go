@@ -60,16 +60,25 @@ type silence uint8
 func (silence) Observe(context.Context, Event) {}
 
 // Observers returns an [Observer] that hands every event to each of the observers, in
-// this order. It panics if one of them is nil. To keep the lines that a limiter without
+// this order; [New] refuses a nil one. To keep the lines that a limiter without
 // an observer writes, join LogErrors(slog.Default(), time.Minute).
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
-			panic(fmt.Sprintf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o)))
+			return wrongObserver{fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o))}
+		}
+		if wrong, ok := o.(wrongObserver); ok {
+			return wrong
 		}
 	}
 	return observerList(slices.Clone(observers))
 }
+
+// wrongObserver stands for an Observer that could not be made. New returns the error.
+type wrongObserver struct{ error }
+
+// Observe does nothing.
+func (wrongObserver) Observe(context.Context, Event) {}
 
 // observerList is the Observer of Observers.
 type observerList []Observer

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // TestReturnGoesBack: units go back to the store that has counted them.
@@ -141,7 +142,7 @@ func TestReturnTimeout(t *testing.T) {
 		one := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 		store.answer = hangs
 		begun := time.Now()
-		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != core.DefaultTimeout {
+		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != hidden.DefaultTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})

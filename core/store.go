@@ -6,7 +6,8 @@ import (
 )
 
 // Store keeps counts. The stores of this module are memstore and redisstore; storetest
-// checks any other. It is safe for concurrent use.
+// checks any other. It is safe for concurrent use. An error of a store may have a method
+// Remedy() string, with what an operator can do: the lines of [LogErrors] say it.
 type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server: a program starts while
 	// its store is down. It is called while a program starts, and while it serves.
@@ -141,9 +142,6 @@ type Refund struct {
 // Immediate is implemented by a Ledger that never waits for anything but a lock. Asked as a
 // [Fallback], it needs no part of Config.Timeout, which then is the first store's alone.
 type Immediate interface{ Immediate() }
-
-// DefaultTimeout is the Config.Timeout that 0 stands for.
-const DefaultTimeout = 100 * time.Millisecond
 
 // minTimeout is the least Config.Timeout. No store over a network answers within it, and
 // a number without a unit, such as 100, is below it.

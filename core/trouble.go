@@ -47,7 +47,7 @@ func remedyFor(o Outcome, err error) string {
 	case OutcomeInvalid:
 		return "give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"
 	}
-	return printable(RemedyOf(err), maxNotice)
+	return printable(remedyOf(err), maxNotice)
 }
 
 // The most bytes of texts that others write, in a log.

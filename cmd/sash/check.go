@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -17,7 +18,7 @@ type checked struct {
 // check tells whether a Redis is fit for counting. Its error has the findings.
 func check(ctx context.Context, args []string, sys system) error {
 	s := newSettings()
-	timeout := s.Duration("config-timeout", core.DefaultTimeout, "")
+	timeout := s.Duration("config-timeout", 100*time.Millisecond, "")
 	store, err := s.open(args, sys)
 	if err != nil {
 		return err

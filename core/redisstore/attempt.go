@@ -12,6 +12,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // attempt is one call to a server, for one request or for a batch, and the context of that call. It lasts until its
@@ -147,7 +148,7 @@ func (c *client) guarded(
 		deadline, _ = ctx.Deadline()
 	}
 	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
-		if least := time.Now().Add(core.DefaultTimeout); deadline.Before(least) {
+		if least := time.Now().Add(hidden.DefaultTimeout); deadline.Before(least) {
 			deadline = least
 		}
 	}

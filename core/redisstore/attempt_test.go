@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // begun returns a call to the server of a breaker, which is judged and ends after these times; 0 is never.
@@ -107,13 +108,13 @@ func TestAttemptEnds(t *testing.T) {
 // has passed, and a reply never does.
 func TestLateOr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own := begun(t, t.Context(), newBreaker(""), core.DefaultTimeout, core.DefaultTimeout)
+		own := begun(t, t.Context(), newBreaker(""), hidden.DefaultTimeout, hidden.DefaultTimeout)
 		defer own.end(nil)
 		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
 		for _, passed := range []bool{false, true} {
 			want := refused
 			if passed {
-				time.Sleep(core.DefaultTimeout)
+				time.Sleep(hidden.DefaultTimeout)
 				want = errLate
 			}
 			if got := own.lateOr(refused); got != want {

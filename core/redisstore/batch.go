@@ -11,6 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // Requests that wait together are decided together.
@@ -23,7 +24,7 @@ const (
 	// A caller that serves its own call judges the server at its deadline. A server
 	// is given DefaultTimeout; a millisecond less is what passes, at the default
 	// Config.Timeout, between the start of a decision and the call.
-	inlineMin = core.DefaultTimeout - time.Millisecond
+	inlineMin = hidden.DefaultTimeout - time.Millisecond
 
 	// A caller that serves its own call and is cancelled stays until its deadline:
 	// see New.
@@ -67,7 +68,7 @@ func newQueue(serve func([]*call) bool, exact bool) *queue {
 		ErrLate:     errLate,
 		ErrQueued:   errQueued,
 		ErrLeft:     ended,
-		MinPatience: core.DefaultTimeout,
+		MinPatience: hidden.DefaultTimeout,
 	}
 	if exact {
 		config.InlineMin, config.InlineMax = inlineMin, inlineMax

@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Breaker is the state of the breaker of a server: whether decisions wait for the
@@ -83,7 +84,7 @@ func (b *breaker) failed(err error) {
 	if addr := b.status.Load().Server; !strings.Contains(text, addr) {
 		text = addr + ": " + text
 	}
-	refusal := core.WithRemedy(core.RemedyOf(err), fmt.Errorf("%w: %s", core.ErrUnavailable, text))
+	refusal := errs.WithRemedy(errs.RemedyOf(err), fmt.Errorf("%w: %s", core.ErrUnavailable, text))
 	b.refusal.Store(&refusal)
 }
 

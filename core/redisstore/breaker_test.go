@@ -12,6 +12,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -40,8 +41,8 @@ func TestOpenNamesTheCause(t *testing.T) {
 		for range 50 {
 			err := other.Allow(ctx, "k").Err
 			if !errors.Is(err, core.ErrUnavailable) || !mentions(err, "did not wait", server.Addr()+": READONLY") ||
-				!strings.Contains(core.RemedyOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
-				t.Fatalf("%s: %v; remedy: %s", name, err, core.RemedyOf(err))
+				!strings.Contains(errs.RemedyOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
+				t.Fatalf("%s: %v; remedy: %s", name, err, errs.RemedyOf(err))
 			}
 		}
 		root.Do(ctx, "REPLICAOF", "NO", "ONE")

@@ -20,6 +20,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -29,7 +30,7 @@ var (
 )
 
 const (
-	chaosTimeout  = core.DefaultTimeout
+	chaosTimeout  = hidden.DefaultTimeout
 	chaosLimit    = 40
 	chaosWindow   = time.Second
 	chaosKeys     = 4

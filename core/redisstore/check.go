@@ -28,7 +28,7 @@ const checkTimeout = 10 * time.Second // of all of Check
 //     TTL, so each policy but noeviction makes limits forget;
 //   - a Config.Timeout of less than three round trips, as measured by these
 //     decisions: the shortest of the limiters that have been made on the store,
-//     or [core.DefaultTimeout] if there is none yet;
+//     or 100 ms if there is none yet;
 //   - a server that runs scripts beside each other, as Garnet does unless told
 //     otherwise: pairs of requests at once are decided 200 times, or for 1 s;
 //   - a replica, one of several masters of the same data, a server older than

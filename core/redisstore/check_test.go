@@ -19,6 +19,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -465,7 +466,7 @@ func TestCheckTimeouts(t *testing.T) {
 		says                []string // nothing: all is well
 	}{
 		{roundTrip: time.Millisecond},
-		{roundTrip: core.DefaultTimeout / 3},
+		{roundTrip: hidden.DefaultTimeout / 3},
 		{roundTrip: 40 * time.Millisecond, shortest: 120 * time.Millisecond},
 		{roundTrip: 40 * time.Millisecond, shortest: time.Second},
 		{

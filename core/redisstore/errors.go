@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // ErrForeign is in the error of a decision that found, at a key of the store, a
@@ -142,9 +143,4 @@ const unreachable = "the server cannot be reached: is it up, is the address righ
 	"does the server speak TLS where the client does, and only there?"
 
 // remedied returns err with its remedy, if that is known.
-func remedied(err error) error {
-	if remedy := knownRemedy(err); remedy != "" {
-		return core.WithRemedy(remedy, err)
-	}
-	return err
-}
+func remedied(err error) error { return errs.WithRemedy(knownRemedy(err), err) }

@@ -47,9 +47,11 @@ func newProgram(t *testing.T, server *redistest.Server) *program {
 	redis := redisstore.New(server.Client(t), redisstore.WithLease(1000, 100*time.Millisecond))
 	memory := memstore.New()
 	small := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes))
-	m.Watch("redis", redis)
-	m.Watch("memory", memory)
-	m.Watch("small", small)
+	for name, store := range map[string]core.Store{"redis": redis, "memory": memory, "small": small} {
+		if err := m.Watch(name, store); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	api := newLimiter(t, core.Config{Name: "api", Store: redis, Limits: []core.Limit{core.PerHour(25)},
 		Observer: m.For("redis")})

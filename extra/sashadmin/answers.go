@@ -40,7 +40,7 @@ func failuresOf(l *core.Limiter) *failures {
 	if f.Err == nil {
 		return nil
 	}
-	return &failures{f.Failing(), f.Decided, f.Since.UTC(), f.Latest.UTC(), f.Err.Error(), core.RemedyOf(f.Err)}
+	return &failures{f.Failing(), f.Decided, f.Since.UTC(), f.Latest.UTC(), f.Err.Error(), f.Remedy}
 }
 
 // ofClient is an answer about a client, or with an empty one about the rules.

@@ -14,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/extra/sashadmin"
+	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -127,7 +128,7 @@ func TestOutage(t *testing.T) {
 // clients: since when it fails, why, and how many requests the policy has decided.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	full := core.WithRemedy("raise maxmemory", errors.New("OOM command not allowed"))
+	full := errs.WithRemedy("raise maxmemory", errors.New("OOM command not allowed"))
 	store := storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 		if call.Verb == "Take" {
 			return core.Decision{}, full

@@ -2,7 +2,7 @@
 //
 //	metrics := sashprom.New()
 //	prometheus.MustRegister(metrics)
-//	metrics.Watch("redis", store)
+//	err := metrics.Watch("redis", store)
 //	observer := core.Observers(metrics.For("redis"), core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
 //

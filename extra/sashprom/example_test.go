@@ -18,7 +18,10 @@ import (
 func ExampleNew() {
 	store := memstore.New()
 	metrics := sashprom.New()
-	metrics.Watch("memory", store)
+	if err := metrics.Watch("memory", store); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	_ = promhttp.HandlerFor(registry, promhttp.HandlerOpts{}) // mount it at /metrics

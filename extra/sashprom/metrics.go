@@ -115,13 +115,9 @@ func (s *store) Observe(_ context.Context, e core.Event) {
 
 // Watch makes the metrics of what a store says about itself. The store is a
 // *memstore.Store, a *redisstore.Store, or a type around one of them that has its
-// method Stats. It is asked once in each scrape. Watch panics if it is none of these, if it
+// method Stats. It is asked once in each scrape. Watch fails if it is none of these, if it
 // is nil, or if a store of that name is watched already.
-func (m *Metrics) Watch(name string, store core.Store) {
-	if err := m.tally.Watch(name, store); err != nil {
-		panic(err.Error())
-	}
-}
+func (m *Metrics) Watch(name string, store core.Store) error { return m.tally.Watch(name, store) }
 
 // Describe sends the descriptions of all metrics.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {

@@ -23,8 +23,8 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	m := sashprom.New(options...)
 	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
-	m.Watch("memory", memstore.New())
-	m.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{
+	watch(t, m, "memory", memstore.New())
+	watch(t, m, "redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{
 		{Server: "a", State: redisstore.StateOpen, Changed: time.Now(), FailingSince: time.Now()},
 	}}})
 	registry := prometheus.NewPedanticRegistry()

@@ -21,10 +21,18 @@ type fixed[S any] struct {
 
 func (f fixed[S]) Stats() S { return f.stats }
 
+// watch adds the metrics of a store.
+func watch(t *testing.T, m *sashprom.Metrics, name string, store core.Store) {
+	t.Helper()
+	if err := m.Watch(name, store); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestWatchMemory: the metrics of a store in memory are its Stats.
 func TestWatchMemory(t *testing.T) {
 	m := sashprom.New()
-	m.Watch("memory", fixed[memstore.Stats]{stats: memstore.Stats{
+	watch(t, m, "memory", fixed[memstore.Stats]{stats: memstore.Stats{
 		Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
 		RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
 	}})
@@ -44,7 +52,7 @@ func TestWatchMemory(t *testing.T) {
 // gives twice does not make the scrape fail.
 func TestWatchRedis(t *testing.T) {
 	m := sashprom.New()
-	m.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{
+	watch(t, m, "redis", fixed[redisstore.Stats]{stats: redisstore.Stats{
 		Breakers: []redisstore.Breaker{
 			{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
 				Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
@@ -89,9 +97,9 @@ func TestWatchStores(t *testing.T) {
 	server := redistest.Start(t)
 	memory, redis := memstore.New(), redisstore.New(server.Client(t))
 	m := sashprom.New()
-	m.Watch("memory", memory)
-	m.Watch("redis", redis)
-	m.Watch("around", named{memory, "mine"})
+	watch(t, m, "memory", memory)
+	watch(t, m, "redis", redis)
+	watch(t, m, "around", named{memory, "mine"})
 	for _, store := range []core.Store{memory, redis} {
 		limiter, err := core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerHour(5)}})
 		if err != nil {
@@ -110,17 +118,15 @@ func TestWatchStores(t *testing.T) {
 
 // TestMisuse: what the program gives wrong is said when it starts.
 func TestMisuse(t *testing.T) {
-	for want, do := range map[string]func(){
-		"sash: option 1 of sashprom.New is nil":                      func() { sashprom.New(nil) },
-		`sash: Watch("memory", nil): give the store of Config.Store`: func() { sashprom.New().Watch("memory", nil) },
-	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
-					t.Errorf("got the panic %q, want %q", got, want)
-				}
-			}()
-			do()
-		}()
+	const want = `sash: Watch("memory", nil): give the store of Config.Store`
+	if err := sashprom.New().Watch("memory", nil); err == nil || err.Error() != want {
+		t.Errorf("got the error %v, want %s", err, want)
 	}
+	defer func() {
+		const want = "sash: option 1 of sashprom.New is nil"
+		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
+			t.Errorf("got the panic %q, want %q", got, want)
+		}
+	}()
+	sashprom.New(nil)
 }

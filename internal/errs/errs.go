@@ -3,6 +3,7 @@
 package errs
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -25,6 +26,35 @@ type Worded struct {
 
 func (e *Worded) Error() string { return "sash: " + e.Words + Text(e.Err) }
 func (e *Worded) Unwrap() error { return e.Err }
+
+// remedied is an error with a remedy. Its method is the one that core.Store tells authors of stores of.
+type remedied struct {
+	error
+	remedy string
+}
+
+func (e *remedied) Remedy() string { return e.remedy }
+func (e *remedied) Unwrap() error  { return e.error }
+
+// WithRemedy returns err with what an operator can do about it, or err itself if the remedy is empty.
+func WithRemedy(remedy string, err error) error {
+	if remedy == "" {
+		return err
+	}
+	return &remedied{err, remedy}
+}
+
+// RemedyOf returns what the outermost error that has a method Remedy returns there, or "".
+func RemedyOf(err error) string {
+	known, ok := errors.AsType[interface {
+		error
+		Remedy() string
+	}](err)
+	if !ok {
+		return ""
+	}
+	return known.Remedy()
+}
 
 // IsNil reports whether v is nil or holds a nil pointer, function or map. The methods
 // of such a value would fail at the first request.

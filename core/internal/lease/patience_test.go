@@ -12,6 +12,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/fakeserver"
 	"github.com/sashlimit/sash/core/internal/remember"
+	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
@@ -80,7 +81,7 @@ func TestLongWayLost(t *testing.T) {
 		s.store.silent.Store(true)
 		var group sync.WaitGroup
 		for i := range 3 {
-			timeout := core.DefaultTimeout - time.Duration(i)*10*time.Millisecond
+			timeout := hidden.DefaultTimeout - time.Duration(i)*10*time.Millisecond
 			group.Go(func() {
 				began := time.Now()
 				_, _ = s.take(t.Context(), timeout)
@@ -114,7 +115,7 @@ func TestStage(t *testing.T) {
 				var group sync.WaitGroup
 				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
 					group.Go(func() {
-						if _, err := s.take(t.Context(), core.DefaultTimeout); err == nil || core.StageOf(err) != want {
+						if _, err := s.take(t.Context(), hidden.DefaultTimeout); err == nil || core.StageOf(err) != want {
 							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
 						}
 					})
@@ -158,7 +159,7 @@ func TestSecondRenewal(t *testing.T) {
 		var failed atomic.Int64
 		for range 100 {
 			group.Go(func() {
-				if _, err := s.take(t.Context(), core.DefaultTimeout); err != nil {
+				if _, err := s.take(t.Context(), hidden.DefaultTimeout); err != nil {
 					failed.Add(1)
 				}
 			})
@@ -183,7 +184,7 @@ func TestNotLeased(t *testing.T) {
 			s.crowd(t, &group, 1)
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			a.Key, a.Timeout = "client", core.DefaultTimeout
+			a.Key, a.Timeout = "client", hidden.DefaultTimeout
 			if d, err := s.rule.Take(t.Context(), a); err != nil || !d.Allowed || time.Since(began) != 2*s.way {
 				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
 			}
@@ -312,7 +313,7 @@ func TestStoreErrors(t *testing.T) {
 			group.Go(func() {
 				began := time.Now()
 				d := s.allow(t, 1)
-				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > core.DefaultTimeout {
+				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > hidden.DefaultTimeout {
 					t.Errorf("%+v after %v", d, time.Since(began))
 				}
 			})

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 	addr := flags.String("addr", "127.0.0.1:8080", "listen on this `address`")
 	redis := flags.String("redis", "",
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
-	timeout := flags.Duration("timeout", core.DefaultTimeout, "wait this `long` for Redis")
+	timeout := flags.Duration("timeout", 100*time.Millisecond, "wait this `long` for Redis")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
 	decisions := flags.String("decisions", "", "write every decision to this `file`, for examples/internal/checklog")
 	admin := flags.String("admin", "", "listen on this `address` for operators too, such as 127.0.0.1:8081; "+
