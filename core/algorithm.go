@@ -9,10 +9,9 @@ import (
 type Algorithm uint8
 
 const (
-	// SlidingLog remembers every admitted request and is exact: no interval of
-	// the window's length, wherever it starts, holds more than Requests
-	// admitted units. It is the zero value. Memory grows with the requests
-	// remembered, so Requests is at most [MaxLogRequests].
+	// SlidingLog remembers every admitted request and is exact: no interval of the window's
+	// length, wherever it starts, holds more than Requests admitted units. Memory grows with
+	// the requests remembered, so Requests is at most [MaxLogRequests].
 	SlidingLog Algorithm = iota
 
 	// SlidingCounter keeps two numbers per key: the counts of the current and
@@ -21,13 +20,10 @@ const (
 	//
 	//	floor(previous * ((W-e)/W)) + current + n <= Requests
 	//
-	// It is an estimate: it supposes that the previous window's requests were
-	// spread evenly. A client that sends all of them at the end of one window
-	// and goes on in the next can be admitted up to 2*Requests times within
-	// one real window (with Requests = 1: two requests microseconds apart).
-	// Prefer it when limits are large, when memory per key must be constant,
-	// and when such a burst does no harm; prefer SlidingLog for logins, quotas
-	// that are billed, and small limits.
+	// It is an estimate: it supposes that the previous window's requests were spread evenly.
+	// A client that sends all of them at the end of one window and goes on in the next can be
+	// admitted up to 2*Requests times within one real window. It suits large limits and
+	// constant memory per key; a SlidingLog suits logins, billed quotas and small limits.
 	SlidingCounter
 )
 
@@ -78,8 +74,8 @@ func (a Algorithm) String() string {
 }
 
 // Exact reports whether each unit counts for exactly a Window from its time, as in a
-// SlidingLog. Then the oldest unit says when more can pass, a refusal of any cost lasts
-// until a unit leaves, and units can be leased. It panics if the algorithm is unknown.
+// SlidingLog. Then a refusal of any cost lasts until the oldest unit leaves, and units can be
+// leased. It panics if the algorithm is unknown.
 func (a Algorithm) Exact() bool { return a.properties().exact }
 
 // known reports whether there is such an algorithm.

@@ -14,33 +14,24 @@ import (
 
 // Config says what a [Limiter] enforces and where it counts.
 type Config struct {
-	// Name is part of the identity of every count: limiters of the same name on the same data
-	// share their counts, as replicas do. It may be empty.
-	Name string
+	// Name is part of the identity of every count: limiters of one name on the same data share
+	// their counts, as replicas do. It may be empty.
+	Name   string
+	Store  Store   // required
+	Limits []Limit // at least one; a request is counted by all, or refused and counted by none
 
-	Store Store // required
-
-	// Limits are enforced together: a request is counted by all of them, or refused and
-	// counted by none. At least one.
-	Limits []Limit
-
-	// OnStoreError decides while the store cannot be asked: FailOpen, FailClosed
-	// or what Fallback returns. Default FailOpen.
-	OnStoreError Policy
+	OnStoreError Policy // decides while the store cannot be asked; default FailOpen
 
 	// Timeout is the most that a decision may wait for a store, the fallback included; a
 	// fallback that is not in memory has half of it. Default 100 ms, at least 10 us. Leave room
 	// for several round trips and for pauses: what a healthy store misses, the policy decides.
-	// A caller whose context is cancelled leaves at once, but a store may keep the caller for
-	// a Timeout of up to a second.
+	// A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
 	// Observer hears of every decision. Default [LogErrors] on slog.Default(), at most a line a
 	// minute of each kind: a limit that is not enforced is never silent. [Silent] writes none.
 	Observer Observer
-
-	// Quiet lists the codes of notices that are not to be said, such as "large-log".
-	Quiet []string
+	Quiet    []string // codes of notices that are not to be said, such as "large-log"
 }
 
 // New returns a limiter for c. It does not talk to the store, so a program
@@ -80,7 +71,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
 	}
 	if wrong, ok := c.Observer.(wrongObserver); ok {
-		return wrong.error
+		return wrong.err
 	}
 	return checkQuiet(c.Quiet)
 }

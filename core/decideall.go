@@ -23,13 +23,10 @@ type Pair struct {
 // Remaining, then the longest ResetAfter, then the first.
 //
 // Stores that answer from memory are asked first, in turn, and then all others at the same
-// time, so that a decision takes one round trip. What has been counted beside a refusal is given
-// back as by [Reservation.Return], also if ctx ends. So no limit is ever exceeded, but until then
-// others may be refused for these units. Give the pair that refuses most often first.
-//
-// Units that cannot be given back stay counted, and the observer hears a notice. So may those of
-// a pair whose store failed: a lost reply tells nothing. Each pair may take its Config.Timeout,
-// and so may the return.
+// time. What has been counted beside a refusal is given back as by [Reservation.Return], also
+// if ctx ends. So no limit is ever exceeded, but until then others may be refused for these
+// units. Give the pair that refuses most often first. Units that cannot be given back stay
+// counted, and the observer hears a notice. Units may also stay where a store failed.
 //
 // A pair whose store cannot be asked is decided by its policy; then Err is the first such
 // error. Each limiter's observer hears of its own decision, except one that is given back. Err

@@ -2,9 +2,8 @@
 // another request, by limits over sliding windows, and counts the requests
 // that it admits.
 //
-// It knows nothing of HTTP (see package nethttp and the adapters) nor of where
-// counts are kept (see packages memstore and redisstore), and imports nothing
-// but the standard library.
+// It knows nothing of HTTP (package nethttp and the adapters) nor of where counts are kept
+// (packages memstore and redisstore), and imports nothing but the standard library.
 //
 //	limiter, err := core.New(core.Config{
 //		Name:   "api",
@@ -21,7 +20,6 @@
 // A [Limiter] is a set of limits under a name, on a [Store]. [Limiter.Rule] makes another
 // set on the same store, with counts of its own: a rule, which is a Limiter too. The key
 // names the client that is counted. A limit counts units; a request costs one, unless its
-// Cost says otherwise. Of several limits the one that binds is the one that a [Decision]
-// tells about. The policy ([FailOpen], [FailClosed] or [Fallback]) decides while the store
-// cannot be asked. The [Observer] hears of every decision.
+// Cost says otherwise. Of several limits a [Decision] tells about the one that binds. The
+// policy ([FailOpen], [FailClosed] or [Fallback]) decides while the store cannot be asked.
 package core

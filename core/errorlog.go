@@ -13,17 +13,15 @@ import (
 // LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced:
 // the store cannot be asked, requests name no client, a key function or that of the limits
 // fails, or calls are malformed. A line says what happens to the requests meanwhile, why, and
-// what to do. [Notice]s are written too. Keys are not written, and callers that
-// left are no trouble.
+// what to do. [Notice]s are written too, keys are not.
 //
-// Each trouble is written once in an interval for each limiter and rule, with how many requests
-// there were more; an interval of 0 writes each. An outage of the store is written when it begins
-// and when it has ended. It ends when the store has failed no request for a second, or for
-// longer, up to a minute, where outages follow each other.
+// Each trouble is written once in an interval for each limiter and rule, with the number of
+// requests since; an interval of 0 writes each, and else it is at least 1 ms. An outage of the
+// store is written when it begins and when it has ended: the store has failed no request for
+// a second, or for up to a minute where outages follow each other.
 //
-// [New] refuses a log that is nil or has no handler, and an interval that is neither 0 nor at
-// least 1 ms. A limiter without an observer behaves as with LogErrors(slog.Default(), time.Minute),
-// except that all such limiters together write at most 100 lines a minute.
+// A limiter without an observer behaves as with LogErrors(slog.Default(), time.Minute), except
+// that all such limiters together write at most 100 lines a minute.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	switch {
 	case log == nil:

@@ -15,24 +15,23 @@ const (
 	// ErrStore: the store could not be asked; the policy decided.
 	ErrStore constError = "sash: the store could not be asked"
 
-	// ErrUnavailable: the store has been failing, and the request did not wait for it, as in
-	// redisstore while a breaker is open. It is an ErrStore too.
+	// ErrUnavailable is the ErrStore of a request that did not wait for a store that has been
+	// failing, as in redisstore while a breaker is open.
 	ErrUnavailable constError = "sash: the store has been failing, and the request did not wait for it"
 
-	// ErrStoreFull: the store cannot hold what is to be counted, even if it evicts all others: in
-	// a memstore only with thousands of limits in a rule. It is an ErrStore too.
+	// ErrStoreFull is the ErrStore of a store that has no room even if it evicts all others: a
+	// memstore with thousands of limits in a rule.
 	ErrStoreFull constError = "sash: the store is full"
 
-	// ErrTimeout: the store did not answer within Config.Timeout. It is the cause
-	// ([context.Cause]) of the end of a store's context, and a [context.DeadlineExceeded] too.
+	// ErrTimeout: no answer within Config.Timeout. It is the cause ([context.Cause]) of the
+	// end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout constError = "sash: no answer within the timeout"
 
-	// ErrInvalid: a malformed request, such as one with an empty key, a negative cost or
-	// Limits that are not the rule's.
+	// ErrInvalid: a malformed request: an empty key, a negative cost, Limits not the rule's.
 	ErrInvalid constError = "sash: invalid request"
 
-	// ErrLimits: what was to find out the limits of the request has failed, such as a
-	// function of nethttp.WithLimiter. No store was asked.
+	// ErrLimits: the limits of the request could not be found out, as by the function of
+	// nethttp.WithLimiter. No store was asked.
 	ErrLimits constError = "sash: the limits of the request could not be found out"
 )
 

@@ -19,13 +19,11 @@ type Policy interface{ failurePolicy() }
 type fixedPolicy uint8
 
 const (
-	// FailOpen serves the request, uncounted. It is the default: for an API
-	// whose limits protect it from overuse, being limited matters less than
-	// being up.
+	// FailOpen serves the request, uncounted. It is the default: for most an API that is up
+	// matters more than its limits.
 	FailOpen fixedPolicy = iota
 
-	// FailClosed refuses the request. It is for endpoints that must not be
-	// tried without a limit, such as a login.
+	// FailClosed refuses the request, for what must not be tried without a limit: a login.
 	FailClosed
 )
 
@@ -59,11 +57,9 @@ func (p fallbackPolicy) String() string {
 	return fmt.Sprintf("fallback, shared by %d", p.share)
 }
 
-// Fallback asks another store, usually a memstore of this process, while the
-// first cannot be asked. If the other cannot be asked either, the request is
-// refused. A fallback in memory counts for this process alone: R replicas
-// together would let R times the limit through. [Share] divides the limit among
-// them.
+// Fallback asks another store, usually a memstore of this process, while the first cannot be
+// asked. If the other cannot be asked either, the request is refused. A fallback in memory
+// counts for this process alone; [Share] divides the limit among replicas.
 //
 // After the outage the first store alone decides, and knows nothing of what the fallbacks
 // have admitted. For a SlidingLog of N in W and R replicas that share it, a window of
@@ -71,12 +67,8 @@ func (p fallbackPolicy) String() string {
 // units: N of the store, and a share of each fallback. No window holds more (a process
 // that restarts forgets, and counts as another replica).
 //
-// Every request asks the first store, so [Decision].Err is nil iff that has
-// answered.
-//
-// A limiter's own store is no fallback: [New] returns an error if both are equal by ==,
-// and WithPolicy panics with it. A store around that store, and two stores of
-// package redisstore on one Redis, are not seen to be the same.
+// [New] refuses a fallback that is the limiter's own store by ==. A store around that store,
+// and two stores of package redisstore on one Redis, are not seen to be the same.
 func Fallback(store Store, options ...fallbackOption) Policy {
 	p := fallbackPolicy{store: store, share: 1}
 	for i, o := range options {

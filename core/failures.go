@@ -14,9 +14,8 @@ type Failures struct {
 	Remedy  string    // what an operator can do about it
 }
 
-// Failures returns what the limiter has seen of a store that fails, since it was made. A run
-// of failures ends when a minute has passed without one. The copies of WithPolicy and
-// WithLimits have their failures together.
+// Failures returns what l and its copies by WithPolicy and WithLimits have seen of a store that
+// fails. A run of failures ends when a minute has passed without one.
 func (l *Limiter) Failures() Failures {
 	f := &l.shared.failures
 	f.mu.Lock()

@@ -16,10 +16,9 @@ const maxNameLength = 64 // bytes, for the names of limits, rules and limiters
 
 // Limit allows Requests units per Window. A unit is a request of cost 1.
 //
-// The zero Algorithm is [SlidingLog]. An empty Name means the window as
-// [time.Duration.String] writes it, "1m0s". Window is from [MinWindow] to
-// [MaxWindow], and rounded up to whole microseconds. In JSON, YAML and flags a limit is
-// text, such as "100/1m"; see [ParseLimit].
+// The zero Algorithm is [SlidingLog]. An empty Name means the window in words, "1m0s". Window
+// is from [MinWindow] to [MaxWindow], and rounded up to whole microseconds. In JSON, YAML and
+// flags a limit is text, such as "100/1m"; see [ParseLimit].
 type Limit struct {
 	Name      string
 	Requests  int64
@@ -45,8 +44,8 @@ func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
 // Using returns the limit with another algorithm.
 func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
 
-// Named returns the limit with another name. The name stands in headers and is
-// part of the identity of the count: renaming a limit starts it afresh.
+// Named returns the limit with another name. The name stands in headers and is part of the
+// identity of the count: renaming a limit starts it afresh.
 func (l Limit) Named(name string) Limit { l.Name = name; return l }
 
 // checkLimits returns a copy of limits with every name filled in and every window in

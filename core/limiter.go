@@ -24,10 +24,9 @@ type Limiter struct {
 	begun        atomic.Bool   // whether begin has been called, or no observer hears of notices
 }
 
-// Rule returns a limiter with limits of its own under the same name, store and
-// policy. Its counts are its own too: a rule of another name never shares
-// them, one of the same name always does. Called on a rule it returns a
-// sibling, not a part of that rule.
+// Rule returns a limiter with limits of its own under the same name, store and policy. A rule
+// of another name never shares its counts, one of the same name always does. Called on a rule
+// it returns a sibling, not a part of that rule.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if name == "" {
 		err := errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
@@ -39,9 +38,8 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	return build(l.config, name, limits)
 }
 
-// WithPolicy returns the same limiter, on the same counts, with another policy
-// for store errors; nil means [FailOpen]. It panics with the error of [New] on a
-// policy that New would have refused.
+// WithPolicy returns the same limiter, on the same counts, with another policy for store
+// errors; nil means [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	if policy == nil {
@@ -53,13 +51,10 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	return policed
 }
 
-// WithLimits returns the same limiter with other limits, of which the windows may differ
-// too: the name, the rule, the store and the policy are the same. So a limit that has the
-// name, the algorithm and the window of one of l's is the same count, and a client keeps
-// what it has used. Other limits have counts of their own.
-//
-// The error is that of [New]. Make a limiter once and use it again: a store keeps what it
-// knows of limits.
+// WithLimits returns the same limiter with other limits, of which the windows may differ too.
+// A limit that has the name, the algorithm and the window of one of l's is the same count,
+// and a client keeps what it has used. Make a limiter once and use it again: a store keeps
+// what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	other, err := build(l.config, l.rule, limits)
 	if err == nil {
@@ -78,8 +73,8 @@ func (l *Limiter) Name() string { return l.config.Name }
 // RuleName returns the name given to [Limiter.Rule], or "" for a limiter of [New].
 func (l *Limiter) RuleName() string { return l.rule }
 
-// Policy returns what happens to requests while the store cannot be asked. In print it is
-// "fail open", "fail closed", "fallback", or "fallback, shared by 4".
+// Policy returns Config.OnStoreError. In print it is "fail open", "fail closed", "fallback", or
+// "fallback, shared by 4".
 func (l *Limiter) Policy() Policy { return l.config.OnStoreError }
 
 // Limits returns a copy of the limits, every name filled in.
@@ -91,15 +86,13 @@ func (l *Limiter) Allow(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1})
 }
 
-// AllowN is Allow for a request that costs n units, all or nothing. n = 0 is
-// always allowed and counts nothing: it reads the numbers. n < 0 is refused
-// with [ErrInvalid].
+// AllowN is Allow for a request that costs n units, all or nothing. n = 0 is always allowed and
+// counts nothing: it reads the numbers.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n})
 }
 
-// Peek answers what Allow would answer now, and counts nothing. For what is
-// left without a request, use AllowN with n = 0.
+// Peek answers what Allow would answer now, and counts nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
@@ -113,16 +106,12 @@ type Request struct {
 	Label  string // handed to the observer; not part of any count
 	Shadow bool   // handed to the observer: the caller goes on whatever is decided
 
-	// Limits, if not nil, are the limits for this request, one for each limit of the
-	// rule and in the same order. They are the rule's but for their Requests, and count
-	// where the rule's count. So a client's plan, or a number from a database, needs no
-	// limiter of its own. An empty Name means that of the rule's limit. The slice must
-	// not change during the call.
+	// Limits, if not nil, are the limits for this request: those of the rule, in order, with
+	// other Requests, on the same counts. So a client's plan needs no limiter of its own. An
+	// empty Name means that of the rule's limit. The slice must not change during the call.
 	Limits []Limit
 
-	// Status, if it is not nil, returns the Status of the event. It is called only for
-	// events that an observer hears of.
-	Status func(Decision) int
+	Status func(Decision) int // if not nil, returns the Status of the event, if one is observed
 
 	unreported bool // Decide tells no observer
 }
@@ -186,11 +175,9 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decis
 	return d
 }
 
-// Reset forgets what is counted for key under the limits of this rule, in the
-// store and in the fallback. Its error matches [ErrStore] or [ErrInvalid], or
-// is that of the caller's own context when that had ended; when it is not nil,
-// some counts may remain. A context that has ended before the call resets
-// nothing, whatever the store.
+// Reset forgets what is counted for key under the limits of this rule, in the store and in the
+// fallback. Its error matches [ErrStore] or [ErrInvalid], or is that of the caller's own context;
+// then some counts may remain. A context that has ended before the call resets nothing.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if key == "" {
 		return errEmptyKey

@@ -25,13 +25,8 @@ const limitForm = `write requests/window, such as "100/1m", then "counter" for a
 //	5/15m counter named per IP  the name is all that follows
 //
 // A window is written as for [time.ParseDuration], without a sign, and may begin with whole
-// days of 24 hours: 90s, 15m, 1h30m, 24h, 1d, 1d12h. Blanks separate the parts.
-//
-// The limit is one that [New] takes. Its Name is empty if none is given, or the default
-// one. The error says what was given and what is allowed.
-//
-// A *Limit is an [encoding.TextUnmarshaler] by the same rules, so that flags
-// ([flag.TextVar]), JSON and YAML have limits as text.
+// days of 24 hours: 90s, 1h30m, 1d12h. Blanks separate the parts. The limit is one that [New]
+// takes. Its Name is empty if none is given, or the default one.
 func ParseLimit(text string) (Limit, error) {
 	if len(text) > maxLimitText {
 		return Limit{}, fmt.Errorf("sash: the limit %.20q... has %d bytes, of %d allowed: %s",
@@ -118,7 +113,7 @@ func (l Limit) withoutDefaultName() Limit {
 
 // String returns the limit as [ParseLimit] reads it, in its shortest form with a window in
 // hours, minutes and seconds: "1000/24h counter named daily". Neither a SlidingLog nor the
-// default name is written. What New would refuse is written in the same way.
+// default name is written.
 func (l Limit) String() string {
 	window := l.Window.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -140,8 +135,8 @@ func (l Limit) String() string {
 	}
 }
 
-// MarshalText implements [encoding.TextMarshaler] by [Limit.String]. The text of the zero
-// Limit is empty; another limit that [New] would refuse is an error.
+// MarshalText returns the text of [Limit.String], empty for the zero Limit. Another limit that
+// [New] would refuse is an error.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l == (Limit{}) {
 		return []byte{}, nil
@@ -153,9 +148,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]: it sets the limit to the one that
-// [ParseLimit] returns. An empty text is the zero Limit, which New refuses. The limit stays
-// as it was if there is an error.
+// UnmarshalText sets the limit to that of [ParseLimit]. An empty text is the zero Limit. The
+// limit stays as it was if there is an error.
 func (l *Limit) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*l = Limit{}

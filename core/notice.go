@@ -29,8 +29,8 @@ func checkQuiet(codes []string) error {
 	return nil
 }
 
-// NoticeObserver is an [Observer] that hears of notices too. That of [LogErrors], which
-// is the default, writes them to its log. Notice must be safe for concurrent use.
+// NoticeObserver is an [Observer] that hears of notices too, as that of [LogErrors] does.
+// Notice must be safe for concurrent use.
 type NoticeObserver interface {
 	Observer
 	Notice(ctx context.Context, n Notice)

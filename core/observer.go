@@ -11,10 +11,9 @@ import (
 
 // Observer hears of every decision: metrics and logs hang on it.
 //
-// Observe is called once per decision, in the goroutine of the request and
-// before the caller has the answer. It must be quick and safe for concurrent
-// use. ctx is the request's. An observer that panics ends the request as a panic of
-// its handler does.
+// Observe is called in the goroutine of the request, with its ctx, before the caller has the
+// answer. It must be quick and safe for concurrent use. An observer that panics ends the
+// request as a panic of its handler does.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -28,20 +27,13 @@ type Event struct {
 	Cost     int64
 	Peek     bool
 	Decision Decision
+	Shadow   bool  // Request.Shadow: the request goes on even if the decision is a refusal
+	Stage    Stage // [StageOf] Decision.Err
+	Status   int   // of nethttp.Status, 0 outside HTTP; with Shadow it is the status without it
 
-	Shadow bool // Request.Shadow: the request goes on even if the decision is a refusal
-
-	// Elapsed is the duration of the decision: the wait for the store, and for the fallback.
-	// Of a store that never waits (see [Immediate]) one decision in 16 is measured, drawn at
-	// random; of the others Elapsed is 0.
+	// Elapsed is the duration of the decision, waits for stores included. Where the store never
+	// waits (see [Immediate]) one decision in 16 is measured, at random, and of others it is 0.
 	Elapsed time.Duration
-
-	// Stage is that of Decision.Err, and tells how far the request came; see [StageOf].
-	Stage Stage
-
-	// Status is 0 outside HTTP, and else that of nethttp.Status: 200 if the request goes on to
-	// its handler, else 429, 503, 400 or 500. With Shadow it is the status without it.
-	Status int
 }
 
 // ObserverFunc makes a function an [Observer].
@@ -75,7 +67,7 @@ func Observers(observers ...Observer) Observer {
 }
 
 // wrongObserver stands for an Observer that could not be made. New returns the error.
-type wrongObserver struct{ error }
+type wrongObserver struct{ err error }
 
 // Observe does nothing.
 func (wrongObserver) Observe(context.Context, Event) {}

@@ -8,15 +8,12 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Charge counts n units of the client named key, even beyond the limits: for what has
-// been used already, such as the tokens or bytes of an answer. Later requests wait until
-// the windows have room again, and are told exactly how long. n is at most
-// [MaxCounterRequests].
+// Charge counts n units of the client named key, even beyond the limits: for what has been used
+// already, such as the tokens or bytes of an answer. Later requests wait until the windows have
+// room again, and are told exactly how long. n is at most [MaxCounterRequests].
 //
-// The Decision is an admission, with the numbers after the charge; Remaining is 0 where
-// the client has used more than a limit. While the store cannot be asked, nothing is
-// counted, and the policy decides what Allowed says; a [Fallback] counts the units
-// itself.
+// The Decision is an admission, with the numbers after the charge. While the store cannot be
+// asked, nothing is counted, and the policy decides what Allowed says; a [Fallback] counts.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})
 }

@@ -21,13 +21,11 @@ type Reservation struct {
 	settled bool
 }
 
-// Reserve decides a request like [Limiter.Decide], so that what it counts can be given
-// back later: to count only requests that fail, or an estimate that [Reservation.Settle]
-// corrects. The units are counted first and given back afterwards. So a request counts from
-// its decision on, and no window holds more of these beginnings than a limit, however many
-// requests are under way. Requests that are held may end in one window together.
-//
-// What is not given back stays counted; a Reservation needs no end.
+// Reserve decides a request like [Limiter.Decide], so that what it counts can be given back
+// later: to count only requests that fail, or an estimate that [Reservation.Settle] corrects.
+// A request counts from its decision on, so no window holds more beginnings than a limit,
+// however many requests are under way. What is not given back stays counted; a Reservation
+// needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	r.Limits = slices.Clone(r.Limits) // Settle needs them later
 	return newReservation(l, r, l.Decide(ctx, r))
@@ -53,18 +51,18 @@ func (r *Reservation) counted() bool {
 
 // Return gives n units back to all limits of the rule, at once: they are free for the next
 // request. It returns how many units count no more. These are less than n where nothing was
-// counted, where units have been given back before, and where a store cannot find them any more:
+// counted, where units were given back before, and where a store cannot find them any more:
 //
 //   - more than 1,000 later requests of the client stand behind the request in a [SlidingLog],
 //   - the store has evicted the client,
 //   - a lease has ended from which the unit came,
 //   - the client was reset and counted again; a [SlidingCounter] then takes newer units back.
 //
-// Such units stay counted until they leave the window; units that have left it count no more.
+// Such units stay counted until they leave the window.
 //
-// The units go back to the store that has counted them: the fallback's if that has decided. A ctx
-// that has ended does not stop a Return: Config.Timeout bounds it. Its error matches [ErrStore],
-// and the units may be back or not then, and are not sent again; or [ErrInvalid] if n is negative.
+// The units go back to the store that has counted them, the fallback's included. A ctx that has
+// ended does not stop a Return: Config.Timeout bounds it. Its error matches [ErrInvalid] if n is
+// negative, or [ErrStore]: then the units may be back or not, and are not sent again.
 func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
@@ -121,13 +119,12 @@ func (l *Limiter) giveBack(ctx context.Context, back Refund) (int64, error) {
 }
 
 // Settle makes the request cost what it has really cost: it gives the rest back, as
-// [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does. A request
-// that was refused, or that no store has counted, is charged nothing. An excess above
-// [MaxCounterRequests] counts as that.
+// [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does, up to
+// [MaxCounterRequests]. A request that no store has counted is charged nothing.
 //
-// Settle works once, and a ctx that has ended does not stop it. Its error matches
-// [ErrStore]; then the earlier cost may stay counted. Or it matches [ErrInvalid]: a
-// negative cost, which settles nothing, or a request that is settled already.
+// Settle works once, and a ctx that has ended does not stop it. Its error matches [ErrStore]:
+// the earlier cost may stay counted; or [ErrInvalid]: the cost is negative, which settles
+// nothing, or the request is settled already.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)

@@ -6,19 +6,15 @@ import "strconv"
 type Source uint8
 
 const (
-	// SourceUnasked: neither a store nor the policy was asked. The request was malformed,
-	// had no key, or its caller had left: Decision.Err says which.
+	// SourceUnasked: nothing was asked, since the request was malformed or its caller had left.
 	SourceUnasked Source = iota
 
 	SourceCounted    // the store has looked at its counts for this request
 	SourceRemembered // the store has refused by an answer that it gave before and that still holds
 	SourceLeased     // the store has admitted from units that this process took ahead
 	SourceFallback   // the first store could not be asked, and the store of [Fallback] has decided
-	// SourcePolicy: no store could be asked, and [FailOpen], [FailClosed] or a
-	// [Fallback] that failed too has decided.
-	SourcePolicy
-
-	SourceSkipped // the request is excluded from limits, in HTTP by its path or by its key
+	SourcePolicy     // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
+	SourceSkipped    // the request is excluded from limits, in HTTP by its path or by its key
 )
 
 var sourceNames = [...]string{
@@ -31,8 +27,7 @@ var sourceNames = [...]string{
 	SourceSkipped:    "skipped",
 }
 
-// String returns a word for logs and metric labels: "unasked", "counted",
-// "remembered", "leased", "fallback", "policy" or "skipped".
+// String returns a word for logs and metric labels, such as "counted".
 func (s Source) String() string {
 	if int(s) < len(sourceNames) {
 		return sourceNames[s]

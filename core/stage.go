@@ -12,15 +12,12 @@ type Stage uint8
 
 const (
 	StageUnknown  Stage = iota // nothing has failed, or the store does not say
-	StageNotAsked              // the store has been failing, and the request did not wait for it; see [ErrUnavailable]
+	StageNotAsked              // the request did not wait for a store that has been failing; see [ErrUnavailable]
 	StageQueued                // the request waited for its turn in this process and was not sent
 	StageConnect               // there was no connection to the store's server
-	// StageReply: no reply came in time. The request was given to the store's client;
-	// the store may count it.
-	StageReply
-
-	StageLease    // the request waited for units that another request was fetching
-	StageFallback // the store of [Fallback] has failed too
+	StageReply                 // no reply came in time: the store may have counted the request
+	StageLease                 // the request waited for units that another request was fetching
+	StageFallback              // the store of [Fallback] has failed too
 )
 
 var stageNames = [...]string{
@@ -33,8 +30,7 @@ var stageNames = [...]string{
 	StageFallback: "fallback",
 }
 
-// String returns a word for logs and metric labels: "unknown", "not asked", "queued",
-// "connect", "reply", "lease" or "fallback".
+// String returns a word for logs and metric labels, such as "not asked".
 func (s Stage) String() string {
 	if int(s) < len(stageNames) {
 		return stageNames[s]

@@ -12,68 +12,59 @@ type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server: a program starts while
 	// its store is down. It is called while a program starts, and while it serves.
 	//
-	// Two bindings of the same Name and Rule share the count of each limit that has the same
-	// Name, Algorithm and Window in both, in this process and in every other on the same
-	// data. Requests is no part of a count's identity: a limit that is raised or lowered
-	// keeps its history.
+	// Bindings of one Name and Rule share the count of each limit of the same Name, Algorithm
+	// and Window, in every process on the same data. A limit whose Requests change keeps its
+	// history.
 	Bind(rule Binding) (Ledger, error)
 }
 
-// Binding holds what a store counts by: limits that are enforced together under one name.
-// It comes checked: there is at least one limit, every limit is valid and has a name, and no
-// two names are the same.
+// Binding holds what a store counts by. It comes checked: at least one limit, each valid and
+// with a name of its own.
 type Binding struct {
-	Name   string // Config.Name; may be empty
-	Rule   string // the name given to Limiter.Rule; empty for the limiter itself
-	Limits []Limit
-
+	Name    string        // Config.Name; may be empty
+	Rule    string        // the name given to Limiter.Rule; empty for the limiter itself
+	Limits  []Limit       // enforced together
 	Timeout time.Duration // Config.Timeout, for a store that can say whether it is enough
 
-	// Notice tells the observer of the limiter, once for each code, what the store has seen.
-	// A code is a constant of the store's. Notice is nil if no observer would hear of it; any
-	// goroutine may call it.
+	// Notice tells the observer of the limiter, once for each code, a constant of the store's,
+	// what the store has seen. It is nil if no observer would hear; any goroutine may call it.
 	Notice func(code, text string)
 }
 
 // Ledger decides requests by one rule. It is safe for concurrent use. Each method returns
 // soon after ctx ends. Usage, Return and Reset are not called with a ctx that has ended.
 type Ledger interface {
-	// Take decides a request, and counts it if every limit of the rule admits it and it
-	// is no peek.
+	// Take decides a request, and counts it if every limit admits it and it is no peek.
 	//
 	//   - All limits are checked at one instant of the store's clock, then all are charged or
 	//     none. No other request comes between.
 	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus cost are at most
 	//     Requests. A request is counted at the newest of now and what is already counted.
-	//   - Where what is counted is further ahead of now than 75 s, or than an eighth of the
-	//     rule's shortest window, the clock has stepped back. All units that still count do so
-	//     from now on. A store whose clock never steps back need not look.
+	//   - Where that is ahead of now by more than 75 s, or than an eighth of the rule's shortest
+	//     window, the clock has stepped back: all units that still count do so from now on.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the
 	//     order written there.
-	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused and its
-	//     RetryAfter is Never.
+	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
 	//   - A refused request leaves no trace. A peek writes nothing and is answered alike.
 	//   - Limits in ask.Override decide on the counts of the rule's.
-	//   - A charge is counted and answered as an admission, whatever the limits say. The newest
-	//     MaxLogRequests units of a SlidingLog must count, and MaxCounterRequests of a
-	//     SlidingCounter in each fixed window.
+	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a
+	//     SlidingLog must count, and MaxCounterRequests of a SlidingCounter in each window.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With
 	// an error nothing can be said about the request.
 	//
 	// Soon after ask.Timeout, Take returns an error that matches [ErrTimeout]. If the timeout is
-	// a second or less, it need not return as soon as ctx is cancelled. A store that answers
-	// from memory may ignore both; see [Immediate].
+	// at most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) (Decision, error)
 
-	// Usage returns what is counted for key: for each limit, in order, a Usage with Used,
-	// ResetAfter and At. All are read at one instant, At, and nothing is written. Used is what a
-	// Take of cost 0 is decided by, not cut off at Requests; units that a process has leased
-	// are used. A store that does not know exactly may return more, never less.
+	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage. All are
+	// read at one instant, At, and nothing is written. Used is not cut off at Requests; units
+	// that a process has leased are used. It may exceed what was used, never fall short.
 	Usage(ctx context.Context, key string) ([]Usage, error)
 
 	// Return takes back ask.Units of a request that Take has counted, under every limit at one
-	// instant, and returns how many units count no more under any of them.
+	// instant, and returns how many units count no more under any of them. After an error it
+	// may have taken effect, and is not sent again.
 	//
 	//   - All units count no more if the request is older than the window, and where nothing of
 	//     the client counts.
@@ -82,9 +73,7 @@ type Ledger interface {
 	//     of ask.At.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
 	//   - What is taken back is free for the next Take, also where a refusal was remembered.
-	//   - Units of a lease go back to the lease, if it lasts.
-	//
-	// A Return is sent once: after an error it may have taken effect.
+	//     Units of a lease go back to the lease, if it lasts.
 	Return(ctx context.Context, ask Refund) (units int64, err error)
 
 	// Reset forgets what is counted for key under the limits of the rule. It returns nil only
@@ -94,35 +83,24 @@ type Ledger interface {
 
 // Ask is one request as a store gets it.
 type Ask struct {
-	Key  string // the client: any bytes, not empty
-	Cost int64  // units, not negative; of a charge at most MaxCounterRequests
-	Peek bool   // answer as if, but write nothing
+	Key      string    // the client: any bytes, not empty
+	Cost     int64     // units, not negative; of a charge at most MaxCounterRequests
+	Peek     bool      // answer as if, but write nothing
+	Override *Override // nil for most requests
 
-	// Override says in what the request differs from others; nil if in nothing.
-	Override *Override
-
-	// Timeout is the time that the store has for its answer, from the call of Take: no
-	// deadline, so that an answer from memory needs no look at a clock. With 0 the context
-	// alone bounds the wait.
+	// Timeout is the time for the answer, from the call of Take; 0 leaves it to the context.
 	Timeout time.Duration
 }
 
-// Override holds what few requests have, apart from the Ask so that all others need not
-// carry it.
+// Override holds what few requests have, apart from the Ask, so that others do not carry it.
 type Override struct {
-	// Charge has Cost counted whatever the limits say. It does not come with Peek.
-	Charge bool
-
-	// Limits, if not nil, stand in for those of the rule, one for each, with other Requests.
-	Limits []Limit
-
-	// Ahead makes units of a lease count from its end, so much later than now. A limiter
-	// leaves it 0.
-	Ahead time.Duration
+	Charge bool          // Cost is counted whatever the limits say; not with Peek
+	Limits []Limit       // if not nil, in place of the rule's, one for each, with other Requests
+	Ahead  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
 }
 
-// Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over: for a
-// store that waits on a context alone. The caller calls cancel when it has the answer.
+// Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over. The caller
+// calls cancel when it has the answer.
 func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
 	if a.Timeout <= 0 {
 		return ctx, func() {}
@@ -139,8 +117,8 @@ type Refund struct {
 	Units  int64     // from 1 to Cost
 }
 
-// Immediate is implemented by a Ledger that never waits for anything but a lock. Asked as a
-// [Fallback], it needs no part of Config.Timeout, which then is the first store's alone.
+// Immediate is implemented by a Ledger that waits for nothing but a lock. As a [Fallback] it
+// needs no part of Config.Timeout.
 type Immediate interface{ Immediate() }
 
 // minTimeout is the least Config.Timeout. No store over a network answers within it, and

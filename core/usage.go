@@ -8,35 +8,21 @@ import (
 
 // Usage holds the units that a client has used of a limit, as [Limiter.Usage] returns it.
 type Usage struct {
-	// Limit is the limit, its name filled in.
-	Limit Limit
-
-	// Used is the number of units that count now. It exceeds Limit.Requests where the limit was
-	// lowered.
-	Used int64
-
-	// Remaining is the rest of Limit.Requests, never negative.
-	Remaining int64
-
-	// ResetAfter is, as in a [Decision], the time until quota starts to come back (a
-	// SlidingLog) or until the current fixed window ends (a SlidingCounter), and 0 when
-	// Used is 0.
-	ResetAfter time.Duration
-
-	// At is the store's time of the answer, in whole microseconds, the same for all
-	// limits.
-	At time.Time
+	Limit      Limit         // its name filled in
+	Used       int64         // units that count now: above Limit.Requests if that was lowered
+	Remaining  int64         // the rest of Limit.Requests, never negative
+	ResetAfter time.Duration // as in a Decision; 0 when Used is 0
+	At         time.Time     // the store's time, in whole microseconds, the same for all limits
 }
 
 // Usage returns what the client named key has used of each limit, in the order of
 // [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no observer
 // hears of it. Units that a process has leased are used. A full memstore may return more than
-// was used, never less.
+// was used, never less. Like a decision, Usage waits no longer than Config.Timeout.
 //
-// The error matches [ErrInvalid] if key is empty, and [ErrStore] if the store could not be asked,
-// or is that of the caller's own context. With a [Fallback], an ErrStore may come with what the
-// fallback of this process has counted, under its own limits. Like a decision, Usage waits no
-// longer than Config.Timeout.
+// The error matches [ErrInvalid] if key is empty, [ErrStore] if the store could not be asked, or
+// is that of the caller's own context. With a [Fallback], an ErrStore may come with what that
+// has counted in this process, under its own limits.
 func (l *Limiter) Usage(ctx context.Context, key string) ([]Usage, error) {
 	if key == "" {
 		return nil, errEmptyKey

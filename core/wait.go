@@ -19,35 +19,31 @@ const (
 	ErrNever constError = "sash: the request can never pass"
 )
 
-// Wait sleeps until a request of cost 1 by the client named key is admitted, and returns
-// the decision that admits it. It is for programs that call others: workers, senders,
-// clients. The error is nil iff the decision's Allowed is true.
+// Wait sleeps until a request of cost 1 by the client named key is admitted, for programs that
+// call others: workers, senders, clients. The error is nil iff the Decision's Allowed is true.
 //
-// The callers of one limiter and key take turns in the order of their coming, whatever
-// their costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks
-// again; the others wait for their turn. So one request for a key is under way at a time.
-// Where several processes wait for a key, the store alone decides which goes first.
-// A [Limiter.Reset], a [Reservation.Return] or a Settle by this limiter wakes the first.
-// One from elsewhere is seen when the first asks again.
+// The callers of one limiter and key take turns in the order of their coming, whatever their
+// costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again, so
+// that one request for a key is under way at a time. Of several processes that wait, the
+// store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle by
+// this limiter wakes the first; one from elsewhere is seen when the first asks again.
 //
-// Wait returns [ErrTooLate] at its turn, or before, if the first cannot ask again before
-// the context's deadline; [ErrNever] at once; [ErrInvalid] as Allow does; and the context's
-// error when that ends. As with Allow, a store may have counted such a request.
+// Wait returns [ErrTooLate] at its turn, or before, if the first cannot ask again before the
+// context's deadline; [ErrNever] at once; [ErrInvalid] as Allow does; and the context's error
+// when that ends. As with Allow, a store may have counted such a request.
 //
-// While the store cannot be asked, [FailOpen] admits at the pace of the limits: after a
-// request of cost n the key's next has to wait for n*Window/Requests, the longest of all
-// limits. The pace is that of this process, and is kept for 10,000 idle keys. Under
-// [FailClosed], and where a [Fallback] fails too, the first tries again after 50 to 100 ms,
-// and then after twice as long each time up to 5 s. An ErrTooLate is an [ErrStore] too then.
-//
-// The observer hears of each request to the store, the refused ones included.
+// While the store cannot be asked, [FailOpen] admits at the pace of the limits: the next waits
+// for n*Window/Requests after a cost of n, the longest of all limits. The pace is that of this
+// process, and is kept for 10,000 idle keys. Under [FailClosed], and where a [Fallback] fails
+// too, the first tries again after 50 to 100 ms, and then after twice as long each time up to
+// 5 s. An ErrTooLate is an [ErrStore] too then. The observer hears of each request to the store.
 func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 	return l.WaitN(ctx, key, 1)
 }
 
 // WaitN is [Limiter.Wait] for a request that costs n units, all or nothing. With n = 0 it
 // takes its turn, and counts nothing. While a [Fallback] decides, a cost above its share
-// is an [ErrNever]: give the units one after the other, or try again when the store is back.
+// is an [ErrNever].
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
 	if r.check(ctx, l) != nil {
