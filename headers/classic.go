@@ -1,15 +1,12 @@
 package headers
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/decimal"
-	"github.com/sashlimit/sash/internal/token"
 )
 
 // Classic is the format that most clients know, about the limit that binds:
@@ -22,8 +19,8 @@ import (
 // case-sensitive.
 var Classic = ClassicFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset"}
 
-// ClassicFormat is the type of [Classic]; its methods return variants. The zero
-// value has no names and is refused by Prepare.
+// ClassicFormat is the type of [Classic]; its methods return variants. A guard
+// refuses names that no header field can have, such as those of the zero value.
 type ClassicFormat struct {
 	limit, remaining, reset string
 	window                  string // empty: the format has no such field
@@ -58,13 +55,9 @@ func (f ClassicFormat) Names() []string {
 	return names
 }
 
-// Prepare implements [Format]. Its error names a field that is no HTTP token,
-// or that stands twice.
+// Prepare implements [Format].
 func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
-	w, err := f.Writer(limits)
-	if err != nil {
-		return nil, err
-	}
+	w := f.Writer(limits)
 	return func(h http.Header, d core.Decision) { w.Write(h, &d, new(ClassicMemory)) }, nil
 }
 
@@ -92,15 +85,12 @@ type ClassicMemory struct {
 }
 
 // Writer is [ClassicFormat.Prepare] for a caller that provides the memory.
-func (f ClassicFormat) Writer(limits []core.Limit) (*ClassicWriter, error) {
-	if err := checkNames(f.Names()); err != nil {
-		return nil, err
-	}
+func (f ClassicFormat) Writer(limits []core.Limit) *ClassicWriter {
 	w := &ClassicWriter{format: f}
 	for _, l := range limits {
 		w.requests, w.digits = append(w.requests, l.Requests), append(w.digits, strconv.FormatInt(l.Requests, 10))
 	}
-	return w, nil
+	return w
 }
 
 // Write sets the fields in h for d, whose Limit must be known.
@@ -111,7 +101,7 @@ func (w *ClassicWriter) Write(h http.Header, d *core.Decision, m *ClassicMemory)
 	} else {
 		m.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
 	}
-	m.values[1] = decimal.String(m.text[:20], d.Remaining)
+	m.values[1] = decimal.String(m.text[:20:20], d.Remaining)
 	m.values[2] = decimal.String(m.text[20:], f.resetOf(d))
 	h[f.limit] = m.values[0:1:1]
 	h[f.remaining] = m.values[1:2:2]
@@ -134,25 +124,4 @@ func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
 		return t.Unix() + 1
 	}
 	return t.Unix()
-}
-
-// checkNames returns an error if a name cannot be that of a header field, or
-// stands twice.
-func checkNames(names []string) error {
-	for i, name := range names {
-		if name == "" {
-			return errors.New("sash: a header field has no name: start from headers.Classic, " +
-				"and give WithNames a name for limit, remaining and reset")
-		}
-		if at := token.Wrong(name); at >= 0 {
-			return fmt.Errorf("sash: %q cannot be the name of a header field because of byte %d: "+
-				"use letters, digits and hyphens, such as X-RateLimit-Limit", name, at)
-		}
-		for _, other := range names[:i] {
-			if other == name {
-				return fmt.Errorf("sash: two header fields are named %q: give each its own name", name)
-			}
-		}
-	}
-	return nil
 }

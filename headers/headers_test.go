@@ -133,24 +133,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestBadFormats(t *testing.T) {
-	for _, c := range []struct {
-		format headers.Format
-		want   string
-	}{
-		{headers.ClassicFormat{}, "headers.Classic"},
-		{headers.Classic.WithNames("", "b", "c", ""), "WithNames"},
-		{headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", ""), "byte 1"},
-		{headers.Classic.WithNames("ä", "b", "c", ""), "letters"},
-		{headers.Classic.WithNames("a", "b", "A", ""), `"A"`},
-		{headers.Expose(headers.ClassicFormat{}), "headers.Classic"},
-	} {
-		if _, err := c.format.Prepare(both); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: error %v does not say %q", c.format, err, c.want)
-		}
-	}
-}
-
 // What a handler does to its header values stays in its response.
 func TestValuesAreOneResponsesOwn(t *testing.T) {
 	for _, f := range []headers.Format{headers.Classic.WithWindow(), headers.IETF, headers.Expose(headers.Classic)} {

@@ -28,7 +28,7 @@ import (
 // before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it
 // admits stays counted.
 func CountWhen(counted func(r *http.Request, status int) bool) Option {
-	return given("CountWhen", counted, func(c *guard.Config) { c.Following.CountWhen = counted })
+	return given("CountWhen", counted, func(c *guard.Config) { c.CountWhen = counted })
 }
 
 // CostAfter makes a request cost what cost returns for it after the handler: bytes that
@@ -44,14 +44,14 @@ func CountWhen(counted func(r *http.Request, status int) bool) Option {
 // All that [CountWhen] says about its function holds for cost too. A negative cost
 // leaves the estimate. A cost of 0 counts nothing, so the two options do not go together.
 func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
-	return given("CostAfter", cost, func(c *guard.Config) { c.Following.CostAfter = cost })
+	return given("CostAfter", cost, func(c *guard.Config) { c.CostAfter = cost })
 }
 
 // WithDecisionInContext puts the [Admission] of a request into the context that its
 // handler gets, for [FromContext]. Requests of guards without the option pay nothing.
 func WithDecisionInContext() Option {
 	return func(c *guard.Config) error {
-		c.Following.InContext = true
+		c.InContext = true
 		return nil
 	}
 }

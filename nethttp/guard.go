@@ -81,25 +81,11 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			v.Refuse()
 			return
 		}
-		if v.Admission == nil {
+		_ = v.Serve(func(w http.ResponseWriter, r *http.Request) error {
 			next.ServeHTTP(w, r)
-		} else {
-			follow(v.Admission, w, r, next)
-		}
-		v.Leave()
+			return nil
+		})
 	})
-}
-
-// follow serves an admitted request of a guard with options that need to know what next does.
-func follow(a *guard.Admission, w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if a.Looks() {
-		w = a.Writer(w)
-	}
-	r = a.Request(r)
-	_ = a.Follow(func() error {
-		next.ServeHTTP(w, r)
-		return nil
-	}, nil)
 }
 
 // Check decides one request, for any framework that is built on net/http. True

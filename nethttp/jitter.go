@@ -16,5 +16,5 @@ import (
 //
 // A 503 is spread without this option; see [WithRetryAfter].
 func WithJitter(max time.Duration) Option {
-	return wait("WithJitter", max, func(c *guard.Config) { c.Responding.Jitter = max })
+	return wait("WithJitter", max, func(c *guard.Config) { c.Jitter = max })
 }

@@ -19,7 +19,7 @@ import (
 // many goroutines at once, and only if the limiter has an observer other than that of
 // core.LogErrors.
 func WithLabel(label func(*http.Request) string) Option {
-	return given("WithLabel", label, func(c *guard.Config) { c.Deciding.Label = label })
+	return given("WithLabel", label, func(c *guard.Config) { c.Label = label })
 }
 
 // PatternIn returns a function for [WithLabel] that looks up the pattern of the route by

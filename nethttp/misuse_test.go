@@ -39,6 +39,10 @@ func TestFormatErrors(t *testing.T) {
 		{own("x-quota"), `names the field "x-quota", which is not the name of a field`},
 		{headers.Classic.WithNames("X-A", "X-B", "retry-after", ""), "writes the field Retry-After, which"},
 		{own("X-A", "Connection"), "writes the field Connection, which"},
+		{headers.ClassicFormat{}, `names the field ""`},
+		{headers.Expose(headers.ClassicFormat{}), `names the field ""`},
+		{headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", ""), `names the field "a\r\nSet-Cookie"`},
+		{headers.Classic.WithNames("a", "b", "A", ""), "write the field A twice"},
 	} {
 		_, err := nethttp.New(l, alice, nethttp.WithHeaders(headers.IETF, c.format))
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), c.want) {

@@ -47,7 +47,7 @@ func WithHeaders(formats ...headers.Format) Option {
 			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
 				"use headers.Classic, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
 		}
-		c.Responding.Formats = formats
+		c.Formats = formats
 		return nil
 	}
 }
@@ -60,7 +60,7 @@ func WithHeaders(formats ...headers.Format) Option {
 // Retry-After, in the body, and in the RetryAfter of the decision that a function
 // of [WithRefusal] gets. d is from 1 s to 24 h.
 func WithRetryAfter(d time.Duration) Option {
-	return wait("WithRetryAfter", d, func(c *guard.Config) { c.Responding.Outage = d })
+	return wait("WithRetryAfter", d, func(c *guard.Config) { c.Outage = d })
 }
 
 // WithRefusal sets what writes the response to a refused request, whatever the
@@ -71,12 +71,12 @@ func WithRetryAfter(d time.Duration) Option {
 // the connection, as after a panic of any handler. d.Err
 // may quote the client's input: log it, do not send it.
 func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return given("WithRefusal", refuse, func(c *guard.Config) { c.Responding.Refusal = refuse })
+	return given("WithRefusal", refuse, func(c *guard.Config) { c.Refusal = refuse })
 }
 
 // WithCost sets how many units a request costs, instead of 1. A cost of 0 is
 // always admitted and counts nothing; a negative one is answered with 500. It is
 // called by many goroutines at once and must not read the body.
 func WithCost(cost func(*http.Request) int) Option {
-	return given("WithCost", cost, func(c *guard.Config) { c.Deciding.Cost = cost })
+	return given("WithCost", cost, func(c *guard.Config) { c.Cost = cost })
 }

@@ -22,7 +22,7 @@ import (
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
 // or core.ErrInvalid.
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
-	return given("WithLimits", limits, func(c *guard.Config) { c.Deciding.Limits = limits })
+	return given("WithLimits", limits, func(c *guard.Config) { c.Limits = limits })
 }
 
 // WithLimiter sets the limiter that decides each request, such as that of the plan that
@@ -48,5 +48,5 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
 // limiter hears of an error that matches core.ErrLimits.
 func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
-	return given("WithLimiter", limiter, func(c *guard.Config) { c.Deciding.Limiter = limiter })
+	return given("WithLimiter", limiter, func(c *guard.Config) { c.Limiter = limiter })
 }

@@ -21,5 +21,5 @@ func Shadow() Option { return ShadowWhile(func() bool { return true }) }
 //	var trial atomic.Bool
 //	nethttp.ShadowWhile(trial.Load)
 func ShadowWhile(on func() bool) Option {
-	return given("ShadowWhile", on, func(c *guard.Config) { c.Deciding.Shadow = on })
+	return given("ShadowWhile", on, func(c *guard.Config) { c.Shadow = on })
 }

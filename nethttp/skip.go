@@ -42,7 +42,7 @@ func SkipPaths(paths ...string) Option {
 			if err != nil {
 				return fmt.Errorf("sash: SkipPaths(%q): %w", p, err)
 			}
-			c.Deciding.SkipPaths = append(c.Deciding.SkipPaths, s)
+			c.SkipPaths = append(c.SkipPaths, s)
 		}
 		return nil
 	}
@@ -75,7 +75,7 @@ func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
 // and get no fields. It is called by many goroutines at once. Several Skips, and
 // SkipPaths, add up.
 func Skip(skip func(*http.Request) bool) Option {
-	return given("Skip", skip, func(c *guard.Config) { c.Deciding.Skip = append(c.Deciding.Skip, skip) })
+	return given("Skip", skip, func(c *guard.Config) { c.Skip = append(c.Skip, skip) })
 }
 
 // SkipKeys exempts clients by their names: a client is not limited if skip returns true for
@@ -86,5 +86,5 @@ func Skip(skip func(*http.Request) bool) Option {
 // The key is that of the guard's key function, so that a client is exempt by no other name
 // than the one it would be counted by. To exempt networks, see [keyfuncs.Addr].
 func SkipKeys(skip func(key string) bool) Option {
-	return given("SkipKeys", skip, func(c *guard.Config) { c.Deciding.SkipKeys = append(c.Deciding.SkipKeys, skip) })
+	return given("SkipKeys", skip, func(c *guard.Config) { c.SkipKeys = append(c.SkipKeys, skip) })
 }

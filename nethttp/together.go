@@ -48,7 +48,7 @@ func All(pairs ...Pair) Option {
 			}
 		}
 		for _, p := range pairs {
-			c.Deciding.All = append(c.Deciding.All, guard.Pair(p))
+			c.All = append(c.All, guard.Pair(p))
 		}
 		return nil
 	}

@@ -4,11 +4,8 @@ package token
 import "strings"
 
 // Is reports whether s is a token of RFC 9110, section 5.6.2.
-func Is(s string) bool { return s != "" && Wrong(s) < 0 }
-
-// Wrong returns the index of the first byte of s that no token may have, or -1.
-func Wrong(s string) int {
-	return strings.IndexFunc(s, func(r rune) bool {
+func Is(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		switch {
 		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 			return false

@@ -66,9 +66,6 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 	if key == nil {
 		return nil, guard.ErrNoKeyFunction
 	}
-	if f.Fail == nil {
-		f.Fail = func(C, error) {}
-	}
 	a := &adapter[C]{framework: f, key: key}
 	if a.decider, err = guard.New(limiter, &a.settings, opts); err != nil {
 		return nil, err
@@ -101,24 +98,21 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 	if !a.decider.Admit(&v, func() (string, error) { return a.key(c) }) {
 		return a.refuse(c, &v)
 	}
-	defer v.Leave()
-	if v.Admission == nil {
-		return next(c)
-	}
-	return a.follow(c, &v, next)
-}
-
-// follow serves an admitted request of a guard with options that need to know what next does.
-func (a *adapter[C]) follow(c C, v *guard.Visit, next func(C) error) error {
-	admission := v.Admission
-	if r := admission.Request(v.R); r != v.R {
-		a.framework.SetRequest(c, r)
-	}
-	if admission.Looks() {
-		a.framework.SetWriter(c, admission.Writer(v.W))
+	return v.Serve(func(w http.ResponseWriter, r *http.Request) error {
+		if r != v.R {
+			a.framework.SetRequest(c, r)
+		}
+		if !v.Looks() {
+			return next(c)
+		}
+		a.framework.SetWriter(c, w)
 		defer a.framework.SetWriter(c, v.W)
-	}
-	return admission.Follow(func() error { return next(c) }, func(err error) { a.framework.Fail(c, err) })
+		err := next(c)
+		if err != nil && a.framework.Fail != nil {
+			a.framework.Fail(c, err)
+		}
+		return err
+	})
 }
 
 // refuse answers a refused request.

@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Admission is an admitted request whose cost may still change. Follow settles it after the handler.
+// Admission is an admitted request that may still cost more or less. It is settled after the handler.
 type Admission struct {
 	decider     *Decider
 	reservation *core.Reservation
@@ -23,7 +23,7 @@ type Admission struct {
 func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
 	ctx := a.request.Context()
 	reserve := func() *core.Reservation { return l.Reserve(ctx, *request) }
-	if a.decider.following.CountWhen == nil || request.Shadow {
+	if a.decider.config.CountWhen == nil || request.Shadow {
 		a.reservation = reserve()
 		return
 	}
@@ -57,33 +57,19 @@ func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	return a.reservation.Settle(ctx, cost)
 }
 
-// Request returns r as the handler is to get it. It is called before Follow.
-func (a *Admission) Request(r *http.Request) *http.Request {
-	if a.decider.following.InContext {
-		r = r.WithContext(context.WithValue(r.Context(), admissionKey{}, a))
+// follow calls next with what the handler is to get, and settles the request afterwards, also if next panics.
+func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) error) error {
+	c := &a.decider.config
+	if c.InContext {
+		a.request = a.request.WithContext(context.WithValue(a.request.Context(), admissionKey{}, a))
 	}
-	a.request = r
-	return r
-}
-
-// Looks reports whether an option looks at the response. The handler then gets what Writer returns.
-func (a *Admission) Looks() bool { return a.decider.following.looks() }
-
-// Writer returns a ResponseWriter around w that sees the response.
-func (a *Admission) Writer(w http.ResponseWriter) http.ResponseWriter { return a.recorder.around(w) }
-
-// Follow calls next and settles the request afterwards, also if next panics. If next returns an error, fail is called
-// with it before, and sends its status; fail may be nil if there are no errors.
-func (a *Admission) Follow(next func() error, fail func(error)) (err error) {
-	if !a.Looks() {
-		return next()
+	if !c.looks() {
+		return next(w, a.request)
 	}
 	panicked := true
 	defer a.done()
 	defer func() { a.settle(panicked) }()
-	if err = next(); err != nil {
-		fail(err)
-	}
+	err := next(a.recorder.around(w), a.request)
 	panicked = false
 	return err
 }
@@ -91,19 +77,19 @@ func (a *Admission) Follow(next func() error, fail func(error)) (err error) {
 // settle settles the request as the function of CountWhen or CostAfter says. If the handler has done so, or the store
 // fails, the units stay counted.
 func (a *Admission) settle(panicked bool) {
-	r, f := a.request, &a.decider.following
+	r, c := a.request, &a.decider.config
 	status, known := a.recorder.finalStatus(panicked, r.Context().Err() != nil)
 	if !known {
 		return
 	}
 	cost := 0
-	if f.CostAfter != nil {
+	if c.CostAfter != nil {
 		_, _, size := a.recorder.sent()
 		if r.Method == http.MethodHead {
 			size = 0 // the server drops the body
 		}
-		cost = f.CostAfter(r, status, size)
-	} else if f.CountWhen(r, status) {
+		cost = c.CostAfter(r, status, size)
+	} else if c.CountWhen(r, status) {
 		return
 	}
 	_ = a.Settle(r.Context(), int64(cost))

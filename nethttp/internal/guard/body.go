@@ -1,29 +1,11 @@
 package guard
 
-import (
-	"fmt"
-	"net/http"
-	"sync"
-)
+import "sync"
 
-// problem is the part that all bodies of a reason have in common: what stands before and
-// after the advice at the end of the detail. TestProblemBodies of nethttp shows all bodies.
-type problem struct{ beforeAdvice, afterAdvice string }
-
-// newProblem returns a problem of RFC 9457 with the members that this package adds. Its title
-// is the text of the status.
-func newProblem(status int, typ, detail, err string) problem {
-	return problem{
-		beforeAdvice: fmt.Sprintf(`{"type":"%s","title":"%s","status":%d,"detail":"%s`,
-			typ, http.StatusText(status), status, detail),
-		afterAdvice: fmt.Sprintf(`","error":"%s"`, err),
-	}
-}
-
-// appendTo appends the body to b. wait is the value of Retry-After and policy the name of the
+// appendBody appends the body to b. wait is the value of Retry-After and policy the name of the
 // limit that refused; either may be empty. Nothing in the body needs an escape: the texts are
 // constants, and core.New has checked the names of limits.
-func (p *problem) appendTo(b []byte, wait, policy string) []byte {
+func (p *reason) appendBody(b []byte, wait, policy string) []byte {
 	b = append(b, p.beforeAdvice...)
 	if wait != "" {
 		b = append(append(append(b, " Try again in "...), wait...), " second"...)

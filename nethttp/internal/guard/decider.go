@@ -1,5 +1,5 @@
-// Package guard is the inside of package nethttp and its adapters. A [Decider] decides requests, a responder sets the
-// fields of their responses and writes refusals, and an [Admission] follows their handlers.
+// Package guard is the inside of package nethttp and its adapters. A [Decider] decides requests, sets the fields of their
+// responses and writes refusals, and an [Admission] follows their handlers.
 package guard
 
 import (
@@ -9,17 +9,17 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/underway"
 )
 
 // Decider decides requests by a limiter and a Config. It is immutable and safe for concurrent use.
 type Decider struct {
-	limiter   *core.Limiter
-	deciding  Deciding
-	responder responder
-	following Following
-	watch     *watch        // nil if no observer would hear of what it sees
-	underway  *underway.Set // the requests that CountWhen has not been asked about yet
+	limiter  *core.Limiter
+	config   Config
+	fields   *preparedFields
+	watch    *watch        // nil if no observer would hear of what it sees
+	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
 
 // New returns a Decider for limiter, whose options change a Config. An error says which argument is wrong and what to
@@ -28,18 +28,16 @@ func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (
 	if err := CheckLimiter(limiter); err != nil {
 		return nil, err
 	}
-	c := Config{Adapter: adapter}
-	c.Responding.Formats, c.Responding.Outage = []headers.Format{headers.Classic}, 5*time.Second
+	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	d := &Decider{limiter: limiter, deciding: c.Deciding, following: c.Following, underway: new(underway.Set)}
+	d := &Decider{limiter: limiter, config: c, watch: watchOf(limiter), underway: new(underway.Set)}
 	if err == nil {
-		d.responder, err = newResponder(c.Responding, limiter, c.Deciding.All)
+		d.fields, err = newPreparedFields(&c, limiter)
 	}
-	if err != nil {
-		return nil, nameLimiter(limiter, err)
+	if err != nil && limiter.Name()+limiter.RuleName() != "" {
+		err = &errs.Worded{Words: limiter.String() + ": ", Err: err}
 	}
-	d.watch = watchOf(limiter)
-	return d, nil
+	return d, err
 }
 
 // apply applies the options to c.
@@ -57,38 +55,33 @@ func apply[O ~func(*Config) error](c *Config, opts []O) error {
 
 // CheckLimiter returns an error if the limiter is nil or was not made by core.New.
 func CheckLimiter(limiter *core.Limiter) error {
-	if limiter == nil {
-		return errors.New("sash: the limiter is nil: give one made by core.New")
-	}
-	if len(limiter.Limits()) == 0 {
-		return errors.New("sash: the limiter is the zero Limiter and has no limits: give one made by core.New")
+	if limiter == nil || len(limiter.Limits()) == 0 {
+		return errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
 	}
 	return nil
 }
 
 // Labelled returns a copy of g that labels requests by a function, unless an option says how to label.
 func (g *Decider) Labelled(label func(*http.Request) string) *Decider {
-	if g.deciding.Label != nil {
-		return g
-	}
 	labelled := *g
-	labelled.deciding.Label = label
+	if g.config.Label == nil {
+		labelled.config.Label = label
+	}
 	return &labelled
 }
 
-// Visit is a request at a Decider. It stays on the stack of the caller, which calls Admit, and then Refuse, or Leave
-// after the handler.
+// Visit is a request at a Decider. It stays on the stack of the caller, which calls Admit, and then Serve or Refuse.
 type Visit struct {
 	W       http.ResponseWriter
 	R       *http.Request
 	Label   string // the route's pattern for the observer; empty where no route has matched
-	Follows bool   // whether the caller lets the Admission follow the handler
+	Follows bool   // whether the caller calls Serve
 
-	Decision  core.Decision
-	Admission *Admission // nil if there is nothing to follow
+	Decision core.Decision
 
-	decider  *Decider
-	response refusalResponse
+	decider   *Decider
+	admission *Admission // nil if there is nothing to follow
+	response  refusalResponse
 }
 
 // Admit decides the request of v and sets the limit fields. If it returns false, the request must not reach its
@@ -96,75 +89,89 @@ type Visit struct {
 func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	v.decider = g
 	d := &v.Decision
-	if g.deciding.Skips(v.R) {
+	if g.config.Skips(v.R) {
 		d.Allowed, d.Source = true, core.SourceSkipped
 		return true
 	}
-	request := core.Request{Label: g.label(v), Status: Status,
-		Shadow: g.deciding.Shadow != nil && g.deciding.Shadow()}
-	f := g.responder.own
+	request := core.Request{Label: v.Label, Cost: 1, Status: Status,
+		Shadow: g.config.Shadow != nil && g.config.Shadow()}
+	if g.config.Label != nil {
+		g.label(v.R, &request)
+	}
+	f := g.fields.own
 	name, err := key()
 	switch {
 	case err != nil || name == "":
+		request.Cost = 0
 		decideWithoutKey(v, g.limiter, &request, err)
-	case g.deciding.skipsKey(name):
-		request.Key = name
+	case g.config.skipsKey(name):
+		request.Key, request.Cost = name, 0
 		d.Allowed, d.Source = true, core.SourceSkipped
 		limiters.Report(v.R.Context(), g.limiter, request, *d)
 		return true
 	default:
-		request.Key, request.Cost = name, g.deciding.costOf(v.R)
+		request.Key = name
+		if g.config.Cost != nil {
+			request.Cost = int64(g.config.Cost(v.R))
+		}
 		f = g.decide(v, &request)
 	}
 	if request.Shadow {
 		d.Allowed, d.RetryAfter = true, 0 // so that the request goes on
 		return true
 	}
-	return g.responder.answer(v, f)
+	return g.answer(v, f)
 }
 
-// label returns the label of the request of v.
-func (g *Decider) label(v *Visit) string {
-	if g.deciding.Label != nil && (limiters.Observed(g.limiter) || g.deciding.Limiter != nil) {
-		if found := g.deciding.Label(v.R); found != "" {
-			return found
+// label labels a request by the function of the option, if an observer hears of it.
+func (g *Decider) label(r *http.Request, request *core.Request) {
+	if limiters.Observed(g.limiter) || g.config.Limiter != nil {
+		if found := g.config.Label(r); found != "" {
+			request.Label = found
 		}
 	}
-	return v.Label
 }
 
 // decide decides a request that has a key, and returns the fields for the decision. A Decision is so large that each
 // copy is noticed.
 func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
-	l, err := g.plan(v.R, request)
+	l := g.limiter
+	if g.config.Limiter != nil || g.config.Limits != nil {
+		var err error
+		if l, err = g.plan(v.R, request); err != nil {
+			v.Decision.Err = endedOr(v.R, err)
+			limiters.Report(v.R.Context(), g.limiter, *request, v.Decision)
+			return g.fields.own // the decision has no numbers
+		}
+	}
 	switch {
-	case err != nil:
-		v.Decision.Err = endedOr(v.R, err)
-		limiters.Report(v.R.Context(), g.limiter, *request, v.Decision)
-		return g.responder.own // the decision has no numbers
-	case len(g.deciding.All) > 0:
+	case len(g.config.All) > 0:
 		f = g.decideTogether(v, l, request)
-	case v.Follows && (g.following.looks() || g.following.InContext):
+	case v.Follows && (g.config.looks() || g.config.InContext):
 		a := &Admission{decider: g, request: v.R}
 		a.reserve(l, request)
 		if v.Decision = a.reservation.Decision; v.Decision.Allowed || request.Shadow {
-			v.Admission = a
+			v.admission = a
 		}
-		f = g.responder.fieldsFor(l, request.Limits)
+		f = g.fields.of(l, request.Limits)
 	default:
 		v.Decision = l.Decide(v.R.Context(), *request)
-		f = g.responder.fieldsFor(l, request.Limits)
+		f = g.fields.of(l, request.Limits)
 	}
-	if g.watch.wants(&v.Decision) {
-		g.look(v, l, request)
+	if g.watch != nil {
+		g.watch.look(v, l, request)
 	}
 	return f
 }
 
-// Leave tells that the handlers of a request that was admitted have returned: else a ResponseWriter that is used again,
-// as in benchmarks, looks like a request that is counted twice.
-func (v *Visit) Leave() {
-	if g := v.decider; g.watch != nil && g.watch.sighted.Load() != nil {
-		g.watch.forget(v.W)
+// Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards.
+func (v *Visit) Serve(next func(http.ResponseWriter, *http.Request) error) error {
+	defer v.decider.watch.forget(v.W)
+	if v.admission == nil {
+		return next(v.W, v.R)
 	}
+	return v.admission.follow(v.W, next)
 }
+
+// Looks reports whether the handler gets a ResponseWriter of its own, since an option looks at the response.
+func (v *Visit) Looks() bool { return v.admission != nil && v.decider.config.looks() }

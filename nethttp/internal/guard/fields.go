@@ -23,25 +23,20 @@ type fields struct {
 func prepareFields(formats []headers.Format, limits []core.Limit) (*fields, error) {
 	f := new(fields)
 	for _, format := range formats {
-		if err := f.prepare(format, limits); err != nil {
+		if classic, ok := format.(headers.ClassicFormat); ok && f.classic == nil {
+			f.classic = classic.Writer(limits)
+			continue
+		}
+		write, err := format.Prepare(limits)
+		if err != nil {
 			return nil, err
 		}
+		if write == nil {
+			return nil, fmt.Errorf("sash: Prepare of the format %T returned neither a function nor an error", format)
+		}
+		f.writers = append(f.writers, write)
 	}
 	return f, nil
-}
-
-// prepare adds the writer of a format. It is called by prepareFields only.
-func (f *fields) prepare(format headers.Format, limits []core.Limit) (err error) {
-	if classic, ok := format.(headers.ClassicFormat); ok && f.classic == nil {
-		f.classic, err = classic.Writer(limits)
-		return err
-	}
-	write, err := format.Prepare(limits)
-	if err == nil && write == nil {
-		err = fmt.Errorf("sash: Prepare of the format %T returned neither a function nor an error", format)
-	}
-	f.writers = append(f.writers, write)
-	return err
 }
 
 // otherFields are fields that no format may write, because the server or a refusal does, or
@@ -58,8 +53,8 @@ func checkFieldNames(formats []headers.Format) error {
 		for _, name := range f.Names() {
 			switch {
 			case written[name]:
-				return errors.New("sash: two formats of WithHeaders write the field " + name +
-					": give one of them, or other names with headers.Classic.WithNames")
+				return errors.New("sash: the formats of WithHeaders write the field " + name +
+					" twice: give one of them, or other names with headers.Classic.WithNames")
 			case slices.Contains(otherFields, name):
 				return errors.New("sash: a format of WithHeaders writes the field " + name +
 					", which is not about a limit: give it another name, such as X-RateLimit-Reset")
@@ -92,26 +87,42 @@ func (f *fields) write(w http.ResponseWriter, d *core.Decision, memory *headers.
 	}
 }
 
-// fieldsFor returns the fields for the decisions of l by limits, which have not been
-// checked: a decision by limits that are wrong has none. nil stands for those of l.
-func (p *responder) fieldsFor(l *core.Limiter, limits []core.Limit) *fields {
-	if l == p.limiter && limits == nil || limits != nil && len(p.own.writers) == 0 {
-		return p.own // a Classic format needs to know no limits beforehand
-	}
-	f, err := p.prepared.fields(l, limits)
-	if err != nil { // of a format of the user's own
-		return new(fields)
-	}
-	return f
-}
-
 // preparedFields keeps the fields of some formats for the limiters and the limits that
 // requests are decided by. It is safe for concurrent use.
 type preparedFields struct {
 	formats []headers.Format
+	limiter *core.Limiter // of the guard
+	own     *fields       // for the guard's limiter
 
 	mu    sync.RWMutex
-	known map[plannedLimits]*fields
+	known map[plannedLimits]*fields // for other limiters and limits
+}
+
+// newPreparedFields prepares the fields for all limiters of a guard.
+func newPreparedFields(c *Config, limiter *core.Limiter) (*preparedFields, error) {
+	p := &preparedFields{formats: c.Formats, limiter: limiter, known: map[plannedLimits]*fields{}}
+	var err error
+	p.own, err = prepareFields(c.Formats, limiter.Limits())
+	for i := 0; err == nil && i < len(c.All); i++ {
+		_, err = p.prepare(c.All[i].Limiter, nil)
+	}
+	if err == nil {
+		err = checkFieldNames(c.Formats)
+	}
+	return p, err
+}
+
+// of returns the fields for the decisions of l by limits, which have not been checked: a
+// decision by limits that are wrong has none. nil stands for those of l.
+func (p *preparedFields) of(l *core.Limiter, limits []core.Limit) *fields {
+	if l == p.limiter && limits == nil || limits != nil && len(p.own.writers) == 0 {
+		return p.own // a Classic format needs to know no limits beforehand
+	}
+	f, err := p.prepare(l, limits)
+	if err != nil { // of a format of the user's own
+		return new(fields)
+	}
+	return f
 }
 
 // plannedLimits are the limits of a limiter, or those with other numbers.
@@ -124,8 +135,8 @@ type plannedLimits struct {
 // different plans, of which few services have more.
 const maxPrepared = 1000
 
-// fields returns the fields for limits, or for those of l if limits is nil.
-func (p *preparedFields) fields(l *core.Limiter, limits []core.Limit) (*fields, error) {
+// prepare returns the fields for limits, or for those of l if limits is nil.
+func (p *preparedFields) prepare(l *core.Limiter, limits []core.Limit) (*fields, error) {
 	var buf [64]byte
 	numbers := buf[:0]
 	for _, limit := range limits {

@@ -15,7 +15,7 @@ import (
 // those of one plan are prepared once.
 func TestPreparedIsBounded(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
-	g, err := newResponder(Responding{Formats: []headers.Format{headers.IETF}}, l, nil)
+	g, err := newPreparedFields(&Config{Formats: []headers.Format{headers.IETF}}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,21 +23,21 @@ func TestPreparedIsBounded(t *testing.T) {
 	for i := range int64(2) {
 		group.Go(func() {
 			for n := range int64(3 * maxPrepared / 2) {
-				g.fieldsFor(l, []core.Limit{core.PerMinute(1 + 2*n + i)})
+				g.of(l, []core.Limit{core.PerMinute(1 + 2*n + i)})
 			}
 		})
 	}
 	group.Wait()
-	if n := len(g.prepared.known); n == 0 || n > maxPrepared {
+	if n := len(g.known); n == 0 || n > maxPrepared {
 		t.Errorf("got %d, want at most %d", n, maxPrepared)
 	}
 	one := []core.Limit{core.PerMinute(7)}
-	if first := g.fieldsFor(l, one); first != g.fieldsFor(l, one) {
+	if first := g.of(l, one); first != g.of(l, one) {
 		t.Error("the fields of one plan are prepared for each request, want once")
 	}
 	w := httptest.NewRecorder()
 	d := core.Decision{Allowed: true, Limit: one[0].Named("1m0s"), Remaining: 6}
-	g.fieldsFor(l, one).write(w, &d, nil)
+	g.of(l, one).write(w, &d, nil)
 	if got, want := w.Header().Get("RateLimit-Policy"), `"1m0s";q=7;w=60`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -47,12 +47,13 @@ func TestPreparedIsBounded(t *testing.T) {
 func TestPlanAllocs(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	free, limits := core.Must(l.WithLimits(core.PerMinute(3))), []core.Limit{core.PerMinute(7)}
-	for name, c := range map[string]Deciding{
+	for name, c := range map[string]Config{
 		"limits":  {Limits: func(*http.Request) ([]core.Limit, error) { return limits, nil }},
 		"limiter": {Limiter: func(*http.Request) (*core.Limiter, error) { return free, nil }},
 	} {
 		g, err := New(l, nil, []func(*Config) error{func(all *Config) error {
-			all.Deciding, all.Responding.Formats = c, []headers.Format{headers.Classic, headers.IETF}
+			all.Limits, all.Limiter = c.Limits, c.Limiter
+			all.Formats = []headers.Format{headers.Classic, headers.IETF}
 			return nil
 		}})
 		if err != nil {
@@ -62,7 +63,7 @@ func TestPlanAllocs(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			var request core.Request
 			chosen, err := g.plan(r, &request)
-			if err != nil || g.responder.fieldsFor(chosen, request.Limits) == g.responder.own {
+			if err != nil || g.fields.of(chosen, request.Limits) == g.fields.own {
 				t.Error(chosen, request.Limits, err)
 			}
 		}); n > 0 {

@@ -14,34 +14,32 @@ import (
 type proxyWatch struct {
 	mu        sync.Mutex // guards the fields below; no request waits for it
 	peer      netip.Addr // of the last requests; zero if it does not matter
-	key       string     // of the last of them
 	seen      int        // requests from peer in a row
 	forwarded int        // of these, the ones that came through a proxy
 }
 
-// proxyRequests is how many requests in a row must come from one peer.
+// proxyRequests is the number of requests in a row that must come from one peer.
 const proxyRequests = 20
 
-// look looks at a request that is counted under key. It returns the address of a proxy
-// that is not believed, once it is certain, and "" otherwise.
+// peerOf returns the address of the peer of a request.
+var peerOf = keyfuncs.Addr()
+
+// look looks at a request that is counted under key. It returns the address of a proxy that is not believed, once it
+// is certain, and "" otherwise. No client on the internet has the private address of a proxy.
 func (p *proxyWatch) look(r *http.Request, key string) string {
+	peer, _ := peerOf(r)
+	if !namedBy(key, peer) || !peer.IsPrivate() && !peer.IsLoopback() && !peer.IsLinkLocalUnicast() {
+		peer = netip.Addr{}
+	}
 	if !p.mu.TryLock() {
 		return ""
 	}
 	defer p.mu.Unlock()
-	peer, ok := privatePeer(r.RemoteAddr)
-	if !ok || (key != p.key || peer != p.peer) && !namedBy(key, peer) {
-		peer = netip.Addr{}
-	}
 	if peer != p.peer {
 		p.peer, p.seen, p.forwarded = peer, 0, 0
 	}
-	p.key = key
-	if !peer.IsValid() {
-		return ""
-	}
 	p.seen++
-	if namesOther(r, peer) {
+	if peer.IsValid() && namesOther(r, peer) {
 		p.forwarded++
 	}
 	if p.seen < proxyRequests {
@@ -61,20 +59,6 @@ func namesOther(r *http.Request, peer netip.Addr) bool {
 	trusted := keyfuncs.TrustProxies(netip.PrefixFrom(peer.WithZone(""), peer.BitLen()))
 	name, err := keyfuncs.IP(trusted)(r)
 	return err == nil && !namedBy(name, peer)
-}
-
-// privatePeer returns the address of a RemoteAddr, and reports whether it is one that no
-// client on the internet has.
-func privatePeer(remoteAddr string) (netip.Addr, bool) {
-	peer, err := netip.ParseAddrPort(remoteAddr)
-	addr := peer.Addr()
-	if err != nil {
-		if addr, err = netip.ParseAddr(remoteAddr); err != nil {
-			return netip.Addr{}, false
-		}
-	}
-	addr = addr.Unmap()
-	return addr, addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast()
 }
 
 // namedBy reports whether key is the name of an address, or is joined of it and others.

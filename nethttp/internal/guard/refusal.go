@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
@@ -11,15 +12,22 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// reason is why a request is refused, in words that are the same for every client.
+// reason says why a request is refused, in words that are the same for every client: the status, and what stands in the
+// body before and after the advice at the end of the detail. TestProblemBodies of nethttp shows all bodies.
 type reason struct {
-	status int
-	body   problem
+	status                    int
+	beforeAdvice, afterAdvice string
 }
 
-// newReason returns a reason. typ, detail and err are members of the body.
+// newReason returns a reason with a problem of RFC 9457, whose title is the text of the status. The other arguments are
+// members of the problem.
 func newReason(status int, typ, detail, err string) *reason {
-	return &reason{status, newProblem(status, typ, detail, err)}
+	return &reason{
+		status: status,
+		beforeAdvice: fmt.Sprintf(`{"type":"%s","title":"%s","status":%d,"detail":"%s`,
+			typ, http.StatusText(status), status, detail),
+		afterAdvice: fmt.Sprintf(`","error":"%s"`, err),
+	}
 }
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -120,7 +128,7 @@ func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy s
 		return
 	}
 	b := bodies.Get().(*[]byte)
-	*b = f.why.body.appendTo((*b)[:0], f.retryAfter[0], policy)
+	*b = f.why.appendBody((*b)[:0], f.retryAfter[0], policy)
 	f.contentType[0] = "application/problem+json"
 	f.contentLength[0] = decimal.String(f.contentLengthDigits[:], int64(len(*b)))
 	h := w.Header()

@@ -12,8 +12,8 @@ import (
 // plan returns the limiter that decides r, and sets the limits of the request.
 func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter, err error) {
 	l = g.limiter
-	if g.deciding.Limiter != nil {
-		chosen, err := g.deciding.Limiter(r)
+	if g.config.Limiter != nil {
+		chosen, err := g.config.Limiter(r)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
@@ -24,10 +24,10 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 			l = chosen
 		}
 	}
-	if g.deciding.Limits == nil {
+	if g.config.Limits == nil {
 		return l, nil
 	}
-	if request.Limits, err = g.deciding.Limits(r); err != nil {
+	if request.Limits, err = g.config.Limits(r); err != nil {
 		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
 	}
 	return l, err
@@ -38,21 +38,21 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) *fields {
 	var few [4]core.Pair
 	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})
-	for _, p := range g.deciding.All {
+	for _, p := range g.config.All {
 		request := *own
 		request.Limits = nil
 		name, err := p.Key(v.R)
 		if err != nil || name == "" {
 			request.Key, request.Cost = "", 0
 			decideWithoutKey(v, p.Limiter, &request, err)
-			return g.responder.fieldsFor(p.Limiter, nil)
+			return g.fields.of(p.Limiter, nil)
 		}
 		request.Key = name
 		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
 	}
 	var binding int
 	v.Decision, binding = core.DecideAll(v.R.Context(), pairs...)
-	return g.responder.fieldsFor(pairs[binding].Limiter, pairs[binding].Request.Limits)
+	return g.fields.of(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }
 
 // decideWithoutKey decides a request for which the key function of a limiter returned err, or an empty key if err is

@@ -34,45 +34,41 @@ func watchOf(l *core.Limiter) *watch {
 	return limiters.Shared(l, func() any { return new(watch) }).(*watch)
 }
 
-// wants reports whether the guard must call look about a request. It is all that most
-// requests cost.
-func (w *watch) wants(d *core.Decision) bool {
-	return w != nil && (w.sighted.Load() != nil || w.first.Load() < watchedFirst || drawn(d))
-}
-
-// draws reports whether a request is to be looked at.
+// draws reports whether a request is to be looked at. The microsecond of the store's time is
+// as good as a random number, which would take 8 ns. Of a clock that stands still on a whole
+// second, and without a time, no decision is drawn but the first ones.
 func (w *watch) draws(d *core.Decision) bool {
-	return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst || drawn(d)
+	return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst ||
+		d.At.Nanosecond()/1000%watchedShare == watchedShare/2
 }
-
-// drawn reports whether a decision is one in watchedShare. The microsecond of the store's
-// time is as good as a random number, which would take 8 ns. No decision of a clock that
-// stands still on a whole second is drawn, nor one without a time.
-func drawn(d *core.Decision) bool { return d.At.Nanosecond()/1000%watchedShare == watchedShare/2 }
 
 // look looks at a request that l has decided.
-func (g *Decider) look(v *Visit, l *core.Limiter, request *core.Request) {
+func (w *watch) look(v *Visit, l *core.Limiter, request *core.Request) {
 	r, d := v.R, &v.Decision
-	if s := g.watch.sighted.Load(); s != nil && s.again(v, l, request) {
-		limiters.Notice(r.Context(), g.limiter, notice.CountedTwice, countedTwice)
+	if s := w.sighted.Load(); s != nil && s.again(v, l, request) {
+		limiters.Notice(r.Context(), v.decider.limiter, notice.CountedTwice, countedTwice)
 		return
 	}
-	if !g.watch.draws(d) {
+	if !w.draws(d) {
 		return
 	}
 	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
-		g.watch.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
+		w.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
 	}
-	if peer := g.watch.proxy.look(r, request.Key); peer != "" {
-		limiters.Notice(r.Context(), g.limiter, notice.UntrustedProxy, "the last requests all came from "+peer+
+	if peer := w.proxy.look(r, request.Key); peer != "" {
+		limiters.Notice(r.Context(), v.decider.limiter, notice.UntrustedProxy, "the last requests all came from "+peer+
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
 	}
 }
 
-// forget forgets the request that was sighted if w is for its response.
+// forget forgets the request that was sighted if writer is for its response: else a ResponseWriter that is used
+// again, as in benchmarks, looks like a request that is counted twice.
 func (w *watch) forget(writer http.ResponseWriter) {
+	if w == nil {
+		return
+	}
 	if s := w.sighted.Load(); s != nil && s.isFor(writer) {
 		w.sighted.CompareAndSwap(s, nil)
 	}

@@ -8,53 +8,25 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// responder sets the fields of responses, and writes refusals.
-type responder struct {
-	config   Responding
-	own      *fields         // for the guard's limiter
-	prepared *preparedFields // for other limiters and limits
-	limiter  *core.Limiter   // the guard's
-}
-
-// newResponder prepares the fields of all limiters.
-func newResponder(c Responding, limiter *core.Limiter, all []Pair) (p responder, err error) {
-	p = responder{config: c, limiter: limiter}
-	p.prepared = &preparedFields{formats: c.Formats, known: map[plannedLimits]*fields{}}
-	if p.own, err = prepareFields(c.Formats, limiter.Limits()); err != nil {
-		return p, err
-	}
-	for _, pair := range all {
-		if _, err := p.prepared.fields(pair.Limiter, nil); err != nil {
-			return p, err
-		}
-	}
-	return p, checkFieldNames(c.Formats)
-}
-
 // answer sets the header fields f for the decision of v, and reports whether it admits the request. The fields that are
 // about the body of a refusal are set when it is written.
-func (p *responder) answer(v *Visit, f *fields) bool {
+func (g *Decider) answer(v *Visit, f *fields) bool {
 	d := &v.Decision
 	if d.Allowed {
 		f.write(v.W, d, nil)
 		return true
 	}
 	limitBodyRead(v.W, v.R)
-	p.spread(d)
+	switch why := reasonOf(d); {
+	case d.RetryAfter == 0 && why == noStore:
+		d.RetryAfter = draw(g.config.Outage, 2*g.config.Outage)
+	case g.config.Jitter > 0 && why == overLimit:
+		d.RetryAfter += draw(0, g.config.Jitter)
+	}
 	v.response = newRefusalResponse(d)
 	f.write(v.W, d, &v.response.limit)
 	v.response.setFields(v.W.Header())
 	return false
-}
-
-// spread sets the RetryAfter that the client of a refused request is told.
-func (p *responder) spread(d *core.Decision) {
-	switch {
-	case d.RetryAfter == 0 && reasonOf(d) == noStore:
-		d.RetryAfter = draw(p.config.Outage, 2*p.config.Outage)
-	case p.config.Jitter > 0 && reasonOf(d) == overLimit:
-		d.RetryAfter += draw(0, p.config.Jitter)
-	}
 }
 
 // draw returns a random whole number of seconds that is neither below least nor above most.
@@ -83,7 +55,7 @@ func limitBodyRead(w http.ResponseWriter, r *http.Request) {
 
 // Refuse writes the response to the request that was refused: with the function of WithRefusal, else with Refuse.
 func (v *Visit) Refuse() {
-	if refuse := v.decider.responder.config.Refusal; refuse != nil {
+	if refuse := v.decider.config.Refusal; refuse != nil {
 		recorded := &recorder{implied: Status(v.Decision)}
 		refuse(recorded.around(v.W), v.R, v.Decision)
 		if recorded.begun() {
