@@ -21,14 +21,12 @@ type proxyWatch struct {
 // proxyRequests is the number of requests in a row that must come from one peer.
 const proxyRequests = 20
 
-// peerOf returns the address of the peer of a request.
-var peerOf = keyfuncs.Addr()
-
 // look looks at a request that is counted under key. It returns the address of a proxy that is not believed, once it
 // is certain, and "" otherwise. No client on the internet has the private address of a proxy.
 func (p *proxyWatch) look(r *http.Request, key string) string {
-	peer, _ := peerOf(r)
-	if !namedBy(key, peer) || !peer.IsPrivate() && !peer.IsLoopback() && !peer.IsLinkLocalUnicast() {
+	remote, _ := netip.ParseAddrPort(r.RemoteAddr)
+	peer := remote.Addr().Unmap()
+	if !peer.IsPrivate() && !peer.IsLoopback() && !peer.IsLinkLocalUnicast() || !namedBy(key, peer) {
 		peer = netip.Addr{}
 	}
 	if !p.mu.TryLock() {
