@@ -12,7 +12,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/echo5"
 	"github.com/sashlimit/sash/keyfuncs"
-	"github.com/sashlimit/sash/nethttp"
 )
 
 func hello(c *echo.Context) error { return c.String(http.StatusOK, "hello") }
@@ -27,31 +26,6 @@ func show(h http.Handler, method, path string) {
 		return
 	}
 	fmt.Println(method, path, w.Code, "with", left, "of", limit, "left")
-}
-
-// A limit for a group of routes, and a tighter one for a route inside it. Both
-// hold, and the client reads about the inner one.
-func ExampleMiddleware() {
-	api := core.Must(core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)},
-	}))
-	search := core.Must(api.Rule("search", core.PerMinute(10)))
-
-	e := echo.New()
-	e.GET("/health", hello) // not limited
-	g := e.Group("/api", sashecho5.Middleware(api, keyfuncs.RemoteIP))
-	g.GET("/items/:id", hello) // one count, whatever the id
-	g.GET("/search", hello, sashecho5.Middleware(search, keyfuncs.RemoteIP))
-
-	show(e, "GET", "/api/items/1")
-	show(e, "GET", "/api/items/2")
-	show(e, "GET", "/api/search")
-	show(e, "GET", "/health")
-	// Output:
-	// GET /api/items/1 200 with 99 of 100 left
-	// GET /api/items/2 200 with 98 of 100 left
-	// GET /api/search 200 with 9 of 10 left
-	// GET /health 200
 }
 
 // An earlier middleware names the client.
@@ -81,27 +55,6 @@ func ExampleMiddlewareBy() {
 	// GET /?as=alice 200 with 0 of 2 left
 	// GET /?as=bob 200 with 1 of 2 left
 	// GET / 400
-}
-
-// The refusal is an error for echo's HTTPErrorHandler, like any other.
-func ExampleWithRefusal() {
-	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
-	refuse := func(c *echo.Context, d core.Decision) error {
-		return echo.NewHTTPError(nethttp.Status(d), "slow down")
-	}
-
-	e := echo.New()
-	e.Use(sashecho5.Middleware(api, keyfuncs.RemoteIP, sashecho5.WithRefusal(refuse)))
-	e.GET("/", hello)
-
-	for range 2 {
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		fmt.Println(w.Code, w.Body)
-	}
-	// Output:
-	// 200 hello
-	// 429 {"message":"slow down"}
 }
 
 // Echo's skippers, or any functions of that type: each of them is enough.
