@@ -117,23 +117,16 @@ func (p *prometheusServer) get(t *testing.T, path string, parameters url.Values,
 	}
 }
 
-// sample is one value that a query returns.
-type sample struct {
-	labels string
-	value  float64
-}
-
 // query returns the values of a query now. NaN is none: a panel does not show it.
-func (p *prometheusServer) query(t *testing.T, expr string) []sample {
+func (p *prometheusServer) query(t *testing.T, expr string) []float64 {
 	t.Helper()
 	var data struct {
 		Result []struct {
-			Metric map[string]string
-			Value  [2]any
+			Value [2]any
 		}
 	}
 	p.get(t, "/api/v1/query", url.Values{"query": {expr}}, &data)
-	var samples []sample
+	var values []float64
 	for _, r := range data.Result {
 		text, _ := r.Value[1].(string)
 		value, err := strconv.ParseFloat(text, 64)
@@ -141,10 +134,10 @@ func (p *prometheusServer) query(t *testing.T, expr string) []sample {
 			t.Fatalf("%s: %v", expr, err)
 		}
 		if !math.IsNaN(value) {
-			samples = append(samples, sample{labelText(r.Metric), value})
+			values = append(values, value)
 		}
 	}
-	return samples
+	return values
 }
 
 // alerts returns how many alerts of each name fire, and how many wait for their time to

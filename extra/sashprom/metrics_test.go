@@ -111,22 +111,6 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestMiddleware: requests through the middleware of net/http and a store in memory, by route.
-func TestMiddleware(t *testing.T) {
-	m := sashprom.New(sashprom.ByRoute())
-	do := guarded(t, m.For("memory"), false)
-	for range 3 {
-		do()
-	}
-	scraped := scrape(t, m)
-	wantLines(t, scraped,
-		`sash_decisions_total{allowed="true",limiter="api",outcome="admitted",route="",rule=""} 1`,
-		`sash_decisions_total{allowed="false",limiter="api",outcome="refused",route="",rule=""} 2`)
-	if strings.Contains(scraped, "192.0.2.1") {
-		t.Errorf("the scrape names a client:\n%s", scraped)
-	}
-}
-
 // inShadow returns the event of a request that goes on whatever is decided.
 func inShadow(e core.Event) core.Event {
 	e.Shadow = true
