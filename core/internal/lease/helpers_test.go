@@ -129,4 +129,4 @@ func (s *scene) unspent() int64 {
 }
 
 // held returns how many units the server holds.
-func (s *scene) held() int64 { return s.Logs[0].Since(0) }
+func (s *scene) held() int64 { return s.Client.Usage(s.Limits, time.UnixMicro(s.Now()))[0].Used }

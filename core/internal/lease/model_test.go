@@ -99,10 +99,11 @@ func randomHistory(seed uint64, backdate bool) *history {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	limits := []core.Limit{core.Per(10+rng.Int64N(60), time.Duration(20+rng.IntN(100))*time.Millisecond)}
 	if rng.IntN(3) == 0 {
-		limits = append(limits, core.Per(20+rng.Int64N(100), time.Duration(50+rng.IntN(200))*time.Millisecond))
+		limits = append(limits, core.Per(20+rng.Int64N(100), time.Duration(50+rng.IntN(200))*time.Millisecond).Named("b"))
 	}
 	h := &history{server: fakeserver.New(time.Duration(rng.Int64N(int64(24*time.Hour))), limits...)}
-	h.server.Allowance = time.Hour.Microseconds() // for their windows, these leases are longer than WithLease makes them
+	// For their windows, these leases are longer than WithLease makes them.
+	h.server.Client.Allowance = time.Hour.Microseconds()
 	var group sync.WaitGroup
 	processes := 2 + rng.IntN(4)
 	for range processes {

@@ -4,6 +4,7 @@
 package model
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -12,7 +13,11 @@ import (
 )
 
 // Client holds the counts of one client. The zero value counts nothing.
-type Client struct{ counts map[identity]count }
+type Client struct {
+	Allowance int64 // in place of window.Allowance, in microseconds, unless it is 0
+
+	counts map[identity]count
+}
 
 // identity tells the counts of a client under a rule apart.
 type identity struct {
@@ -55,13 +60,17 @@ func (c *Client) ahead(limits []core.Limit, l core.Limit, now int64) bool {
 	for _, other := range limits {
 		shortest = min(shortest, other.Window)
 	}
-	return c.count(l).begun(l.Window.Microseconds())-now > window.Allowance(shortest.Microseconds())
+	allowance := cmp.Or(c.Allowance, window.Allowance(shortest.Microseconds()))
+	return c.Begun(l)-now > allowance
 }
 
+// Begun returns the time, in microseconds, before which nothing more is counted under a limit.
+func (c *Client) Begun(l core.Limit) int64 { return c.count(l).begun(l.Window.Microseconds()) }
+
 // countsAt returns by limit the counts that a request at now is decided by, and when the
-// request is counted. What is counted too far ahead of now is counted at now in them.
-func (c *Client) countsAt(limits []core.Limit, now int64) (counts []count, stamp int64) {
-	stamp = now
+// request is counted: not before from. What is counted too far ahead of now is counted at now in them.
+func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []count, stamp int64) {
+	stamp = from
 	for _, l := range limits {
 		n, w := c.count(l), l.Window.Microseconds()
 		if c.ahead(limits, l, now) {
@@ -74,12 +83,12 @@ func (c *Client) countsAt(limits []core.Limit, now int64) (counts []count, stamp
 
 // Decide is the answer to a request when the store's clock shows at.
 func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bool) core.Decision {
-	return c.decide(limits, at, cost, charge, false)
+	return c.Ask(limits, at, core.Ask{Cost: cost, Peek: !charge})
 }
 
 // Charge counts cost units whatever the limits say, when the store's clock shows at.
 func (c *Client) Charge(limits []core.Limit, at time.Time, cost int64) core.Decision {
-	return c.decide(limits, at, cost, true, true)
+	return c.Ask(limits, at, core.Ask{Cost: cost, Override: &core.Override{Charge: true}})
 }
 
 // Return takes back what a request has counted, when the store's clock shows at, and
@@ -95,10 +104,14 @@ func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int
 	return units
 }
 
-// decide is Decide, or Charge if beyond is true.
-func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, beyond bool) core.Decision {
-	now := at.UnixMicro()
-	counts, stamp := c.countsAt(limits, now)
+// Ask is the answer to an ask under limits when the store's clock shows at.
+func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decision {
+	var override core.Override
+	if ask.Override != nil {
+		override = *ask.Override
+	}
+	now, cost, beyond := at.UnixMicro(), ask.Cost, override.Charge
+	counts, stamp := c.countsAt(limits, now, at.Add(override.Ahead).UnixMicro())
 	var verdict window.Verdict // of the limit that binds
 	var binding core.Limit
 	for i, l := range limits {
@@ -123,7 +136,7 @@ func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, b
 		RetryAfter: window.Duration(verdict.RetryAfter),
 		At:         time.UnixMicro(now),
 	}
-	if !charge || cost == 0 {
+	if ask.Peek || cost == 0 {
 		return d
 	}
 	if c.counts == nil {
@@ -142,7 +155,7 @@ func (c *Client) decide(limits []core.Limit, at time.Time, cost int64, charge, b
 // Usage returns the units that the client has used of each limit when the store's clock shows at.
 func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Usage {
 	now := at.UnixMicro()
-	counts, stamp := c.countsAt(limits, now)
+	counts, stamp := c.countsAt(limits, now, now)
 	uses := make([]core.Usage, len(limits))
 	for i, l := range limits {
 		used := counts[i].units(windowLimit(l), now, stamp)
