@@ -7,7 +7,7 @@
 # make histories   random histories of the stores, three times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
 # make screenshots   the same, and take the pictures of the page in docs/images
-# make lint        gofmt, go vet, staticcheck, gosec, go mod tidy
+# make lint        gofmt, at most 120 columns, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
 # make bench-http  measure whole HTTP servers with and without limiters by wrk: a table after about 4 minutes
@@ -49,7 +49,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -60,11 +60,18 @@ demo:
 	@go build -o .build/demo ./examples/demo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
-# Four tests of a package at a time: many of them wait.
+# The three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
 test: redis lua proxies
-	@echo "All tests take about 4 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
-	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -parallel 4 -timeout 30m -skip '$(SINGLE)' ./...
+	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	@$(MAKE) --no-print-directory -j3 test-race test-single test-modules
+
+test-race:
+	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -p 4 -parallel 4 -timeout 30m -skip '$(SINGLE)' ./...
+
+test-single:
 	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
+
+test-modules:
 	cd headers/sfvtest && go test ./...
 	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
@@ -102,6 +109,7 @@ screenshots:
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	@! LC_ALL=C.UTF-8 grep -rnE '^.{121}' --include='*.go' . || { echo "These lines have more than 120 columns."; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go run $(GOSEC) ./...
