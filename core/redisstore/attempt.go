@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/hidden"
 )
@@ -30,26 +28,24 @@ type attempt struct {
 	timer *time.Timer // nil without a time to judge the server at
 }
 
-// attempt returns a call to the server of b, or an error if no decision waits for that server. The call begins with
-// start.
-func (c *client) attempt(b *breaker) (*attempt, error) {
+// attempt begins a call to the server of b for ctx. It returns an error if no decision waits for that server. At
+// judgeAt, if the call has not ended by then, the breaker is told that the server is late; at the deadline the call
+// ends. The deadline is not before judgeAt, or zero for none. Without a time to judge at there is no deadline either.
+func (c *client) attempt(ctx context.Context, b *breaker, judgeAt, deadline time.Time) (*attempt, error) {
 	tell, err := b.Allow()
 	if err != nil {
-		return nil, b.errOpen()
+		return nil, *b.refusal.Load()
 	}
-	return &attempt{client: c, breaker: b, tell: tell, over: make(chan struct{})}, nil
-}
-
-// start begins the call for ctx. At judgeAt, if the call has not ended by then, the breaker is told that the server is
-// late; at the deadline the call ends. The deadline is not before judgeAt, or zero for none. Without a time to judge at
-// there is no deadline either.
-func (a *attempt) start(ctx context.Context, judgeAt, deadline time.Time) {
-	a.Context, a.deadline = context.WithoutCancel(ctx), deadline
+	a := &attempt{
+		Context: context.WithoutCancel(ctx), client: c, breaker: b,
+		deadline: deadline, over: make(chan struct{}), tell: tell,
+	}
 	if !judgeAt.IsZero() {
 		a.mu.Lock() // until the timer is known: it may fire at once (TestAttempt, with the race detector)
 		a.timer = time.AfterFunc(time.Until(judgeAt), a.fire)
 		a.mu.Unlock()
 	}
+	return a, nil
 }
 
 // fire judges the server, and ends the context at its deadline. If the call has just ended, neither matters
@@ -67,20 +63,20 @@ func (a *attempt) fire() {
 	}
 }
 
-// judge tells the breaker what became of the call, unless it has been told. A cluster's slots are loaded again if the
-// server has not answered in time. a.mu must be held.
+// judge tells the breaker what became of the call, unless it has been told. a.mu must be held.
 func (a *attempt) judge(err error) {
 	if a.tell == nil {
 		return
 	}
 	if isFailure(err) && !isCallers(err) {
 		a.breaker.failed(err) // before the breaker opens
+		if a.client.cluster != nil {
+			// The master may have been replaced. go-redis learns of that only from servers that answer (TestMapAfterFailure).
+			a.client.cluster.ReloadState(context.Background())
+		}
 	}
 	a.tell(err)
 	a.tell = nil
-	if err == errLate {
-		a.client.suspect()
-	}
 }
 
 // end must be called when the call has ended, with what the server is judged by: an error or nil. It reports whether
@@ -99,7 +95,9 @@ func (a *attempt) end(err error) (inTime bool) {
 // has passed: the connection has the same deadline, and may be the first to notice.
 func (a *attempt) lateOr(err error) error {
 	switch {
-	case err == nil, isReply(err):
+	case err == nil:
+		return nil
+	case isReply(err):
 	case !a.deadline.IsZero() && !time.Now().Before(a.deadline):
 		return errLate
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // words that say too little in a log
@@ -128,7 +126,12 @@ func (a *attempt) Err() error {
 // ctx ends; see guarded.
 func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
 	return c.guarded(ctx, deadline, c.server(ctx, firstKey(args)).breaker, func(ctx context.Context) (string, error) {
-		return c.evalNow(ctx, args, source)
+		reply, err := c.evalNow(ctx, args, source)
+		if c.cluster != nil && !c.mapped.Load() { // the map is there once it tells the master of any key
+			_, unknown := c.cluster.MasterForKey(ctx, "any key")
+			c.mapped.Store(unknown == nil)
+		}
+		return reply, err
 	})
 }
 
@@ -139,11 +142,7 @@ func (c *client) eval(ctx context.Context, deadline time.Time, args []any, sourc
 func (c *client) guarded(
 	ctx context.Context, deadline time.Time, b *breaker, call func(context.Context) (string, error),
 ) (string, error) {
-	own, err := c.attempt(b)
-	if err != nil {
-		return "", err
-	}
-	trial := b.State() == gobreaker.StateHalfOpen
+	trial := !b.closed()
 	if deadline.IsZero() {
 		deadline, _ = ctx.Deadline()
 	}
@@ -152,7 +151,10 @@ func (c *client) guarded(
 			deadline = least
 		}
 	}
-	own.start(ctx, deadline, deadline)
+	own, err := c.attempt(ctx, b, deadline, deadline)
+	if err != nil {
+		return "", err
+	}
 	var settled atomic.Bool // by the call, which is sent, or by the caller, who has left before
 	judged := func() (string, error) {
 		reply, err := c.inTurn(own, func() (string, error) {
@@ -167,7 +169,8 @@ func (c *client) guarded(
 	}
 	if trial {
 		go func() { _, _ = judged() }()
-		return "", b.errTrial()
+		// The request may be counted, so no remembered refusal answers it.
+		return "", core.AtStage(core.StageReply, *b.refusal.Load())
 	}
 	reply, err := untilEnded(ctx, judged)
 	if err != nil && settled.CompareAndSwap(false, true) {

@@ -16,17 +16,16 @@ import (
 // begun returns a call to the server of a breaker, which is judged and ends after these times; 0 is never.
 func begun(t *testing.T, ctx context.Context, b *breaker, judged, ends time.Duration) *attempt {
 	t.Helper()
-	a, err := idle().attempt(b)
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := func(after time.Duration) (at time.Time) {
 		if after > 0 {
 			at = time.Now().Add(after)
 		}
 		return at
 	}
-	a.start(ctx, at(judged), at(ends))
+	a, err := idle().attempt(ctx, b, at(judged), at(ends))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return a
 }
 

@@ -42,16 +42,20 @@ type together struct {
 // begin begins the call for a batch. It returns nil if the breaker is open: then the calls
 // are answered.
 func (t *together) begin(batch []*call) *attempt {
-	a, err := t.client.attempt(t.breaker)
+	judgeAt, deadline := t.Deadlines(batch)
+	a, err := t.client.attempt(batch[0].Context, t.breaker, judgeAt, deadline)
 	if err != nil {
 		for _, c := range batch {
 			c.Answer(core.Decision{}, err)
 		}
 		return nil
 	}
-	t.client.events.batch(len(batch))
-	judgeAt, deadline := t.Deadlines(batch)
-	a.start(batch[0].Context, judgeAt, deadline)
+	e, size := &t.client.events, uint64(len(batch))
+	e.batches.Add(1)
+	e.batched.Add(size)
+	for most := e.largest.Load(); size > most && !e.largest.CompareAndSwap(most, size); {
+		most = e.largest.Load()
+	}
 	return a
 }
 
@@ -105,7 +109,9 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			b.client.separate()
+			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot): from now
+			// on a script is sent for each request.
+			b.client.first.pipeline.Store(newPipeline(b.client, nil, b.breaker))
 		}
 		for _, c := range batch {
 			go resend(c)
@@ -138,19 +144,18 @@ func (b *batches) command(batch []*call) []any {
 		args[2] = strconv.Itoa(len(args) - 3)
 	}
 	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.ledger != first || !isPlain(&c.Request.Ask) || c.Request.Override != nil
+		return c.Request.ledger != first || !isPlain(&c.Request.Ask)
 	})
-	args = append(args, first.argsFor(&batch[0].Request.Ask)...)
+	args = append(args, first.args...)
 	if alike { // mostly
 		return args
 	}
-	before := &batch[0].Request
 	for i, c := range batch {
 		r := &c.Request
-		if i > 0 && (r.ledger != before.ledger || hasLimits(&r.Ask) || hasLimits(&before.Ask)) {
-			args = append(append(args, "+"), r.ledger.argsFor(&r.Ask)...)
+		if i > 0 && r.ledger != batch[i-1].Request.ledger {
+			args = append(append(args, "+"), r.ledger.args...)
 		}
-		args, before = appendCost(args, &r.Ask), r
+		args = appendCost(args, &r.Ask)
 	}
 	return args
 }
@@ -224,12 +229,11 @@ func (a *attempt) failure(cmds []redis.Cmder) error {
 	return nil
 }
 
-// exec sends a script for each call and waits for the replies, like
-// client.process.
+// exec sends a script for each call and waits for the replies.
 func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
-		cmds[i] = newOnce(ctx, c.Request.args)
+		cmds[i] = once{redis.NewStringCmd(ctx, c.Request.args...)}
 	}
 	p.client.events.scripts.Add(uint64(len(batch)))
 	var server redis.UniversalClient = p.node
@@ -252,9 +256,6 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			p.client.events.noScripts.Add(1)
 		}
-	}
-	if !isReply(err) {
-		p.client.learn(ctx, err)
 	}
 	return cmds
 }

@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
@@ -59,22 +61,17 @@ const (
 // breaker is the breaker of one server.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[any]
-	looked  atomic.Bool // whether the memory of the server was looked at; see noteAnswer
-	made    time.Time
-	status  atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
-	refusal atomic.Pointer[error]   // see errOpen
+	looked atomic.Bool // whether the memory of the server was looked at; see noteAnswer
+	made   time.Time
+	status atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
+
+	// refusal is the error of a decision that did not wait for the server, which has been failing. It names the latest
+	// failure (TestOpenNamesTheCause).
+	refusal atomic.Pointer[error]
 }
 
 // closed reports whether decisions wait for the server. Unlike gobreaker's State it takes no lock.
 func (b *breaker) closed() bool { return b.status.Load().State == StateClosed }
-
-// errOpen returns the error of a decision that did not wait for a server that has been
-// failing. It names the latest failure (TestOpenNamesTheCause).
-func (b *breaker) errOpen() error { return *b.refusal.Load() }
-
-// errTrial returns the errOpen of a decision that was sent, to try whether the server is
-// back: it may be counted, and no remembered refusal answers it (TestTrialOfTheHasty).
-func (b *breaker) errTrial() error { return core.AtStage(core.StageReply, b.errOpen()) }
 
 // failed notes a failure of the server, which may open the breaker. Decisions go without
 // an allocation while the breaker is open, so the error is made here.
@@ -118,4 +115,21 @@ func (b *breaker) enter(state gobreaker.State, now time.Time) {
 		after.FailingSince, after.Trips = now, before.Trips+1
 	}
 	b.status.Store(&after)
+}
+
+// isCallers reports whether err says nothing about the server, because the
+// caller left or closed the client.
+func isCallers(err error) bool {
+	_, ok := errors.AsType[errCaller](err)
+	return ok || errors.Is(err, redis.ErrClosed)
+}
+
+// failing are the beginnings of the replies of a server that cannot decide for
+// now. Other errors are answers: the server is there, and waiting for the server
+// costs nothing (TestIsFailure).
+var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
+
+// isFailure reports whether err speaks against the server.
+func isFailure(err error) bool {
+	return err != nil && (!isReply(err) || begins(err, failing...))
 }

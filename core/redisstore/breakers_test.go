@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,14 @@ func TestBreakers(t *testing.T) {
 
 // TestEventsOfBatches: the number of batches, of requests in them, and the largest.
 func TestEventsOfBatches(t *testing.T) {
-	var e events
+	var c client
+	c.init(redis.NewRing(&redis.RingOptions{}))
+	defer c.rdb.Close()
+	requests := together{newQueue(nil, false), &c, c.first.breaker}
 	for _, n := range []int{2, 5, 3} {
-		e.batch(n)
+		requests.begin(slices.Repeat([]*call{{Context: t.Context()}}, n)).end(nil)
 	}
+	e := &c.events
 	if e.batches.Load() != 3 || e.batched.Load() != 10 || e.largest.Load() != 5 {
 		t.Errorf("%d batches of %d requests, the largest of %d; want 3 of 10, 5",
 			e.batches.Load(), e.batched.Load(), e.largest.Load())

@@ -103,10 +103,10 @@ func checkLimits() []core.Limit {
 // clientOf returns a client with keys on master, or "" if none is found, as on a
 // master without slots.
 func clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
+	keys := ledger{rule: checkRule, suffixes: []string{""}} // what stands in braces decides
 	for i := range 4096 {
 		name := client + " " + strconv.Itoa(i)
-		tag := appendTag(nil, checkRule.Name, checkRule.Rule, name)
-		owner, err := rdb.MasterForKey(ctx, string(tag))
+		owner, err := rdb.MasterForKey(ctx, keys.keys(nil, name)[0].(string))
 		if err == nil && owner.Options().Addr == master.Options().Addr {
 			return name
 		}

@@ -54,17 +54,12 @@ func (c *client) init(rdb redis.UniversalClient) {
 		c.heeding = single.WithTimeout(longestWait)
 		o := c.heeding.Options()
 		o.ContextTimeoutEnabled = true
-		c.exact = isExact(o)
+		// Else a part of the program runs while a caller waits for a connection, and might not heed the context
+		// (TestLoneCaller). go-redis dials on a goroutine of its own.
+		c.exact = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
+			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 	}
 	c.first.breaker = newBreaker(addr)
-}
-
-// isExact reports whether nothing of the program runs while a caller waits for a
-// connection: it might not heed the context (TestLoneCaller). go-redis dials on a
-// goroutine of its own.
-func isExact(o *redis.Options) bool {
-	return o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
-		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 }
 
 // within returns the client to use until ctx ends. Where it can, its connection
@@ -81,19 +76,6 @@ type events struct {
 	batches, batched   atomic.Uint64
 	largest            atomic.Uint64
 	scripts, noScripts atomic.Uint64
-}
-
-// batch counts a batch of n requests.
-func (e *events) batch(n int) {
-	size := uint64(max(0, n))
-	e.batches.Add(1)
-	e.batched.Add(size)
-	for {
-		largest := e.largest.Load()
-		if size <= largest || e.largest.CompareAndSwap(largest, size) {
-			return
-		}
-	}
 }
 
 // server is what this process knows of one Redis server.
@@ -144,39 +126,4 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 	added.pipeline.Store(newPipeline(c, node, added.breaker))
 	s.byClient[node] = added
 	return added
-}
-
-// separate makes a client for a single server send a script for each request
-// from now on: behind that server is a cluster, where a script may have keys of
-// one slot only (TestBatchCrossSlot).
-func (c *client) separate() {
-	c.first.pipeline.Store(newPipeline(c, nil, c.first.breaker))
-}
-
-// separated reports whether separate has been called.
-func (c *client) separated() bool { return c.first.pipeline.Load() != nil }
-
-// learn keeps the map of a cluster's slots fresh after a call that ended with
-// err (TestChaos). The map is there once it tells the master of any key.
-func (c *client) learn(ctx context.Context, err error) {
-	if c.cluster == nil {
-		return
-	}
-	if err != nil {
-		c.suspect()
-	}
-	if !c.mapped.Load() {
-		if _, err := c.cluster.MasterForKey(ctx, "any key"); err == nil {
-			c.mapped.Store(true)
-		}
-	}
-}
-
-// suspect has the map of a cluster's slots loaded again: a master that does not
-// answer may have been replaced. By itself go-redis learns of that only from
-// servers that answer.
-func (c *client) suspect() {
-	if c.cluster != nil {
-		c.cluster.ReloadState(context.Background())
-	}
 }

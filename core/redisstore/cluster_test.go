@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -164,4 +165,36 @@ func TestStuckWorkers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMapAfterFailure: a master that does not answer may have been replaced, so the map of a cluster's slots is loaded
+// again after a request that failed.
+func TestMapAfterFailure(t *testing.T) {
+	server := redistest.Start(t)
+	var loaded atomic.Int64
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			loaded.Add(1)
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: server.Addr()}}}}, nil
+		},
+	})
+	t.Cleanup(func() { rdb.Close() })
+	store := redisstore.New(rdb)
+	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(10)}, Timeout: patient})
+	for want := range uint64(2) { // by itself, and once the map is known in a batch
+		if d, n := l.Allow(ctx, "k"), store.Stats().Batches; d.Err != nil || n != want {
+			t.Fatalf("%+v, %d batches; want %d", d, n, want)
+		}
+	}
+	server.Kill()
+	before := loaded.Load()
+	if d := l.Allow(ctx, "k"); d.Err == nil {
+		t.Fatalf("%+v, want an error", d)
+	}
+	redistest.WaitFor(t, "the map to be loaded again", func() error {
+		if n := loaded.Load(); n == before {
+			return fmt.Errorf("it was loaded %d times", n)
+		}
+		return nil
+	})
 }

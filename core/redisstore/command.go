@@ -21,11 +21,23 @@ import (
 // is, escaped. A longer one is replaced by its hash.
 const maxClient = 64
 
-// appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends.
+// appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends. Different names,
+// rules and clients never have the same braces: '/' and '#' are escaped where they would be mistaken for the separator
+// or for the mark of a hash.
 func (l *ledger) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
 	start := len(text)
-	text = append(append(text, l.prefix...), ':')
-	text = appendTag(text, l.rule.Name, l.rule.Rule, client)
+	text = append(append(text, l.prefix...), ":{"...)
+	text = append(appendEscaped(text, l.rule.Name, '/'), '/')
+	text = append(appendEscaped(text, l.rule.Rule, '/'), '/')
+	named := len(text)
+	if len(client) <= maxClient {
+		text = appendEscaped(text, client, '#')
+	}
+	if n := len(text) - named; n == 0 || n > maxClient {
+		sum := sha256.Sum256([]byte(client))
+		text = base64.RawURLEncoding.AppendEncode(append(text[:named], '#'), sum[:])
+	}
+	text = append(text, '}')
 	tagged := len(text)
 	for i, suffix := range l.suffixes {
 		if i > 0 {
@@ -53,27 +65,6 @@ func (l *ledger) keys(dst []any, client string) []any {
 	var some [4]int
 	text, ends := l.appendKeys(few[:0], some[:0], client)
 	return cut(dst, string(text), ends)
-}
-
-// appendTag writes the braces and what is in them. Different names, rules and
-// clients never give the same tag: '/' and '#' are escaped where they would be
-// mistaken for the separator or for the mark of a hash.
-func appendTag(dst []byte, name, rule, client string) []byte {
-	dst = append(dst, '{')
-	dst = appendEscaped(dst, name, '/')
-	dst = append(dst, '/')
-	dst = appendEscaped(dst, rule, '/')
-	dst = append(dst, '/')
-	start := len(dst)
-	if len(client) <= maxClient {
-		dst = appendEscaped(dst, client, '#')
-	}
-	if n := len(dst) - start; n == 0 || n > maxClient {
-		sum := sha256.Sum256([]byte(client))
-		dst = append(dst[:start], '#')
-		dst = base64.RawURLEncoding.AppendEncode(dst, sum[:])
-	}
-	return append(dst, '}')
 }
 
 // appendEscaped writes s with everything but visible ASCII, and what has a
@@ -104,7 +95,7 @@ func suffix(l core.Limit) string {
 func (l *ledger) command(a *core.Ask) []any {
 	args := make([]any, 0, 4+len(l.rule.Limits)+len(l.args))
 	args = append(args, "evalsha", l.script.sha, l.numkeys)
-	args = append(l.keys(args, a.Key), l.argsFor(a)...)
+	args = append(l.keys(args, a.Key), l.args...)
 	if isPlain(a) {
 		return args
 	}
@@ -125,25 +116,6 @@ func (l *ledger) returnCommand(s script, back core.Refund) []any {
 // firstKey returns the first key of a script's call. All keys of a call are on
 // one server.
 func firstKey(args []any) string { return args[3].(string) }
-
-// limitsFor returns the limits that a request is decided by.
-func (l *ledger) limitsFor(a *core.Ask) []core.Limit {
-	if hasLimits(a) {
-		return a.Override.Limits
-	}
-	return l.rule.Limits
-}
-
-// argsFor returns the script's arguments for the limits of a request.
-func (l *ledger) argsFor(a *core.Ask) []any {
-	if hasLimits(a) {
-		return limitArgs(a.Override.Limits)
-	}
-	return l.args
-}
-
-// hasLimits reports whether a request has limits of its own.
-func hasLimits(a *core.Ask) bool { return a.Override != nil && a.Override.Limits != nil }
 
 // isCharge reports whether a request is counted whatever the limits say.
 func isCharge(a *core.Ask) bool { return a.Override != nil && a.Override.Charge }

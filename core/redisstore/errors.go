@@ -37,13 +37,8 @@ func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable,
 // maxErrorText is the most bytes of a reply in an error: more than a key of the store has.
 const maxErrorText = 1024
 
-// quoting returns err with the reply, if that makes no sense.
-func quoting(err error, reply string) error {
-	if err == errReply || err == errDisagree {
-		return fmt.Errorf("%w: %.200q", err, reply)
-	}
-	return err
-}
+// notRead returns errReply with the reply.
+func notRead(reply string) error { return fmt.Errorf("%w: %.200q", errReply, reply) }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
 // ended, which says nothing about the server (TestIsFailure).
@@ -59,23 +54,6 @@ func ended(ctx context.Context) error {
 		return err
 	}
 	return errCaller{err}
-}
-
-// isCallers reports whether err says nothing about the server, because the
-// caller left or closed the client.
-func isCallers(err error) bool {
-	_, ok := errors.AsType[errCaller](err)
-	return ok || errors.Is(err, redis.ErrClosed)
-}
-
-// failing are the beginnings of the replies of a server that cannot decide for
-// now. Other errors are answers: the server is there, and waiting for the server
-// costs nothing (TestIsFailure).
-var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
-
-// isFailure reports whether err speaks against the server.
-func isFailure(err error) bool {
-	return err != nil && (!isReply(err) || begins(err, failing...))
 }
 
 // isReply reports whether err is what a server answered.

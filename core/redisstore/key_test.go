@@ -44,6 +44,12 @@ func TestHugePrefix(t *testing.T) {
 	}
 }
 
+// tagOf returns the braces of a key and what is in them.
+func tagOf(name, rule, client string) string {
+	l := ledger{rule: core.Binding{Name: name, Rule: rule}, suffixes: []string{""}}
+	return strings.TrimPrefix(l.keys(nil, client)[0].(string), ":")
+}
+
 // FuzzTag: different clients have different tags, and nothing that they hold
 // can end the tag early, start another, or make it long.
 func FuzzTag(f *testing.F) {
@@ -54,8 +60,7 @@ func FuzzTag(f *testing.F) {
 	f.Add("", "", "", "", "", "#47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")
 	f.Add("a", "", "\x00\xff{}", "a", "", strings.Repeat("x", 10_000))
 	f.Fuzz(func(t *testing.T, name, rule, client, name2, rule2, client2 string) {
-		tag := string(appendTag(nil, name, rule, client))
-		tag2 := string(appendTag(nil, name2, rule2, client2))
+		tag, tag2 := tagOf(name, rule, client), tagOf(name2, rule2, client2)
 		if same := name == name2 && rule == rule2 && client == client2; same != (tag == tag2) {
 			t.Fatalf("%q %q %q and %q %q %q: %s and %s", name, rule, client, name2, rule2, client2, tag, tag2)
 		}

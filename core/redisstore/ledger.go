@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -48,18 +46,21 @@ func (l *ledger) aheadBy(ahead time.Duration) *ledger {
 	if later := l.later.Load(); later != nil && later.ahead == ahead.Microseconds() {
 		return later
 	}
-	later := l.calling(l.scripts.get(true, l.rule.Limits), append(slices.Clip(l.args), micros(ahead)))
-	later.ahead = ahead.Microseconds()
+	later := l.with(l.rule.Limits)
+	later.script = l.scripts.get(true, l.rule.Limits)
+	later.args, later.ahead = append(later.args, micros(ahead)), ahead.Microseconds()
 	l.later.Store(later)
 	return later
 }
 
-// calling returns l with another script, and other arguments to that.
-func (l *ledger) calling(s script, args []any) *ledger {
-	return &ledger{
-		client: l.client, scripts: l.scripts, prefix: l.prefix, rule: l.rule, script: s,
-		numkeys: l.numkeys, args: args, suffixes: l.suffixes, ahead: l.ahead,
+// with returns l with other limits on the same counts.
+func (l *ledger) with(limits []core.Limit) *ledger {
+	other := &ledger{
+		client: l.client, scripts: l.scripts, prefix: l.prefix, rule: l.rule, script: l.script,
+		numkeys: l.numkeys, args: limitArgs(limits), suffixes: l.suffixes,
 	}
+	other.rule.Limits = limits
+	return other
 }
 
 // request is a request on its way to Redis.
@@ -74,15 +75,19 @@ type request struct {
 // batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
 // together.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if s := ask.Override; s != nil && s.Ahead > 0 {
-		l = l.aheadBy(s.Ahead)
-		ask.Override = nil
+	if o := ask.Override; o != nil {
+		if o.Limits != nil {
+			l = l.with(o.Limits)
+		}
+		if o.Ahead > 0 {
+			l = l.aheadBy(o.Ahead)
+		}
 	}
 	q := request{Ask: ask, ledger: l}
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
-	if b := l.script.batches; b != nil && !l.client.separated() && b.breaker.closed() {
+	if b := l.script.batches; b != nil && l.client.first.pipeline.Load() == nil && b.breaker.closed() {
 		return b.Do(ctx, q.deadline, &q)
 	}
 	q.args = l.command(&q.Ask)
@@ -130,7 +135,7 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	}
 	units, err := strconv.ParseInt(reply, 10, 64)
 	if err != nil || units < 0 || units > back.Units {
-		return 0, fmt.Errorf("%w: %.200q", errReply, reply)
+		return 0, notRead(reply)
 	}
 	return units, nil
 }

@@ -12,23 +12,15 @@ import (
 
 // readAlone reads the script's reply to one request.
 func (l *ledger) readAlone(reply string, a *core.Ask) (core.Decision, error) {
-	return readOne(reply, func(part string, now int64) (core.Decision, string, error) { return l.read(part, now, a) })
-}
-
-// readOne reads a reply by read, which reads the part of one request and returns the rest: there must be none.
-func readOne[T any](reply string, read func(part string, now int64) (T, string, error)) (answer T, err error) {
-	now, rest, err := readTime(reply)
-	if err == nil {
-		answer, rest, err = read(rest, now)
-	}
-	if err == nil && rest != "" {
-		err = errReply
-	}
+	now, part, err := readTime(reply)
 	if err != nil {
-		var none T
-		return none, quoting(err, reply)
+		return core.Decision{}, err
 	}
-	return answer, nil
+	d, rest, err := l.read(part, now, a)
+	if err == nil && rest != "" {
+		return core.Decision{}, notRead(reply)
+	}
+	return d, err
 }
 
 // readTime reads the server's time, with which a reply begins.
@@ -36,7 +28,7 @@ func readTime(reply string) (now int64, rest string, err error) {
 	seconds, rest, ok := number(reply)
 	micros, rest, ok2 := number(strings.TrimPrefix(rest, " "))
 	if !ok || !ok2 {
-		return 0, "", errReply
+		return 0, "", notRead(reply)
 	}
 	return seconds*1_000_000 + micros, rest, nil
 }
@@ -51,19 +43,18 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 	}
 	var binding int
 	var judged window.Verdict
-	limits := l.limitsFor(a)
-	for i, limit := range limits {
+	for i, limit := range l.rule.Limits {
 		if v := seen[i].decide(limit, now, stamp, a.Cost, isCharge(a)); i == 0 || v.Binds(judged) {
 			binding, judged = i, v
 		}
 	}
 	if judged.Admitted != admitted {
-		return d, rest, errDisagree
+		return d, rest, fmt.Errorf("%w: %.200q", errDisagree, reply)
 	}
 	d = core.Decision{
 		Allowed:    admitted,
 		Source:     core.SourceCounted,
-		Limit:      limits[binding],
+		Limit:      l.rule.Limits[binding],
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
@@ -77,61 +68,61 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 
 // readUsage reads the script's reply to a request of cost 0.
 func (l *ledger) readUsage(reply string) ([]core.Usage, error) {
-	return readOne(reply, func(part string, now int64) ([]core.Usage, string, error) {
-		var seen [maxLimits]facts
-		admitted, stamp, rest, err := l.readFacts(part, now, &seen)
-		if err == nil && !admitted {
-			err = errDisagree
-		}
-		if err != nil {
-			return nil, rest, err
-		}
-		uses := make([]core.Usage, len(l.rule.Limits))
-		for i, limit := range l.rule.Limits {
-			limit.Requests = window.Boundless
-			v := seen[i].decide(limit, now, stamp, 0, false)
-			uses[i] = core.Usage{
-				Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now),
-			}
-		}
-		return uses, rest, nil
-	})
+	now, part, err := readTime(reply)
+	if err != nil {
+		return nil, err
+	}
+	var seen [maxLimits]facts
+	admitted, stamp, rest, err := l.readFacts(part, now, &seen)
+	switch {
+	case err != nil:
+		return nil, err
+	case rest != "":
+		return nil, notRead(reply)
+	case !admitted:
+		return nil, fmt.Errorf("%w: %.200q", errDisagree, reply)
+	}
+	uses := make([]core.Usage, len(l.rule.Limits))
+	for i, limit := range l.rule.Limits {
+		limit.Requests = window.Boundless
+		v := seen[i].decide(limit, now, stamp, 0, false)
+		uses[i] = core.Usage{Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now)}
+	}
+	return uses, nil
 }
 
 // readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has
 // admitted the request, when the request is counted, and the rest of the reply, of which read says the same.
 func (l *ledger) readFacts(
-	reply string, now int64, seen *[maxLimits]facts,
+	part string, now int64, seen *[maxLimits]facts,
 ) (admitted bool, stamp int64, rest string, err error) {
-	if reply == "" {
-		return false, 0, "", errReply
+	if part == "" {
+		return false, 0, "", notRead(part)
 	}
-	verdict, reply := reply[0], reply[1:]
-	switch verdict {
+	switch verdict, rest := part[0], part[1:]; verdict {
 	case 'A', 'R':
+		// All that is there decides when the request is counted, and so about each limit.
+		stamp = now + l.ahead
+		for i, limit := range l.rule.Limits {
+			newest, after, ok := seen[i].read(rest, limit, now)
+			if !ok {
+				return false, 0, "", notRead(part)
+			}
+			stamp, rest = max(stamp, newest), after
+		}
+		return verdict == 'A', stamp, rest, nil
 	case 'F', 'E':
-		text, rest, ok := strings.Cut(reply, "\n")
-		text = text[:min(len(text), maxErrorText)]
-		switch {
-		case !ok:
-			return false, 0, "", errReply
-		case verdict == 'F':
-			return false, 0, rest, remedied(fmt.Errorf("%w: %s", ErrForeign, withoutClient(text)))
-		}
-		return false, 0, rest, remedied(errors.New(text))
-	default:
-		return false, 0, "", errReply
-	}
-	// All that is there decides when the request is counted, and so about each limit.
-	stamp = now + l.ahead
-	for i, limit := range l.rule.Limits {
-		newest, after, ok := seen[i].read(reply, limit, now)
+		text, rest, ok := strings.Cut(rest, "\n")
 		if !ok {
-			return false, 0, "", errReply
+			break
 		}
-		stamp, reply = max(stamp, newest), after
+		err = errors.New(text[:min(len(text), maxErrorText)])
+		if verdict == 'F' {
+			err = fmt.Errorf("%w: %s", ErrForeign, withoutClient(err.Error()))
+		}
+		return false, 0, rest, remedied(err)
 	}
-	return verdict == 'A', stamp, reply, nil
+	return false, 0, "", notRead(part)
 }
 
 // withoutClient returns a key of the store without what stands in braces: no error names

@@ -20,18 +20,17 @@ type once struct{ *redis.StringCmd }
 
 func (once) NoRetry() bool { return true }
 
-func newOnce(ctx context.Context, args []any) once { return once{redis.NewStringCmd(ctx, args...)} }
-
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
 // The call must have its turn.
 func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
 	for pause := time.Millisecond; ; {
 		c.events.scripts.Add(1)
-		reply, err := c.process(ctx, args)
+		cmd := once{redis.NewStringCmd(ctx, args...)}
+		err := c.within(ctx).Process(ctx, cmd)
 		switch {
 		case err == nil:
-			return reply, nil
+			return cmd.Val(), nil
 		case redis.HasErrorPrefix(err, "NOSCRIPT") && args[0] == "evalsha":
 			c.events.noScripts.Add(1)
 			args = append([]any{"eval", source}, args[2:]...)
@@ -39,18 +38,9 @@ func (c *client) evalNow(ctx context.Context, args []any, source string) (string
 			// While a slot moves, some keys are here and some there; nothing has run (TestSending).
 			pause *= 2
 		default:
-			return reply, err
+			return "", err
 		}
 	}
-}
-
-// process sends a command and waits for its reply: until ctx ends, where go-redis
-// heeds that, and else for as long as the client's own timeouts.
-func (c *client) process(ctx context.Context, args []any) (string, error) {
-	cmd := newOnce(ctx, args)
-	err := c.within(ctx).Process(ctx, cmd)
-	c.learn(ctx, err)
-	return cmd.Val(), err
 }
 
 // inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
@@ -87,7 +77,9 @@ func rest(ctx context.Context, pause time.Duration) bool {
 // del deletes keys of one slot, and waits until ctx ends (TestDelEnds). No breaker is asked.
 func (c *client) del(ctx context.Context, args []any) error {
 	_, err := untilEnded(ctx, func() (string, error) {
-		return c.inTurn(ctx, func() (string, error) { return c.process(ctx, args) })
+		return c.inTurn(ctx, func() (string, error) {
+			return "", c.within(ctx).Process(ctx, once{redis.NewStringCmd(ctx, args...)})
+		})
 	})
 	return err
 }

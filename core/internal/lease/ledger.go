@@ -29,134 +29,98 @@ type request struct {
 	core.Ask
 	holder   holder
 	shard    *shard
-	began    time.Time     // when the request began to wait
+	now      time.Time     // when the shard was last looked at
+	refused  bool          // the client was known to be refused then
+	began    time.Time     // when the request began to wait; the zero time if it does not
 	deadline time.Time     // until when; the zero time is none
 	patience time.Duration // how long it waits for renewals by other callers, from its begin
 }
 
-// Take implements [core.Ledger].
+// Take implements [core.Ledger]. A request that the client's lease cannot answer waits until that is renewed, or is
+// asked alone where a lease does not pay or takes too long.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
 	if ask.Override != nil {
 		return l.next.Take(ctx, ask)
 	}
 	q := request{Ask: ask}
 	q.holder, q.shard = l.holder(ask.Key)
-	now, spent, refused := l.spend(&q, &d)
-	switch {
-	case spent:
-		return d, nil
-	case ask.Cost > l.terms.Size || ask.Cost == 0 || ask.Peek: // no renewal would help (TestNotLeased)
-		return l.next.Take(ctx, ask)
-	case !refused:
-		return l.fromLease(ctx, &q)
-	}
-	d, err = l.next.Take(ctx, ask)
-	if d.Source != core.SourceRemembered { // else it tells nothing more about the client
-		l.learn(&q, now, &d, err)
-	}
-	return d, err
-}
-
-// spend sets d to the answer from the client's lease, and reports whether that has enough, and whether the client is
-// known to be refused.
-func (l *ledger) spend(q *request, d *core.Decision) (now time.Time, spent, refused bool) {
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
-	now = l.table.now() // under the lock: time must not run back within a lease (TestClock)
-	e := q.shard.byHolder[q.holder]
-	switch {
-	case e == nil:
-		return now, false, false
-	case e.has(now, q.Cost):
-		*d = e.spend(now, q.Cost, q.Peek, l.terms.Lifetime)
-		return now, true, false
-	}
-	return now, false, now.Before(e.retry)
-}
-
-// fromLease answers q from the client's lease, which is renewed if need be; or alone where a lease does not pay or
-// takes too long.
-func (l *ledger) fromLease(ctx context.Context, q *request) (core.Decision, error) {
-	q.begin(time.Now())
-	q.patience = q.mostPatience(ctx)
 	for waited := false; ; waited = true {
-		next := l.step(ctx, q, waited)
+		r, own, spent := l.step(ctx, &q, &d, waited)
 		switch {
-		case next.spent:
-			return next.decision, nil
-		case next.renewal == nil:
-			return l.aloneAfter(ctx, q, waited)
-		case next.own:
-			return l.awaitOwn(ctx, q, next.renewal)
+		case spent:
+			return d, nil
+		case r == nil:
+			return l.alone(ctx, &q, waited)
+		case own:
+			return l.awaitOwn(ctx, &q, r)
 		}
-		granted, err := l.await(ctx, next.renewal, q.began.Add(q.patience))
+		granted, err := l.await(ctx, r, q.began.Add(q.patience))
 		if err != nil {
 			return core.Decision{}, core.AtStage(core.StageLease, err)
 		}
 		if !granted { // what the renewal's caller was told may be the answer (TestNothingLeft)
-			return l.aloneAfter(ctx, q, true)
+			return l.alone(ctx, &q, true)
 		}
 		q.patience = min(q.patience, nextPatience)
 	}
 }
 
-// aloneAfter is alone for a request that may have waited for renewals. The next link gets the time that is left.
-func (l *ledger) aloneAfter(ctx context.Context, q *request, waited bool) (core.Decision, error) {
-	late := waited && q.elapse()
-	d, err := l.alone(ctx, q, l.table.now())
+// step takes the next step of q. Either the request is spent: d is the answer. Or r is the renewal to wait for, which is
+// its own if it has started that. Or r is nil, and the request is to be asked alone. A request that has waited before
+// has no time left to wait for long (TestSecondRenewal).
+func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, waited bool) (r *renewal, own, spent bool) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	q.now = l.table.now() // under the lock: time must not run back within a lease (TestClock)
+	e := q.shard.byHolder[q.holder]
+	if e != nil && e.has(q.now, q.Cost) {
+		*d = e.spend(q.now, q.Cost, q.Peek, l.terms.Lifetime)
+		return nil, false, true
+	}
+	q.refused = e != nil && q.now.Before(e.retry)
+	if q.refused || !l.leases(q) {
+		return nil, false, false
+	}
+	if e == nil {
+		if e = q.shard.add(q.holder, q.now); e == nil {
+			return nil, false, false
+		}
+	}
+	if q.began.IsZero() {
+		q.begin(ctx)
+	}
+	if e.renewal == nil {
+		return l.startRenewal(ctx, q, e), true, false
+	}
+	if !waited && !e.renewal.reserve(q) {
+		return nil, false, false
+	}
+	return e.renewal, false, false
+}
+
+// leases reports whether a lease may answer a request like q (TestNotLeased).
+func (l *ledger) leases(q *request) bool { return q.Cost > 0 && q.Cost <= l.terms.Size && !q.Peek }
+
+// alone has the next link decide q by itself, and learns from the answer what the client asks for. A request that has
+// waited for renewals has only the time that is left.
+func (l *ledger) alone(ctx context.Context, q *request, waited bool) (core.Decision, error) {
+	sent, late := q.now, false
+	if waited {
+		sent, late = l.table.now(), q.elapse()
+	}
+	d, err := l.next.Take(ctx, q.Ask)
+	if l.leases(q) && !(q.refused && d.Source == core.SourceRemembered) { // that tells nothing more about the client
+		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d, err: err}
+		q.shard.mu.Lock()
+		if e := q.shard.byHolder[q.holder]; e != nil {
+			e.learn(a, l.terms.Lifetime)
+		}
+		q.shard.mu.Unlock()
+	}
 	if err != nil && late { // because of the wait
 		err = core.AtStage(core.StageLease, err)
 	}
 	return d, err
-}
-
-// step is what a request does next: it is answered, or waits for a renewal, or is asked alone.
-type step struct {
-	spent    bool // decision is the answer
-	decision core.Decision
-	renewal  *renewal // to wait for, or nil
-	own      bool     // the request has started the renewal
-}
-
-// step returns what q does next. A request that has waited before has no time left to wait for long
-// (TestSecondRenewal).
-func (l *ledger) step(ctx context.Context, q *request, waited bool) step {
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
-	now := l.table.now()
-	e := q.shard.byHolder[q.holder]
-	if e != nil && e.has(now, q.Cost) {
-		return step{spent: true, decision: e.spend(now, q.Cost, false, l.terms.Lifetime)}
-	}
-	if e == nil {
-		e = q.shard.add(q.holder, now)
-	}
-	switch {
-	case e == nil || now.Before(e.retry):
-		return step{}
-	case e.renewal == nil:
-		return step{renewal: l.startRenewal(ctx, q, e, now), own: true}
-	case !waited && !e.renewal.reserve(q):
-		return step{}
-	}
-	return step{renewal: e.renewal}
-}
-
-// alone has the next link decide q by itself, now.
-func (l *ledger) alone(ctx context.Context, q *request, now time.Time) (core.Decision, error) {
-	d, err := l.next.Take(ctx, q.Ask)
-	l.learn(q, now, &d, err)
-	return d, err
-}
-
-// learn learns what the client asks for from the next link's answer to q, which was sent at a time.
-func (l *ledger) learn(q *request, sent time.Time, d *core.Decision, err error) {
-	a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: *d, err: err}
-	q.shard.mu.Lock()
-	defer q.shard.mu.Unlock()
-	if e := q.shard.byHolder[q.holder]; e != nil {
-		e.learn(a, l.terms.Lifetime)
-	}
 }
 
 // left returns the error of a caller that leaves at a stage, since its context has ended.

@@ -18,23 +18,16 @@ const (
 	nextPatience = 20 * time.Millisecond
 )
 
-// mostPatience returns how long q waits for renewals by other callers: at most half of its time, since the reply may be
-// lost.
-func (q *request) mostPatience(ctx context.Context) time.Duration {
-	patience := renewalPatience
+// begin sets when q begins to wait, until when, and how long for renewals by other callers: at most half of its time,
+// since the reply may be lost.
+func (q *request) begin(ctx context.Context) {
+	q.began, q.patience = time.Now(), renewalPatience
 	if q.Timeout > 0 {
-		patience = min(patience, q.Timeout/2)
+		q.deadline = q.began.Add(q.Timeout)
+		q.patience = min(q.patience, q.Timeout/2)
 	}
 	if end, ok := ctx.Deadline(); ok {
-		patience = min(patience, end.Sub(q.began)/2)
-	}
-	return patience
-}
-
-// begin sets when q begins to wait, and until when it does.
-func (q *request) begin(now time.Time) {
-	if q.began = now; q.Timeout > 0 {
-		q.deadline = now.Add(q.Timeout)
+		q.patience = min(q.patience, end.Sub(q.began)/2)
 	}
 }
 

@@ -29,8 +29,8 @@ type renewal struct {
 
 // startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
 // nil if the client asks for too little: see TestRareKeys. The shard's lock must be held.
-func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease, now time.Time) *renewal {
-	want := e.want(now, q.Cost, l.terms)
+func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease) *renewal {
+	want := e.want(q.now, q.Cost, l.terms)
 	if want <= q.Cost {
 		return nil
 	}
@@ -78,7 +78,8 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 	if a.err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
 		// Requests that wait are answered by what this one is told, if that is a refusal.
 		r.elapse()
-		r.first, r.err = l.alone(ctx, &r.request, l.table.now())
+		r.now = l.table.now()
+		r.first, r.err = l.alone(ctx, &r.request, false)
 	}
 	l.finish(r, a)
 }

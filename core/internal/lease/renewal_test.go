@@ -221,7 +221,7 @@ func TestRenewalDeadline(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q, ctx := request{Ask: core.Ask{Timeout: c.timeout}}, t.Context()
-			q.begin(time.Now())
+			q.begin(ctx)
 			if c.ctx > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, c.ctx)

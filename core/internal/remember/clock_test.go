@@ -72,7 +72,7 @@ func TestStands(t *testing.T) {
 		rule.Note("k", 1, time.Now(), refusalFor(3*time.Second))
 		for i, want := range []bool{true, true, true, false} {
 			var d core.Decision
-			if got := rule.Stands("k", 1, &d); got != want || want && d.RetryAfter != time.Duration(3-i)*time.Second {
+			if got := rule.Lookup("k", 1, &d, false); got != want || want && d.RetryAfter != time.Duration(3-i)*time.Second {
 				t.Errorf("after %d s: %+v, stands: %v, want %v", i, d, got, want)
 			}
 			time.Sleep(time.Second)

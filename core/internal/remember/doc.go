@@ -14,10 +14,9 @@
 // another process is seen within a second. If the caller of that request leaves before the reply, another request
 // asks soon after.
 //
-//	Lookup     |  is there a refusal, or must this caller ask whether it still holds?
+//	Lookup     |  is there a refusal, or must this caller ask whether it still holds, if it can?
 //	Note       |  an answer has come: remember it, or forget what it contradicts
 //	Unanswered |  the caller has left without an answer: let another caller ask
-//	Stands     |  the caller could not ask: is there a refusal?
 //	Changed    |  units have been given back or charged, or the client has been reset: forget its refusals
 //
 // A full shard gives up an arbitrary refusal for a new one. An attacker with many refused clients can so push out the

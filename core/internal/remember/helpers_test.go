@@ -34,7 +34,7 @@ func watched(client string) Rule {
 
 // found returns the remembered refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
-	ok = r.Lookup(client, cost, &answer)
+	ok = r.Lookup(client, cost, &answer, true)
 	ok = ok && answer.Source == core.SourceRemembered
 	answer.Source = core.SourceUnasked
 	return answer, ok

@@ -28,7 +28,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 			rule = rule.With(s.Limits)
 		}
 	}
-	if refusable && rule.Lookup(ask.Key, ask.Cost, &d) {
+	if refusable && rule.Lookup(ask.Key, ask.Cost, &d, true) {
 		return d, nil
 	}
 	sent := time.Now()
@@ -45,7 +45,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 	case !refusable:
 	case ctx.Err() != nil:
 		rule.Unanswered(ask.Key, ask.Cost)
-	case unsent(err) && rule.Stands(ask.Key, ask.Cost, &d):
+	case unsent(err) && rule.Lookup(ask.Key, ask.Cost, &d, false):
 		err = nil
 	}
 	return d, err

@@ -60,18 +60,9 @@ func (r Rule) With(limits []core.Limit) Rule {
 func (r Rule) ends(refusal *core.Decision) bool { return refusal.Remaining > 0 || r.own }
 
 // Lookup sets answer to the remembered refusal of a client, as of now, and reports whether there is one. Once a second,
-// for one caller, it reports false all the same: that caller asks the store whether the refusal still holds.
-func (r Rule) Lookup(client string, cost int64, answer *core.Decision) bool {
-	return r.lookup(client, cost, answer, true)
-}
-
-// Stands sets answer to the remembered refusal, as of now, and reports whether there is one. It is for a caller that
-// could not ask the store.
-func (r Rule) Stands(client string, cost int64, answer *core.Decision) bool {
-	return r.lookup(client, cost, answer, false)
-}
-
-func (r Rule) lookup(client string, cost int64, answer *core.Decision, canAsk bool) bool {
+// for one caller that can ask, it reports false all the same: that caller asks the store whether the refusal still
+// holds.
+func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bool) bool {
 	s, hash := r.refusals.shard(client)
 	if !s.watched.Load() {
 		return false
@@ -176,4 +167,18 @@ func (r *Refusals) Changed(client string) {
 	}
 	s.watched.Store(len(s.byKey) > 0)
 	s.newsOf(hash).changed = time.Since(r.start)
+}
+
+// Stats returns how many refusals are remembered, and how many requests they have
+// answered. A refusal that has ended is dropped at the next request of its client, and
+// counts until then.
+func (r *Refusals) Stats() (held int64, answered uint64) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		held += int64(len(s.byKey))
+		answered += s.answered
+		s.mu.Unlock()
+	}
+	return held, answered
 }

@@ -32,28 +32,11 @@ func (c *Call[Q, A]) Answer(answer A, err error) {
 	}
 }
 
-// expire answers that the deadline has passed.
-func (c *Call[Q, A]) expire(err error) {
-	var noAnswer A
-	c.Answer(noAnswer, err)
-}
-
 // past reports whether the call's deadline has passed.
 func (c *Call[Q, A]) past(now time.Time) bool { return !c.Deadline.IsZero() && !c.Deadline.After(now) }
 
-// newCall returns a call, used before or new. Do sets its fields.
-func (q *Queue[Q, A]) newCall() *Call[Q, A] {
-	if c, ok := q.answered.Get().(*Call[Q, A]); ok {
-		return c
-	}
-	c := &Call[Q, A]{done: make(chan struct{}, 1)}
-	c.own.calls = []*Call[Q, A]{c}
-	return c
-}
-
 // await waits until the call is answered, its deadline has passed or its context has ended.
 func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
-	var noAnswer A
 	if left := c.Context.Done(); left == nil {
 		<-c.done // without the cost of a select
 	} else {
@@ -61,7 +44,7 @@ func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 		case <-c.done:
 		case <-left:
 			if c.settled.CompareAndSwap(false, true) {
-				return noAnswer, q.config.ErrLeft(c.Context)
+				return *new(A), q.config.ErrLeft(c.Context)
 			}
 			<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 		}
@@ -70,8 +53,7 @@ func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 		return c.answer, c.err
 	}
 	answer := c.answer
-	var noRequest Q // a call to be used again keeps nothing alive (TestAnsweredKeepsNothing)
-	c.Context, c.Request, c.answer = nil, noRequest, noAnswer
-	q.answered.Put(c)
+	c.Context, c.Request, c.answer = nil, *new(Q), *new(A) // so that it keeps nothing alive (TestAnsweredKeepsNothing)
+	q.calls.Put(c)
 	return answer, nil
 }

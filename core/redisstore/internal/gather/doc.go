@@ -22,8 +22,8 @@
 //   - A slot is the permission to have one batch under way. There are 4 slots, up to 16 for
 //     a crowd, and 3 while the server is slow: see slots.go.
 //   - A worker is a goroutine that serves one batch after another. It is idle while it waits for calls.
-//   - A batch is lost if it is under way for so long that its reply is not expected any more: see lost.go.
-//   - The round trip is how long the newest reply took: see lost.go.
+//   - A batch is lost if it is under way for so long that its reply is not expected any more: see slots.go.
+//   - The round trip is how long the newest reply took: see slots.go.
 //
 // One timer serves all calls, batches and workers: most calls are answered before it fires.
 package gather

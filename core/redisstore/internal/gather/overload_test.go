@@ -170,17 +170,19 @@ func TestFewSlotsForFewCallers(t *testing.T) {
 
 // TestSlotsComeBack: a slow server gets fewer slots, and minSlots when it is prompt again, although some calls wait.
 func TestSlotsComeBack(t *testing.T) {
-	const waiting = 10
-	s := slots{total: minSlots}
+	q := New(byWorkers(echo))
+	q.waiting = make([]*testCall, 10)
 	for _, test := range []struct {
 		took time.Duration
 		want int
 	}{{promptReply, fewestSlots}, {promptReply - 1, minSlots}} {
 		for range maxSlots {
-			s.adapt(test.took, waiting)
+			b := &batch[int64, int64]{sentAt: time.Unix(0, 0)}
+			q.underWay = append(q.underWay, b)
+			q.end(b, b.sentAt.Add(test.took))
 		}
-		if s.total != test.want {
-			t.Errorf("%d slots after replies of %v, want %d", s.total, test.took, test.want)
+		if q.slots.total != test.want {
+			t.Errorf("%d slots after replies of %v, want %d", q.slots.total, test.took, test.want)
 		}
 	}
 }

@@ -46,19 +46,19 @@ type Queue[Q, A any] struct {
 	underWay []*batch[Q, A] // all batches for which Serve runs, oldest first, lost ones included
 	slots    slots
 	workers  idleWorkers
-	replies  replies
 	timer    timer
 
-	// answered has calls to use again. A call that has failed, or that its caller has left, is not among them: Serve
-	// may still have it.
-	answered sync.Pool
+	// calls has calls to use again. A call that has failed, or that its caller has left, is not among them: Serve may
+	// still have it.
+	calls sync.Pool
 }
 
 // batch is some calls that are served together. The queue's lock guards its fields; Serve alone reads the slice.
 type batch[Q, A any] struct {
 	calls  []*Call[Q, A]
 	sentAt time.Time
-	lost   bool // see lost.go
+	inTime bool // Serve has said so
+	lost   bool // see slots.go
 }
 
 // New returns a queue.
@@ -66,6 +66,11 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	q := &Queue[Q, A]{config: config}
 	q.slots.total = minSlots
 	q.workers.wake = make(chan bool, maxSlots) // so that nothing waits with the lock held (TestWakeDoesNotWait)
+	q.calls.New = func() any {
+		c := &Call[Q, A]{done: make(chan struct{}, 1)}
+		c.own.calls = []*Call[Q, A]{c}
+		return c
+	}
 	return q
 }
 
@@ -73,7 +78,7 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 // passed, or what ErrLeft makes of ctx once that has ended. The zero deadline is none. A caller that serves its own
 // call leaves at its deadline, not when ctx ends. The request may have been served although Do returns an error.
 func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A, error) {
-	c := q.newCall()
+	c := q.calls.Get().(*Call[Q, A])
 	q.mu.Lock()
 	// The timer may still find the call in the batch of its last use, and then sees the deadline of this use.
 	c.Context, c.Deadline, c.Request = ctx, deadline, *request
@@ -91,27 +96,50 @@ func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A
 	return q.await(c)
 }
 
-// begin notes that a batch is sent now, and takes a slot for it. q.mu must be held.
-func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
-	b.sentAt, b.lost = now, false
-	q.slots.used++
-	q.underWay = append(q.underWay, b)
-	q.wakeTimerBy(now.Add(lostAfter))
+// beginInline reports whether the caller is to serve its call itself, and begins the call's own batch if so. That saves two
+// switches between goroutines: a caller that is alone is as fast as the client of the server is without this package.
+// Calls that would have to wait for a slot are left to workers (TestInlineSlots), and so are calls whose callers must
+// not wait for the server until the deadline (TestInline). q.mu must be held.
+func (q *Queue[Q, A]) beginInline(c *Call[Q, A]) bool {
+	if q.slots.taken() {
+		return false
+	}
+	now := time.Now()
+	left := c.Deadline.Sub(now)
+	if left <= 0 || left < q.config.InlineMin || left > q.config.InlineMax || c.Context.Err() != nil {
+		return false
+	}
+	if end, ends := c.Context.Deadline(); ends && end.Before(c.Deadline) {
+		return false
+	}
+	q.begin(&c.own, now)
+	return true
 }
 
-// serve runs Serve for a batch that has begun, and reports whether it was in time.
-func (q *Queue[Q, A]) serve(b *batch[Q, A]) (inTime bool) {
-	inTime = q.config.Serve(b.calls)
-	if !inTime {
-		// Once the batch has ended, the timer does not find its calls any more (TestGivenUp). Calls without a deadline
-		// are left to their contexts (TestGivenUpByContext).
-		for _, c := range b.calls {
-			if !c.Deadline.IsZero() {
-				c.expire(q.config.ErrLate)
-			}
+// serveInline serves a call on its caller's goroutine. Calls that came meanwhile are left to a worker, since a caller must
+// not be kept by the calls of others (TestInlineSlots). If Serve panics, the caller may recover: then the slot must be
+// free (TestInlinePanic).
+func (q *Queue[Q, A]) serveInline(c *Call[Q, A]) {
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.end(&c.own, time.Now())
+		q.dispatch()
+	}()
+	q.serve(&c.own)
+}
+
+// serve runs Serve for a batch that has begun. If it gives up, the timer does not find the calls any more once the batch
+// has ended (TestGivenUp). Calls without a deadline are left to their contexts (TestGivenUpByContext).
+func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
+	if b.inTime = q.config.Serve(b.calls); b.inTime {
+		return
+	}
+	for _, c := range b.calls {
+		if !c.Deadline.IsZero() {
+			c.Answer(*new(A), q.config.ErrLate)
 		}
 	}
-	return inTime
 }
 
 // Deadlines returns when the call to the server for a batch must end: as late as the most patient of the callers waits,
@@ -133,8 +161,12 @@ func (q *Queue[Q, A]) Deadlines(batch []*Call[Q, A]) (judge, end time.Time) {
 			endless = true
 			continue
 		}
-		own = later(own, least)
-		judge, end = earlier(judge, own), later(end, own)
+		if own.Before(least) {
+			own = least
+		}
+		if judge = earlier(judge, own); own.After(end) {
+			end = own
+		}
 	}
 	if endless {
 		end = time.Time{}

@@ -101,7 +101,7 @@ func TestAnsweredKeepsNothing(t *testing.T) {
 	if _, err := ask(q, 1, 0); err != nil {
 		t.Error(err)
 	}
-	if c := q.newCall(); c.Context != nil || c.Request != 0 || c.answer != 0 || c.err != nil {
+	if c := q.calls.Get().(*testCall); c.Context != nil || c.Request != 0 || c.answer != 0 || c.err != nil {
 		t.Errorf("the call keeps %v, %d, %d, %v", c.Context, c.Request, c.answer, c.err)
 	}
 }

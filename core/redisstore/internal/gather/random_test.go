@@ -82,7 +82,7 @@ func checkSound(t *testing.T, q *testQueue) {
 		if !b.lost {
 			used++
 			// If the round trip has just become shorter, the timer finds the batch at its next run.
-			due = append(due, later(q.replies.lostAt(b.sentAt), time.Now()).Add(lostAfter))
+			due = append(due, time.Now().Add(max(0, time.Until(q.slots.lostAt(b.sentAt)))+lostAfter))
 		}
 	}
 	for _, c := range calls {

@@ -1,6 +1,9 @@
 package gather
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// minSlots is how many batches may be under way at a time. By measurement on two processors, with fewer 4 callers
@@ -23,24 +26,58 @@ const (
 	// server may have too much to do, and would answer more batches at a time all the later. See "far too many" in
 	// TestOverload.
 	promptReply = 50 * time.Millisecond
+
+	// lostAfter is how long a batch is under way at least before it is presumed lost (TestNotLostEarly), and the least
+	// time between two batches of which that is presumed (TestStall).
+	lostAfter = 20 * time.Millisecond
 )
 
-// slots counts the batches that may be under way. The queue's lock guards it.
+// slots counts the batches that may be under way, and holds what is known of the server's replies. The queue's lock
+// guards it.
 type slots struct {
 	total int // fewestSlots to maxSlots
 	used  int // by batches under way that are not lost
 
 	// coming is how many slots are kept for workers that were woken or started, and have not taken calls yet.
 	coming int
+
+	newest    time.Time     // when the newest batch was sent of all that have been answered
+	roundTrip time.Duration // how long its reply took
+	lastLost  time.Time     // when a batch was presumed lost last
 }
 
-// free reports whether another batch may be under way.
-func (s *slots) free() bool { return s.used+s.coming < s.total }
+// taken reports whether no other batch may be under way.
+func (s *slots) taken() bool { return s.used+s.coming >= s.total }
 
-// adapt changes the number of slots when a batch has ended. Each batch that comes back promptly while a crowd waits, or
-// while there are fewer than minSlots, adds one. Each that takes long, or leaves nothing waiting, removes one: see
-// TestSlotsGoWithTheCrowd and TestSlotsComeBack.
-func (s *slots) adapt(took time.Duration, waiting int) {
+// begin notes that a batch is sent now, and takes a slot for it. q.mu must be held.
+func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
+	b.sentAt, b.inTime, b.lost = now, false, false
+	q.slots.used++
+	q.underWay = append(q.underWay, b)
+	q.wakeTimerBy(now.Add(lostAfter))
+}
+
+// end notes that a batch is under way no more, and gives its slot back. q.mu must be held.
+//
+// A reply changes the number of slots. Each that comes promptly while a crowd waits, or while there are fewer than
+// minSlots, adds one. Each that takes long, or leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd and
+// TestSlotsComeBack.
+func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
+	i := slices.Index(q.underWay, b)
+	q.underWay = slices.Delete(q.underWay, i, i+1)
+	s, took, waiting := &q.slots, now.Sub(b.sentAt), len(q.waiting)
+	// Where Serve gave up there was no reply (TestGivingUpIsNoReply). One that newer batches have overtaken tells about
+	// the past: if it is hours late, replies do not usually take hours (TestOvertakenReply).
+	if b.inTime && !b.sentAt.Before(s.newest) {
+		s.newest, s.roundTrip = b.sentAt, took
+	}
+	if waiting == 0 && cap(q.waiting) > crowd {
+		q.waiting = nil // a crowd has made it large (TestRandom)
+	}
+	if b.lost { // it holds no slot, and says nothing about a prompt server (TestShorterRoundTrip)
+		return
+	}
+	s.used--
 	switch {
 	case took >= promptReply:
 		s.total = max(fewestSlots, s.total-1)
@@ -51,4 +88,21 @@ func (s *slots) adapt(took time.Duration, waiting int) {
 	case waiting > crowd:
 		s.total = min(maxSlots, s.total+1)
 	}
+}
+
+// A batch is presumed lost if it has been under way for lostAfter and for twice the round trip. It frees its slot, so
+// that calls that come later do not wait behind it (TestLostFreesItsSlot); its own callers may be patient and go on
+// waiting. A server that is slow is not taken for one that loses replies, since the round trip tells how slow it is
+// (TestOverload). While the server does not answer at all, one batch every lostAfter is presumed lost, so that the
+// server does not come back to a flood of batches.
+
+// lostAt returns when a batch that was sent at a time is to be presumed lost. Where newer batches have been answered,
+// it does not wait until lostAfter has passed since the last one: the server does answer. So there are slots enough
+// also where replies take now a short time, now a long one (TestUnsteadyWay).
+func (s *slots) lostAt(sentAt time.Time) time.Time {
+	at := sentAt.Add(max(lostAfter, 2*s.roundTrip))
+	if turn := s.lastLost.Add(lostAfter); turn.After(at) && !sentAt.Before(s.newest) {
+		return turn
+	}
+	return at
 }

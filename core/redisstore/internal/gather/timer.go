@@ -42,20 +42,24 @@ func (q *Queue[Q, A]) check() {
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
 	for _, b := range q.underWay {
 		next = expire(b.calls, q.config.ErrLate, now, next)
-		switch at := q.replies.lostAt(b.sentAt); {
+		switch at := q.slots.lostAt(b.sentAt); {
 		case b.lost:
 		case at.After(now):
 			// The round trip may turn out to be shorter meanwhile (TestShorterRoundTrip).
 			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
 		default:
-			b.lost, q.replies.lastLost = true, now
+			b.lost, q.slots.lastLost = true, now
 			q.slots.used--
 			q.dispatch()
 		}
 	}
-	if next = earlier(next, q.workers.retire(now)); !next.IsZero() {
-		q.wakeTimerBy(later(next, now.Add(timerPause)))
+	if next = earlier(next, q.workers.retire(now)); next.IsZero() {
+		return
 	}
+	if soonest := now.Add(timerPause); next.Before(soonest) {
+		next = soonest
+	}
+	q.wakeTimerBy(next)
 }
 
 // expire ends the calls that are past their deadlines, with err. It returns the first deadline of the others, or next
@@ -63,7 +67,7 @@ func (q *Queue[Q, A]) check() {
 func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.Time {
 	for _, c := range calls {
 		if c.past(now) {
-			c.expire(err)
+			c.Answer(*new(A), err)
 		} else {
 			next = earlier(next, c.Deadline)
 		}

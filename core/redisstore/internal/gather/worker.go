@@ -21,7 +21,7 @@ type idleWorkers struct {
 // dispatch has a worker take waiting calls if a slot is free (TestWaitingCallsGoTogether). No more workers come than
 // calls wait (TestOneWorkerForACall). q.mu must be held.
 func (q *Queue[Q, A]) dispatch() {
-	if q.slots.coming >= len(q.waiting) || !q.slots.free() {
+	if q.slots.coming >= len(q.waiting) || q.slots.taken() {
 		return
 	}
 	q.slots.coming++
@@ -38,8 +38,8 @@ func (q *Queue[Q, A]) dispatch() {
 func (q *Queue[Q, A]) work() {
 	b := &batch[Q, A]{calls: make([]*Call[Q, A], 0, MaxBatch)}
 	for called := true; called; called = <-q.workers.wake {
-		for inTime := false; q.next(b, inTime); {
-			inTime = q.serve(b)
+		for q.next(b) {
+			q.serve(b)
 			// Callers in a crowd mostly come again once they are answered: let them, before the next batch is sent
 			// (TestAnsweredCallersComeAlong).
 			runtime.Gosched()
@@ -50,17 +50,17 @@ func (q *Queue[Q, A]) work() {
 // next ends a worker's batch, if it had one, and begins the next. It returns false if no calls wait, or no slot is
 // free: then the worker is idle (TestSlotsGoWhileTheCrowdWaits). For a worker that has no batch a slot is kept: see
 // dispatch.
-func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) bool {
+func (q *Queue[Q, A]) next(b *batch[Q, A]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	if len(b.calls) > 0 {
-		q.end(b, now, inTime)
+		q.end(b, now)
 	} else {
 		q.slots.coming--
 	}
 	b.calls = b.calls[:0]
-	if q.slots.free() {
+	if !q.slots.taken() {
 		q.fill(b, now)
 	}
 	if len(b.calls) == 0 {
@@ -73,23 +73,6 @@ func (q *Queue[Q, A]) next(b *batch[Q, A], inTime bool) bool {
 	return true
 }
 
-// end notes that a batch is under way no more. q.mu must be held.
-func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time, inTime bool) {
-	i := slices.Index(q.underWay, b)
-	q.underWay = slices.Delete(q.underWay, i, i+1)
-	took := now.Sub(b.sentAt)
-	if inTime { // else there was no reply (TestGivingUpIsNoReply)
-		q.replies.observe(b.sentAt, took)
-	}
-	if !b.lost { // else it holds no slot, and says nothing about a prompt server (TestShorterRoundTrip)
-		q.slots.used--
-		q.slots.adapt(took, len(q.waiting))
-	}
-	if len(q.waiting) == 0 && cap(q.waiting) > crowd {
-		q.waiting = nil // a crowd has made it large (TestRandom)
-	}
-}
-
 // fill moves waiting calls to b. Calls that their callers have left (TestLeftIsNotSent), or that are past their
 // deadlines (TestTooLate), are left out, however many they are (TestManyHaveLeft): the server would serve them in vain.
 // q.mu must be held.
@@ -100,12 +83,12 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time, inTime bool) {
 func (q *Queue[Q, A]) fill(b *batch[Q, A], now time.Time) {
 	for len(b.calls) == 0 && len(q.waiting) > 0 {
 		from, to := 0, min(len(q.waiting), MaxBatch)
-		if oldest := q.waiting[0]; oldest.past(now.Add(q.replies.roundTrip)) {
+		if oldest := q.waiting[0]; oldest.past(now.Add(q.slots.roundTrip)) {
 			from, to = len(q.waiting)-to, len(q.waiting)
 		}
 		for _, c := range q.waiting[from:to] {
 			if c.past(now) {
-				c.expire(q.config.ErrQueued)
+				c.Answer(*new(A), q.config.ErrQueued)
 			}
 			if !c.settled.Load() {
 				b.calls = append(b.calls, c)

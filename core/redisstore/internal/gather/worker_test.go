@@ -67,7 +67,7 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 func TestOneWorkerForACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(byWorkers(echo))
-		c := q.newCall()
+		c := q.calls.Get().(*testCall)
 		q.mu.Lock()
 		c.Context, c.Request = context.Background(), 7
 		q.waiting = append(q.waiting, c)
@@ -89,7 +89,7 @@ func TestWakeDoesNotWait(t *testing.T) {
 		q := New(byWorkers(echo))
 		q.mu.Lock()
 		q.workers.idle = 1 // as of a worker that has given the lock back and does not wait for calls yet
-		c := q.newCall()
+		c := q.calls.Get().(*testCall)
 		c.Context, c.Request = context.Background(), 7
 		q.waiting = append(q.waiting, c)
 		q.dispatch()
