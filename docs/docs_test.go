@@ -55,7 +55,6 @@ var imports = map[string]string{
 	"strconv":    "strconv",
 	"syscall":    "syscall",
 	"template":   "html/template",
-	"httputil":   "net/http/httputil",
 	"json":       "encoding/json",
 	"log":        "log",
 	"netip":      "net/netip",
@@ -93,9 +92,7 @@ var identify func(ctx context.Context, presented string) (id string, err error)
 var global *core.Limiter
 var planOf func(*http.Request) (string, error)
 var numberOf func(ctx context.Context, account string) (int64, error)
-var proxy *httputil.ReverseProxy
 var hello, searchHandler, loginHandler http.HandlerFunc
-var corsHandler func(http.Handler) http.Handler
 `,
 	"recipes.md": givenRecipes,
 	"chi.md": `var r chi.Router
@@ -108,8 +105,6 @@ var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
 	echo4: `var e *echo.Echo
 var hello, searchHandler, loginHandler echo.HandlerFunc
 var auth echo.MiddlewareFunc
-`,
-	"operations.md": `var authenticate func(http.Handler) http.Handler
 `,
 	"echo.md": `var e *echo.Echo
 var hello, searchHandler, loginHandler echo.HandlerFunc
