@@ -192,7 +192,8 @@ func (k *apiKeys) ask(ctx context.Context, presented string) (id string, err err
 // cutBearer returns the token in a value of Authorization, and reports whether the value is a Bearer token.
 func cutBearer(value string) (token string, ok bool) {
 	const scheme = "Bearer"
-	if len(value) <= len(scheme) || strings.IndexByte(blanks, value[len(scheme)]) < 0 || !strings.EqualFold(value[:len(scheme)], scheme) {
+	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) ||
+		strings.IndexByte(blanks, value[len(scheme)]) < 0 {
 		return "", false
 	}
 	return trim(value[len(scheme):]), true

@@ -55,10 +55,11 @@ func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
 		s = guard.SkippedPath{Method: method, Path: path}
 	}
 	plain, err := url.PathUnescape(s.Path)
+	isMethod := s.Method != "" && strings.Trim(s.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 	switch {
-	case s.Method == "" || strings.Trim(s.Method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" || !strings.HasPrefix(s.Path, "/"):
-		return s, errors.New(`give a path that begins with a slash, such as "/health", ` +
-			`or a method in capital letters, one space and a path, such as "POST /hook"; for anything else use nethttp.Skip`)
+	case !isMethod || !strings.HasPrefix(s.Path, "/"):
+		return s, errors.New(`give a path that begins with a slash, such as "/health", or a method in capital letters, ` +
+			`one space and a path, such as "POST /hook"; for anything else use nethttp.Skip`)
 	case strings.ContainsAny(s.Path, "*{?"):
 		return s, errors.New("paths are compared byte for byte, without wildcards and queries: use nethttp.Skip, " +
 			"with a function that calls strings.HasPrefix(r.URL.Path, ...) for example")

@@ -21,7 +21,7 @@ type settings struct {
 	timeout     time.Duration
 	json        bool
 
-	// The flags of usage and reset, besides those of report.Kinds.
+	// The flags of usage and reset, besides the flags of report.Kinds.
 	name, rule  string
 	limits      []core.Limit
 	apiKeyStdin bool

@@ -47,7 +47,7 @@ Of the program that counts (check):
   -config-timeout D  its shortest Config.Timeout (default 100ms)
 
 A process that remembers a refusal notices a reset within a second, and leases end with their
-length. What a fallback in memory has counted is the process's own, and not seen from here.
+length. Counts of a fallback in memory are not visible here.
 
 Exit codes: 0 if the command has done its work, also where the client is exhausted (with
 -json see "exhausted"); 1 if Redis could not be asked, or if check has found something; 2 if the

@@ -24,7 +24,7 @@ type rule struct {
 	Failed  *failures      `json:"failures,omitempty"`
 }
 
-// failures are those of the store of a limiter, as this process has seen them.
+// failures holds the failures of a limiter's store, as this process has seen them.
 type failures struct {
 	Failing bool      `json:"failing"` // within the last minute
 	Decided uint64    `json:"decided_by_policy"`
@@ -106,7 +106,8 @@ func (h *Handler) apiKey(r *http.Request, _ url.Values) answer {
 
 // heaviest answers with the heaviest clients of all rules.
 func (h *Handler) heaviest(*http.Request, url.Values) answer {
-	return answer{status: http.StatusOK, page: "heaviest", data: map[string]any{"rankings": h.config.Heaviest.Rankings()}}
+	rankings := h.config.Heaviest.Rankings()
+	return answer{status: http.StatusOK, page: "heaviest", data: map[string]any{"rankings": rankings}}
 }
 
 // state is that of a store.

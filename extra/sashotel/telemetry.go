@@ -167,7 +167,7 @@ type store struct {
 	*Telemetry
 	name string
 
-	// attributes are those of a duration, by its source and by the kind of error. To make
+	// attributes holds the attributes of durations, by source and by kind of error. To make
 	// them for each decision would allocate.
 	attributes [core.SourceSkipped][tally.NoError + 1][]metric.RecordOption
 }

@@ -35,8 +35,8 @@ type Framework[C any] struct {
 	// It is nil for a framework that leaves this to its ResponseWriter.
 	SetStatus func(c C, status int)
 
-	// Fail answers the error of a handler, since an option looks at its status. The middleware returns the error all the
-	// same, so the framework must not answer it twice. Fail is nil if handlers return no errors.
+	// Fail answers the error of a handler, since an option looks at its status. The middleware returns the error all
+	// the same, so the framework must not answer it twice. Fail is nil if handlers return no errors.
 	Fail func(c C, err error)
 
 	// Stop keeps the framework from calling the handlers that come after the middleware of a refused request. It is nil

@@ -31,7 +31,8 @@ func WithSkipper[C any](skip func(c C) bool) nethttp.Option {
 	})
 }
 
-// option returns an option of an adapter whose context is a C. Given to anything else it is an error of construction.
+// option returns an option of an adapter with contexts of type C. Given to anything else it is an error of
+// construction.
 func option[C any](name string, isNil bool, set func(*settings[C])) nethttp.Option {
 	return func(c *guard.Config) error {
 		context := reflect.TypeFor[C]()

@@ -36,7 +36,7 @@ type counts struct {
 // row holds the counters of a key.
 type row struct {
 	key
-	whole bool // all of them are listed, else those that have counted
+	whole bool // all of them are listed, else the ones that have counted
 	n     []atomic.Uint64
 }
 

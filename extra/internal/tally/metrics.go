@@ -81,9 +81,9 @@ var memory = []Metric{
 // redis are the metrics of a store in Redis, its breakers excepted.
 var redis = []Metric{
 	ofStats("Batches", Counter, "batches", "{batch}", "Batches that were sent to Redis."),
-	ofStats("BatchedRequests", Counter, "batched_requests", "{request}", "Requests that were sent to Redis in batches."),
+	ofStats("BatchedRequests", Counter, "batched_requests", "{request}", "Requests sent to Redis in batches."),
 	ofStats("LargestBatch", Gauge, "batch.max_requests", "{request}", "Requests in the largest batch so far."),
-	ofStats("Scripts", Counter, "scripts", "{script}", "Scripts given to the Redis client to send, repetitions included."),
+	ofStats("Scripts", Counter, "scripts", "{script}", "Scripts given to the Redis client, repetitions included."),
 	ofStats("NoScripts", Counter, "noscript_replies", "{reply}", "Replies NOSCRIPT: the script is sent again."),
 	ofStats("Refusals", UpDownCounter, "remembered_refusals", "{refusal}", "Refusals that this process remembers."),
 	ofStats("RefusedFromMemory", Counter, "refused_from_memory", "{request}",

@@ -18,8 +18,8 @@ type Admission struct {
 	recorder    recorder      // of the response, if an option looks at it
 }
 
-// reserve decides the request, which is to be settled afterwards. If CountWhen may give its units back, so may it those
-// of others that fill the limit, and the request waits for them a moment.
+// reserve decides the request, which is to be settled afterwards. With CountWhen, requests that fill the limit may give
+// their units back, and this one waits for them a moment.
 func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
 	ctx := a.request.Context()
 	reserve := func() *core.Reservation { return l.Reserve(ctx, *request) }

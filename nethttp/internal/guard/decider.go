@@ -1,5 +1,5 @@
-// Package guard is the inside of package nethttp and its adapters. A [Decider] decides requests, sets the fields of their
-// responses and writes refusals, and an [Admission] follows their handlers.
+// Package guard is the inside of package nethttp and its adapters. A [Decider] decides requests, sets the fields of
+// responses and writes refusals, and an [Admission] follows the handlers.
 package guard
 
 import (
@@ -22,8 +22,8 @@ type Decider struct {
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
 
-// New returns a Decider for limiter, whose options change a Config. An error says which argument is wrong and what to
-// give instead. adapter is the Adapter of the Config.
+// New returns a Decider for limiter. The options change its Config; adapter is the Adapter of the Config. An error says
+// which argument is wrong and what to give instead.
 func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) {
 	if err := CheckLimiter(limiter); err != nil {
 		return nil, err

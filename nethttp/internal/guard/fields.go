@@ -69,7 +69,7 @@ func checkFieldNames(formats []headers.Format) error {
 }
 
 // write sets the fields of d, if its limit is known. So the fields of a guard inside another
-// replace those of the other. memory holds the values of a Classic format; if it is nil, they
+// replace the outer ones. memory holds the values of a Classic format; if it is nil, they
 // get memory of their own.
 func (f *fields) write(w http.ResponseWriter, d *core.Decision, memory *headers.ClassicMemory) {
 	if d.Limit.Requests == 0 {
@@ -113,7 +113,7 @@ func newPreparedFields(c *Config, limiter *core.Limiter) (*preparedFields, error
 }
 
 // of returns the fields for the decisions of l by limits, which have not been checked: a
-// decision by limits that are wrong has none. nil stands for those of l.
+// decision by limits that are wrong has none. nil stands for the limits of l.
 func (p *preparedFields) of(l *core.Limiter, limits []core.Limit) *fields {
 	if l == p.limiter && limits == nil || limits != nil && len(p.own.writers) == 0 {
 		return p.own // a Classic format needs to know no limits beforehand
@@ -125,7 +125,7 @@ func (p *preparedFields) of(l *core.Limiter, limits []core.Limit) *fields {
 	return f
 }
 
-// plannedLimits are the limits of a limiter, or those with other numbers.
+// plannedLimits are the limits of a limiter, or the same limits with other numbers.
 type plannedLimits struct {
 	limiter *core.Limiter
 	numbers string // as varints; empty for the limiter's own
@@ -135,7 +135,7 @@ type plannedLimits struct {
 // different plans, of which few services have more.
 const maxPrepared = 1000
 
-// prepare returns the fields for limits, or for those of l if limits is nil.
+// prepare returns the fields for limits, or for the limits of l if limits is nil.
 func (p *preparedFields) prepare(l *core.Limiter, limits []core.Limit) (*fields, error) {
 	var buf [64]byte
 	numbers := buf[:0]

@@ -167,9 +167,8 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// around makes w the recorder of inner. It returns w with those of the interfaces http.Flusher and
-// http.Hijacker that inner has, itself or in what it wraps: a handler asks for them to find out
-// what the server can do.
+// around makes w the recorder of inner. It returns w with http.Flusher and http.Hijacker where inner,
+// or a ResponseWriter inside it, has them: a handler asks for them to find out what the server can do.
 func (w *recorder) around(inner http.ResponseWriter) http.ResponseWriter {
 	w.ResponseWriter = inner
 	flushes, hijacks := has[http.Flusher](w.ResponseWriter), has[http.Hijacker](w.ResponseWriter)

@@ -19,8 +19,8 @@ type reason struct {
 	beforeAdvice, afterAdvice string
 }
 
-// newReason returns a reason with a problem of RFC 9457, whose title is the text of the status. The other arguments are
-// members of the problem.
+// newReason returns a reason with a problem of RFC 9457. The title of the problem is the text of the status, and the
+// other arguments are members of it.
 func newReason(status int, typ, detail, err string) *reason {
 	return &reason{
 		status: status,
