@@ -15,6 +15,7 @@ const Never time.Duration = math.MaxInt64
 type Decision struct {
 	Allowed bool   // whether the request may be served
 	Source  Source // where the decision comes from
+	Region  string // which region has decided, where the store is one of package regions
 
 	// Limit is the limit that binds. Refused: of the limits that refuse, the one with the
 	// longest RetryAfter. Allowed: the one with the least Remaining, then the longest

@@ -76,7 +76,9 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 		return 0, nil
 	}
 	d := &r.Decision
-	back := Refund{Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Units: n}
+	back := Refund{
+		Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Region: d.Region, Units: n,
+	}
 	return r.limiter.giveBack(context.WithoutCancel(ctx), back)
 }
 

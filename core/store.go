@@ -114,6 +114,7 @@ type Refund struct {
 	Cost   int64     // as in the Ask; the Decision was allowed, and no peek
 	At     time.Time // Decision.At
 	Source Source    // Decision.Source
+	Region string    // Decision.Region
 	Units  int64     // from 1 to Cost
 }
 

@@ -32,6 +32,7 @@ var imports = map[string]string{
 	"gin":        "github.com/gin-gonic/gin",
 	"echo":       "github.com/labstack/echo/v4",
 	"middleware": "github.com/labstack/echo/v4/middleware",
+	"regions":    "github.com/sashlimit/sash/core/regions",
 	"redis":      "github.com/redis/go-redis/v9",
 	"atomic":     "sync/atomic",
 	"storetest":  "github.com/sashlimit/sash/core/storetest",

@@ -76,6 +76,7 @@ func (h *history) step(step int) {
 	case core.SourceCounted, core.SourceRemembered, core.SourceLeased:
 		want.Source = got.Decision.Source
 	}
+	want.Region = got.Decision.Region
 	if got.Decision != want {
 		h.Fatalf("step %d, %+v:\n got %+v\nwant %+v", step, r, got.Decision, want)
 	}

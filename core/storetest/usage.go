@@ -67,7 +67,7 @@ func (s *suite) usageHistory(limits []core.Limit, rng *rand.Rand) {
 			s.Fatal(d.Err)
 		}
 		want := client.Decide(limits, d.At, cost, true)
-		want.Source = d.Source
+		want.Source, want.Region = d.Source, d.Region
 		if d != want {
 			s.Fatalf("step %d, cost %d, after Usage:\n got %+v\nwant %+v", step, cost, d, want)
 		}

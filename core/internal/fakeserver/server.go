@@ -14,7 +14,9 @@ import (
 type Server struct {
 	Limits []core.Limit
 	Skew   time.Duration // of its clock
+	Pace   float64       // how many seconds its clock gains in a second
 
+	made    time.Time
 	mu      sync.Mutex
 	Client  model.Client
 	Charges []Charge
@@ -31,11 +33,14 @@ type Charge struct {
 
 // New returns a server with no counts, whose limits are all SlidingLog.
 func New(skew time.Duration, limits ...core.Limit) *Server {
-	return &Server{Limits: limits, Skew: skew}
+	return &Server{Limits: limits, Skew: skew, made: time.Now()}
 }
 
 // Now returns the time by the server's clock, in microseconds.
-func (s *Server) Now() int64 { return time.Now().Add(s.Skew).UnixMicro() }
+func (s *Server) Now() int64 {
+	now := time.Now()
+	return now.Add(s.Skew + time.Duration(s.Pace*float64(now.Sub(s.made)))).UnixMicro()
+}
 
 // Decide decides a request at now.
 func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
@@ -46,11 +51,22 @@ func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
 	if charge && s.Client.Ahead(s.Limits, at) {
 		s.Rewound++
 	}
-	d := s.Client.Ask(s.Limits, at, ask)
+	limits := s.Limits
+	if o := ask.Override; o != nil && o.Limits != nil {
+		limits = o.Limits
+	}
+	d := s.Client.Ask(limits, at, ask)
 	if charge && d.Allowed {
 		s.Charges = append(s.Charges, Charge{now, d.At.UnixMicro(), ask.Cost})
 	}
 	return d
+}
+
+// Usage returns what is used of each limit at now.
+func (s *Server) Usage(now int64) []core.Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Client.Usage(s.Limits, time.UnixMicro(now))
 }
 
 // Return takes back what a request has counted, as the script scripts.lua.tmpl does.

@@ -1,0 +1,157 @@
+package regions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
+)
+
+// rule is a rule bound to the stores of all regions. Both modes share it.
+type rule struct {
+	*Store
+	core.Binding
+	bound []bound // by region
+	order []int   // the regions, this one first, and then by name from the next one on
+}
+
+// bound is a rule bound to the store of a region. Both ledgers are on the same counts.
+type bound struct {
+	whole  core.Ledger
+	share  core.Ledger // nil if the region has no share of a limit
+	shares []core.Limit
+}
+
+func (s *Store) newRule(binding core.Binding) (*rule, error) {
+	r := &rule{Store: s, Binding: binding, bound: make([]bound, len(s.regions))}
+	for i := range s.regions {
+		r.order = append(r.order, (s.here+i)%len(s.regions))
+		if err := r.bind(i); err != nil {
+			return nil, &errs.Worded{Words: fmt.Sprintf("region %q: ", s.regions[i].name), Err: err}
+		}
+	}
+	return r, nil
+}
+
+func (r *rule) bind(i int) (err error) {
+	b, binding := &r.bound[i], r.Binding
+	if b.whole, err = r.regions[i].store.Bind(binding); err != nil {
+		return err
+	}
+	var some bool
+	if b.shares, some = shareOf(r.Limits, i, len(r.regions)); some {
+		binding.Limits = b.shares
+		b.share, err = r.regions[i].store.Bind(binding)
+	}
+	return err
+}
+
+// home returns the index of the region that has all of a client's limits, or -1.
+func (r *rule) home(client string) (int, error) {
+	if r.config.Home == nil {
+		return -1, nil
+	}
+	name := r.config.Home(client)
+	if name == "" {
+		return -1, nil
+	}
+	return r.index(name)
+}
+
+// index returns the index of a region.
+func (r *rule) index(name string) (int, error) {
+	for i := range r.regions {
+		if r.regions[i].name == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("sash: there is no region %q", name)
+}
+
+// told returns a decision by shares as the caller is told of it: with the limit that was asked
+// for in the place of its share.
+func told(d core.Decision, limits []core.Limit) core.Decision {
+	for _, l := range limits {
+		if l.Name == d.Limit.Name {
+			d.Limit = l
+		}
+	}
+	return d
+}
+
+// limitsOf returns the limits that an ask is decided by.
+func (r *rule) limitsOf(ask *core.Ask) []core.Limit {
+	if ask.Override != nil && ask.Override.Limits != nil {
+		return ask.Override.Limits
+	}
+	return r.Limits
+}
+
+// everywhere calls do for each region at the same time, and joins the errors.
+func (r *rule) everywhere(do func(i int) error) error {
+	failed := make([]error, len(r.regions))
+	var group sync.WaitGroup
+	for i := range r.regions {
+		group.Go(func() {
+			if err := do(i); err != nil {
+				failed[i] = &errs.Worded{Words: fmt.Sprintf("region %q: ", r.regions[i].name), Err: err}
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// Usage implements [core.Ledger]. It asks the client's home, or else all regions, and fails if one
+// of them does: what that one has counted is not known. At is the time of this region then.
+func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
+	if home, err := r.home(key); err != nil || home >= 0 {
+		if err != nil {
+			return nil, err
+		}
+		return r.bound[home].whole.Usage(ctx, key)
+	}
+	all := make([][]core.Usage, len(r.regions))
+	err := r.everywhere(func(i int) (err error) {
+		all[i], err = r.bound[i].whole.Usage(ctx, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	sum := all[r.here]
+	for _, i := range r.order[1:] {
+		for l, use := range all[i] {
+			sum[l].Used += use.Used
+			if reset := use.ResetAfter; sum[l].ResetAfter == 0 || reset > 0 && reset < sum[l].ResetAfter {
+				sum[l].ResetAfter = reset
+			}
+		}
+	}
+	return sum, nil
+}
+
+// Return implements [core.Ledger]. The units go back to the region that has counted them.
+func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
+	i, err := r.index(cmp.Or(back.Region, r.config.Here))
+	if err != nil {
+		return 0, err
+	}
+	home, err := r.home(back.Key)
+	if err != nil {
+		return 0, err
+	}
+	if b := &r.bound[i]; home < 0 && b.share != nil {
+		return b.share.Return(ctx, back)
+	}
+	return r.bound[i].whole.Return(ctx, back)
+}
+
+// Reset implements [core.Ledger]. All regions are reset, or the error says which are not.
+func (r *rule) Reset(ctx context.Context, key string) error {
+	return r.everywhere(func(i int) error { return r.bound[i].whole.Reset(ctx, key) })
+}

@@ -1,0 +1,121 @@
+package regions
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/notice"
+)
+
+// strict is a rule of which each region enforces its share.
+type strict struct{ *rule }
+
+// Take implements [core.Ledger]. It asks this region, and after a refusal or a failure the
+// others in turn, until one admits. Of several refusals the one that ends first is the answer.
+func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	home, err := s.home(ask.Key)
+	switch {
+	case err != nil:
+		return core.Decision{}, err
+	case home >= 0:
+		return s.ask(ctx, ask, home, s.bound[home].whole)
+	}
+	at := s.next(&ask, 0)
+	if at < 0 {
+		return s.askInVain(ctx, ask)
+	}
+	var refusal core.Decision // that ends first
+	var failed error          // of the first region that failed
+	for deadline := time.Now().Add(ask.Timeout); at >= 0; {
+		following := s.next(&ask, at+1)
+		timeout, ok := part(ask.Timeout, deadline, following < 0)
+		if !ok {
+			break
+		}
+		d, err := s.askShare(ctx, ask, s.order[at], timeout)
+		switch {
+		case err == nil && d.Allowed, err != nil && ctx.Err() != nil:
+			return d, err
+		case err != nil && failed == nil:
+			failed = err
+		case err == nil && (refusal.RetryAfter == 0 || d.RetryAfter < refusal.RetryAfter):
+			refusal = d
+		}
+		at = following
+	}
+	if refusal.RetryAfter > 0 {
+		return refusal, nil
+	}
+	return core.Decision{}, cmp.Or(failed, errLate)
+}
+
+// errLate is the error of a request that had no time to ask a region.
+var errLate = core.AtStage(core.StageQueued, core.ErrTimeout)
+
+// part returns the time that a region may take of what is left of a timeout: half of it, so
+// that a silent region leaves some for the next, and all of it for the last. Without a timeout
+// it is 0. It reports false if nothing is left.
+func part(timeout time.Duration, deadline time.Time, last bool) (time.Duration, bool) {
+	if timeout <= 0 {
+		return 0, true
+	}
+	left := time.Until(deadline)
+	if !last {
+		left /= 2
+	}
+	return left, left > 0
+}
+
+// next returns the place in the order, from the given one on, of a region whose share may admit
+// the request, or -1.
+func (s *strict) next(ask *core.Ask, from int) int {
+	for at := from; at < len(s.order); at++ {
+		i := s.order[at]
+		shares, some := s.bound[i].shares, s.bound[i].share != nil
+		if o := ask.Override; some && o != nil && o.Limits != nil {
+			shares, some = shareOf(o.Limits, i, len(s.regions))
+		}
+		if some && (fits(ask.Cost, shares) || ask.Override != nil && ask.Override.Charge) {
+			return at
+		}
+	}
+	return -1
+}
+
+// askShare asks region i under its share.
+func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time.Duration) (core.Decision, error) {
+	limits := s.limitsOf(&ask)
+	if o := ask.Override; o != nil && o.Limits != nil {
+		shared := *o
+		shared.Limits, _ = shareOf(o.Limits, i, len(s.regions))
+		ask.Override = &shared
+	}
+	ask.Timeout = timeout
+	d, err := s.ask(ctx, ask, i, s.bound[i].share)
+	return told(d, limits), err
+}
+
+// ask asks region i by one of its ledgers.
+func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (core.Decision, error) {
+	d, err := by.Take(ctx, ask)
+	if err != nil {
+		return d, &errs.Worded{Words: fmt.Sprintf("region %q: ", s.regions[i].name), Err: err}
+	}
+	d.Region = s.regions[i].name
+	return d, nil
+}
+
+// askInVain answers a request that is larger than every share, by the last region, which has the
+// largest.
+func (s *strict) askInVain(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	if s.Notice != nil {
+		s.Notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has "+
+			"of %v: it can never pass: ask for fewer units, or give clients a region by regions.Config.Home",
+			ask.Cost, s.limitsOf(&ask)))
+	}
+	return s.askShare(ctx, ask, len(s.regions)-1, ask.Timeout)
+}

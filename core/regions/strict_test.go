@@ -1,0 +1,239 @@
+package regions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
+)
+
+// TestStrictHistories: in no window do all regions together admit more than the limit, by true time. Clocks that go at
+// other paces make a window shorter by a thousandth.
+func TestStrictHistories(t *testing.T) {
+	const parts = 4
+	for part := range uint64(parts) {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			var used, leased, far, refused, failures int
+			for seed := part; seed < histories(); seed += parts {
+				synctest.Test(t, func(t *testing.T) {
+					w := randomWorld(seed, true)
+					limit := w.limit
+					limit.Window -= limit.Window / 1000
+					if err := storetest.CheckLogs(w.used, limit); err != nil {
+						t.Fatalf("seed %d, %d regions: %v", seed, len(w.servers), err)
+					}
+					used += len(w.used)
+					leased += w.sources[core.SourceLeased]
+					far += w.regions[true]
+					refused += w.refused
+					failures += w.failures
+				})
+			}
+			t.Logf("%d admitted, %d of them from leases, %d by another region, %d refused, %d failed",
+				used, leased, far, refused, failures)
+			if leased < used/100 || far < used/10 || refused < used/10 || failures == 0 {
+				t.Error("too one-sided to prove anything")
+			}
+		})
+	}
+}
+
+// TestShares: the shares of all regions sum to the limit, and the last region has the largest.
+func TestShares(t *testing.T) {
+	for regions := 1; regions <= 10; regions++ {
+		for n := int64(1); n <= 200; n++ {
+			var sum, most int64
+			for i := range regions {
+				most = max(most, share(n, i, regions))
+				sum += share(n, i, regions)
+			}
+			if last := share(n, regions-1, regions); sum != n || last != most || last != (n+int64(regions)-1)/int64(regions) {
+				t.Fatalf("%d in %d regions: %d in all, %d at most, the last %d", n, regions, sum, most, last)
+			}
+		}
+	}
+}
+
+// scene is three regions in memory, of which some may be down or silent.
+type scene struct {
+	stores map[string]core.Store
+	down   map[string]error
+	silent map[string]bool
+	notice string
+}
+
+func newScene() *scene {
+	s := &scene{stores: three(), down: map[string]error{}, silent: map[string]bool{}}
+	for name, store := range s.stores {
+		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+			if s.silent[name] {
+				ctx, cancel := call.Ask.Context(ctx)
+				defer cancel()
+				<-ctx.Done()
+				return core.Decision{}, context.Cause(ctx)
+			}
+			if err := s.down[name]; err != nil {
+				return core.Decision{}, err
+			}
+			return call.Next(ctx)
+		})
+	}
+	return s
+}
+
+// limiter returns a limiter of a region.
+func (s *scene) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
+	t.Helper()
+	c.Stores = s.stores
+	l, err := core.New(core.Config{
+		Name: "api", Store: newStore(t, c), Limits: limits, OnStoreError: core.FailClosed, Timeout: time.Second,
+		Observer: observer{&s.notice},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// observer keeps the code of the latest notice.
+type observer struct{ code *string }
+
+func (observer) Observe(context.Context, core.Event)       {}
+func (o observer) Notice(_ context.Context, n core.Notice) { *o.code = n.Code }
+
+// TestStrictTurns: a client gets all of its limit wherever it asks, its own region's share first, and is told by each
+// decision which region has counted; what is given back goes there.
+func TestStrictTurns(t *testing.T) {
+	for here, want := range map[string][]string{
+		"ap": {"ap", "ap", "eu", "eu", "eu", "us", "us", "us"}, "us": {"us", "us", "us", "ap", "ap", "eu", "eu", "eu"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene()
+			l := s.limiter(t, Config{Here: here, Strict: true}, core.PerDay(8))
+			for range 2 {
+				s.turns(t, l, want)
+			}
+			if d := l.AllowN(t.Context(), "k", 3); d.Region == "ap" || !d.Allowed {
+				t.Errorf("%s: 3 units of shares of 2, 3 and 3: %+v", here, d)
+			}
+		})
+	}
+}
+
+// turns takes all of the limit, a unit a second, by the regions that are wanted, and gives it back.
+func (s *scene) turns(t *testing.T, l *core.Limiter, want []string) {
+	t.Helper()
+	var got []string
+	var held []*core.Reservation
+	for range want {
+		r := l.Reserve(t.Context(), core.Request{Key: "k", Cost: 1})
+		if got, held = append(got, r.Decision.Region), append(held, r); !r.Decision.Allowed {
+			t.Fatalf("%+v", r.Decision)
+		}
+		time.Sleep(time.Second)
+	}
+	next := 24*time.Hour - time.Duration(len(want))*time.Second
+	d := l.Allow(t.Context(), "k")
+	if !slices.Equal(got, want) || d.Allowed || d.Err != nil || d.Limit.Requests != 8 || d.RetryAfter != next {
+		t.Errorf("admitted by %v, want %v; then %+v, want it after %v", got, want, d, next)
+	}
+	uses, err := l.Usage(t.Context(), "k")
+	if err != nil || uses[0].Used != 8 || uses[0].ResetAfter != next {
+		t.Errorf("%+v, %v, want 8 used, and fewer after %v", uses, err, next)
+	}
+	for _, r := range held {
+		if n, err := r.Return(t.Context(), 1); n != 1 || err != nil {
+			t.Errorf("%d given back, %v", n, err)
+		}
+	}
+}
+
+// TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time.
+func TestStrictFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(8))
+		s.silent["ap"], s.down["eu"] = true, errors.New("refused")
+		for i := range 4 {
+			began := time.Now()
+			d := l.Allow(t.Context(), "k")
+			if took := time.Since(began); d.Err != nil || d.Allowed != (i < 3) || took != 500*time.Millisecond {
+				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v", i, d, took)
+			}
+		}
+		s.silent["us"] = true
+		if d := l.Allow(t.Context(), "k"); d.Allowed || !errors.Is(d.Err, core.ErrTimeout) {
+			t.Errorf("with no region: %+v", d)
+		}
+		if _, err := l.Usage(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), `region "eu"`) {
+			t.Errorf("Usage of a region that is down: %v", err)
+		}
+		if err := l.Reset(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), `region "eu"`) {
+			t.Errorf("Reset of a region that is down: %v", err)
+		}
+	})
+}
+
+// TestStrictNever: what exceeds every share never passes, and a notice says so; what exceeds some goes to another. A
+// limit below the number of regions is the last ones'. A charge counts in its own region.
+func TestStrictNever(t *testing.T) {
+	s := newScene()
+	l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(8), core.PerHour(100))
+	if d := l.AllowN(t.Context(), "k", 4); d.Allowed || d.RetryAfter != core.Never || s.notice != "region-shares" {
+		t.Errorf("4 of 8: %+v, a notice %q", d, s.notice)
+	}
+	ten := []core.Limit{core.PerDay(12), core.PerHour(100)}
+	for _, want := range []string{"ap", "eu", "us", ""} {
+		d := l.Decide(t.Context(), core.Request{Key: "k", Cost: 4, Limits: ten})
+		if d.Region != want && d.Allowed || d.Allowed != (want != "") || d.Limit.Requests != 12 || d.Err != nil {
+			t.Errorf("4 of 12 for this request: %+v, want it admitted by %q", d, want)
+		}
+	}
+	one := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(1).Named("one"))
+	for _, want := range []bool{true, false} {
+		if d := one.Allow(t.Context(), "k"); d.Allowed != want || d.Err != nil || d.Region != "us" {
+			t.Errorf("1 a day: %+v, want it admitted: %v", d, want)
+		}
+	}
+	if d := l.Charge(t.Context(), "charged", 99); !d.Allowed || d.Region != "ap" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestConfig: what is wrong with a Config is an error that says what to give.
+func TestConfig(t *testing.T) {
+	same := memstore.New()
+	for want, c := range map[string]Config{
+		"has 0 regions":               {},
+		`Here is "asia": give one`:    {Here: "asia", Stores: three(), Strict: true},
+		`the name ""`:                 {Stores: map[string]core.Store{"": same}},
+		`"eu" is nil: give a store`:   {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
+		`"eu" and "us" have the same`: {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
+	} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want it to say %q", err, want)
+		}
+	}
+	if _, err := new(Store).Bind(core.Binding{}); err != errUnmade {
+		t.Errorf("%v, want %v", err, errUnmade)
+	}
+	mars := Config{Here: "eu", Strict: true, Home: func(string) string { return "mars" }}
+	l := newScene().limiter(t, mars, core.PerDay(1))
+	if d := l.Allow(t.Context(), "k"); d.Err == nil || !strings.Contains(d.Err.Error(), `no region "mars"`) {
+		t.Errorf("%+v", d)
+	}
+	alone, err := newStore(t, Config{Here: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true}).Bind(
+		core.Binding{Limits: []core.Limit{core.PerDay(1).Named("1d")}})
+	if _, immediate := alone.(core.Immediate); err != nil || !immediate {
+		t.Errorf("one region is not its own store: %T, %v", alone, err)
+	}
+}
