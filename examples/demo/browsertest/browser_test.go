@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
 // TestPage drives every control of the page.
 func TestPage(t *testing.T) {
-	p := open(t)
+	p := open(t, *redisURL)
 	p.fresh()
-	if got := p.text("#limit-out") + ", " + p.text("#window-out"); got != "10 requests, in any 2 s" {
+	if got := p.text("#limit-out") + ", " + p.text("#window-out"); got != "10, 2 s" {
 		t.Errorf("the sliders say %q", got)
 	}
 	p.burst()
 	p.countdown()
+	p.calm()
 	p.others()
 	p.outage()
 	p.window()
@@ -54,7 +56,13 @@ func (p *page) countdown() {
 	if s := p.play("flood"); s.Judges["log"].Worst != 10 || s.Judges["log"].Refused == 0 {
 		p.t.Errorf("the log in a flood: %+v", s.Judges["log"])
 	}
+	p.run(chromedp.Evaluate(`spoken = 0;
+		document.querySelectorAll("[role=status]").forEach((e) => new MutationObserver(() => spoken++).observe(e,
+			{ childList: true, characterData: true, subtree: true })); 0`, nil))
 	p.until("a refused client to come back", `/200: it came back/.test(document.getElementById("countdown").textContent)`)
+	if n := p.number(`spoken`); n > 2 {
+		p.t.Errorf("a screen reader hears %d texts while a client waits, want at most 2", n)
+	}
 	answer := p.text("#answer")
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,6 +84,30 @@ func (p *page) countdown() {
 	}
 }
 
+// calm counts what is drawn: nothing while nothing happens, nothing while the picture is held, and little for users
+// who want little motion.
+func (p *page) calm() {
+	p.t.Helper()
+	p.fresh()
+	p.run(chromedp.Evaluate(`drawings = 0; fill = CanvasRenderingContext2D.prototype.fillRect;
+		CanvasRenderingContext2D.prototype.fillRect = function (...a) { drawings++; return fill.apply(this, a); }; 0`, nil))
+	during := func(what string, want bool) {
+		p.t.Helper()
+		p.run(chromedp.Sleep(300*time.Millisecond), chromedp.Evaluate(`drawings = 0`, nil), chromedp.Sleep(time.Second))
+		// Three lanes are drawn up to 60 times a second where all moves.
+		if n := p.number(`drawings`); (n > 3*3) != want {
+			p.t.Errorf("%s: %d drawings of a lane in a second", what, n)
+		}
+	}
+	during("idle", false)
+	p.click(`[data-play=steady]`)
+	during("steady", true)
+	p.click("#pause")
+	during("held", false)
+	p.click("#pause")
+	p.click("#stop")
+}
+
 // others plays the other kinds, one of them by keyboard.
 func (p *page) others() {
 	p.t.Helper()
@@ -83,23 +115,13 @@ func (p *page) others() {
 	if s := p.play("clients"); s.Judges["log"].Admitted <= 10 || s.Judges["log"].Worst > 10 {
 		p.t.Errorf("many clients: %+v", s.Judges["log"])
 	}
-	p.fresh()
-	s := p.play("replicas")
-	for i, r := range s.Replicas {
-		if r.Admitted+r.Refused == 0 {
-			p.t.Errorf("replica %d had no request", i+1)
-		}
-	}
-	if s.Judges["log"].Worst > 10 {
-		p.t.Errorf("four replicas: %+v", s.Judges["log"])
-	}
 	p.slide("rate", 20)
-	if got := p.text("#rate-out"); got != "20 a second" {
+	if got := p.text("#rate-out"); got != "20/s" {
 		p.t.Errorf("the rate says %q", got)
 	}
 	p.fresh()
 	p.run(chromedp.SendKeys(`[data-play=steady]`, "\r", chromedp.ByQuery))
-	p.until("12 steady requests", `document.querySelector("#log [data-f=refused]").textContent > 1`)
+	p.until("12 steady requests", `/, [^01]/.test(document.querySelector("#log .sums").textContent)`)
 	p.run(chromedp.SendKeys(`#stop`, " ", chromedp.ByQuery))
 	p.until("the end", `document.querySelector("[data-play=steady]").ariaPressed === "false"`)
 	p.settled("steady")
@@ -115,8 +137,12 @@ func (p *page) outage() {
 	for _, name := range []string{"open", "closed", "fallback"} {
 		p.until(name, status(name, "200"))
 	}
+	label := p.text("#away")
 	p.click("#away")
 	p.until("the switch", `document.getElementById("away").ariaChecked === "true"`)
+	if got := p.text("#away"); got != label {
+		p.t.Errorf("the switch is %q, and %q when it is on", label, got)
+	}
 	p.until("fail closed", status("closed", "503"))
 	p.until("fail open", status("open", "200"))
 	p.until("fallback", `/counted in this process/.test(document.querySelector("#fallback [data-f=source]").textContent)`)
@@ -132,18 +158,20 @@ func (p *page) outage() {
 // window moves the window by hand.
 func (p *page) window() {
 	p.t.Helper()
-	p.slide("back", 50)
-	p.until("the window to move", `document.getElementById("back-out").textContent === "2.2 s"`)
+	p.slide("back", -50)
+	p.until("the window to move", `document.getElementById("back-out").textContent === "1.0 s back"`)
 	p.slide("back", 0)
 }
 
 // phone looks at the page in the width of a phone.
 func (p *page) phone() {
 	p.t.Helper()
-	var wide int
-	p.run(chromedp.EmulateViewport(360, 740), chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
-	if wide > 360 {
+	p.run(chromedp.EmulateViewport(360, 740))
+	if wide := p.number(`document.documentElement.scrollWidth`); wide > 360 {
 		p.t.Errorf("on a phone of 360 pixels the page is %d wide", wide)
+	}
+	if low := p.number(`scrollY + document.querySelector("#log .worst").getBoundingClientRect().bottom`); low > 740 {
+		p.t.Errorf("on a phone the worst window is at %d of 740 pixels", low)
 	}
 	p.run(chromedp.EmulateViewport(1280, 1160))
 }
@@ -158,6 +186,17 @@ func (p *page) gone() {
 	}
 	p.demo.start(p.t, strings.TrimPrefix(p.demo.url, "http://"))
 	p.until("the server to be back", `document.getElementById("gone").hidden`)
-	p.until("an empty table", `document.querySelector("#log [data-f=admitted]").textContent === "0"`)
-	p.play("replicas")
+	p.until("empty lanes", empty)
+	p.play("clients")
+}
+
+// TestDeadRedis: the page says that Redis does not answer, and not that the switch was used.
+func TestDeadRedis(t *testing.T) {
+	p := open(t, "redis://127.0.0.1:1")
+	p.until("the truth", `document.getElementById("store").textContent === "Redis does not answer"`)
+	if got := p.text("#there"); !strings.HasPrefix(got, "Redis does not answer: ") || !strings.HasSuffix(got, " is off.") {
+		t.Errorf("the page says %q", got)
+	}
+	p.click(`[data-play=steady]`)
+	p.until("an answer", `/^503: not let in, since Redis/.test(document.getElementById("countdown").textContent)`)
 }

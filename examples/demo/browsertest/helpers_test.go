@@ -25,14 +25,14 @@ var redisURL = flag.String("redis", "", "the demo counts in the Redis of this `U
 
 // demo is the program in a process of its own.
 type demo struct {
-	program, url string
-	cmd          *exec.Cmd
+	program, url, redis string
+	cmd                 *exec.Cmd
 }
 
 // start starts the program on addr, and waits until it says that it listens.
 func (d *demo) start(t *testing.T, addr string) {
 	t.Helper()
-	d.cmd = exec.Command(d.program, "-addr", addr, "-redis", *redisURL)
+	d.cmd = exec.Command(d.program, "-addr", addr, "-redis", d.redis)
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +66,10 @@ type page struct {
 	problems []string        // what the browser's console says
 }
 
-func open(t *testing.T) *page {
+// open opens the page of a demo that counts in the Redis of a URL, or in memory.
+func open(t *testing.T, redis string) *page {
 	t.Helper()
-	d := &demo{program: filepath.Join(t.TempDir(), "demo")}
+	d := &demo{program: filepath.Join(t.TempDir(), "demo"), redis: redis}
 	build := exec.Command("go", "-C", "../../..", "build", "-o", d.program, "./examples/demo")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -125,6 +126,12 @@ func (p *page) text(selector string) (s string) {
 	return strings.TrimSpace(s)
 }
 
+func (p *page) number(expression string) (n int) {
+	p.t.Helper()
+	p.run(chromedp.Evaluate("Math.round("+expression+")", &n))
+	return n
+}
+
 // until waits until an expression is true in the page.
 func (p *page) until(what, expression string) {
 	p.t.Helper()
@@ -162,10 +169,13 @@ func (p *page) fresh() {
 		p.slide(s.id, s.value)
 		p.until("a new session", fmt.Sprintf(`document.body.dataset.session !== %q`, before))
 	}
-	p.until("an empty table", `document.querySelector("#log [data-f=admitted]").textContent === "0"`)
+	p.until("empty lanes", empty)
 }
 
-// play plays a kind of traffic to its end, and checks the table.
+// empty is true in a page that shows no request.
+const empty = `/^0 let in, 0 refused/.test(document.querySelector("#log .sums").textContent)`
+
+// play plays a kind of traffic to its end, and checks the lanes.
 func (p *page) play(kind string) state {
 	p.t.Helper()
 	p.click(fmt.Sprintf(`[data-play=%s]`, kind))
@@ -179,7 +189,7 @@ type state struct {
 	Seq      int
 	Settings struct{ Limit int }
 	Judges   map[string]struct{ Admitted, Refused, Worst int }
-	Replicas []struct{ Admitted, Refused int }
+	Replicas []int
 }
 
 func (p *page) server() (s state) {
@@ -197,28 +207,29 @@ func (p *page) server() (s state) {
 	return s
 }
 
-// shown returns the table of the page as text.
+// shown returns the numbers of the lanes as text.
 func (p *page) shown() (text string) {
 	p.t.Helper()
-	p.run(chromedp.Evaluate(`["log", "counter", "fixed"].map((j) => ["admitted", "refused", "worst"].map((f) =>
-		document.querySelector("#" + j + " [data-f=" + f + "]").textContent).join(" ")).join("; ") +
-		"; " + document.getElementById("replicas").textContent`, &text))
+	p.run(chromedp.Evaluate(`["log", "counter", "fixed"].map((j) =>
+		document.querySelector("#" + j + " .sums").textContent.replace(/;.*/, "; ") +
+		document.querySelector("#" + j + " .worst").textContent.replace(/^.*: /, "")).join("; ") +
+		"; " + document.getElementById("replicas").textContent.replace(/^.*They let in /, "")`, &text))
 	return text
 }
 
-// shown returns the table as the page should show it.
+// shown returns the numbers as the page should show them.
 func (s state) shown() string {
 	var rows []string
 	for _, name := range []string{"log", "counter", "fixed"} {
 		j := s.Judges[name]
-		rows = append(rows, fmt.Sprintf("%d %d %d of %d", j.Admitted, j.Refused, j.Worst, s.Settings.Limit))
+		verdict := "limit kept"
+		if j.Worst > s.Settings.Limit {
+			verdict = fmt.Sprintf("%d too many", j.Worst-s.Settings.Limit)
+		}
+		rows = append(rows, fmt.Sprintf("%d let in, %d refused; %d let in, %s", j.Admitted, j.Refused, j.Worst, verdict))
 	}
-	sum, parts := 0, []string{}
-	for _, r := range s.Replicas {
-		sum += r.Admitted
-		parts = append(parts, fmt.Sprint(r.Admitted))
-	}
-	rows = append(rows, fmt.Sprintf("Admitted by the four replicas: %s = %d", strings.Join(parts, " + "), sum))
+	parts := strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Replicas), "[]"), " ", " + ")
+	rows = append(rows, fmt.Sprintf("%s = %d by the log.", parts, s.Judges["log"].Admitted))
 	return strings.Join(rows, "; ")
 }
 

@@ -23,12 +23,13 @@ var pictures = flag.String("pictures", "", "write demo-light.png and demo-dark.p
 
 // TestPictures takes the pictures of the README with the flag -pictures, and checks that both colours are there.
 func TestPictures(t *testing.T) {
-	p := open(t)
-	p.click("#away")
-	p.until("an answer", `document.querySelector("#closed [data-f=status]").textContent === "503"`)
-	p.run(chromedp.EmulateViewport(1180, 1290))
+	p := open(t, *redisURL)
+	p.run(chromedp.EmulateViewport(752, 1000, chromedp.EmulateScale(2)))
 	p.click(`[data-play=burst]`)
-	p.until("what comes after the boundary", `document.querySelector("#counter [data-f=worst]").textContent >= "14"`)
+	p.until("half a window after the boundary", `/Now steady/.test(document.getElementById("status").textContent)`)
+	p.click("#pause")
+	p.run(chromedp.Evaluate(`document.querySelectorAll("#counter, #look, #replicas, .sums, .legend span").forEach(
+		(e) => { e.hidden = true; })`, nil))
 	backs := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
 		var picture []byte
@@ -37,11 +38,10 @@ func TestPictures(t *testing.T) {
 			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
 				{Name: "prefers-color-scheme", Value: scheme},
 			}),
-			chromedp.Evaluate(`scrollTo(0, 0)`, nil),
 			chromedp.Evaluate(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`, nil,
 				func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }),
 			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back),
-			chromedp.CaptureScreenshot(&picture),
+			chromedp.Screenshot("#lanes", &picture, chromedp.ByQuery),
 		)
 		backs[scheme] = back
 		picture = smaller(t, picture)

@@ -88,8 +88,6 @@ type opened struct {
 	MaxLimit  int      `json:"max_limit"`
 	MaxWindow int      `json:"max_window"`
 	MaxRate   int      `json:"max_rate"`
-	Clients   int      `json:"clients"`
-	Replicas  int      `json:"replicas"`
 }
 
 func (s *server) open(w http.ResponseWriter, r *http.Request) {
@@ -108,23 +106,17 @@ func (s *server) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusCreated, opened{
-		x.id, settings, s.stores.Kind(), MaxLimit, MaxWindow, MaxRate, Clients, Replicas,
+		x.id, settings, s.stores.Kind(), MaxLimit, MaxWindow, MaxRate,
 	})
 }
 
 func (s *server) request(w http.ResponseWriter, r *http.Request, x *session) {
-	query := r.URL.Query()
-	client, err := strconv.Atoi(query.Get("client"))
+	client, err := strconv.Atoi(r.URL.Query().Get("client"))
 	if err != nil || client < 1 || client > Clients {
 		writeError(w, http.StatusBadRequest, errors.New("client is from 1 to "+strconv.Itoa(Clients)))
 		return
 	}
-	replica, err := strconv.Atoi(query.Get("replica"))
-	if err != nil || replica < 0 || replica >= Replicas {
-		writeError(w, http.StatusBadRequest, errors.New("replica is from 0 to "+strconv.Itoa(Replicas-1)))
-		return
-	}
-	x.request(w, r, client, replica)
+	x.request(w, r, client)
 }
 
 func (s *server) policy(w http.ResponseWriter, r *http.Request, x *session) {

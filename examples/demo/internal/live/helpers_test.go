@@ -49,8 +49,8 @@ func (p *testPage) send(method, target, body string, header ...string) *httptest
 	return w
 }
 
-func (p *testPage) request(client, replica int) *httptest.ResponseRecorder {
-	return p.send("POST", fmt.Sprintf("/live/sessions/%s/requests?client=%d&replica=%d", p.ID, client, replica), "")
+func (p *testPage) request(client int) *httptest.ResponseRecorder {
+	return p.send("POST", fmt.Sprintf("/live/sessions/%s/requests?client=%d", p.ID, client), "")
 }
 
 func (p *testPage) policy(name string) *httptest.ResponseRecorder {

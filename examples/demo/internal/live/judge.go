@@ -41,18 +41,17 @@ type Judged struct {
 
 	// Worst is the most requests of one client that were admitted in any window. The first of them was seen at
 	// From and the last at To, in milliseconds since 1970; 0 if there are none.
-	Worst  int     `json:"worst"`
-	Client int     `json:"client"`
-	From   float64 `json:"from"`
-	To     float64 `json:"to"`
+	Worst int     `json:"worst"`
+	From  float64 `json:"from"`
+	To    float64 `json:"to"`
 }
 
 // state returns the sums and the worst window of all clients.
 func (j *judge) state() Judged {
 	s := Judged{Admitted: j.admitted, Refused: j.refused}
-	for client := 1; client <= Clients; client++ {
+	for client := 1; client <= Clients; client++ { // of several clients with as many, always the same
 		if w := j.clients[client]; w != nil && w.most > s.Worst {
-			s.Worst, s.Client, s.From, s.To = w.most, client, millis(w.first), millis(w.last)
+			s.Worst, s.From, s.To = w.most, millis(w.first), millis(w.last)
 		}
 	}
 	return s

@@ -17,18 +17,18 @@ func TestBoundaryBurst(t *testing.T) {
 		now := time.Now()
 		time.Sleep(now.Truncate(5 * time.Second).Add(5*time.Second - 100*time.Millisecond).Sub(now))
 		for range 10 {
-			p.request(1, 0)
+			p.request(1)
 		}
 		time.Sleep(200 * time.Millisecond)
 		for range 10 {
-			p.request(1, 0)
+			p.request(1)
 		}
 		if s := p.state(0); s.Judges["fixed"].Worst != 20 || s.Judges["fixed"].To-s.Judges["fixed"].From != 200 {
 			t.Errorf("the fixed window: %+v, want 20 within 200 ms", s.Judges["fixed"])
 		}
 		for range 20 {
 			time.Sleep(230 * time.Millisecond)
-			p.request(1, 0)
+			p.request(1)
 		}
 		s := p.state(0)
 		if s.Judges["log"].Worst != 10 || s.Judges["log"].Admitted != 10 || s.Judges["log"].Refused != 30 {
@@ -68,7 +68,7 @@ func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPage(t, "", Settings{Limit: 3, Window: 4})
 		for i := range 4 {
-			w := p.request(1, 0)
+			w := p.request(1)
 			if want := []int{200, 200, 200, 429}[i]; w.Code != want {
 				t.Fatalf("request %d: %d, want %d", i, w.Code, want)
 			}
@@ -80,21 +80,21 @@ func TestRetryAfter(t *testing.T) {
 			}
 		}
 		time.Sleep(3900 * time.Millisecond)
-		w := p.request(1, 0)
+		w := p.request(1)
 		if w.Code != 429 || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("early: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		if w := p.request(2, 0); w.Code != 200 {
+		if w := p.request(2); w.Code != 200 {
 			t.Errorf("another client: %d", w.Code)
 		}
 		time.Sleep(time.Second)
-		if w := p.request(1, 0); w.Code != 200 {
+		if w := p.request(1); w.Code != 200 {
 			t.Errorf("after Retry-After: %d", w.Code)
 		}
 	})
 }
 
-// TestReplicas: four limiters on one store admit what one would.
+// TestReplicas: requests in turn at four limiters on one store are admitted as by one.
 func TestReplicas(t *testing.T) {
 	redis := redistest.Start(t)
 	for name, url := range map[string]string{"memory": "", "Redis": redis.URL()} {
@@ -102,19 +102,12 @@ func TestReplicas(t *testing.T) {
 		if p.Store != name {
 			t.Errorf("the store is %q, want %q", p.Store, name)
 		}
-		for i := range 40 {
-			p.request(1, i%Replicas)
+		for range 40 {
+			p.request(1)
 		}
 		s := p.state(0)
-		together := Split{}
-		for i, r := range s.Replicas {
-			if r.Admitted+r.Refused != 10 || r.Admitted == 0 {
-				t.Errorf("%s: replica %d: %+v", name, i, r)
-			}
-			together.Admitted += r.Admitted
-		}
-		if together.Admitted != 10 || s.Judges["log"].Worst != 10 {
-			t.Errorf("%s: the replicas admitted %+v, the log %+v", name, s.Replicas, s.Judges["log"])
+		if s.Replicas != [Replicas]int{3, 3, 2, 2} || s.Judges["log"].Worst != 10 {
+			t.Errorf("%s: the replicas admitted %v, the log %+v", name, s.Replicas, s.Judges["log"])
 		}
 		checkSums(t, s, 40)
 	}
@@ -125,17 +118,17 @@ func TestNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPage(t, "", Settings{Limit: 2, Window: 1})
 		for i := range 3 {
-			p.request(1+i, i)
+			p.request(1 + i)
 		}
 		s := p.state(2)
-		if len(s.Events) != 1 || s.Events[0].Seq != 3 || s.Events[0].Client != 3 || s.Events[0].Replica != 2 {
+		if len(s.Events) != 1 || s.Events[0].Seq != 3 || s.Events[0].Client != 3 {
 			t.Errorf("after 2: %+v", s.Events)
 		}
 		if s := p.state(3); s.Events == nil || len(s.Events) != 0 {
 			t.Errorf("after 3: %+v", s.Events)
 		}
 		for range 3 * maxEvents {
-			p.request(1, 0)
+			p.request(1)
 			time.Sleep(10 * time.Millisecond)
 		}
 		s = p.state(0)

@@ -35,7 +35,7 @@ func outage(t *testing.T, p *testPage) {
 				t.Errorf("away, request %d under %s: %d, want %d", i, name, w.Code, want)
 			}
 		}
-		if w := p.request(1, 0); w.Code != []int{200, 200, 200, 429, 429}[i] {
+		if w := p.request(1); w.Code != []int{200, 200, 200, 429, 429}[i] {
 			t.Errorf("request %d of the other store: %d", i, w.Code)
 		}
 	}
@@ -43,7 +43,7 @@ func outage(t *testing.T, p *testPage) {
 	for name, want := range map[string]string{"open": "policy", "closed": "policy", "fallback": "fallback"} {
 		a := s.Policies[name]
 		last := a.Answers[len(a.Answers)-1]
-		if !s.Away || s.Changed == 0 || !a.Uncounted || a.Resumed != 0 || last.Source != want {
+		if !s.Away || !s.Answers || s.Changed == 0 || !a.Uncounted || a.Resumed != 0 || last.Source != want {
 			t.Errorf("away, %s: %+v", name, a)
 		}
 	}
@@ -69,4 +69,29 @@ func outage(t *testing.T, p *testPage) {
 	if w := p.policy("open"); w.Code != 429 {
 		t.Errorf("back: %d, want 429", w.Code)
 	}
+}
+
+// TestDeadRedis: a Redis that ends by itself is not there, although the switch has not taken it away, and it is back
+// when it answers.
+func TestDeadRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	p := openPage(t, redis.URL(), Settings{Limit: 3, Window: 20})
+	if s := p.state(0).Outage; s.Away || !s.Answers || s.Changed != 0 {
+		t.Errorf("at first: %+v", s)
+	}
+	redis.Kill()
+	gone := p.state(0).Outage
+	if gone.Away || gone.Answers || gone.Changed == 0 {
+		t.Errorf("dead: %+v", gone)
+	}
+	if w := p.request(1); w.Code != 503 {
+		t.Errorf("dead: %d, want 503", w.Code)
+	}
+	redis.Restart()
+	redistest.WaitFor(t, "Redis to answer", func() error {
+		if s := p.state(0).Outage; !s.Answers || s.Changed <= gone.Changed {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
 }

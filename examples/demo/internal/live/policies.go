@@ -17,7 +17,7 @@ import (
 var policyNames = []string{"open", "closed", "fallback"}
 
 // maxAnswers is the number of a policy's answers that are remembered.
-const maxAnswers = 60
+const maxAnswers = 30
 
 // policies are three limiters of a session that differ in their policy for store errors. They count in the store that
 // can be taken away.
@@ -32,23 +32,21 @@ type policies struct {
 // answers holds the latest answers of a policy. The lock of its policies guards it.
 type answers struct {
 	last      []Answer
-	seq       int
 	uncounted bool // the newest was decided without the store
 	resumed   time.Time
 }
 
 // Answer is the answer to a client under one policy.
 type Answer struct {
-	Seq    int     `json:"seq"`
-	At     float64 `json:"at"` // milliseconds since 1970
-	Status int     `json:"status"`
-	Source string  `json:"source"` // what decided, as core.Source says it
+	Status int    `json:"status"`
+	Source string `json:"source"` // what decided, as core.Source says it
 }
 
 // Outage is the state of the store that can be taken away, and what the policies said.
 type Outage struct {
-	Away     bool                     `json:"away"`
-	Changed  float64                  `json:"changed"` // when it was taken away or given back; 0 if never
+	Away     bool                     `json:"away"`    // by the page's switch
+	Answers  bool                     `json:"answers"` // the store itself, whether or not it is away
+	Changed  float64                  `json:"changed"` // when Away or Answers did; 0 if never
 	Policies map[string]PolicyAnswers `json:"policies"`
 }
 
@@ -103,13 +101,12 @@ func (p *policies) record(name string, e core.Event) {
 		a.resumed = now
 	}
 	a.uncounted = uncounted
-	a.seq++
-	a.last = keepLast(append(a.last, Answer{a.seq, millis(now), e.Status, e.Decision.Source.String()}), maxAnswers)
+	a.last = keepLast(append(a.last, Answer{e.Status, e.Decision.Source.String()}), maxAnswers)
 }
 
 func (p *policies) state() Outage {
-	away, changed := p.stores.Away()
-	o := Outage{Away: away, Policies: map[string]PolicyAnswers{}}
+	away, answers, changed := p.stores.Look()
+	o := Outage{Away: away, Answers: answers, Policies: map[string]PolicyAnswers{}}
 	if !changed.IsZero() {
 		o.Changed = millis(changed)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -19,19 +20,14 @@ type session struct {
 	replicas [Replicas]*replica
 	fixed    *fixedWindow
 	policies *policies
+	turn     atomic.Int64 // counts requests; each goes to the next replica
 
 	mu        sync.Mutex
 	used      time.Time // when a page last asked; guarded by the table of sessions
 	judges    map[string]*judge
-	byReplica [Replicas]Split
+	byReplica [Replicas]int // the requests that the log admitted at each
 	events    []Event
-	seq       int
-}
-
-// Split counts the requests that a replica has admitted and refused by the log.
-type Split struct {
-	Admitted int `json:"admitted"`
-	Refused  int `json:"refused"`
+	seq       int // of the newest event
 }
 
 // Event is one request and its verdicts.
@@ -39,7 +35,6 @@ type Event struct {
 	Seq     int     `json:"seq"`
 	At      float64 `json:"at"` // milliseconds since 1970
 	Client  int     `json:"client"`
-	Replica int     `json:"replica"`
 	Log     string  `json:"log"`
 	Counter string  `json:"counter"`
 	Fixed   string  `json:"fixed"`
@@ -61,8 +56,10 @@ func newSession(id string, s Settings, stores *Stores, log core.Observer) (*sess
 	return x, err
 }
 
-// request serves one request of a client at a replica: through the middleware, and judged by the others too.
-func (x *session) request(w http.ResponseWriter, r *http.Request, client, replica int) {
+// request serves one request of a client at the replica whose turn it is: through the middleware, and judged by the
+// others too.
+func (x *session) request(w http.ResponseWriter, r *http.Request, client int) {
+	replica := int(x.turn.Add(1)-1) % Replicas
 	t := &trial{key: fmt.Sprintf("%s:%d", x.id, client), client: client, replica: replica, at: time.Now()}
 	ctx := context.WithValue(r.Context(), trialKey{}, t)
 	t.fixed = x.fixed.allow(client, t.at)
@@ -78,7 +75,7 @@ func (x *session) record(t *trial) {
 		fixed = admitted
 	}
 	e := Event{
-		At: millis(t.at), Client: t.client, Replica: t.replica,
+		At: millis(t.at), Client: t.client,
 		Log: verdict(t.log), Counter: verdict(t.counter), Fixed: fixed,
 	}
 	x.mu.Lock()
@@ -88,11 +85,8 @@ func (x *session) record(t *trial) {
 	x.judges["log"].record(t.client, e.Log, stamp{t.log.At, t.at})
 	x.judges["counter"].record(t.client, e.Counter, stamp{t.counter.At, t.at})
 	x.judges["fixed"].record(t.client, e.Fixed, stamp{t.at, t.at})
-	switch e.Log {
-	case admitted:
-		x.byReplica[t.replica].Admitted++
-	case refused:
-		x.byReplica[t.replica].Refused++
+	if e.Log == admitted {
+		x.byReplica[t.replica]++
 	}
 	x.events = keepLast(append(x.events, e), maxEvents)
 }
@@ -122,8 +116,8 @@ type State struct {
 	Settings Settings          `json:"settings"`
 	Seq      int               `json:"seq"` // of the newest event
 	Judges   map[string]Judged `json:"judges"`
-	Replicas [Replicas]Split   `json:"replicas"`
-	Events   []Event           `json:"events"` // after the one that the page has
+	Replicas [Replicas]int     `json:"replicas"` // the requests that the log admitted at each
+	Events   []Event           `json:"events"`   // after the one that the page has
 	Outage   Outage            `json:"outage"`
 }
 

@@ -19,6 +19,8 @@ const (
 
 	requestsASecond   = 150 // taken from a session
 	sessionsPerMinute = 240
+
+	patience = 100 * time.Millisecond // a store that is asked whether it is there answers sooner
 )
 
 // Settings holds the choices of a page for a session.

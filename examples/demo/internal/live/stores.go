@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -19,11 +20,13 @@ type Stores struct {
 	fallback core.Policy
 
 	kind  string
+	ping  func(context.Context) error // past the switch
 	cut   func(away bool)
 	close []func()
 
 	mu      sync.Mutex
 	away    bool
+	silent  bool // the newest ping had no answer
 	changed time.Time
 }
 
@@ -40,6 +43,7 @@ func OpenStores(url string) (*Stores, error) {
 // inMemory gives all replicas one store in memory, which they share as they would share a Redis.
 func (s *Stores) inMemory() {
 	s.kind = "memory"
+	s.ping = func(context.Context) error { return nil }
 	shared := memstore.New()
 	for i := range s.replicas {
 		s.replicas[i] = shared
@@ -49,7 +53,7 @@ func (s *Stores) inMemory() {
 }
 
 // inRedis gives each replica a store with a client of its own, and the store that can be taken away a client that goes
-// through a proxy.
+// through a proxy. Another client asks past the proxy whether the server is there.
 func (s *Stores) inRedis(url string) error {
 	s.kind = "Redis"
 	for i := range s.replicas {
@@ -68,10 +72,15 @@ func (s *Stores) inRedis(url string) error {
 	if err != nil {
 		return fmt.Errorf("the proxy in front of Redis: %w", err)
 	}
-	options.Network, options.Addr = "tcp", way.listener.Addr().String()
-	client := redis.NewClient(options)
+	options.ContextTimeoutEnabled, options.MaxRetries = true, -1
+	cuttable := *options
+	cuttable.Network, cuttable.Addr = "tcp", way.listener.Addr().String()
+	client := redis.NewClient(&cuttable)
 	s.switched, s.cut = redisstore.New(client), way.cut
-	s.close = append(s.close, way.close, func() { _ = client.Close() })
+	options.PoolSize = 1 // a dead server is logged once
+	direct := redis.NewClient(options)
+	s.ping = func(ctx context.Context) error { return direct.Ping(ctx).Err() }
+	s.close = append(s.close, way.close, func() { _ = client.Close() }, func() { _ = direct.Close() })
 	return nil
 }
 
@@ -92,11 +101,18 @@ func (s *Stores) Take(away bool) {
 	s.cut(away)
 }
 
-// Away reports whether the store of the policies is taken away, and since when it is so; a zero time if ever.
-func (s *Stores) Away() (away bool, since time.Time) {
+// Look reports whether the store of the policies is taken away, whether the store itself answers, and since when both
+// are so; a zero time if ever.
+func (s *Stores) Look() (away, answers bool, since time.Time) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	err := s.ping(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.away, s.changed
+	if silent := err != nil; silent != s.silent {
+		s.silent, s.changed = silent, time.Now()
+	}
+	return s.away, !s.silent, s.changed
 }
 
 // Close ends the connections of the stores.

@@ -1,18 +1,22 @@
 // The page. It sends real requests, and shows what the server says that it has counted.
 import * as server from "./server.js";
-import { draw, inWindow, judges } from "./timeline.js";
+import { draw, judges, most } from "./timeline.js";
 import { kinds } from "./traffic.js";
-import { showAnswer, showOutage, showTable, text } from "./show.js";
+import { showAnswer, showLanes, showOutage, text } from "./show.js";
 
 const $ = (id) => document.getElementById(id);
 let session = null, last = null, events = [];
 let offset = 0; // the server's clock less this one's, in milliseconds
 let playing = null; // { kind, abort }
 let probing = null; // the timer of the requests to the three policies
-let comeBack = null; // { at, client, replica }: when the last refused client was told to come back
+let comeBack = null; // { at, client }: when the last refused client was told to come back
+let planned = []; // when the requests of a burst are to come
+let at = 0; // what the picture takes for now
+let drawn = ""; // what it was last drawn of
 let answered = Date.now(); // when the server last answered
 let gone = false;
 
+const dark = matchMedia("(prefers-color-scheme: dark)"), still = matchMedia("(prefers-reduced-motion: reduce)");
 const now = () => Date.now() + offset;
 const settings = () => ({ limit: +$("limit").value, window: 1000 * $("window").value, rate: +$("rate").value });
 
@@ -23,32 +27,36 @@ async function begin() {
   session = null;
   const { limit, window } = settings();
   const opened = await server.openSession(limit, window / 1000);
-  [events, last] = [[], null];
+  [events, last, at] = [[], null, 0];
   session = opened;
   document.body.dataset.session = opened.id;
-  text("store", `counting in ${opened.store}`);
   $("limit").max = opened.max_limit;
   $("window").max = opened.max_window;
   $("rate").max = opened.max_rate;
 }
 
 // send sends one request, and shows its answer.
-async function send(client, replica) {
+async function send(client) {
   if (!session) return null;
   try {
-    const response = await server.request(session.id, client, replica);
+    const response = await server.request(session.id, client);
     heard();
     if (response.status === 404) { lost(); return null; }
-    showAnswer(response, client, replica);
+    showAnswer(response, client);
     const wait = response.headers.get("Retry-After");
-    comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client, replica } : null;
-    if (response.status === 200) text("countdown", "200: let in.");
-    if (comeBack) countDown();
-    if (response.status === 503) {
-      text("countdown", "503: the demo itself is asked too much, or its store does not answer.");
-    }
+    comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client } : null;
+    text("countdown", news(response));
+    countDown();
     return response;
   } catch { silent(); return null; }
+}
+
+// news says what a response means.
+function news(response) {
+  if (response.status === 200) return "200: let in.";
+  if (response.status === 429) return "429: refused, and told when to come back:";
+  return (response.headers.get("Content-Type") || "").includes("problem")
+    ? `503: not let in, since ${session.store} does not answer.` : "503: the demo itself is asked too much.";
 }
 
 async function play(kind) {
@@ -58,16 +66,17 @@ async function play(kind) {
   playing = { kind, abort };
   buttons();
   try {
-    await kinds[kind]({ send, signal: abort.signal, settings, now, say: (t) => text("status", t) });
+    const plan = (times) => { planned = times; };
+    await kinds[kind]({ send, signal: abort.signal, settings, now, plan, say: (t) => text("status", t) });
     text("status", "All sent. A client that was refused comes back when it was told to.");
   } catch { /* stopped */ }
-  if (playing && playing.abort === abort) { playing = null; buttons(); }
+  if (playing && playing.abort === abort) { [playing, planned] = [null, []]; buttons(); }
 }
 
 function stop() {
   if (!playing) return;
   playing.abort.abort();
-  playing = null;
+  [playing, planned] = [null, []];
   text("status", "Stopped. A client that was refused comes back when it was told to.");
   buttons();
 }
@@ -80,13 +89,12 @@ function buttons() {
 
 // countDown shows how long a refused client is to wait, and sends its request then, unless other traffic runs.
 async function countDown() {
-  if (!comeBack || gone) return;
-  const left = comeBack.at - Date.now();
-  if (left > 0) { text("countdown", `429: come back in ${(left / 1000).toFixed(1)} s`); return; }
-  if (playing) return;
-  const { client, replica } = comeBack;
+  const left = comeBack ? comeBack.at - Date.now() : 0;
+  text("left", left > 0 ? `in ${(left / 1000).toFixed(1)} s` : "");
+  if (!comeBack || left > 0 || gone || playing) return;
+  const { client } = comeBack;
   comeBack = null;
-  const response = await send(client, replica);
+  const response = await send(client);
   if (response && response.status === 200) text("countdown", "200: it came back when it was told to, and was let in.");
 }
 
@@ -155,33 +163,46 @@ function take(s, before) {
   offset = s.now - (before + after) / 2;
   events = events.concat(s.events).slice(-4096);
   last = s;
-  showTable(s);
-  showOutage(s);
+  showLanes(s);
+  showOutage(s, session.store);
 }
 
+// frame draws the picture where something has changed. It moves while there is traffic in it.
 function frame() {
   requestAnimationFrame(frame);
   if (!last || gone) return;
   const length = 1000 * last.settings.window;
-  const back = ($("back").value / 100) * 2.2 * length;
-  text("back-out", `${(back / 1000).toFixed(1)} s`);
-  const view = { now: now(), end: now() - back, length };
-  draw($("line"), events, last, view);
-  const counts = judges.map((j) => inWindow(events, j, view.end, length));
-  judges.forEach((j, i) => { document.querySelector(`#${j} [data-f=now]`).textContent = counts[i]; });
+  const moves = playing || (events.length && events[events.length - 1].at > at - 2 * length);
+  if (!at || (moves && !held())) at = still.matches ? Math.ceil(now() / 1000) * 1000 : now();
+  const back = ($("back").value / 100) * length;
+  const { clientWidth } = $("lanes"), { devicePixelRatio } = window;
+  const all = [at, back, held() || last.seq, planned.length, clientWidth, devicePixelRatio, dark.matches].join();
+  if (all === drawn) return;
+  drawn = all;
+  text("back-out", back ? `${(-back / 1000).toFixed(1)} s back` : "ends now");
+  const view = { now: at, end: at + back, length, planned };
+  for (const judge of judges) {
+    draw(document.querySelector(`#${judge} canvas`), events, judge, last, view);
+    const { admitted, refused } = last.judges[judge];
+    text(document.querySelector(`#${judge} .sums`), `${admitted} let in, ${refused} refused; ` +
+      `yellow: ${most(events, judge, view)} of one client`);
+  }
 }
+
+const held = () => $("pause").getAttribute("aria-pressed") === "true";
 
 // sliders shows what the sliders say. A chosen limit or window begins afresh.
 function sliders() {
   const { limit, window, rate } = settings();
-  text("limit-out", `${limit} requests`);
-  text("window-out", `in any ${window / 1000} s`);
-  text("rate-out", `${rate} a second`);
+  text("limit-out", String(limit));
+  text("window-out", `${window / 1000} s`);
+  text("rate-out", `${rate}/s`);
 }
 for (const id of ["limit", "window", "rate"]) $(id).addEventListener("input", sliders);
 for (const id of ["limit", "window"]) $(id).addEventListener("change", () => begin().catch(silent));
 for (const b of document.querySelectorAll("[data-play]")) b.addEventListener("click", () => play(b.dataset.play));
 $("stop").addEventListener("click", stop);
+$("pause").addEventListener("click", () => $("pause").setAttribute("aria-pressed", String(!held())));
 $("probe").addEventListener("click", () => setProbing(probing === null));
 $("away").addEventListener("click", async () => {
   try {

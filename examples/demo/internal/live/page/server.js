@@ -10,7 +10,6 @@ const send = (method, path, body) => fetch(path, { method, body: body && JSON.st
 
 export const openSession = async (limit, window) => json(await send("POST", "/live/sessions", { limit, window }));
 export const state = async (id, after) => json(await send("GET", `/live/sessions/${id}?after=${after}`));
-export const request = (id, client, replica) =>
-  send("POST", `/live/sessions/${id}/requests?client=${client}&replica=${replica}`);
+export const request = (id, client) => send("POST", `/live/sessions/${id}/requests?client=${client}`);
 export const policy = (id, name) => send("POST", `/live/sessions/${id}/policies/${name}`);
 export const takeStore = async (away) => json(await send("PUT", "/live/store", { away }));

@@ -10,9 +10,8 @@ const fields = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset
   "Retry-After", "Content-Type"];
 
 // showAnswer shows the status and the limit fields of a response.
-export function showAnswer(response, client, replica) {
-  const status = `HTTP/1.1 ${response.status} ${response.statusText}`;
-  const lines = [`client ${client} at replica ${replica + 1}`, "", status];
+export function showAnswer(response, client) {
+  const lines = [`client ${client}`, "", `HTTP/1.1 ${response.status} ${response.statusText}`];
   for (const name of fields) {
     const value = response.headers.get(name);
     if (value !== null) lines.push(`${name}: ${value}`);
@@ -20,20 +19,21 @@ export function showAnswer(response, client, replica) {
   text("answer", lines.join("\n"));
 }
 
-// showTable shows what each judge has let through.
-export function showTable(s) {
+// showLanes shows what each judge has let through.
+export function showLanes(s) {
+  const { limit, window } = s.settings;
+  text("h-line", `Limit per client: ${limit} requests in any ${window} s`);
   for (const [name, judge] of Object.entries(s.judges)) {
-    const cell = (f) => document.querySelector(`#${name} [data-f=${f}]`);
-    text(cell("admitted"), String(judge.admitted));
-    text(cell("refused"), String(judge.refused));
-    text(cell("worst"), judge.worst ? `${judge.worst} of ${s.settings.limit}` : "0");
-    cell("worst").className = judge.worst > s.settings.limit ? "over" : "kept";
+    const worst = document.querySelector(`#${name} .worst`), above = judge.worst - limit;
+    const verdict = above > 0 ? `${above} too many` : "limit kept";
+    text(worst, judge.worst ? `Worst ${window} s: ${judge.worst} let in, ${verdict}` : "");
+    worst.className = above > 0 ? "worst over" : "worst kept";
   }
-  const { log, counter, fixed } = s.judges;
-  document.getElementById("line").setAttribute("aria-label", `${s.seq} requests. Worst window with a limit of ` +
-    `${s.settings.limit}: log ${log.worst}, counter ${counter.worst}, fixed window ${fixed.worst}.`);
-  const parts = s.replicas.map((r) => r.admitted);
-  text("replicas", `Admitted by the four replicas: ${parts.join(" + ")} = ${parts.reduce((a, b) => a + b)}`);
+  text("replicas", `Each request goes to the next of four replicas, which share the store. They let in ` +
+    `${s.replicas.join(" + ")} = ${s.judges.log.admitted} by the log.`);
+  document.querySelectorAll("#axis span").forEach((span, i) => {
+    text(span, i < 2 ? `−${(2 - i) * window} s` : "now");
+  });
 }
 
 const words = {
@@ -41,23 +41,25 @@ const words = {
   policy: "not counted: the policy decided", fallback: "counted in this process",
 };
 
-// showOutage shows the switch, and what each policy answered.
-export function showOutage(s) {
-  const { away, changed, policies } = s.outage;
-  const button = document.getElementById("away");
-  button.setAttribute("aria-checked", String(away));
-  text(button, away ? "The store is away: give it back" : "The store is there: take it away");
+// showOutage shows whether the store is there, and what each policy answered.
+export function showOutage(s, kind) {
+  const { away, answers, policies } = s.outage;
+  const silent = `${kind} does not answer`;
+  text("store", answers ? `counting in ${kind}` : silent);
+  document.getElementById("away").setAttribute("aria-checked", String(away));
+  const reached = away ? "The switch keeps these three from their store." : "These three reach their store.";
+  const lost = `${silent}: it is down, or cannot be reached. The switch is ${away ? "on too" : "off"}.`;
+  text("there", answers ? reached : lost);
   for (const [name, p] of Object.entries(policies)) {
     const card = document.getElementById(name);
     const newest = p.answers[p.answers.length - 1];
-    if (!newest) {
-      text(card.querySelector("[data-f=status]"), "–");
-      continue;
-    }
-    text(card.querySelector("[data-f=status]"), String(newest.status));
-    text(card.querySelector("[data-f=source]"), words[newest.source] || newest.source);
-    text(card.querySelector("[data-f=resumed]"), resumed(away, changed, p));
-    card.querySelector("ol").replaceChildren(...p.answers.slice(-30).map((a) => {
+    text(card.querySelector("[data-f=status]"), newest ? String(newest.status) : "–");
+    text(card.querySelector("[data-f=source]"), newest ? words[newest.source] || newest.source : "");
+    text(card.querySelector("[data-f=resumed]"), resumed(s.outage, p));
+    const news = JSON.stringify(p.answers);
+    if (card.dataset.shown === news) continue;
+    card.dataset.shown = news;
+    card.querySelector("ol").replaceChildren(...p.answers.map((a) => {
       const item = document.createElement("li");
       item.className = `s${a.status}` + (a.source === "policy" || a.source === "fallback" ? " without" : "");
       item.title = `${a.status}, ${words[a.source] || a.source}`;
@@ -67,10 +69,9 @@ export function showOutage(s) {
 }
 
 // resumed says when the store counted again.
-function resumed(away, changed, p) {
-  if (p.uncounted) return away ? "The store is away." : "The store is back; it has not counted yet.";
-  if (!away && changed && p.resumed >= changed) {
-    return `Counting resumed ${((p.resumed - changed) / 1000).toFixed(1)} s after the store came back.`;
-  }
-  return "";
+function resumed({ away, answers, changed }, p) {
+  if (away || !answers) return "";
+  if (p.uncounted) return "The store is back; this has not asked it yet.";
+  return changed && p.resumed >= changed
+    ? `Counting resumed ${((p.resumed - changed) / 1000).toFixed(1)} s after the store came back.` : "";
 }

@@ -1,83 +1,78 @@
-// The picture of the requests: a lane for each judge, with a window that slides over them.
+// The picture: a lane for each judge, with a window that slides over its requests.
 
 export const judges = ["log", "counter", "fixed"];
-const names = { log: "log", counter: "counter", fixed: "fixed window" };
 
-// inWindow returns how many requests a judge admitted in the window that ends at a time.
-export const inWindow = (events, judge, end, length) =>
-  events.filter((e) => e[judge] === "admitted" && e.at > end - length && e.at <= end).length;
+// most returns the most requests of one client that a judge admitted in the window of a view.
+export function most(events, judge, view) {
+  const counts = {};
+  for (const e of events) {
+    if (e[judge] === "admitted" && e.at > view.end - view.length && e.at <= view.end) {
+      counts[e.client] = (counts[e.client] || 0) + 1;
+    }
+  }
+  return Math.max(0, ...Object.values(counts));
+}
 
-// draw draws the lanes. view has the time now and the window's end, in the server's milliseconds, and its length.
-export function draw(canvas, events, state, view) {
+// draw draws the lane of a judge: two windows before now, and one after it. view has the time now and the end of the
+// yellow window, in the server's milliseconds, its length, and the times of the requests to come.
+export function draw(canvas, events, judge, state, view) {
   const css = getComputedStyle(document.documentElement);
   const color = (name) => css.getPropertyValue(`--${name}`).trim();
   const ratio = window.devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-  }
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
   const g = canvas.getContext("2d");
-  g.setTransform(ratio, 0, 0, ratio, 0, 0);
-  g.clearRect(0, 0, width, height);
-  g.font = "12px system-ui, sans-serif";
-  const shown = 3.2 * view.length;
-  const begin = view.now - shown;
-  const x = (at) => ((at - begin) / shown) * (width - 8);
-  const lane = height / judges.length;
-  judges.forEach((judge, i) => {
-    const top = i * lane + 18, bottom = (i + 1) * lane - 4, middle = (top + bottom) / 2;
-    g.strokeStyle = color("line");
-    line(g, 0, middle, width, middle);
-    g.fillStyle = color("now");
-    g.globalAlpha = 0.28;
-    g.fillRect(x(view.end - view.length), top, x(view.end) - x(view.end - view.length), bottom - top);
-    g.globalAlpha = 1;
-    boundaries(g, color("quiet"), x, begin, view, top, bottom);
-    const worst = state.judges[judge];
-    if (worst.worst > 0 && worst.from > begin) {
-      g.strokeStyle = color("worst");
-      g.lineWidth = 2;
-      g.strokeRect(x(worst.from) - 5, top + 2, Math.max(2, x(worst.to) - x(worst.from)) + 10, bottom - top - 4);
-      g.lineWidth = 1;
-    }
-    for (const e of events) {
-      if (e.at > begin) mark(g, color, e, judge, x(e.at), middle, bottom - top);
-    }
-    g.fillStyle = color("text");
-    const count = inWindow(events, judge, view.end, view.length);
-    g.fillText(`${names[judge]}: ${count} of ${state.settings.limit} in the window`, 2, top - 5);
-  });
+  g.scale(ratio, ratio);
+  const begin = view.now - 2 * view.length;
+  const x = (at) => ((at - begin) / (3 * view.length)) * width;
+  const y = (number) => height * (0.09 + 0.091 * ((number * 7) % 10)); // many at once are spread in height
+  g.fillStyle = color("now");
+  g.globalAlpha = 0.28;
+  g.fillRect(x(view.end - view.length), 0, width / 3, height);
+  g.globalAlpha = 1;
+  g.strokeStyle = color("quiet");
+  line(g, x(view.now), height);
+  g.setLineDash([4, 4]);
+  for (let at = Math.ceil(begin / view.length) * view.length; at < view.now + view.length; at += view.length) {
+    line(g, x(at), height);
+  }
+  g.setLineDash([]);
+  g.lineWidth = 1.5;
+  view.planned.forEach((at, i) => { if (at > view.now) disc(g, x(at), y(i)).stroke(); });
+  const worst = state.judges[judge];
+  for (const e of events) {
+    if (e.at > begin && e.at <= view.now) mark(g, color, e[judge], x(e.at), y(e.seq));
+  }
+  if (worst.worst > 0 && worst.to > begin) {
+    g.strokeStyle = color(worst.worst > state.settings.limit ? "out" : "in");
+    g.lineWidth = 2;
+    g.strokeRect(x(worst.from) - 7, 1, x(worst.to) - x(worst.from) + 14, height - 2);
+  }
 }
 
-function line(g, x1, y1, x2, y2) {
+function line(g, x, height) {
   g.beginPath();
-  g.moveTo(x1, y1);
-  g.lineTo(x2, y2);
+  g.moveTo(x, 0);
+  g.lineTo(x, height);
   g.stroke();
 }
 
-// boundaries draws where fixed windows begin.
-function boundaries(g, color, x, begin, view, top, bottom) {
-  g.strokeStyle = color;
-  g.setLineDash([4, 4]);
-  for (let at = Math.ceil(begin / view.length) * view.length; at < view.now; at += view.length) {
-    line(g, x(at), top, x(at), bottom);
-  }
-  g.setLineDash([]);
+function disc(g, x, y) {
+  g.beginPath();
+  g.arc(x, y, 3, 0, 2 * Math.PI);
+  return g;
 }
 
-// mark draws a request: a disc if it was admitted, a diamond if not. Many at once are spread in height.
-function mark(g, color, e, judge, x, middle, height) {
-  const y = middle + (((e.seq * 5) % 9) - 4) * (height / 12);
-  g.beginPath();
-  if (e[judge] === "admitted") {
+// mark draws a request: a disc if it was admitted, a diamond if not.
+function mark(g, color, verdict, x, y) {
+  if (verdict === "admitted") {
     g.fillStyle = color("in");
-    g.arc(x, y, 3.5, 0, 2 * Math.PI);
-    g.fill();
+    disc(g, x, y).fill();
     return;
   }
-  g.strokeStyle = color("out");
+  g.strokeStyle = color(verdict === "refused" ? "out" : "quiet");
+  g.beginPath();
   g.moveTo(x - 3.5, y);
   g.lineTo(x, y - 3.5);
   g.lineTo(x + 3.5, y);

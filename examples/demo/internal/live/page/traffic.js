@@ -9,55 +9,51 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 });
 
 // together sends n requests at once, and returns when all are answered.
-const together = (n, send) => Promise.all(Array.from({ length: n }, send));
+const together = (n, send) => Promise.all(Array.from({ length: n }, () => send(1)));
 
-// Each gets: send(client, replica), the signal, settings { limit, window, rate } with the window in milliseconds,
-// now() in the server's time, and say(text).
+// Each gets: send(client), the signal, settings { limit, window, rate } with the window in milliseconds, now() in the
+// server's time, plan(times) for the picture, and say(text).
 export const kinds = {
   async steady({ send, signal, settings, say }) {
     say("Steady: one client, until you stop it.");
     for (;;) {
-      send(1, 0);
+      send(1);
       await sleep(1000 / settings().rate, signal);
     }
   },
 
   // The first N come at the end of a fixed window, the next N at the start of the one after. What follows shows
   // the counter's overshoot.
-  async burst({ send, signal, settings, now, say }) {
+  async burst({ send, signal, settings, now, plan, say }) {
     const { limit, window } = settings();
-    const lead = Math.min(window / 3, 150 + 10 * limit);
+    const lead = Math.max(window / 10, Math.min(window / 3, 150 + 10 * limit));
     const boundary = Math.ceil((now() + lead + 50) / window) * window;
-    say(`Burst: waiting ${((boundary - now()) / 1000).toFixed(1)} s for the boundary of a fixed window.`);
-    await sleep(boundary - lead - now(), signal);
-    await together(limit, () => send(1, 0));
-    await sleep(Math.max(0, boundary + 30 - now()), signal);
-    await together(limit, () => send(1, 0));
-    say(`Burst: ${limit} before and ${limit} after the boundary were sent. Now a window of steady requests.`);
+    const first = boundary - lead, second = boundary + window / 10;
+    plan([first, second].flatMap((at) => Array(limit).fill(at)));
+    say(`Burst: ${limit} requests come just before the next dashed line, and ${limit} just after it.`);
+    await sleep(first - now(), signal);
+    await together(limit, send);
+    await sleep(Math.max(0, second - now()), signal);
+    await together(limit, send);
+    await sleep(boundary + window / 2 - now(), signal);
+    say(`Burst: ${limit} before and ${limit} after the boundary were sent. Now steady requests for half a window.`);
     const pause = Math.max(40, window / limit / 2);
     while (now() + pause < boundary + window - 50) {
       await sleep(pause, signal);
-      send(1, 0);
+      send(1);
     }
   },
 
   async flood({ send, signal, settings, say }) {
-    const { limit, window } = settings();
-    const rate = Math.min(60, Math.max(20, 6 * limit / (window / 1000)));
-    say("Flood: one client, many times its limit, for a window and a half.");
-    await repeat(rate, 1.5 * window, signal, () => send(1, 0));
+    const rate = Math.min(100, 10 * settings().rate);
+    say(`Flood: one client at ${rate} a second, ten times the rate up to 100, for a window and a half.`);
+    await repeat(rate, 1.5 * settings().window, signal, () => send(1));
   },
 
   async clients({ send, signal, settings, say }) {
-    const { window, rate } = settings();
-    say("Many clients: eight, each with the limit for itself, for a window and a half.");
-    await repeat(Math.min(60, 4 * rate), 1.5 * window, signal, (i) => send(1 + (i % 8), 0));
-  },
-
-  async replicas({ send, signal, settings, say }) {
-    const { limit, window } = settings();
-    say("One key at four replicas: four limiters on one store, in turn, for a window.");
-    await repeat(Math.min(60, Math.max(8, 4 * limit / (window / 1000))), window, signal, (i) => send(1, i % 4));
+    const rate = Math.min(100, 4 * settings().rate);
+    say(`Many clients: eight at ${rate} a second together, each with the limit for itself, for a window and a half.`);
+    await repeat(rate, 1.5 * settings().window, signal, (i) => send(1 + (i % 8)));
   },
 };
 
