@@ -40,7 +40,7 @@ func TestStrictHistories(t *testing.T) {
 			}
 			t.Logf("%d admitted, %d of them from leases, %d by another region, %d refused, %d failed",
 				used, leased, far, refused, failures)
-			if leased < used/100 || far < used/10 || refused < used/10 || failures == 0 {
+			if leased == 0 || far < used/10 || refused < used/10 || failures == 0 {
 				t.Error("too one-sided to prove anything")
 			}
 		})
