@@ -48,7 +48,8 @@ type Ledger interface {
 	//   - A refused request leaves no trace. A peek writes nothing and is answered alike.
 	//   - Limits in ask.Override decide on the counts of the rule's.
 	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a
-	//     SlidingLog must count, and MaxCounterRequests of a SlidingCounter in each window.
+	//     SlidingLog must count, for a window at least, and MaxCounterRequests of a
+	//     SlidingCounter in each window.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With
 	// an error nothing can be said about the request.

@@ -25,13 +25,11 @@ import (
 //	5bfeda352245 00012d 00012c
 //	5bfeddc10825 10012e
 //
-// A counter is a string: the count of the window before, the count of its own window, and the stamp of the beginning of
-// its own window. A count has 3 bytes, or 6 if either count is 2^23 or more. So the value has 12 bytes, the first of
-// them below 128, or 18. A minute's counter has these values at 1790000070, after a request of cost 80 in the minute
-// before and one of cost 30; and after one more of cost 8388578:
+// A counter is a string of three numbers of 6 bytes: the count of the window before, the count of its own window, and
+// the stamp of the beginning of its own window. A minute's counter has this value at 1790000070, after a request of cost
+// 80 in the minute before and one of cost 30:
 //
-//	000050 00001e 5bfedc883a00
-//	000000000050 000000800000 5bfedc883a00
+//	000000000050 00000000001e 5bfedc883a00
 //
 // The part of the reply for a request (see scripts.lua.tmpl) is
 //
@@ -39,34 +37,26 @@ import (
 //	E, an error of Redis, and a line feed
 //	A or R (admitted by all limits, or refused), and for each limit the facts by which it was judged, before counting
 //
-// The facts of a log are
+// The facts are - where nothing counts. Else those of a counter are its value, and those of a log are
 //
-//	-                    nothing counts
 //	S entry entry        the newest entry and the oldest that counts, 9 bytes each; the oldest is the leaver too
 //	M entry entry entry  the newest, the oldest that counts and the leaver, each after S if it has 9 bytes or L if it
 //	                     has 12; or - for the leaver, if it is the oldest or if no entry must leave
 //
-// where the leaver is the entry whose leaving makes room for the request. The facts of a counter are
+// where the leaver is the entry whose leaving makes room for the request.
 //
-//	value     of 12 bytes, which begins with a byte below 128
-//	fe value  of 18 bytes
-//	ff        no value
-//
-// Of one more request of cost 1 in the log above at 1790000060.600005, and in the second counter at 1790000071, the
-// replies are, TIME being text:
+// Of one more request of cost 1 in the log above at 1790000060.600005, and in the counter at 1790000071, the replies
+// are, TIME being text:
 //
 //	31373930303030303630 20 363030303035 41 4d 53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d
-//	31373930303030303731 20 30 41 fe 000000000050 000000800000 5bfedc883a00
+//	31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00
 
 const (
 	shortEntry = 9
 	longEntry  = 12
 	totals     = 1 << 20 // running totals are modulo that
 
-	shortCounter = 12
-	longCounter  = 18
-	longMark     = 254
-	noCounter    = 255
+	counterBytes = 18
 )
 
 // format is how an algorithm is named.
@@ -97,8 +87,11 @@ type facts struct {
 // read reads the facts of a limit with which s begins. It returns the rest of s and the newest stamp: no later request
 // is counted before that. ok reports whether the facts could be read.
 func (f *facts) read(s string, l core.Limit, now int64) (newest int64, rest string, ok bool) {
-	if s == "" {
+	switch {
+	case s == "":
 		return 0, "", false
+	case s[0] == '-':
+		return 0, s[1:], true
 	}
 	switch l.Algorithm {
 	case core.SlidingLog:
@@ -131,9 +124,6 @@ func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) (v win
 
 // readLog is read for a log.
 func (f *facts) readLog(s string, now int64) (newest int64, rest string, ok bool) {
-	if s[0] == '-' {
-		return 0, s[1:], true
-	}
 	var first, last, leaver entry
 	switch s[0] {
 	case 'S':
@@ -168,24 +158,12 @@ func (f *facts) readLog(s string, now int64) (newest int64, rest string, ok bool
 
 // readCounter is read for a counter with windows of w microseconds.
 func (f *facts) readCounter(s string, w, now int64) (start int64, rest string, ok bool) {
-	size := shortCounter
-	switch {
-	case s[0] == noCounter:
-		return 0, s[1:], true
-	case s[0] == longMark:
-		size, s = longCounter, s[1:]
-	}
-	if len(s) < size {
+	if len(s) < counterBytes {
 		return 0, "", false
 	}
-	if size == longCounter {
-		f.counter.Prev, f.counter.Cur = uint48(s), uint48(s[6:])
-	} else {
-		f.counter.Prev, f.counter.Cur = uint24(s), uint24(s[3:])
-	}
-	start = nearest(s[size-6:], now)
-	f.counter.Index = start / w
-	return start, s[size:], true
+	start = nearest(s[12:], now)
+	f.counter = window.Counter{Index: start / w, Prev: uint48(s), Cur: uint48(s[6:])}
+	return start, s[counterBytes:], true
 }
 
 // entry is an entry of a log, or none if its size is 0.

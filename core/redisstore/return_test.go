@@ -111,8 +111,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 	})
 }
 
-// TestChargeFull: charges beyond what a log holds keep the newest units, of which every
-// limit can tell.
+// TestChargeFull: a charge beyond what a log holds makes all units count from then on, as many as any limit can tell.
 func TestChargeFull(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		limits := []core.Limit{
@@ -135,6 +134,15 @@ func TestChargeFull(t *testing.T) {
 				}
 				if d := c.chargeAt(t, key, cost, now); !d.Allowed {
 					t.Fatalf("seed %d: a charge is refused: %+v", seed, d)
+				}
+				held := int64(0)
+				for _, n := range newest {
+					if time.UnixMicro(now).Sub(n.At) < time.Hour {
+						held += n.Units
+					}
+				}
+				if held > 0 && held+cost > core.MaxLogRequests {
+					newest = []core.Refund{{Units: max(1, core.MaxLogRequests-cost), At: time.UnixMicro(now)}}
 				}
 				newest = append(newest, core.Refund{Units: min(cost, core.MaxLogRequests), At: time.UnixMicro(now)})
 				ask := 1 + rng.Int64N(core.MaxLogRequests)

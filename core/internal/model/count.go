@@ -11,9 +11,6 @@ type count interface {
 	// begun returns the time before which nothing more is counted.
 	begun(w int64) int64
 
-	// rewound returns a copy in which what is counted ahead of now is counted at now.
-	rewound(w, now int64) count
-
 	// decide returns the verdict on a request that is counted at stamp.
 	decide(l window.Limit, now, stamp, cost int64) window.Verdict
 
@@ -41,12 +38,6 @@ type log struct{ window.Log }
 
 func (c *log) begun(int64) int64 { return c.Newest() }
 
-func (c *log) rewound(_, now int64) count {
-	copied := &log{c.Clone()}
-	copied.Rewind(now)
-	return copied
-}
-
 func (c *log) decide(l window.Limit, now, stamp, cost int64) window.Verdict {
 	return c.Facts(l, now, cost).Decide(l, now, stamp, cost)
 }
@@ -68,8 +59,6 @@ func (c *log) back(w, at, now, units int64) int64 {
 type counter struct{ window.Counter }
 
 func (c *counter) begun(w int64) int64 { return c.Start(w) }
-
-func (c *counter) rewound(w, now int64) count { return &counter{c.Rewind(now, w)} }
 
 func (c *counter) decide(l window.Limit, now, stamp, cost int64) window.Verdict {
 	return c.At(stamp, l.W).Decide(l, now, stamp, cost)

@@ -20,13 +20,6 @@ func (c Counter) At(t, w int64) Counter {
 	return Counter{Index: i}
 }
 
-// Rewind is a counter whose window began ahead of now, by more than the Allowance, as it
-// counts from now on: the units of both windows are those of the current window. It holds
-// maxCount at most, by which every limit refuses.
-func (c Counter) Rewind(now, w int64) Counter {
-	return Counter{Index: now / w, Cur: min(c.Prev+c.Cur, maxCount)}
-}
-
 const maxCount = 1 << 40 // the largest limit
 
 // Over says whether nothing is left of the counter at time t.

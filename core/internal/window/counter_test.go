@@ -7,14 +7,8 @@ import (
 
 // decide runs one request through a Counter as a store does.
 func (c *Counter) decide(l Limit, now, cost int64, charge bool) Verdict {
-	from := *c
-	if from.Start(l.W)-now > Allowance(l.W) {
-		if from = from.Rewind(now, l.W); charge && cost > 0 {
-			*c = from
-		}
-	}
-	stamp := max(now, from.Start(l.W))
-	at := from.At(stamp, l.W)
+	stamp := max(now, c.Start(l.W))
+	at := c.At(stamp, l.W)
 	v := at.Decide(l, now, stamp, cost)
 	if v.Admitted && charge && cost > 0 {
 		at.Cur += cost
@@ -52,30 +46,6 @@ func TestCounterGolden(t *testing.T) {
 		want := Verdict{test.admitted, test.remaining, test.reset, test.retry}
 		if got := c.decide(limit, test.at, 1, true); got != want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, want)
-		}
-	}
-}
-
-// TestCounterRewind: what was counted in a window that began too far ahead counts in the
-// current one, by the clock that is right.
-func TestCounterRewind(t *testing.T) {
-	for _, n := range []int64{2, 1 << 40} {
-		l := Limit{N: n, W: 1000}
-		for _, late := range []int64{126, 1000, 4000} {
-			c := Counter{5, n - 1, n}
-			now := 5000 - late
-			rewound := Counter{now / l.W, 0, min(2*n-1, 1<<40)}
-			if v := c.decide(l, now, 1, false); v.Admitted || c != (Counter{5, n - 1, n}) {
-				t.Errorf("a look %d late: %+v, then %+v", late, v, c)
-			}
-			v := c.decide(l, now, 1, true)
-			if v.Admitted || c != rewound || v.RetryAfter > 2*l.W {
-				t.Errorf("late by %d: %+v, then %+v, want %+v", late, v, c, rewound)
-			}
-			then := now + v.RetryAfter
-			if c.decide(l, then-1, 1, false).Admitted || !c.decide(l, then, 1, false).Admitted {
-				t.Errorf("late by %d: RetryAfter %d is not exact", late, v.RetryAfter)
-			}
 		}
 	}
 }

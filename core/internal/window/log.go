@@ -13,11 +13,6 @@ type LogFacts struct {
 // refused for now, and of no meaning for a cost above the limit.
 func (l Limit) Excess(units, cost int64) int64 { return units + cost - l.N }
 
-// Rewound returns the facts of the log after [Log.Rewind].
-func (f LogFacts) Rewound(now int64) LogFacts {
-	return LogFacts{Units: f.Units, Oldest: min(f.Oldest, now), Leaver: min(f.Leaver, now)}
-}
-
 // Decide is the log's verdict on a request of the given cost at now, which
 // would be counted at stamp: the newest of now and what is counted already.
 // Expiry, and so the waiting times, are reckoned from now.
@@ -135,21 +130,6 @@ func (l *Log) Expire(cutoff int64) {
 	l.first = l.stamp(expired)
 	l.head = l.at(expired)
 	l.entries -= expired
-}
-
-// Rewind stamps with now what was counted ahead of now, so that it leaves one window
-// from now at the latest. It is for a log whose newest entry is ahead by more than the
-// Allowance.
-func (l *Log) Rewind(now int64) {
-	tail := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > now })
-	for i := tail; i < l.entries && l.words > 0; i++ {
-		at := l.at(i)
-		if l.pairs {
-			at *= 2
-		}
-		l.ring()[at] = now
-	}
-	l.first, l.last = min(l.first, now), min(l.last, now)
 }
 
 // Since returns the units that were counted after cutoff.

@@ -20,17 +20,6 @@ func (p *plainLog) live(now int64, l Limit) (live []int64) {
 
 // decide follows the promise word by word, and finds RetryAfter by trying.
 func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
-	if n := len(p.units); n > 0 && p.units[n-1] > now+min(MaxAhead, l.W/AheadPart) {
-		// Counted by a clock that was ahead: it counts from now on.
-		restamped := plainLog{units: p.live(now, l)}
-		for i := range restamped.units {
-			restamped.units[i] = min(restamped.units[i], now)
-		}
-		if !charge || cost == 0 {
-			return restamped.decide(l, now, cost, charge)
-		}
-		*p = restamped
-	}
 	live := p.live(now, l)
 	stamp := now
 	if n := len(p.units); n > 0 {
@@ -65,14 +54,7 @@ func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
 // decide runs one request through a Log as a store does.
 func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
 	stamp, facts := max(now, l.Newest()), l.Facts(limit, now, cost)
-	ahead := stamp-now > Allowance(limit.W)
-	if ahead {
-		stamp, facts = now, facts.Rewound(now)
-	}
 	v := facts.Decide(limit, now, stamp, cost)
-	if charge && cost > 0 && ahead {
-		l.Rewind(now)
-	}
 	if v.Admitted && charge && cost > 0 {
 		l.Expire(now - limit.W)
 		l.Push(stamp, cost)

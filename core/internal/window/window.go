@@ -42,8 +42,7 @@ const (
 // shortest window of the rule. Leases are counted up to a tenth of that window ahead, or
 // a minute; the rest is for a clock that steps back a little while a lease lasts. What
 // is counted further ahead was counted by a clock that was wrong, and would be in the
-// way for as long: [Log.Rewind] and [Counter.Rewind] have it count from
-// now on.
+// way for as long: all units count from now on then.
 func Allowance(shortest int64) int64 { return min(MaxAhead, shortest/AheadPart) }
 
 // fits says whether cost may be added to what is counted. The first comparison

@@ -25,14 +25,12 @@ end
 local live = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. cutoff, '+inf', 'WITHSCORES')
 
 -- What is counted further ahead of now than 75 s, or an eighth of the window, was
--- counted by a clock that was ahead: all that is ahead counts from now on. A request that
--- charges writes that, even if it is refused.
+-- counted by a clock that was ahead: all units count from now on. A request that charges
+-- writes that, even if it is refused.
 local stamp = now
 local newest = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
 if newest[2] and tonumber(newest[2]) - now > math.min(75000000, window / 8) then
-  for unit = 2, #live, 2 do
-    if tonumber(live[unit]) > now then live[unit] = text(now) end
-  end
+  for unit = 2, #live, 2 do live[unit] = text(now) end
   if counts and cost > 0 then
     redis.call('DEL', KEYS[1])
     for unit = 1, #live, 2 do redis.call('ZADD', KEYS[1], live[unit + 1], live[unit]) end
