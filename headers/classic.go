@@ -101,7 +101,7 @@ func (w *ClassicWriter) Write(h http.Header, d *core.Decision, m *ClassicMemory)
 	} else {
 		m.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
 	}
-	m.values[1] = decimal.String(m.text[:20:20], d.Remaining)
+	m.values[1] = decimal.String(m.text[:20], d.Remaining)
 	m.values[2] = decimal.String(m.text[20:], f.resetOf(d))
 	h[f.limit] = m.values[0:1:1]
 	h[f.remaining] = m.values[1:2:2]

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -109,17 +110,23 @@ const maxNode = 100
 // parseNode parses an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
 // [2001:db8::1]:80. IPv4-mapped IPv6 comes out as IPv4; a zone is kept.
 func parseNode(s string) (netip.Addr, bool) {
-	n := len(s)
-	switch {
-	case n == 0 || n > maxNode:
+	if s == "" || len(s) > maxNode {
 		return netip.Addr{}, false
-	case s[0] == '[' && s[n-1] == ']':
-		addr, err := netip.ParseAddr(s[1 : n-1])
-		return addr.Unmap(), err == nil && !addr.Is4()
-	case s[0] == '[' || strings.Count(s, ":") == 1: // more colons without brackets are IPv6
-		node, err := netip.ParseAddrPort(s)
-		return node.Addr().Unmap(), err == nil
+	}
+	bracketed := s[0] == '['
+	i := strings.LastIndexByte(s, ':')
+	if i > 0 && (s[i-1] == ']' || !bracketed && strings.IndexByte(s, ':') == i) { // more colons are IPv6
+		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
+			return netip.Addr{}, false
+		}
+		s = s[:i]
+	}
+	if bracketed {
+		if s[len(s)-1] != ']' {
+			return netip.Addr{}, false
+		}
+		s = s[1 : len(s)-1]
 	}
 	addr, err := netip.ParseAddr(s)
-	return addr.Unmap(), err == nil
+	return addr.Unmap(), err == nil && !(bracketed && addr.Is4())
 }
