@@ -153,12 +153,12 @@ var upsets = []upset{
 	{
 		client: "FailoverClient", name: "master killed", quick: true, loses: true, failover: true,
 		begin: func(s *stage) func() {
-			s.sent.Master().Kill()
+			s.sent.WaitOK(s).Kill()
 			return func() { s.sent.WaitOK(s) }
 		},
 	},
 	{client: "FailoverClient", name: "master silent", loses: true, failover: true, begin: func(s *stage) func() {
-		s.sent.Master().Pause()
+		s.sent.WaitOK(s).Pause()
 		return func() { s.sent.WaitOK(s) }
 	}},
 }

@@ -115,33 +115,20 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// MasterOf returns the master of key's slot as the nodes that answer see it.
-// After a master's death MasterOf returns the dead server until a replica has
-// taken over.
+// MasterOf returns the master of key's slot as the first node sees it.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
-	views, err := c.views()
+	v, err := c.view(c.Servers[0])
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	var best node
-	for _, v := range views {
-		for _, n := range v.nodes {
-			if n.owns(Slot(key)) && (best.server == nil || n.epoch > best.epoch) {
-				best = n
-			}
-		}
-	}
-	if best.server == nil {
-		c.tb.Fatalf("redistest: no node owns slot %d of key %q", Slot(key), key)
-	}
-	return best.server
+	return v.owner(int64(Slot(key)))
 }
 
 // WaitOK waits until the cluster is healed: every slot belongs to a server that
 // can answer; all servers that can answer report the cluster as up, and agree
-// about the owners of slots and the masters of replicas; and every replica that
-// can answer is linked to its master. A dead or paused server may remain if it
+// about the owners of slots, the masters of replicas and which servers are dead; and every
+// replica that can answer is linked to its master. A dead or paused server may remain if it
 // owns no slots.
 func (c *Cluster) WaitOK(tb testing.TB) {
 	tb.Helper()
@@ -151,8 +138,11 @@ func (c *Cluster) WaitOK(tb testing.TB) {
 			return err
 		}
 		for _, v := range views {
-			if err := v.check(views[0]); err != nil {
+			if err := c.check(v); err != nil {
 				return fmt.Errorf("%s: %w", v.server.Addr(), err)
+			}
+			if got, want := fmt.Sprint(v.shards), fmt.Sprint(views[0].shards); got != want {
+				return fmt.Errorf("%s sees %s, and %s sees %s", v.server.Addr(), got, views[0].server.Addr(), want)
 			}
 		}
 		return nil
@@ -161,56 +151,64 @@ func (c *Cluster) WaitOK(tb testing.TB) {
 
 // view is the cluster as one node sees it.
 type view struct {
-	server *Server
-	state  string // cluster_state
-	linked string // master_link_status; empty for a master
-	nodes  map[*Server]node
+	cluster *Cluster
+	server  *Server
+	state   string // cluster_state
+	linked  string // master_link_status; empty for a master
+	shards  []redis.ClusterShard
 }
 
-// node is one node in a view.
-type node struct {
-	server *Server
-	master string // ID; "-" for a master
-	failed bool   // dead, or suspected to be
-	epoch  int64
-	slots  [][2]int // ranges: first and last slot
-}
-
-// owns reports whether the node owns the slot.
-func (n node) owns(slot int) bool {
-	return slices.ContainsFunc(n.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
-}
-
-// check returns an error if the cluster is not healed in this view, or if this
-// view differs from the first one.
-func (v view) check(first view) error {
-	if v.state != "ok" {
-		return fmt.Errorf("cluster_state is %q", v.state)
-	}
-	if v.linked != "" && v.linked != "up" {
-		return fmt.Errorf("the link to the master is %q", v.linked)
-	}
-	for s, n := range v.nodes {
-		if !s.answers() {
-			if len(n.slots) > 0 {
-				return fmt.Errorf("%s owns slots and cannot answer", s.Addr())
+// owner returns the master of a slot, or nil if there is none.
+func (v view) owner(slot int64) *Server {
+	for _, shard := range v.shards {
+		for _, n := range shard.Nodes {
+			if n.Role == "master" && slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool {
+				return r.Start <= slot && slot <= r.End
+			}) {
+				return v.cluster.byID(n.ID)
 			}
-			continue
-		}
-		if n.failed {
-			return fmt.Errorf("it takes %s for dead", s.Addr())
-		}
-		if o := first.nodes[s]; n.master != o.master || !slices.Equal(n.slots, o.slots) {
-			return fmt.Errorf("it has %s own %v of master %s, but %s has it own %v of master %s",
-				s.Addr(), n.slots, n.master, first.server.Addr(), o.slots, o.master)
 		}
 	}
 	return nil
 }
 
+func (c *Cluster) byID(id string) *Server {
+	i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.id == id })
+	if i < 0 {
+		return nil
+	}
+	return c.Servers[i]
+}
+
+// check returns an error if the cluster is not healed in this view.
+func (c *Cluster) check(v view) error {
+	if v.state != "ok" || v.linked != "" && v.linked != "up" {
+		return fmt.Errorf("cluster_state is %q, and the link to the master %q", v.state, v.linked)
+	}
+	nodes, slots := 0, int64(0)
+	for _, shard := range v.shards {
+		for _, r := range shard.Slots {
+			slots += r.End - r.Start + 1
+		}
+		for _, n := range shard.Nodes {
+			s := c.byID(n.ID)
+			if s == nil {
+				return fmt.Errorf("it knows the node %s, which is not one", n.ID)
+			}
+			nodes++
+			if s.answers() && n.Health != "online" || !s.answers() && n.Role == "master" && len(shard.Slots) > 0 {
+				return fmt.Errorf("%s can answer: %v, and is %s", s.Addr(), s.answers(), n.Health)
+			}
+		}
+	}
+	if nodes < len(c.Servers) || slots < Slots {
+		return fmt.Errorf("knows %d of %d nodes, and %d slots", nodes, len(c.Servers), slots)
+	}
+	return nil
+}
+
 // views returns the views of all nodes that can answer.
-func (c *Cluster) views() ([]view, error) {
-	var all []view
+func (c *Cluster) views() (all []view, err error) {
 	for _, s := range c.Servers {
 		if !s.answers() {
 			continue
@@ -221,83 +219,32 @@ func (c *Cluster) views() ([]view, error) {
 		}
 		all = append(all, v)
 	}
-	if len(all) == 0 {
-		return nil, errors.New("redistest: no node of the cluster can answer")
-	}
 	return all, nil
 }
 
-// view asks one node how it sees the cluster.
+// view asks one node how it sees the cluster. The shards and their nodes are in an order that all nodes share.
 func (c *Cluster) view(s *Server) (view, error) {
 	admin := s.admin()
 	defer admin.Close()
-	v := view{server: s, nodes: map[*Server]node{}}
+	v := view{cluster: c, server: s}
 	info, err := admin.ClusterInfo(ctx).Result()
 	if err != nil {
 		return v, err
 	}
-	v.state = field(info, "cluster_state")
-	if info, err = admin.Info(ctx, "replication").Result(); err != nil {
-		return v, err
-	}
-	v.linked = field(info, "master_link_status")
-	lines, err := admin.ClusterNodes(ctx).Result()
+	replication, err := admin.Info(ctx, "replication").Result()
 	if err != nil {
 		return v, err
 	}
-	for line := range strings.Lines(lines) {
-		n, err := c.parseNode(strings.Fields(line))
-		if err != nil {
-			return v, err
+	v.state, v.linked = field(info, "cluster_state"), field(replication, "master_link_status")
+	v.shards, err = admin.ClusterShards(ctx).Result()
+	for _, shard := range v.shards {
+		for i := range shard.Nodes {
+			shard.Nodes[i].ReplicationOffset = 0 // each node knows another one
 		}
-		if n.server != nil {
-			v.nodes[n.server] = n
-		}
+		slices.SortFunc(shard.Nodes, func(a, b redis.Node) int { return strings.Compare(a.ID, b.ID) })
 	}
-	if len(v.nodes) < len(c.Servers) {
-		return v, fmt.Errorf("knows %d of %d nodes", len(v.nodes), len(c.Servers))
-	}
-	return v, nil
-}
-
-// parseNode reads the fields of a line of CLUSTER NODES: id, address, flags,
-// master, ping-sent, pong-received, epoch, link, slots. The node has no server
-// while a handshake goes on, since its ID is a temporary one.
-func (c *Cluster) parseNode(fields []string) (n node, err error) {
-	i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.id == fields[0] })
-	if i < 0 {
-		return node{}, nil
-	}
-	n = node{server: c.Servers[i], master: fields[3]}
-	flags := strings.Split(fields[2], ",")
-	n.failed = slices.Contains(flags, "fail") || slices.Contains(flags, "fail?")
-	if n.epoch, err = strconv.ParseInt(fields[6], 10, 64); err != nil {
-		return n, err
-	}
-	for _, slots := range fields[8:] {
-		if strings.HasPrefix(slots, "[") {
-			continue // a slot in migration: the ranges alone tell its owner
-		}
-		r, err := parseSlots(slots)
-		if err != nil {
-			return n, err
-		}
-		n.slots = append(n.slots, r)
-	}
-	return n, nil
-}
-
-// parseSlots reads a range of slots, such as 0-5460, or a single slot.
-func parseSlots(text string) (r [2]int, err error) {
-	first, last, several := strings.Cut(text, "-")
-	if !several {
-		last = first
-	}
-	if r[0], err = strconv.Atoi(first); err != nil {
-		return r, err
-	}
-	r[1], err = strconv.Atoi(last)
-	return r, err
+	slices.SortFunc(v.shards, func(a, b redis.ClusterShard) int { return strings.Compare(a.Nodes[0].ID, b.Nodes[0].ID) })
+	return v, err
 }
 
 // ctx has no deadline: the clients that use it have timeouts.
