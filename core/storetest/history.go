@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// history compares 500 answers: to requests of cost 1 and then of any cost, while the
+// history compares 500 answers, and a third as many of Usage: to requests of cost 1 and then of any cost, while the
 // first limit stays and then while it is raised and lowered, for all requests or for one;
 // at last together with charges, and with units that are given back.
 func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
@@ -21,6 +21,9 @@ func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
 			h.limiter = s.limiter(h.limits...)
 		}
 		h.step(step)
+		if step%3 == 0 {
+			h.compareUsage(step)
+		}
 		if rng.IntN(4) == 0 {
 			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
 		}
@@ -106,5 +109,16 @@ func (h *history) giveBack() {
 	want := h.client.Return(h.limits, h.limiter.AllowN(ctx, "client", 0).At, back)
 	if got != want && want != n { // the request may have left the window since
 		h.Fatalf("%d of %d units given back, want %d", got, n, want)
+	}
+}
+
+// compareUsage compares the answer of Usage with the model's.
+func (h *history) compareUsage(step int) {
+	uses, err := h.limiter.Usage(ctx, "client")
+	if err != nil || len(uses) != len(h.limits) {
+		h.Fatalf("step %d: %v, %v, want a use for each of %v", step, uses, err, h.limits)
+	}
+	if want := h.client.Usage(h.limits, uses[0].At); !slices.Equal(uses, want) {
+		h.Fatalf("step %d:\n got %+v\nwant %+v", step, uses, want)
 	}
 }
