@@ -63,21 +63,18 @@ func (t *together) begin(batch []*call) *attempt {
 // was not.
 func resend(c *call) { c.Answer(c.Request.alone(c.Context)) }
 
-// newQueue returns a queue with batches that serve answers. exact says that serve
-// returns at a batch's deadline: then callers with little company serve their own
-// calls.
-func newQueue(serve func([]*call) bool, exact bool) *queue {
-	config := gather.Config[request, core.Decision]{
+// newQueue returns a queue with batches that serve answers. Callers with little company serve their own calls, if at
+// most inlineMost of their time is left: serve must return at a batch's deadline then. If it is 0, none do.
+func newQueue(serve func([]*call) bool, inlineMost time.Duration) *queue {
+	return gather.New(gather.Config[request, core.Decision]{
 		Serve:       serve,
 		ErrLate:     errLate,
 		ErrQueued:   errQueued,
 		ErrLeft:     ended,
 		MinPatience: hidden.DefaultTimeout,
-	}
-	if exact {
-		config.InlineMin, config.InlineMax = inlineMin, inlineMax
-	}
-	return gather.New(config)
+		InlineMin:   inlineMin,
+		InlineMax:   inlineMost,
+	})
 }
 
 // batches decides together, on a single server, what is decided by one script:
@@ -90,7 +87,7 @@ type batches struct {
 
 func newBatches(c *client, s script) *batches {
 	b := &batches{together{client: c, breaker: c.first.breaker}, s}
-	b.queue = newQueue(b.serve, c.exact)
+	b.queue = newQueue(b.serve, c.inlineMost)
 	return b
 }
 
@@ -188,7 +185,7 @@ type pipeline struct {
 
 func newPipeline(c *client, node *redis.Client, breaker *breaker) *pipeline {
 	p := &pipeline{together{client: c, breaker: breaker}, node}
-	p.queue = newQueue(p.serve, false) // a node's client does not heed deadlines
+	p.queue = newQueue(p.serve, 0) // a node's client does not heed deadlines
 	return p
 }
 

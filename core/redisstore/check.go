@@ -103,7 +103,7 @@ func checkLimits() []core.Limit {
 // clientOf returns a client with keys on master, or "" if none is found, as on a
 // master without slots.
 func clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
-	keys := ledger{rule: checkRule, suffixes: []string{""}} // what stands in braces decides
+	keys := ledger{store: new(Store), rule: checkRule, suffixes: []string{""}} // what stands in braces decides
 	for i := range 4096 {
 		name := client + " " + strconv.Itoa(i)
 		owner, err := rdb.MasterForKey(ctx, keys.keys(nil, name)[0].(string))
@@ -133,9 +133,12 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 		return
 	}
 	roundTrip, err := s.tryOut(ctx, rdb, client)
+	s.mu.Lock()
+	shortest := s.shortest
+	s.mu.Unlock()
 	switch {
 	case err == nil:
-		found.add(checkTimeouts(addr, roundTrip, s.shortestTimeout()), s.checkAtOnce(ctx, rdb, addr, client))
+		found.add(checkTimeouts(addr, roundTrip, shortest), s.checkAtOnce(ctx, rdb, addr, client))
 	case info == "" || !redis.HasErrorPrefix(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
@@ -206,12 +209,4 @@ func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr
 		return explain(addr, err, true)
 	}
 	return nil
-}
-
-// shortestTimeout returns the shortest Config.Timeout of the rules on the store,
-// or 0 if there is no rule yet.
-func (s *Store) shortestTimeout() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shortest
 }

@@ -25,7 +25,9 @@ type client struct {
 	// Of a single server: a client on the pool of rdb with connections that heed deadlines.
 	// Otherwise nil.
 	heeding *redis.Client
-	exact   bool // a call to heeding returns when its context ends
+
+	// inlineMost is inlineMax if a call to heeding returns when its context ends, and else 0; see newQueue.
+	inlineMost time.Duration
 
 	// Of a cluster: whether its map of slots has been loaded. Before, asking for
 	// the master of a key may wait for the network (TestHastyCallersSilent).
@@ -56,8 +58,10 @@ func (c *client) init(rdb redis.UniversalClient) {
 		o.ContextTimeoutEnabled = true
 		// Else a part of the program runs while a caller waits for a connection, and might not heed the context
 		// (TestLoneCaller). go-redis dials on a goroutine of its own.
-		c.exact = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
-			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
+		if o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
+			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil {
+			c.inlineMost = inlineMax
+		}
 	}
 	c.first.breaker = newBreaker(addr)
 }

@@ -26,7 +26,7 @@ const maxClient = 64
 // or for the mark of a hash.
 func (l *ledger) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
 	start := len(text)
-	text = append(append(text, l.prefix...), ":{"...)
+	text = append(append(text, l.store.prefix...), ":{"...)
 	text = append(appendEscaped(text, l.rule.Name, '/'), '/')
 	text = append(appendEscaped(text, l.rule.Rule, '/'), '/')
 	named := len(text)

@@ -26,7 +26,7 @@ func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
 			calls <- c
 		}
 		return true
-	}, false)
+	}, 0)
 	var batch []*call
 	for _, timeout := range timeouts {
 		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), &r) }()
@@ -197,7 +197,7 @@ func TestToldOnce(t *testing.T) {
 	counts.script.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{
 		"batches":  counts.script.batches.serve,
-		"pipeline": newPipeline(counts.client, nil, own).serve,
+		"pipeline": newPipeline(&counts.store.client, nil, own).serve,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := own.Counts()

@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 			l.Name = l.Window.String()
 		}
 		s := New(nil, WithPrefix(test.prefix))
-		c := ledger{prefix: s.prefix, rule: core.Binding{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
+		c := ledger{store: s, rule: core.Binding{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
 		if got := c.keys(nil, test.client)[0]; got != test.want {
 			t.Errorf("%q %q %q:\n got %s\nwant %s", test.name, test.rule, test.client, got, test.want)
 		}
@@ -46,7 +46,7 @@ func TestHugePrefix(t *testing.T) {
 
 // tagOf returns the braces of a key and what is in them.
 func tagOf(name, rule, client string) string {
-	l := ledger{rule: core.Binding{Name: name, Rule: rule}, suffixes: []string{""}}
+	l := ledger{store: new(Store), rule: core.Binding{Name: name, Rule: rule}, suffixes: []string{""}}
 	return strings.TrimPrefix(l.keys(nil, client)[0].(string), ":")
 }
 

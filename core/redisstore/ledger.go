@@ -12,9 +12,7 @@ import (
 // ledger is a rule bound to its store, and the last link of the chain: it asks Redis. command.go makes what it sends,
 // and reply.go reads what comes back.
 type ledger struct {
-	client   *client
-	scripts  *scripts
-	prefix   string
+	store    *Store
 	rule     core.Binding
 	script   script
 	numkeys  any      // the number of limits, as an argument
@@ -30,8 +28,7 @@ var _ core.Ledger = (*ledger)(nil)
 // newLedger returns how s counts by rule.
 func (s *Store) newLedger(rule core.Binding) *ledger {
 	l := &ledger{
-		client: &s.client, scripts: &s.scripts, prefix: s.prefix, rule: rule,
-		script:  s.scripts.get(false, rule.Limits),
+		store: s, rule: rule, script: s.script(false, rule.Limits),
 		numkeys: strconv.Itoa(len(rule.Limits)),
 		args:    limitArgs(rule.Limits),
 	}
@@ -47,7 +44,7 @@ func (l *ledger) aheadBy(ahead time.Duration) *ledger {
 		return later
 	}
 	later := l.with(l.rule.Limits)
-	later.script = l.scripts.get(true, l.rule.Limits)
+	later.script = l.store.script(true, l.rule.Limits)
 	later.args, later.ahead = append(later.args, micros(ahead)), ahead.Microseconds()
 	l.later.Store(later)
 	return later
@@ -56,7 +53,7 @@ func (l *ledger) aheadBy(ahead time.Duration) *ledger {
 // with returns l with other limits on the same counts.
 func (l *ledger) with(limits []core.Limit) *ledger {
 	other := &ledger{
-		client: l.client, scripts: l.scripts, prefix: l.prefix, rule: l.rule, script: l.script,
+		store: l.store, rule: l.rule, script: l.script,
 		numkeys: l.numkeys, args: limitArgs(limits), suffixes: l.suffixes,
 	}
 	other.rule.Limits = limits
@@ -87,11 +84,11 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
-	if b := l.script.batches; b != nil && l.client.first.pipeline.Load() == nil && b.breaker.closed() {
+	if b := l.script.batches; b != nil && l.store.client.first.pipeline.Load() == nil && b.breaker.closed() {
 		return b.Do(ctx, q.deadline, &q)
 	}
 	q.args = l.command(&q.Ask)
-	if p := l.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
+	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
 		return p.Do(ctx, q.deadline, &q)
 	}
 	return q.alone(ctx)
@@ -108,18 +105,18 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
 		defer cancel()
 	}
-	reply, err := l.client.eval(ctx, q.deadline, q.args, l.script.source)
+	reply, err := l.store.client.eval(ctx, q.deadline, q.args, l.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
-	l.client.noteAnswer(l.client.first.breaker, nil, &l.rule)
+	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule)
 	return l.readAlone(reply, &q.Ask)
 }
 
 // Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
 // call, and another one if the server does not know the script.
 func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
-	reply, err := l.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
+	reply, err := l.store.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +126,7 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	s := returning()
-	reply, err := l.client.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
+	reply, err := l.store.client.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
 	if err != nil {
 		return 0, err
 	}
@@ -143,5 +140,5 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 // Reset implements [core.Ledger]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
 // an operator's.
 func (l *ledger) Reset(ctx context.Context, key string) error {
-	return l.client.del(ctx, l.keys([]any{"del"}, key))
+	return l.store.client.del(ctx, l.keys([]any{"del"}, key))
 }

@@ -91,7 +91,7 @@ func newWaiting() waiting {
 			w.calls <- c
 		}
 		return true
-	}, false)
+	}, 0)
 	return w
 }
 

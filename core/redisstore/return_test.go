@@ -18,7 +18,7 @@ import (
 func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Override: &core.Override{Charge: true}}
-	reply, err := at.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
+	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	s := clocked(t, returning().source)
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
 	args := slices.Insert(c.returnCommand(s, back), 3+len(c.rule.Limits), any(seconds), any(micros))
-	reply, err := c.client.eval(ctx, time.Time{}, args, s.source)
+	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,35 +40,28 @@ const maxScripts = 128
 // returning returns the script by which units are given back, whatever the rule.
 var returning = sync.OnceValue(func() script { return newScript(renderScript("return", nil, nil)) })
 
-// scripts are the scripts of a store, by what the limits have in common.
-type scripts struct {
-	client  *client
-	mu      sync.Mutex
-	byShape map[string]script // maxScripts at most; see scriptShape
-}
-
-// get returns the script for the limits of a rule. Rules may be bound while serving, and
+// script returns the script for the limits of a rule. Rules may be bound while serving, and
 // to render a script takes most of a millisecond. A script that is kept no more is
 // rendered anew for a rule that is bound later, while earlier rules go on using theirs: then
 // the requests of both do not wait together, and are decided all the same.
-func (s *scripts) get(lease bool, limits []core.Limit) script {
+func (s *Store) script(lease bool, limits []core.Limit) script {
 	shape := scriptShape(lease, limits)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.byShape[shape]; ok {
+	if known, ok := s.scripts[shape]; ok {
 		return known
 	}
-	if len(s.byShape) >= maxScripts {
-		for other := range s.byShape {
-			delete(s.byShape, other)
+	if len(s.scripts) >= maxScripts {
+		for other := range s.scripts {
+			delete(s.scripts, other)
 			break
 		}
 	}
 	added := newScript(decideSource(lease, limits))
 	if s.client.heeding != nil { // a script cannot have keys of two servers
-		added.batches = newBatches(s.client, added)
+		added.batches = newBatches(&s.client, added)
 	}
-	s.byShape[shape] = added
+	s.scripts[shape] = added
 	return added
 }
 

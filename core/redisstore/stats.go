@@ -67,8 +67,18 @@ func (s *Store) Stats() Stats {
 // breakers returns the breakers of all servers, by address. Of several clients that
 // go-redis has made for one address, the latest counts.
 func (c *client) breakers(now time.Time) []Breaker {
+	latest := map[string]*breaker{}
+	c.nodes.mu.Lock()
+	for _, known := range c.nodes.byClient {
+		b := known.breaker
+		addr := b.status.Load().Server
+		if other := latest[addr]; other == nil || other.made.Before(b.made) {
+			latest[addr] = b
+		}
+	}
+	c.nodes.mu.Unlock()
 	all := []Breaker{*c.first.breaker.status.Load()}
-	for _, b := range c.nodes.latest() {
+	for _, b := range latest {
 		status := *b.status.Load()
 		if status.State == StateClosed || now.Sub(status.Changed) <= idleAfter {
 			all = append(all, status)
@@ -76,19 +86,4 @@ func (c *client) breakers(now time.Time) []Breaker {
 	}
 	slices.SortStableFunc(all, func(a, b Breaker) int { return cmp.Compare(a.Server, b.Server) })
 	return all
-}
-
-// latest returns the breaker that was made last for each address.
-func (s *nodes) latest() map[string]*breaker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	byAddr := map[string]*breaker{}
-	for _, known := range s.byClient {
-		b := known.breaker
-		addr := b.status.Load().Server
-		if other := byAddr[addr]; other == nil || other.made.Before(b.made) {
-			byAddr[addr] = b
-		}
-	}
-	return byAddr
 }

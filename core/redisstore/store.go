@@ -29,10 +29,9 @@ type Store struct {
 	close    func() error // closes the client of Open, once; nil if the client is the user's
 	err      error        // of a constructor; Bind returns it
 
-	scripts scripts
-
 	mu       sync.Mutex
-	shortest time.Duration // Config.Timeout of the rules; 0 if there is no rule
+	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
+	shortest time.Duration     // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -79,8 +78,7 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, refusals: remember.New()}
-	s.scripts = scripts{client: &s.client, byShape: map[string]script{}}
+	s := &Store{prefix: DefaultPrefix, refusals: remember.New(), scripts: map[string]script{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -122,7 +120,7 @@ func (s *Store) ready() error {
 // such as "redis://user:password@127.0.0.1:6379/0" or "rediss://..." for TLS.
 // The client heeds deadlines and does not retry. [Store.Close] closes it. Open
 // does not talk to Redis; its error is about the URL.
-func Open(url string, options ...Option) (*Store, error) {
+func Open(url string, options ...Option) (s *Store, err error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		// The URL may hold a password: its text stays out of the error.
@@ -132,24 +130,15 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	rdb, err := newClient(o)
-	if err != nil {
-		return nil, err
-	}
-	s := New(rdb, options...)
-	s.close = sync.OnceValue(rdb.Close)
-	return s, nil
-}
-
-// newClient returns a client, or an error where go-redis panics: at a size of the pool
-// that is impossible.
-func newClient(o *redis.Options) (rdb *redis.Client, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("sash: redisstore.Open: an option in the URL, such as pool_size, is not possible: %v", p)
+		if p := recover(); p != nil { // of go-redis, at a size of the pool that is impossible
+			s, err = nil, fmt.Errorf("sash: redisstore.Open: an option in the URL, such as pool_size, is not possible: %v", p)
 		}
 	}()
-	return redis.NewClient(o), nil
+	rdb := redis.NewClient(o)
+	s = New(rdb, options...)
+	s.close = sync.OnceValue(rdb.Close)
+	return s, nil
 }
 
 // Close closes the client that [Open] made; closing again does nothing. On a
@@ -173,21 +162,16 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; "+
 			"spread them over several rules", len(rule.Limits), maxLimits)
 	}
-	s.noteTimeout(rule.Timeout)
+	s.mu.Lock()
+	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {
+		s.shortest = rule.Timeout
+	}
+	s.mu.Unlock()
 	chain := s.refusals.Wrap(s.newLedger(rule))
 	if s.leases != nil {
 		chain = s.leases.Wrap(chain, rule.Limits)
 	}
 	return chain, nil
-}
-
-// noteTimeout keeps the shortest timeout of all rules.
-func (s *Store) noteTimeout(timeout time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.shortest == 0 || timeout > 0 && timeout < s.shortest {
-		s.shortest = timeout
-	}
 }
 
 // WithLease makes a process take units of a busy client's limit ahead, and

@@ -115,13 +115,13 @@ func TestScriptsBounded(t *testing.T) {
 		if i%50 == 0 {
 			take(c, "k")
 		}
-		if len(s.scripts.byShape) > maxScripts {
-			t.Fatalf("%d scripts after %d rules", len(s.scripts.byShape), i+1)
+		if len(s.scripts) > maxScripts {
+			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
 		}
 	}
-	if len(s.scripts.byShape) != maxScripts {
-		t.Errorf("%d scripts, want %d", len(s.scripts.byShape), maxScripts)
+	if len(s.scripts) != maxScripts {
+		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
 	}
-	clear(s.scripts.byShape)
+	clear(s.scripts)
 	take(first, "k")
 }

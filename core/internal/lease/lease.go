@@ -33,25 +33,6 @@ type answer struct {
 	err      error
 }
 
-// grant returns the lease of the units that t has taken. The end is a thousandth sooner than the lifetime, since
-// clocks differ in pace (TestLifetime).
-func (e *lease) grant(t answer, lifetime time.Duration) lease {
-	after := t.reply.At.Add(-lifetime - time.Microsecond)
-	if e.given.After(after) { // so that Return can tell from which lease a unit is (TestReturnToLease)
-		after = e.given
-	}
-	return lease{
-		after:    after,
-		given:    e.given,
-		since:    t.sent,
-		left:     t.units,
-		until:    t.sent.Add(lifetime - lifetime/1000),
-		reply:    t.reply,
-		received: t.received,
-		took:     t.received.Sub(t.sent),
-	}
-}
-
 // has reports whether cost can be spent at now. While a process is suspended, its monotonic clock may stand still and
 // its wall clock goes on: now must be before the lease's end by both (TestClocks).
 func (e *lease) has(now time.Time, cost int64) bool {

@@ -163,6 +163,12 @@ func (l *ledger) Reset(ctx context.Context, client string) error {
 	}
 	err := l.next.Reset(ctx, client)
 	holder, shard := l.holder(client)
-	shard.end(holder.client)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	for other := range shard.byHolder {
+		if other.client == holder.client {
+			delete(shard.byHolder, other)
+		}
+	}
 	return err
 }

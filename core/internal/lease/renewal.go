@@ -77,9 +77,7 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 	}
 	if a.err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
 		// Requests that wait are answered by what this one is told, if that is a refusal.
-		r.elapse()
-		r.now = l.table.now()
-		r.first, r.err = l.alone(ctx, &r.request, false)
+		r.first, r.err = l.alone(ctx, &r.request, true)
 	}
 	l.finish(r, a)
 }
@@ -99,10 +97,19 @@ func (l *ledger) finish(r *renewal, a answer) {
 		r.err = a.err
 	case a.reply.Allowed:
 		a.received = l.table.now()
-		*e = e.grant(a, l.terms.Lifetime)
+		lifetime := l.terms.Lifetime
+		after := a.reply.At.Add(-lifetime - time.Microsecond)
+		if e.given.After(after) { // so that Return can tell from which lease a unit is (TestReturnToLease)
+			after = e.given
+		}
+		*e = lease{
+			after: after, given: e.given, since: a.sent, left: a.units, reply: a.reply,
+			until:    a.sent.Add(lifetime - lifetime/1000), // sooner, since clocks differ in pace (TestLifetime)
+			received: a.received, took: a.received.Sub(a.sent),
+		}
 		r.granted = true
 		if answers {
-			r.first = e.spend(a.received, r.Cost, false, l.terms.Lifetime)
+			r.first = e.spend(a.received, r.Cost, false, lifetime)
 			r.first.Source, r.first.At = core.SourceCounted, a.reply.At // where Return finds its units
 		}
 	}

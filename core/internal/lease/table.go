@@ -67,17 +67,6 @@ func (s *shard) add(h holder, now time.Time) *lease {
 	return e
 }
 
-// end ends the leases of a client under all rules.
-func (s *shard) end(client [2]uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other := range s.byHolder {
-		if other.client == client {
-			delete(s.byHolder, other)
-		}
-	}
-}
-
 // Unspent returns how many leases have units to spend at now, and how many units.
 func (t *Table) Unspent(now time.Time) (leases, units int64) {
 	for i := range t.shards {

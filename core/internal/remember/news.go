@@ -1,11 +1,6 @@
 package remember
 
-import (
-	"hash/maphash"
-	"time"
-
-	"github.com/sashlimit/sash/core"
-)
+import "time"
 
 // news is what this process has been told of the state of a client, or of the few clients that share it. It decides
 // how long a refusal with something remaining is remembered: an answer that was given before must not be
@@ -17,7 +12,7 @@ type news struct {
 	// before.
 	at time.Duration
 
-	// told is a hash of the numbers of the newest refusal, see Refusals.told, and toldAt is when a refusal with these
+	// told is a hash of the numbers of the newest refusal, see Note, and toldAt is when a refusal with these
 	// numbers came last.
 	told   uint64
 	toldAt time.Duration
@@ -27,12 +22,6 @@ type news struct {
 	changed time.Duration
 }
 
-// heard moves n.at forward to at.
-func (n *news) heard(at time.Duration) { n.at = max(n.at, at) }
-
-// current reports whether no later state than that of a question sent at asked has been told.
-func (n *news) current(asked time.Duration) bool { return n.at < asked }
-
 // refused notes the numbers of a refusal that was asked for at asked and came at now. Other numbers than before show
 // an admission of which the refusals that are remembered do not know. If the numbers before came while this refusal
 // was under way, either may be the later one, and neither is kept (TestAskedBefore).
@@ -40,15 +29,9 @@ func (n *news) refused(told uint64, asked, now time.Duration) {
 	switch {
 	case told == n.told:
 	case n.toldAt < asked:
-		n.heard(asked - 1)
+		n.at = max(n.at, asked-1)
 	default:
-		n.heard(now)
+		n.at = max(n.at, now)
 	}
 	n.told, n.toldAt = told, now
-}
-
-// told returns a hash of the numbers of a refusal. Rules with other Requests may be on the same count.
-func (r *Refusals) told(answer *core.Decision) uint64 {
-	limit := &answer.Limit
-	return maphash.String(r.seed[0], limit.Name) ^ uint64(limit.Requests)<<24 ^ uint64(answer.Remaining)
 }

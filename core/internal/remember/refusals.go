@@ -59,6 +59,12 @@ func (r Rule) With(limits []core.Limit) Rule {
 // ends reports whether an admission of the client ends a refusal.
 func (r Rule) ends(refusal *core.Decision) bool { return refusal.Remaining > 0 || r.own }
 
+// shard returns the shard of a client, and the first half of the client's hash.
+func (r *Refusals) shard(client string) (*shard, uint64) {
+	hash := maphash.String(r.seed[0], client)
+	return &r.shards[hash%shards], hash
+}
+
 // Lookup sets answer to the remembered refusal of a client, as of now, and reports whether there is one. Once a second,
 // for one caller that can ask, it reports false all the same: that caller asks the store whether the refusal still
 // holds.
@@ -75,7 +81,7 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bo
 	switch {
 	case e == nil:
 		return false
-	case now >= e.until, r.ends(&e.decision) && !s.newsOf(hash).current(e.asked):
+	case now >= e.until, r.ends(&e.decision) && s.newsOf(hash).at >= e.asked:
 		s.drop(&q)
 		return false
 	case canAsk && now >= e.check:
@@ -83,12 +89,6 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bo
 		return false
 	}
 	s.answered++
-	e.tell(now, answer)
-	return true
-}
-
-// tell sets answer to the refusal as of now.
-func (e *refusal) tell(now time.Duration, answer *core.Decision) {
 	later := (now - e.received).Truncate(time.Microsecond) // the store's clock has advanced by at least this much
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
@@ -97,6 +97,7 @@ func (e *refusal) tell(now time.Duration, answer *core.Decision) {
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}
+	return true
 }
 
 // Note learns from the store's answer to a question that was sent at the given time, and remembers the answer if it
@@ -112,9 +113,10 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 	defer s.mu.Unlock()
 	news := s.newsOf(hash)
 	if answer.Allowed {
-		news.heard(now)
-	} else {
-		news.refused(r.refusals.told(&answer), asked, now)
+		news.at = max(news.at, now)
+	} else { // rules with other Requests may be on the same count
+		limit := maphash.String(r.refusals.seed[0], answer.Limit.Name) ^ uint64(answer.Limit.Requests)<<24
+		news.refused(limit^uint64(answer.Remaining), asked, now)
 	}
 	if !lasts(cost, &answer) || asked <= news.changed {
 		s.drop(&q)

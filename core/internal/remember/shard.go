@@ -52,12 +52,6 @@ type refusal struct {
 	check    time.Duration // when to ask again
 }
 
-// shard returns the shard of a client, and the first half of the client's hash.
-func (r *Refusals) shard(client string) (*shard, uint64) {
-	hash := maphash.String(r.seed[0], client)
-	return &r.shards[hash%shards], hash
-}
-
 // request returns what a refusal of the client is remembered by. hash is the first half of the client's hash.
 func (r Rule) request(hash uint64, client string, cost int64) request {
 	return request{hash, maphash.String(r.refusals.seed[1], client), r.id, cost}
