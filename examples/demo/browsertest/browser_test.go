@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -84,26 +85,30 @@ func (p *page) countdown() {
 	}
 }
 
-// calm counts what is drawn: nothing while nothing happens, nothing while the picture is held, and little for users
-// who want little motion.
+// calm counts what is drawn: up to 60 times a second while requests move, nothing while nothing happens or while the
+// picture is held, and what is new for users who want little motion.
 func (p *page) calm() {
 	p.t.Helper()
 	p.fresh()
 	p.run(chromedp.Evaluate(`drawings = 0; fill = CanvasRenderingContext2D.prototype.fillRect;
 		CanvasRenderingContext2D.prototype.fillRect = function (...a) { drawings++; return fill.apply(this, a); }; 0`, nil))
-	during := func(what string, want bool) {
+	during := func(what string, least, most int) {
 		p.t.Helper()
 		p.run(chromedp.Sleep(300*time.Millisecond), chromedp.Evaluate(`drawings = 0`, nil), chromedp.Sleep(time.Second))
-		// Three lanes are drawn up to 60 times a second where all moves.
-		if n := p.number(`drawings`); (n > 3*3) != want {
-			p.t.Errorf("%s: %d drawings of a lane in a second", what, n)
+		if n := p.number(`drawings / 3`); n < least || n > most {
+			p.t.Errorf("%s: %d drawings in a second, want %d to %d", what, n, least, most)
 		}
 	}
-	during("idle", false)
+	during("idle", 0, 0)
 	p.click(`[data-play=steady]`)
-	during("steady", true)
+	during("steady", 11, 100)
+	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-reduced-motion", Value: "reduce"},
+	}))
+	during("little motion", 1, 10)
+	p.run(emulation.SetEmulatedMedia())
 	p.click("#pause")
-	during("held", false)
+	during("held", 0, 0)
 	p.click("#pause")
 	p.click("#stop")
 }
@@ -114,6 +119,10 @@ func (p *page) others() {
 	p.fresh()
 	if s := p.play("clients"); s.Judges["log"].Admitted <= 10 || s.Judges["log"].Worst > 10 {
 		p.t.Errorf("many clients: %+v", s.Judges["log"])
+	}
+	sums := p.text("#log .sums")
+	if n := p.number(`+document.querySelector("#log .sums").textContent.match(/yellow: (\d+)/)[1]`); n < 1 || n > 10 {
+		p.t.Errorf("many clients: %q, want 1 to 10 of one client", sums)
 	}
 	p.slide("rate", 20)
 	if got := p.text("#rate-out"); got != "20/s" {

@@ -82,12 +82,8 @@ func (s *server) in(handle func(http.ResponseWriter, *http.Request, *session)) h
 
 // opened tells a page about a new session.
 type opened struct {
-	ID        string   `json:"id"`
-	Settings  Settings `json:"settings"`
-	Store     string   `json:"store"`
-	MaxLimit  int      `json:"max_limit"`
-	MaxWindow int      `json:"max_window"`
-	MaxRate   int      `json:"max_rate"`
+	ID    string `json:"id"`
+	Store string `json:"store"`
 }
 
 func (s *server) open(w http.ResponseWriter, r *http.Request) {
@@ -105,9 +101,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusInternalServerError, err)
 		return
 	}
-	writeJSON(w, http.StatusCreated, opened{
-		x.id, settings, s.stores.Kind(), MaxLimit, MaxWindow, MaxRate,
-	})
+	writeJSON(w, http.StatusCreated, opened{x.id, s.stores.Kind()})
 }
 
 func (s *server) request(w http.ResponseWriter, r *http.Request, x *session) {

@@ -76,20 +76,21 @@ func outage(t *testing.T, p *testPage) {
 func TestDeadRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	p := openPage(t, redis.URL(), Settings{Limit: 3, Window: 20})
-	if s := p.state(0).Outage; s.Away || !s.Answers || s.Changed != 0 {
+	p.take(true)
+	p.take(false)
+	if s := p.state(0).Outage; s.Away || !s.Answers || s.Changed == 0 {
 		t.Errorf("at first: %+v", s)
 	}
 	redis.Kill()
-	gone := p.state(0).Outage
-	if gone.Away || gone.Answers || gone.Changed == 0 {
-		t.Errorf("dead: %+v", gone)
+	if s := p.state(0).Outage; s.Away || s.Answers || s.Changed != 0 {
+		t.Errorf("dead: %+v", s)
 	}
 	if w := p.request(1); w.Code != 503 {
 		t.Errorf("dead: %d, want 503", w.Code)
 	}
 	redis.Restart()
 	redistest.WaitFor(t, "Redis to answer", func() error {
-		if s := p.state(0).Outage; !s.Answers || s.Changed <= gone.Changed {
+		if s := p.state(0).Outage; !s.Answers || s.Changed != 0 {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil

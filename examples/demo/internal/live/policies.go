@@ -46,7 +46,7 @@ type Answer struct {
 type Outage struct {
 	Away     bool                     `json:"away"`    // by the page's switch
 	Answers  bool                     `json:"answers"` // the store itself, whether or not it is away
-	Changed  float64                  `json:"changed"` // when Away or Answers did; 0 if never
+	Changed  float64                  `json:"changed"` // when Away did; 0 if never, or if the store was silent since
 	Policies map[string]PolicyAnswers `json:"policies"`
 }
 

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// The bounds of what a page may ask for.
+// The bounds of what a page may ask for. Its sliders end there.
 const (
 	MaxLimit    = 60 // requests in a window
 	MaxWindow   = 30 // seconds
-	MaxRate     = 50 // requests a second that the page's slider offers
 	Clients     = 32 // clients of a session
 	Replicas    = 4
 	maxSessions = 32

@@ -26,8 +26,8 @@ type Stores struct {
 
 	mu      sync.Mutex
 	away    bool
-	silent  bool // the newest ping had no answer
-	changed time.Time
+	silent  bool      // the newest ping had no answer
+	changed time.Time // when away did; zero if the store was silent since
 }
 
 // OpenStores returns stores on the Redis of url, or in memory if url is empty. It does not talk to Redis.
@@ -101,16 +101,17 @@ func (s *Stores) Take(away bool) {
 	s.cut(away)
 }
 
-// Look reports whether the store of the policies is taken away, whether the store itself answers, and since when both
-// are so; a zero time if ever.
-func (s *Stores) Look() (away, answers bool, since time.Time) {
+// Look reports whether the store of the policies is taken away, whether the store itself answers, and when the switch
+// was used; a zero time if never, or if the store has stopped to answer since.
+func (s *Stores) Look() (away, answers bool, switched time.Time) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	err := s.ping(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if silent := err != nil; silent != s.silent {
-		s.silent, s.changed = silent, time.Now()
+	s.silent = err != nil
+	if s.silent {
+		s.changed = time.Time{}
 	}
 	return s.away, !s.silent, s.changed
 }

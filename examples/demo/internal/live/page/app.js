@@ -26,37 +26,34 @@ async function begin() {
   comeBack = null;
   session = null;
   const { limit, window } = settings();
-  const opened = await server.openSession(limit, window / 1000);
+  session = await server.openSession(limit, window / 1000);
   [events, last, at] = [[], null, 0];
-  session = opened;
-  document.body.dataset.session = opened.id;
-  $("limit").max = opened.max_limit;
-  $("window").max = opened.max_window;
-  $("rate").max = opened.max_rate;
+  document.body.dataset.session = session.id;
 }
 
 // send sends one request, and shows its answer.
 async function send(client) {
   if (!session) return null;
+  const { id, store } = session;
   try {
-    const response = await server.request(session.id, client);
+    const response = await server.request(id, client);
     heard();
     if (response.status === 404) { lost(); return null; }
     showAnswer(response, client);
     const wait = response.headers.get("Retry-After");
     comeBack = response.status === 429 && wait ? { at: Date.now() + 1000 * wait, client } : null;
-    text("countdown", news(response));
+    text("countdown", news(response, store));
     countDown();
     return response;
   } catch { silent(); return null; }
 }
 
 // news says what a response means.
-function news(response) {
+function news(response, store) {
   if (response.status === 200) return "200: let in.";
   if (response.status === 429) return "429: refused, and told when to come back:";
   return (response.headers.get("Content-Type") || "").includes("problem")
-    ? `503: not let in, since ${session.store} does not answer.` : "503: the demo itself is asked too much.";
+    ? `503: not let in, since ${store} does not answer.` : "503: the demo itself is asked too much.";
 }
 
 async function play(kind) {
@@ -110,7 +107,6 @@ function setProbing(on) {
   clearInterval(probing);
   probing = on ? setInterval(probe, 500) : null;
   $("probe").setAttribute("aria-pressed", String(on));
-  text("probe", on ? "Stop sending to all three" : "Send to all three");
   if (on) probe();
 }
 
