@@ -27,9 +27,11 @@ func observedRaces() []Race {
 	const none = "no observer"
 	contestants := []library{
 		observed(none, func() core.Observer { return core.Silent }),
-		observed("sashprom", func() core.Observer { return sashprom.New().For("memory") }),
-		observed("sashprom by route", func() core.Observer { return sashprom.New(sashprom.ByRoute()).For("memory") }),
-		observed("heaviest", func() core.Observer { return heaviest.New(100) }),
+		observed("sashprom", func() core.Observer { return core.Must(sashprom.New()).For("memory") }),
+		observed("sashprom by route", func() core.Observer {
+			return core.Must(sashprom.New(sashprom.ByRoute())).For("memory")
+		}),
+		observed("heaviest", func() core.Observer { return core.Must(heaviest.New(100)) }),
 	}
 	races := middlewareRaces("observers", contestants, func(_ scene, name string) Goal {
 		if name == none {

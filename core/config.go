@@ -82,12 +82,12 @@ func sameStore(a, b Store) bool {
 	return reflect.ValueOf(a).Comparable() && a == b
 }
 
-// Must returns l, or panics with err: for limiters made while a program starts.
-func Must(l *Limiter, err error) *Limiter {
+// Must returns v, or panics with err: for limiters, and all else that is made while a program starts.
+func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return l
+	return v
 }
 
 // build returns a limiter of a config that was checked and has its defaults. It

@@ -60,7 +60,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
+	serve := core.Must(adapt.New(framework, limiter, key, opts...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { return serve(c, next) }
 	}

@@ -57,7 +57,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // refuses the request with 400, and any other error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
+	serve := core.Must(adapt.New(framework, limiter, key, opts...))
 	return func(c *gin.Context) { _ = serve(c, func(c *gin.Context) error { c.Next(); return nil }) }
 }
 

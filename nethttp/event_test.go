@@ -121,7 +121,7 @@ func TestConstructionErrorsName(t *testing.T) {
 	rule := core.Must(limiter(admits(1, 0), nil).Rule("login", minute))
 	for want, opt := range map[string]nethttp.Option{
 		`sash: limiter "test", rule "login": SkipPaths("health"): give`: nethttp.SkipPaths("health"),
-		`sash: limiter "test", rule "login": WithLabel(nil): give`:      nethttp.WithLabel(nil),
+		`sash: limiter "test", rule "login": WithLabel(nil): give`:      nethttp.WithLabel(nethttp.PatternIn(nil)),
 		`sash: limiter "test", rule "login": an option is nil`:          nil,
 	} {
 		if _, err := nethttp.New(rule, alice, opt); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -58,11 +58,7 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), opts ..
 // an error: while the program starts, never at request time.
 func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	opts ...Option) func(http.Handler) http.Handler {
-	g, err := New(limiter, key, opts...)
-	if err != nil {
-		panic(err)
-	}
-	return g.Handler
+	return core.Must(New(limiter, key, opts...)).Handler
 }
 
 // Handler returns a handler that calls next for admitted requests. If next is an

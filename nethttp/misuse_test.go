@@ -62,7 +62,6 @@ func TestNilHandlers(t *testing.T) {
 		"the handler behind the guard is nil":                    func() { middleware(nil) },
 		"the handler behind the guard is a nil http.HandlerFunc": func() { middleware(http.HandlerFunc(nil)) },
 		"the handler behind the guard is a nil *http.ServeMux":   func() { middleware((*http.ServeMux)(nil)) },
-		"PatternIn(nil): give the http.ServeMux":                 func() { nethttp.PatternIn(nil) },
 	} {
 		if got := panicOf(f); !strings.HasPrefix(got, "sash: ") || !strings.Contains(got, want) {
 			t.Errorf("the panic %q does not say %q", got, want)

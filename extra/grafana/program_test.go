@@ -43,7 +43,7 @@ type program struct {
 
 func newProgram(t *testing.T, server *redistest.Server) *program {
 	t.Helper()
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	redis := redisstore.New(server.Client(t), redisstore.WithLease(1000, 100*time.Millisecond))
 	memory := memstore.New()
 	small := memstore.New(memstore.WithMaxBytes(memstore.MinMaxBytes))
@@ -152,7 +152,7 @@ type mistaken struct {
 
 func newMistaken(t *testing.T) *mistaken {
 	t.Helper()
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	limiter := newLimiter(t, core.Config{
 		Name: "mistaken", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1_000_000)},
 		Observer: m.For("memory"),

@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleClients_Top() {
-	heavy := heaviest.New(10)
+	heavy := core.Must(heaviest.New(10))
 	limiter := core.Must(core.New(core.Config{
 		Name:   "api",
 		Store:  memstore.New(),

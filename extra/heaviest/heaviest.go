@@ -2,7 +2,7 @@
 // bounded memory. It answers "who is being limited", which metrics cannot: a client's
 // key is no label.
 //
-//	heavy := heaviest.New(20)
+//	heavy, err := heaviest.New(20)
 //	observer := core.Observers(heavy, core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
 //	for _, c := range heavy.Top("api", "login", core.OutcomeRefused).Clients {
@@ -75,19 +75,19 @@ type rule struct {
 const outcomes = core.OutcomeRefused + 1
 
 // New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
-// 1,000; New panics on another k.
+// 1,000; another k is an error.
 //
 // A rule takes between 2 and 5 KiB for each of the k clients, and at least 5 KiB, from its
 // first request on. 100 rules are told apart; all others are counted together, as a rule
 // "other" of a limiter "other".
-func New(k int) *Clients {
+func New(k int) (*Clients, error) {
 	if k < 1 || k > maxK {
-		panic(fmt.Sprintf("sash: heaviest.New(%d): give from 1 to %d clients", k, maxK))
+		return nil, fmt.Errorf("sash: heaviest.New(%d): give from 1 to %d clients", k, maxK)
 	}
 	c := &Clients{k: k, seed: maphash.MakeSeed()}
 	c.rules.Store(new([]*rule))
 	c.since.Store(new(time.Now()))
-	return c
+	return c, nil
 }
 
 // Observe counts the request of e.
@@ -121,9 +121,6 @@ func (c *Clients) find(limiter, name string) *rule {
 func (c *Clients) rule(limiter, name string) *rule {
 	if r := c.find(limiter, name); r != nil {
 		return r
-	}
-	if len(*c.rules.Load()) > maxRules { // with the other one
-		return c.find(otherName, otherName)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,7 +36,7 @@ func withPassword(name, password string, next http.Handler) http.Handler {
 
 func Example() {
 	store := memstore.New()
-	heavy := heaviest.New(20)
+	heavy := core.Must(heaviest.New(20))
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(100)},
 		Observer: core.Observers(heavy, core.Silent), // or core.LogErrors

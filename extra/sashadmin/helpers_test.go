@@ -29,7 +29,7 @@ type site struct {
 func newSite(t *testing.T, change func(*sashadmin.Config)) *site {
 	t.Helper()
 	store := memstore.New()
-	heavy := heaviest.New(10)
+	heavy := core.Must(heaviest.New(10))
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: store, Observer: heavy,
 		Limits: []core.Limit{

@@ -16,7 +16,7 @@ func TestNoAllocation(t *testing.T) {
 		"refused": decided(core.SourceCounted, false, nil),
 		"failed":  decided(core.SourcePolicy, true, core.ErrUnavailable),
 	} {
-		for _, m := range []*sashprom.Metrics{sashprom.New(), sashprom.New(sashprom.ByRoute())} {
+		for _, m := range []*sashprom.Metrics{core.Must(sashprom.New()), core.Must(sashprom.New(sashprom.ByRoute()))} {
 			observer := m.For("redis")
 			if n := testing.AllocsPerRun(1000, func() { observer.Observe(t.Context(), e) }); n != 0 {
 				t.Errorf("%s: %v allocations, want none", name, n)
@@ -30,7 +30,7 @@ func TestNoAllocation(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	e := core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
 		Decision: core.Decision{Allowed: true, Source: core.SourceCounted}, Elapsed: 200 * time.Nanosecond}
-	m := sashprom.New().For("memory")
+	m := core.Must(sashprom.New()).For("memory")
 	b.Run("alone", func(b *testing.B) {
 		for b.Loop() {
 			m.Observe(b.Context(), e)

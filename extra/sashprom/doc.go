@@ -1,8 +1,9 @@
 // Package sashprom gives Prometheus the metrics of sash.
 //
-//	metrics := sashprom.New()
+//	metrics, err := sashprom.New()
+//	...
 //	prometheus.MustRegister(metrics)
-//	err := metrics.Watch("redis", store)
+//	err = metrics.Watch("redis", store)
 //	observer := core.Observers(metrics.For("redis"), core.LogErrors(slog.Default(), time.Minute))
 //	limiter, err := core.New(core.Config{Name: "api", Store: store, Observer: observer, ...})
 //

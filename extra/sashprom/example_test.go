@@ -17,7 +17,7 @@ import (
 
 func ExampleNew() {
 	store := memstore.New()
-	metrics := sashprom.New()
+	metrics := core.Must(sashprom.New())
 	if err := metrics.Watch("memory", store); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

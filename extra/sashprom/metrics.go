@@ -39,12 +39,12 @@ type settings struct{ byRoute bool }
 // too, so that a program that gives paths as labels does no harm to Prometheus.
 func ByRoute() Option { return func(s *settings) { s.byRoute = true } }
 
-// New returns metrics without a decision. It panics if an option is nil.
-func New(options ...Option) *Metrics {
+// New returns metrics without a decision. A nil option is an error.
+func New(options ...Option) (*Metrics, error) {
 	var s settings
 	for i, o := range options {
 		if o == nil {
-			panic(fmt.Sprintf("sash: option %d of sashprom.New is nil: leave it out, or give sashprom.ByRoute()", i+1))
+			return nil, fmt.Errorf("sash: option %d of sashprom.New is nil: leave it out", i+1)
 		}
 		o(&s)
 	}
@@ -59,7 +59,7 @@ func New(options ...Option) *Metrics {
 		m.descs[metric] = prometheus.NewDesc(name(metric), metric.Help, metric.Labels, nil)
 	}
 	m.unnamed = &store{Metrics: m}
-	return m
+	return m, nil
 }
 
 // name returns the name of a metric in Prometheus, as OpenTelemetry's exporter makes it.

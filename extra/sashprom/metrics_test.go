@@ -66,7 +66,7 @@ func decided(source core.Source, allowed bool, err error) core.Event {
 // TestOutcomes: each event is counted under its outcome, and the other outcomes are there
 // too. So are the errors of a store with a name, and notices.
 func TestOutcomes(t *testing.T) {
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	m.Observe(t.Context(), inShadow(decided(core.SourceCounted, false, nil)))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
@@ -86,7 +86,7 @@ func TestOutcomes(t *testing.T) {
 // TestDurations: the buckets reach from 100 ns to 100 ms, and each source and store has
 // a histogram of its own. A duration of 0 was not measured.
 func TestDurations(t *testing.T) {
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
 		e := decided(core.SourceCounted, true, nil)
 		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked

@@ -20,7 +20,7 @@ import (
 // everything returns a registry of metrics that have all been observed.
 func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	t.Helper()
-	m := sashprom.New(options...)
+	m := core.Must(sashprom.New(options...))
 	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
 	watch(t, m, "memory", memstore.New())

@@ -11,7 +11,7 @@ import (
 // TestUglyLabels: what Prometheus would refuse is replaced. Labels that become the same
 // are one series, so that a scrape does not fail.
 func TestUglyLabels(t *testing.T) {
-	m := sashprom.New(sashprom.ByRoute())
+	m := core.Must(sashprom.New(sashprom.ByRoute()))
 	long := strings.Repeat("é", 200)
 	for _, label := range []string{"\xff", "\xfe", "\x00\"\n\\", "{}", long, long + "x"} {
 		e := decided(core.SourceCounted, true, nil)

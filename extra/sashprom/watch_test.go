@@ -2,7 +2,6 @@ package sashprom_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func watch(t *testing.T, m *sashprom.Metrics, name string, store core.Store) {
 
 // TestWatchMemory: the metrics of a store in memory are its Stats.
 func TestWatchMemory(t *testing.T) {
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	watch(t, m, "memory", fixed[memstore.Stats]{stats: memstore.Stats{
 		Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
 		RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
@@ -51,7 +50,7 @@ func TestWatchMemory(t *testing.T) {
 // TestWatchRedis: the metrics of a store in Redis are its Stats. A server that a store
 // gives twice does not make the scrape fail.
 func TestWatchRedis(t *testing.T) {
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	watch(t, m, "redis", fixed[redisstore.Stats]{stats: redisstore.Stats{
 		Breakers: []redisstore.Breaker{
 			{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
@@ -96,7 +95,7 @@ type named struct {
 func TestWatchStores(t *testing.T) {
 	server := redistest.Start(t)
 	memory, redis := memstore.New(), redisstore.New(server.Client(t))
-	m := sashprom.New()
+	m := core.Must(sashprom.New())
 	watch(t, m, "memory", memory)
 	watch(t, m, "redis", redis)
 	watch(t, m, "around", named{memory, "mine"})
@@ -119,14 +118,10 @@ func TestWatchStores(t *testing.T) {
 // TestMisuse: what the program gives wrong is said when it starts.
 func TestMisuse(t *testing.T) {
 	const want = `sash: Watch("memory", nil): give the store of Config.Store`
-	if err := sashprom.New().Watch("memory", nil); err == nil || err.Error() != want {
+	if err := core.Must(sashprom.New()).Watch("memory", nil); err == nil || err.Error() != want {
 		t.Errorf("got the error %v, want %s", err, want)
 	}
-	defer func() {
-		const want = "sash: option 1 of sashprom.New is nil"
-		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, want) {
-			t.Errorf("got the panic %q, want %q", got, want)
-		}
-	}()
-	sashprom.New(nil)
+	if _, err := sashprom.New(nil); err == nil || err.Error() != "sash: option 1 of sashprom.New is nil: leave it out" {
+		t.Errorf("got the error %v, want one about option 1", err)
+	}
 }

@@ -2,7 +2,7 @@
 // patterns as labels, its errors as refusals. An adapter says what its framework can do, in a [Framework], and gets
 // from [New] the one function that its middleware calls:
 //
-//	serve := adapt.Must(adapt.New(framework, limiter, key, opts...))
+//	serve := core.Must(adapt.New(framework, limiter, key, opts...))
 //	return func(next mill.Handler) mill.Handler {
 //		return func(c *mill.Context) error { return serve(c, next) }
 //	}
@@ -71,14 +71,6 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 		return nil, err
 	}
 	return a.serve, nil
-}
-
-// Must returns serve, or panics with err: for a Middleware, which is made while a program starts.
-func Must[C any](serve func(c C, next func(C) error) error, err error) func(c C, next func(C) error) error {
-	if err != nil {
-		panic(err)
-	}
-	return serve
 }
 
 // adapter serves the requests of a framework.

@@ -41,7 +41,7 @@ type maker func(*core.Limiter, keyfuncs.Func, ...nethttp.Option) func(next handl
 
 // right is the Middleware of an adapter as it should be.
 func right(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next handler) handler {
-	serve := adapt.Must(adapt.New(framework, l, framework.Key(key), opts...))
+	serve := core.Must(adapt.New(framework, l, framework.Key(key), opts...))
 	return func(next handler) handler {
 		return func(c *call) error { return serve(c, next) }
 	}

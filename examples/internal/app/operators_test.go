@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/extra/heaviest"
 	"github.com/sashlimit/sash/keyfuncs"
@@ -17,7 +18,7 @@ import (
 func TestOperators(t *testing.T) {
 	store := memstore.New()
 	app := New(store, 0, keyfuncs.RemoteIP, slog.New(slog.DiscardHandler))
-	pages, err := operators(app, store, heaviest.New(1), "right")
+	pages, err := operators(app, store, core.Must(heaviest.New(1)), "right")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 		defer func() { err = errors.Join(err, file.Close()) }()
 		observers = append(observers, file)
 	}
-	heavy := heaviest.New(20)
+	heavy := core.Must(heaviest.New(20))
 	if *admin != "" {
 		observers = append(observers, heavy)
 	}
