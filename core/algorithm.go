@@ -39,7 +39,8 @@ type properties struct {
 	name        string // what String returns
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
-	exact       bool   // what Exact returns
+	steady      bool   // what Steady returns
+	leasable    bool   // what Leasable returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
 
@@ -52,8 +53,8 @@ type properties struct {
 // The tests of core, of its stores and of storetest go through all algorithms. Texts for people name them: the errors
 // of limittext.go, the doc comments of Limit and Decision, and docs/choosing.md.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -73,10 +74,13 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Exact reports whether each unit counts for exactly a Window from its time, as in a
-// SlidingLog. Then a refusal of any cost lasts until the oldest unit leaves, and units can be
-// leased. It panics if the algorithm is unknown.
-func (a Algorithm) Exact() bool { return a.properties().exact }
+// Steady reports whether no unit leaves before ResetAfter is over. Until then a refusal of
+// any cost may be remembered. It panics if the algorithm is unknown.
+func (a Algorithm) Steady() bool { return a.properties().steady }
+
+// Leasable reports whether units may be counted ahead of their use, by a lease: each counts
+// from its own time on. It panics if the algorithm is unknown.
+func (a Algorithm) Leasable() bool { return a.properties().leasable }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }

@@ -61,8 +61,9 @@ func constants(t *testing.T) (names []string) {
 func TestUnknownAlgorithm(t *testing.T) {
 	unknown := PerMinute(1).Using(Algorithm(len(Algorithms())))
 	for name, call := range map[string]func(){
-		"exact": func() { unknown.Algorithm.Exact() },
-		"code":  func() { _ = unknown.code() },
+		"steady":   func() { unknown.Algorithm.Steady() },
+		"leasable": func() { unknown.Algorithm.Leasable() },
+		"code":     func() { _ = unknown.code() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -140,7 +140,7 @@ func TestDecideAllTellsARefusal(t *testing.T) {
 	var limiters []*core.Limiter
 	far := remote(inMemory, 0)
 	for i, store := range []core.Store{far, inMemory, far, far} {
-		algorithm := core.Algorithm(i % 2)
+		algorithm := core.Algorithms()[i%len(core.Algorithms())]
 		limiters = append(limiters, limiter(t, core.Config{
 			Name: strconv.Itoa(i), Store: store, Limits: []core.Limit{core.PerSecond(4).Using(algorithm), core.PerMinute(12)},
 		}))

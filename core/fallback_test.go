@@ -68,7 +68,7 @@ func newWorld(t *testing.T, rng *rand.Rand) *world {
 	for i := range 1 + rng.IntN(3) {
 		limit := core.Per(1+rng.Int64N(60), time.Duration(1+rng.IntN(20))*time.Second).Named(fmt.Sprint("limit ", i))
 		if rng.IntN(4) == 0 {
-			limit = limit.Using(core.SlidingCounter)
+			limit = limit.Using(core.Algorithm(rng.IntN(len(core.Algorithms()))))
 		}
 		w.limits = append(w.limits, limit)
 		limit.Requests = max(1, limit.Requests/int64(replicas))
@@ -119,7 +119,7 @@ func (w *world) decide(replica int, r core.Request) {
 func (w *world) admit(key string, a admission) {
 	w.admitted[key] = append(w.admitted[key], a)
 	for i, l := range w.limits {
-		if l.Algorithm != core.SlidingLog {
+		if !l.Algorithm.Steady() { // an estimate
 			continue
 		}
 		var total int64

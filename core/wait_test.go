@@ -88,14 +88,17 @@ func work(t *testing.T, workers, rounds int, stagger time.Duration, limiters ...
 // twice, whether each comes once or again and again, all at once or spread out, and are
 // admitted as often as the limit allows.
 func TestWaitAsks(t *testing.T) {
-	most := map[core.Algorithm]float64{core.SlidingLog: 1.2, core.SlidingCounter: 2}
 	for _, algorithm := range core.Algorithms() {
+		most := 2.0
+		if algorithm.Steady() {
+			most = 1.2
+		}
 		for _, trip := range []time.Duration{0, 20 * time.Millisecond} {
 			for _, stagger := range []time.Duration{0, 17 * time.Millisecond} {
 				for _, rounds := range []int{1, 20} {
 					t.Run(fmt.Sprint(algorithm, trip, stagger, rounds), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							waitAsks(t, core.PerSecond(10).Using(algorithm), trip, stagger, rounds, most[algorithm])
+							waitAsks(t, core.PerSecond(10).Using(algorithm), trip, stagger, rounds, most)
 						})
 					})
 				}

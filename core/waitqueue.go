@@ -117,7 +117,7 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 	case d.Allowed && d.Source == SourcePolicy:
 		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
 	case q.reopened || d.RetryAfter == Never: // the next asks at once
-	case d.Allowed && d.Limit.Algorithm.Exact():
+	case d.Allowed && d.Limit.Algorithm.Steady():
 		q.close(now, d.ResetAfter, d.Remaining+1)
 	case d.Allowed:
 	case d.RetryAfter > 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,26 @@ func fullest(times []time.Duration) (begin time.Duration, n int) {
 		}
 	}
 	return begin, n
+}
+
+// TestChoosingNamesAll: choosing.md and the README name every algorithm, as programs do.
+func TestChoosingNamesAll(t *testing.T) {
+	_, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1).Using(255)}})
+	constants := regexp.MustCompile(`core\.\w+$|core\.\w+ `).FindAllString(fmt.Sprint(err), -1)
+	if len(constants) != len(core.Algorithms()) {
+		t.Fatalf("%d algorithms, and %q in %v", len(core.Algorithms()), constants, err)
+	}
+	for _, file := range []string{"choosing.md", "../README.md"} {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, constant := range constants {
+			if name := strings.TrimPrefix(strings.TrimSpace(constant), "core."); !strings.Contains(string(page), name) {
+				t.Errorf("%s does not name %s", file, name)
+			}
+		}
+	}
 }
 
 // TestChoosing: the table of choosing.md is what comes out, and so are its pictures and what

@@ -146,7 +146,7 @@ func TestBatchCrossSlot(t *testing.T) {
 // limit, also beside others whom it cannot count.
 func TestBatchFull(t *testing.T) {
 	server := redistest.Start(t)
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range core.Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
 			config := core.Config{
 				Name: a.String(), Store: redisstore.New(server.Client(t)),

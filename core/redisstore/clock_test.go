@@ -73,7 +73,7 @@ func TestScriptStampsInBatch(t *testing.T) {
 // It has what is held count from now on, which takes no memory.
 func TestScriptClockWasAheadWhenFull(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+	for _, a := range core.Algorithms() {
 		rdb.FlushAll(ctx)
 		c := bind(t, rdb, core.PerHour(2).Using(a))
 		key := c.keys(nil, "k")[0].(string)

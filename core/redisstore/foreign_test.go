@@ -114,7 +114,7 @@ func TestScriptForeignValues(t *testing.T) {
 	}
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for name, put := range values {
-			for _, a := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+			for _, a := range core.Algorithms() {
 				rdb.FlushAll(ctx)
 				c := bind(t, rdb, core.PerMinute(2).Using(a), core.PerHour(2))
 				key := c.keys(nil, "k")[0].(string)

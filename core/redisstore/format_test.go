@@ -127,19 +127,11 @@ func testCounterFormat(t *testing.T, rdb *redis.Client) {
 	}
 }
 
-// algorithms returns all algorithms that core knows.
-func algorithms() (all []core.Algorithm) {
-	for a := core.Algorithm(0); !strings.HasPrefix(a.String(), "Algorithm("); a++ {
-		all = append(all, a)
-	}
-	return all
-}
-
 // TestAlgorithms: each algorithm has keys, a script and a format of its own, and counts in Redis.
 func TestAlgorithms(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	letters, scripts, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, a := range algorithms() {
+	for _, a := range core.Algorithms() {
 		limit := core.PerHour(2).Using(a)
 		letters[suffix(limit)[:2]] = true
 		c := bind(t, rdb, limit)
@@ -157,14 +149,14 @@ func TestAlgorithms(t *testing.T) {
 			t.Errorf("%v, two hours later: %+v", a, d)
 		}
 	}
-	if n := len(algorithms()); n < 2 || len(letters) != n || len(scripts) != n || len(kinds) != n {
+	if n := len(core.Algorithms()); n < 2 || len(letters) != n || len(scripts) != n || len(kinds) != n {
 		t.Errorf("%d algorithms have the keys %v, %d scripts and %d formats", n, letters, len(scripts), len(kinds))
 	}
 }
 
 // TestUnknownAlgorithm: an algorithm that a function does not know panics there, and is not taken for another one.
 func TestUnknownAlgorithm(t *testing.T) {
-	unknown := core.PerHour(2).Using(core.Algorithm(len(algorithms())))
+	unknown := core.PerHour(2).Using(core.Algorithm(len(core.Algorithms())))
 	var f facts
 	for name, call := range map[string]func(){
 		"suffix":       func() { suffix(unknown) },

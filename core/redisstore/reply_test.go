@@ -17,7 +17,7 @@ import (
 func readers() []*ledger {
 	var all []*ledger
 	var several []core.Limit
-	for _, a := range algorithms() {
+	for _, a := range core.Algorithms() {
 		limit := core.PerMinute(1).Using(a)
 		several = append(several, limit, core.Per(core.MaxLogRequests, core.MaxWindow).Using(a))
 		all = append(all, &ledger{rule: core.Binding{Limits: []core.Limit{limit}}})

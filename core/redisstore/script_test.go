@@ -117,11 +117,9 @@ func randomLimits(rng *rand.Rand) []core.Limit {
 			w = core.MaxWindow - time.Duration(rng.IntN(1000))*time.Microsecond
 		}
 		limits[i] = core.Per(1+rng.Int64N(12), w).Named(fmt.Sprint(i))
-		if rng.IntN(2) == 0 {
-			limits[i] = limits[i].Using(core.SlidingCounter)
-			if rng.IntN(5) == 0 {
-				limits[i].Requests = core.MaxCounterRequests - rng.Int64N(10)
-			}
+		limits[i] = limits[i].Using(core.Algorithm(rng.IntN(len(core.Algorithms()))))
+		if limits[i].Algorithm != core.SlidingLog && rng.IntN(5) == 0 {
+			limits[i].Requests = core.MaxCounterRequests - rng.Int64N(10)
 		}
 	}
 	return limits

@@ -46,7 +46,7 @@ func TestTemplate(t *testing.T) {
 			if len(limits) == len(windows) {
 				return
 			}
-			for _, a := range algorithms() {
+			for _, a := range core.Algorithms() {
 				limits = append(limits, core.Per(10, windows[len(limits)]).Using(a))
 				choose()
 				limits = limits[:len(limits)-1]
@@ -67,7 +67,7 @@ func TestScriptsFew(t *testing.T) {
 		choose = func(i int) {
 			if i < n {
 				for _, w := range windows {
-					limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithm(i % 2))
+					limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithms()[i%len(core.Algorithms())])
 					choose(i + 1)
 				}
 				return
@@ -103,7 +103,7 @@ func TestScriptsBounded(t *testing.T) {
 	for i := range 3 * maxScripts {
 		limits := make([]core.Limit, 1+rng.IntN(maxLimits))
 		for i := range limits {
-			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(2))).Named(fmt.Sprint(i))
+			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(len(core.Algorithms())))).Named(fmt.Sprint(i))
 		}
 		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
 		if err != nil {

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -39,6 +40,11 @@ func newNaive() *naive {
 
 // Bind implements core.Store.
 func (s *naive) Bind(rule core.Binding) (core.Ledger, error) {
+	for _, l := range rule.Limits {
+		if l.Algorithm != core.SlidingLog && l.Algorithm != core.SlidingCounter {
+			return nil, fmt.Errorf("this store does not know the algorithm of limit %v", l)
+		}
+	}
 	return &counts{s, rule}, nil
 }
 

@@ -141,7 +141,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 // lasts reports whether answer is a refusal with numbers that stay as they are until it ends. A counter's answer to a
 // larger cost changes before that cost passes.
 func lasts(cost int64, answer *core.Decision) bool {
-	return !answer.Allowed && (cost == 1 || answer.Limit.Algorithm.Exact())
+	return !answer.Allowed && (cost == 1 || answer.Limit.Algorithm.Steady())
 }
 
 // Unanswered notes that a caller has left, which may be the one that was to ask.
