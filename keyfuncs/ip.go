@@ -23,9 +23,8 @@ import (
 // of their proxy, or have the key ip:unix. [OnUntrusted] hears of each.
 //
 // Entries may have a port. Zones in headers are ignored, being of another host. Of a header the last 8 KiB and the
-// last 100 entries are looked at. The function returns an error that matches [ErrNoKey] if the peer has no IP
-// address, and no other error. IP panics if an option is wrong or contradicts another one; the text says what to
-// write instead. Of an option with one value, the last one given counts.
+// last 100 entries are looked at. The error matches [ErrNoKey]: the peer has no IP address. IP panics if an option is
+// wrong or contradicts another one; of an option with one value, the last one counts.
 func IP(options ...IPOption) Func { return newIPConfig("IP", options).key }
 
 // Addr returns a function that finds the client's address by the same rules as [IP] with the same options: to exempt

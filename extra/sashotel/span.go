@@ -1,8 +1,6 @@
 package sashotel
 
 import (
-	"context"
-
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
@@ -42,16 +40,4 @@ func (s *store) annotate(span trace.Span, e *core.Event, failed tally.Kind) {
 		of = append(of, semconv.ExceptionMessage(tally.Clean(d.Err.Error())))
 		span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(of...))
 	}
-}
-
-// noticed adds the event of a notice to the span of a request, if it records. The text
-// is for the log: it may say more of clients than a trace should.
-func noticed(ctx context.Context, n core.Notice) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
-		return
-	}
-	span.AddEvent("sash.notice", trace.WithAttributes(
-		limiterKey.String(tally.Clean(n.Name)), ruleKey.String(tally.Clean(n.Rule)),
-		noticeCodeKey.String(tally.Clean(n.Code))))
 }

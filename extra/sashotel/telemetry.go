@@ -153,7 +153,12 @@ func (t *Telemetry) Observe(ctx context.Context, e core.Event) { t.unnamed.Obser
 // Notice counts a notice.
 func (t *Telemetry) Notice(ctx context.Context, n core.Notice) {
 	t.tally.Notice(n)
-	noticed(ctx, n)
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		// The text is for the log: it may say more of clients than a trace should.
+		span.AddEvent("sash.notice", trace.WithAttributes(
+			limiterKey.String(tally.Clean(n.Name)), ruleKey.String(tally.Clean(n.Rule)),
+			noticeCodeKey.String(tally.Clean(n.Code))))
+	}
 }
 
 // Watch adds the metrics of what a store says about itself. The store is a

@@ -59,8 +59,9 @@ func (w *recorder) finalStatus(panicked, ended bool) (status int, known bool) {
 	return status, true
 }
 
-// begin notes the 200 of a response that begins without a status.
-func (w *recorder) begin() {
+// begin notes the bytes of a body, and the 200 of a response that begins without a status.
+func (w *recorder) begin(bytes int64) {
+	w.size += bytes
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
@@ -105,8 +106,7 @@ func writeInterim(w http.ResponseWriter, status int) bool {
 func (w *recorder) Write(b []byte) (int, error) {
 	w.imply()
 	n, err := w.ResponseWriter.Write(b)
-	w.begin()
-	w.size += int64(n)
+	w.begin(int64(n))
 	return n, err
 }
 
@@ -114,8 +114,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 func (w *recorder) WriteString(s string) (int, error) {
 	w.imply()
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.begin()
-	w.size += int64(n)
+	w.begin(int64(n))
 	return n, err
 }
 
@@ -127,9 +126,8 @@ func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
 	}
 	n, err := io.Copy(w.ResponseWriter, src)
 	if n > 0 {
-		w.begin()
+		w.begin(n)
 	}
-	w.size += n
 	return n, err
 }
 
@@ -138,7 +136,7 @@ func (w *recorder) FlushError() error {
 	w.imply()
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
-		w.begin()
+		w.begin(0)
 	}
 	return err
 }
@@ -172,21 +170,14 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func (w *recorder) around(inner http.ResponseWriter) http.ResponseWriter {
 	w.ResponseWriter = inner
 	flushes, hijacks := has[http.Flusher](w.ResponseWriter), has[http.Hijacker](w.ResponseWriter)
-	type r = *recorder
 	switch {
 	case flushes && hijacks: // HTTP/1
 		w.both = flusherHijacker{w, flusher{w}, hijacker{w}}
 		return &w.both
 	case flushes: // HTTP/2
-		return struct {
-			r
-			flusher
-		}{w, flusher{w}}
+		return flusher{w}
 	case hijacks:
-		return struct {
-			r
-			hijacker
-		}{w, hijacker{w}}
+		return hijacker{w}
 	}
 	return w
 }
