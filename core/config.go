@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -76,12 +75,6 @@ func (c *Config) check() error {
 	return checkQuiet(c.Quiet)
 }
 
-// sameStore reports whether two stores are equal by ==. Stores that cannot be compared
-// are not.
-func sameStore(a, b Store) bool {
-	return reflect.ValueOf(a).Comparable() && a == b
-}
-
 // Must returns v, or panics with err: for limiters, and all else that is made while a program starts.
 func Must[T any](v T, err error) T {
 	if err != nil {
@@ -97,20 +90,19 @@ func build(c Config, rule string, limits []Limit) (*Limiter, error) {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
 	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: new(shared)}
+	l.setObserver()
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)
 	}
-	l.setObserver()
-	l.begun.Store(!l.hearsNotices()) // then nothing is to be said
 	return l, nil
 }
 
-// bindAll sets the limits, and binds them to the store and to the fallback.
+// bindAll binds the limits to the store and to the fallback.
 func (l *Limiter) bindAll(limits []Limit) (err error) {
-	if l.limits, err = checkLimits(limits); err != nil {
+	if limits, err = checkLimits(limits); err != nil {
 		return err
 	}
-	if l.boundRule, err = bind(l.config.Store, l.ruleWith(slices.Clone(l.limits))); err != nil {
+	if l.boundRule, err = l.bind(l.config.Store, limits); err != nil {
 		return err
 	}
 	switch p := l.config.OnStoreError.(type) {
@@ -133,32 +125,22 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 
 // boundRule is a rule bound to a store.
 type boundRule struct {
+	limits []Limit
 	counts Ledger
 	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
 }
 
-// bind binds a rule to a store. It returns an error if the store returns neither
-// a Ledger nor an error.
-func bind(s Store, r Binding) (boundRule, error) {
-	counts, err := s.Bind(r)
-	if err != nil {
-		return boundRule{}, err
+// bind binds the limiter's rule with limits to a store. It returns an error if the store
+// returns neither a Ledger nor an error.
+func (l *Limiter) bind(s Store, limits []Limit) (boundRule, error) {
+	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: slices.Clone(limits), Timeout: l.config.Timeout}
+	if l.notices != nil {
+		r.Notice = func(code, text string) { l.notice(context.Background(), code, text) }
 	}
-	if errs.IsNil(counts) {
-		return boundRule{}, fmt.Errorf("sash: Bind of the store %T returned neither a Ledger nor an error", s)
+	counts, err := s.Bind(r)
+	if err == nil && errs.IsNil(counts) {
+		err = fmt.Errorf("sash: Bind of the store %T returned neither a Ledger nor an error", s)
 	}
 	_, immediate := counts.(Immediate)
-	return boundRule{counts, !immediate}, nil
+	return boundRule{limits, counts, !immediate}, err
 }
-
-// ruleWith returns the limiter's rule with other limits.
-func (l *Limiter) ruleWith(limits []Limit) Binding {
-	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
-	if l.hearsNotices() {
-		r.Notice = l.noticeOfStore
-	}
-	return r
-}
-
-// noticeOfStore is the Notice of the rules that a store binds.
-func (l *Limiter) noticeOfStore(code, text string) { l.notice(context.Background(), code, text) }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,47 +36,37 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	t := together{ctx: ctx, pairs: pairs, answers: make([]answer, len(pairs))}
-	t.each(t.ask)
-	d, binding = t.result()
+	answers := make([]answer, len(pairs))
+	var refused atomic.Bool
+	each(pairs, func(i int) {
+		if !refused.Load() && !answers[i].ask(ctx, &pairs[i]) {
+			refused.Store(true)
+		}
+	})
+	d, binding = result(answers)
 	if !d.Allowed {
-		t.each(t.giveBack)
+		each(pairs, func(i int) { answers[i].giveBack(ctx) })
 	}
-	for i := range t.answers {
-		t.tell(i, d.Allowed)
+	for i := range answers {
+		answers[i].tell(ctx, d.Allowed)
 	}
 	return d, binding
-}
-
-// together is a call of DecideAll.
-type together struct {
-	ctx     context.Context
-	pairs   []Pair
-	answers []answer // one for each pair
-	refused atomic.Bool
-}
-
-// answer holds the outcome of a pair.
-type answer struct {
-	reserved *Reservation // nil if the pair was not asked, since another one was refused
-	elapsed  time.Duration
-	kept     error // why units stay counted that were to be given back
 }
 
 // each calls do for each pair: in turn if its store answers from memory, and then for all
 // others at the same time, for the first of them last and in this goroutine. What do panics
 // with in another goroutine, it panics with in this one, where net/http recovers.
-func (t *together) each(do func(i int)) {
-	own, group := -1, sync.WaitGroup{}
-	for i := range t.pairs {
-		if !t.pairs[i].Limiter.waits {
+func each(pairs []Pair, do func(i int)) {
+	for i := range pairs {
+		if !pairs[i].Limiter.waits {
 			do(i)
 		}
 	}
+	own, group := -1, sync.WaitGroup{}
 	var panicked atomic.Pointer[any]
-	for i := range t.pairs {
+	for i := range pairs {
 		switch {
-		case !t.pairs[i].Limiter.waits:
+		case !pairs[i].Limiter.waits:
 		case own < 0:
 			own = i
 		default:
@@ -98,27 +89,27 @@ func (t *together) each(do func(i int)) {
 	}
 }
 
-// ask asks for a pair, unless another one has been refused.
-func (t *together) ask(i int) {
-	if t.refused.Load() {
-		return
-	}
-	l, r := t.pairs[i].Limiter, t.pairs[i].Request
-	a := &t.answers[i]
-	start := l.startOfTimed()
+// answer holds the outcome of a pair.
+type answer struct {
+	reserved *Reservation // nil if the pair was not asked, since another one was refused
+	elapsed  time.Duration
+	kept     error // why units stay counted that were to be given back
+}
+
+// ask asks for a pair, and reports whether it is admitted.
+func (a *answer) ask(ctx context.Context, p *Pair) bool {
+	start, r := p.Limiter.startOfTimed(), p.Request
 	r.unreported = true // tell does that
-	a.reserved = newReservation(l, t.pairs[i].Request, l.Decide(t.ctx, r))
+	a.reserved = newReservation(p.Limiter, p.Request, p.Limiter.Decide(ctx, r))
 	a.elapsed = since(start)
-	if !a.reserved.Decision.Allowed {
-		t.refused.Store(true)
-	}
+	return a.reserved.Decision.Allowed
 }
 
 // result returns the first refusal, or else the admission that binds, and the index of its pair.
-func (t *together) result() (d Decision, binding int) {
+func result(answers []answer) (d Decision, binding int) {
 	var failed error // of the first pair whose store could not be asked
-	for i := range t.answers {
-		r := t.answers[i].reserved
+	for i := range answers {
+		r := answers[i].reserved
 		switch {
 		case r == nil:
 			continue
@@ -136,30 +127,26 @@ func (t *together) result() (d Decision, binding int) {
 }
 
 // giveBack gives back what was counted for a pair.
-func (t *together) giveBack(i int) {
-	a := &t.answers[i]
-	if a.reserved == nil || !a.reserved.counted() {
+func (a *answer) giveBack(ctx context.Context) {
+	if a.reserved == nil || a.reserved.left == 0 {
 		return
 	}
-	cost := a.reserved.request.Cost
-	units, err := a.reserved.Return(t.ctx, cost)
+	cost := a.reserved.left
+	units, err := a.reserved.Return(ctx, cost)
 	if err == nil && units < cost {
-		err = errNotFound
+		err = errors.New("sash: the store does not find them any more")
 	}
 	a.kept = err
 }
 
-const errNotFound errs.Const = "sash: the store does not find them any more"
-
 // tell tells the observer of a pair of its decision, or of units that stay counted.
-func (t *together) tell(i int, allowed bool) {
-	a := &t.answers[i]
+func (a *answer) tell(ctx context.Context, allowed bool) {
 	switch r := a.reserved; {
 	case r == nil:
 	case allowed || !r.counted():
-		r.limiter.report(t.ctx, &r.request, &r.Decision, a.elapsed)
+		r.limiter.report(ctx, &r.request, &r.Decision, a.elapsed)
 	case a.kept != nil:
-		r.limiter.notice(t.ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
+		r.limiter.notice(ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
 			"since the store could not give them back: "+errs.Text(a.kept))
 	}
 }

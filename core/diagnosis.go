@@ -10,7 +10,8 @@ import (
 
 // shared holds the state that a limiter has in common with its copies by WithPolicy and WithLimits.
 type shared struct {
-	failures failures
+	mu       sync.Mutex // guards failures
+	failures Failures
 	noticed  sync.Map // the codes of the notices that an observer has heard of
 	once     sync.Once
 	value    any // of hiddenMethods.Shared

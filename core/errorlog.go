@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,33 +26,29 @@ import (
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	switch {
 	case log == nil:
-		return wrongObserver{errors.New("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")}
+		return wrongObserver{err: errors.New("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")}
 	case log.Handler() == nil:
-		return wrongObserver{errors.New("sash: the logger of core.LogErrors has no handler: " +
+		return wrongObserver{err: errors.New("sash: the logger of core.LogErrors has no handler: " +
 			"make it with slog.New, or give slog.Default()")}
 	case interval != 0 && interval < minLogInterval:
-		return wrongObserver{fmt.Errorf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
+		return wrongObserver{err: fmt.Errorf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
 			interval, minLogInterval)}
 	}
-	return newErrorLog(func() *slog.Logger { return log }, interval)
+	return newErrorLog(func() *slog.Logger { return log }, interval, nil)
 }
 
 // minLogInterval is the least interval of a log. Less is a number without a unit, such as 60.
 const minLogInterval = time.Millisecond
 
 // defaultErrorLog returns the observer of a limiter without one.
-func defaultErrorLog() *errorLog {
-	o := newErrorLog(slog.Default, time.Minute)
-	o.budget = &defaultLines
-	return o
-}
+func defaultErrorLog() *errorLog { return newErrorLog(slog.Default, time.Minute, &defaultLines) }
 
 // defaultLines bounds the lines of all default logs: a program that makes a limiter for
 // each request makes as many logs.
-var defaultLines = lineBudget{most: 100, per: time.Minute}
+var defaultLines lineBudget
 
-func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
-	return &errorLog{log: log, interval: interval, limiters: map[limiterID]*limiterLog{}}
+func newErrorLog(log func() *slog.Logger, interval time.Duration, budget *lineBudget) *errorLog {
+	return &errorLog{log: log, interval: interval, budget: budget, limiters: map[limiterID]*limiterLog{}}
 }
 
 // errorLog is the Observer of LogErrors.
@@ -102,108 +99,93 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t Outcome) {
 	now := time.Now()
 	o.mu.Lock()
 	l := o.of(limiterID{e.Name, e.Rule})
-	if isOutage(t) && l.outage.note(e, now) {
+	if isOutage(t) && l.outage.note(now) {
 		o.outages.Add(1)
 		clear(l.lines[OutcomeFallbackAdmitted : OutcomeFallbackFailed+1]) // each outage has a line
 	}
 	last := &l.lines[t]
-	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.mayWrite(now) {
+	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.budget.take(now, o.log()) {
 		last.silent++
 		o.mu.Unlock()
 		return
 	}
 	silent := last.silent
 	*last = lastLine{at: now}
-	began, first := now, ""
+	began := now
 	if isOutage(t) {
 		l.outage.said = true
-		began, first = l.outage.since, l.outage.first
+		began = l.outage.since
 	}
 	o.mu.Unlock()
 
-	text := loggedText(e.Decision.Err)
-	attrs := append(limiterAttrs(e), slog.String("error", text), slog.String("remedy", remedyFor(t, e.Decision.Err)))
-	if e.Status != 0 {
-		attrs = append(attrs, slog.Int("status", e.Status))
-	}
-	if e.Shadow {
-		attrs = append(attrs, slog.Bool("shadow", true)) // the request went on after all
-	}
+	attrs := append(limiterAttrs(e), slog.String("error", loggedText(e.Decision.Err)),
+		slog.String("remedy", remedyFor(t, e.Decision.Err)))
 	if e.Stage != StageUnknown {
 		attrs = append(attrs, slog.String("stage", e.Stage.String()))
 	}
-	if silent > 0 {
-		attrs = append(attrs, slog.Int("more", silent))
-	}
-	if now.After(began) {
-		attrs = append(attrs, slog.Duration("since", now.Sub(began)))
-	}
-	if first != "" && first != text {
-		attrs = append(attrs, slog.String("first_error", first))
-	}
-	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], attrs...)
+	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], told(attrs, slog.Int("status", e.Status),
+		slog.Bool("shadow", e.Shadow), slog.Int("more", silent), slog.Duration("since", now.Sub(began)))...)
 }
 
 // limiterAttrs returns what names the limiter in a line, and the route if it is known.
 func limiterAttrs(e *Event) []slog.Attr {
-	attrs := []slog.Attr{slog.String("limiter", e.Name)}
-	if e.Rule != "" {
-		attrs = append(attrs, slog.String("rule", e.Rule))
-	}
-	if e.Label != "" {
-		attrs = append(attrs, slog.String("route", printable(e.Label, maxLoggedError)))
+	return told([]slog.Attr{slog.String("limiter", e.Name)},
+		slog.String("rule", e.Rule), slog.String("route", printable(e.Label, maxLoggedError)))
+}
+
+// told appends those of more that are not zero.
+func told(attrs []slog.Attr, more ...slog.Attr) []slog.Attr {
+	for _, a := range more {
+		if !reflect.ValueOf(a.Value.Any()).IsZero() {
+			attrs = append(attrs, a)
+		}
 	}
 	return attrs
 }
 
 // of returns the lines of a limiter. o.mu must be held.
 func (o *errorLog) of(id limiterID) *limiterLog {
-	if l := o.limiters[id]; l != nil {
-		return l
-	}
-	if len(o.limiters) >= maxLoggedLimiters {
+	if o.limiters[id] == nil && len(o.limiters) >= maxLoggedLimiters {
 		id = limiterID{}
-		if l := o.limiters[id]; l != nil {
-			return l
-		}
 	}
-	l := new(limiterLog)
-	o.limiters[id] = l
+	l := o.limiters[id]
+	if l == nil {
+		l = new(limiterLog)
+		o.limiters[id] = l
+	}
 	return l
 }
 
 // Notice implements [NoticeObserver].
 func (o *errorLog) Notice(ctx context.Context, n Notice) {
-	if o.mayWrite(time.Now()) {
+	if o.budget.take(time.Now(), o.log()) {
 		o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+n.Text,
 			slog.String("code", n.Code), slog.String("limiter", n.Name), slog.String("rule", n.Rule))
 	}
 }
 
-// mayWrite reports whether the budget allows a line now, and counts the line.
-func (o *errorLog) mayWrite(now time.Time) bool {
-	return o.budget == nil || o.budget.take(now, o.log())
-}
-
-// lineBudget bounds the lines that several observers write to one log. If they go on
-// with another log, it begins anew.
+// lineBudget bounds the lines that several observers write to one log, to a number per minute. If
+// they go on with another log, it begins anew. A nil one has no bound.
 type lineBudget struct {
-	most int
-	per  time.Duration
-
 	mu    sync.Mutex // guards the fields below
 	log   *slog.Logger
 	since time.Time
 	used  int
 }
 
+// maxDefaultLines is the most lines of all default logs in a minute.
+const maxDefaultLines = 100
+
 // take reports whether a line may be written to log now, and counts it.
 func (b *lineBudget) take(now time.Time, log *slog.Logger) bool {
+	if b == nil {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if passed := now.Sub(b.since); log != b.log || passed < 0 || passed >= b.per {
+	if passed := now.Sub(b.since); log != b.log || passed < 0 || passed >= time.Minute {
 		b.log, b.since, b.used = log, now, 0
 	}
 	b.used++
-	return b.used <= b.most
+	return b.used <= maxDefaultLines
 }

@@ -101,8 +101,7 @@ func TestDefaultLog(t *testing.T) {
 		store.answer = fails(core.ErrUnavailable)
 		l.Allow(ctx, "k")
 		expectLines(t, "a minute later", log.take(),
-			[]string{"limiter=api", "has been failing", `stage="not asked"`, "more=999",
-				"since=1m0s", "first_error=", "WRONGPASS"})
+			[]string{"limiter=api", "has been failing", `stage="not asked"`, "more=999", "since=1m0s"})
 
 		store.answer = nil
 		l.Allow(ctx, "k")

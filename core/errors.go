@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Errors that a [Decision], [Limiter.Usage] and [Limiter.Reset] carry, to be compared
-// with [errors.Is].
+// Errors, to be compared with [errors.Is]. The last two are of [Limiter.Wait].
 const (
 	// ErrStore: the store could not be asked; the policy decided.
 	ErrStore constError = "sash: the store could not be asked"
@@ -33,6 +33,14 @@ const (
 	// ErrLimits: the limits of the request could not be found out, as by the function of
 	// nethttp.WithLimiter. No store was asked.
 	ErrLimits constError = "sash: the limits of the request could not be found out"
+
+	// ErrTooLate: the context has a deadline, and by then the request cannot have passed. It is
+	// a [context.DeadlineExceeded] too.
+	ErrTooLate constError = "sash: the context ends before the request can pass"
+
+	// ErrNever: the cost exceeds a limit, so that no wait is long enough. It is an [ErrStore] too
+	// where the limit is the share of a [Fallback], and the store is down.
+	ErrNever constError = "sash: the request can never pass"
 )
 
 var (
@@ -62,7 +70,7 @@ func (e constError) Is(target error) bool {
 func asStoreError(err error) error {
 	switch {
 	case !errors.Is(err, ErrStore):
-		return &storeError{cause: err}
+		return chained(ErrStore, err)
 	case strings.LastIndex(err.Error(), "sash: ") == 0:
 		return err
 	}
@@ -82,31 +90,28 @@ func remedyOf(err error) string {
 		"network open, and Config.Timeout several round trips? The Check of a redisstore tells more"
 }
 
-// storeError says that the store could not be asked, nor the fallback if that has
-// failed too.
-type storeError struct {
-	cause    error
-	fallback error // nil if the fallback has not failed
+// bothFailed returns the error of a store and its fallback that could not be asked either.
+func bothFailed(first, second error) error {
+	return AtStage(StageFallback, chained(ErrStore, first, &errs.Worded{Words: "nor could the fallback: ", Err: second}))
 }
 
-func (e *storeError) Error() string {
-	text := string(ErrStore) + ": " + errs.Text(e.cause)
-	if e.fallback != nil {
-		text += "; nor could the fallback: " + errs.Text(e.fallback)
+// chain is an error that matches each of several and has their texts, one after the other.
+type chain struct{ all []error }
+
+// chained returns a chain of errors without those that are nil.
+func chained(all ...error) error {
+	return &chain{slices.DeleteFunc(all, func(err error) bool { return err == nil })}
+}
+
+func (c *chain) Error() string {
+	text := "sash"
+	for _, err := range c.all {
+		text += ": " + errs.Text(err)
 	}
 	return text
 }
 
-// Is reports that the store could not be asked.
-func (e *storeError) Is(target error) bool { return target == error(ErrStore) }
-
-// Unwrap returns what the stores returned.
-func (e *storeError) Unwrap() []error {
-	if e.fallback == nil {
-		return []error{e.cause}
-	}
-	return []error{e.cause, e.fallback}
-}
+func (c *chain) Unwrap() []error { return c.all }
 
 // describe names a limiter in errors.
 func describe(name, rule string) string {

@@ -32,7 +32,7 @@ func TestSaysSashOnce(t *testing.T) {
 			[]error{core.ErrStore, core.ErrStoreFull}, "sash: shard 7: the store is full"},
 		{limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)})}).Allow(ctx, "k").Err,
 			[]error{core.ErrStore, core.ErrTimeout, core.ErrStoreFull},
-			"sash: the store could not be asked: waiting for Redis: no answer within the timeout; " +
+			"sash: the store could not be asked: waiting for Redis: no answer within the timeout: " +
 				"nor could the fallback: shard 7: the store is full"},
 		{limiter(t, core.Config{Store: down}).Reset(ctx, "k"), []error{core.ErrStore, core.ErrTimeout},
 			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},

@@ -3,8 +3,8 @@ package core
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
@@ -31,20 +31,13 @@ func (fixedPolicy) failurePolicy() {}
 
 // String returns "fail open" or "fail closed".
 func (p fixedPolicy) String() string {
-	switch p {
-	case FailOpen:
-		return "fail open"
-	case FailClosed:
-		return "fail closed"
-	}
-	return strconv.Itoa(int(p))
+	return word([]string{"fail open", "fail closed"}, uint8(p), "policy")
 }
 
 // fallbackPolicy is the policy that Fallback returns.
 type fallbackPolicy struct {
 	store Store
-	share int
-	err   error // what is wrong with an option; New returns it
+	share share
 }
 
 func (fallbackPolicy) failurePolicy() {}
@@ -69,26 +62,19 @@ func (p fallbackPolicy) String() string {
 //
 // [New] refuses a fallback that is the limiter's own store by ==. A store around that store,
 // and two stores of package redisstore on one Redis, are not seen to be the same.
-func Fallback(store Store, options ...fallbackOption) Policy {
+func Fallback(store Store, options ...share) Policy {
 	p := fallbackPolicy{store: store, share: 1}
-	for i, o := range options {
-		if o == nil {
-			p.err = fmt.Errorf("sash: option %d of core.Fallback is nil: leave it out, "+
-				"or give core.Share(replicas)", i+1)
-			break
-		}
-		o(&p)
+	for _, replicas := range options {
+		p.share = replicas
 	}
 	return p
 }
 
-type fallbackOption func(*fallbackPolicy)
+type share int
 
 // Share makes the fallback enforce max(1, Requests/replicas) of every limit,
 // for a service of that many replicas. The default is 1: the whole limit.
-func Share(replicas int) fallbackOption {
-	return func(p *fallbackPolicy) { p.share = replicas }
-}
+func Share(replicas int) share { return share(replicas) }
 
 // fallback is the second store of a limiter.
 type fallback struct {
@@ -100,12 +86,10 @@ type fallback struct {
 // must be set.
 func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	switch {
-	case p.err != nil:
-		return nil, p.err
 	case errs.IsNil(p.store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is %s: give one, such as memstore.New()",
 			errs.NilName(p.store))
-	case sameStore(p.store, l.config.Store):
+	case reflect.ValueOf(p.store).Comparable() && p.store == l.config.Store:
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
 	case p.share < 1:
@@ -113,7 +97,7 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	}
 	f := &fallback{replicas: int64(p.share)}
 	var err error
-	f.boundRule, err = bind(p.store, l.ruleWith(f.shares(l.limits)))
+	f.boundRule, err = l.bind(p.store, f.shares(l.limits))
 	return f, err
 }
 

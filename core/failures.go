@@ -1,9 +1,6 @@
 package core
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Failures tells of a store that fails, as a limiter has seen it.
 type Failures struct {
@@ -17,32 +14,26 @@ type Failures struct {
 // Failures returns what l and its copies by WithPolicy and WithLimits have seen of a store that
 // fails. A run of failures ends when a minute has passed without one.
 func (l *Limiter) Failures() Failures {
-	f := &l.shared.failures
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	told := f.Failures
-	if told.Err != nil {
-		told.Remedy = remedyOf(told.Err)
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	f := l.shared.failures
+	if f.Err != nil {
+		f.Remedy = remedyOf(f.Err)
 	}
-	return told
+	return f
 }
 
 // Failing reports whether the store has failed a request within the last minute.
 func (f *Failures) Failing() bool { return !f.Latest.IsZero() && time.Since(f.Latest) < mostCalm }
 
-// failures are those of a limiter.
-type failures struct {
-	mu       sync.Mutex // guards Failures
-	Failures Failures
-}
-
-// note notes that the store has failed a request with err.
-func (f *failures) note(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.Failures.Failing() {
-		f.Failures.Since = time.Now()
+// failed notes that the store has failed a request with err.
+func (s *shared) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &s.failures
+	if !f.Failing() {
+		f.Since = time.Now()
 	}
-	f.Failures.Decided++
-	f.Failures.Latest, f.Failures.Err = time.Now(), err
+	f.Decided++
+	f.Latest, f.Err = time.Now(), err
 }

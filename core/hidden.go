@@ -14,7 +14,7 @@ type hiddenMethods struct{}
 
 // Observed reports whether an observer hears of every decision, and not a log of [LogErrors] alone:
 // else nobody needs to find out what only events say.
-func (hiddenMethods) Observed(l *Limiter) bool { return l.observer != nil }
+func (hiddenMethods) Observed(l *Limiter) bool { return l.observed }
 
 // Report tells the observer of a decision that was made without the limiter, such as to refuse a
 // request that names no client.

@@ -11,17 +11,17 @@ import (
 // Limiter decides requests. It is safe for concurrent use. [New] and
 // [Limiter.Rule] make one; the zero Limiter cannot be used.
 type Limiter struct {
-	config       Config // as given, with defaults filled in
-	rule         string // the name given to Rule; empty for a limiter of New
-	limits       []Limit
-	boundRule                  // to the first store
-	fallback     *fallback     // nil unless the policy is a Fallback
-	firstTimeout time.Duration // the longest that the first store may take
-	observer     Observer      // hears of every decision; nil if there is none
-	log          *errorLog     // the observer if it is of LogErrors, and observer is nil then
-	waiting      waitQueues    // the callers of Wait
-	shared       *shared       // with the copies of WithPolicy and WithLimits
-	begun        atomic.Bool   // whether begin has been called, or no observer hears of notices
+	config       Config         // as given, with defaults filled in
+	rule         string         // the name given to Rule; empty for a limiter of New
+	boundRule                   // to the first store
+	fallback     *fallback      // nil unless the policy is a Fallback
+	firstTimeout time.Duration  // the longest that the first store may take
+	observed     bool           // whether an observer hears of every decision
+	notices      NoticeObserver // nil if none hears of notices
+	log          *errorLog      // the observer if it is of LogErrors; it hears of errors alone
+	waiting      waitQueues     // the callers of Wait
+	shared       *shared        // with the copies of WithPolicy and WithLimits
+	begun        atomic.Bool    // whether begin has been called, or no observer hears of notices
 }
 
 // Rule returns a limiter with limits of its own under the same name, store and policy. A rule
@@ -118,15 +118,11 @@ type Request struct {
 
 // ask returns the request as a store gets it.
 func (r *Request) ask(timeout time.Duration) Ask {
-	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Override: r.override(), Timeout: timeout}
-}
-
-// special returns nil unless the request is a charge or has limits of its own.
-func (r *Request) override() *Override {
+	a := Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
 	if r.Charge || r.Limits != nil {
-		return &Override{Charge: r.Charge, Limits: r.Limits}
+		a.Override = &Override{Charge: r.Charge, Limits: r.Limits}
 	}
-	return nil
+	return a
 }
 
 // check returns an error if no store needs to be asked: the request is malformed,
@@ -145,40 +141,45 @@ func (r *Request) check(ctx context.Context, l *Limiter) error {
 	return ctx.Err()
 }
 
-// byStore completes the decision of a store.
-func (d *Decision) byStore() {
-	d.Err = nil
-	if d.Source == SourceUnasked {
-		d.Source = SourceCounted
-	}
-}
-
 // onStoreError returns the decision of the policy after the first store has failed
 // with err. A fallback that waits gets the part of the timeout that the first store leaves.
-func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) Decision {
+func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d Decision) {
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
-	l.shared.failures.note(err)
+	l.shared.failed(err)
 	if l.fallback == nil {
 		allowed := l.config.OnStoreError == Policy(FailOpen)
 		return Decision{Allowed: allowed, Source: SourcePolicy, Err: asStoreError(err)}
 	}
 	d, second := l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)
-	if second != nil {
-		if ended := ctx.Err(); ended != nil {
-			return Decision{Err: ended}
-		}
-		return Decision{Source: SourcePolicy, Err: AtStage(StageFallback, &storeError{err, second})}
+	if second == nil {
+		d.Source, d.Err = SourceFallback, asStoreError(err)
+		return d
 	}
-	d.Source, d.Err = SourceFallback, asStoreError(err)
-	return d
+	if ended := ctx.Err(); ended != nil {
+		return Decision{Err: ended}
+	}
+	return Decision{Source: SourcePolicy, Err: bothFailed(err, second)}
 }
 
 // Reset forgets what is counted for key under the limits of this rule, in the store and in the
 // fallback. Its error matches [ErrStore] or [ErrInvalid], or is that of the caller's own context;
 // then some counts may remain. A context that has ended before the call resets nothing.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
+	defer l.waiting.reopen(key)
+	return l.within(ctx, key, func(whole, first context.Context) error {
+		err := l.counts.Reset(first, key)
+		if l.fallback != nil {
+			err = errors.Join(err, l.fallback.counts.Reset(whole, key))
+		}
+		return err
+	})
+}
+
+// within calls do with contexts that end with Config.Timeout, and with the part of it that is the
+// first store's. The error is that of the caller's own context if that has ended.
+func (l *Limiter) within(ctx context.Context, key string, do func(whole, first context.Context) error) error {
 	if key == "" {
 		return errEmptyKey
 	}
@@ -189,11 +190,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	defer cancel()
 	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
 	defer cancel()
-	err := l.counts.Reset(first, key)
-	if l.fallback != nil {
-		err = errors.Join(err, l.fallback.counts.Reset(whole, key))
-	}
-	l.waiting.reopen(key)
+	err := do(whole, first)
 	if err == nil {
 		return nil
 	}

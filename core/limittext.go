@@ -151,14 +151,13 @@ func (l Limit) MarshalText() ([]byte, error) {
 // UnmarshalText sets the limit to that of [ParseLimit]. An empty text is the zero Limit. The
 // limit stays as it was if there is an error.
 func (l *Limit) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*l = Limit{}
-		return nil
+	var parsed Limit
+	var err error
+	if len(text) > 0 {
+		parsed, err = ParseLimit(string(text))
 	}
-	parsed, err := ParseLimit(string(text))
-	if err != nil {
-		return err
+	if err == nil {
+		*l = parsed
 	}
-	*l = parsed
-	return nil
+	return err
 }

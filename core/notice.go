@@ -45,19 +45,11 @@ func (l *Limiter) notice(ctx context.Context, code, text string) {
 		return
 	}
 	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
-		l.config.Observer.(NoticeObserver).Notice(ctx, Notice{
-			Code: code, Name: l.config.Name, Rule: l.rule, Text: printable(text, maxNotice),
-		})
+		l.notices.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: printable(text, maxNotice)})
 	}
 }
 
 // hears reports whether the observer of the limiter hears of notices with the code.
 func (l *Limiter) hears(code string) bool {
-	return l.hearsNotices() && !slices.Contains(l.config.Quiet, code)
-}
-
-// hearsNotices reports whether the observer of the limiter is a [NoticeObserver].
-func (l *Limiter) hearsNotices() bool {
-	_, ok := l.config.Observer.(NoticeObserver)
-	return ok
+	return l.notices != nil && !slices.Contains(l.config.Quiet, code)
 }

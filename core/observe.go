@@ -22,9 +22,12 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
 		d = l.onStoreError(ctx, &r, err)
 	} else {
-		d.byStore()
+		d.Err = nil
+		if d.Source == SourceUnasked {
+			d.Source = SourceCounted
+		}
 	}
-	if !r.unreported && (l.observer != nil || l.log != nil && l.log.hears(&d)) {
+	if !r.unreported && l.watched(&d) {
 		l.report(ctx, &r, &d, since(start))
 	}
 	return d
@@ -33,7 +36,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 // startOfTimed returns the present if the observer hears how long the decision takes, and
 // else the zero Time.
 func (l *Limiter) startOfTimed() (start time.Time) {
-	if l.observer == nil || !l.waits && rand.Uint32()%timedShare != 0 {
+	if !l.observed || !l.waits && rand.Uint32()%timedShare != 0 {
 		return start
 	}
 	return time.Now()
@@ -49,11 +52,14 @@ func since(start time.Time) time.Duration {
 
 // report tells the observer of a decision that took so long.
 func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
-	if l.observer != nil {
-		l.observer.Observe(ctx, l.event(r, d, elapsed))
-	} else if l.log != nil && l.log.hears(d) {
-		l.log.Observe(ctx, l.event(r, d, elapsed))
+	if l.watched(d) {
+		l.config.Observer.Observe(ctx, l.event(r, d, elapsed))
 	}
+}
+
+// watched reports whether the observer does anything about a decision.
+func (l *Limiter) watched(d *Decision) bool {
+	return l.observed || l.log != nil && l.log.hears(d)
 }
 
 // event returns what an observer hears of a decision.
@@ -71,13 +77,15 @@ func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	return e
 }
 
-// setObserver sets what hears of decisions, by the config.
+// setObserver sets what hears of decisions and of notices, by the config.
 func (l *Limiter) setObserver() {
+	l.notices, _ = l.config.Observer.(NoticeObserver)
+	l.begun.Store(l.notices == nil) // then nothing is to be said
 	switch o := l.config.Observer.(type) {
 	case silence:
 	case *errorLog:
 		l.log = o
 	default:
-		l.observer = o
+		l.observed = true
 	}
 }

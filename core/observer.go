@@ -57,7 +57,7 @@ func (silence) Observe(context.Context, Event) {}
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
-			return wrongObserver{fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o))}
+			return wrongObserver{err: fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o))}
 		}
 		if wrong, ok := o.(wrongObserver); ok {
 			return wrong
@@ -67,10 +67,10 @@ func Observers(observers ...Observer) Observer {
 }
 
 // wrongObserver stands for an Observer that could not be made. New returns the error.
-type wrongObserver struct{ err error }
-
-// Observe does nothing.
-func (wrongObserver) Observe(context.Context, Event) {}
+type wrongObserver struct {
+	silence
+	err error
+}
 
 // observerList is the Observer of Observers.
 type observerList []Observer

@@ -21,7 +21,6 @@ type outage struct {
 	latest   time.Time // the last failure
 	backAt   time.Time // the first answer of the store after that; zero if there is none
 	requests int       // decided without the store
-	first    string    // the text of the first error: later ones may say only that the store was not asked
 	said     bool      // whether a line says that the store fails
 
 	calm  time.Duration // for how long the store must fail no request
@@ -29,13 +28,13 @@ type outage struct {
 }
 
 // note notes that the store has failed a request, and reports whether the outage begins.
-func (o *outage) note(e *Event, now time.Time) (begins bool) {
+func (o *outage) note(now time.Time) (begins bool) {
 	if begins = o.since.IsZero(); begins {
 		calm := leastCalm
 		if now.Sub(o.ended) < mostCalm {
 			calm = min(2*o.calm, mostCalm)
 		}
-		*o = outage{since: now, first: loggedText(e.Decision.Err), calm: calm}
+		*o = outage{since: now, calm: calm}
 	}
 	o.latest, o.backAt = now, time.Time{}
 	o.requests++
@@ -63,7 +62,7 @@ func (o *errorLog) storeAnswered(ctx context.Context, e *Event) {
 	*out = outage{calm: over.calm, ended: now}
 	o.outages.Add(-1)
 	o.mu.Unlock()
-	if over.said && o.mayWrite(now) {
+	if over.said && o.budget.take(now, o.log()) {
 		o.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(limiterAttrs(e),
 			slog.Duration("outage", over.backAt.Sub(over.since)), slog.Int("decided_by_policy", over.requests))...)
 	}

@@ -2,7 +2,7 @@ package core
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
 )
 
 // Outcome says what became of the request of an [Event]: one word for logs and metrics.
@@ -28,29 +28,23 @@ const (
 )
 
 var outcomeNames = [outcomes]string{
-	OutcomeAdmitted:         "admitted",
-	OutcomeRefused:          "refused",
-	OutcomeFallbackAdmitted: "fallback_admitted",
-	OutcomeFallbackRefused:  "fallback_refused",
-	OutcomeFailedOpen:       "failed_open",
-	OutcomeFailedClosed:     "failed_closed",
-	OutcomeFallbackFailed:   "fallback_failed",
-	OutcomeNameless:         "nameless",
-	OutcomeKeyFailed:        "key_failed",
-	OutcomeLimitsFailed:     "limits_failed",
-	OutcomeInvalid:          "invalid",
-	OutcomeCanceled:         "canceled",
-	OutcomeSkipped:          "skipped",
-	OutcomeShadow:           "shadow",
-	OutcomeShadowRefused:    "shadow_refused",
+	OutcomeAdmitted: "admitted", OutcomeRefused: "refused",
+	OutcomeFallbackAdmitted: "fallback_admitted", OutcomeFallbackRefused: "fallback_refused",
+	OutcomeFailedOpen: "failed_open", OutcomeFailedClosed: "failed_closed", OutcomeFallbackFailed: "fallback_failed",
+	OutcomeNameless: "nameless", OutcomeKeyFailed: "key_failed", OutcomeLimitsFailed: "limits_failed",
+	OutcomeInvalid: "invalid", OutcomeCanceled: "canceled", OutcomeSkipped: "skipped",
+	OutcomeShadow: "shadow", OutcomeShadowRefused: "shadow_refused",
 }
 
 // String returns the word of the constant's name, such as "failed_open".
-func (o Outcome) String() string {
-	if o < outcomes {
-		return outcomeNames[o]
+func (o Outcome) String() string { return word(outcomeNames[:], uint8(o), "Outcome") }
+
+// word returns a name, or that of an unknown value.
+func word(names []string, value uint8, of string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
-	return "Outcome(" + strconv.Itoa(int(o)) + ")"
+	return fmt.Sprintf("%s(%d)", of, value)
 }
 
 // MarshalText returns the word, so that JSON has it.

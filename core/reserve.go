@@ -67,53 +67,42 @@ func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
 	}
-	return r.giveBack(ctx, r.spend(n))
+	units, _ := r.spend(n, false)
+	return r.giveBack(ctx, units)
 }
 
-// giveBack gives back n units that spend or settle has taken from those that are left.
+// spend returns how many of n units can still be given back, and notes that they are. It reports
+// whether the cost was not settled before; settle notes that it is.
+func (r *Reservation) spend(n int64, settle bool) (units int64, open bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open = !r.settled
+	units = min(n, r.left)
+	r.left -= units
+	r.settled = r.settled || settle
+	return units, open
+}
+
+// giveBack gives back n units, which spend has returned, to the store that has counted them.
 func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	d := &r.Decision
-	back := Refund{
-		Key: r.request.Key, Cost: r.request.Cost, At: d.At, Source: d.Source, Region: d.Region, Units: n,
+	l, d, store := r.limiter, &r.Decision, &r.limiter.boundRule
+	if d.Source == SourceFallback {
+		store = &l.fallback.boundRule
 	}
-	return r.limiter.giveBack(context.WithoutCancel(ctx), back)
-}
-
-// spend returns how many of n units can still be given back, and notes that they are.
-func (r *Reservation) spend(n int64) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n = min(n, r.left)
-	r.left -= n
-	return n
-}
-
-// settle notes that the cost is settled, and returns how many units could be given back
-// until now. It reports false if the cost was settled before.
-func (r *Reservation) settle() (left int64, first bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	left, first = r.left, !r.settled
-	r.left, r.settled = 0, true
-	return left, first
-}
-
-// giveBack gives units back to the store that has counted them. ctx does not end.
-func (l *Limiter) giveBack(ctx context.Context, back Refund) (int64, error) {
-	store := l.boundRule
-	if back.Source == SourceFallback {
-		store = l.fallback.boundRule
-	}
+	ctx = context.WithoutCancel(ctx)
 	if store.waits {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	units, err := store.counts.Return(ctx, back)
-	l.waiting.reopen(back.Key)
+	key := r.request.Key
+	units, err := store.counts.Return(ctx, Refund{
+		Key: key, Cost: r.request.Cost, At: d.At, Source: d.Source, Region: d.Region, Units: n,
+	})
+	l.waiting.reopen(key)
 	if err != nil {
 		return 0, asStoreError(err)
 	}
@@ -131,9 +120,9 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
 	}
-	left, first := r.settle()
+	left, open := r.spend(r.request.Cost, true)
 	switch excess := actual - left; {
-	case !first:
+	case !open:
 		return fmt.Errorf("%w: the request is settled already: call Settle once", ErrInvalid)
 	case !r.counted():
 		return nil

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"net"
-	"strconv"
 )
 
 // Stage says how far a request came before the store failed: where the time of a slow
@@ -21,22 +20,12 @@ const (
 )
 
 var stageNames = [...]string{
-	StageUnknown:  "unknown",
-	StageNotAsked: "not asked",
-	StageQueued:   "queued",
-	StageConnect:  "connect",
-	StageReply:    "reply",
-	StageLease:    "lease",
-	StageFallback: "fallback",
+	StageUnknown: "unknown", StageNotAsked: "not asked", StageQueued: "queued", StageConnect: "connect",
+	StageReply: "reply", StageLease: "lease", StageFallback: "fallback",
 }
 
 // String returns a word for logs and metric labels, such as "not asked".
-func (s Stage) String() string {
-	if int(s) < len(stageNames) {
-		return stageNames[s]
-	}
-	return "Stage(" + strconv.Itoa(int(s)) + ")"
-}
+func (s Stage) String() string { return word(stageNames[:], uint8(s), "Stage") }
 
 // AtStage returns err with a stage, for stores. The text stays the same.
 func AtStage(s Stage, err error) error { return &stageError{s, err} }

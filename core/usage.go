@@ -23,53 +23,31 @@ type Usage struct {
 // The error matches [ErrInvalid] if key is empty, [ErrStore] if the store could not be asked, or
 // is that of the caller's own context. With a [Fallback], an ErrStore may come with what that
 // has counted in this process, under its own limits.
-func (l *Limiter) Usage(ctx context.Context, key string) ([]Usage, error) {
-	if key == "" {
-		return nil, errEmptyKey
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	whole, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)
-	defer cancel()
-	first, cancel := context.WithTimeoutCause(whole, l.firstTimeout, ErrTimeout)
-	defer cancel()
-	limits := l.limits
-	uses, err := l.boundRule.usage(first, key, limits)
-	if err == nil {
-		return uses, nil
-	}
-	if ended := ctx.Err(); ended != nil {
-		return nil, ended
-	}
-	if l.fallback == nil {
-		return nil, asStoreError(err)
-	}
-	uses, second := l.fallback.usage(whole, key, limits)
-	if second == nil {
-		return uses, asStoreError(err)
-	}
-	if ended := ctx.Err(); ended != nil {
-		return nil, ended
-	}
-	return nil, AtStage(StageFallback, &storeError{err, second})
-}
-
-// usage returns what the fallback has counted of its shares of limits.
-func (f *fallback) usage(ctx context.Context, key string, limits []Limit) ([]Usage, error) {
-	return f.boundRule.usage(ctx, key, f.shares(limits))
+func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
+	err = l.within(ctx, key, func(whole, first context.Context) error {
+		uses, err = l.usage(first, key)
+		if err == nil || l.fallback == nil || ctx.Err() != nil {
+			return err
+		}
+		var second error
+		if uses, second = l.fallback.usage(whole, key); second != nil {
+			return bothFailed(err, second)
+		}
+		return err
+	})
+	return uses, err
 }
 
 // usage returns what the store has counted, with the limits filled in.
-func (b *boundRule) usage(ctx context.Context, key string, limits []Limit) ([]Usage, error) {
+func (b *boundRule) usage(ctx context.Context, key string) ([]Usage, error) {
 	uses, err := b.counts.Usage(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if len(uses) != len(limits) {
-		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.counts, len(uses), len(limits))
+	if len(uses) != len(b.limits) {
+		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.counts, len(uses), len(b.limits))
 	}
-	for i, limit := range limits {
+	for i, limit := range b.limits {
 		uses[i].Limit = limit
 		uses[i].Remaining = max(0, limit.Requests-uses[i].Used)
 	}

@@ -4,19 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/sashlimit/sash/internal/errs"
-)
-
-// Errors of [Limiter.Wait], to be compared with [errors.Is].
-const (
-	// ErrTooLate: the context has a deadline, and by then the request cannot have
-	// passed. It is a [context.DeadlineExceeded] too.
-	ErrTooLate constError = "sash: the context ends before the request can pass"
-
-	// ErrNever: the cost exceeds a limit, so that no wait is long enough. It is an
-	// [ErrStore] too where the limit is the share of a [Fallback], and the store is down.
-	ErrNever constError = "sash: the request can never pass"
 )
 
 // Wait sleeps until a request of cost 1 by the client named key is admitted, for programs that
@@ -50,12 +37,14 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 		d := l.Decide(ctx, r) // the observer hears of it
 		return d, d.Err
 	}
+	var pace time.Duration // the time in which the limits admit n units on average
 	for _, limit := range l.limits {
 		if n > limit.Requests {
 			d := Decision{Limit: limit, RetryAfter: Never}
 			d.Err = d.never(n)
 			return d, d.Err
 		}
+		pace = max(pace, time.Duration(float64(n)/float64(limit.Requests)*float64(limit.Window)))
 	}
 	q, w := l.waiting.join(key, n)
 	defer l.waiting.leave(q, w) // also if the observer panics (TestWaitPanic)
@@ -77,7 +66,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 		if d.Source == SourceUnasked && d.Err != nil { // the context has ended
 			return d, d.Err
 		}
-		l.waiting.answered(q, &d, n, l.pace(n))
+		l.waiting.answered(q, &d, n, pace)
 		switch {
 		case d.Allowed:
 			return d, nil
@@ -87,19 +76,9 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 	}
 }
 
-// pace returns the time in which the limits admit n units on average.
-func (l *Limiter) pace(n int64) time.Duration {
-	var longest time.Duration
-	for _, limit := range l.limits {
-		part := float64(n) / float64(limit.Requests)
-		longest = max(longest, time.Duration(part*float64(limit.Window)))
-	}
-	return longest
-}
-
 // never returns the error of a request of cost n that is refused for ever.
 func (d *Decision) never(n int64) error {
-	return &waitError{ErrNever, fmt.Sprintf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err}
+	return chained(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
 }
 
 // forever is the sleep of a waiter that another one wakes.
@@ -116,27 +95,4 @@ func (w *waiter) sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 	return true
-}
-
-// waitError is an error of Wait: ErrTooLate or ErrNever, and why.
-type waitError struct {
-	err   error
-	words string
-	store error // what the store has failed with; nil if it has not
-}
-
-func (e *waitError) Error() string {
-	text := e.err.Error() + ": " + e.words
-	if e.store != nil {
-		text += ": " + errs.Text(e.store)
-	}
-	return text
-}
-
-// Unwrap returns the error that says what has happened, and that of the store.
-func (e *waitError) Unwrap() []error {
-	if e.store == nil {
-		return []error{e.err}
-	}
-	return []error{e.err, e.store}
 }

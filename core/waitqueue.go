@@ -3,6 +3,7 @@ package core
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -82,7 +83,7 @@ func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep t
 		sleep = opens.Sub(now)
 		deadline, limited := ctx.Deadline()
 		if limited && !opens.Before(deadline) {
-			return sleep, q.tooLate(sleep)
+			return sleep, chained(ErrTooLate, fmt.Errorf("the next try is in %v", sleep), q.failing)
 		}
 		if !limited || opens.Add(q.jitter).Before(deadline) {
 			sleep += q.jitter
@@ -95,15 +96,6 @@ func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep t
 		q.reopened = false
 	}
 	return sleep, nil
-}
-
-// tooLate returns the error of a waiter whose deadline comes before the next question.
-func (o *outlook) tooLate(sleep time.Duration) error {
-	words := "that takes " + sleep.String() + " at least"
-	if o.failing != nil {
-		words = "the next try is in " + sleep.String()
-	}
-	return &waitError{ErrTooLate, words, o.failing}
 }
 
 // answered notes the answer to a request of the first waiter. pace is for how long the
