@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,17 +43,13 @@ func New(c Config) (*Limiter, error) {
 	if err := c.check(); err != nil {
 		return nil, constructionError(c.Name, "", err)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = hidden.DefaultTimeout
-	}
-	if c.OnStoreError == nil {
-		c.OnStoreError = FailOpen
-	}
+	c.Timeout = cmp.Or(c.Timeout, hidden.DefaultTimeout)
+	c.OnStoreError = cmp.Or(c.OnStoreError, Policy(FailOpen))
 	if c.Observer == nil {
 		c.Observer = defaultErrorLog()
 	}
 	c.Quiet = slices.Clone(c.Quiet)
-	return build(c, "", c.Limits)
+	return build(c, "", c.Limits, new(shared))
 }
 
 // check returns an error that says what is wrong with the Config apart from its
@@ -85,11 +82,11 @@ func Must[T any](v T, err error) T {
 
 // build returns a limiter of a config that was checked and has its defaults. It
 // checks the limits and the policy. An error names the limiter and the rule.
-func build(c Config, rule string, limits []Limit) (*Limiter, error) {
+func build(c Config, rule string, limits []Limit, state *shared) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
-	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: new(shared)}
+	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: state}
 	l.setObserver()
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)

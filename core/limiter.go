@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,27 +29,22 @@ type Limiter struct {
 // of another name never shares its counts, one of the same name always does. Called on a rule
 // it returns a sibling, not a part of that rule.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
+	err := checkName("rule", name)
 	if name == "" {
-		err := errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
+		err = errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
+	}
+	if err != nil {
 		return nil, constructionError(l.config.Name, "", err)
 	}
-	if err := checkName("rule", name); err != nil {
-		return nil, constructionError(l.config.Name, "", err)
-	}
-	return build(l.config, name, limits)
+	return build(l.config, name, limits, new(shared))
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy for store
 // errors; nil means [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
-	if policy == nil {
-		policy = FailOpen
-	}
-	c.OnStoreError = policy
-	policed := Must(build(c, l.rule, l.limits))
-	policed.shared = l.shared
-	return policed
+	c.OnStoreError = cmp.Or(policy, Policy(FailOpen))
+	return Must(build(c, l.rule, l.limits, l.shared))
 }
 
 // WithLimits returns the same limiter with other limits, of which the windows may differ too.
@@ -56,11 +52,7 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 // and a client keeps what it has used. Make a limiter once and use it again: a store keeps
 // what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
-	other, err := build(l.config, l.rule, limits)
-	if err == nil {
-		other.shared = l.shared
-	}
-	return other, err
+	return build(l.config, l.rule, limits, l.shared)
 }
 
 // String returns the names of the limiter and of its rule for logs and errors:
@@ -97,48 +89,37 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
 
-// Request is the question to [Limiter.Decide]. Unlike Allow, its zero Cost is 0.
-type Request struct {
-	Key    string // the client; any bytes, not empty
-	Cost   int64
-	Peek   bool   // answer as if, but count nothing
-	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
-	Label  string // handed to the observer; not part of any count
-	Shadow bool   // handed to the observer: the caller goes on whatever is decided
-
-	// Limits, if not nil, are the limits for this request: those of the rule, in order, with
-	// other Requests, on the same counts. So a client's plan needs no limiter of its own. An
-	// empty Name means that of the rule's limit. The slice must not change during the call.
-	Limits []Limit
-
-	Status func(Decision) int // if not nil, returns the Status of the event, if one is observed
-
-	unreported bool // Decide tells no observer
+// Charge counts n units of the client named key, even beyond the limits: for what has been used
+// already, such as the tokens or bytes of an answer. Later requests wait until the windows have
+// room again, and are told exactly how long. n is at most [MaxCounterRequests].
+//
+// The Decision is an admission, with the numbers after the charge. While the store cannot be
+// asked, nothing is counted, and the policy decides what Allowed says; a [Fallback] counts.
+func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
+	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})
 }
 
-// ask returns the request as a store gets it.
-func (r *Request) ask(timeout time.Duration) Ask {
-	a := Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Timeout: timeout}
-	if r.Charge || r.Limits != nil {
-		a.Override = &Override{Charge: r.Charge, Limits: r.Limits}
+// Decide is the general form of Allow, AllowN and Peek.
+func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
+	if !l.begun.Load() {
+		l.begin(ctx)
 	}
-	return a
-}
-
-// check returns an error if no store needs to be asked: the request is malformed,
-// or its context has ended. It fills in the names of the request's limits.
-func (r *Request) check(ctx context.Context, l *Limiter) error {
-	switch {
-	case r.Key == "":
-		return errEmptyKey
-	case r.Cost < 0:
-		return errNegativeCost
-	case r.Charge || r.Limits != nil:
-		if err := r.checkSpecial(l); err != nil {
-			return err
+	start := l.startOfTimed()
+	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
+	if err := r.check(ctx, l); err != nil {
+		d.Err = err
+	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
+		d = l.onStoreError(ctx, &r, err)
+	} else {
+		d.Err = nil
+		if d.Source == SourceUnasked {
+			d.Source = SourceCounted
 		}
 	}
-	return ctx.Err()
+	if !r.unreported && l.watched(&d) {
+		l.report(ctx, &r, &d, since(start))
+	}
+	return d
 }
 
 // onStoreError returns the decision of the policy after the first store has failed

@@ -10,9 +10,6 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// maxLimitText is a length in bytes that no text of a limit needs to exceed.
-const maxLimitText = 200
-
 // limitForm says in errors how a limit is written.
 const limitForm = `write requests/window, such as "100/1m", then "counter" for a SlidingCounter, ` +
 	`then "named" and a name if you like: "1000/24h counter named daily"`
@@ -28,10 +25,6 @@ const limitForm = `write requests/window, such as "100/1m", then "counter" for a
 // days of 24 hours: 90s, 1h30m, 1d12h. Blanks separate the parts. The limit is one that [New]
 // takes. Its Name is empty if none is given, or the default one.
 func ParseLimit(text string) (Limit, error) {
-	if len(text) > maxLimitText {
-		return Limit{}, fmt.Errorf("sash: the limit %.20q... has %d bytes, of %d allowed: %s",
-			text, len(text), maxLimitText, limitForm)
-	}
 	l, err := parseParts(text)
 	if err != nil {
 		return Limit{}, fmt.Errorf("sash: the limit %.60q: %w: %s", text, err, limitForm)

@@ -86,18 +86,13 @@ func (e *Event) decided() Outcome {
 	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)
 }
 
-// Statuses of HTTP that tell why there is no key. The error may be any: it is the key function's.
-const (
-	statusNameless  = 400
-	statusKeyFailed = 500
-)
-
-// unasked returns the outcome of a request for which nothing was asked.
+// unasked returns the outcome of a request for which nothing was asked. Where there is no key, the
+// status of HTTP tells why: the error may be any, since it is the key function's.
 func (e *Event) unasked() Outcome {
 	switch {
-	case e.Key == "" && e.Status == statusKeyFailed:
+	case e.Key == "" && e.Status == 500:
 		return OutcomeKeyFailed
-	case e.Key == "" && (e.Status == statusNameless || errors.Is(e.Decision.Err, ErrInvalid)):
+	case e.Key == "" && (e.Status == 400 || errors.Is(e.Decision.Err, ErrInvalid)):
 		return OutcomeNameless
 	case errors.Is(e.Decision.Err, ErrLimits):
 		return OutcomeLimitsFailed

@@ -1,0 +1,102 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sashlimit/sash/internal/errs"
+)
+
+// Request is the question to [Limiter.Decide]. Unlike Allow, its zero Cost is 0.
+type Request struct {
+	Key    string // the client; any bytes, not empty
+	Cost   int64
+	Peek   bool   // answer as if, but count nothing
+	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
+	Label  string // handed to the observer; not part of any count
+	Shadow bool   // handed to the observer: the caller goes on whatever is decided
+
+	// Limits, if not nil, are the limits for this request: those of the rule, in order, with
+	// other Requests, on the same counts. So a client's plan needs no limiter of its own. An
+	// empty Name means that of the rule's limit. The slice must not change during the call.
+	Limits []Limit
+
+	Status func(Decision) int // if not nil, returns the Status of the event, if one is observed
+
+	unreported bool // Decide tells no observer
+}
+
+// ask returns the request as a store gets it. Not by a variable: a copy would cost 5 ns.
+func (r *Request) ask(timeout time.Duration) Ask {
+	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Override: r.override(), Timeout: timeout}
+}
+
+// override returns nil unless the request is a charge or has limits of its own.
+func (r *Request) override() *Override {
+	if r.Charge || r.Limits != nil {
+		return &Override{Charge: r.Charge, Limits: r.Limits}
+	}
+	return nil
+}
+
+// check returns an error if no store needs to be asked: the request is malformed,
+// or its context has ended. It fills in the names of the request's limits.
+func (r *Request) check(ctx context.Context, l *Limiter) error {
+	switch {
+	case r.Key == "":
+		return errEmptyKey
+	case r.Cost < 0:
+		return errNegativeCost
+	case r.Charge || r.Limits != nil:
+		if err := r.checkSpecial(l); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// checkSpecial returns an error if the request is malformed as a charge or in its limits,
+// and fills in the names of the limits.
+func (r *Request) checkSpecial(l *Limiter) error {
+	switch {
+	case r.Charge && r.Peek:
+		return fmt.Errorf("%w: a charge cannot be a peek: give one of Charge and Peek", ErrInvalid)
+	case r.Charge && r.Cost > MaxCounterRequests:
+		return fmt.Errorf("%w: a charge of %d units: at most %d are allowed",
+			ErrInvalid, r.Cost, int64(MaxCounterRequests))
+	case r.Limits != nil:
+		return r.checkLimits(l)
+	}
+	return nil
+}
+
+// checkLimits checks the limits of the request and fills in their names. The slice is the
+// caller's own, and is copied if a name is missing.
+func (r *Request) checkLimits(l *Limiter) error {
+	if len(r.Limits) != len(l.limits) {
+		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
+			ErrInvalid, len(r.Limits), l, len(l.limits))
+	}
+	given := r.Limits
+	for i := range given {
+		own := &l.limits[i]
+		if given[i].Name == "" {
+			if &r.Limits[0] == &given[0] { // they are the caller's
+				r.Limits = slices.Clone(given)
+			}
+			r.Limits[i].Name = own.Name
+		}
+		wanted := *own
+		wanted.Requests = given[i].Requests
+		if r.Limits[i] != wanted {
+			return fmt.Errorf("%w: Request.Limits[%d] is %v: give the limit %v of %v with other Requests, "+
+				"or make a limiter for another window with WithLimits", ErrInvalid, i, r.Limits[i], *own, l)
+		}
+		if err := wanted.check(); err != nil {
+			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrInvalid, i, errs.Text(err))
+		}
+	}
+	return nil
+}
