@@ -34,7 +34,7 @@ func newLimiter(o core.Observer) *core.Limiter {
 	}))
 }
 
-// TestWrongArguments: an error says what is wrong, and Must panics with it.
+// TestWrongArguments: an error says what is wrong.
 func TestWrongArguments(t *testing.T) {
 	l := newLimiter(nil)
 	incomplete := framework

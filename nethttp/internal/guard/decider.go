@@ -93,7 +93,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 		d.Allowed, d.Source = true, core.SourceSkipped
 		return true
 	}
-	request := core.Request{Label: v.Label, Cost: 1, Status: Status,
+	request := core.Request{Label: v.Label, Status: Status,
 		Shadow: g.config.Shadow != nil && g.config.Shadow()}
 	if g.config.Label != nil {
 		g.label(v.R, &request)
@@ -102,15 +102,14 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	name, err := key()
 	switch {
 	case err != nil || name == "":
-		request.Cost = 0
 		decideWithoutKey(v, g.limiter, &request, err)
 	case g.config.skipsKey(name):
-		request.Key, request.Cost = name, 0
+		request.Key = name
 		d.Allowed, d.Source = true, core.SourceSkipped
 		limiters.Report(v.R.Context(), g.limiter, request, *d)
 		return true
 	default:
-		request.Key = name
+		request.Key, request.Cost = name, 1
 		if g.config.Cost != nil {
 			request.Cost = int64(g.config.Cost(v.R))
 		}
