@@ -1,11 +1,13 @@
 package regions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
@@ -24,13 +26,27 @@ type Config struct {
 	// choose the same.
 	Strict bool
 
+	// Every is how often a client that goes on asking here is looked at in the other regions,
+	// unless Strict: 20 ms to 10 s. The default is 200 ms.
+	Every time.Duration
+
+	// Clients is the number of busy clients at most that are looked at, unless Strict; further ones have
+	// the share of this region. The default is 65,536: some 12 MB with three regions.
+	Clients int
+
 	// Home gives all of a client's limits to the region that it returns, instead of a share
 	// to each. "" means that the client has none. It must return the same in every
 	// process. It may be nil.
 	Home func(client string) string
 }
 
-const maxRegions = 64
+const (
+	maxRegions     = 64
+	minEvery       = 20 * time.Millisecond
+	defaultEvery   = 200 * time.Millisecond
+	maxEvery       = 10 * time.Second
+	defaultClients = 1 << 16
+)
 
 // check returns an error that says what is wrong with the Config.
 func (c *Config) check() error {
@@ -53,11 +69,17 @@ func (c *Config) check() error {
 			}
 		}
 	}
-	if !c.Strict {
-		return errors.New("sash: regions.Config.Strict is false: there is no other mode yet: give true")
-	}
 	if _, ok := c.Stores[c.Here]; !ok {
 		return fmt.Errorf("sash: regions.Config.Here is %q: give one of the names in Stores: %q", c.Here, names)
+	}
+	switch {
+	case c.Strict && (c.Every != 0 || c.Clients != 0):
+		return errors.New("sash: regions.Config has Strict and Every or Clients: strict regions are not looked at: leave them out")
+	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery):
+		return fmt.Errorf("sash: regions.Config.Every is %v: give %v to %v, or 0 for %v",
+			c.Every, minEvery, maxEvery, defaultEvery)
+	case c.Clients < 0:
+		return fmt.Errorf("sash: regions.Config.Clients is %d: give 1 or more, or 0 for %d", c.Clients, defaultClients)
 	}
 	return nil
 }
@@ -68,20 +90,22 @@ type Store struct {
 	config  Config
 	regions []*region // by name
 	here    int       // the index of this process' region
+	epoch   time.Time // just before the store was made
+	table   *table    // nil if strict
 }
 
-// region is a region as this process sees it.
-type region struct {
-	name  string
-	store core.Store
-}
+// now returns the time since the epoch, which is never 0.
+func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
 // New returns a store over those of c. It asks none of them.
 func New(c Config) (*Store, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	s := &Store{config: c}
+	s := &Store{config: c, epoch: time.Now().Add(-time.Nanosecond)}
+	if !c.Strict {
+		s.table = newTable(cmp.Or(c.Clients, defaultClients), cmp.Or(c.Every, defaultEvery))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Stores)) {
 		if name == c.Here {
 			s.here = len(s.regions)
@@ -105,5 +129,8 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &strict{r}, nil
+	if s.config.Strict {
+		return &strict{r}, nil
+	}
+	return &eventual{r}, nil
 }

@@ -1,33 +1,19 @@
 // Package regions is one limit over several regions: a [core.Store] over the stores of the
-// regions, which count on their own. It has two modes.
+// regions, each of which counts on its own.
 //
 //	eu := redisstore.New(redis.NewClient(&redis.Options{Addr: "redis.eu.example:6379"}))
 //	us := redisstore.New(redis.NewClient(&redis.Options{Addr: "redis.us.example:6379"}))
 //	store, err := regions.New(regions.Config{
 //		Here:   "eu", // the only field that differs between the regions
 //		Stores: map[string]core.Store{"eu": eu, "us": us},
-//		Strict: true,
 //	})
 //
-// # Strict
+// A decision takes one round trip in its own region, by what the others had admitted at the last look, 0.2 s
+// and a round trip ago: all regions together have then admitted at most the limit and what the others
+// have since that look. With Config.Strict no window holds more than the limit, under any partition,
+// delay, loss or crash; a client that uses more than a part of its limit in one region waits for others.
+// Theorems E and S, beside the code of the two modes, say and prove this.
 //
-// With Config.Strict no window holds more than a limit allows, wherever it is asked. Of R
-// regions, in the order of their names, number i enforces the share
-//
-//	floor(N(i+1)/R) - floor(N*i/R)
-//
-// of each limit N in its own store. A request that is refused here asks the other regions,
-// one after the other, and the first admission counts. No answer is a refusal there.
-//
-// Theorem S: for logs, no window holds more than N admitted units in all regions together, under
-// any partition, delay, loss or crash, and any constant difference between the clocks.
-//
-// Proof. Each admitted unit was counted before it was told, by exactly one region, under that
-// region's share; or it is a unit of a lease counted there. A store keeps every window
-// of its own clock within the Requests that it is given, whatever replies are late or lost. So no
-// window holds more units of a region than its share; the shares sum to N. The statement about
-// one store is about lengths of time by its clock, so no offset enters. QED.
-//
-// A store that loses counts, as in a failover of Redis, may admit those once more; that heals
-// after a window.
+// No time stamp crosses a region, so a constant difference between the stores' clocks has no effect.
+// docs/regions.md says when to take which mode, and what a partition does.
 package regions

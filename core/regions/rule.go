@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // rule is a rule bound to the stores of all regions. Both modes share it.
@@ -89,6 +91,21 @@ func (r *rule) limitsOf(ask *core.Ask) []core.Limit {
 		return ask.Override.Limits
 	}
 	return r.Limits
+}
+
+// notice tells the observer of the rule's limiter, if there is one.
+func (r *rule) notice(code, text string) {
+	if r.Notice != nil {
+		r.Notice(code, text)
+	}
+}
+
+// noteSilence tells of a region that has become silent.
+func (r *rule) noteSilence(region *region, now time.Duration) {
+	if region.silent(now) {
+		r.notice(notice.RegionSilent, fmt.Sprintf("region %q has not answered for %v: until it does, each client has "+
+			"less than its limit, by what that region has of it", region.name, silence))
+	}
 }
 
 // everywhere calls do for each region at the same time, and joins the errors.

@@ -11,7 +11,22 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// strict is a rule of which each region enforces its share.
+// strict is a rule of which each region enforces its share. Number i of R regions, by name, has
+//
+//	floor(N(i+1)/R) - floor(N*i/R)
+//
+// of each limit N.
+//
+// Theorem S. For logs, no window holds more than N admitted units in all regions together, under any
+// partition, delay, loss or crash, and any constant difference between the clocks.
+//
+// Proof. Each admitted unit was counted before it was told, by exactly one region, under the share of
+// that region; or it is a unit of a lease counted there. A store keeps every window of its own clock within
+// the Requests that it is given, whatever reply is late or lost. This is about lengths of time by one
+// clock, so no offset enters. So no window holds more units of a region than its share, and the
+// shares sum to N. QED.
+//
+// A store that loses counts, as in a failover of Redis, may admit as many once more; that heals after a window.
 type strict struct{ *rule }
 
 // Take implements [core.Ledger]. It asks this region, and after a refusal or a failure the
@@ -102,6 +117,16 @@ func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time
 // ask asks region i by one of its ledgers.
 func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (core.Decision, error) {
 	d, err := by.Take(ctx, ask)
+	region := s.regions[i]
+	switch {
+	case err != nil && ctx.Err() == nil, err == nil && d.Source == core.SourceCounted:
+		now := s.now()
+		region.answered(err, now, now)
+		s.noteSilence(region, now)
+	}
+	if err == nil && d.Allowed && i != s.here {
+		region.spilled.Add(1)
+	}
 	if err != nil {
 		return d, &errs.Worded{Words: fmt.Sprintf("region %q: ", s.regions[i].name), Err: err}
 	}
@@ -112,10 +137,8 @@ func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (
 // askInVain answers a request that is larger than every share, by the last region, which has the
 // largest.
 func (s *strict) askInVain(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if s.Notice != nil {
-		s.Notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has "+
-			"of %v: it can never pass: ask for fewer units, or give clients a region by regions.Config.Home",
-			ask.Cost, s.limitsOf(&ask)))
-	}
+	s.notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has of "+
+		"%v: it can never pass: ask for fewer units, or give clients a region by regions.Config.Home",
+		ask.Cost, s.limitsOf(&ask)))
 	return s.askShare(ctx, ask, len(s.regions)-1, ask.Timeout)
 }

@@ -28,7 +28,7 @@ func TestStrictHistories(t *testing.T) {
 					w := randomWorld(seed, true)
 					limit := w.limit
 					limit.Window -= limit.Window / 1000
-					if err := storetest.CheckLogs(w.used, limit); err != nil {
+					if err := storetest.CheckLogs(w.outcomes(), limit); err != nil {
 						t.Fatalf("seed %d, %d regions: %v", seed, len(w.servers), err)
 					}
 					used += len(w.used)

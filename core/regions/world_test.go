@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -34,25 +35,26 @@ type world struct {
 	servers []*fakeserver.Server
 	names   map[string]int
 	leases  bool
-	loses   int // one way in so many; 0: none
+	loses   int // one way in so many; 0: none, and no way takes longer than another time
 
 	mu       sync.Mutex // guards what follows
 	rng      *rand.Rand
 	ways     [][]time.Duration // from one region to another, one way
 	cut      [][]bool
-	used     []storetest.Outcome // admissions, by when they were used, in true time
-	charged  []mark
+	used     []admission
 	refused  int
 	failures int
 	sources  map[core.Source]int
 	regions  map[bool]int // admissions, by whether another region decided
 }
 
-// mark is a script that has counted units, in true time.
-type mark struct {
+// admission is a request that was admitted, and used at a true time. By region, looks are the times of the looks that
+// the decision is by.
+type admission struct {
 	region int
 	at     time.Time
 	units  int64
+	looks  []time.Time
 }
 
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
@@ -89,9 +91,12 @@ func (w *world) random(n int) int {
 func (w *world) trip(from, to int) (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lost := w.cut[from][to] || from != to && w.loses > 0 && w.rng.IntN(w.loses) == 0
 	way := w.ways[from][to]
-	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost
+	if w.loses == 0 {
+		return way, !w.cut[from][to]
+	}
+	lost := from != to && w.rng.IntN(w.loses) == 0
+	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost && !w.cut[from][to]
 }
 
 // cuts cuts ways between regions at random, one way or both, and mends them, until ctx ends.
@@ -176,31 +181,25 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err erro
 		}
 	}
 	ask.Override = &override
-	ran, err := k.call(ctx, func() {
-		server := k.servers[k.to]
-		d = server.Decide(server.Now(), ask)
-		if d.Allowed && !ask.Peek && ask.Cost > 0 {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.charged = append(k.charged, mark{k.to, time.Now(), ask.Cost})
-		}
-	})
+	seen := k.looks.seen()
+	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
 	if err != nil {
 		return core.Decision{}, err
 	}
-	if at, ok := ctx.Value(ranKey{}).(*atomic.Int64); ok {
-		at.Store(ran.UnixNano())
+	if a, ok := ctx.Value(ranKey{}).(*atomic.Pointer[admission]); ok {
+		a.Store(&admission{at: ran, looks: seen})
 	}
 	return d, nil
 }
 
 // Usage implements [core.Ledger].
 func (k wire) Usage(ctx context.Context, _ string) (uses []core.Usage, err error) {
+	sent := time.Now()
 	ran, err := k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
 	if err != nil {
 		return nil, err
 	}
-	k.looks.note(k.to, ran)
+	k.looks.note(k.to, sent, ran)
 	return uses, nil
 }
 
@@ -220,7 +219,8 @@ type process struct {
 
 // boot starts the process: what it knew and held is lost.
 func (p *process) boot() {
-	looks := &looks{ran: make([]time.Time, len(p.servers))}
+	n := len(p.servers)
+	looks := &looks{sent: make([]time.Time, n), ran: make([]time.Time, n)}
 	stores := map[string]core.Store{}
 	here := ""
 	for name, i := range p.names {
@@ -251,7 +251,7 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	p.life.Lock()
 	ledger := p.ledger
 	p.life.Unlock()
-	var ran atomic.Int64
+	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
 	d, err := ledger.Take(ctx, core.Ask{Key: "client", Cost: cost, Timeout: timeout})
 	p.mu.Lock()
@@ -264,13 +264,14 @@ func (p *process) take(cost int64, timeout time.Duration) {
 		p.refused++
 		return
 	}
-	at := time.Unix(0, ran.Load())
-	if d.Source == core.SourceLeased {
-		at = time.Now()
+	a := &admission{at: time.Now()}
+	if d.Source != core.SourceLeased {
+		a = ran.Load()
 	}
+	a.region, a.units = p.names[d.Region], cost
 	p.sources[d.Source]++
-	p.regions[p.names[d.Region] != p.region]++
-	p.used = append(p.used, storetest.Outcome{At: at, Allowed: true, Cost: cost})
+	p.regions[a.region != p.region]++
+	p.used = append(p.used, *a)
 }
 
 // traffic is what the processes of a region ask for, by how much of the history has passed: a burst, and a rest.
@@ -340,7 +341,7 @@ func randomWorld(seed uint64, strict bool) *world {
 	if rng.IntN(10) == 0 {
 		regions = 10
 	}
-	limit := core.Per(1+rng.Int64N(50<<rng.IntN(3)), time.Duration(2+rng.IntN(6))*time.Second)
+	limit := core.Per(1+rng.Int64N(50<<rng.IntN(3)), time.Duration(2+rng.IntN(6))*time.Second).Named("limit")
 	w := newWorld(rng, regions, limit)
 	w.strict = strict
 	all := kinds(regions, limit.Requests)
@@ -348,16 +349,30 @@ func randomWorld(seed uint64, strict bool) *world {
 	return w
 }
 
-// looks holds when the looks ran that a process has the answers of, by region.
+// looks holds, by region, when the latest look was sent of which a process has the answer, and when it ran.
 type looks struct {
-	mu  sync.Mutex
-	ran []time.Time
+	mu        sync.Mutex
+	sent, ran []time.Time
 }
 
-func (l *looks) note(region int, ran time.Time) {
+func (l *looks) note(region int, sent, ran time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ran.After(l.ran[region]) {
-		l.ran[region] = ran
+	if sent.After(l.sent[region]) {
+		l.sent[region], l.ran[region] = sent, ran
 	}
+}
+
+func (l *looks) seen() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ran)
+}
+
+// outcomes returns the admissions for storetest.CheckLogs.
+func (w *world) outcomes() (all []storetest.Outcome) {
+	for _, a := range w.used {
+		all = append(all, storetest.Outcome{At: a.at, Allowed: true, Cost: a.units})
+	}
+	return all
 }

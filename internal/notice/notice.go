@@ -7,8 +7,9 @@ const (
 	LargeLog       = "large-log"       // a SlidingLog may take more than 1 MB for each client
 	Evicting       = "evicting-store"  // the store's server deletes counts when it is full
 	NotGivenBack   = "not-given-back"  // units stay counted that were counted beside a refusal
+	RegionSilent   = "region-silent"   // a region has not answered for seconds
 	RegionShares   = "region-shares"   // regions decide by their shares alone, or a request exceeds the largest
 )
 
 // Codes lists all codes.
-var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionShares}
+var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares}

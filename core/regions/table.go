@@ -1,0 +1,168 @@
+package regions
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	gathers = 10 * time.Millisecond // for so long a look waits for others to go with it
+	atOnce  = 512                   // clients at most that are looked at in an Every
+	silence = 2 * time.Second       // after which a region is silent, and a look overdue
+	sample  = 8                     // entries that are looked at for one to give up
+)
+
+// table is what this process knows of busy clients in the other regions. It is safe for
+// concurrent use.
+type table struct {
+	most  int
+	every time.Duration
+	seed  [2]maphash.Seed
+
+	mu      sync.Mutex // guards what follows, and all clients
+	clients map[holder]*client
+	queue   []*wish
+	sending bool // a goroutine sends what is in the queue
+}
+
+// holder is a client, by its hash, under a rule.
+type holder struct {
+	client [2]uint64
+	rule   *eventual
+}
+
+// client is what is known of a client under a rule.
+type client struct {
+	due   time.Duration // since when a look is in the queue; 0 if none is
+	sent  time.Duration // when the latest look was sent
+	skew  time.Duration // by which the clock of this region's store is ahead of the epoch
+	done  chan struct{} // closed when the look that is due or under way is over; nil if there is none
+	looks []look        // by limit, and by other region in their order
+}
+
+// look is what a look has found of one limit in another region. It is zero before the first.
+type look struct {
+	sent, came time.Duration
+	local      int64         // units that counted here when it was sent
+	used       int64         // units that counted there
+	leaves     time.Duration // when the first of these counts no more; 0 if none counts
+}
+
+// wish is a look that is to be sent.
+type wish struct {
+	holder
+	key    string
+	client *client
+	done   chan struct{}
+	left   float64 // what is left of the limit that binds, as a part of it
+}
+
+func newTable(most int, every time.Duration) *table {
+	return &table{
+		most: most, every: every, clients: map[holder]*client{},
+		seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
+}
+
+// holder returns the client under the rule.
+func (e *eventual) holder(key string) holder {
+	t := e.table
+	return holder{[2]uint64{maphash.String(t.seed[0], key), maphash.String(t.seed[1], key)}, e}
+}
+
+// wish asks for a look at a client unless one has been sent within the last Every, and returns
+// a channel that is closed when the look that is due or under way is over. It returns nil if there is
+// no place for the client, and a closed channel if no look is needed.
+func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.clients[w.holder]
+	if c == nil {
+		if c = t.add(w.holder, now); c == nil {
+			return nil
+		}
+	}
+	switch {
+	case c.due > 0:
+	case c.sent == 0 || now-c.sent >= t.every:
+		c.due, c.done = now, make(chan struct{})
+		w.client, w.done = c, c.done
+		t.queue = append(t.queue, &w)
+		if !t.sending {
+			t.sending = true
+			go t.send(w.rule.now)
+		}
+	case c.done == nil:
+		return closed
+	}
+	return c.done
+}
+
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// add makes an entry for a client. In a full table it gives up the entry of a client that has
+// not asked lately, or returns nil if it does not find one soon. t.mu must be held.
+func (t *table) add(h holder, now time.Duration) *client {
+	if len(t.clients) >= t.most {
+		looked := 0
+		for other, c := range t.clients {
+			if c.due == 0 && now-c.sent > silence {
+				delete(t.clients, other)
+				break
+			}
+			if looked++; looked == sample {
+				return nil
+			}
+		}
+	}
+	c := &client{looks: make([]look, len(h.rule.Limits)*(len(h.rule.regions)-1))}
+	t.clients[h] = c
+	return c
+}
+
+// send sends the looks of the queue, and ends when there are none.
+func (t *table) send(now func() time.Duration) {
+	for {
+		time.Sleep(gathers)
+		batch := t.batch(now())
+		if batch == nil {
+			return
+		}
+		for _, w := range batch {
+			go w.rule.look(w)
+		}
+		time.Sleep(t.every * time.Duration(len(batch)) / atOnce)
+	}
+}
+
+// batch takes wishes from the queue, of which those of clients near their limit come first.
+func (t *table) batch(now time.Duration) []*wish {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.sending, t.queue = false, nil
+		return nil
+	}
+	if len(t.queue) > atOnce {
+		slices.SortFunc(t.queue, func(a, b *wish) int { return cmp.Compare(a.left, b.left) })
+	}
+	n := min(atOnce, len(t.queue))
+	batch := slices.Clone(t.queue[:n])
+	t.queue = slices.Delete(t.queue, 0, n)
+	for _, w := range batch {
+		w.client.due, w.client.sent = 0, now
+	}
+	return batch
+}
+
+// forget drops what is known of a client.
+func (t *table) forget(h holder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.clients[h]; c != nil && c.due == 0 {
+		delete(t.clients, h)
+	}
+}
