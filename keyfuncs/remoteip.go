@@ -115,7 +115,7 @@ func parseNode(s string) (netip.Addr, bool) {
 	}
 	bracketed := s[0] == '['
 	i := strings.LastIndexByte(s, ':')
-	if i > 0 && (s[i-1] == ']' || !bracketed && strings.IndexByte(s, ':') == i) { // more colons are IPv6
+	if i > 0 && (bracketed && s[i-1] == ']' || !bracketed && strings.IndexByte(s, ':') == i) { // else IPv6 alone
 		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
 			return netip.Addr{}, false
 		}
