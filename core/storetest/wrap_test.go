@@ -11,10 +11,10 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// TestWrappedStore: a wrapped store whose function does nothing is a store.
-func TestWrappedStore(t *testing.T) {
+// TestExample: the suite passes the store of the example, around which a function does nothing.
+func TestExample(t *testing.T) {
 	storetest.Run(t, func(*testing.T) core.Store {
-		return storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+		return storetest.Wrap(newNaive(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 			return call.Next(ctx)
 		})
 	})
