@@ -27,8 +27,9 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # .ci/gosec.json lists what gosec finds that is meant so, and why.
 GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.ci/gosec.json
 
-# The tests of redisstore that make test-short runs: the scripts, the conformance suite, and what needs no server.
-SHORT := ^(TestScript.*|TestConformance|TestTemplate|TestKeys|TestFormats|TestReplyMemory|TestCallsBounded)$$
+# What make test-short leaves out of the packages that it runs: it starts clusters, breaks servers, or repeats on
+# another server what runs on one.
+SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossProcesses|Faults|LoneCallerIsCancelled|Misconfigured|NoBreakerEvent|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
 
 # Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
@@ -49,7 +50,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -77,12 +78,16 @@ test-modules:
 	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
 	cd bench && go test -count=1 ./... # Go's cache does not see that docs/comparison.md changed
 
-# What is left out computes for long, starts clusters, breaks servers, drives whole programs, or compiles the
-# pages of docs. Go does not repeat the tests of a package that has not changed.
+# What is left out besides computes for long, drives whole programs, or compiles the pages of docs. Go does not repeat
+# the tests of a package that has not changed.
 test-short: redis lua
 	@echo "These tests take about half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
-	go test -parallel 16 -skip '$(SINGLE)' $$(go list ./... | grep -vE '/(core/redisstore|docs|examples|examples/attack|internal/redistest)$$')
-	go test -run '$(SHORT)' ./core/redisstore
+	@$(MAKE) --no-print-directory -j2 short-root short-extra
+
+short-root:
+	go test -p 4 -parallel 16 -skip '$(SINGLE)|$(SLOW)' $$(go list ./... | grep -vE '/(docs|examples|examples/attack|internal/redistest)$$')
+
+short-extra:
 	cd extra/sashprom && go test ./...
 	cd extra/sashotel && go test ./...
 

@@ -293,10 +293,10 @@ func (s *scene) consistent(f fault) {
 		value := s.admin.Get(ctx, keys[1]).Val()
 		var counted int64
 		if value != "" {
-			if len(value) != 12 {
-				s.Fatalf("%q is no counter of so few", value)
+			if len(value) != 18 {
+				s.Fatalf("%q is no counter", value)
 			}
-			for _, count := range []string{value[:3], value[3:6]} {
+			for _, count := range []string{value[:6], value[6:12]} {
 				counted += new(big.Int).SetBytes([]byte(count)).Int64()
 			}
 		}
