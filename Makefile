@@ -81,7 +81,7 @@ test-modules:
 # What is left out besides computes for long, drives whole programs, or compiles the pages of docs. Go does not repeat
 # the tests of a package that has not changed.
 test-short: redis lua
-	@echo "These tests take about half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
+	@echo "These tests take less than half a minute on two cores that have nothing else to do, and longer where there is nothing in Go's cache."
 	@$(MAKE) --no-print-directory -j2 short-root short-extra
 
 short-root:
