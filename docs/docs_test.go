@@ -88,8 +88,6 @@ var identify func(ctx context.Context, presented string) (id string, err error)
 `,
 	"nethttp.md": `var mux *http.ServeMux
 var global *core.Limiter
-var planOf func(*http.Request) (string, error)
-var numberOf func(ctx context.Context, account string) (int64, error)
 var hello, searchHandler, loginHandler http.HandlerFunc
 `,
 	"recipes.md": givenRecipes,
