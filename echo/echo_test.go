@@ -1,7 +1,6 @@
 package sashecho_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -94,38 +93,6 @@ func TestUnmatched(t *testing.T) {
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
 				t.Errorf("%s: GET %s: got %d, counted %v, want %v", c.name, target, w.Code, got, counted)
 			}
-		}
-	}
-}
-
-func TestWithRefusal(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		refuse func(echo.Context, core.Decision) error
-		want   string
-	}{
-		{"an error", func(c echo.Context, d core.Decision) error {
-			return echo.NewHTTPError(nethttp.Status(d), "slow down")
-		}, `{"seen":"slow down"}`},
-		{"a response", func(c echo.Context, d core.Decision) error { return c.String(nethttp.Status(d), "slow down") },
-			"slow down"},
-		{"neither", func(echo.Context, core.Decision) error { return nil }, `"violated-policies":["1m0s"]}`},
-	} {
-		e := echo.New()
-		e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone, sashecho.WithRefusal(c.refuse)))
-		e.GET("/", ok)
-		e.HTTPErrorHandler = func(err error, c echo.Context) {
-			var he *echo.HTTPError
-			if !errors.As(err, &he) {
-				t.Errorf("error %v", err)
-			}
-			_ = c.JSON(he.Code, map[string]any{"seen": he.Message})
-		}
-		still.Get(e, "/")
-		w := still.Get(e, "/")
-		if w.Code != 429 || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), c.want) ||
-			strings.Count(w.Body.String(), "slow down")+strings.Count(w.Body.String(), "rate_limit_exceeded") != 1 {
-			t.Errorf("%s: got %d %v %s, want 429 and %s once", c.name, w.Code, w.Header(), w.Body, c.want)
 		}
 	}
 }

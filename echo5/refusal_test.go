@@ -1,7 +1,6 @@
 package sashecho5_test
 
 import (
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,38 +16,6 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
-
-func TestWithRefusal(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		refuse func(*echo.Context, core.Decision) error
-		want   string
-	}{
-		{"an error", func(c *echo.Context, d core.Decision) error {
-			return echo.NewHTTPError(nethttp.Status(d), "slow down")
-		}, `{"seen":"slow down"}`},
-		{"a response", func(c *echo.Context, d core.Decision) error { return c.String(nethttp.Status(d), "slow down") },
-			"slow down"},
-		{"neither", func(*echo.Context, core.Decision) error { return nil }, `"violated-policies":["1m0s"]}`},
-	} {
-		e := echo.New()
-		e.Use(sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone, sashecho5.WithRefusal(c.refuse)))
-		e.GET("/", ok)
-		e.HTTPErrorHandler = func(c *echo.Context, err error) {
-			var he *echo.HTTPError
-			if !errors.As(err, &he) {
-				t.Errorf("error %v", err)
-			}
-			_ = c.JSON(he.Code, map[string]any{"seen": he.Message})
-		}
-		still.Get(e, "/")
-		w := still.Get(e, "/")
-		if w.Code != 429 || !strings.HasSuffix(strings.TrimSpace(w.Body.String()), c.want) ||
-			strings.Count(w.Body.String(), "slow down")+strings.Count(w.Body.String(), "rate_limit_exceeded") != 1 {
-			t.Errorf("%s: got %d %v %s, want 429 and %s once", c.name, w.Code, w.Header(), w.Body, c.want)
-		}
-	}
-}
 
 // An interim response keeps neither echo's error handler nor its context from
 // answering, with no 200.
