@@ -103,24 +103,30 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// add makes an entry for a client. In a full table it gives up the entry of a client that has
-// not asked lately, or returns nil if it does not find one soon. t.mu must be held.
+// add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
 func (t *table) add(h holder, now time.Duration) *client {
-	if len(t.clients) >= t.most {
-		looked := 0
-		for other, c := range t.clients {
-			if c.due == 0 && now-c.sent > silence {
-				delete(t.clients, other)
-				break
-			}
-			if looked++; looked == sample {
-				return nil
-			}
-		}
+	if len(t.clients) >= t.most && !t.giveUp(now) {
+		return nil
 	}
 	c := &client{looks: make([]look, len(h.rule.Limits)*(len(h.rule.regions)-1))}
 	t.clients[h] = c
 	return c
+}
+
+// giveUp gives up the entry of a client that has not asked lately, and reports whether it has found
+// one soon. t.mu must be held.
+func (t *table) giveUp(now time.Duration) bool {
+	looked := 0
+	for other, c := range t.clients {
+		if c.due == 0 && now-c.sent > silence {
+			delete(t.clients, other)
+			return true
+		}
+		if looked++; looked == sample {
+			break
+		}
+	}
+	return false
 }
 
 // send sends the looks of the queue, and ends when there are none.

@@ -44,6 +44,8 @@ type world struct {
 	used     []admission
 	refused  int
 	failures int
+	longest  time.Duration // that a request took
+	mayWait  bool          // for a region that is cut off
 	sources  map[core.Source]int
 	regions  map[bool]int // admissions, by whether another region decided
 }
@@ -96,6 +98,9 @@ func (w *world) trip(from, to int) (time.Duration, bool) {
 		return way, !w.cut[from][to]
 	}
 	lost := from != to && w.rng.IntN(w.loses) == 0
+	if w.rng.IntN(10) == 0 { // so that later looks come before earlier ones
+		way *= 4
+	}
 	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost && !w.cut[from][to]
 }
 
@@ -253,9 +258,11 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	p.life.Unlock()
 	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
+	began := time.Now()
 	d, err := ledger.Take(ctx, core.Ask{Key: "client", Cost: cost, Timeout: timeout})
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.longest = max(p.longest, time.Since(began))
 	switch {
 	case err != nil:
 		p.failures++
