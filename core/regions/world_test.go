@@ -175,7 +175,7 @@ func (k wire) call(ctx context.Context, run func()) (time.Time, error) {
 type ranKey struct{}
 
 // Take implements [core.Ledger].
-func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
+func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
 	override := core.Override{Limits: k.limits}
@@ -187,6 +187,7 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err erro
 	}
 	ask.Override = &override
 	seen := k.looks.seen()
+	var d core.Decision // not a result: where the caller leaves, the server may still write it
 	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
 	if err != nil {
 		return core.Decision{}, err
@@ -198,7 +199,8 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err erro
 }
 
 // Usage implements [core.Ledger].
-func (k wire) Usage(ctx context.Context, _ string) (uses []core.Usage, err error) {
+func (k wire) Usage(ctx context.Context, _ string) ([]core.Usage, error) {
+	var uses []core.Usage
 	sent := time.Now()
 	ran, err := k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
 	if err != nil {
