@@ -113,6 +113,7 @@ func TestBursts(t *testing.T) {
 				tr := newTrio(strict)
 				c.run(tr)
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				most, err := tr.checkTheorem()
 				t.Logf("%s, strict %v: %d, %d admitted, %d failed", c.name, strict, most, len(tr.used), tr.failures)
 				if waited := 161 * time.Millisecond; !strict && tr.longest > waited && !tr.mayWait {
