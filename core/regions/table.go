@@ -164,11 +164,18 @@ func (t *table) batch(now time.Duration) []*wish {
 	return batch
 }
 
-// forget drops what is known of a client.
-func (t *table) forget(h holder) {
+// count returns how many clients are in the table, and of how many a look is overdue.
+func (t *table) count(now time.Duration) (clients, overdue int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.clients[h]; c != nil && c.due == 0 {
-		delete(t.clients, h)
+	for _, w := range t.queue {
+		if w.client.overdue(now) {
+			overdue++
+		}
 	}
+	return len(t.clients), overdue
 }
+
+// overdue reports whether a look has been due for so long that the share decides. The table's lock must
+// be held.
+func (c *client) overdue(now time.Duration) bool { return c.due > 0 && now-c.due > silence }
