@@ -167,6 +167,7 @@ func TestSilent(t *testing.T) {
 			if got := admitted(t, ap, "k", 12); got != want {
 				t.Errorf("%s: %d admitted, want %d", what, got, want)
 			}
+			synctest.Wait() // for looks
 		}
 		if got := admitted(t, us, "k", 5); got != 5 {
 			t.Fatalf("%d of 5 admitted", got)
@@ -179,6 +180,7 @@ func TestSilent(t *testing.T) {
 		time.Sleep(time.Second)
 		admitted(t, ap, "k", 1)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if s.notice != "region-silent" {
 			t.Errorf("the notice is %q", s.notice)
 		}
