@@ -106,8 +106,8 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot): from now
-			// on a script is sent for each request.
+			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot):
+			// from now on a script is sent for each request.
 			b.client.first.pipeline.Store(newPipeline(b.client, nil, b.breaker))
 		}
 		for _, c := range batch {

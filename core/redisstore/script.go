@@ -128,8 +128,8 @@ func scriptSource(template string, lease bool, limits []core.Limit) string {
 	return compact(lua.String())
 }
 
-// render writes a list of nodes, of a part of the language: variables, texts, {{if}}, {{range .Limits}} and {{template}}.
-// dot is variables, or a string.
+// render writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
+// {{template}}. dot is variables, or a string.
 func render(lua *strings.Builder, list *parse.ListNode, dot any, limits []variables) {
 	if list == nil {
 		return

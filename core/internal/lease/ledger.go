@@ -17,8 +17,8 @@ func (t *Table) Wrap(next core.Ledger, limits []core.Limit) core.Ledger {
 	return next
 }
 
-// ledger is the link that decides by one rule, with leases. Usage is the next link's: that has counted what is left of a
-// lease, so it is used.
+// ledger is the link that decides by one rule, with leases. Usage is the next link's: that has counted what is left of
+// a lease, so it is used.
 type ledger struct {
 	table       *Table
 	terms       Terms
@@ -66,9 +66,9 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 	}
 }
 
-// step takes the next step of q. Either the request is spent: d is the answer. Or r is the renewal to wait for, which is
-// its own if it has started that. Or r is nil, and the request is to be asked alone. A request that has waited before
-// has no time left to wait for long (TestSecondRenewal).
+// step takes the next step of q. If spent is true, d is the answer. Else r is the renewal to wait for, which q has
+// started itself if own is true; without one q is to be asked alone. A request that has waited before has no time
+// left to wait for long (TestSecondRenewal).
 func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, waited bool) (r *renewal, own, spent bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
