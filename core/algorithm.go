@@ -25,6 +25,19 @@ const (
 	// admitted up to 2*Requests times within one real window. It suits large limits and
 	// constant memory per key; a SlidingLog suits logins, billed quotas and small limits.
 	SlidingCounter
+
+	// CoarseLog is a log by slots of a sixtieth of the Window, aligned to the Unix epoch. A
+	// unit counts until the end of its slot is a Window old. So no interval of the window's
+	// length ever holds more than Requests admitted units, as with a SlidingLog, and quota is
+	// back up to a sixtieth of the Window later. A key takes a few hundred bytes, whatever
+	// Requests is. Prefer it to both others where a limit is large and must hold.
+	CoarseLog
+)
+
+// The most that a Limit may allow.
+const (
+	MaxLogRequests     = 1_000_000 // for SlidingLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter and CoarseLog
 )
 
 // properties holds the engine's knowledge of an algorithm. How it counts is the stores'
@@ -49,6 +62,7 @@ type properties struct {
 var algorithms = [...]properties{
 	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9},
 	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -60,7 +74,7 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// String returns "log" or "counter".
+// String returns "log", "counter" or "coarse".
 func (a Algorithm) String() string {
 	if a.known() {
 		return algorithms[a].name
@@ -104,7 +118,7 @@ func (a Algorithm) check(l Limit) error {
 	tooMany := fmt.Sprintf("sash: limit %q allows %d requests: a %s holds at most %d",
 		l.Name, l.Requests, own.constant, own.maxRequests)
 	if own.maxRequests < MaxCounterRequests {
-		return fmt.Errorf("%s; use %v.Using(core.SlidingCounter), which holds up to %d",
+		return fmt.Errorf("%s; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
 			tooMany, l.code(), int64(MaxCounterRequests))
 	}
 	return fmt.Errorf("%s (2^40)", tooMany)

@@ -19,8 +19,12 @@ type Policy interface{ failurePolicy() }
 type fixedPolicy uint8
 
 const (
-	FailOpen   fixedPolicy = iota // serve the request, uncounted: the default
-	FailClosed                    // refuse the request, as for a login: it must not be tried without a limit
+	// FailOpen serves the request, uncounted. It is the default: for most an API that is up
+	// matters more than its limits.
+	FailOpen fixedPolicy = iota
+
+	// FailClosed refuses the request, for what must not be tried without a limit: a login.
+	FailClosed
 )
 
 func (fixedPolicy) failurePolicy() {}

@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// The bounds of a [Limit].
+// The range of the Window of a [Limit].
 const (
-	MaxLogRequests     = 1_000_000 // for SlidingLog
-	MaxCounterRequests = 1 << 40   // for SlidingCounter
-	MinWindow          = time.Millisecond
-	MaxWindow          = 366 * 24 * time.Hour
+	MinWindow = time.Millisecond
+	MaxWindow = 366 * 24 * time.Hour
 )
 
 const maxNameLength = 64 // bytes, for the names of limits, rules and limiters

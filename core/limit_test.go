@@ -35,7 +35,7 @@ func TestConfigErrors(t *testing.T) {
 		{"unknown algorithm", limits(core.PerMinute(1).Using(9)),
 			[]string{`"1m0s"`, "algorithm 9", "core.SlidingLog", "core.SlidingCounter"}},
 		{"log too large", limits(core.PerHour(core.MaxLogRequests + 1)),
-			[]string{"allows 1000001 requests", "at most 1000000", "Using(core.SlidingCounter)", "1099511627776"}},
+			[]string{"allows 1000001 requests", "at most 1000000", "Using(core.CoarseLog)", "core.SlidingCounter", "1099511627776"}},
 		{"counter too large", limits(core.PerHour(core.MaxCounterRequests + 1).Using(core.SlidingCounter)),
 			[]string{"allows 1099511627777 requests", "at most 1099511627776 (2^40)"}},
 		{"two of one window", limits(core.PerMinute(1), core.PerHour(3), core.PerMinute(2)),

@@ -11,13 +11,14 @@ import (
 )
 
 // limitForm says in errors how a limit is written.
-const limitForm = `write requests/window, such as "100/1m", then "counter" for a SlidingCounter, ` +
+const limitForm = `write requests/window, such as "100/1m", then "counter" or "coarse" if it is no plain log, ` +
 	`then "named" and a name if you like: "1000/24h counter named daily"`
 
 // ParseLimit returns the limit that a text describes:
 //
 //	100/1m                      100 in any minute, by a SlidingLog
 //	100/1m counter              by a SlidingCounter; "log" is allowed too
+//	1000000/1h coarse           by a CoarseLog
 //	1000/1d named daily         with a name; see [Limit.Named]
 //	5/15m counter named per IP  the name is all that follows
 //
@@ -56,7 +57,7 @@ func parseParts(text string) (l Limit, err error) {
 		word, name = cutWord(name)
 	}
 	if word != "" && (word != "named" || name == "") {
-		return l, fmt.Errorf(`%.60q is neither an algorithm (log or counter, in lower case) nor "named" and a name`,
+		return l, fmt.Errorf(`%.60q is neither an algorithm (log, counter or coarse, in lower case) nor "named" and a name`,
 			strings.TrimSpace(word+" "+name))
 	}
 	l.Name = name

@@ -10,7 +10,8 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Notice is what an operator should know, such as a mistake in the use of a limiter.
+// Notice is something that a limiter, its store or an adapter has seen and that its
+// operator should know, such as a mistake in how the limiter is used.
 type Notice struct {
 	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name
@@ -76,7 +77,7 @@ func (l *Limiter) begin(ctx context.Context) {
 		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
 		if bytes > largeLog {
 			l.notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
-				"at least %.1f MB: unless it must be exact, use %v.Using(core.SlidingCounter), which keeps two numbers",
+				"at least %.1f MB: use %v.Using(core.CoarseLog), which never admits more either, in some 600 bytes",
 				limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
 			return
 		}

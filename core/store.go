@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Store keeps counts, as memstore and redisstore do; storetest checks any. It is safe for
-// concurrent use. An error may have a method Remedy() string: [LogErrors] says what to do.
+// Store keeps counts. The stores of this module are memstore and redisstore; storetest
+// checks any other. It is safe for concurrent use. An error of a store may have a method
+// Remedy() string, with what an operator can do: the lines of [LogErrors] say it.
 type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server: a program starts while
 	// its store is down. It is called while a program starts, and while it serves.
@@ -41,6 +42,9 @@ type Ledger interface {
 	//     Requests. A request is counted at the newest of now and what is already counted.
 	//   - Where that is ahead of now by more than 75 s, or than an eighth of the rule's shortest
 	//     window, the clock has stepped back: all units that still count do so from now on.
+	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its
+	//     slot is a Window old. A slot has Window/60, rounded up to whole microseconds, and slots
+	//     are aligned to the Unix epoch. What is counted already is at the beginning of its slot.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the
 	//     order written there.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
@@ -48,7 +52,7 @@ type Ledger interface {
 	//   - Limits in ask.Override decide on the counts of the rule's.
 	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a
 	//     SlidingLog must count, for a window at least, and MaxCounterRequests of a
-	//     SlidingCounter in each window.
+	//     SlidingCounter in each window and of a CoarseLog in each slot.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With
 	// an error nothing can be said about the request.
@@ -70,7 +74,7 @@ type Ledger interface {
 	//     the client counts.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries
 	//     are newer: then they stay. From a SlidingCounter they are taken from the fixed window
-	//     of ask.At.
+	//     of ask.At, from a CoarseLog from its slot.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
 	//   - What is taken back is free for the next Take, also where a refusal was remembered.
 	//     Units of a lease go back to the lease, if it lasts.

@@ -35,6 +35,7 @@ type algorithm struct {
 
 var compared = []algorithm{
 	{"SlidingLog", func(most int) func(time.Duration) bool { return sash(core.SlidingLog, most) }},
+	{"CoarseLog", func(most int) func(time.Duration) bool { return sash(core.CoarseLog, most) }},
 	{"SlidingCounter", func(most int) func(time.Duration) bool { return sash(core.SlidingCounter, most) }},
 	{"Fixed window (not in sash)", fixedWindow},
 	{"Token bucket (not in sash)", tokenBucket},
@@ -177,7 +178,7 @@ func TestChoosing(t *testing.T) {
 		}
 		says(t, string(page), row)
 	}
-	for i, name := range []string{"log", "counter", "fixed"} {
+	for i, name := range []string{"log", "coarse", "counter", "fixed"} {
 		file := "images/choosing-" + name + ".svg"
 		drawing := drawingOf(compared[i])
 		says(t, string(page), "!["+drawing.Text+"]("+file+")")

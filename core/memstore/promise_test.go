@@ -27,7 +27,7 @@ func (l ledger) check(limit core.Limit) error {
 	now := l[len(l)-1].at
 	var log, cur, prev int64
 	for _, a := range l {
-		if a.at > now-w {
+		if stamp(limit, a.at) > now-w {
 			log += a.cost
 		}
 		switch now/w - a.at/w {
@@ -47,6 +47,15 @@ func (l ledger) check(limit core.Limit) error {
 	return nil
 }
 
+// stamp returns the time of a unit for a log: of a CoarseLog, the end of its slot.
+func stamp(limit core.Limit, at int64) int64 {
+	slot := int64(1)
+	if limit.Algorithm == core.CoarseLog {
+		slot = (limit.Window.Microseconds() + 59) / 60
+	}
+	return (at/slot+1)*slot - 1
+}
+
 // trim forgets what no window can hold any more.
 func (l ledger) trim(now int64, limit core.Limit) ledger {
 	w := limit.Window.Microseconds()
@@ -54,7 +63,7 @@ func (l ledger) trim(now int64, limit core.Limit) ledger {
 		if limit.Algorithm == core.SlidingCounter {
 			return a.at/w < now/w-1
 		}
-		return a.at <= now-w
+		return stamp(limit, a.at) <= now-w
 	}
 	for len(l) > 0 && expired(l[0]) {
 		l = l[1:]
@@ -153,6 +162,9 @@ func ruleSets(t testing.TB, s core.Store) []*core.Limiter {
 		{core.Per(9, core.MaxWindow), core.PerSecond(4).Using(core.SlidingCounter), core.Per(3, 7*time.Millisecond)},
 		{core.Per(100, core.MaxWindow).Using(core.SlidingCounter)},
 		{core.Per(40, 1234567*time.Microsecond), core.PerDay(60)},
+		{core.PerHour(5).Using(core.CoarseLog)},
+		{core.Per(1<<40, time.Hour).Using(core.CoarseLog), core.Per(3, 20*time.Millisecond).Using(core.CoarseLog)},
+		{core.PerDay(40).Using(core.CoarseLog), core.PerSecond(4).Using(core.SlidingCounter)},
 		{core.Per(1<<40, time.Hour).Using(core.SlidingCounter), core.Per(1, 333*time.Millisecond)},
 	} {
 		l := limiter(t, s, limits...)

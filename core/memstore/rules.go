@@ -108,14 +108,14 @@ func (r *rules) add(limit window.Limit) uint32 {
 	}
 	n := uint32(len(list))
 	r.numbers[limit] = n
-	class := r.class(limit.W)
+	class := r.class(limit.Epoch())
 	// Into room that readers of the old list do not look at.
 	list = append(list, bound{window.Bound{Limit: limit, Span: r.spans[class]}, class})
 	r.bounds.Store(&list)
 	return n
 }
 
-// class returns the class of a window. An epoch is as long as the window, or,
+// class returns the class of windows with epochs of at least w. An epoch is as long as that, or,
 // where windows of other lengths share the class, at least twice as long: only
 // then do two epochs hold the two fixed windows of any counter. r.mu must be
 // held.

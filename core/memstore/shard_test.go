@@ -53,7 +53,7 @@ func (s *Store) audit() error {
 				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
 			}
 			if words := at.count.Words(); words > 0 {
-				if sh.store.rules.of(at).Kind != window.SlidingLog {
+				if sh.store.rules.of(at).Kind == window.SlidingCounter {
 					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
 				}
 				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {

@@ -48,7 +48,7 @@ func (k *sketch) recall(b *bound, h hash, ident uint32, now int64) past {
 		return past{}
 	}
 	at, print := k.spot(b.class, h, ident)
-	t, found := at.look(print, b.Epoch(now))
+	t, found := at.look(print, b.Number(now))
 	return past{window.Past{Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
@@ -58,7 +58,7 @@ func (k *sketch) remember(b *bound, h hash, ident uint32, p window.Past, now int
 		k.add(b, now)
 	}
 	at, print := k.spot(b.class, h, ident)
-	at.advance(b.Epoch(now))
+	at.advance(b.Number(now))
 	at.raise(print, tally{window.Round(p.Older), window.Round(p.Newer)})
 	k.until = max(k.until, b.End(at.epoch)+2*b.W)
 }

@@ -106,8 +106,8 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot):
-			// from now on a script is sent for each request.
+			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot): from now
+			// on a script is sent for each request.
 			b.client.first.pipeline.Store(newPipeline(b.client, nil, b.breaker))
 		}
 		for _, c := range batch {
@@ -166,7 +166,7 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 	for _, c := range batch {
 		d, own := core.Decision{}, err
 		if err == nil {
-			d, reply, own = c.Request.readPart(reply, now)
+			d, reply, own = c.Request.ledger.read(reply, now, &c.Request.Ask)
 			if errors.Is(own, errReply) {
 				err = own // where the next part begins is not known
 			}
@@ -198,13 +198,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		return true
 	}
 	cmds := p.exec(a, batch)
-	var failure error // the first that speaks against the server
-	for _, cmd := range slices.Backward(cmds) {
-		if err := cmd.Err(); isFailure(err) && !notRun(err) {
-			failure = a.lateOr(err)
-		}
-	}
-	if !a.end(failure) {
+	if !a.end(a.failure(cmds)) {
 		return false
 	}
 	for i, c := range batch {
@@ -212,7 +206,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		case err == nil:
 			r := &c.Request
 			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule)
-			c.Answer(r.read(cmds[i].(once).Val()))
+			c.Answer(r.ledger.readAlone(cmds[i].(once).Val(), &r.Ask))
 		case notRun(err):
 			go resend(c)
 		default:
@@ -220,6 +214,16 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		}
 	}
 	return true
+}
+
+// failure returns the first error that speaks against the server, or nil.
+func (a *attempt) failure(cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		if err := cmd.Err(); isFailure(err) && !notRun(err) {
+			return a.lateOr(err)
+		}
+	}
+	return nil
 }
 
 // exec sends a script for each call and waits for the replies.

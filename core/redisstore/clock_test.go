@@ -78,10 +78,13 @@ func TestScriptClockWasAheadWhenFull(t *testing.T) {
 		c := bind(t, rdb, core.PerHour(2).Using(a))
 		key := c.keys(nil, "k")[0].(string)
 		later := time.Now().Add(48 * time.Hour)
-		if a == core.SlidingLog {
+		switch a {
+		case core.SlidingLog:
 			rdb.RPush(ctx, key, logEntry(later, 0, 1), logEntry(later, 0, 2))
-		} else {
+		case core.SlidingCounter:
 			rdb.Set(ctx, key, counterValue(later.Truncate(time.Hour), 0, 2), 0)
+		case core.CoarseLog:
+			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
 		}
 		before := dump(t, rdb, c, "k")
 		rdb.ConfigSet(ctx, "maxmemory", "1")

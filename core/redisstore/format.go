@@ -26,10 +26,18 @@ import (
 //	5bfeddc10825 10012e
 //
 // A counter is a string of three numbers of 6 bytes: the count of the window before, the count of its own window, and
-// the stamp of the beginning of its own window. A minute's counter has this value at 1790000070, after a request of cost
-// 80 in the minute before and one of cost 30:
+// the stamp of the beginning of its own window. A minute's counter has this value at 1790000070, after a request of
+// cost 80 in the minute before and one of cost 30:
 //
 //	000000000050 00000000001e 5bfedc883a00
+//
+// A coarse log is a string: a byte that says how many bytes each total has, 3 or 6; the stamp of the last microsecond
+// of the newest slot; the running total of units before the oldest slot; and the running total with each slot in turn,
+// also where a slot between is empty, modulo 2^24 or 2^48. The newest slot is not empty. A total has 6 bytes once 2^24
+// units count. Under a limit of 1000 per minute, a request of cost 300 in the second that begins at 1790000040 and one
+// of cost 5 two seconds later leave
+//
+//	03 5bfedcb600bf 000000 00012c 00012c 000131
 //
 // The part of the reply for a request (see scripts.lua.tmpl) is
 //
@@ -43,7 +51,10 @@ import (
 //	M entry entry entry  the newest, the oldest that counts and the leaver, each after S if it has 9 bytes or L if it
 //	                     has 12; or - for the leaver, if it is the oldest or if no entry must leave
 //
-// where the leaver is the entry whose leaving makes room for the request.
+// where the leaver is the entry whose leaving makes room for the request. Those of a coarse log are
+//
+//	C stamp units o l  the end of the newest slot; the units that count, 6 bytes; and how many slots before the newest
+//	                   are the oldest one with units and the leaver, a byte each
 //
 // Of one more request of cost 1 in the log above at 1790000060.600005, and in the counter at 1790000071, the replies
 // are, TIME being text:
@@ -57,6 +68,7 @@ const (
 	totals     = 1 << 20 // running totals are modulo that
 
 	counterBytes = 18
+	coarseFacts  = 15
 )
 
 // format is how an algorithm is named.
@@ -72,15 +84,17 @@ func formatOf(a core.Algorithm) format {
 		return format{letter: "l", steps: "log"}
 	case core.SlidingCounter:
 		return format{letter: "c", steps: "counter"}
+	case core.CoarseLog:
+		return format{letter: "s", steps: "coarse"}
 	}
 	panic(unknown(a))
 }
 
 func unknown(a core.Algorithm) string { return "sash: unknown algorithm: " + a.String() }
 
-// facts are what a limit is judged by: one field for each algorithm.
+// facts are what a limit is judged by.
 type facts struct {
-	log     window.LogFacts
+	log     window.LogFacts // of a coarse log too
 	counter window.Counter
 }
 
@@ -98,6 +112,8 @@ func (f *facts) read(s string, l core.Limit, now int64) (newest int64, rest stri
 		return f.readLog(s, now)
 	case core.SlidingCounter:
 		return f.readCounter(s, l.Window.Microseconds(), now)
+	case core.CoarseLog:
+		return f.readCoarse(s, window.Limit{W: l.Window.Microseconds()}.Slot(), now)
 	}
 	panic(unknown(l.Algorithm))
 }
@@ -113,6 +129,8 @@ func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) (v win
 		v = f.log.Decide(limit, now, stamp, cost)
 	case core.SlidingCounter:
 		v = f.counter.At(stamp, limit.W).Decide(limit, now, stamp, cost)
+	case core.CoarseLog:
+		v = f.log.Decide(limit, now, limit.SlotEnd(stamp), cost)
 	default:
 		panic(unknown(l.Algorithm))
 	}
@@ -164,6 +182,18 @@ func (f *facts) readCounter(s string, w, now int64) (start int64, rest string, o
 	start = nearest(s[12:], now)
 	f.counter = window.Counter{Index: start / w, Prev: uint48(s), Cur: uint48(s[6:])}
 	return start, s[counterBytes:], true
+}
+
+// readCoarse is read for a coarse log with slots of the given length. The newest stamp is the beginning of a slot.
+func (f *facts) readCoarse(s string, slot, now int64) (begin int64, rest string, ok bool) {
+	if s[0] != 'C' || len(s) < coarseFacts {
+		return 0, "", false
+	}
+	end := nearest(s[1:], now)
+	f.log = window.LogFacts{
+		Units: uint48(s[7:]), Oldest: end - int64(s[13])*slot, Leaver: end - int64(s[14])*slot,
+	}
+	return end - slot + 1, s[coarseFacts:], true
 }
 
 // entry is an entry of a log, or none if its size is 0.

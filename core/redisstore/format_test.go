@@ -28,6 +28,15 @@ func counterValue(start time.Time, previous, current int64) string {
 	return big48(previous) + big48(current) + big48(start.UnixMicro())
 }
 
+// coarseValue is a coarse log of an hour as it is stored, with totals of 3 bytes.
+func coarseValue(newest time.Time, totals ...int64) string {
+	value := "\x03" + big48(newest.Add(time.Minute).UnixMicro()-1)
+	for _, total := range totals {
+		value += big48(total)[3:]
+	}
+	return value
+}
+
 // logEntry is an entry of cost 1.
 func logEntry(stamp time.Time, dropped, total int64) string {
 	return big48(stamp.UnixMicro()) + big48(dropped<<20 | total)[3:]
@@ -62,6 +71,7 @@ func (c *ledger) reply(t *testing.T, rdb *redis.Client, now int64) string {
 func TestFormats(t *testing.T) {
 	t.Run("log", func(t *testing.T) { servers(t, testLogFormat) })
 	t.Run("counter", func(t *testing.T) { servers(t, testCounterFormat) })
+	t.Run("coarse", func(t *testing.T) { servers(t, testCoarseFormat) })
 }
 
 func testLogFormat(t *testing.T, rdb *redis.Client) {
@@ -127,6 +137,42 @@ func testCounterFormat(t *testing.T, rdb *redis.Client) {
 	}
 }
 
+func testCoarseFormat(t *testing.T, rdb *redis.Client) {
+	const begin = 1_790_000_040_000_000
+	c := bind(t, rdb, core.PerMinute(1000).Using(core.CoarseLog))
+	key := c.keys(nil, "k")[0].(string)
+	c.takeAt(t, "k", 300, true, begin)
+	c.takeAt(t, "k", 5, true, begin+2_500_000)
+	want := bytesOf(t, "03 5bfedcb600bf 000000 00012c 00012c 000131")
+	if got := rdb.Get(ctx, key).Val(); got != want {
+		t.Errorf("the script wrote %x, want %x", got, want)
+	}
+	d := c.takeAt(t, "k", 999, true, begin+2_500_000)
+	if d.Allowed || d.Remaining != 695 || d.ResetAfter != 58_499_999*time.Microsecond ||
+		d.RetryAfter != 60_499_999*time.Microsecond {
+		t.Errorf("the reply reads as %+v", d)
+	}
+}
+
+// TestCoarseDropped: what has left a coarse log does not count again after the clock has stepped back, also where the
+// newest slot is written in place.
+func TestCoarseDropped(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const slot, begin = int64(1_000_000), int64(1_790_000_040_000_000)
+		limit := core.PerMinute(1000).Using(core.CoarseLog)
+		limit.Window -= 30 * time.Microsecond // so that slots leave before the newest ends
+		c := bind(t, rdb, limit)
+		begun := begin - begin%slot
+		c.takeAt(t, "k", 300, true, begun)
+		leaves := begun + slot - 1 + limit.Window.Microseconds()
+		c.takeAt(t, "k", 5, true, leaves-1)
+		c.takeAt(t, "k", 7, true, leaves) // in the same slot as before
+		if d := c.takeAt(t, "k", 0, false, leaves-1); d.Remaining != 988 {
+			t.Errorf("after a step back %d remain, want 988", d.Remaining)
+		}
+	})
+}
+
 // TestAlgorithms: each algorithm has keys, a script and a format of its own, and counts in Redis.
 func TestAlgorithms(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
@@ -160,7 +206,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	var f facts
 	for name, call := range map[string]func(){
 		"suffix":       func() { suffix(unknown) },
-		"scriptSource": func() { scriptSource("decide", false, []core.Limit{core.PerHour(1), unknown}) },
+		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
 		"read":         func() { f.read("A", unknown, 0) },
 		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
 	} {

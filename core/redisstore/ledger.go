@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -21,7 +20,7 @@ type ledger struct {
 	suffixes []string // of the keys, a limit each
 
 	ahead int64                  // how far ahead of the server's clock requests are counted, in microseconds
-	other atomic.Pointer[ledger] // see with
+	later atomic.Pointer[ledger] // see aheadBy
 }
 
 var _ core.Ledger = (*ledger)(nil)
@@ -39,60 +38,58 @@ func (s *Store) newLedger(rule core.Binding) *ledger {
 	return l
 }
 
-// with returns l with other limits on the same counts, and with requests counted so far ahead. The latest is kept: the
-// leases of a rule all have one length, and many clients have the same plan.
-func (l *ledger) with(limits []core.Limit, ahead time.Duration) *ledger {
-	if o := l.other.Load(); o != nil && o.ahead == ahead.Microseconds() && slices.Equal(o.rule.Limits, limits) {
-		return o
+// aheadBy returns l with requests counted so far ahead. It is made once: the leases of a rule all have one length.
+func (l *ledger) aheadBy(ahead time.Duration) *ledger {
+	if later := l.later.Load(); later != nil && later.ahead == ahead.Microseconds() {
+		return later
 	}
-	o := &ledger{
-		store: l.store, rule: l.rule, script: l.script, numkeys: l.numkeys, suffixes: l.suffixes,
-		args: limitArgs(limits), ahead: ahead.Microseconds(),
+	later := l.with(l.rule.Limits)
+	later.script = l.store.script(true, l.rule.Limits)
+	later.args, later.ahead = append(later.args, micros(ahead)), ahead.Microseconds()
+	l.later.Store(later)
+	return later
+}
+
+// with returns l with other limits on the same counts.
+func (l *ledger) with(limits []core.Limit) *ledger {
+	other := &ledger{
+		store: l.store, rule: l.rule, script: l.script,
+		numkeys: l.numkeys, args: limitArgs(limits), suffixes: l.suffixes,
 	}
-	o.rule.Limits = slices.Clone(limits)
-	if ahead > 0 {
-		o.script, o.args = l.store.script(true, limits), append(o.args, micros(ahead))
-	}
-	l.other.Store(o)
-	return o
+	other.rule.Limits = limits
+	return other
 }
 
 // request is a request on its way to Redis.
 type request struct {
 	core.Ask
-	ledger   *ledger      // by which the request is decided
-	deadline time.Time    // the zero time is none
-	uses     []core.Usage // of a Usage, which is sent as a request of cost 0: what to fill in
-	args     []any        // the script's call for this request alone; nil for batches, which build one for all
+	ledger   *ledger   // by which the request is decided
+	deadline time.Time // the zero time is none
+	args     []any     // the script's call for this request alone; nil for batches, which build one for all
 }
 
 // Take implements [core.Ledger]. A request goes together with others that wait for the same server: in one script, see
 // batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
 // together.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if o := ask.Override; o != nil && (o.Limits != nil || o.Ahead > 0) {
-		limits := o.Limits
-		if limits == nil {
-			limits = l.rule.Limits
+	if o := ask.Override; o != nil {
+		if o.Limits != nil {
+			l = l.with(o.Limits)
 		}
-		l = l.with(limits, o.Ahead)
+		if o.Ahead > 0 {
+			l = l.aheadBy(o.Ahead)
+		}
 	}
 	q := request{Ask: ask, ledger: l}
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
-	return q.send(ctx)
-}
-
-// send has a request decided, together with others if it can.
-func (q *request) send(ctx context.Context) (core.Decision, error) {
-	l := q.ledger
 	if b := l.script.batches; b != nil && l.store.client.first.pipeline.Load() == nil && b.breaker.closed() {
-		return b.Do(ctx, q.deadline, q)
+		return b.Do(ctx, q.deadline, &q)
 	}
 	q.args = l.command(&q.Ask)
 	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
-		return p.Do(ctx, q.deadline, q)
+		return p.Do(ctx, q.deadline, &q)
 	}
 	return q.alone(ctx)
 }
@@ -113,17 +110,17 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 		return core.Decision{}, err
 	}
 	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule)
-	return q.read(reply)
+	return l.readAlone(reply, &q.Ask)
 }
 
-// Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing, together with
-// others as a decision.
+// Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
+// call, and another one if the server does not know the script.
 func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
-	q := request{Ask: core.Ask{Key: key}, ledger: l, uses: make([]core.Usage, len(l.rule.Limits))}
-	if _, err := q.send(ctx); err != nil {
+	reply, err := l.store.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
+	if err != nil {
 		return nil, err
 	}
-	return q.uses, nil
+	return l.readUsage(reply)
 }
 
 // Return implements [core.Ledger]. It sends a script of its own, once.

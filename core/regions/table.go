@@ -103,30 +103,24 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
+// add makes an entry for a client. In a full table it gives up the entry of a client that has
+// not asked lately, or returns nil if it does not find one soon. t.mu must be held.
 func (t *table) add(h holder, now time.Duration) *client {
-	if len(t.clients) >= t.most && !t.giveUp(now) {
-		return nil
+	if len(t.clients) >= t.most {
+		looked := 0
+		for other, c := range t.clients {
+			if c.due == 0 && now-c.sent > silence {
+				delete(t.clients, other)
+				break
+			}
+			if looked++; looked == sample {
+				return nil
+			}
+		}
 	}
 	c := &client{looks: make([]look, len(h.rule.Limits)*(len(h.rule.regions)-1))}
 	t.clients[h] = c
 	return c
-}
-
-// giveUp gives up the entry of a client that has not asked lately, and reports whether it has found
-// one soon. t.mu must be held.
-func (t *table) giveUp(now time.Duration) bool {
-	looked := 0
-	for other, c := range t.clients {
-		if c.due == 0 && now-c.sent > silence {
-			delete(t.clients, other)
-			return true
-		}
-		if looked++; looked == sample {
-			break
-		}
-	}
-	return false
 }
 
 // send sends the looks of the queue, and ends when there are none.
@@ -164,18 +158,11 @@ func (t *table) batch(now time.Duration) []*wish {
 	return batch
 }
 
-// count returns how many clients are in the table, and of how many a look is overdue.
-func (t *table) count(now time.Duration) (clients, overdue int) {
+// forget drops what is known of a client.
+func (t *table) forget(h holder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, w := range t.queue {
-		if w.client.overdue(now) {
-			overdue++
-		}
+	if c := t.clients[h]; c != nil && c.due == 0 {
+		delete(t.clients, h)
 	}
-	return len(t.clients), overdue
 }
-
-// overdue reports whether a look has been due for so long that the share decides. The table's lock must
-// be held.
-func (c *client) overdue(now time.Duration) bool { return c.due > 0 && now-c.due > silence }

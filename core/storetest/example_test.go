@@ -41,7 +41,7 @@ func newNaive() *naive {
 // Bind implements core.Store.
 func (s *naive) Bind(rule core.Binding) (core.Ledger, error) {
 	for _, l := range rule.Limits {
-		if l.Algorithm != core.SlidingLog && l.Algorithm != core.SlidingCounter {
+		if l.Algorithm > core.CoarseLog {
 			return nil, fmt.Errorf("this store does not know the algorithm of limit %v", l)
 		}
 	}
@@ -133,7 +133,16 @@ func matters(l core.Limit, at, now int64) bool {
 	if l.Algorithm == core.SlidingCounter {
 		return at/w >= now/w-1
 	}
-	return at > now-w
+	return stamp(l, at) > now-w
+}
+
+// stamp is the time of a unit for a log: in a CoarseLog the last microsecond of its slot.
+func stamp(l core.Limit, at int64) int64 {
+	slot := int64(1)
+	if l.Algorithm == core.CoarseLog {
+		slot = (l.Window.Microseconds() + 59) / 60
+	}
+	return at - at%slot + slot - 1
 }
 
 // counted returns the entries that count at now, in a slice with no room behind it.
@@ -181,7 +190,7 @@ func resetAfter(l core.Limit, entries []entry, now int64) time.Duration {
 	case l.Algorithm == core.SlidingCounter:
 		return time.Duration(w-now%w) * time.Microsecond // until the fixed window ends
 	}
-	return time.Duration(entries[0].at+w-now) * time.Microsecond // until the oldest leaves
+	return time.Duration(stamp(l, entries[0].at)+w-now) * time.Microsecond // until the oldest leaves
 }
 
 // Usage implements core.Ledger.

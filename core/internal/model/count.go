@@ -30,6 +30,8 @@ func newCount(a core.Algorithm) count {
 		return new(log)
 	case core.SlidingCounter:
 		return new(counter)
+	case core.CoarseLog:
+		return coarse{}
 	}
 	panic("model: unknown algorithm: " + a.String())
 }

@@ -90,3 +90,49 @@ func falls(prev, room, w int64) int64 {
 	}
 	return e
 }
+
+// stored is a Counter in a Count: its three numbers stand in fields of a Log.
+type stored Log
+
+func (s *stored) counter() Counter {
+	return Counter{Index: s.first, Prev: s.last, Cur: int64(uint64(s.head) | uint64(s.entries)<<32)}
+}
+
+func (s *stored) set(c Counter) {
+	s.first, s.last = c.Index, c.Prev
+	s.head, s.entries = uint32(c.Cur), uint32(uint64(c.Cur)>>32)
+}
+
+func (s *stored) decide(l Limit, now, cost int64) Verdict {
+	return s.counter().At(now, l.W).Decide(l, now, now, cost)
+}
+
+func (s *stored) prepare(Limit, int64, int64) (words int) { return 0 }
+
+func (s *stored) add(l Limit, now, cost int64) {
+	c := s.counter().At(now, l.W)
+	c.Cur = min(c.Cur+cost, maxCount) // a charge may be more
+	s.set(c)
+}
+
+func (s *stored) giveBack(l Limit, at, now, units int64) int64 {
+	c, returned := s.counter().Return(l.W, at, now, units)
+	s.set(c)
+	return returned
+}
+
+func (s *stored) spent(l Limit, now int64) bool { return s.counter().Over(now, l.W) }
+
+func (s *stored) held(l Limit, now int64) int64 { return s.counter().At(now, l.W).Counted(now, l.W) }
+
+func (s *stored) trim(Limit, int64) {}
+
+// past counts a fixed window in the epoch in which it begins. That is one of the newest
+// two for both windows of a counter, by the Span of a Bound.
+func (s *stored) past(b *Bound, now int64) (p Past) {
+	c := s.counter().At(now, b.W)
+	start := c.Start(b.W)
+	p.add(b, now, start, c.Cur)
+	p.add(b, now, start-b.W, c.Prev)
+	return p
+}

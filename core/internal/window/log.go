@@ -75,9 +75,8 @@ func (l *Log) Newest() int64 {
 	return l.last
 }
 
-// held returns about how many units are in the ring, expired ones that Expire has not
-// dropped among them. It does not fetch the ring.
-func (l *Log) held() int64 {
+// held may count expired units that Expire has not dropped.
+func (l *Log) held(Limit, int64) int64 {
 	if l.pairs {
 		return l.units.Units()
 	}
@@ -200,4 +199,34 @@ func (l *Log) Push(stamp, cost int64) {
 	case l.words > 0:
 		l.ring()[i] = stamp
 	}
+}
+
+func (l *Log) decide(limit Limit, now, cost int64) Verdict {
+	return l.Facts(limit, now, cost).Decide(limit, now, now, cost)
+}
+
+func (l *Log) prepare(limit Limit, now, cost int64) (words int) {
+	if l.Expire(now - limit.W); l.Fits(cost) {
+		return 0
+	}
+	return l.Grown(cost)
+}
+
+func (l *Log) add(_ Limit, now, cost int64) { l.Push(now, cost) }
+
+func (l *Log) giveBack(_ Limit, at, _, units int64) int64 { return l.Return(at, units) }
+
+func (l *Log) spent(limit Limit, now int64) bool { return l.last <= now-limit.W }
+
+func (l *Log) trim(limit Limit, now int64) {
+	l.Expire(now - limit.W)
+	if l.first <= now-limit.W/2 { // else it may be about to fill again
+		l.Shrink()
+	}
+}
+
+func (l *Log) past(b *Bound, now int64) Past {
+	counted := l.Since(now - b.W)
+	newer := min(l.Since(b.older(now)), counted)
+	return Past{Older: counted - newer, Newer: newer}
 }

@@ -52,7 +52,7 @@ func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
 }
 
 // decide runs one request through a Log as a store does.
-func (l *Log) decide(limit Limit, now, cost int64, charge bool) Verdict {
+func (l *Log) request(limit Limit, now, cost int64, charge bool) Verdict {
 	stamp, facts := max(now, l.Newest()), l.Facts(limit, now, cost)
 	v := facts.Decide(limit, now, stamp, cost)
 	if v.Admitted && charge && cost > 0 {
@@ -68,8 +68,8 @@ func (l *Log) audit(t *testing.T) {
 	if l.entries == 0 || l.entries == 1 && l.Words() == 0 && !l.pairs {
 		return
 	}
-	if units := l.total(l.entries - 1); l.held() != units && (!l.pairs || l.units != Round(units)) {
-		t.Fatalf("about %d units, the ring holds %d", l.held(), units)
+	if units := l.total(l.entries - 1); l.held(Limit{}, 0) != units && (!l.pairs || l.units != Round(units)) {
+		t.Fatalf("about %d units, the ring holds %d", l.held(Limit{}, 0), units)
 	}
 	if l.entries > l.room() {
 		t.Fatalf("%d entries in a ring of %d words", l.entries, l.Words())
@@ -115,7 +115,7 @@ func TestLogHistories(t *testing.T) {
 			}
 			charge := rng.IntN(5) > 0
 			want := plain.decide(limit, now, cost, charge)
-			got := log.decide(limit, now, cost, charge)
+			got := log.request(limit, now, cost, charge)
 			if got != want {
 				t.Fatalf("seed %d step %d: limit %+v now %d cost %d charge %v:\n got %+v\nwant %+v",
 					seed, step, limit, now, cost, charge, got, want)
@@ -141,7 +141,7 @@ func FuzzLog(f *testing.F) {
 			now += (int64(history[i]) - 40) * 8
 			cost := int64(history[i+1] % 8)
 			want := plain.decide(limit, now, cost, true)
-			if got := log.decide(limit, now, cost, true); got != want {
+			if got := log.request(limit, now, cost, true); got != want {
 				t.Fatalf("request %d (now %d, cost %d): got %+v, want %+v", i/2, now, cost, got, want)
 			}
 		}

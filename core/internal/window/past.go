@@ -13,22 +13,31 @@ type Past struct{ Older, Newer int64 }
 // None reports whether no units are known.
 func (p Past) None() bool { return p == Past{} }
 
-// Bound is a limit and the length of the epochs of a Past under it: a window, or at
+// Bound is a limit and the length of the epochs of a Past under it: its Epoch, or at
 // least two.
 type Bound struct {
 	Limit
 	Span int64
 }
 
-// Epoch returns the number of the epoch at a time.
-func (b *Bound) Epoch(at int64) int64 { return at / b.Span }
+// Epoch returns the least Span of a Bound of the limit: a window, and a slot of a CoarseLog,
+// so that no unit counts for longer than two epochs.
+func (l Limit) Epoch() int64 {
+	if l.Kind == CoarseLog {
+		return l.W + l.Slot()
+	}
+	return l.W
+}
+
+// Number returns the number of the epoch at a time.
+func (b *Bound) Number(at int64) int64 { return at / b.Span }
 
 // End returns the last moment of an epoch.
 func (b *Bound) End(epoch int64) int64 { return (epoch+1)*b.Span - 1 }
 
 // older returns the last moment of the epoch before now's: when the Older units of a Past
 // are taken to have been counted. The Newer ones are taken to be of now.
-func (b *Bound) older(now int64) int64 { return b.End(b.Epoch(now) - 1) }
+func (b *Bound) older(now int64) int64 { return b.End(b.Number(now) - 1) }
 
 // add counts units of a time in its epoch, or in Older if that is before the two.
 func (p *Past) add(b *Bound, now, at, units int64) {
@@ -39,72 +48,58 @@ func (p *Past) add(b *Bound, now, at, units int64) {
 	}
 }
 
-func (l *Log) past(b *Bound, now int64) Past {
-	counted := l.Since(now - b.W)
-	newer := min(l.Since(b.older(now)), counted)
-	return Past{Older: counted - newer, Newer: newer}
-}
+// Add counts a request in the epoch in which [Count.Past] has the units of a Count: that of
+// the fixed window of a counter, or the slot of a CoarseLog. Otherwise a client of both would
+// have the units twice.
+func (p *Past) Add(b *Bound, now, cost int64) { p.add(b, now, b.begin(now), cost) }
 
-// past counts a fixed window in the epoch in which it begins. That is one of the newest
-// two for both windows of a counter, by the Span of a Bound.
-func (c Counter) past(b *Bound, now int64) (p Past) {
-	c = c.At(now, b.W)
-	start := c.Start(b.W)
-	p.add(b, now, start, c.Cur)
-	p.add(b, now, start-b.W, c.Prev)
+// counted returns what of a past counts at now, for all that the epochs tell.
+func (p Past) counted(b *Bound, now int64) Past {
+	if b.end(b.older(now)) <= now-b.W && b.Kind != SlidingCounter {
+		p.Older = 0
+	}
 	return p
 }
 
-// log returns what of a log's past counts at now, and when the Older units of it were
-// counted.
-func (p Past) log(b *Bound, now int64) (counted Past, older int64) {
-	if older = b.older(now); older <= now-b.W {
-		p.Older = 0
+// Words returns how long a ring gets at most in which p is restored and a request of
+// the given cost is counted.
+func (p Past) Words(k Kind, cost int64) int {
+	switch {
+	case k == SlidingCounter, p.None() && (cost == 1 || k == CoarseLog):
+		return 0
+	case k == CoarseLog:
+		return Slots + 1
 	}
-	return p, older
+	return words(2, true) // two entries of any cost, and a third
 }
 
-func (p Past) decideLog(b *Bound, now, cost int64) Verdict {
-	counted, older := p.log(b, now)
-	newer := older + b.Span // as late as they can be when the client is back
+// Decide returns the verdict on a client of which p alone is known. A client that is
+// refused and waits for RetryAfter is admitted by p as it stands: that is as late as a
+// window after the end of the epoch.
+func (p Past) Decide(b *Bound, now, cost int64) Verdict {
+	if b.Kind == SlidingCounter {
+		return p.decideCounter(b, now, cost)
+	}
+	counted, older := p.counted(b, now), b.older(now)
+	newer := b.end(older + b.Span) // as late as they can be when the client is back
 	f := LogFacts{Units: counted.Older + counted.Newer, Oldest: newer, Leaver: newer}
 	if counted.Older > 0 {
-		f.Oldest = older
+		f.Oldest = b.end(older)
 	}
 	if b.Excess(f.Units, cost) <= counted.Older {
-		f.Leaver = older
+		f.Leaver = f.Oldest
 	}
-	return f.Decide(b.Limit, now, now, cost)
-}
-
-func (l *Log) restore(b *Bound, p Past, now int64) {
-	counted, older := p.log(b, now)
-	if counted.Older > 0 {
-		l.Push(older, counted.Older)
-	}
-	if counted.Newer > 0 {
-		l.Push(now, counted.Newer)
-	}
-}
-
-// counter returns the counter of a past.
-func (p Past) counter(b *Bound, now int64) (c Counter) {
-	if p.Older > 0 {
-		c = c.At(b.older(now), b.W)
-		c.Cur = p.Older
-	}
-	if p.Newer > 0 {
-		c = c.At(now, b.W)
-		c.Cur += p.Newer
-	}
-	return c
+	return f.Decide(b.Limit, now, b.end(now), cost)
 }
 
 func (p Past) decideCounter(b *Bound, now, cost int64) Verdict {
-	v := p.counter(b, now).At(now, b.W).Decide(b.Limit, now, now, cost)
+	var c stored
+	c.add(b.Limit, b.older(now), p.Older)
+	c.add(b.Limit, now, p.Newer)
+	v := c.decide(b.Limit, now, cost)
 	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
 		// The fixed window in which the epoch ends and the one after it.
-		last := Counter{}.At(b.End(b.Epoch(now)), b.W)
+		last := Counter{}.At(b.End(b.Number(now)), b.W)
 		v.RetryAfter = last.Start(b.W) + 2*b.W - now
 	}
 	return v

@@ -4,7 +4,7 @@ package window
 // from, and how many of one stamp it looks at. The units of older entries stay.
 const ReturnDepth = 1000
 
-// Return is [Count.Return] of a log, for units that are not older than a window. It
+// Return takes back units that are not older than a window, as [Count.Return] does. It
 // moves the entries that follow into the place of those that become empty.
 func (l *Log) Return(at, units int64) (returned int64) {
 	end := search(0, l.entries, func(i uint32) bool { return l.stamp(i) > at })
@@ -74,7 +74,7 @@ func (l *Log) shorten(changed, entries uint32) {
 	}
 }
 
-// Return is [Count.Return] of a counter.
+// Return takes back units as [Count.Return] does.
 func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
 	switch i := at / w; {
 	case (i+2)*w <= max(now, c.Start(w)):

@@ -1,0 +1,161 @@
+package window
+
+// Slots is the number of slots that a window of a CoarseLog has.
+const Slots = 60
+
+// Slot returns the length of the slots of a CoarseLog.
+func (l Limit) Slot() int64 { return (l.W + Slots - 1) / Slots }
+
+// SlotEnd returns the last moment of the slot that holds a time.
+func (l Limit) SlotEnd(at int64) int64 { return at - at%l.Slot() + l.Slot() - 1 }
+
+// begin returns the time before which nothing more is counted, where something is at a time.
+func (l Limit) begin(at int64) int64 {
+	switch l.Kind {
+	case SlidingCounter:
+		return at - at%l.W
+	case CoarseLog:
+		return l.SlotEnd(at) - l.Slot() + 1
+	}
+	return at
+}
+
+// end returns the time that is a window before units leave which are counted at a time.
+func (l Limit) end(at int64) int64 {
+	if l.Kind == CoarseLog {
+		return l.SlotEnd(at)
+	}
+	return at
+}
+
+// coarse is a log of slots, each with the units that were counted in it, and the end of the slot as the stamp of all.
+// Between the oldest slot and the newest none is left out, so that the end of the newest tells those of all. In the
+// fields of a Log, first holds the units of all slots, last is the end of the newest, and entries is the number of
+// slots. A single slot needs no ring.
+type coarse Log
+
+func (c *coarse) log() *Log { return (*Log)(c) }
+
+// in returns the units in the i-th oldest slot.
+func (c *coarse) in(i uint32) int64 {
+	if c.words == 0 {
+		return c.first
+	}
+	return c.log().ring()[c.log().at(i)]
+}
+
+// count adds units to the i-th oldest slot, or takes them away if they are negative.
+func (c *coarse) count(i uint32, units int64) {
+	c.first += units
+	if c.words > 0 {
+		c.log().ring()[c.log().at(i)] += units
+	}
+}
+
+// oldest returns the end of the oldest slot.
+func (c *coarse) oldest(l Limit) int64 { return c.last - int64(c.entries-1)*l.Slot() }
+
+// clear drops all slots, and keeps the ring.
+func (c *coarse) clear() { c.first, c.last, c.head, c.entries = 0, 0, 0, 0 }
+
+// live returns c without what no longer counts at now. It has the same ring.
+func (c coarse) live(l Limit, now int64) coarse {
+	if c.spent(l, now) {
+		c.clear()
+		return c
+	}
+	for end := c.oldest(l); end <= now-l.W || c.in(0) == 0; end += l.Slot() {
+		c.first -= c.in(0)
+		c.head = c.log().at(1)
+		c.entries--
+	}
+	return c
+}
+
+// stamp returns the end of the slot in which a request at now is counted. A division is dear.
+func (c *coarse) stamp(l Limit, now int64) int64 {
+	if c.entries > 0 && now <= c.last {
+		return c.last
+	}
+	return l.SlotEnd(now)
+}
+
+func (c *coarse) decide(l Limit, now, cost int64) Verdict {
+	live := c.live(l, now)
+	f := LogFacts{Units: live.first, Oldest: live.oldest(l)}
+	f.Leaver = f.Oldest
+	if excess := l.Excess(f.Units, cost); excess > live.in(0) && cost <= l.N {
+		f.Leaver += live.leaver(excess) * l.Slot()
+	}
+	return f.Decide(l, now, live.stamp(l, now), cost)
+}
+
+// leaver returns how many slots after the oldest one that is which holds the unit of a number, counted from the oldest
+// unit.
+func (c *coarse) leaver(number int64) (slots int64) {
+	i := uint32(0)
+	for number -= c.in(0); number > 0; number -= c.in(i) {
+		i++
+	}
+	return int64(i)
+}
+
+func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
+	if *c = c.live(l, now); c.words > 0 || c.entries == 0 || now <= c.last {
+		return 0
+	}
+	return Slots + 1
+}
+
+// add lets a slot hold maxCount, by which every limit refuses.
+func (c *coarse) add(l Limit, now, cost int64) {
+	end := c.stamp(l, now)
+	if c.words == 0 && c.entries > 0 && end > c.last {
+		c.log().move(Slots+1, false) // with first in it
+	}
+	if c.entries == 0 {
+		c.last = end - l.Slot()
+	}
+	for ; c.last < end; c.last += l.Slot() {
+		if c.entries++; c.words > 0 {
+			c.log().ring()[c.log().at(c.entries-1)] = 0
+		}
+	}
+	c.count(c.entries-1, min(cost, maxCount-c.in(c.entries-1)))
+}
+
+func (c *coarse) giveBack(l Limit, at, now, units int64) int64 {
+	*c = c.live(l, now)
+	end := l.SlotEnd(at)
+	if end > c.last || end < c.oldest(l) {
+		return 0
+	}
+	i := c.entries - 1 - uint32((c.last-end)/l.Slot())
+	units = min(units, c.in(i))
+	if c.count(i, -units); c.first == 0 {
+		c.clear()
+		return units
+	}
+	for ; c.in(c.entries-1) == 0; c.entries-- {
+		c.last -= l.Slot()
+	}
+	return units
+}
+
+func (c *coarse) spent(l Limit, now int64) bool { return c.last <= now-l.W }
+
+func (c *coarse) held(Limit, int64) int64 { return c.first }
+
+func (c *coarse) trim(l Limit, now int64) {
+	if *c = c.live(l, now); c.entries <= 1 {
+		c.log().setRing(nil)
+	}
+}
+
+func (c *coarse) past(b *Bound, now int64) (p Past) {
+	live := c.live(b.Limit, now)
+	for i := range live.entries {
+		p.add(b, now, b.begin(live.oldest(b.Limit)+int64(i)*b.Slot()), live.in(i))
+	}
+	return p
+}
