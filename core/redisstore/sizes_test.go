@@ -102,8 +102,9 @@ func TestScriptDropped(t *testing.T) {
 	})
 }
 
-// TestScriptLargeCounter: counts of up to six bytes, and windows after them.
-func TestScriptLargeCounter(t *testing.T) {
+// TestScriptLargeCounts: counts of up to six bytes, also where those of a coarse log outgrow three, and windows after
+// them.
+func TestScriptLargeCounts(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for seed := range uint64(60) {
 			rng := rand.New(rand.NewPCG(seed, 15))
@@ -112,7 +113,8 @@ func TestScriptLargeCounter(t *testing.T) {
 				window = time.Minute
 			}
 			few := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window)
-			limits := []core.Limit{few.Using(core.SlidingCounter).Named("a")}
+			algorithm := core.SlidingCounter + core.Algorithm(seed%4/2)
+			limits := []core.Limit{few.Using(algorithm).Named("a")}
 			if seed%3 == 0 {
 				many := core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window)
 				limits = append(limits, many.Using(core.SlidingCounter).Named("b"))

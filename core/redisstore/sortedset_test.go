@@ -30,7 +30,11 @@ type sortedSet struct {
 func (s *sortedSet) run(units int64, mode string, fourth, now int64) any {
 	s.Helper()
 	keys := []string{s.client, s.client + " sequence"}
-	reply, err := reference.Run(ctx, s.rdb, keys, units, mode, s.limit.Window.Microseconds(), fourth, now).Result()
+	slot, w := int64(1), s.limit.Window.Microseconds()
+	if s.limit.Algorithm == core.CoarseLog {
+		slot = (w + 59) / 60
+	}
+	reply, err := reference.Run(ctx, s.rdb, keys, units, mode, w, fourth, now, slot).Result()
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -68,7 +72,7 @@ func (s *sortedSet) giveBack(back core.Refund, now int64) int64 {
 	return s.run(back.Units, "return", back.At.UnixMicro(), now).(int64)
 }
 
-// TestScriptAgainstSortedSet compares the list with the sorted set, call by call, on the
+// TestScriptAgainstSortedSet compares both logs with the sorted set, call by call, on the
 // same server: requests and peeks, charges, and units that are given back.
 func TestScriptAgainstSortedSet(t *testing.T) {
 	servers(t, againstSortedSet)
@@ -79,6 +83,9 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 	for seed := range histories(150) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		limit := core.Per(1+rng.Int64N(20), time.Duration(1000+rng.Int64N(5000))*time.Microsecond)
+		if seed%2 == 0 {
+			limit = limit.Using(core.CoarseLog)
+		}
 		window := limit.Window.Microseconds()
 		now := int64(1_790_000_000_000_000)
 		set := sortedSet{t, rdb, fmt.Sprint("client ", seed), limit}
