@@ -40,7 +40,7 @@ SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
-	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounter \
+	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounts \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes \
 	TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$

@@ -11,7 +11,7 @@ import (
 )
 
 // limitForm says in errors how a limit is written.
-const limitForm = `write requests/window, such as "100/1m", then "counter" or "coarse" if it is no plain log, ` +
+var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames(1) + ` if it is no plain log, ` +
 	`then "named" and a name if you like: "1000/24h counter named daily"`
 
 // ParseLimit returns the limit that a text describes:
@@ -57,11 +57,20 @@ func parseParts(text string) (l Limit, err error) {
 		word, name = cutWord(name)
 	}
 	if word != "" && (word != "named" || name == "") {
-		return l, fmt.Errorf(`%.60q is neither an algorithm (log, counter or coarse, in lower case) nor "named" and a name`,
-			strings.TrimSpace(word+" "+name))
+		return l, fmt.Errorf(`%.60q is neither an algorithm (%s, in lower case) nor "named" and a name`,
+			strings.TrimSpace(word+" "+name), algorithmNames(0))
 	}
 	l.Name = name
 	return l, nil
+}
+
+// algorithmNames returns the names of the algorithms from a number on.
+func algorithmNames(from int) string {
+	var names []string
+	for _, a := range algorithms[from:] {
+		names = append(names, strconv.Quote(a.name))
+	}
+	return strings.Join(names, " or ")
 }
 
 // cutWord returns the first word of text, and what follows without blanks around it.

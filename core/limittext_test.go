@@ -80,7 +80,7 @@ func TestParseLimitErrors(t *testing.T) {
 		"1000001/1h":               {"at most 1000000", "core.SlidingCounter"},
 		"1099511627777/1h counter": {"at most 1099511627776"},
 		"5/1m Counter":             {`"Counter" is neither an algorithm`, "in lower case"},
-		"1000000/1h buckets":       {`"buckets" is neither an algorithm (log`, `nor "named" and a name`},
+		"1000000/1h buckets":       {`"buckets" is neither an algorithm ("log" or "counter"`, `nor "named" and a name`},
 		"5/1m named":               {`"named" is neither`},
 		`5/1m named a"b`:           {"limit name", "header", "byte 1"},
 	} {

@@ -27,7 +27,7 @@ const IETF = Draft08
 //   - r is [core.Decision].Remaining: how many units the client has left after this
 //     request. It may be above 0 on a refusal, of a cost that is larger.
 //   - t is ResetAfter in seconds, rounded up: when quota begins to come back (a
-//     SlidingLog), or when the current fixed window ends (a SlidingCounter). It does
+//     SlidingLog or a CoarseLog), or when the current fixed window ends (a SlidingCounter). It does
 //     not say when all of q is available again. On a refusal t equals Retry-After, the
 //     time after which the same request passes, and is left out if it can never pass.
 //

@@ -26,13 +26,17 @@ func benchLimiter(b *testing.B, rdb redis.UniversalClient, limits ...core.Limit)
 // is the time that the server spends in the script, by its own account.
 func BenchmarkAllow(b *testing.B) {
 	log, counter := core.PerHour(1_000_000), core.PerHour(1_000_000).Using(core.SlidingCounter)
+	short := core.Per(1_000_000, 200*time.Millisecond)
 	for _, bench := range []struct {
 		name   string
 		limits []core.Limit
 	}{
 		{"log", []core.Limit{log}},
 		{"log/refused", []core.Limit{core.PerHour(1)}},
-		{"log/expiring", []core.Limit{core.Per(1_000_000, 200*time.Millisecond)}},
+		{"log/expiring", []core.Limit{short}},
+		{"coarse", []core.Limit{log.Using(core.CoarseLog)}},
+		{"coarse/refused", []core.Limit{core.PerHour(1).Using(core.CoarseLog)}},
+		{"coarse/expiring", []core.Limit{short.Using(core.CoarseLog)}},
 		{"counter", []core.Limit{counter}},
 		{"counter/refused", []core.Limit{core.PerHour(1).Using(core.SlidingCounter)}},
 		{"3 logs", []core.Limit{log, log.Named("b"), log.Named("c")}},
@@ -100,6 +104,7 @@ func BenchmarkBytes(b *testing.B) {
 		{"log of 10", core.PerHour(perHour), all / 10, 10},
 		{"log of 100", core.PerHour(perHour), all / 100, 100},
 		{"log of 1000", core.PerHour(perHour), all / 1000, 1000},
+		{"coarse of 1 slot", core.PerHour(perHour).Using(core.CoarseLog), all, 1},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			server := redistest.Start(b)
@@ -112,6 +117,39 @@ func BenchmarkBytes(b *testing.B) {
 				b.ReportMetric(float64(usedMemory(b, rdb)-before)/float64(bench.clients), "B/client")
 				key := rdb.RandomKey(ctx).Val()
 				b.ReportMetric(float64(rdb.MemoryUsage(ctx, key, 0).Val()), "key-B/client")
+			}
+		})
+	}
+}
+
+// BenchmarkBytesCoarse reports the same of clients that use the whole of a CoarseLog, in each of its slots.
+func BenchmarkBytesCoarse(b *testing.B) {
+	const clients, slots = 1000, 61
+	for _, n := range []int64{1000, 100_000, 10_000_000, 1_000_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			server := redistest.Start(b)
+			rdb := server.Client(b)
+			limit := core.Per(n, 12*time.Second).Using(core.CoarseLog)
+			l := core.Must(core.New(core.Config{Name: "api", Store: redisstore.New(rdb), Limits: []core.Limit{limit},
+				Timeout: 20 * time.Second}))
+			for b.Loop() {
+				l.Allow(ctx, "k") // the server loads the script
+				rdb.FlushAll(ctx)
+				before, start := usedMemory(b, rdb), time.Now()
+				for slot := range slots {
+					time.Sleep(time.Until(start.Add(time.Duration(slot) * limit.Window / 60)))
+					var group sync.WaitGroup
+					for worker := range 64 {
+						group.Go(func() {
+							for i := worker; i < clients; i += 64 {
+								l.AllowN(ctx, fmt.Sprintf("user:%08d", i), n/slots)
+							}
+						})
+					}
+					group.Wait()
+				}
+				b.ReportMetric(float64(usedMemory(b, rdb)-before)/clients, "B/client")
+				b.ReportMetric(float64(rdb.MemoryUsage(ctx, rdb.RandomKey(ctx).Val(), 0).Val()), "key-B/client")
 			}
 		})
 	}

@@ -55,21 +55,27 @@ func (c *coarse) count(i uint32, units int64) {
 // oldest returns the end of the oldest slot.
 func (c *coarse) oldest(l Limit) int64 { return c.last - int64(c.entries-1)*l.Slot() }
 
-// clear drops all slots, and keeps the ring.
-func (c *coarse) clear() { c.first, c.last, c.head, c.entries = 0, 0, 0, 0 }
+// stale reports whether a slot counts no more at now.
+func (c *coarse) stale(l Limit, now int64) bool { return c.entries > 0 && c.oldest(l) <= now-l.W }
 
-// live returns c without what no longer counts at now. It has the same ring.
-func (c coarse) live(l Limit, now int64) coarse {
+// expire drops what counts no more at now.
+func (c *coarse) expire(l Limit, now int64) {
 	if c.spent(l, now) {
-		c.clear()
-		return c
+		c.first, c.last, c.head, c.entries = 0, 0, 0, 0
 	}
-	for end := c.oldest(l); end <= now-l.W || c.in(0) == 0; end += l.Slot() {
-		c.first -= c.in(0)
+	for c.stale(l, now) {
+		c.drop()
+	}
+}
+
+// drop drops the oldest slot, and those after it that are empty. The newest is not.
+func (c *coarse) drop() {
+	for c.first -= c.in(0); ; {
 		c.head = c.log().at(1)
-		c.entries--
+		if c.entries--; c.entries == 0 || c.in(0) > 0 {
+			return
+		}
 	}
-	return c
 }
 
 // stamp returns the end of the slot in which a request at now is counted. A division is dear.
@@ -81,13 +87,22 @@ func (c *coarse) stamp(l Limit, now int64) int64 {
 }
 
 func (c *coarse) decide(l Limit, now, cost int64) Verdict {
-	live := c.live(l, now)
-	f := LogFacts{Units: live.first, Oldest: live.oldest(l)}
-	f.Leaver = f.Oldest
-	if excess := l.Excess(f.Units, cost); excess > live.in(0) && cost <= l.N {
-		f.Leaver += live.leaver(excess) * l.Slot()
+	if c.stale(l, now) {
+		copied := *c // a request that is not counted drops nothing
+		copied.expire(l, now)
+		return copied.judge(l, now, cost)
 	}
-	return f.Decide(l, now, live.stamp(l, now), cost)
+	return c.judge(l, now, cost)
+}
+
+// judge is decide where all slots count.
+func (c *coarse) judge(l Limit, now, cost int64) Verdict {
+	f := LogFacts{Units: c.first, Oldest: c.oldest(l)}
+	f.Leaver = f.Oldest
+	if excess := l.Excess(f.Units, cost); excess > 0 && cost <= l.N {
+		f.Leaver += c.leaver(excess) * l.Slot()
+	}
+	return f.Decide(l, now, c.stamp(l, now), cost)
 }
 
 // leaver returns how many slots after the oldest one that is which holds the unit of a number, counted from the oldest
@@ -101,7 +116,7 @@ func (c *coarse) leaver(number int64) (slots int64) {
 }
 
 func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
-	if *c = c.live(l, now); c.words > 0 || c.entries == 0 || now <= c.last {
+	if c.expire(l, now); c.words > 0 || c.entries == 0 || now <= c.last {
 		return 0
 	}
 	return Slots + 1
@@ -125,7 +140,7 @@ func (c *coarse) add(l Limit, now, cost int64) {
 }
 
 func (c *coarse) giveBack(l Limit, at, now, units int64) int64 {
-	*c = c.live(l, now)
+	c.expire(l, now)
 	end := l.SlotEnd(at)
 	if end > c.last || end < c.oldest(l) {
 		return 0
@@ -133,11 +148,14 @@ func (c *coarse) giveBack(l Limit, at, now, units int64) int64 {
 	i := c.entries - 1 - uint32((c.last-end)/l.Slot())
 	units = min(units, c.in(i))
 	if c.count(i, -units); c.first == 0 {
-		c.clear()
+		c.last, c.entries = 0, 0
 		return units
 	}
 	for ; c.in(c.entries-1) == 0; c.entries-- {
 		c.last -= l.Slot()
+	}
+	if c.in(0) == 0 {
+		c.drop()
 	}
 	return units
 }
@@ -147,13 +165,14 @@ func (c *coarse) spent(l Limit, now int64) bool { return c.last <= now-l.W }
 func (c *coarse) held(Limit, int64) int64 { return c.first }
 
 func (c *coarse) trim(l Limit, now int64) {
-	if *c = c.live(l, now); c.entries <= 1 {
+	if c.expire(l, now); c.entries <= 1 {
 		c.log().setRing(nil)
 	}
 }
 
 func (c *coarse) past(b *Bound, now int64) (p Past) {
-	live := c.live(b.Limit, now)
+	live := *c
+	live.expire(b.Limit, now)
 	for i := range live.entries {
 		p.add(b, now, b.begin(live.oldest(b.Limit)+int64(i)*b.Slot()), live.in(i))
 	}
