@@ -68,8 +68,8 @@ func (c *Client) ahead(limits []core.Limit, l core.Limit, now int64) bool {
 func (c *Client) Begun(l core.Limit) int64 { return c.count(l).begun(l.Window.Microseconds()) }
 
 // countsAt returns by limit the counts that a request at now is decided by, and when the
-// request is counted: not before from. Where that is too
-// far ahead of now, all units are counted at now in them.
+// request is counted: not before from. Where that is too far ahead of now, all units are
+// counted at now in them.
 func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []count, stamp int64) {
 	stamp = from
 	for _, l := range limits {
