@@ -30,6 +30,9 @@ func TestLeaseScript(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				limits = append(limits, core.Per(1+rng.Int64N(60), window(200_000)).Named("b"))
 			}
+			for i := range limits {
+				limits[i] = limits[i].Using(core.CoarseLog * core.Algorithm(rng.IntN(2)))
+			}
 			terms, _ := lease.Terms{Lifetime: time.Duration(1+rng.Int64N(20_000)) * time.Microsecond}.For(limits)
 			lifetime := terms.Lifetime
 			c, s, client := bind(t, rdb, limits...), fakeserver.New(0, limits...), fmt.Sprint("client ", seed)
