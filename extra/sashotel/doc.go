@@ -56,10 +56,18 @@
 //	sash.breaker.change_timestamp         gauge    s       sash.store, server.address, server.port
 //	sash.breaker.failing_since_timestamp  gauge    s       sash.store, server.address, server.port
 //
+// And these of a store over regions:
+//
+//	sash.region.up                updowncounter  {region}   sash.store, sash.region
+//	sash.region.answer_timestamp  gauge          s          sash.store, sash.region
+//	sash.region.spilled           counter        {request}  sash.store, sash.region
+//	sash.region.clients           updowncounter  {client}   sash.store
+//	sash.region.overdue           updowncounter  {client}   sash.store
+//
 // sash.breaker.state is 1 for the state that the breaker of a server is in ("closed",
 // "half-open" or "open"), else 0. The two timestamps are seconds since 1970; there is no
 // second one while the breaker is closed. What the other numbers mean is said at
-// memstore.Stats and redisstore.Stats.
+// memstore.Stats, redisstore.Stats and regions.Stats.
 //
 // The outcome of a decision is that of core.Event, one of these:
 //

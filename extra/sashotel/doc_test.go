@@ -16,6 +16,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 )
 
 // everything returns the metrics of a Telemetry that reports all there are.
@@ -32,6 +33,10 @@ func everything(t *testing.T) map[string]metricdata.Metrics {
 	err := w.Watch("redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{
 		{Server: "127.0.0.1:6379", State: redisstore.StateOpen, Changed: now, FailingSince: now},
 	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Watch("world", fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{{Name: "eu", Latest: now}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 	"github.com/sashlimit/sash/extra/sashprom"
 )
 
@@ -27,6 +28,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	watch(t, m, "redis", fixed[redisstore.Stats]{stats: redisstore.Stats{Breakers: []redisstore.Breaker{
 		{Server: "a", State: redisstore.StateOpen, Changed: time.Now(), FailingSince: time.Now()},
 	}}})
+	watch(t, m, "world", fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{{Latest: time.Now()}}}})
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
 	return registry
@@ -88,8 +90,8 @@ func TestListed(t *testing.T) {
 			}
 		}
 	}
-	if len(want) != 26 {
-		t.Errorf("%d metrics %q, want 26", len(want), slices.Sorted(maps.Keys(want)))
+	if len(want) != 31 {
+		t.Errorf("%d metrics %q, want 31", len(want), slices.Sorted(maps.Keys(want)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 	"github.com/sashlimit/sash/extra/sashprom"
 	"github.com/sashlimit/sash/internal/redistest"
 )
@@ -83,6 +84,21 @@ func TestWatchRedis(t *testing.T) {
 	if got := samples(scraped, "sash_breaker_"); len(got) != 2*3+1+1+2 {
 		t.Errorf("breakers %q, want two servers with three states and one of them with times", got)
 	}
+}
+
+// TestWatchRegions: the metrics of a store over regions are its Stats.
+func TestWatchRegions(t *testing.T) {
+	m := core.Must(sashprom.New())
+	watch(t, m, "world", fixed[regions.Stats]{stats: regions.Stats{Clients: 1, Overdue: 2, Regions: []regions.Region{
+		{Name: "eu", Here: true, Latest: time.Unix(900, 0)}, {Name: "us", SilentSince: time.Unix(800, 0), Spilled: 3},
+	}}})
+	wantLines(t, scrape(t, m),
+		`sash_region_clients{store="world"} 1`,
+		`sash_region_overdue{store="world"} 2`,
+		`sash_region_up{region="eu",store="world"} 1`,
+		`sash_region_up{region="us",store="world"} 0`,
+		`sash_region_answer_timestamp_seconds{region="eu",store="world"} 900`,
+		`sash_region_spilled_total{region="us",store="world"} 3`)
 }
 
 // named is a program's own type around a store.

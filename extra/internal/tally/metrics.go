@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 )
 
 // Type is the type of a metric.
@@ -92,16 +93,50 @@ var redis = []Metric{
 	ofStats("UnspentUnits", UpDownCounter, "lease.unspent_units", "{unit}", "Units that the leases have left."),
 }
 
+// perRegion are the metrics of each region of a store over regions.
+var (
+	ofRegion    = []string{"store", "region"}
+	regionUp    = Metric{UpDownCounter, "region.up", "{region}", "1 while the region answers, 0 while it is silent.", ofRegion, ""}
+	regionAge   = Metric{Gauge, "region.answer_timestamp", "s", "When the latest answer of the region came.", ofRegion, ""}
+	regionSpill = Metric{Counter, "region.spilled", "{request}",
+		"Requests that this other region has admitted, under a strict limit.", ofRegion, ""}
+)
+
+// regional are the metrics of a store over regions, those of each region excepted.
+var regional = []Metric{
+	ofStats("Clients", UpDownCounter, "region.clients", "{client}", "Busy clients that are looked at in other regions."),
+	ofStats("Overdue", UpDownCounter, "region.overdue", "{client}", "Clients whose look is so late that a share decides."),
+}
+
+// tellRegions tells the metrics of regions.
+func tellRegions(tell Tell, store string, all []regions.Region) {
+	for _, r := range all {
+		up := 1.0
+		if !r.SilentSince.IsZero() {
+			up = 0
+		}
+		tell(&regionUp, up, store, Clean(r.Name))
+		tell(&regionSpill, float64(r.Spilled), store, Clean(r.Name))
+		if !r.Latest.IsZero() {
+			tell(&regionAge, unix(r.Latest), store, Clean(r.Name))
+		}
+	}
+}
+
 // Metrics returns the metrics that Read tells.
 func (t *Tally) Metrics() []*Metric {
 	all := []*Metric{
 		&t.decisionsMetric, &failures, &notices, &breakerState, &breakerTrips, &breakerChanged, &breakerFailing,
+		&regionUp, &regionAge, &regionSpill,
 	}
 	for i := range memory {
 		all = append(all, &memory[i])
 	}
 	for i := range redis {
 		all = append(all, &redis[i])
+	}
+	for i := range regional {
+		all = append(all, &regional[i])
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -97,9 +98,15 @@ func (t *Tally) Watch(name string, store core.Store) error {
 			tellStats(tell, name, redis, stats)
 			tellBreakers(tell, name, stats.Breakers)
 		}
+	case interface{ Stats() regions.Stats }:
+		w.read = func(tell Tell) {
+			stats := s.Stats()
+			tellStats(tell, name, regional, stats)
+			tellRegions(tell, name, stats.Regions)
+		}
 	default:
 		return fmt.Errorf("sash: Watch(%q, ...): a %T has no Stats: "+
-			"give a *memstore.Store or a *redisstore.Store", name, store)
+			"give a *memstore.Store, a *redisstore.Store or a *regions.Store", name, store)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
