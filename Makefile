@@ -15,6 +15,7 @@
 # make fuzz        run every fuzz target for FUZZTIME each
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
+# make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080
@@ -50,7 +51,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack traffic redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack regions traffic redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -158,6 +159,9 @@ chaos: redis
 
 attack: redis
 	go test -count=1 -timeout 30m -v -run '^TestAttack$$' ./examples/attack -args -attack
+
+regions: redis
+	go run ./examples/regions $(REGIONFLAGS)
 
 traffic: redis
 	./examples/traffic.sh

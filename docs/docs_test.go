@@ -106,6 +106,8 @@ var auth echo.MiddlewareFunc
 var hello, searchHandler, loginHandler echo.HandlerFunc
 var auth echo.MiddlewareFunc
 `,
+	"regions.md": `var ap, eu, us core.Store
+`,
 	"writing-a-store.md": `var send func(context.Context, core.Ask) (core.Decision, error)
 `,
 	"migration.md": `var r chi.Router

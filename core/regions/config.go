@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -132,5 +133,5 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if s.config.Strict {
 		return &strict{r}, nil
 	}
-	return &eventual{r}, nil
+	return &eventual{r, holder{rand.Uint64(), rand.Uint64()}}, nil
 }

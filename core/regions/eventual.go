@@ -22,7 +22,10 @@ import (
 //
 // What is known is dropped when W has passed since the answer came: then all of it has left. Until the next
 // look x is t-W.
-type eventual struct{ *rule }
+type eventual struct {
+	*rule
+	hash holder // random, so that a client under another rule is another one in the table
+}
 
 // question is a request on its way.
 type question struct {
@@ -99,7 +102,7 @@ func (q *question) wish(v *view, d *core.Decision, now time.Duration) <-chan str
 		}
 		left = float64(d.Remaining) / float64(d.Limit.Requests)
 	}
-	look := q.table.wish(wish{holder: q.holder, key: q.Key, left: left}, now)
+	look := q.table.wish(wish{holder: q.holder, rule: q.eventual, key: q.Key, left: left}, now)
 	if look == nil {
 		q.notice(notice.RegionShares, "more clients are busy than regions.Config.Clients: further ones have no more than "+
 			"the share of this region: give a larger number")

@@ -28,11 +28,8 @@ type table struct {
 	sending bool // a goroutine sends what is in the queue
 }
 
-// holder is a client, by its hash, under a rule.
-type holder struct {
-	client [2]uint64
-	rule   *eventual
-}
+// holder is a client under a rule, by their hash.
+type holder [2]uint64
 
 // client is what is known of a client under a rule.
 type client struct {
@@ -54,6 +51,7 @@ type look struct {
 // wish is a look that is to be sent.
 type wish struct {
 	holder
+	rule   *eventual
 	key    string
 	client *client
 	done   chan struct{}
@@ -70,7 +68,7 @@ func newTable(most int, every time.Duration) *table {
 // holder returns the client under the rule.
 func (e *eventual) holder(key string) holder {
 	t := e.table
-	return holder{[2]uint64{maphash.String(t.seed[0], key), maphash.String(t.seed[1], key)}, e}
+	return holder{maphash.String(t.seed[0], key) ^ e.hash[0], maphash.String(t.seed[1], key) ^ e.hash[1]}
 }
 
 // wish asks for a look at a client unless one has been sent within the last Every, and returns
@@ -81,7 +79,7 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 	defer t.mu.Unlock()
 	c := t.clients[w.holder]
 	if c == nil {
-		if c = t.add(w.holder, now); c == nil {
+		if c = t.add(w.holder, w.rule, now); c == nil {
 			return nil
 		}
 	}
@@ -105,7 +103,7 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 
 // add makes an entry for a client. In a full table it gives up the entry of a client that has
 // not asked lately, or returns nil if it does not find one soon. t.mu must be held.
-func (t *table) add(h holder, now time.Duration) *client {
+func (t *table) add(h holder, rule *eventual, now time.Duration) *client {
 	if len(t.clients) >= t.most {
 		looked := 0
 		for other, c := range t.clients {
@@ -118,7 +116,7 @@ func (t *table) add(h holder, now time.Duration) *client {
 			}
 		}
 	}
-	c := &client{looks: make([]look, len(h.rule.Limits)*(len(h.rule.regions)-1))}
+	c := &client{looks: make([]look, len(rule.Limits)*(len(rule.regions)-1))}
 	t.clients[h] = c
 	return c
 }

@@ -40,6 +40,12 @@ const (
 
 // expected says what each query is to return in each phase, by the title of its panel and its letter.
 var expected = map[string]string{
+	"Age of the latest answer of each region A":                     "---", // the program has one region
+	"Age of the latest answer of each region B":                     "---",
+	"Clients looked at, and requests that went to another region A": "---",
+	"Clients looked at, and requests that went to another region B": "---",
+	"Clients looked at, and requests that went to another region C": "---",
+
 	"Decisions by outcome A":         "+++",
 	"Share of refused requests A":    "+++",
 	"Decided without the store A":    "0+0",
