@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -133,5 +133,5 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if s.config.Strict {
 		return &strict{r}, nil
 	}
-	return &eventual{r, holder{rand.Uint64(), rand.Uint64()}}, nil
+	return &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}, nil
 }

@@ -3,6 +3,7 @@ package regions
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -24,7 +25,7 @@ import (
 // look x is t-W.
 type eventual struct {
 	*rule
-	hash holder // random, so that a client under another rule is another one in the table
+	seeds [2]maphash.Seed // of this rule, so that a client under another one is another in the table
 }
 
 // question is a request on its way.

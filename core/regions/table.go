@@ -20,7 +20,6 @@ const (
 type table struct {
 	most  int
 	every time.Duration
-	seed  [2]maphash.Seed
 
 	mu      sync.Mutex // guards what follows, and all clients
 	clients map[holder]*client
@@ -61,14 +60,12 @@ type wish struct {
 func newTable(most int, every time.Duration) *table {
 	return &table{
 		most: most, every: every, clients: map[holder]*client{},
-		seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }
 
 // holder returns the client under the rule.
 func (e *eventual) holder(key string) holder {
-	t := e.table
-	return holder{maphash.String(t.seed[0], key) ^ e.hash[0], maphash.String(t.seed[1], key) ^ e.hash[1]}
+	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
 }
 
 // wish asks for a look at a client unless one has been sent within the last Every, and returns
