@@ -166,7 +166,7 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 	for _, c := range batch {
 		d, own := core.Decision{}, err
 		if err == nil {
-			d, reply, own = c.Request.ledger.read(reply, now, &c.Request.Ask)
+			d, reply, own = c.Request.readPart(reply, now)
 			if errors.Is(own, errReply) {
 				err = own // where the next part begins is not known
 			}
@@ -206,7 +206,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		case err == nil:
 			r := &c.Request
 			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule)
-			c.Answer(r.ledger.readAlone(cmds[i].(once).Val(), &r.Ask))
+			c.Answer(r.read(cmds[i].(once).Val()))
 		case notRun(err):
 			go resend(c)
 		default:

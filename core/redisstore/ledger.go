@@ -63,9 +63,10 @@ func (l *ledger) with(limits []core.Limit) *ledger {
 // request is a request on its way to Redis.
 type request struct {
 	core.Ask
-	ledger   *ledger   // by which the request is decided
-	deadline time.Time // the zero time is none
-	args     []any     // the script's call for this request alone; nil for batches, which build one for all
+	ledger   *ledger      // by which the request is decided
+	deadline time.Time    // the zero time is none
+	uses     []core.Usage // of a Usage, which is sent as a request of cost 0: what to fill in
+	args     []any        // the script's call for this request alone; nil for batches, which build one for all
 }
 
 // Take implements [core.Ledger]. A request goes together with others that wait for the same server: in one script, see
@@ -84,12 +85,18 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
+	return q.send(ctx)
+}
+
+// send has a request decided, together with others if it can.
+func (q *request) send(ctx context.Context) (core.Decision, error) {
+	l := q.ledger
 	if b := l.script.batches; b != nil && l.store.client.first.pipeline.Load() == nil && b.breaker.closed() {
-		return b.Do(ctx, q.deadline, &q)
+		return b.Do(ctx, q.deadline, q)
 	}
 	q.args = l.command(&q.Ask)
 	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
-		return p.Do(ctx, q.deadline, &q)
+		return p.Do(ctx, q.deadline, q)
 	}
 	return q.alone(ctx)
 }
@@ -110,17 +117,17 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 		return core.Decision{}, err
 	}
 	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule)
-	return l.readAlone(reply, &q.Ask)
+	return q.read(reply)
 }
 
-// Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing. That is one
-// call, and another one if the server does not know the script.
+// Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing, together with
+// others as a decision.
 func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
-	reply, err := l.store.client.eval(ctx, time.Time{}, l.command(&core.Ask{Key: key}), l.script.source)
-	if err != nil {
+	q := request{Ask: core.Ask{Key: key}, ledger: l, uses: make([]core.Usage, len(l.rule.Limits))}
+	if _, err := q.send(ctx); err != nil {
 		return nil, err
 	}
-	return l.readUsage(reply)
+	return q.uses, nil
 }
 
 // Return implements [core.Ledger]. It sends a script of its own, once.

@@ -10,17 +10,26 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// readAlone reads the script's reply to one request.
-func (l *ledger) readAlone(reply string, a *core.Ask) (core.Decision, error) {
+// read reads the script's reply to one request.
+func (q *request) read(reply string) (core.Decision, error) {
 	now, part, err := readTime(reply)
 	if err != nil {
 		return core.Decision{}, err
 	}
-	d, rest, err := l.read(part, now, a)
+	d, rest, err := q.readPart(part, now)
 	if err == nil && rest != "" {
 		return core.Decision{}, notRead(reply)
 	}
 	return d, err
+}
+
+// readPart reads the part of a reply for one request, as ledger.read, and fills in what a Usage asks for.
+func (q *request) readPart(part string, now int64) (d core.Decision, rest string, err error) {
+	if q.uses == nil {
+		return q.ledger.read(part, now, &q.Ask)
+	}
+	rest, err = q.ledger.readUses(part, now, q.uses)
+	return d, rest, err
 }
 
 // readTime reads the server's time, with which a reply begins.
@@ -66,29 +75,22 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 	return d, rest, nil
 }
 
-// readUsage reads the script's reply to a request of cost 0.
-func (l *ledger) readUsage(reply string) ([]core.Usage, error) {
-	now, part, err := readTime(reply)
-	if err != nil {
-		return nil, err
-	}
+// readUses reads the part of a reply for a request of cost 0 into uses, and returns the rest as read does.
+func (l *ledger) readUses(part string, now int64, uses []core.Usage) (rest string, err error) {
 	var seen [maxLimits]facts
 	admitted, stamp, rest, err := l.readFacts(part, now, &seen)
 	switch {
 	case err != nil:
-		return nil, err
-	case rest != "":
-		return nil, notRead(reply)
+		return rest, err
 	case !admitted:
-		return nil, fmt.Errorf("%w: %.200q", errDisagree, reply)
+		return rest, fmt.Errorf("%w: %.200q", errDisagree, part)
 	}
-	uses := make([]core.Usage, len(l.rule.Limits))
 	for i, limit := range l.rule.Limits {
 		limit.Requests = window.Boundless
 		v := seen[i].decide(limit, now, stamp, 0, false)
 		uses[i] = core.Usage{Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now)}
 	}
-	return uses, nil
+	return rest, nil
 }
 
 // readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has

@@ -162,3 +162,17 @@ func TestReplyMemory(t *testing.T) {
 		}
 	}
 }
+
+// readAlone reads the script's reply to a request by itself.
+func (l *ledger) readAlone(reply string, a *core.Ask) (core.Decision, error) {
+	return (&request{Ask: *a, ledger: l}).read(reply)
+}
+
+// readUsage reads the script's reply to a Usage by itself.
+func (l *ledger) readUsage(reply string) ([]core.Usage, error) {
+	q := request{ledger: l, uses: make([]core.Usage, len(l.rule.Limits))}
+	if _, err := q.read(reply); err != nil {
+		return nil, err
+	}
+	return q.uses, nil
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,4 +141,30 @@ func scriptsRun(t testing.TB, rdb *redis.Client) (n int) {
 		}
 	}
 	return n
+}
+
+// TestUsageTogether: what is asked at the same time of many clients goes together with other requests, and each gets
+// its own answer.
+func TestUsageTogether(t *testing.T) {
+	rdb := redistest.Start(t, "--save", "").Client(t)
+	s := New(rdb)
+	l := usageLimiter(s, usageLimits()...)
+	const clients = 200
+	for i := range int64(clients) {
+		l.AllowN(ctx, fmt.Sprint(i), i%10)
+	}
+	before := s.Stats().Scripts
+	var group sync.WaitGroup
+	for i := range int64(clients) {
+		group.Go(func() {
+			uses, err := l.Usage(ctx, fmt.Sprint(i))
+			if err != nil || len(uses) != len(usageLimits()) || uses[0].Used != i%10 || uses[3].Used != i%10 {
+				t.Errorf("client %d: %+v, %v", i, uses, err)
+			}
+		})
+	}
+	group.Wait()
+	if scripts := s.Stats().Scripts - before; scripts >= clients {
+		t.Errorf("%d scripts for %d clients at once, want fewer", scripts, clients)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -93,6 +94,8 @@ type Store struct {
 	here    int       // the index of this process' region
 	epoch   time.Time // just before the store was made
 	table   *table    // nil if strict
+
+	shortest atomic.Int64 // Config.Timeout of the limiters; 0 if there is none
 }
 
 // now returns the time since the epoch, which is never 0.
@@ -125,6 +128,9 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	}
 	if len(s.regions) == 1 {
 		return s.regions[0].store.Bind(binding)
+	}
+	if t := int64(binding.Timeout); t > 0 && (s.shortest.Load() == 0 || t < s.shortest.Load()) {
+		s.shortest.Store(t) // limiters are made one after the other
 	}
 	r, err := s.newRule(binding)
 	if err != nil {

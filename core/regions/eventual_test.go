@@ -1,12 +1,19 @@
 package regions
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 // ledgerOf holds the admissions of a region in the order of their time, with running totals.
@@ -94,4 +101,186 @@ func TestEventualHistories(t *testing.T) {
 			}
 		})
 	}
+}
+
+// count returns the scene's stores with every call counted by its verb and region, such as "Usage us".
+func (s *scene) count() map[string]int {
+	var mu sync.Mutex
+	calls := map[string]int{}
+	for name, store := range s.stores {
+		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
+			mu.Lock()
+			calls[c.Verb+" "+name]++
+			mu.Unlock()
+			return c.Next(ctx)
+		})
+	}
+	return calls
+}
+
+// admitted returns how many of n requests at once are admitted.
+func admitted(t *testing.T, l *core.Limiter, key string, n int) (admitted int) {
+	t.Helper()
+	for range n {
+		if d := l.Allow(t.Context(), key); d.Allowed {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// TestCalls: a decision is one call of the own region's store. A client far below its limit is looked at by no one, a
+// busy one once in an Every.
+func TestCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		calls := s.count()
+		l := s.limiter(t, Config{Here: "ap"}, core.PerMinute(1000))
+		admitted(t, l, "quiet", 24) // less than a twentieth, shared by two regions
+		time.Sleep(time.Second)
+		if want := map[string]int{"Take ap": 24}; !maps.Equal(calls, want) {
+			t.Errorf("%v, want %v", calls, want)
+		}
+		clear(calls)
+		for range 100 {
+			admitted(t, l, "busy", 5)
+			time.Sleep(10*time.Millisecond + 1)
+		}
+		time.Sleep(time.Second)
+		// the fifth round begins the looks, and each tenth or so makes one more of them
+		if takes, there := calls["Take ap"], calls["Usage us"]; takes != 500 || there != 5 || len(calls) != 4 {
+			t.Errorf("%v, want 500 decisions here, and 5 looks", calls)
+		}
+	})
+}
+
+// TestSilent: a region that has not answered for 2 s withholds its share, or what is known of it if that is more, until it
+// answers. Before, it withholds what is known, for a window from the answer on.
+func TestSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		ap := s.limiter(t, Config{Here: "ap"}, core.PerMinute(9))
+		us := s.limiter(t, Config{Here: "us"}, core.PerMinute(9))
+		step := func(what string, wait time.Duration, want int) {
+			t.Helper()
+			time.Sleep(wait)
+			if got := admitted(t, ap, "k", 12); got != want {
+				t.Errorf("%s: %d admitted, want %d", what, got, want)
+			}
+			synctest.Wait() // for looks
+		}
+		if got := admitted(t, us, "k", 5); got != 5 {
+			t.Fatalf("%d of 5 admitted", got)
+		}
+		time.Sleep(time.Second)
+		step("what us leaves", 0, 4)
+		s.down["us"] = errors.New("refused")
+		step("known for a window", time.Minute-time.Second, 0)
+		step("no more, and not silent yet", 1500*time.Millisecond, 9)
+		time.Sleep(time.Second)
+		admitted(t, ap, "k", 1)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.notice != "region-silent" {
+			t.Errorf("the notice is %q", s.notice)
+		}
+		step("silent, with a share of 3", time.Minute, 6)
+		delete(s.down, "us")
+		step("still silent", time.Second, 0)
+		step("back", time.Second, 3)
+		time.Sleep(time.Second)
+	})
+}
+
+// TestFull: a client without a place in the table has the share of this region, and so has one of which a look is overdue.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		l := s.limiter(t, Config{Here: "ap", Clients: 1}, core.PerMinute(9))
+		if first, second := admitted(t, l, "first", 12), admitted(t, l, "second", 12); first != 9 || second != 3 {
+			t.Errorf("%d and %d admitted, want 9 and the share of 3", first, second)
+		}
+		if s.notice != "region-shares" {
+			t.Errorf("the notice is %q", s.notice)
+		}
+		time.Sleep(3 * time.Second) // the first client's place is free
+		if got := admitted(t, l, "third", 12); got != 9 {
+			t.Errorf("%d admitted in the place of another, want 9", got)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestOverdue: of many clients that wait for a look, 512 in an Every get it, the nearest to their limits first; where it
+// has not come for 2 s the share decides.
+func TestOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, Config{Here: "ap", Stores: three()})
+		counts, err := store.Bind(core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := counts.(*eventual)
+		const clients = 6000
+		for i := range clients {
+			key := fmt.Sprint(i)
+			e.table.wish(wish{holder: e.holder(key), rule: e, key: key, left: float64(i) / clients}, e.now())
+		}
+		time.Sleep(2*time.Second + 100*time.Millisecond)
+		looked := func(i int) bool {
+			e.table.mu.Lock()
+			defer e.table.mu.Unlock()
+			return e.table.clients[e.holder(fmt.Sprint(i))].sent > 0
+		}
+		if n := 10 * atOnce; !looked(0) || !looked(n-1) || looked(n+atOnce) {
+			t.Errorf("looked at the first: %v, at %d: %v, at %d: %v", looked(0), n-1, looked(n-1), n+atOnce, looked(n+atOnce))
+		}
+		var got [2]int
+		for range 90 {
+			for j, i := range []int{0, clients - 1} {
+				if d, err := counts.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: time.Millisecond}); err != nil {
+					t.Fatal(err)
+				} else if d.Allowed {
+					got[j]++
+				}
+			}
+		}
+		if got != [2]int{90, 30} {
+			t.Errorf("%v admitted, want 90 with a look and the share of 30 without", got)
+		}
+		time.Sleep(3 * time.Second)
+	})
+}
+
+// TestRetryAfter: a client that others have used up is told when their first unit leaves, and passes then.
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		ap := s.limiter(t, Config{Here: "ap"}, core.PerMinute(9))
+		us := s.limiter(t, Config{Here: "us"}, core.PerMinute(9))
+		if got := admitted(t, us, "k", 9); got != 9 {
+			t.Fatalf("%d of 9 admitted", got)
+		}
+		time.Sleep(time.Second)
+		admitted(t, ap, "k", 4) // a share, since nothing is known yet
+		time.Sleep(time.Second)
+		d := ap.Allow(t.Context(), "k")
+		if d.Allowed || d.Limit.Requests != 9 || d.Remaining != 0 || d.RetryAfter < 58*time.Second-50*time.Millisecond ||
+			d.RetryAfter > 58*time.Second || d.Region != "ap" || time.Until(d.At) > time.Second {
+			t.Errorf("%+v", d)
+		}
+		time.Sleep(d.RetryAfter)
+		for i := range 6 {
+			if d := ap.Allow(t.Context(), "k"); !d.Allowed {
+				t.Errorf("request %d after that: %+v", i, d)
+			}
+		}
+		if err := ap.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if got := admitted(t, ap, "k", 10); got != 9 {
+			t.Errorf("%d admitted after a reset, want 9", got)
+		}
+		time.Sleep(time.Second)
+	})
 }

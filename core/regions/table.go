@@ -27,7 +27,7 @@ type table struct {
 	sending bool // a goroutine sends what is in the queue
 }
 
-// holder is a client under a rule, by their hash.
+// holder is a client under a rule, by its hash.
 type holder [2]uint64
 
 // client is what is known of a client under a rule.
@@ -58,9 +58,7 @@ type wish struct {
 }
 
 func newTable(most int, every time.Duration) *table {
-	return &table{
-		most: most, every: every, clients: map[holder]*client{},
-	}
+	return &table{most: most, every: every, clients: map[holder]*client{}}
 }
 
 // holder returns the client under the rule.
@@ -98,24 +96,30 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// add makes an entry for a client. In a full table it gives up the entry of a client that has
-// not asked lately, or returns nil if it does not find one soon. t.mu must be held.
+// add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
 func (t *table) add(h holder, rule *eventual, now time.Duration) *client {
-	if len(t.clients) >= t.most {
-		looked := 0
-		for other, c := range t.clients {
-			if c.due == 0 && now-c.sent > silence {
-				delete(t.clients, other)
-				break
-			}
-			if looked++; looked == sample {
-				return nil
-			}
-		}
+	if len(t.clients) >= t.most && !t.giveUp(now) {
+		return nil
 	}
 	c := &client{looks: make([]look, len(rule.Limits)*(len(rule.regions)-1))}
 	t.clients[h] = c
 	return c
+}
+
+// giveUp gives up the entry of a client that has not asked lately, and reports whether it has found
+// one soon. t.mu must be held.
+func (t *table) giveUp(now time.Duration) bool {
+	looked := 0
+	for other, c := range t.clients {
+		if c.due == 0 && now-c.sent > silence {
+			delete(t.clients, other)
+			return true
+		}
+		if looked++; looked == sample {
+			break
+		}
+	}
+	return false
 }
 
 // send sends the looks of the queue, and ends when there are none.
@@ -153,11 +157,18 @@ func (t *table) batch(now time.Duration) []*wish {
 	return batch
 }
 
-// forget drops what is known of a client.
-func (t *table) forget(h holder) {
+// count returns how many clients are in the table, and of how many a look is overdue.
+func (t *table) count(now time.Duration) (clients, overdue int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.clients[h]; c != nil && c.due == 0 {
-		delete(t.clients, h)
+	for _, w := range t.queue {
+		if w.client.overdue(now) {
+			overdue++
+		}
 	}
+	return len(t.clients), overdue
 }
+
+// overdue reports whether a look has been due for so long that the share decides. The table's lock must
+// be held.
+func (c *client) overdue(now time.Duration) bool { return c.due > 0 && now-c.due > silence }

@@ -61,7 +61,7 @@ var unknown client
 func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room {
 	limit, others := q.limits[l], q.order[1:]
 	r := room{left: limit.Requests, local: math.MaxInt64 / 2}
-	late := c.due > 0 && now-c.due > silence
+	late := c.overdue(now)
 	for at, i := range others {
 		var k look
 		if c.looks != nil {

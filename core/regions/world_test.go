@@ -44,6 +44,8 @@ type world struct {
 	used     []admission
 	refused  int
 	failures int
+	longest  time.Duration // that a request took
+	mayWait  bool          // for a region that is cut off
 	sources  map[core.Source]int
 	regions  map[bool]int // admissions, by whether another region decided
 }
@@ -96,6 +98,9 @@ func (w *world) trip(from, to int) (time.Duration, bool) {
 		return way, !w.cut[from][to]
 	}
 	lost := from != to && w.rng.IntN(w.loses) == 0
+	if w.rng.IntN(10) == 0 { // so that later looks come before earlier ones
+		way *= 4
+	}
 	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost && !w.cut[from][to]
 }
 
@@ -170,7 +175,7 @@ func (k wire) call(ctx context.Context, run func()) (time.Time, error) {
 type ranKey struct{}
 
 // Take implements [core.Ledger].
-func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
+func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
 	override := core.Override{Limits: k.limits}
@@ -182,6 +187,7 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err erro
 	}
 	ask.Override = &override
 	seen := k.looks.seen()
+	var d core.Decision // not a result: where the caller leaves, the server may still write it
 	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
 	if err != nil {
 		return core.Decision{}, err
@@ -193,7 +199,8 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (d core.Decision, err erro
 }
 
 // Usage implements [core.Ledger].
-func (k wire) Usage(ctx context.Context, _ string) (uses []core.Usage, err error) {
+func (k wire) Usage(ctx context.Context, _ string) ([]core.Usage, error) {
+	var uses []core.Usage
 	sent := time.Now()
 	ran, err := k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
 	if err != nil {
@@ -253,9 +260,11 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	p.life.Unlock()
 	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
+	began := time.Now()
 	d, err := ledger.Take(ctx, core.Ask{Key: "client", Cost: cost, Timeout: timeout})
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.longest = max(p.longest, time.Since(began))
 	switch {
 	case err != nil:
 		p.failures++
