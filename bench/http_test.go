@@ -218,7 +218,9 @@ func TestHTTPTable(t *testing.T) {
 				requests = r[round]
 			}
 			v := volley{Requests: requests, Micros: 1e6, P50: float64(round), P99: 10}
-			g.turns[i] = append(g.turns[i], turn{volley: v, scripts: 0.1})
+			cpu := cpuTime{time.Duration(requests) * 2 * time.Microsecond, time.Duration(requests) * time.Microsecond}
+			v.CPU = cpu.User
+			g.turns[i] = append(g.turns[i], turn{volley: v, scripts: 0.1, server: cpu, redis: cpu})
 		}
 	}
 	var text strings.Builder
@@ -227,8 +229,8 @@ func TestHTTPTable(t *testing.T) {
 	}
 	lines := strings.Split(text.String(), "\n")
 	for _, want := range []struct{ name, cells string }{
-		{bareSite, "64 no limiter 200 100..400 1 1..1 1 us 10 us"},
-		{"sash on Redis", "sash on Redis 80 50..300 0.50 0.40..0.75 1 us 10 us 8 2.50 0.10"},
+		{bareSite, "64 no limiter 200 100..400 1 1..1 1 us 10 us 2 + 1 3 8"},
+		{"sash on Redis", "sash on Redis 80 50..300 0.50 0.40..0.75 1 us 10 us 2 + 1 3 8 8 2.50 0.10"},
 	} {
 		found := false
 		for _, line := range lines {

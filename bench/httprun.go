@@ -62,6 +62,8 @@ const httpRequests = 100_000
 type turn struct {
 	volley
 	scripts float64 // of Redis, for each request
+
+	server, redis cpuTime // in this turn
 }
 
 // webRace is a race of sites, which ask one server of Redis.
@@ -127,9 +129,13 @@ func (r webRace) turn(s *site, connections int) (turn, error) {
 	if _, err := r.redis.do("CONFIG", "RESETSTAT"); err != nil {
 		return turn{}, err
 	}
-	v, err := r.generate(s.url, connections, r.slice)
+	t := turn{}
+	err = r.timed(s, &t, func() (err error) {
+		t.volley, err = r.generate(s.url, connections, r.slice)
+		return err
+	})
 	if err == nil {
-		err = v.check()
+		err = t.check()
 	}
 	if err != nil {
 		return turn{}, err
@@ -147,8 +153,30 @@ func (r webRace) turn(s *site, connections int) (turn, error) {
 		return turn{}, err
 	}
 	counted := after - before - remoteClients // without the second census
-	return turn{v, float64(scripts) / float64(v.Requests)},
-		s.check(v.Requests, int64(connections), counted, scripts, commands)
+	t.scripts = float64(scripts) / float64(t.Requests)
+	return t, s.check(t.Requests, int64(connections), counted, scripts, commands)
+}
+
+// timed does some work, and notes the processor time that the site and Redis take for it.
+func (r webRace) timed(s *site, t *turn, work func() error) error {
+	server, err := s.cpu()
+	if err != nil {
+		return err
+	}
+	redis, err := r.redis.cpu()
+	if err != nil {
+		return err
+	}
+	if err = work(); err != nil {
+		return err
+	}
+	if t.server, err = s.cpu(); err != nil {
+		return err
+	}
+	t.server = t.server.less(server)
+	t.redis, err = r.redis.cpu()
+	t.redis = t.redis.less(redis)
+	return err
 }
 
 // check returns an error unless the requests of a turn were counted, and Redis was

@@ -68,7 +68,7 @@ func (t *HTTPTable) Write(w io.Writer) error {
 		return err
 	}
 	lines := [][]string{{"connections", "server", "requests/s", "min..max", "of no limiter", "min..max", "p50", "p99",
-		"times ulule", "times redis_rate", "scripts/request"}}
+		"server user + sys", "Redis", "all", "times ulule", "times redis_rate", "scripts/request"}}
 	for _, g := range t.groups {
 		lines = append(lines, g.lines()...)
 	}
@@ -88,14 +88,15 @@ func (g webGroup) lines() [][]string {
 		line := []string{"", s.name, number(median(rates[s.name])), span(rates[s.name]),
 			number(median(bare)), span(bare),
 			latencyOf(g.turns[i], func(t turn) float64 { return t.P50 }),
-			latencyOf(g.turns[i], func(t turn) float64 { return t.P99 }),
-			"", "", ""}
+			latencyOf(g.turns[i], func(t turn) float64 { return t.P99 })}
+		line = append(line, cpuOf(g.turns[i])...)
+		line = append(line, "", "", "")
 		if i == 0 {
 			line[0] = fmt.Sprint(g.connections)
 		}
 		if s.command != "" {
-			line[8], line[9] = number(median(of(s, ululeSite))), number(median(of(s, redisRateSite)))
-			line[10] = number(median(turnColumn(g.turns[i], func(t turn) float64 { return t.scripts })))
+			line[11], line[12] = number(median(of(s, ululeSite))), number(median(of(s, redisRateSite)))
+			line[13] = number(median(turnColumn(g.turns[i], func(t turn) float64 { return t.scripts })))
 		}
 		lines = append(lines, line)
 	}
@@ -114,6 +115,22 @@ func turnColumn(turns []turn, of func(turn) float64) []float64 {
 // latencyOf returns the median of a latency.
 func latencyOf(turns []turn, of func(turn) float64) string {
 	return number(math.Round(median(turnColumn(turns, of)))) + " us"
+}
+
+// cpuOf returns the processor time of a request in microseconds, as medians: the server's in its own code and in the
+// kernel, that of Redis, and that of the server, Redis and the generator together.
+func cpuOf(turns []turn) []string {
+	of := func(part func(turn) time.Duration) string {
+		return number(median(turnColumn(turns, func(t turn) float64 {
+			return float64(part(t)) / float64(time.Microsecond) / float64(t.Requests)
+		})))
+	}
+	return []string{
+		of(func(t turn) time.Duration { return t.server.User }) + " + " +
+			of(func(t turn) time.Duration { return t.server.System }),
+		of(func(t turn) time.Duration { return t.redis.sum() }),
+		of(func(t turn) time.Duration { return t.server.sum() + t.redis.sum() + t.CPU }),
+	}
 }
 
 // span returns the least and the greatest of values.

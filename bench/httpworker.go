@@ -22,7 +22,7 @@ type webJob struct {
 // webAddress is the message of such a worker when it listens.
 type webAddress struct{ Address string }
 
-// serve serves HTTP on a free port of 127.0.0.1 until input ends.
+// serve serves HTTP on a free port of 127.0.0.1 until input ends. To each order it answers with its cpuTime.
 func (j webJob) serve(env Env, input io.Reader, output io.Writer) error {
 	for _, s := range websites() {
 		if s.name != j.Site {
@@ -39,10 +39,11 @@ func (j webJob) serve(env Env, input io.Reader, output io.Writer) error {
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 		ended := make(chan error, 2)
 		go func() { ended <- server.Serve(listener) }()
-		go func() { _, err := io.Copy(io.Discard, input); ended <- err }()
-		if err := json.NewEncoder(output).Encode(webAddress{listener.Addr().String()}); err != nil {
+		answers := json.NewEncoder(output)
+		if err := answers.Encode(webAddress{listener.Addr().String()}); err != nil {
 			return err
 		}
+		go func() { ended <- tellCPU(json.NewDecoder(input), answers) }()
 		return <-ended
 	}
 	return fmt.Errorf("no website %q", j.Site)

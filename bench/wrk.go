@@ -27,6 +27,8 @@ type volley struct {
 	Connect, Read, Write, Timeout int64 // errors of sockets
 
 	P50, P99 float64 // latency in microseconds
+
+	CPU time.Duration // of the generator's process
 }
 
 // perSecond returns the requests a second.
@@ -78,6 +80,7 @@ func runWrk(script string) generator {
 		if err != nil {
 			return volley{}, fmt.Errorf("wrk: %w: %s%s", err, out.String(), problems.String())
 		}
+		v.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		return v, nil
 	}
 }
