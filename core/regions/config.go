@@ -76,7 +76,8 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Strict && (c.Every != 0 || c.Clients != 0):
-		return errors.New("sash: regions.Config has Strict and Every or Clients: strict regions are not looked at: leave them out")
+		return errors.New("sash: regions.Config has Strict and Every or Clients: " +
+			"strict regions are not looked at: leave them out")
 	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery):
 		return fmt.Errorf("sash: regions.Config.Every is %v: give %v to %v, or 0 for %v",
 			c.Every, minEvery, maxEvery, defaultEvery)

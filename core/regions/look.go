@@ -34,7 +34,7 @@ func (e *eventual) look(w *wish) {
 				e.noteSilence(region, came)
 				return
 			}
-			t.learn(w.client, at, local, uses, sent, came)
+			t.learn(w.client, at, local, uses, look{sent: sent, came: came})
 		})
 	}
 	group.Wait()
@@ -59,18 +59,19 @@ func (t *table) learnClock(c *client, skew time.Duration) {
 
 // learn learns what a look has found in the other region at that place, unless the answer to a later
 // look has come before.
-func (t *table) learn(c *client, at int, local, uses []core.Usage, sent, came time.Duration) {
+func (t *table) learn(c *client, at int, local, uses []core.Usage, found look) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	others := len(c.looks) / len(uses)
 	for l, use := range uses {
 		k := &c.looks[l*others+at]
-		if sent < k.sent {
+		if found.sent < k.sent {
 			continue
 		}
-		*k = look{sent: sent, came: came, local: local[l].Used, used: use.Used}
+		*k = found
+		k.local, k.used = local[l].Used, use.Used
 		if use.Used > 0 {
-			k.leaves = came + use.ResetAfter
+			k.leaves = k.came + use.ResetAfter
 		}
 	}
 }
