@@ -34,12 +34,6 @@ const (
 	CoarseLog
 )
 
-// The most that a Limit may allow.
-const (
-	MaxLogRequests     = 1_000_000 // for SlidingLog
-	MaxCounterRequests = 1 << 40   // for SlidingCounter and CoarseLog
-)
-
 // properties holds the engine's knowledge of an algorithm. How it counts is the stores'
 // business.
 type properties struct {

@@ -25,13 +25,13 @@ type Pair struct {
 //
 // Stores that answer from memory are asked first, in turn, and then all others at the same
 // time. What has been counted beside a refusal is given back as by [Reservation.Return], also
-// if ctx ends. So no limit is ever exceeded, but until then others may be refused for these
-// units. Give the pair that refuses most often first. Units that cannot be given back stay
-// counted, and the observer hears a notice. Units may also stay where a store failed.
+// if ctx ends; until then others may be refused for it. Give the pair that refuses most often
+// first. Units stay counted where a return fails, which the observer hears as a notice, and
+// may stay where a store failed.
 //
 // A pair whose store cannot be asked is decided by its policy; then Err is the first such
-// error. Each limiter's observer hears of its own decision, except one that is given back. Err
-// matches [ErrInvalid] for no pairs, a pair without a limiter, and a charge.
+// error. Observers hear of decisions that are not given back. Err matches [ErrInvalid] for no
+// pairs, a pair without a limiter, and a charge.
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that can never pass because its cost
-// exceeds a limit.
+// Never is the RetryAfter of a request whose cost exceeds a limit.
 const Never time.Duration = math.MaxInt64
 
 // Decision is the answer to one request: a plain value, to be copied freely. A caller acts on
@@ -37,9 +36,7 @@ type Decision struct {
 	// know of later returns, charges and resets by others nor, for a cost above 1, of their requests.
 	RetryAfter time.Duration
 
-	// At is the store's time of the decision, in whole microseconds: for a charged request the
-	// time that it is counted at.
-	At time.Time
+	At time.Time // the store's, in whole microseconds: the time that a charged request is counted at
 
 	// Err is nil iff the store decided, for this request or by an earlier answer that still
 	// holds, and has counted what it admitted. It matches [ErrStore] when the policy decided, a
@@ -52,15 +49,13 @@ type Decision struct {
 type Source uint8
 
 const (
-	// SourceUnasked: nothing was asked, since the request was malformed or its caller had left.
-	SourceUnasked Source = iota
-
-	SourceCounted    // the store has looked at its counts for this request
-	SourceRemembered // the store has refused by an answer that it gave before and that still holds
-	SourceLeased     // the store has admitted from units that this process took ahead
-	SourceFallback   // the first store could not be asked, and the store of [Fallback] has decided
-	SourcePolicy     // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
-	SourceSkipped    // the request is excluded from limits, in HTTP by its path or by its key
+	SourceUnasked    Source = iota // nothing: the request was malformed, or its caller had left
+	SourceCounted                  // the store has looked at its counts for this request
+	SourceRemembered               // the store has refused by an answer that it gave before and that still holds
+	SourceLeased                   // the store has admitted from units that this process took ahead
+	SourceFallback                 // the first store could not be asked, and the store of [Fallback] has decided
+	SourcePolicy                   // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
+	SourceSkipped                  // the request is excluded from limits, in HTTP by its path or by its key
 )
 
 var sourceNames = [...]string{

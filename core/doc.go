@@ -2,8 +2,8 @@
 // another request, by limits over sliding windows, and counts the requests
 // that it admits.
 //
-// It knows nothing of HTTP (package nethttp and the adapters) nor of where counts are kept
-// (packages memstore and redisstore), and imports nothing but the standard library.
+// It knows nothing of HTTP nor of where counts are kept, and imports nothing but the standard
+// library.
 //
 //	limiter, err := core.New(core.Config{
 //		Name:   "api",

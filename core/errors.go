@@ -13,34 +13,29 @@ import (
 
 // Errors, to be compared with [errors.Is]. The last two are of [Limiter.Wait].
 const (
-	// ErrStore: the store could not be asked; the policy decided.
-	ErrStore constError = "sash: the store could not be asked"
+	ErrStore constError = "sash: the store could not be asked" // the policy decided
 
-	// ErrUnavailable is the ErrStore of a request that did not wait for a store that has been
-	// failing, as in redisstore while a breaker is open.
+	// ErrUnavailable is an ErrStore, as in redisstore while a breaker is open.
 	ErrUnavailable constError = "sash: the store has been failing, and the request did not wait for it"
 
-	// ErrStoreFull is the ErrStore of a store that has no room even if it evicts all others: a
-	// memstore with thousands of limits in a rule.
+	// ErrStoreFull is an ErrStore: there is no room, even if all others are evicted.
 	ErrStoreFull constError = "sash: the store is full"
 
 	// ErrTimeout: no answer within Config.Timeout. It is the cause ([context.Cause]) of the
 	// end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout constError = "sash: no answer within the timeout"
 
-	// ErrInvalid: a malformed request: an empty key, a negative cost, Limits not the rule's.
+	// ErrInvalid: an empty key, a negative cost, or Limits that are not the rule's.
 	ErrInvalid constError = "sash: invalid request"
 
-	// ErrLimits: the limits of the request could not be found out, as by the function of
-	// nethttp.WithLimiter. No store was asked.
+	// ErrLimits: a function of nethttp.WithLimiter has failed, or its like. No store was asked.
 	ErrLimits constError = "sash: the limits of the request could not be found out"
 
-	// ErrTooLate: the context has a deadline, and by then the request cannot have passed. It is
-	// a [context.DeadlineExceeded] too.
+	// ErrTooLate is a [context.DeadlineExceeded] too.
 	ErrTooLate constError = "sash: the context ends before the request can pass"
 
-	// ErrNever: the cost exceeds a limit, so that no wait is long enough. It is an [ErrStore] too
-	// where the limit is the share of a [Fallback], and the store is down.
+	// ErrNever: the cost exceeds a limit. It is an [ErrStore] too where the limit is the share
+	// of a [Fallback], and the store is down.
 	ErrNever constError = "sash: the request can never pass"
 )
 
@@ -156,8 +151,7 @@ func (s Stage) String() string { return word(stageNames[:], uint8(s), "Stage") }
 // AtStage returns err with a stage, for stores. The text stays the same.
 func AtStage(s Stage, err error) error { return &stageError{s, err} }
 
-// StageOf returns the stage at which a decision failed with err: that of [AtStage], the
-// outermost if there are several, or what the error shows by itself.
+// StageOf returns the stage of an error: the outermost of [AtStage], or what the error shows.
 func StageOf(err error) Stage {
 	if staged, ok := errors.AsType[*stageError](err); ok {
 		return staged.stage

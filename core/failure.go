@@ -19,12 +19,8 @@ type Policy interface{ failurePolicy() }
 type fixedPolicy uint8
 
 const (
-	// FailOpen serves the request, uncounted. It is the default: for most an API that is up
-	// matters more than its limits.
-	FailOpen fixedPolicy = iota
-
-	// FailClosed refuses the request, for what must not be tried without a limit: a login.
-	FailClosed
+	FailOpen   fixedPolicy = iota // serve the request, uncounted: the default
+	FailClosed                    // refuse the request, as for a login: it must not be tried without a limit
 )
 
 func (fixedPolicy) failurePolicy() {}

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Failures tells of a store that fails, as a limiter has seen it.
+// Failures tells of a store that fails. A run of failures ends with a minute without one.
 type Failures struct {
 	Decided uint64    // requests that the policy, or its fallback, has decided
 	Since   time.Time // when the latest run of failures began; zero if there was none
@@ -11,8 +11,7 @@ type Failures struct {
 	Remedy  string    // what an operator can do about it
 }
 
-// Failures returns what l and its copies by WithPolicy and WithLimits have seen of a store that
-// fails. A run of failures ends when a minute has passed without one.
+// Failures returns what l and its copies by WithPolicy and WithLimits have seen.
 func (l *Limiter) Failures() Failures {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// The range of the Window of a [Limit].
+// The bounds of a [Limit].
 const (
-	MinWindow = time.Millisecond
-	MaxWindow = 366 * 24 * time.Hour
+	MaxLogRequests     = 1_000_000 // for SlidingLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter and CoarseLog
+	MinWindow          = time.Millisecond
+	MaxWindow          = 366 * 24 * time.Hour
 )
 
 const maxNameLength = 64 // bytes, for the names of limits, rules and limiters

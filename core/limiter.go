@@ -25,9 +25,8 @@ type Limiter struct {
 	begun        atomic.Bool    // whether begin has been called, or no observer hears of notices
 }
 
-// Rule returns a limiter with limits of its own under the same name, store and policy. A rule
-// of another name never shares its counts, one of the same name always does. Called on a rule
-// it returns a sibling, not a part of that rule.
+// Rule returns a limiter with limits and counts of its own under the same name, store and
+// policy. A rule of the same name shares them. Called on a rule it returns a sibling.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	err := checkName("rule", name)
 	if name == "" {
@@ -39,24 +38,22 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	return build(l.config, name, limits, new(shared))
 }
 
-// WithPolicy returns the same limiter, on the same counts, with another policy for store
-// errors; nil means [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
+// WithPolicy returns the same limiter, on the same counts, with another policy; nil means
+// [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	c.OnStoreError = cmp.Or(policy, Policy(FailOpen))
 	return Must(build(c, l.rule, l.limits, l.shared))
 }
 
-// WithLimits returns the same limiter with other limits, of which the windows may differ too.
-// A limit that has the name, the algorithm and the window of one of l's is the same count,
-// and a client keeps what it has used. Make a limiter once and use it again: a store keeps
-// what it knows of limits.
+// WithLimits returns the same limiter with other limits. One that has the name, the algorithm
+// and the window of one of l's is the same count: a client keeps what it has used. Make a
+// limiter once and use it again: a store keeps what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return build(l.config, l.rule, limits, l.shared)
 }
 
-// String returns the names of the limiter and of its rule for logs and errors:
-// `limiter "api", rule "login"`, or `limiter "api"` for a limiter of [New].
+// String returns `limiter "api", rule "login"`, or `limiter "api"` for a limiter of [New].
 func (l *Limiter) String() string { return describe(l.config.Name, l.rule) }
 
 // Name returns Config.Name.
@@ -65,8 +62,7 @@ func (l *Limiter) Name() string { return l.config.Name }
 // RuleName returns the name given to [Limiter.Rule], or "" for a limiter of [New].
 func (l *Limiter) RuleName() string { return l.rule }
 
-// Policy returns Config.OnStoreError. In print it is "fail open", "fail closed", "fallback", or
-// "fallback, shared by 4".
+// Policy returns Config.OnStoreError, in print such as "fail open" or "fallback, shared by 4".
 func (l *Limiter) Policy() Policy { return l.config.OnStoreError }
 
 // Limits returns a copy of the limits, every name filled in.
@@ -92,7 +88,6 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 // Charge counts n units of the client named key, even beyond the limits: for what has been used
 // already, such as the tokens or bytes of an answer. Later requests wait until the windows have
 // room again, and are told exactly how long. n is at most [MaxCounterRequests].
-//
 // The Decision is an admission, with the numbers after the charge. While the store cannot be
 // asked, nothing is counted, and the policy decides what Allowed says; a [Fallback] counts.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
@@ -145,8 +140,8 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 }
 
 // Reset forgets what is counted for key under the limits of this rule, in the store and in the
-// fallback. Its error matches [ErrStore] or [ErrInvalid], or is that of the caller's own context;
-// then some counts may remain. A context that has ended before the call resets nothing.
+// fallback. Its error matches [ErrStore] or [ErrInvalid], or is the context's; then some counts
+// may remain, or all where ctx had ended before.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	defer l.waiting.reopen(key)
 	return l.within(ctx, key, func(whole, first context.Context) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Notice is something that a limiter, its store or an adapter has seen and that its
-// operator should know, such as a mistake in how the limiter is used.
+// Notice is what an operator should know, such as a mistake in the use of a limiter.
 type Notice struct {
 	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name

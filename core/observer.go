@@ -10,16 +10,14 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Observer hears of every decision: metrics and logs hang on it.
-//
-// Observe is called in the goroutine of the request, with its ctx, before the caller has the
+// Observer hears of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its ctx, before the caller has the
 // answer. It must be quick and safe for concurrent use. An observer that panics ends the
 // request as a panic of its handler does.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// Event is one decision as an [Observer] sees it; [Event.Outcome] sums it up in a word.
+// Event is one decision as an [Observer] sees it.
 type Event struct {
 	Name     string // Config.Name
 	Rule     string // the rule's name, empty for the limiter itself
@@ -52,9 +50,8 @@ type silence uint8
 // Observe does nothing.
 func (silence) Observe(context.Context, Event) {}
 
-// Observers returns an [Observer] that hands every event to each of the observers, in
-// this order; [New] refuses a nil one. To keep the lines that a limiter without
-// an observer writes, join LogErrors(slog.Default(), time.Minute).
+// Observers returns an [Observer] that hands every event to each of the observers, in this order;
+// [New] refuses a nil one. LogErrors(slog.Default(), time.Minute) keeps the default lines.
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {

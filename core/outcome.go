@@ -24,8 +24,9 @@ const (
 	OutcomeSkipped                         // it is excluded from limits
 	OutcomeShadow                          // it went on in the shadow of limits that admitted it; see Event.Shadow
 	OutcomeShadowRefused                   // it went on in the shadow of limits that did not
-	outcomes
 )
+
+const outcomes = OutcomeShadowRefused + 1
 
 var outcomeNames = [outcomes]string{
 	OutcomeAdmitted: "admitted", OutcomeRefused: "refused",
@@ -59,7 +60,7 @@ func (o Outcome) GoesOn() bool {
 	return false
 }
 
-// Outcome returns what became of the request.
+// Outcome returns a word for what became of the request.
 func (e *Event) Outcome() Outcome {
 	if e.Shadow && e.Decision.Source != SourceSkipped {
 		return either(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)

@@ -59,7 +59,6 @@ func (r *Reservation) counted() bool {
 //   - the client was reset and counted again; a [SlidingCounter] then takes newer units back.
 //
 // Such units stay counted until they leave the window.
-//
 // The units go back to the store that has counted them, the fallback's included. A ctx that has
 // ended does not stop a Return: Config.Timeout bounds it. Its error matches [ErrInvalid] if n is
 // negative, or [ErrStore]: then the units may be back or not, and are not sent again.
@@ -112,10 +111,8 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 // Settle makes the request cost what it has really cost: it gives the rest back, as
 // [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does, up to
 // [MaxCounterRequests]. A request that no store has counted is charged nothing.
-//
-// Settle works once, and a ctx that has ended does not stop it. Its error matches [ErrStore]:
-// the earlier cost may stay counted; or [ErrInvalid]: the cost is negative, which settles
-// nothing, or the request is settled already.
+// Settle works once, also if ctx has ended. Its error matches [ErrStore]: the earlier cost may
+// stay counted; or [ErrInvalid]: a negative cost, which settles nothing, or a second call.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Store keeps counts. The stores of this module are memstore and redisstore; storetest
-// checks any other. It is safe for concurrent use. An error of a store may have a method
-// Remedy() string, with what an operator can do: the lines of [LogErrors] say it.
+// Store keeps counts, as memstore and redisstore do; storetest checks any. It is safe for
+// concurrent use. An error may have a method Remedy() string: [LogErrors] says what to do.
 type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server: a program starts while
 	// its store is down. It is called while a program starts, and while it serves.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Usage holds the units that a client has used of a limit, as [Limiter.Usage] returns it.
+// Usage holds the units that a client has used of a limit.
 type Usage struct {
 	Limit      Limit         // its name filled in
 	Used       int64         // units that count now: above Limit.Requests if that was lowered
@@ -17,12 +17,10 @@ type Usage struct {
 
 // Usage returns what the client named key has used of each limit, in the order of
 // [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no observer
-// hears of it. Units that a process has leased are used. A full memstore may return more than
-// was used, never less. Like a decision, Usage waits no longer than Config.Timeout.
-//
-// The error matches [ErrInvalid] if key is empty, [ErrStore] if the store could not be asked, or
-// is that of the caller's own context. With a [Fallback], an ErrStore may come with what that
-// has counted in this process, under its own limits.
+// hears of it. Units that a process has leased are used; a full memstore may return more than
+// was used, never less.
+// The error matches [ErrInvalid] or [ErrStore], or is the context's. With a [Fallback], an
+// ErrStore may come with what that has counted in this process, under its own limits.
 func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
 	err = l.within(ctx, key, func(whole, first context.Context) error {
 		uses, err = l.usage(first, key)

@@ -7,7 +7,7 @@ import (
 )
 
 // Wait sleeps until a request of cost 1 by the client named key is admitted, for programs that
-// call others: workers, senders, clients. The error is nil iff the Decision's Allowed is true.
+// call others. The error is nil iff the Decision's Allowed is true.
 //
 // The callers of one limiter and key take turns in the order of their coming, whatever their
 // costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again, so

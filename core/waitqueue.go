@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// waitQueues are the callers of Wait that a limiter has, by key. The zero value has none.
+// waitQueues are the callers of Wait that a limiter has, by key.
 type waitQueues struct {
-	mu    sync.Mutex            // guards all queues
-	byKey map[string]*waitQueue // nil until the first Wait
+	mu    sync.Mutex // guards all queues
+	byKey map[string]*waitQueue
 }
 
 // waitQueue holds the waiters of one key in the order of their coming. The first has the
@@ -62,9 +62,6 @@ func (s *waitQueues) join(key string, cost int64) (*waitQueue, *waiter) {
 	defer s.mu.Unlock()
 	q := s.byKey[key]
 	if q == nil {
-		if s.byKey == nil {
-			s.byKey = map[string]*waitQueue{}
-		}
 		q = &waitQueue{key: key}
 		s.byKey[key] = q
 	}

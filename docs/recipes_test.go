@@ -16,7 +16,7 @@ var userOf = func(context.Context) (string, bool) { return "ada", true }
 var tenantOf = func(context.Context) (string, bool) { return "acme", true }
 var runModel func(http.ResponseWriter, *http.Request) (tokens int64)
 var send func(ctx context.Context, job string) error
-var costOf func(body []byte) int
+var weigh = func(next http.Handler) http.Handler { return next }
 var hello = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 var loginHandler, graphql = hello, hello
 `

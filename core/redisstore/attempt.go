@@ -71,7 +71,8 @@ func (a *attempt) judge(err error) {
 	if isFailure(err) && !isCallers(err) {
 		a.breaker.failed(err) // before the breaker opens
 		if a.client.cluster != nil {
-			// The master may have been replaced. go-redis learns of that only from servers that answer (TestMapAfterFailure).
+			// The master may have been replaced. go-redis learns of that only from servers that answer
+			// (TestMapAfterFailure).
 			a.client.cluster.ReloadState(context.Background())
 		}
 	}

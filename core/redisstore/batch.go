@@ -106,8 +106,8 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot): from now
-			// on a script is sent for each request.
+			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot):
+			// from now on a script is sent for each request.
 			b.client.first.pipeline.Store(newPipeline(b.client, nil, b.breaker))
 		}
 		for _, c := range batch {
@@ -198,7 +198,13 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		return true
 	}
 	cmds := p.exec(a, batch)
-	if !a.end(a.failure(cmds)) {
+	var failure error // the first that speaks against the server
+	for _, cmd := range slices.Backward(cmds) {
+		if err := cmd.Err(); isFailure(err) && !notRun(err) {
+			failure = a.lateOr(err)
+		}
+	}
+	if !a.end(failure) {
 		return false
 	}
 	for i, c := range batch {
@@ -214,16 +220,6 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		}
 	}
 	return true
-}
-
-// failure returns the first error that speaks against the server, or nil.
-func (a *attempt) failure(cmds []redis.Cmder) error {
-	for _, cmd := range cmds {
-		if err := cmd.Err(); isFailure(err) && !notRun(err) {
-			return a.lateOr(err)
-		}
-	}
-	return nil
 }
 
 // exec sends a script for each call and waits for the replies.

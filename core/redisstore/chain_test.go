@@ -37,3 +37,6 @@ func (l *ledger) askAlone(
 	q.deadline = deadline
 	return q.alone(ctx)
 }
+
+// ahead returns l with requests counted so far ahead, as a lease takes them.
+func ahead(l *ledger, by time.Duration) *ledger { return l.with(l.rule.Limits, by) }

@@ -103,7 +103,7 @@ func TestSlotMigration(t *testing.T) {
 				t.Errorf("%s, client %d: %d in the log, %d admitted", l.Name(), c, got, n)
 			}
 			if j == 1 {
-				count := string([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)})
+				count := "\x00\x00\x00\x00\x00\x00" + string([]byte{0, 0, 0, byte(n >> 16), byte(n >> 8), byte(n)})
 				if got := rdb.Get(ctx, keys[1]).Val(); !strings.HasPrefix(got, count) {
 					t.Errorf("client %d: the counter is %q, %d admitted", c, got, n)
 				}

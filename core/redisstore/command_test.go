@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,8 +37,8 @@ func TestBatchCommand(t *testing.T) {
 		for _, rules := range [][]*ledger{
 			{rule(log, 3, 1), rule(log, 5, 1)}, {rule(counter, 3, 1), rule(counter, 5, 1)}, // windows stand in the script
 			{rule(log, 3, 2), rule(log, 5, 3)}, {rule(counter, 3, 2), rule(counter, 5, 3)},
-			{rule(log, 3, 1).aheadBy(time.Minute), rule(log, 5, 1).aheadBy(time.Second)},
-			{rule(log, 3, 2).aheadBy(time.Minute), rule(log, 5, 3).aheadBy(time.Second)},
+			{ahead(rule(log, 3, 1), time.Minute), ahead(rule(log, 5, 1), time.Second)},
+			{ahead(rule(log, 3, 2), time.Minute), ahead(rule(log, 5, 3), time.Second)},
 		} {
 			if rules[0].script.sha != rules[1].script.sha {
 				t.Error("these are not decided together")
@@ -81,4 +82,21 @@ func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledg
 		t.Errorf("%q is left of the reply", reply)
 	}
 	rdb.FlushAll(ctx)
+}
+
+// TestPlan: requests with the same limits of their own are decided by one ledger, and others by another, also if the
+// caller has changed the limits.
+func TestPlan(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { rdb.Close() })
+	rule, plan := bind(t, rdb, core.PerMinute(3)), []core.Limit{core.PerMinute(5)}
+	first := rule.with(plan, 0)
+	if again := rule.with(slices.Clone(plan), 0); again != first {
+		t.Error("the same limits have another ledger")
+	}
+	plan[0].Requests = 7
+	other := rule.with(plan, 0)
+	if first.rule.Limits[0].Requests != 5 || other.rule.Limits[0].Requests != 7 || other.args[0] != "7" {
+		t.Errorf("%v, then %v by the arguments %v", first.rule.Limits, other.rule.Limits, other.args)
+	}
 }

@@ -206,7 +206,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	var f facts
 	for name, call := range map[string]func(){
 		"suffix":       func() { suffix(unknown) },
-		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
+		"scriptSource": func() { scriptSource("decide", false, []core.Limit{core.PerHour(1), unknown}) },
 		"read":         func() { f.read("A", unknown, 0) },
 		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
 	} {

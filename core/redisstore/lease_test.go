@@ -36,7 +36,7 @@ func TestLeaseScript(t *testing.T) {
 			terms, _ := lease.Terms{Lifetime: time.Duration(1+rng.Int64N(20_000)) * time.Microsecond}.For(limits)
 			lifetime := terms.Lifetime
 			c, s, client := bind(t, rdb, limits...), fakeserver.New(0, limits...), fmt.Sprint("client ", seed)
-			leased := c.aheadBy(lifetime)
+			leased := ahead(c, lifetime)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			for step := range 40 {
 				now += rng.Int64N(limits[0].Window.Microseconds() / 3)
@@ -81,7 +81,7 @@ func TestLeaseStepBack(t *testing.T) {
 			terms, _ := lease.Terms{Size: 100, Lifetime: lease.MaxLifetime}.For(c.rule.Limits)
 			lifetime := terms.Lifetime
 			now := int64(1_790_000_000_000_000)
-			if d := c.aheadBy(lifetime).takeAt(t, client, 10, true, now); !d.Allowed {
+			if d := ahead(c, lifetime).takeAt(t, client, 10, true, now); !d.Allowed {
 				t.Fatalf("%+v", d)
 			}
 			step := min(15*time.Second, limit.Window/40)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,7 @@ type ledger struct {
 	suffixes []string // of the keys, a limit each
 
 	ahead int64                  // how far ahead of the server's clock requests are counted, in microseconds
-	later atomic.Pointer[ledger] // see aheadBy
+	other atomic.Pointer[ledger] // see with
 }
 
 var _ core.Ledger = (*ledger)(nil)
@@ -38,26 +39,22 @@ func (s *Store) newLedger(rule core.Binding) *ledger {
 	return l
 }
 
-// aheadBy returns l with requests counted so far ahead. It is made once: the leases of a rule all have one length.
-func (l *ledger) aheadBy(ahead time.Duration) *ledger {
-	if later := l.later.Load(); later != nil && later.ahead == ahead.Microseconds() {
-		return later
+// with returns l with other limits on the same counts, and with requests counted so far ahead. The latest is kept: the
+// leases of a rule all have one length, and many clients have the same plan.
+func (l *ledger) with(limits []core.Limit, ahead time.Duration) *ledger {
+	if o := l.other.Load(); o != nil && o.ahead == ahead.Microseconds() && slices.Equal(o.rule.Limits, limits) {
+		return o
 	}
-	later := l.with(l.rule.Limits)
-	later.script = l.store.script(true, l.rule.Limits)
-	later.args, later.ahead = append(later.args, micros(ahead)), ahead.Microseconds()
-	l.later.Store(later)
-	return later
-}
-
-// with returns l with other limits on the same counts.
-func (l *ledger) with(limits []core.Limit) *ledger {
-	other := &ledger{
-		store: l.store, rule: l.rule, script: l.script,
-		numkeys: l.numkeys, args: limitArgs(limits), suffixes: l.suffixes,
+	o := &ledger{
+		store: l.store, rule: l.rule, script: l.script, numkeys: l.numkeys, suffixes: l.suffixes,
+		args: limitArgs(limits), ahead: ahead.Microseconds(),
 	}
-	other.rule.Limits = limits
-	return other
+	o.rule.Limits = slices.Clone(limits)
+	if ahead > 0 {
+		o.script, o.args = l.store.script(true, limits), append(o.args, micros(ahead))
+	}
+	l.other.Store(o)
+	return o
 }
 
 // request is a request on its way to Redis.
@@ -73,13 +70,12 @@ type request struct {
 // batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
 // together.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	if o := ask.Override; o != nil {
-		if o.Limits != nil {
-			l = l.with(o.Limits)
+	if o := ask.Override; o != nil && (o.Limits != nil || o.Ahead > 0) {
+		limits := o.Limits
+		if limits == nil {
+			limits = l.rule.Limits
 		}
-		if o.Ahead > 0 {
-			l = l.aheadBy(o.Ahead)
-		}
+		l = l.with(limits, o.Ahead)
 	}
 	q := request{Ask: ask, ledger: l}
 	if ask.Timeout > 0 {

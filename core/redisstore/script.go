@@ -38,7 +38,7 @@ const maxLimits = 16
 const maxScripts = 128
 
 // returning returns the script by which units are given back, whatever the rule.
-var returning = sync.OnceValue(func() script { return newScript(renderScript("return", nil, nil)) })
+var returning = sync.OnceValue(func() script { return newScript(scriptSource("return", false, nil)) })
 
 // script returns the script for the limits of a rule. Rules may be bound while serving, and
 // to render a script takes most of a millisecond. A script that is kept no more is
@@ -57,7 +57,7 @@ func (s *Store) script(lease bool, limits []core.Limit) script {
 			break
 		}
 	}
-	added := newScript(decideSource(lease, limits))
+	added := newScript(scriptSource("decide", lease, limits))
 	if s.client.heeding != nil { // a script cannot have keys of two servers
 		added.batches = newBatches(&s.client, added)
 	}
@@ -120,46 +120,38 @@ var decideTemplates = sync.OnceValue(func() map[string]*parse.Tree {
 // variables are what a template may ask for, such as {{.Window}}. In {{if}} the empty text is false.
 type variables map[string]string
 
-// renderer executes templates of a part of the language: variables, texts, {{if}}, {{range .Limits}} and {{template}}.
-type renderer struct {
-	limits []variables
-	lua    strings.Builder
+// scriptSource returns the script of a template, for such limits in this order. It panics if an algorithm is unknown.
+func scriptSource(template string, lease bool, limits []core.Limit) string {
+	rule, all := ruleVariables(lease, limits)
+	var lua strings.Builder
+	render(&lua, decideTemplates()[template].Root, rule, all)
+	return compact(lua.String())
 }
 
-// renderScript returns the script of a template, for a rule and its limits.
-func renderScript(template string, rule variables, limits []variables) string {
-	r := renderer{limits: limits}
-	r.render(decideTemplates()[template].Root, rule)
-	return compact(r.lua.String())
-}
-
-// render executes a list of nodes. dot is variables, or a string.
-func (r *renderer) render(list *parse.ListNode, dot any) {
+// render writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
+// {{template}}. dot is variables, or a string.
+func render(lua *strings.Builder, list *parse.ListNode, dot any, limits []variables) {
 	if list == nil {
 		return
 	}
 	for _, node := range list.Nodes {
 		switch n := node.(type) {
 		case *parse.TextNode:
-			r.lua.Write(n.Text)
+			lua.Write(n.Text)
 		case *parse.ActionNode:
-			r.lua.WriteString(value(n.Pipe, dot).(string))
+			lua.WriteString(value(n.Pipe, dot).(string))
 		case *parse.IfNode:
-			if value(n.Pipe, dot) != "" {
-				r.render(n.List, dot)
-			} else {
-				r.render(n.ElseList, dot)
+			branch := n.List
+			if value(n.Pipe, dot) == "" {
+				branch = n.ElseList
 			}
+			render(lua, branch, dot, limits)
 		case *parse.RangeNode:
-			for _, limit := range r.limits {
-				r.render(n.List, limit)
+			for _, limit := range limits {
+				render(lua, n.List, limit, limits)
 			}
 		case *parse.TemplateNode:
-			steps := decideTemplates()[n.Name]
-			if steps == nil {
-				panic("sash: scripts.lua.tmpl: no template: " + node.String())
-			}
-			r.render(steps.Root, value(n.Pipe, dot))
+			render(lua, decideTemplates()[n.Name].Root, value(n.Pipe, dot), limits)
 		default:
 			panic("sash: scripts.lua.tmpl: unknown: " + node.String())
 		}
@@ -224,12 +216,6 @@ func allowanceSource(n int) string {
 		windows += ", window" + strconv.Itoa(i+1)
 	}
 	return fmt.Sprintf("math.min(%s) / %d", windows, window.AheadPart)
-}
-
-// decideSource returns the script that decides by such limits, in this order. It panics if an algorithm is unknown.
-func decideSource(lease bool, limits []core.Limit) string {
-	rule, all := ruleVariables(lease, limits)
-	return renderScript("decide", rule, all)
 }
 
 // compact returns a script without comments, indentation and empty lines. No text in the script may hold "--".

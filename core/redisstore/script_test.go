@@ -52,10 +52,10 @@ var clockedScripts sync.Map // by source: tests ask thousands of times
 func (c *ledger) at(t *testing.T, now int64) *ledger {
 	t.Helper()
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
-	other := c.with(c.rule.Limits)
-	other.script, other.args = clocked(t, c.script.source), append([]any{seconds, micros}, c.args...)
-	other.ahead = c.ahead
-	return other
+	return &ledger{
+		store: c.store, rule: c.rule, numkeys: c.numkeys, suffixes: c.suffixes, ahead: c.ahead,
+		script: clocked(t, c.script.source), args: append([]any{seconds, micros}, c.args...),
+	}
 }
 
 // takeAt decides when the server's clock shows now.

@@ -132,7 +132,8 @@ func Open(url string, options ...Option) (s *Store, err error) {
 	o.DialerRetries = 1
 	defer func() {
 		if p := recover(); p != nil { // of go-redis, at a size of the pool that is impossible
-			s, err = nil, fmt.Errorf("sash: redisstore.Open: an option in the URL, such as pool_size, is not possible: %v", p)
+			s, err = nil, fmt.Errorf("sash: redisstore.Open: an option in the URL, such as pool_size, "+
+				"is not possible: %v", p)
 		}
 	}()
 	rdb := redis.NewClient(o)

@@ -27,7 +27,7 @@ func TestTemplate(t *testing.T) {
 		if err := decide.Execute(&want, data); err != nil {
 			t.Fatal(err)
 		}
-		if got := decideSource(lease, limits); got != compact(want.String()) {
+		if got := scriptSource("decide", lease, limits); got != compact(want.String()) {
 			t.Fatalf("%v, lease %v:\n got %s\nwant %s", limits, lease, got, compact(want.String()))
 		}
 	}
@@ -74,7 +74,7 @@ func TestScriptsFew(t *testing.T) {
 			}
 			shape := scriptShape(false, limits)
 			if _, known := sources[shape]; !known {
-				sources[shape] = decideSource(false, limits)
+				sources[shape] = scriptSource("decide", false, limits)
 			}
 		}
 		choose(0)

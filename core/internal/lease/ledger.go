@@ -17,11 +17,12 @@ func (t *Table) Wrap(next core.Ledger, limits []core.Limit) core.Ledger {
 	return next
 }
 
-// ledger is the link that decides by one rule, with leases.
+// ledger is the link that decides by one rule, with leases. Usage is the next link's: that has counted what is left of
+// a lease, so it is used.
 type ledger struct {
-	table *Table
-	terms Terms
-	next  core.Ledger
+	table       *Table
+	terms       Terms
+	core.Ledger // the next link
 }
 
 // request is a request that a lease may answer.
@@ -40,7 +41,7 @@ type request struct {
 // asked alone where a lease does not pay or takes too long.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
 	if ask.Override != nil {
-		return l.next.Take(ctx, ask)
+		return l.Ledger.Take(ctx, ask)
 	}
 	q := request{Ask: ask}
 	q.holder, q.shard = l.holder(ask.Key)
@@ -65,9 +66,9 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 	}
 }
 
-// step takes the next step of q. Either the request is spent: d is the answer. Or r is the renewal to wait for, which is
-// its own if it has started that. Or r is nil, and the request is to be asked alone. A request that has waited before
-// has no time left to wait for long (TestSecondRenewal).
+// step takes the next step of q. If spent is true, d is the answer. Else r is the renewal to wait for, which q has
+// started itself if own is true; without one q is to be asked alone. A request that has waited before has no time
+// left to wait for long (TestSecondRenewal).
 func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, waited bool) (r *renewal, own, spent bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -108,7 +109,7 @@ func (l *ledger) alone(ctx context.Context, q *request, waited bool) (core.Decis
 	if waited {
 		sent, late = l.table.now(), q.elapse()
 	}
-	d, err := l.next.Take(ctx, q.Ask)
+	d, err := l.Ledger.Take(ctx, q.Ask)
 	if l.leases(q) && !(q.refused && d.Source == core.SourceRemembered) { // that tells nothing more about the client
 		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d, err: err}
 		q.shard.mu.Lock()
@@ -128,17 +129,12 @@ func left(ctx context.Context, stage core.Stage) error {
 	return core.AtStage(stage, fmt.Errorf("sash: waiting for a lease: %w", context.Cause(ctx)))
 }
 
-// Usage implements [core.Ledger]. What is left of a lease is used: the next link has counted it.
-func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
-	return l.next.Usage(ctx, key)
-}
-
 // Return implements [core.Ledger]. A unit of a lease goes back to the lease, and stays spent if that is over. A unit
 // that the next link has counted goes back there: in a lease it would be spent for longer than it counts
 // (TestReturnHistories).
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if back.Source != core.SourceLeased {
-		return l.next.Return(ctx, back)
+		return l.Ledger.Return(ctx, back)
 	}
 	holder, shard := l.holder(back.Key)
 	shard.mu.Lock()
@@ -161,7 +157,7 @@ func (l *ledger) Reset(ctx context.Context, client string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err := l.next.Reset(ctx, client)
+	err := l.Ledger.Reset(ctx, client)
 	holder, shard := l.holder(client)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

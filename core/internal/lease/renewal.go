@@ -70,7 +70,7 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 		ask := r.Ask
 		ask.Cost, ask.Override = want, &core.Override{Ahead: l.terms.Lifetime}
 		a = answer{sent: l.table.now(), units: want}
-		if a.reply, a.err = l.next.Take(ctx, ask); a.err != nil || a.reply.Allowed {
+		if a.reply, a.err = l.Ledger.Take(ctx, ask); a.err != nil || a.reply.Allowed {
 			break
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost

@@ -11,10 +11,11 @@ import (
 // the same Refusals, since a Return and a Reset end the refusals of a client under all of them.
 func (r *Refusals) Wrap(next core.Ledger) core.Ledger { return &ledger{r.Rule(), next} }
 
-// ledger is the link that refuses from memory, and remembers what the next link refuses.
+// ledger is the link that refuses from memory, and remembers what the next link refuses. Usage is the next link's,
+// whatever is remembered.
 type ledger struct {
-	rule Rule
-	next core.Ledger
+	rule        Rule
+	core.Ledger // the next link
 }
 
 // Take implements [core.Ledger]. A charge is never refused. Of a request that is counted ahead of time a refusal is
@@ -32,7 +33,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 		return d, nil
 	}
 	sent := time.Now()
-	d, err = l.next.Take(ctx, ask)
+	d, err = l.Ledger.Take(ctx, ask)
 	if ask.Override != nil && !ahead && !ask.Peek && ask.Cost > 0 && (err != nil || d.Allowed) {
 		// It may have been counted although the rule's limits refuse.
 		rule.refusals.Changed(ask.Key)
@@ -61,15 +62,10 @@ func unsent(err error) bool {
 	return false
 }
 
-// Usage implements [core.Ledger]. Whatever is remembered, it asks the next link.
-func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
-	return l.next.Usage(ctx, key)
-}
-
 // Return implements [core.Ledger]. Refusals of the client end whatever becomes of the call, since the units may have
 // gone back.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
-	units, err := l.next.Return(ctx, back)
+	units, err := l.Ledger.Return(ctx, back)
 	l.rule.refusals.Changed(back.Key)
 	return units, err
 }
@@ -80,7 +76,7 @@ func (l *ledger) Reset(ctx context.Context, key string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err := l.next.Reset(ctx, key)
+	err := l.Ledger.Reset(ctx, key)
 	l.rule.refusals.Changed(key)
 	return err
 }

@@ -96,10 +96,10 @@ func (q *Queue[Q, A]) Do(ctx context.Context, deadline time.Time, request *Q) (A
 	return q.await(c)
 }
 
-// beginInline reports whether the caller is to serve its call itself, and begins the call's own batch if so. That saves two
-// switches between goroutines: a caller that is alone is as fast as the client of the server is without this package.
-// Calls that would have to wait for a slot are left to workers (TestInlineSlots), and so are calls whose callers must
-// not wait for the server until the deadline (TestInline). q.mu must be held.
+// beginInline reports whether the caller is to serve its call itself, and begins the call's own batch if so. That saves
+// two switches between goroutines: a caller that is alone is as fast as the client of the server is without this
+// package. Calls that would have to wait for a slot are left to workers (TestInlineSlots), and so are calls whose
+// callers must not wait for the server until the deadline (TestInline). q.mu must be held.
 func (q *Queue[Q, A]) beginInline(c *Call[Q, A]) bool {
 	if q.slots.taken() {
 		return false
@@ -116,9 +116,9 @@ func (q *Queue[Q, A]) beginInline(c *Call[Q, A]) bool {
 	return true
 }
 
-// serveInline serves a call on its caller's goroutine. Calls that came meanwhile are left to a worker, since a caller must
-// not be kept by the calls of others (TestInlineSlots). If Serve panics, the caller may recover: then the slot must be
-// free (TestInlinePanic).
+// serveInline serves a call on its caller's goroutine. Calls that came meanwhile are left to a worker, since a caller
+// must not be kept by the calls of others (TestInlineSlots). If Serve panics, the caller may recover: then the slot
+// must be free (TestInlinePanic).
 func (q *Queue[Q, A]) serveInline(c *Call[Q, A]) {
 	defer func() {
 		q.mu.Lock()
@@ -129,8 +129,8 @@ func (q *Queue[Q, A]) serveInline(c *Call[Q, A]) {
 	q.serve(&c.own)
 }
 
-// serve runs Serve for a batch that has begun. If it gives up, the timer does not find the calls any more once the batch
-// has ended (TestGivenUp). Calls without a deadline are left to their contexts (TestGivenUpByContext).
+// serve runs Serve for a batch that has begun. If it gives up, the timer does not find the calls any more once the
+// batch has ended (TestGivenUp). Calls without a deadline are left to their contexts (TestGivenUpByContext).
 func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 	if b.inTime = q.config.Serve(b.calls); b.inTime {
 		return
