@@ -47,14 +47,15 @@ type properties struct {
 
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and its counting:
 //
-//   - in memory: a constant and a case in internal/window/count.go, and a file beside it with the eight methods of state
+// - in memory: a constant and a case in internal/window/count.go, and a file beside it with the eight methods of
+// state
 //   - in Redis: three cases in redisstore/format.go, and steps in redisstore/scripts.lua.tmpl
 //   - in the model that the stores are tested against: a case in internal/model/count.go, and five methods
 //   - in the stores of users' own: the example of storetest, which Bind keeps from counting by it unknown
 //
-// The tests of core, of its stores and of storetest go through all algorithms, and the errors of limittext.go name them.
-// Texts for people do so too: the doc comments of Decision and Ledger, the README and docs/choosing.md, which a test
-// holds to that.
+// The tests of core, of its stores and of storetest go through all algorithms, and the errors of limittext.go name
+// them. Texts for people do so too: the doc comments of Decision and Ledger, the README and docs/choosing.md, which a
+// test holds to that.
 var algorithms = [...]properties{
 	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9},
 	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},

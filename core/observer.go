@@ -10,9 +10,9 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Observer hears of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its ctx, before the caller has the
-// answer. It must be quick and safe for concurrent use. An observer that panics ends the
-// request as a panic of its handler does.
+// Observer hears of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its
+// ctx, before the caller has the answer. It must be quick and safe for concurrent use. An observer that panics ends
+// the request as a panic of its handler does.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -55,7 +55,8 @@ func (silence) Observe(context.Context, Event) {}
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
-			return wrongObserver{err: fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out", i+1, errs.NilName(o))}
+			return wrongObserver{err: fmt.Errorf("sash: observer %d of core.Observers is %s: leave it out",
+				i+1, errs.NilName(o))}
 		}
 		if wrong, ok := o.(wrongObserver); ok {
 			return wrong

@@ -89,8 +89,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// BenchmarkHour is a client that uses its whole limit all the time, over hours: ns for a decision, the bytes of a client,
-// and how many of the log's admissions are made.
+// BenchmarkHour is a client that uses its whole limit all the time, over hours: ns for a decision, the bytes of a
+// client, and how many of the log's admissions are made.
 func BenchmarkHour(b *testing.B) {
 	for _, n := range []int64{1000, 100_000, 10_000_000} {
 		for _, a := range algorithms {

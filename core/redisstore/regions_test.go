@@ -59,8 +59,8 @@ func regionLimiter(t *testing.T, here string, addrs map[string]string, strict bo
 	})), between
 }
 
-// TestRegions: three servers, with 50 ms between them, of which the replies are lost and connections cut at random. By the
-// servers' own times, strict regions together never admit more than the limit in a window. Eventual ones go on
+// TestRegions: three servers, with 50 ms between them, of which the replies are lost and connections cut at random.
+// By the servers' own times, strict regions together never admit more than the limit in a window. Eventual ones go on
 // deciding.
 func TestRegions(t *testing.T) {
 	for _, strict := range []bool{true, false} {

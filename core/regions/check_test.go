@@ -12,7 +12,8 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// TestCheck: a check tells of regions that are down or too far away, and of processes with other names or the other mode.
+// TestCheck: a check tells of regions that are down or too far away, and of processes with other names or the other
+// mode.
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()

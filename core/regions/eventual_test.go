@@ -43,9 +43,9 @@ func (w *world) byRegion() []ledgerOf {
 	return all
 }
 
-// checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it, and
-// the others until the looks that it was decided by, is at most the limit. Clocks that go at other paces make a window
-// shorter by a thousandth. It returns the most units that a window holds in all regions.
+// checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it,
+// and the others until the looks that it was decided by, is at most the limit. Clocks that go at other paces make a
+// window shorter by a thousandth. It returns the most units that a window holds in all regions.
 func (w *world) checkTheorem() (most int64, err error) {
 	all := w.byRegion()
 	for _, a := range w.used {
@@ -154,8 +154,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestSilent: a region that has not answered for 2 s withholds its share, or what is known of it if that is more, until it
-// answers. Before, it withholds what is known, for a window from the answer on.
+// TestSilent: a region that has not answered for 2 s withholds its share, or what is known of it if that is more,
+// until it answers. Before, it withholds what is known, for a window from the answer on.
 func TestSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()
@@ -192,7 +192,8 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestFull: a client without a place in the table has the share of this region, and so has one of which a look is overdue.
+// TestFull: a client without a place in the table has the share of this region, and so has one of which a look is
+// overdue.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()
@@ -211,8 +212,8 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestOverdue: of many clients that wait for a look, 512 in an Every get it, the nearest to their limits first; where it
-// has not come for 2 s the share decides.
+// TestOverdue: of many clients that wait for a look, 512 in an Every get it, the nearest to their limits first; where
+// it has not come for 2 s the share decides.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t, Config{Here: "ap", Stores: three()})
@@ -238,7 +239,8 @@ func TestOverdue(t *testing.T) {
 		var got [2]int
 		for range 90 {
 			for j, i := range []int{0, clients - 1} {
-				if d, err := counts.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: time.Millisecond}); err != nil {
+				ask := core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: time.Millisecond}
+				if d, err := counts.Take(t.Context(), ask); err != nil {
 					t.Fatal(err)
 				} else if d.Allowed {
 					got[j]++

@@ -24,9 +24,9 @@ func newStore(t testing.TB, c Config) *Store {
 	return s
 }
 
-// TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one, while the
-// others are idle, eventual regions are too but for two subtests: of several limits, a share may bind that is of another
-// limit than the one with the least left.
+// TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
+// while the others are idle, eventual regions are too but for two subtests: of several limits, a share may bind that
+// is of another limit than the one with the least left.
 func TestConformance(t *testing.T) {
 	at := func(home string) func(string) string { return func(string) string { return home } }
 	shares := []string{"Histories", "Usage"}

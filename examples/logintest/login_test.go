@@ -1,5 +1,6 @@
 // Package logintest shows how a program that limits is tested without sleeping: by a clock of the test's own, in a
-// bubble of testing/synctest, by answers on demand, and on a Redis of the test's own. docs/testing.md tells when to take which.
+// bubble of testing/synctest, by answers on demand, and on a Redis of the test's own. docs/testing.md tells when to
+// take which.
 package logintest
 
 import (

@@ -36,7 +36,8 @@ func everything(t *testing.T) map[string]metricdata.Metrics {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.Watch("world", fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{{Name: "eu", Latest: now}}}})
+	world := regions.Stats{Regions: []regions.Region{{Name: "eu", Latest: now}}}
+	err = w.Watch("world", fixed[regions.Stats]{stats: world})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,8 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 		return nil, err
 	}
 	if want := strconv.Itoa(len(s.sentinels) - 1); m["num-other-sentinels"] != want || len(replicas) < len(s.servers)-1 {
-		return nil, fmt.Errorf("knows %s of %s other sentinels, and %d replicas", m["num-other-sentinels"], want, len(replicas))
+		return nil, fmt.Errorf("knows %s of %s other sentinels, and %d replicas",
+			m["num-other-sentinels"], want, len(replicas))
 	}
 	master := s.at(m)
 	if master == nil || !master.answers() || m["flags"] != "master" {

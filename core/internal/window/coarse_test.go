@@ -56,8 +56,8 @@ func TestCoarseHistories(t *testing.T) {
 	}
 }
 
-// TestPastOfOneRequest: a request that a Past alone counts stands in the epoch in which a Count has it, so that a client
-// of both has no units twice.
+// TestPastOfOneRequest: a request that a Past alone counts stands in the epoch in which a Count has it, so that a
+// client of both has no units twice.
 func TestPastOfOneRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 32))
 	for _, kind := range kinds() {

@@ -95,8 +95,9 @@ var redis = []Metric{
 
 // perRegion are the metrics of each region of a store over regions.
 var (
-	ofRegion    = []string{"store", "region"}
-	regionUp    = Metric{UpDownCounter, "region.up", "{region}", "1 while the region answers, 0 while it is silent.", ofRegion, ""}
+	ofRegion = []string{"store", "region"}
+	regionUp = Metric{UpDownCounter, "region.up", "{region}",
+		"1 while the region answers, 0 while it is silent.", ofRegion, ""}
 	regionAge   = Metric{Gauge, "region.answer_timestamp", "s", "When the latest answer of the region came.", ofRegion, ""}
 	regionSpill = Metric{Counter, "region.spilled", "{request}",
 		"Requests that this other region has admitted, under a strict limit.", ofRegion, ""}
