@@ -58,7 +58,7 @@ func ExampleParseLimit() {
 	// sash:
 	// the limit "100/minute":
 	// "minute" is not a window, such as 90s, 15m, 1h30m, 24h or 1d:
-	// write requests/window, such as "100/1m", then "counter", "coarse" or nothing, then "named" and a name if you like:
+	// write requests/window, such as "100/1m", then "counter" or "coarse" or nothing, then "named" and a name if you like:
 	// "1000/24h counter named daily"
 	// [10/1s 1000/24h counter named daily] <nil>
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // limitForm says in errors how a limit is written.
-var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames(1) + ` unless it is a log, ` +
+var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames(1) + ` or nothing, ` +
 	`then "named" and a name if you like: "1000/24h counter named daily"`
 
 // ParseLimit returns the limit that a text describes:
