@@ -48,17 +48,15 @@ type SkippedPath struct{ Method, Path string }
 
 // matches reports whether the request is skipped. A path for GET matches HEAD too.
 func (s SkippedPath) matches(r *http.Request) bool {
-	return s.Path == r.URL.Path &&
+	return s.Path == r.URL.Path && r.URL.RawPath == "" &&
 		(s.Method == r.Method || s.Method == http.MethodGet && r.Method == http.MethodHead)
 }
 
 // Skips reports whether an option excludes the request from the limit.
 func (c *Config) Skips(r *http.Request) bool {
-	if r.URL.RawPath == "" {
-		for _, s := range c.SkipPaths {
-			if s.matches(r) {
-				return true
-			}
+	for _, s := range c.SkipPaths {
+		if s.matches(r) {
+			return true
 		}
 	}
 	for _, skip := range c.Skip {
