@@ -42,7 +42,7 @@ SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounts \
-	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes \
+	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
 	TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$ \
 	^TestStrictHistories$$/^[123]$$ ^TestEventualHistories$$/^[123]$$

@@ -1,0 +1,227 @@
+package window
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/worlds"
+)
+
+var long = flag.Bool("long", false, "go through larger worlds")
+
+// counted is a Count of a client and what the client has used by the definition.
+type counted struct {
+	count  Count
+	now    int64
+	client worlds.Client
+}
+
+// world is a client under a limit, whose clock goes on by each of ticks. bend changes what the Count is asked, to see
+// that it is found out.
+type world struct {
+	Limit
+	ticks []int64
+	rule  worlds.Rule
+	bend  func(l Limit, now, cost int64) (Limit, int64, int64)
+}
+
+func newWorld(l Limit, ticks ...int64) *world {
+	return &world{
+		Limit: l, ticks: ticks,
+		rule: worlds.Rule{Limits: []worlds.Limit{{N: l.N, W: l.W, Algorithm: core.Algorithm(l.Kind)}}},
+		bend: func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, cost },
+	}
+}
+
+// explore goes through all histories, in which charges bring a client to a unit above the limit at most.
+func (w *world) explore() (worlds.Tally, error) {
+	start := counted{now: w.W * w.Slot() * 1_000_000, client: make(worlds.Client, 1)}
+	return worlds.Explore(start, w.key, func(some []counted) (steps [][]worlds.Step[counted], wrong int, err error) {
+		for i, s := range some {
+			next, err := w.steps(s)
+			if err != nil {
+				return nil, i, err
+			}
+			steps = append(steps, next)
+		}
+		return steps, 0, nil
+	})
+}
+
+func (w *world) steps(s counted) (next []worlds.Step[counted], err error) {
+	add := func(name string, to counted) { next = append(next, worlds.Step[counted]{Name: name, To: to}) }
+	for _, tick := range w.ticks {
+		to := s
+		to.now += tick
+		add(fmt.Sprint("+", tick), to)
+	}
+	for cost := range w.N + 2 {
+		for _, verb := range []worlds.Verb{worlds.Take, worlds.Peek, worlds.Charge} {
+			if verb == worlds.Charge && cost+s.held() > w.N+1 {
+				continue
+			}
+			to, err := w.ask(s, cost, verb)
+			if err != nil {
+				return nil, err
+			}
+			add(fmt.Sprint(verb, " ", cost), to)
+		}
+	}
+	for at := range s.stamps() {
+		for units := range int64(2) {
+			to, err := w.giveBack(s, at, units+1)
+			if err != nil {
+				return nil, err
+			}
+			add(fmt.Sprintf("return %d of %d ago", units+1, s.now-at), to)
+		}
+	}
+	add("reset", counted{now: s.now, client: make(worlds.Client, 1)})
+	return next, nil
+}
+
+// held returns how many units the client has.
+func (s counted) held() (held int64) {
+	for _, u := range s.client[0] {
+		held += u.N
+	}
+	return held
+}
+
+// stamps goes through the times at which units were admitted.
+func (s counted) stamps() func(func(int64) bool) {
+	return func(yield func(int64) bool) {
+		for _, u := range s.client[0] {
+			if !yield(u.At) {
+				return
+			}
+		}
+	}
+}
+
+func (s counted) clone() counted {
+	s.count = Count{s.count.log.Clone()}
+	return s
+}
+
+func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err error) {
+	want, client, _ := w.rule.Ask(s.client, s.now, cost, verb)
+	to = s.clone()
+	to.client = client
+	l, now, units := w.bend(w.Limit, s.now, cost)
+	if verb == worlds.Charge {
+		l.N = Boundless
+	}
+	v := to.count.Decide(l, now, units)
+	if verb == worlds.Charge {
+		v = w.Charged(v)
+	}
+	if v.RetryAfter == Never {
+		v.RetryAfter = worlds.Never
+	}
+	if got := worlds.Answer(v); got != want {
+		return to, fmt.Errorf("%s %d: got %+v, want %+v", verb, cost, got, want)
+	}
+	if v.Admitted && verb != worlds.Peek && cost > 0 {
+		to.count.Prepare(l, now, units)
+		to.count.Add(l, now, units)
+	}
+	return to, nil
+}
+
+func (w *world) giveBack(s counted, at, units int64) (to counted, err error) {
+	want, client := w.rule.Return(s.client, s.now, at, units)
+	to = s.clone()
+	to.client = client
+	l, _, _ := w.bend(w.Limit, s.now, units)
+	if got := to.count.Return(l, at, s.now, units); got != want {
+		return to, fmt.Errorf("return %d of %d ago: %d count no more, want %d", units, s.now-at, got, want)
+	}
+	return to, nil
+}
+
+// key tells states apart, by all that a Count has: also by where its ring begins. What is older than age counts no more.
+func (w *world) key(s counted) string {
+	c, age := &s.count.log, w.W+w.Slot()
+	if w.Kind == SlidingCounter {
+		age = 2 * w.W
+	}
+	key, old := s.client.AppendKey(nil, s.now, age), s.now-age
+	add := func(numbers ...int64) {
+		for _, n := range numbers {
+			key = binary.AppendVarint(key, n)
+		}
+	}
+	switch w.Kind {
+	case SlidingCounter:
+		last := (*stored)(c).counter()
+		add(s.now%w.W, max(last.Index, old/w.W)-s.now/w.W, last.Prev, last.Cur)
+		return string(key)
+	case CoarseLog:
+		add(s.now%w.Slot(), int64(c.head), int64(c.entries), int64(c.words), c.first, max(c.last, old)-s.now)
+		for i := range c.entries {
+			add((*coarse)(c).in(i))
+		}
+		return string(key)
+	}
+	add(int64(c.head), int64(c.entries), int64(c.words), int64(c.units))
+	for i := range c.entries {
+		add(max(c.stamp(i), old)-s.now, c.total(i))
+	}
+	return string(strconv.AppendBool(key, c.pairs))
+}
+
+// smallWorlds are limits to 3 and windows to 4 ticks, which for a CoarseLog are of ten slots and a bit.
+func smallWorlds() (all []*world) {
+	for n := range int64(3) {
+		for ticks := range int64(4) {
+			for _, kind := range []Kind{SlidingLog, SlidingCounter} {
+				all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Kind: kind}, 1))
+			}
+			if n < 2 && ticks < 2 || *long {
+				all = append(all, newWorld(Limit{N: n + 1, W: 41 * (ticks + 1), Kind: CoarseLog}, 41))
+			}
+		}
+	}
+	return all
+}
+
+// TestSmallWorlds: in every history of a client under a low limit and a short window, each answer is that of the
+// definition.
+func TestSmallWorlds(t *testing.T) {
+	var seen worlds.Tally
+	for _, w := range smallWorlds() {
+		one, err := w.explore()
+		if err != nil {
+			t.Errorf("%+v: %v", w.Limit, err)
+		}
+		t.Logf("%+v: %v", w.Limit, one)
+		seen.Add(one)
+	}
+	t.Logf("proved: all histories of %d worlds: %v", len(smallWorlds()), seen)
+}
+
+// TestSmallWorldsFindMutants: what counts otherwise than by the definition is found out.
+func TestSmallWorldsFindMutants(t *testing.T) {
+	mutants := map[string]func(l Limit, now, cost int64) (Limit, int64, int64){
+		"a unit above the limit":   func(l Limit, now, cost int64) (Limit, int64, int64) { l.N++; return l, now, cost },
+		"a unit below the limit":   func(l Limit, now, cost int64) (Limit, int64, int64) { l.N--; return l, now, cost },
+		"a window that is longer":  func(l Limit, now, cost int64) (Limit, int64, int64) { l.W++; return l, now, cost },
+		"a clock that is late":     func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now - 1, cost },
+		"a cost of 2 counted as 1": func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, min(cost, 1) },
+	}
+	for name, bend := range mutants {
+		for kind := range Kind(len(names)) {
+			w := newWorld(Limit{N: 2, W: 3, Kind: kind}, 1)
+			w.bend = bend
+			if _, err := w.explore(); err == nil {
+				t.Errorf("%v: %s is not found out", kind, name)
+			}
+		}
+	}
+	t.Logf("proved: %d of %d mutants were found out", len(mutants)*len(names), len(mutants)*len(names))
+}

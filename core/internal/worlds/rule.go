@@ -1,0 +1,246 @@
+package worlds
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Never is the RetryAfter of a cost above the limit.
+const Never = -1
+
+// Limit is N units in any window of W microseconds.
+type Limit struct {
+	N, W      int64
+	Algorithm core.Algorithm
+}
+
+// Unit is some units and the time at which they were admitted.
+type Unit struct{ At, N int64 }
+
+// Client is what was admitted to a client and may still count, by limit of a rule.
+type Client [][]Unit
+
+// Rule is limits that hold together.
+type Rule struct {
+	Limits    []Limit
+	Allowance int64 // how far ahead of the clock something may be counted
+}
+
+// Verb is what is asked for: Take counts if all limits admit, Peek never, Charge always.
+type Verb string
+
+// The verbs.
+const (
+	Take   Verb = "take"
+	Peek   Verb = "peek"
+	Charge Verb = "charge"
+)
+
+// Answer is the answer to a request. Times are in microseconds from now.
+type Answer struct {
+	Admitted                          bool
+	Remaining, ResetAfter, RetryAfter int64
+}
+
+// end returns the time that is a window before units leave which were admitted at a time.
+func (l Limit) end(at int64) int64 {
+	if l.Algorithm != core.CoarseLog {
+		return at
+	}
+	slot := (l.W + 59) / 60
+	return (at/slot+1)*slot - 1
+}
+
+// begun returns the time before which nothing more is counted.
+func (l Limit) begun(past []Unit) (at int64) {
+	for _, u := range past {
+		at = max(at, u.At)
+	}
+	switch l.Algorithm {
+	case core.SlidingCounter:
+		return at / l.W * l.W
+	case core.CoarseLog:
+		slot := (l.W + 59) / 60
+		return at / slot * slot
+	}
+	return at
+}
+
+// used returns how many units count at now, for a request that is counted at stamp.
+func (l Limit) used(past []Unit, now, stamp int64) (used int64) {
+	before := int64(0) // in the fixed window before
+	for _, u := range past {
+		switch {
+		case l.Algorithm != core.SlidingCounter:
+			if l.end(u.At) > now-l.W {
+				used += u.N
+			}
+		case u.At/l.W == stamp/l.W:
+			used += u.N
+		case u.At/l.W == stamp/l.W-1:
+			before += u.N
+		}
+	}
+	return used + before*(l.W-stamp%l.W)/l.W
+}
+
+// counts reports whether units of a time may still count at now.
+func (l Limit) counts(past []Unit, at, now int64) bool {
+	if l.Algorithm == core.SlidingCounter {
+		return (at/l.W+2)*l.W > max(now, l.begun(past))
+	}
+	return l.end(at) > now-l.W
+}
+
+// first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
+func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
+	return int64(sort.Search(int(3*l.W), func(d int) bool {
+		t := now + int64(d)
+		return holds(l.used(past, t, max(t, stamp)))
+	}))
+}
+
+// decide returns the answer of one limit.
+func (l Limit) decide(past []Unit, now, stamp, cost int64, verb Verb) Answer {
+	used := l.used(past, now, stamp)
+	a := Answer{Admitted: cost == 0 || verb == Charge || used+cost <= l.N}
+	switch {
+	case a.Admitted:
+		past = l.admit(past, stamp, cost)
+		used += cost
+	case cost > l.N:
+		a.RetryAfter = Never
+	default:
+		a.RetryAfter = l.first(past, now, stamp, func(used int64) bool { return used+cost <= l.N })
+	}
+	a.Remaining = max(0, l.N-used)
+	switch {
+	case used == 0:
+	case l.Algorithm == core.SlidingCounter:
+		a.ResetAfter = (stamp/l.W+1)*l.W - now
+	default:
+		a.ResetAfter = l.first(past, now, stamp, func(later int64) bool { return later < used })
+	}
+	return a
+}
+
+// binds reports whether a, of a limit listed after that of b, is the answer of both.
+func (a Answer) binds(b Answer) bool {
+	switch {
+	case a.Admitted != b.Admitted:
+		return b.Admitted
+	case !a.Admitted:
+		return b.RetryAfter != Never && (a.RetryAfter == Never || a.RetryAfter > b.RetryAfter)
+	case a.Remaining != b.Remaining:
+		return a.Remaining < b.Remaining
+	}
+	return a.ResetAfter > b.ResetAfter
+}
+
+// admit returns a past with some units more.
+func (l Limit) admit(past []Unit, at, n int64) []Unit {
+	past = slices.Clone(past)
+	if last := len(past) - 1; last >= 0 && l.together(past[last].At, at) {
+		past[last] = Unit{at, past[last].N + n}
+		return past
+	}
+	return append(past, Unit{at, n})
+}
+
+// Ask returns the answer to a request of a client, what the client has used after it, and when the request is counted.
+// It panics if a window of a log holds more than the limit after that.
+func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Client, stamp int64) {
+	after, stamp = make(Client, len(r.Limits)), now
+	for i, l := range r.Limits {
+		after[i] = c[i]
+		if begun := l.begun(c[i]); begun-now > r.Allowance { // the clock has stepped back
+			after[i] = []Unit{{now, l.used(c[i], now, begun)}}
+		}
+		stamp = max(stamp, l.begun(after[i]))
+	}
+	for i, l := range r.Limits {
+		one := l.decide(after[i], now, stamp, cost, verb)
+		if i == 0 || one.binds(answer) {
+			answer = one
+		}
+	}
+	if verb == Peek || cost == 0 {
+		return answer, c, now
+	}
+	if !answer.Admitted {
+		return answer, after, now
+	}
+	for i, l := range r.Limits {
+		past := after[i]
+		after[i] = l.admit(slices.DeleteFunc(slices.Clone(past), func(u Unit) bool {
+			return !l.counts(past, u.At, now) // not even if the clock steps back after this
+		}), stamp, cost)
+		if verb == Take {
+			l.hold(after[i], stamp)
+		}
+	}
+	return answer, after, stamp
+}
+
+// hold panics if the window that ends at a time holds more than the limit of a log.
+func (l Limit) hold(past []Unit, end int64) {
+	held := int64(0)
+	for _, u := range past {
+		if u.At > end-l.W && u.At <= end {
+			held += u.N
+		}
+	}
+	if l.Algorithm != core.SlidingCounter && held > l.N {
+		panic(fmt.Sprintf("by the definition %+v holds %v", l, past))
+	}
+}
+
+// Return takes units back that were admitted at a time, and returns how many of them count no more.
+func (r Rule) Return(c Client, now, at, units int64) (least int64, after Client) {
+	least, after = units, slices.Clone(c)
+	for i, l := range r.Limits {
+		counts := func(u Unit) bool { return u.N > 0 && l.counts(c[i], u.At, now) }
+		if !l.counts(c[i], at, now) || !slices.ContainsFunc(c[i], counts) {
+			continue
+		}
+		left := units
+		after[i] = slices.Clone(c[i])
+		for j := range after[i] {
+			if u := &after[i][j]; l.together(u.At, at) {
+				taken := min(left, u.N)
+				u.N, left = u.N-taken, left-taken
+			}
+		}
+		if l.Algorithm != core.SlidingCounter { // which still begins where it began
+			after[i] = slices.DeleteFunc(after[i], func(u Unit) bool { return u.N == 0 })
+		}
+		least = min(least, units-left)
+	}
+	return least, after
+}
+
+// together reports whether units of two times cannot be told apart.
+func (l Limit) together(a, b int64) bool {
+	if l.Algorithm == core.SlidingCounter {
+		return a/l.W == b/l.W
+	}
+	return l.end(a) == l.end(b)
+}
+
+// AppendKey appends what is the same for clients that have used the same, seen from now. What is older than the given age
+// counts for nothing.
+func (c Client) AppendKey(key []byte, now, age int64) []byte {
+	for _, past := range c {
+		for _, u := range past {
+			if u.At > now-age {
+				key = binary.AppendVarint(binary.AppendVarint(key, u.At-now), u.N)
+			}
+		}
+		key = binary.AppendVarint(key, 1<<60)
+	}
+	return key
+}
