@@ -30,7 +30,7 @@ GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.
 
 # What make test-short leaves out of the packages that it runs: it starts clusters, breaks servers, or repeats on
 # another server what runs on one.
-SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossStores|Faults|LoneCallerIsCancelled|Misconfigured|NoBreakerEvent|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
+SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossStores|Faults|LoneCallerIsCancelled|Misconfigured|NoBreakerEvent|Regions|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
 
 # Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
@@ -52,7 +52,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack regions traffic redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack regions traffic redis lua prometheus proxies faketime
 
 # The first target, so that make alone is make help.
 help:
@@ -64,7 +64,7 @@ demo:
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
 # The three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
-test: redis lua proxies
+test: redis lua proxies faketime
 	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	@$(MAKE) --no-print-directory -j3 test-race test-single test-modules
 
@@ -94,12 +94,13 @@ short-extra:
 	cd extra/sashotel && go test ./...
 
 # go.mod requires the lowest versions that pass, so that a program keeps its own.
-test-newest: redis lua proxies
+test-newest: redis lua proxies faketime
 	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
-histories: redis lua
+histories: redis lua faketime
 	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
+	go test $(RACE) -count=1 -timeout 30m -run '^TestRegions$$' ./core/regions -args -long
 
 test-metrics: redis prometheus
 	cd extra/grafana && go test -count=1 ./...
@@ -172,6 +173,9 @@ redis:
 
 lua:
 	@./.ci/install lua5.4 lua5.4
+
+faketime:
+	@./.ci/install faketime faketime
 
 prometheus:
 	@./.ci/install prometheus prometheus

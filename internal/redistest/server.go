@@ -1,8 +1,8 @@
 // Package redistest runs real redis-server processes for tests: a single
-// server, a cluster, and a master with replicas under Sentinel. Each server is
-// private to the test that started it, keeps nothing on disk, listens on a free
-// port of 127.0.0.1, and is ended by the test's cleanup. A test can pause, kill
-// and restart a server.
+// server, a cluster, a master with replicas under Sentinel, and ways between
+// regions. Each server is private to the test that started it, keeps nothing on
+// disk, listens on a free port of 127.0.0.1, and is ended by the test's cleanup.
+// A test can pause, kill and restart a server.
 //
 // The package needs Redis 7. Without redis-server the test fails. It is never
 // skipped, because a suite that skips proves nothing.
@@ -34,6 +34,7 @@ type Server struct {
 	dir  string // working directory; holds the log
 	port int
 	args []string // of redis-server; the same at every start
+	env  []string // what its environment has besides that of this process
 	id   string   // the node's ID in a cluster
 
 	mu     sync.Mutex // guards the fields below
@@ -202,12 +203,12 @@ var errPortTaken = errors.New("the port is taken")
 type options func(dir string, port int) ([]string, error)
 
 // start starts a server on some free port. It may be called from any goroutine.
-func start(tb testing.TB, opts options) (*Server, error) {
+func start(tb testing.TB, opts options, env ...string) (*Server, error) {
 	const attempts = 20
 	var err error
 	for range attempts {
 		// The directory's cleanup is registered first, so it runs last.
-		s := &Server{tb: tb, dir: tb.TempDir()}
+		s := &Server{tb: tb, dir: tb.TempDir(), env: env}
 		if s.port, err = FreePort(); err != nil {
 			return nil, err
 		}
@@ -254,6 +255,7 @@ func (s *Server) run() error {
 
 	p := &process{Cmd: exec.Command(path, s.args...), exited: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = s.dir, log, log
+	p.Env = append(p.Environ(), s.env...)
 	if err := Launch(p.Cmd); err != nil {
 		return fmt.Errorf("redistest: starting redis-server: %w", err)
 	}
