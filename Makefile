@@ -4,7 +4,7 @@
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
 # make test-newest  the tests, without the race detector, with the newest of what sash is built on (.ci/newest.mod)
-# make histories   random histories of the stores, three times as many as make test goes through
+# make histories   random histories of the stores and of regions, 3 and 20 times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
 # make screenshots   the same, and take the pictures of the page in docs/images
 # make lint        gofmt, at most 120 columns, go vet, staticcheck, gosec, go mod tidy
@@ -40,7 +40,7 @@ SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
-	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
+	TestPartition TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounts \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
 	TestWhatCannotBeHeld
@@ -97,10 +97,13 @@ short-extra:
 test-newest: redis lua proxies faketime
 	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
+# HISTORYFLAGS='-seed 10000' goes through other histories of the regions. TestStrictHistories prints the seed of one
+# that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one.
 histories: redis lua faketime
 	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -run '^TestRegions$$' ./core/regions -args -long
+	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories$$' ./core/regions -args -long $(HISTORYFLAGS)
 
 test-metrics: redis prometheus
 	cd extra/grafana && go test -count=1 ./...

@@ -1,91 +1,102 @@
 package regions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/hidden"
+	"github.com/sashlimit/sash/internal/notice"
 )
-
-// checkLimit counts how often regions were checked, by all names and by the names given here.
-var checkLimit = core.PerHour(1000).Named("checks")
 
 // checkTimeout is the most that Check waits for a region.
 const checkTimeout = 5 * time.Second
+
+// checks counts how often regions were checked, by all names and by the names given here. A check leaves
+// the longer window later, so that this never holds fewer by the same names.
+var checks = core.Binding{Name: "regions.Check", Limits: []core.Limit{
+	core.PerHour(1000).Named("checks"), core.Per(1000, time.Hour+2*checkTimeout).Named("longer"),
+}}
 
 // Check asks every region, and returns what is wrong: regions that do not answer, round trips that are too
 // long for Config.Timeout or Every, and processes that gave other names or another mode within the
 // last hour. It counts two units in each region. Call it when a program starts, and go on if it
 // fails: it is advice. It waits for at most 5 s. A store's own Check says more about one region.
+//
+// The first request asks too, in the background, if an observer hears of notices, and tells of other names.
 func (s *Store) Check(ctx context.Context) error {
 	if s == nil || s.regions == nil {
 		return errUnmade
 	}
+	return (&rule{Store: s}).checkAll(ctx)
+}
+
+func (r *rule) checkAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, core.ErrTimeout)
 	defer cancel()
-	r := &rule{Store: s}
-	return r.everywhere(func(i int) error { return s.check(ctx, i) })
+	return r.everywhere(func(i int) error { return r.check(ctx, i) })
+}
+
+// begin compares the names, once, in the background, if an observer would hear of others.
+func (r *rule) begin() {
+	if r.Notice != nil {
+		r.begun.Do(func() { go r.checkAll(context.Background()) })
+	}
 }
 
 // check returns what is wrong with a region.
-func (s *Store) check(ctx context.Context, i int) error {
-	ledger, err := s.regions[i].store.Bind(core.Binding{Name: "regions.Check", Limits: []core.Limit{checkLimit}})
+func (r *rule) check(ctx context.Context, i int) error {
+	ledger, err := r.regions[i].store.Bind(checks)
 	if err != nil {
 		return err
 	}
-	own := fmt.Sprintf("strict=%v", s.config.Strict)
-	for _, r := range s.regions {
-		own += fmt.Sprintf(" %q", r.name)
+	names := fmt.Sprintf("strict=%v", r.config.Strict)
+	for _, region := range r.regions {
+		names += " " + region.name
 	}
-	var used [2]int64
-	var fastest time.Duration
-	for k, key := range []string{own, "all"} { // so a check that ends in between is none of other names
+	var took time.Duration
+	for _, key := range []string{names, "all"} { // the first may have to connect
 		began := time.Now()
 		if _, err := ledger.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil {
 			return err
 		}
-		if took := time.Since(began); k == 0 || took < fastest {
-			fastest = took
-		}
+		took = time.Since(began)
 	}
-	for k, key := range []string{own, "all"} {
-		uses, err := ledger.Usage(ctx, key)
-		if err != nil {
-			return err
-		}
-		used[k] = uses[0].Used
+	all, err := ledger.Usage(ctx, "all")
+	same, failed := ledger.Usage(ctx, names)
+	if err := cmp.Or(err, failed); err != nil {
+		return err
 	}
-	return errors.Join(s.checkRoundTrip(fastest, i == s.here), checkNames(used[0], used[1], own))
-}
-
-// checkNames returns an error if more checks were counted than with these names.
-func checkNames(own, all int64, names string) error {
-	if all <= own {
-		return nil
+	if others := all[0].Used - same[1].Used; others > 0 {
+		text := fmt.Sprintf("%d checks of the last hour were by processes with other regions or another mode than %s: "+
+			"their shares do not fit together: give all the same regions.Config but for Here", others, names)
+		r.notice(notice.RegionNames, text)
+		err = errors.New("sash: " + text)
 	}
-	return fmt.Errorf("sash: %d checks of the last hour were by processes with other regions, or in the other mode, than "+
-		"%s: their shares do not fit together: give all the same regions.Config but for Here",
-		all-own, strings.ReplaceAll(names, `"`, ""))
+	if i == r.here {
+		return err
+	}
+	return errors.Join(err, r.checkRoundTrip(took))
 }
 
 // checkRoundTrip returns an error if a round trip is too long for the timeout of a rule, or for Every.
-func (s *Store) checkRoundTrip(took time.Duration, here bool) error {
-	timeout := time.Duration(s.shortest.Load())
-	if timeout == 0 {
-		timeout = hidden.DefaultTimeout
+func (s *Store) checkRoundTrip(took time.Duration) error {
+	atLeast := func(need time.Duration, name string, have time.Duration, why string) error {
+		if need <= have {
+			return nil
+		}
+		return &errs.Worded{Err: fmt.Errorf("a round trip takes %v, and %s is %v: it should be at least %v: %s",
+			took.Round(time.Millisecond), name, have, need.Round(time.Millisecond), why)}
 	}
-	need, why := 2*took, "a burst waits for a look"
-	if s.config.Strict {
-		need, why = 3*took, "what one region refuses the others are asked for"
+	const name = "Config.Timeout of a limiter"
+	timeout := cmp.Or(time.Duration(s.shortest.Load()), hidden.DefaultTimeout)
+	if s.table == nil {
+		return atLeast(3*took, name, timeout, "what one region refuses the others are asked for")
 	}
-	if here || need <= timeout {
-		return nil
-	}
-	return &errs.Worded{Err: fmt.Errorf("a round trip takes %v, and Config.Timeout of a limiter is %v: it should be at "+
-		"least %v: %s", took.Round(time.Millisecond), timeout, need.Round(time.Millisecond), why)}
+	return errors.Join(atLeast(2*took, name, timeout, "a burst waits for a look"),
+		atLeast(took, "regions.Config.Every", s.table.every, "a look is sent before the one before is answered"))
 }

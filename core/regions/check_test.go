@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -19,7 +20,7 @@ func TestCheck(t *testing.T) {
 		s := newScene()
 		check := func(what, want string, c Config) {
 			t.Helper()
-			c.Here, c.Stores = "ap", s.stores
+			c.Here, c.Stores = cmp.Or(c.Here, "ap"), s.stores
 			err := newStore(t, c).Check(t.Context())
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want it to say %q", what, err, want)
@@ -29,16 +30,58 @@ func TestCheck(t *testing.T) {
 			check("nothing wrong", "", Config{})
 		}
 		check("the other mode", "3 checks of the last hour", Config{Strict: true})
+		for want, strict := range map[string]bool{"region-names": true, "": false} {
+			s.notice = ""
+			if time.Sleep(2 * time.Hour); want != "" {
+				check("nothing wrong", "", Config{})
+			}
+			s.limiter(t, Config{Here: "ap", Strict: strict}, core.PerDay(9)).Allow(t.Context(), "k")
+			if synctest.Wait(); s.notice != want {
+				t.Errorf("the notice is %q, want %q", s.notice, want)
+			}
+		}
 		time.Sleep(2 * time.Hour)
-		s.stores["us"] = storetest.Wrap(s.stores["us"], func(ctx context.Context, c storetest.Call) (core.Decision, error) {
-			time.Sleep(60 * time.Millisecond)
-			return c.Next(ctx)
-		})
-		check("far away", `region "us": a round trip takes 60ms, and Config.Timeout of a limiter is 100ms: it should be at `+
-			"least 120ms", Config{})
+		synctest.Wait()
+		s.stores["us"] = slow(s.stores["us"])
+		check("far away", `region "us": a round trip takes 60ms, and Config.Timeout of a limiter is 100ms: it should `+
+			"be at least 120ms", Config{})
+		check("far away for looks", "regions.Config.Every is 50ms: it should be at least 60ms", Config{Every: 50 * ms})
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		s.down["eu"] = errors.New("no route")
 		check("down", `region "eu": no route`, Config{})
+	})
+}
+
+// slow returns a store that takes 60 ms for each call.
+func slow(store core.Store) core.Store {
+	return storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
+		time.Sleep(60 * ms)
+		return c.Next(ctx)
+	})
+}
+
+// TestCheckTogether: checks of the same regions at the same time, and an hour later, find nothing wrong.
+func TestCheckTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stores, far := three(), map[string]core.Store{}
+		for name, store := range stores {
+			far[name] = slow(store)
+		}
+		check := func(stores map[string]core.Store) {
+			if err := newStore(t, Config{Here: "ap", Stores: stores}).Check(t.Context()); err != nil &&
+				strings.Contains(err.Error(), "checks of the last hour") {
+				t.Errorf("%v later: %v", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), err)
+			}
+		}
+		for range 2 {
+			go check(far)
+			for _, wait := range []time.Duration{90 * ms, 110 * ms, time.Hour - 320*ms} {
+				time.Sleep(wait)
+				check(stores)
+			}
+		}
+		time.Sleep(time.Second)
 	})
 }
 
@@ -52,7 +95,8 @@ func TestStats(t *testing.T) {
 		strict := newStore(t, Config{Here: "ap", Stores: stores, Strict: true})
 		limiter := func(s *Store, name string) *core.Limiter {
 			return core.Must(core.New(core.Config{
-				Name: name, Store: s, Limits: []core.Limit{core.PerDay(90)}, Timeout: time.Second, Observer: core.Silent,
+				Name: name, Store: s, Limits: []core.Limit{core.PerDay(90)}, Timeout: time.Second,
+				Observer: core.Silent,
 			}))
 		}
 		began := time.Now()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +64,7 @@ func (c *Config) check() error {
 		case name == "" || len(name) > 64:
 			return fmt.Errorf("sash: regions.Config.Stores has the name %.66q: give 1 to 64 bytes, %s", name, example)
 		case errs.IsNil(store):
-			return fmt.Errorf("sash: the store of region %q is %s: give a store, %s", name, errs.NilName(store), example)
+			return fmt.Errorf("sash: the store of region %q is %s: give one, %s", name, errs.NilName(store), example)
 		}
 		for _, other := range names[:i] {
 			if reflect.ValueOf(store).Comparable() && store == c.Stores[other] {
@@ -76,11 +77,9 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Strict && (c.Every != 0 || c.Clients != 0):
-		return errors.New("sash: regions.Config has Strict and Every or Clients: " +
-			"strict regions are not looked at: leave them out")
+		return errors.New("sash: regions.Config has Strict and Every or Clients: strict regions are not looked at")
 	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery):
-		return fmt.Errorf("sash: regions.Config.Every is %v: give %v to %v, or 0 for %v",
-			c.Every, minEvery, maxEvery, defaultEvery)
+		return fmt.Errorf("sash: regions.Config.Every is %v: give %v to %v, or 0", c.Every, minEvery, maxEvery)
 	case c.Clients < 0:
 		return fmt.Errorf("sash: regions.Config.Clients is %d: give 1 or more, or 0 for %d", c.Clients, defaultClients)
 	}
@@ -97,6 +96,7 @@ type Store struct {
 	table   *table    // nil if strict
 
 	shortest atomic.Int64 // Config.Timeout of the limiters; 0 if there is none
+	begun    sync.Once    // the names were compared with those of other processes
 }
 
 // now returns the time since the epoch, which is never 0.
@@ -111,10 +111,9 @@ func New(c Config) (*Store, error) {
 	if !c.Strict {
 		s.table = newTable(cmp.Or(c.Clients, defaultClients), cmp.Or(c.Every, defaultEvery))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Stores)) {
-		if name == c.Here {
-			s.here = len(s.regions)
-		}
+	names := slices.Sorted(maps.Keys(c.Stores))
+	s.here = slices.Index(names, c.Here)
+	for _, name := range names {
 		s.regions = append(s.regions, &region{name: name, store: c.Stores[name]})
 	}
 	return s, nil

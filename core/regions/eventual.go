@@ -41,6 +41,7 @@ type question struct {
 // further than a share ahead of the last look. Where that is what refuses, or a look that is not
 // fresh, it waits for a look, once, and decides by what the others leave.
 func (e *eventual) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	e.begin()
 	home, err := e.home(ask.Key)
 	if err != nil {
 		return core.Decision{}, err
@@ -58,14 +59,8 @@ func (e *eventual) Take(ctx context.Context, ask core.Ask) (core.Decision, error
 	if d.Allowed || look == nil || !v.short && !v.stale {
 		return d, nil
 	}
-	if q.Timeout > 0 {
-		q.Timeout = max(q.Timeout-(e.now()-began), 1)
-	}
-	if err := q.await(ctx, look); err != nil {
+	if err := q.await(ctx, look, began); err != nil {
 		return core.Decision{}, err
-	}
-	if ask.Timeout > 0 {
-		q.Timeout = max(ask.Timeout-(e.now()-began), 1)
 	}
 	v = view{}
 	v.read(q, e.now())
@@ -74,19 +69,20 @@ func (e *eventual) Take(ctx context.Context, ask core.Ask) (core.Decision, error
 
 func isCharge(ask *core.Ask) bool { return ask.Override != nil && ask.Override.Charge }
 
-// await waits for a look for at most three quarters of the timeout: the rest is for the decision.
-func (q *question) await(ctx context.Context, look <-chan struct{}) error {
+// await waits for a look for at most three quarters of what is left of the timeout: the rest is for the decision.
+func (q *question) await(ctx context.Context, look <-chan struct{}, began time.Duration) error {
 	longest := silence
 	if q.Timeout > 0 {
-		longest = min(longest, q.Timeout*3/4)
+		longest = min(longest, (began+q.Timeout-q.now())*3/4)
 	}
-	timer := time.NewTimer(longest)
-	defer timer.Stop()
 	select {
 	case <-look:
-	case <-timer.C:
+	case <-time.After(longest):
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if q.Timeout > 0 {
+		q.Timeout = max(began+q.Timeout-q.now(), 1)
 	}
 	return nil
 }
@@ -95,18 +91,14 @@ func (q *question) await(ctx context.Context, look <-chan struct{}) error {
 // twentieth of the binding limit, shared by the other regions. So all of these together hold no more
 // than a twentieth that is unknown here.
 func (q *question) wish(v *view, d *core.Decision, now time.Duration) <-chan struct{} {
-	left := -1.0
-	if d.Allowed {
-		used := v.room(q, d.Limit.Name).left - d.Remaining
-		if !v.known && used*20*int64(len(q.regions)-1) < d.Limit.Requests {
-			return nil
-		}
-		left = float64(d.Remaining) / float64(d.Limit.Requests)
+	used := v.rooms[binds(d, q.limits)].left - d.Remaining
+	if d.Allowed && !v.known && used*20*int64(len(q.regions)-1) < d.Limit.Requests {
+		return nil
 	}
+	left := float64(d.Remaining) / float64(d.Limit.Requests)
 	look := q.table.wish(wish{holder: q.holder, rule: q.eventual, key: q.Key, left: left}, now)
 	if look == nil {
-		q.notice(notice.RegionShares, "more clients are busy than regions.Config.Clients: further ones have no more than "+
-			"the share of this region: give a larger number")
+		q.notice(notice.RegionShares, "more clients are busy than regions.Config.Clients: others have a share alone")
 	}
 	return look
 }
@@ -129,9 +121,9 @@ func (q *question) decide(ctx context.Context, v *view) (core.Decision, error) {
 	if err != nil {
 		return d, err
 	}
-	d = told(d, q.limits)
-	d.Region = q.regions[q.here].name
-	switch room := v.room(q, d.Limit.Name); {
+	limit := binds(&d, q.limits)
+	d.Limit, d.Region = q.limits[limit], q.regions[q.here].name
+	switch room := v.rooms[limit]; {
 	case d.Allowed:
 		d.Remaining = max(0, d.Remaining+room.left-max(1, room.most))
 	case v.leaves > 0:

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +48,10 @@ func (w *world) byRegion() []ledgerOf {
 // checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it,
 // and the others until the looks that it was decided by, is at most the limit. Clocks that go at other paces make a
 // window shorter by a thousandth. It returns the most units that a window holds in all regions.
-func (w *world) checkTheorem() (most int64, err error) {
+func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
 	all := w.byRegion()
 	for _, a := range w.used {
-		begin := a.at.Add(-w.limit.Window * 999 / 1000)
+		begin := a.at.Add(-limit.Window * 999 / 1000)
 		var whole, known int64
 		for i := range all {
 			units := all[i].units(begin, a.at)
@@ -62,55 +64,70 @@ func (w *world) checkTheorem() (most int64, err error) {
 			}
 		}
 		most = max(most, whole)
-		if known > w.limit.Requests {
+		if known > limit.Requests {
 			return most, fmt.Errorf("region %d admitted at %v, by what it knew, as number %d of %d",
-				a.region, a.at.Format(time.StampMicro), known, w.limit.Requests)
+				a.region, a.at.Format(time.StampMicro), known, limit.Requests)
 		}
 	}
 	return most, nil
 }
 
-// TestEventualHistories: each admission keeps Theorem E.
-func TestEventualHistories(t *testing.T) {
-	const parts = 4
+// testHistories goes through random histories, of which all together must have had some things.
+func testHistories(t *testing.T, strict bool, things []string, check func(w *world) error) {
+	var mu sync.Mutex
+	had := tally{}
+	t.Cleanup(func() { // when all parts have ended
+		t.Logf("the first -seed was %d; there were: %v", *first, had)
+		lacks := had.lacks(things...)
+		if had["histories"] >= 100 && len(lacks) > 0 || had["refused"] < had["admitted"]/10 {
+			t.Errorf("too one-sided to prove anything: none of %q", lacks)
+		}
+	})
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			var used, refused, failures, above int
-			worst := 0.0
-			for seed := part; seed < histories(); seed += parts {
+			histories(part, func(seed uint64) {
 				synctest.Test(t, func(t *testing.T) {
-					w := randomWorld(seed, false)
-					most, err := w.checkTheorem()
-					if err != nil {
-						t.Fatalf("seed %d, %d regions: %v", seed, len(w.servers), err)
+					w := randomWorld(seed, strict)
+					if err := check(w); err != nil {
+						t.Fatalf("-seed %d, %d regions: %v", seed, len(w.servers), err)
 					}
-					if most > w.limit.Requests {
-						above++
-					}
-					worst = max(worst, float64(most)/float64(w.limit.Requests))
-					used += len(w.used)
-					refused += w.refused
-					failures += w.failures
+					mu.Lock()
+					defer mu.Unlock()
+					had["histories"]++
+					had.add(w.had)
 				})
-			}
-			t.Logf("%d admitted, %d refused, %d failed; %d histories with a window above the limit, at most %.2f of it",
-				used, refused, failures, above, worst)
-			if refused < used/10 || above == 0 {
-				t.Error("too one-sided to prove anything")
-			}
+			})
 		})
 	}
 }
 
-// count returns the scene's stores with every call counted by its verb and region, such as "Usage us".
+// TestEventualHistories: each admission keeps Theorem E.
+func TestEventualHistories(t *testing.T) {
+	testHistories(t, false, append(usual, "above a limit"), func(w *world) error {
+		for _, limit := range w.limits {
+			most, err := w.checkTheorem(limit)
+			if err != nil {
+				return err
+			}
+			if most > limit.Requests {
+				w.had["above a limit"]++
+			}
+		}
+		return nil
+	})
+}
+
+// count returns the scene's stores with every call for a client counted by its verb and region, such as "Usage us".
 func (s *scene) count() map[string]int {
 	var mu sync.Mutex
 	calls := map[string]int{}
 	for name, store := range s.stores {
 		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
 			mu.Lock()
-			calls[c.Verb+" "+name]++
+			if c.Rule.Name != checks.Name {
+				calls[c.Verb+" "+name]++
+			}
 			mu.Unlock()
 			return c.Next(ctx)
 		})
@@ -234,7 +251,8 @@ func TestOverdue(t *testing.T) {
 			return e.table.clients[e.holder(fmt.Sprint(i))].sent > 0
 		}
 		if n := 10 * atOnce; !looked(0) || !looked(n-1) || looked(n+atOnce) {
-			t.Errorf("looked at the first: %v, at %d: %v, at %d: %v", looked(0), n-1, looked(n-1), n+atOnce, looked(n+atOnce))
+			t.Errorf("looked at the first: %v, at %d: %v, at %d: %v", looked(0), n-1, looked(n-1), n+atOnce,
+				looked(n+atOnce))
 		}
 		var got [2]int
 		for range 90 {
@@ -249,6 +267,9 @@ func TestOverdue(t *testing.T) {
 		}
 		if got != [2]int{90, 30} {
 			t.Errorf("%v admitted, want 90 with a look and the share of 30 without", got)
+		}
+		if stats := store.Stats(); stats.Clients != clients || stats.Overdue == 0 || stats.Overdue > clients-10*atOnce {
+			t.Errorf("%+v, want %d clients, and the %d without a look overdue", stats, clients, clients-10*atOnce)
 		}
 		time.Sleep(3 * time.Second)
 	})
@@ -267,7 +288,7 @@ func TestRetryAfter(t *testing.T) {
 		admitted(t, ap, "k", 4) // a share, since nothing is known yet
 		time.Sleep(time.Second)
 		d := ap.Allow(t.Context(), "k")
-		if d.Allowed || d.Limit.Requests != 9 || d.Remaining != 0 || d.RetryAfter < 58*time.Second-50*time.Millisecond ||
+		if d.Allowed || d.Limit.Requests != 9 || d.Remaining != 0 || d.RetryAfter < 58*time.Second-50*ms ||
 			d.RetryAfter > 58*time.Second || d.Region != "ap" || time.Until(d.At) > time.Second {
 			t.Errorf("%+v", d)
 		}
@@ -275,6 +296,22 @@ func TestRetryAfter(t *testing.T) {
 		for i := range 6 {
 			if d := ap.Allow(t.Context(), "k"); !d.Allowed {
 				t.Errorf("request %d after that: %+v", i, d)
+			}
+		}
+		for key, by := range map[string][2]*core.Limiter{"others first": {us, ap}, "own first": {ap, us}} {
+			first, second := by[0], by[1]
+			if got := admitted(t, first, key, 5); got != 5 {
+				t.Fatalf("%s: %d of 5 admitted", key, got)
+			}
+			time.Sleep(time.Second)
+			admitted(t, second, key, 4)
+			time.Sleep(time.Second)
+			ap.Allow(t.Context(), key) // so that it is looked at
+			time.Sleep(time.Second)
+			const want = 57 * time.Second
+			d := ap.Allow(t.Context(), key)
+			if d.Allowed || d.RetryAfter > want || d.RetryAfter < want-50*time.Millisecond {
+				t.Errorf("%s: %+v, want it after %v", key, d, want)
 			}
 		}
 		if err := ap.Reset(t.Context(), "k"); err != nil {
@@ -285,4 +322,138 @@ func TestRetryAfter(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
+}
+
+// TestLateLooks: what is known is of the look that was sent last, also where the answer to an earlier one comes after
+// its answer, and for a window from when the answer has come.
+func TestLateLooks(t *testing.T) {
+	const s = time.Second
+	type way struct{ there, back time.Duration }
+	for _, c := range []struct {
+		name        string
+		looks       []way // further ones get lost
+		used, again time.Duration
+		wait        time.Duration
+		want        int // of 9, where us has used 5
+	}{
+		{"answers in another order", []way{{0, 1500 * ms}, {0, 0}}, 250 * ms, 300 * ms, 1700 * ms, 2},
+		{"units from before the script ran", []way{{s, 0}}, 900 * ms, 0, time.Minute + 500*ms, 4},
+		{"units of a window ago", []way{{0, 0}}, 0, 0, time.Minute + 500*ms, 9},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sc := newScene()
+			us := sc.limiter(t, Config{Here: "us"}, core.PerMinute(9))
+			var looks atomic.Int64
+			lookAt := func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+				if call.Verb != "Usage" || call.Rule.Name == checks.Name {
+					return call.Next(ctx)
+				}
+				n := int(looks.Add(1))
+				if n > len(c.looks) {
+					<-ctx.Done()
+					return core.Decision{}, context.Cause(ctx)
+				}
+				way := c.looks[n-1]
+				time.Sleep(way.there)
+				d, err := call.Next(ctx)
+				time.Sleep(way.back)
+				return d, err
+			}
+			sc.stores["us"] = storetest.Wrap(sc.stores["us"], lookAt)
+			ap := core.Must(core.New(core.Config{
+				Name: "api", Store: newStore(t, Config{Here: "ap", Stores: sc.stores}), Timeout: 100 * ms,
+				Limits: []core.Limit{core.PerMinute(9)}, Observer: core.Silent,
+			}))
+			began := time.Now()
+			until := func(at time.Duration) { time.Sleep(at - time.Since(began)) }
+			use := func(at time.Duration) {
+				until(at)
+				if got := admitted(t, us, "k", 5); got != 5 {
+					t.Errorf("%s: %d of 5 admitted", c.name, got)
+				}
+			}
+			if c.used == 0 {
+				use(0)
+			}
+			admitted(t, ap, "k", 1)
+			if c.used > 0 {
+				use(c.used)
+			}
+			if c.again > 0 {
+				until(c.again)
+				admitted(t, ap, "k", 1)
+			}
+			until(c.wait)
+			if got := admitted(t, ap, "k", c.want+1); got != min(c.want, 9) {
+				t.Errorf("%s: %d admitted, want %d", c.name, got, c.want)
+			}
+			time.Sleep(5 * s)
+		})
+	}
+}
+
+// TestPartition: two groups of regions that cannot reach each other hold the limit together, from a window after they
+// have noticed: each decides by what its own regions have admitted, and the shares of the others.
+func TestPartition(t *testing.T) {
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 27))
+			limit := core.Per(1+rng.Int64N(100), time.Duration(3+rng.IntN(5))*time.Second).Named("limit")
+			w := newWorld(rng, 2+rng.IntN(9), limit)
+			w.loses = 0
+			regions := len(w.servers)
+			group := 1 + rng.IntN(regions-1) // regions below this one are a group
+			for from := range group {
+				for to := group; to < regions; to++ {
+					w.setCut(from, to, true, true)
+				}
+			}
+			began := time.Now()
+			settled := began.Add(limit.Window + 2*silence)
+			for region := range regions {
+				p := &process{world: w, region: region}
+				p.boot()
+				rest := limit.Window * time.Duration(regions) / time.Duration(4*limit.Requests)
+				go func() {
+					for time.Since(began) < limit.Window*3+2*silence {
+						go p.take(1, 500*time.Millisecond)
+						time.Sleep(1 + min(rest, silence/20)/2 + time.Duration(w.random(int(rest))))
+					}
+				}()
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			w.checkPartition(t, limit, group, settled)
+		})
+	}
+}
+
+// checkPartition holds every admission after from against what the other group has as its share.
+func (w *world) checkPartition(t *testing.T, limit core.Limit, group int, from time.Time) {
+	t.Helper()
+	all, checked := w.byRegion(), 0
+	for _, a := range w.used {
+		if a.at.Before(from) {
+			continue
+		}
+		checked++
+		known, begin := int64(0), a.at.Add(-limit.Window*999/1000)
+		for i := range all {
+			switch {
+			case i == a.region:
+				known += all[i].units(begin, a.at)
+			case (i < group) != (a.region < group):
+				known += share(limit.Requests, i, len(all))
+			default:
+				known += all[i].units(begin, a.looks[i])
+			}
+		}
+		if known > limit.Requests {
+			t.Fatalf("%d of %d regions: region %d admitted as number %d of %d, with the shares of the others",
+				group, len(all), a.region, known, limit.Requests)
+		}
+	}
+	if checked == 0 && limit.Requests >= int64(len(all)) {
+		t.Errorf("%d of %d regions, %v: nothing admitted", group, len(all), limit)
+	}
 }

@@ -3,7 +3,6 @@ package regions
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -11,7 +10,7 @@ import (
 // look looks at a client in this region and then in all others.
 func (e *eventual) look(w *wish) {
 	t := e.table
-	defer t.ended(w)
+	defer close(w.done)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
 	defer cancel()
 	local, err := e.bound[e.here].whole.Usage(ctx, w.key)
@@ -19,42 +18,23 @@ func (e *eventual) look(w *wish) {
 		return
 	}
 	sent := e.now()
-	t.learnClock(w.client, local[0].At.Sub(e.epoch)-sent)
+	t.mu.Lock()
+	w.client.skew = local[0].At.Sub(e.epoch) - sent
+	t.mu.Unlock()
 	var group sync.WaitGroup
 	for at, i := range e.order[1:] {
-		region := e.regions[i]
-		if !region.mayAsk(sent) {
-			continue
+		if region := e.regions[i]; region.mayAsk(sent) {
+			group.Go(func() {
+				uses, err := e.bound[i].whole.Usage(ctx, w.key)
+				came := e.now()
+				e.answered(region, err, sent, came)
+				if err == nil {
+					t.learn(w.client, at, local, uses, look{sent: sent, came: came})
+				}
+			})
 		}
-		group.Go(func() {
-			uses, err := e.bound[i].whole.Usage(ctx, w.key)
-			came := e.now()
-			region.answered(err, sent, came)
-			if err != nil {
-				e.noteSilence(region, came)
-				return
-			}
-			t.learn(w.client, at, local, uses, look{sent: sent, came: came})
-		})
 	}
 	group.Wait()
-}
-
-// ended tells requests that wait for the look that it is over.
-func (t *table) ended(w *wish) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(w.done)
-	if w.client.done == w.done {
-		w.client.done = nil
-	}
-}
-
-// learnClock learns by how much the clock of this region's store is ahead.
-func (t *table) learnClock(c *client, skew time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c.skew = skew
 }
 
 // learn learns what a look has found in the other region at that place, unless the answer to a later

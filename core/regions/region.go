@@ -7,6 +7,50 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
+// Stats is what a [Store] says about itself: what this process knows of the regions.
+type Stats struct {
+	Regions []Region // by name
+
+	Clients int // busy clients with a place in the table, of Config.Clients; 0 if strict
+	Overdue int // of these, clients that have waited for a look for so long that their share decides
+}
+
+// Region is a region as this process sees it.
+type Region struct {
+	Name   string
+	Here   bool      // whether it is the region of this process
+	Latest time.Time // the latest answer to a look, or strict to a decision; zero if there was none
+
+	// SilentSince is when the region stopped answering; zero unless that is more than 2 s ago.
+	SilentSince time.Time
+
+	Spilled uint64 // requests of this process that this other region has admitted; 0 unless strict
+}
+
+// Stats returns what this process knows of the regions. It asks none of them. It may be asked
+// every second, and is safe for concurrent use.
+func (s *Store) Stats() Stats {
+	if s == nil || s.regions == nil {
+		return Stats{}
+	}
+	var stats Stats
+	now := s.now()
+	for i, r := range s.regions {
+		region := Region{Name: r.name, Here: i == s.here, Spilled: r.spilled.Load()}
+		if latest := r.latest.Load(); latest > 0 {
+			region.Latest = s.epoch.Add(time.Duration(latest))
+		}
+		if r.silent(now) {
+			region.SilentSince = s.epoch.Add(time.Duration(r.failing.Load()))
+		}
+		stats.Regions = append(stats.Regions, region)
+	}
+	if s.table != nil {
+		stats.Clients, stats.Overdue = s.table.count(now)
+	}
+	return stats
+}
+
 // region is a region as this process sees it. It is safe for concurrent use.
 type region struct {
 	name  string

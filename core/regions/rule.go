@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,32 +58,21 @@ func (r *rule) home(client string) (int, error) {
 	if r.config.Home == nil {
 		return -1, nil
 	}
-	name := r.config.Home(client)
-	if name == "" {
-		return -1, nil
-	}
-	return r.index(name)
+	return r.index(r.config.Home(client))
 }
 
-// index returns the index of a region.
+// index returns the index of a region, or -1 for "".
 func (r *rule) index(name string) (int, error) {
-	for i := range r.regions {
-		if r.regions[i].name == name {
-			return i, nil
-		}
+	i := slices.IndexFunc(r.regions, func(r *region) bool { return r.name == name })
+	if i < 0 && name != "" {
+		return 0, fmt.Errorf("sash: there is no region %q", name)
 	}
-	return 0, fmt.Errorf("sash: there is no region %q", name)
+	return i, nil
 }
 
-// told returns a decision by shares as the caller is told of it: with the limit that was asked
-// for in the place of its share.
-func told(d core.Decision, limits []core.Limit) core.Decision {
-	for _, l := range limits {
-		if l.Name == d.Limit.Name {
-			d.Limit = l
-		}
-	}
-	return d
+// binds returns the place in limits of the one that a decision by shares of them tells of.
+func binds(d *core.Decision, limits []core.Limit) int {
+	return max(0, slices.IndexFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }))
 }
 
 // limitsOf returns the limits that an ask is decided by.
@@ -100,11 +90,12 @@ func (r *rule) notice(code, text string) {
 	}
 }
 
-// noteSilence tells of a region that has become silent.
-func (r *rule) noteSilence(region *region, now time.Duration) {
-	if region.silent(now) {
-		r.notice(notice.RegionSilent, fmt.Sprintf("region %q has not answered for %v: until it does, each client has "+
-			"less than its limit, by what that region has of it", region.name, silence))
+// answered notes what became of a question, and tells of a region that has become silent.
+func (r *rule) answered(region *region, err error, sent, came time.Duration) {
+	region.answered(err, sent, came)
+	if region.silent(came) {
+		r.notice(notice.RegionSilent, fmt.Sprintf("region %q has not answered for %v: until it does, each client "+
+			"has less than its limit, by what that region has of it", region.name, silence))
 	}
 }
 
@@ -144,9 +135,8 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	for _, i := range r.order[1:] {
 		for l, use := range all[i] {
 			sum[l].Used += use.Used
-			if reset := use.ResetAfter; sum[l].ResetAfter == 0 || reset > 0 && reset < sum[l].ResetAfter {
-				sum[l].ResetAfter = reset
-			}
+			one, other := sum[l].ResetAfter, use.ResetAfter
+			sum[l].ResetAfter = min(cmp.Or(one, other), cmp.Or(other, one))
 		}
 	}
 	return sum, nil
@@ -171,4 +161,28 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 // Reset implements [core.Ledger]. All regions are reset, or the error says which are not.
 func (r *rule) Reset(ctx context.Context, key string) error {
 	return r.everywhere(func(i int) error { return r.bound[i].whole.Reset(ctx, key) })
+}
+
+// share returns the part of n that number i of the regions has. The parts of all sum to n, and
+// the last region has the largest.
+func share(n int64, i, regions int) int64 {
+	r := int64(regions)
+	return n*int64(i+1)/r - n*int64(i)/r
+}
+
+// shareOf returns the limits with region i's share of each, and false if it has none of one of
+// them: then it can admit nothing.
+func shareOf(limits []core.Limit, i, regions int) ([]core.Limit, bool) {
+	limits = slices.Clone(limits)
+	for l := range limits {
+		if limits[l].Requests = share(limits[l].Requests, i, regions); limits[l].Requests == 0 {
+			return limits, false
+		}
+	}
+	return limits, true
+}
+
+// fits reports whether each of the limits can admit a cost.
+func fits(cost int64, limits []core.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l core.Limit) bool { return cost > l.Requests })
 }

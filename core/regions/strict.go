@@ -32,6 +32,7 @@ type strict struct{ *rule }
 // Take implements [core.Ledger]. It asks this region, and after a refusal or a failure the
 // others in turn, until one admits. Of several refusals the one that ends first is the answer.
 func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	s.begin()
 	home, err := s.home(ask.Key)
 	switch {
 	case err != nil:
@@ -94,7 +95,7 @@ func (s *strict) next(ask *core.Ask, from int) int {
 		if o := ask.Override; some && o != nil && o.Limits != nil {
 			shares, some = shareOf(o.Limits, i, len(s.regions))
 		}
-		if some && (fits(ask.Cost, shares) || ask.Override != nil && ask.Override.Charge) {
+		if some && (fits(ask.Cost, shares) || isCharge(ask)) {
 			return at
 		}
 	}
@@ -111,26 +112,25 @@ func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time
 	}
 	ask.Timeout = timeout
 	d, err := s.ask(ctx, ask, i, s.bound[i].share)
-	return told(d, limits), err
+	d.Limit = limits[binds(&d, limits)]
+	return d, err
 }
 
 // ask asks region i by one of its ledgers.
 func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (core.Decision, error) {
 	d, err := by.Take(ctx, ask)
 	region := s.regions[i]
-	switch {
-	case err != nil && ctx.Err() == nil, err == nil && d.Source == core.SourceCounted:
+	if err != nil && ctx.Err() == nil || err == nil && d.Source == core.SourceCounted {
 		now := s.now()
-		region.answered(err, now, now)
-		s.noteSilence(region, now)
+		s.answered(region, err, now, now)
 	}
 	if err == nil && d.Allowed && i != s.here {
 		region.spilled.Add(1)
 	}
 	if err != nil {
-		return d, &errs.Worded{Words: fmt.Sprintf("region %q: ", s.regions[i].name), Err: err}
+		return d, &errs.Worded{Words: fmt.Sprintf("region %q: ", region.name), Err: err}
 	}
-	d.Region = s.regions[i].name
+	d.Region = region.name
 	return d, nil
 }
 
@@ -138,7 +138,6 @@ func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (
 // largest.
 func (s *strict) askInVain(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	s.notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has of "+
-		"%v: it can never pass: ask for fewer units, or give clients a region by regions.Config.Home",
-		ask.Cost, s.limitsOf(&ask)))
+		"%v: it can never pass: ask for fewer units, or give a regions.Config.Home", ask.Cost, s.limitsOf(&ask)))
 	return s.askShare(ctx, ask, len(s.regions)-1, ask.Timeout)
 }

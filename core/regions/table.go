@@ -35,7 +35,7 @@ type client struct {
 	due   time.Duration // since when a look is in the queue; 0 if none is
 	sent  time.Duration // when the latest look was sent
 	skew  time.Duration // by which the clock of this region's store is ahead of the epoch
-	done  chan struct{} // closed when the look that is due or under way is over; nil if there is none
+	done  chan struct{} // closed when the latest look that is due or under way is over
 	looks []look        // by limit, and by other region in their order
 }
 
@@ -67,8 +67,7 @@ func (e *eventual) holder(key string) holder {
 }
 
 // wish asks for a look at a client unless one has been sent within the last Every, and returns
-// a channel that is closed when the look that is due or under way is over. It returns nil if there is
-// no place for the client, and a closed channel if no look is needed.
+// a channel that is closed when the latest look is over. It returns nil if there is no place for the client.
 func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,9 +77,7 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 			return nil
 		}
 	}
-	switch {
-	case c.due > 0:
-	case c.sent == 0 || now-c.sent >= t.every:
+	if c.due == 0 && (c.sent == 0 || now-c.sent >= t.every) {
 		c.due, c.done = now, make(chan struct{})
 		w.client, w.done = c, c.done
 		t.queue = append(t.queue, &w)
@@ -88,13 +85,9 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 			t.sending = true
 			go t.send(w.rule.now)
 		}
-	case c.done == nil:
-		return closed
 	}
 	return c.done
 }
-
-var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
 func (t *table) add(h holder, rule *eventual, now time.Duration) *client {
@@ -145,9 +138,7 @@ func (t *table) batch(now time.Duration) []*wish {
 		t.sending, t.queue = false, nil
 		return nil
 	}
-	if len(t.queue) > atOnce {
-		slices.SortFunc(t.queue, func(a, b *wish) int { return cmp.Compare(a.left, b.left) })
-	}
+	slices.SortFunc(t.queue, func(a, b *wish) int { return cmp.Compare(a.left, b.left) })
 	n := min(atOnce, len(t.queue))
 	batch := slices.Clone(t.queue[:n])
 	t.queue = slices.Delete(t.queue, 0, n)

@@ -38,11 +38,10 @@ func (v *view) read(q *question, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[q.holder]
-	v.known, v.at, v.rooms = c != nil, now, v.few[:0]
-	if c == nil {
+	if v.known = c != nil; !v.known {
 		c = &unknown
 	}
-	v.at += c.skew
+	v.at, v.rooms = now+c.skew, v.few[:0]
 	for l := range q.limits {
 		r := v.readLimit(q, c, l, now)
 		v.short = v.short || r.most < r.left
@@ -61,7 +60,6 @@ var unknown client
 func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room {
 	limit, others := q.limits[l], q.order[1:]
 	r := room{left: limit.Requests, local: math.MaxInt64 / 2}
-	late := c.overdue(now)
 	for at, i := range others {
 		var k look
 		if c.looks != nil {
@@ -71,7 +69,7 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 			k = look{}
 		}
 		r.left -= k.used
-		if q.regions[i].silent(now) || late {
+		if q.regions[i].silent(now) || c.overdue(now) {
 			r.left -= max(0, q.share(limit.Requests, i)-k.used)
 			continue
 		}
@@ -98,11 +96,6 @@ func (q *question) share(n int64, i int) int64 {
 		return n
 	}
 	return 0
-}
-
-// room returns the room of a limit, by its name.
-func (v *view) room(q *question, name string) room {
-	return v.rooms[max(0, slices.IndexFunc(q.limits, func(l core.Limit) bool { return l.Name == name }))]
 }
 
 // exceeded returns the first limit that has no room for a request but would have without the others,

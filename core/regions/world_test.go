@@ -18,36 +18,62 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-var long = flag.Bool("long", false, "go through 2,000 histories of each mode instead of some")
+var (
+	long  = flag.Bool("long", false, "go through 2,000 histories of each mode instead of 100")
+	first = flag.Uint64("seed", 0, "the seed of the first history; without -long go through that one alone")
+)
 
-// histories returns how many random histories a test goes through.
-func histories() uint64 {
-	if *long {
-		return 2000
+// parts is how many parallel subtests share the histories of a mode.
+const parts = 4
+
+// histories calls f with the seeds of a part of the random histories.
+func histories(part uint64, f func(seed uint64)) {
+	n := uint64(100)
+	switch {
+	case *long:
+		n = 2000
+	case *first > 0:
+		n = 1
 	}
-	return 100
+	for seed := *first; seed < *first+n; seed++ {
+		if seed%parts == part {
+			f(seed)
+		}
+	}
 }
 
 // world is some regions that serve one client: a server each, some processes, and the ways between.
 type world struct {
 	strict  bool
-	limit   core.Limit
+	alone   bool // each region counts for itself
+	limits  []core.Limit
 	servers []*fakeserver.Server
 	names   map[string]int
 	leases  bool
 	loses   int // one way in so many; 0: none, and no way takes longer than another time
 
-	mu       sync.Mutex // guards what follows
-	rng      *rand.Rand
-	ways     [][]time.Duration // from one region to another, one way
-	cut      [][]bool
-	used     []admission
-	refused  int
-	failures int
-	longest  time.Duration // that a request took
-	mayWait  bool          // for a region that is cut off
-	sources  map[core.Source]int
-	regions  map[bool]int // admissions, by whether another region decided
+	mu      sync.Mutex // guards what follows
+	rng     *rand.Rand
+	ways    [][]time.Duration // from one region to another, one way
+	cut     [][]bool
+	used    []admission
+	longest time.Duration // that a request took
+	mayWait bool          // for a region that is cut off
+	had     tally
+}
+
+// tally holds how often something was in a history.
+type tally map[string]int
+
+func (t tally) add(other tally) {
+	for what, n := range other {
+		t[what] += n
+	}
+}
+
+// lacks returns what of some things there was none of.
+func (t tally) lacks(things ...string) []string {
+	return slices.DeleteFunc(things, func(what string) bool { return t[what] > 0 })
 }
 
 // admission is a request that was admitted, and used at a true time. By region, looks are the times of the looks that
@@ -60,13 +86,11 @@ type admission struct {
 }
 
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
-func newWorld(rng *rand.Rand, regions int, limit core.Limit) *world {
-	w := &world{
-		rng: rng, limit: limit, names: map[string]int{}, sources: map[core.Source]int{}, regions: map[bool]int{},
-		loses: 30, leases: rng.IntN(2) == 0,
-	}
+func newWorld(rng *rand.Rand, regions int, limits ...core.Limit) *world {
+	w := &world{rng: rng, limits: limits, names: map[string]int{}, had: tally{}, loses: 30, leases: rng.IntN(2) == 0}
 	for i := range regions {
-		s := fakeserver.New(time.Duration(rng.Int64N(int64(2*365*24*time.Hour))), limit)
+		const years = 4 * 365 * 24 * time.Hour
+		s := fakeserver.New(time.Duration(rng.Int64N(int64(years)))-years/2, limits...)
 		s.Pace = (rng.Float64() - 0.5) / 1000
 		w.servers = append(w.servers, s)
 		w.names[fmt.Sprintf("region %02d", i)] = i
@@ -97,11 +121,17 @@ func (w *world) trip(from, to int) (time.Duration, bool) {
 	if w.loses == 0 {
 		return way, !w.cut[from][to]
 	}
-	lost := from != to && w.rng.IntN(w.loses) == 0
+	lost, cut := from != to && w.rng.IntN(w.loses) == 0, w.cut[from][to]
+	if lost {
+		w.had["lost"]++
+	}
+	if cut {
+		w.had["sent into a cut"]++
+	}
 	if w.rng.IntN(10) == 0 { // so that later looks come before earlier ones
 		way *= 4
 	}
-	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost && !w.cut[from][to]
+	return way + time.Duration(w.rng.Int64N(int64(way/4)+1)), !lost && !cut
 }
 
 // cuts cuts ways between regions at random, one way or both, and mends them, until ctx ends.
@@ -221,7 +251,6 @@ type process struct {
 
 	life   sync.Mutex // guards what follows
 	ledger core.Ledger
-	looks  *looks
 }
 
 // boot starts the process: what it knew and held is lost.
@@ -231,6 +260,9 @@ func (p *process) boot() {
 	stores := map[string]core.Store{}
 	here := ""
 	for name, i := range p.names {
+		if p.alone && i != p.region {
+			continue
+		}
 		s := site{wire: wire{world: p.world, from: p.region, to: i, looks: looks}, refusals: remember.New()}
 		if p.leases {
 			s.leases = lease.NewTable(lease.Terms{Size: 1000, Lifetime: 500 * time.Millisecond})
@@ -244,13 +276,13 @@ func (p *process) boot() {
 	if err != nil {
 		panic(err)
 	}
-	ledger, err := store.Bind(core.Binding{Name: "api", Limits: []core.Limit{p.limit}})
+	ledger, err := store.Bind(core.Binding{Name: "api", Limits: p.limits})
 	if err != nil {
 		panic(err)
 	}
 	p.life.Lock()
 	defer p.life.Unlock()
-	p.ledger, p.looks = ledger, looks
+	p.ledger = ledger
 }
 
 // take makes a request and writes down what became of it.
@@ -267,73 +299,102 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	p.longest = max(p.longest, time.Since(began))
 	switch {
 	case err != nil:
-		p.failures++
+		p.had["failed"]++
 		return
 	case !d.Allowed:
-		p.refused++
+		p.had["refused"]++
 		return
 	}
 	a := &admission{at: time.Now()}
 	if d.Source != core.SourceLeased {
 		a = ran.Load()
 	}
-	a.region, a.units = p.names[d.Region], cost
-	p.sources[d.Source]++
-	p.regions[a.region != p.region]++
+	a.region, a.units = p.region, cost
+	if !p.alone {
+		a.region = p.names[d.Region]
+	}
+	p.had["admitted"]++
+	if d.Source == core.SourceLeased {
+		p.had["leased"]++
+	}
+	if a.region != p.region {
+		p.had["admitted elsewhere"]++
+	}
 	p.used = append(p.used, *a)
 }
 
-// traffic is what the processes of a region ask for, by how much of the history has passed: a burst, and a rest.
-type traffic func(region int, passed float64) (burst int, rest float64)
+// traffic is what the processes of a region ask for, by how much of the history has passed: a burst, and a rest in
+// windows. Bursts of all processes are at the same time, or each at its own.
+type traffic struct {
+	name     string
+	ask      func(region int, passed float64) (burst int, rest float64)
+	together bool
+}
 
-// kinds are kinds of traffic of some regions under a limit: rests are in windows.
+// kinds are kinds of traffic of some regions under a limit.
 func kinds(regions int, n int64) []traffic {
 	some := int(n)/2 + 1
+	everywhere := func(int, float64) (int, float64) { return 2 * some, 0.6 }
+	turns := func(region int, passed float64) (int, float64) {
+		if int(passed*20)%regions != region {
+			return 0, 0.05
+		}
+		return some, 0.1
+	}
 	return []traffic{
-		func(region int, _ float64) (int, float64) { return 1 - min(region, 1), 0.5 / float64(n) },
-		func(int, float64) (int, float64) { return 1, 0.7 * float64(regions) / float64(n) },
-		func(region int, passed float64) (int, float64) { // follow the sun
+		{name: "one region", ask: func(region int, _ float64) (int, float64) {
+			return 1 - min(region, 1), 0.5 / float64(n)
+		}},
+		{name: "spread", ask: func(int, float64) (int, float64) { return 1, 0.7 * float64(regions) / float64(n) }},
+		{name: "sun", ask: func(region int, passed float64) (int, float64) {
 			if int(passed*float64(regions)) != region {
 				return 0, 0.05
 			}
 			return 1, 0.6 / float64(n)
-		},
-		func(int, float64) (int, float64) { return 2 * some, 0.6 }, // bursts everywhere
-		func(region int, passed float64) (int, float64) { // from one region to the next
-			if int(passed*20)%regions != region {
-				return 0, 0.05
-			}
-			return some, 0.1
-		},
-		func(region int, _ float64) (int, float64) { return 1, 0.5 * float64(1+9*region) / float64(n) },
+		}},
+		{name: "bursts", ask: everywhere},
+		{name: "bursts at once", ask: everywhere, together: true},
+		{name: "bursts in turn", ask: turns},
+		{name: "bursts in turn, at once", ask: turns, together: true},
+		{name: "slow and fast", ask: func(region int, _ float64) (int, float64) {
+			return 1, 0.5 * float64(1+9*region) / float64(n)
+		}},
 	}
 }
 
 // run has the processes of all regions serve the traffic for some windows, with crashes and cuts.
 func (w *world) run(kind traffic, windows int) {
-	whole := time.Duration(windows) * w.limit.Window
+	whole := time.Duration(windows) * w.limits[0].Window
 	ctx, cancel := context.WithTimeout(context.Background(), whole)
 	defer cancel()
 	began := time.Now()
 	var group sync.WaitGroup
 	if w.random(2) == 0 {
-		group.Go(func() { w.cuts(ctx, w.limit.Window/2) })
+		group.Go(func() { w.cuts(ctx, w.limits[0].Window/2) })
 	}
 	for region := range w.servers {
 		processes := 1 + w.random(4)
+		w.had[fmt.Sprint(processes, " processes")]++
 		for range processes {
 			p := &process{world: w, region: region}
 			p.boot()
 			group.Go(func() {
 				for ctx.Err() == nil {
-					burst, rest := kind(region, float64(time.Since(began))/float64(whole))
+					burst, rest := kind.ask(region, float64(time.Since(began))/float64(whole))
 					for range (burst + w.random(processes)) / processes {
-						group.Go(func() { p.take(1+int64(w.random(8)/7), 600*time.Millisecond) })
+						cost := 1 + int64(w.random(8)/7)
+						group.Go(func() { p.take(cost, 600*time.Millisecond) })
 					}
 					if w.random(100) == 0 {
+						w.count("crashes")
 						p.boot()
 					}
-					time.Sleep(time.Duration((0.5+float64(w.random(100))/100)*rest*float64(w.limit.Window)) + 1)
+					pause := time.Duration(rest*float64(w.limits[0].Window)) + 1
+					if kind.together {
+						time.Sleep(pause - time.Since(began)%pause)
+					} else {
+						time.Sleep(pause/2 + time.Duration(w.random(int(pause))))
+					}
 				}
 			})
 		}
@@ -343,18 +404,39 @@ func (w *world) run(kind traffic, windows int) {
 	synctest.Wait()
 }
 
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.had[what]++
+}
+
+// usual is what all histories together must have had.
+var usual = []string{
+	"2 regions", "10 regions", "1 processes", "4 processes", "2 limits", "lost", "sent into a cut", "crashes",
+	"one region", "spread", "sun", "bursts", "bursts at once", "bursts in turn", "bursts in turn, at once",
+	"slow and fast", "admitted", "refused", "failed", "leased",
+}
+
 // randomWorld returns a random history that has been.
 func randomWorld(seed uint64, strict bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 26))
 	regions := 2 + rng.IntN(4)
-	if rng.IntN(10) == 0 {
-		regions = 10
+	if rng.IntN(6) == 0 {
+		regions = 6 + rng.IntN(5)
 	}
-	limit := core.Per(1+rng.Int64N(50<<rng.IntN(3)), time.Duration(2+rng.IntN(6))*time.Second).Named("limit")
-	w := newWorld(rng, regions, limit)
+	window := time.Duration(2+rng.IntN(6)) * time.Second
+	limits := []core.Limit{core.Per(1+rng.Int64N(50<<rng.IntN(3)), window).Named("limit")}
+	if n := limits[0].Requests; rng.IntN(4) == 0 {
+		limits = append(limits, core.Per(n+rng.Int64N(n), 2*window).Named("longer"))
+	}
+	w := newWorld(rng, regions, limits...)
 	w.strict = strict
-	all := kinds(regions, limit.Requests)
-	w.run(all[seed/4%uint64(len(all))], 3)
+	all := kinds(regions, limits[0].Requests)
+	kind := all[seed/parts%uint64(len(all))]
+	w.had[kind.name]++
+	w.had[fmt.Sprint(regions, " regions")]++
+	w.had[fmt.Sprint(len(limits), " limits")]++
+	w.run(kind, 3)
 	return w
 }
 

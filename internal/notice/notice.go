@@ -9,7 +9,8 @@ const (
 	NotGivenBack   = "not-given-back"  // units stay counted that were counted beside a refusal
 	RegionSilent   = "region-silent"   // a region has not answered for seconds
 	RegionShares   = "region-shares"   // regions decide by their shares alone, or a request exceeds the largest
+	RegionNames    = "region-names"    // processes were given different regions or modes
 )
 
 // Codes lists all codes.
-var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares}
+var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares, RegionNames}
