@@ -13,6 +13,7 @@
 # make bench-http  measure whole HTTP servers with and without limiters by wrk: a table after about 4 minutes
 # make benchmarks  run every benchmark of sash alone
 # make fuzz        run every fuzz target for FUZZTIME each
+# make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
@@ -52,7 +53,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz chaos attack regions traffic redis lua prometheus proxies faketime
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions traffic redis lua prometheus proxies faketime
 
 # The first target, so that make alone is make help.
 help:
@@ -130,6 +131,7 @@ lint:
 	cd extra/sashotel && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 	cd extra/grafana && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd examples/demo/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
+	cd prove/mutate && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 
 audit:
@@ -158,6 +160,11 @@ fuzz:
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
 		done; \
 	done
+
+# It takes hours, and goes on where it was stopped. MUTANTFLAGS='-pkg core/internal/window -sample 50' takes a minute.
+mutants: redis lua
+	cd prove/mutate && go build -o $(CURDIR)/.build/mutate .
+	.build/mutate $(MUTANTFLAGS)
 
 chaos: redis
 	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)

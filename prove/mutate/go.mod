@@ -1,0 +1,3 @@
+module github.com/sashlimit/sash/prove/mutate
+
+go 1.26.0

@@ -1,0 +1,211 @@
+// Command mutate changes one operator, number, operand or statement of a package at a time, and runs the package's
+// tests: a change that no test notices is a hole in the tests, or code that does nothing. It prints such survivors, and
+// fails if there is one that explained.txt does not explain. It runs in the folder of the module sash.
+//
+//	make mutants MUTANTFLAGS='-pkg core/internal/window -sample 50'
+//
+// All mutants of a package are in one test program, which is compiled once; the environment variable MUTANT chooses
+// one. A mutant is given the quick tests first. One that does not end is killed. What has been killed is kept in
+// .build/mutants, and not tried again unless -fresh is given.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+var (
+	only    = flag.String("only", "", "try only mutants with this `text` in their names")
+	sample  = flag.Int("sample", 0, "try so many mutants of each package, chosen by -seed")
+	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of the sample")
+	workers = flag.Int("j", 2, "how many mutants are tried at a time")
+	limit   = flag.Duration("time", 2*time.Hour, "stop after this time; the next run goes on")
+	fresh   = flag.Bool("fresh", false, "try again what was killed before")
+	folder  = flag.String("pkg", "", "the `folder` of the only package to try")
+)
+
+// packages are those whose mutants are tried.
+var packages = []string{
+	"core/internal/window", "core/redisstore", "core/internal/lease", "core/internal/remember",
+	"core/redisstore/internal/gather", "core/memstore", "core/regions",
+}
+
+const (
+	explained = "prove/mutate/explained.txt" // a line for each, and one that begins with a tab and says why
+	table     = "prove/mutants.txt"
+)
+
+type mutant struct {
+	name      string // the same until the code changes; among mutants with the same name by number
+	env       string // the value of MUTANT
+	unfit     bool   // no program
+	killed    bool
+	explained bool
+	code      string // of Go, see schemata
+	offset    int    // where its function begins, of Go
+	line      int
+}
+
+func main() {
+	log.SetFlags(0)
+	flag.Parse()
+	if *folder != "" {
+		packages = []string{filepath.Clean(*folder)}
+	}
+	survivors := 0
+	for _, dir := range packages {
+		p := &pkg{dir: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
+		if err := p.prepare(); err != nil {
+			log.Fatal(err)
+		}
+		for _, m := range p.try(p.chosen()) {
+			if !m.killed && !m.unfit {
+				survivors++
+				fmt.Printf("SURVIVES %s/%s\n", p.dir, m.name)
+			}
+		}
+		if *sample == 0 && *only == "" {
+			p.sum()
+		}
+	}
+	if survivors > 0 {
+		log.Fatalf("%d survivors are not explained", survivors)
+	}
+}
+
+// prepare compiles the package with its mutants, and reads what is known of them.
+func (p *pkg) prepare() error {
+	if err := os.MkdirAll(p.log+".d", 0o700); err != nil {
+		return err
+	}
+	compile := p.compileGo
+	if p.dir == "core/redisstore" {
+		compile = p.compileLua
+	}
+	if err := compile(); err != nil {
+		return err
+	}
+	byName := map[string]*mutant{}
+	for _, m := range p.mutants {
+		for n, name := 2, m.name; byName[m.name] != nil; n++ {
+			m.name = fmt.Sprintf("%s #%d", name, n)
+		}
+		byName[m.name] = m
+	}
+	for _, line := range lines(explained) {
+		if name, ok := strings.CutPrefix(line, p.dir+"/"); ok && !strings.Contains(name, "/") {
+			if byName[name] == nil {
+				return fmt.Errorf("%s explains a mutant that is not there: %s", explained, line)
+			}
+			byName[name].explained = true
+		}
+	}
+	for _, line := range lines(p.log) {
+		state, name, _ := strings.Cut(line, " ")
+		if m := byName[name]; m != nil {
+			m.unfit = m.unfit || state == "unfit"
+			m.killed = state == "killed" && !*fresh
+		}
+	}
+	return p.order()
+}
+
+func lines(path string) []string {
+	text, _ := os.ReadFile(path) // may not be there yet
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// chosen returns the mutants to try.
+func (p *pkg) chosen() (all []*mutant) {
+	for _, m := range p.mutants {
+		if !m.unfit && !m.explained && (*sample > 0 || !m.killed) && strings.Contains(m.name, *only) {
+			m.killed = false
+			all = append(all, m)
+		}
+	}
+	if *sample > 0 {
+		fmt.Printf("%s: %d of %d mutants, -seed %d\n", p.dir, *sample, len(all), *seed)
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:min(*sample, len(all))]
+	}
+	return all
+}
+
+// try tries mutants until the time is over, and returns those that it has tried.
+func (p *pkg) try(all []*mutant) (tried []*mutant) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	begun := time.Now()
+	for range *workers {
+		group.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for len(all) > 0 && time.Since(begun) < *limit {
+				m := all[0]
+				all = all[1:]
+				mu.Unlock()
+				p.run(m)
+				mu.Lock()
+				tried = append(tried, m)
+				p.keep()
+			}
+		})
+	}
+	group.Wait()
+	if len(all) > 0 {
+		fmt.Printf("%s: %d mutants are left for the next run\n", p.dir, len(all))
+	}
+	return tried
+}
+
+// keep writes down what is known.
+func (p *pkg) keep() {
+	var b strings.Builder
+	for _, m := range p.mutants {
+		if m.unfit {
+			fmt.Fprintln(&b, "unfit", m.name)
+		} else if m.killed {
+			fmt.Fprintln(&b, "killed", m.name)
+		}
+	}
+	if err := os.WriteFile(p.log, []byte(b.String()), 0o600); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// sum writes the line of the package in the table.
+func (p *pkg) sum() {
+	all, killed, excused := 0, 0, 0
+	for _, m := range p.mutants {
+		switch {
+		case m.unfit:
+			continue
+		case m.explained:
+			excused++
+		case m.killed:
+			killed++
+		}
+		all++
+	}
+	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	line := fmt.Sprintf("%-32s %7d %7d %9d %9d  %s  %s", p.dir, all, killed, excused, all-killed-excused,
+		time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)))
+	rest := slices.DeleteFunc(lines(table)[1:], func(l string) bool { return strings.HasPrefix(l, p.dir+" ") })
+	rest = append(rest, line)
+	slices.Sort(rest)
+	head := fmt.Sprintf("%-32s %7s %7s %9s %9s  %-10s  %s\n",
+		"package", "mutants", "killed", "explained", "survivors", "date", "commit")
+	if err := os.WriteFile(table, []byte(head+strings.Join(rest, "\n")+"\n"), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(head, line, "\n")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// pkg is a package, and its test program.
+type pkg struct {
+	dir, log string
+	mutants  []*mutant
+	stages   []stage
+}
+
+// stage is a part of the tests.
+type stage struct {
+	args    []string
+	timeout time.Duration
+}
+
+// compile makes the test program, with other texts for some files.
+func (p *pkg) compile(overlay map[string]string) (out string, err error) {
+	replace := map[string]string{}
+	for path, source := range overlay {
+		if replace[path], err = filepath.Abs(filepath.Join(p.log+".d", filepath.Base(path))); err != nil {
+			return "", err
+		}
+		if err = os.WriteFile(replace[path], []byte(source), 0o600); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := p.log + ".json"
+	if err = os.WriteFile(file, text, 0o600); err != nil {
+		return "", err
+	}
+	all, err := exec.Command("go", "test", "-c", "-gcflags=-e", "-overlay", file, "-o", p.log+".test", "./"+p.dir).
+		CombinedOutput()
+	return string(all), err
+}
+
+// command runs the test program for a mutant, and ends it and what it has started after the timeout.
+func (p *pkg) command(env string, timeout time.Duration, args ...string) (string, error) {
+	program, err := filepath.Abs(p.log + ".test")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	// A mutant must not take all memory.
+	c := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`, program}, args...)...)
+	c.Dir, c.Env, c.WaitDelay = p.dir, append(os.Environ(), "MUTANT="+env), time.Second
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// scriptTests are those of the tests of redisstore that tell of its script.
+const scriptTests = "^Test(Script|Return|Charge|Format|Coarse|LeaseS|Template|Batch[CF]|Usage)"
+
+var (
+	passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((.*)s\)$`)
+	failed = regexp.MustCompile(`(?m)^--- FAIL: \w+`)
+)
+
+// order runs the tests without a mutant, and makes stages of them: the first takes half a second. Tests that fail so
+// are left out; they hold that functions are inlined, for example.
+func (p *pkg) order() error {
+	begun, tests := time.Now(), "."
+	if p.dir == "core/redisstore" {
+		tests = scriptTests
+	}
+	out, err := p.command("", 10*time.Minute, "-test.v", "-test.run", tests)
+	took := map[string]float64{}
+	for _, found := range passed.FindAllStringSubmatch(out, -1) {
+		took[found[1]], _ = strconv.ParseFloat(found[2], 64)
+	}
+	if len(took) == 0 {
+		return fmt.Errorf("no test passes: %w\n%s", err, out)
+	}
+	if err != nil {
+		fmt.Printf("%s: left out: %v\n", p.dir, failed.FindAllString(out, -1))
+	}
+	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int { return cmp.Compare(took[a], took[b]) })
+	quick, sum, whole := 0, 0.0, time.Since(begun).Seconds()
+	for ; quick < len(names) && sum < 0.5; quick++ {
+		sum += took[names[quick]]
+	}
+	others, redis := "/miniredis|Lua", "/redis$" // the same tests on other servers come last
+	p.stages = []stage{p.stage(names[:quick], others, sum), p.stage(names[quick:], others, whole)}
+	if tests != "." {
+		p.stages = append(p.stages, p.stage(names, redis, whole))
+	}
+	return nil
+}
+
+// stage returns the stage of tests that take so many seconds.
+func (p *pkg) stage(names []string, skip string, seconds float64) stage {
+	args := []string{"-test.failfast", "-test.skip", skip, "-test.run", "^(" + strings.Join(names, "|") + ")$"}
+	return stage{args, time.Duration((4 + 3*seconds) * float64(time.Second))}
+}
+
+// run tries a mutant. Status 9 is that of a script which is no Lua.
+func (p *pkg) run(m *mutant) {
+	for _, s := range p.stages {
+		if _, err := p.command(m.env, s.timeout, s.args...); err != nil {
+			var exit *exec.ExitError
+			m.unfit = errors.As(err, &exit) && exit.ExitCode() == 9
+			m.killed = !m.unfit
+			return
+		}
+	}
+}
