@@ -1,14 +1,13 @@
 package regions
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"net"
-	"regexp"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +28,7 @@ type globe struct {
 	names   []string
 	limit   core.Limit
 	ahead   []time.Duration // by region: of the server's clock
-	written []*written      // by region
+	written []written       // by region
 
 	strict, eventual []*station
 }
@@ -44,88 +43,63 @@ func newGlobe(t *testing.T, limit core.Limit, connect func(from, to int) redis.U
 	return g
 }
 
-// written is what a server has written for each rule: the units that its logs count, by the true time.
+// written is what a server writes.
 type written struct {
-	rdb   *redis.Client
+	*testing.T
+	file  string
 	ahead time.Duration
-
-	mu    sync.Mutex
-	units map[string][]storetest.Outcome
-	last  string // line
 }
 
-// monitor reads what a server writes from now on.
-func monitor(t *testing.T, server *redistest.Server, ahead time.Duration) *written {
-	t.Helper()
-	w := &written{rdb: server.Client(t), ahead: ahead, units: map[string][]storetest.Outcome{}}
-	conn, err := net.Dial("tcp", server.Addr())
+// writtenBy returns what a server writes from now on.
+func writtenBy(t *testing.T, server *redistest.Server, ahead time.Duration) written {
+	return written{t, server.Append(t), ahead}
+}
+
+// of returns the units that the logs of a rule have counted, by the true time: one for each entry that was pushed. An
+// entry has a stamp of six bytes, and a total of three; see format.go of redisstore.
+func (w written) of(rule string) (all []storetest.Outcome) {
+	text, err := os.ReadFile(w.file)
 	if err != nil {
-		t.Fatal(err)
+		w.Error(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 1<<20)
-	if !lines.Scan() || lines.Text() != "+OK" {
-		t.Fatalf("MONITOR answers %q, %v", lines.Text(), lines.Err())
-	}
-	go func() {
-		for lines.Scan() {
-			w.read(t, lines.Text())
+	now := time.Now().Add(w.ahead).UnixMicro()
+	for r := bytes.NewReader(text); ; {
+		command := readCommand(r)
+		switch {
+		case command == nil:
+			return all
+		case command[0] != "RPUSH" || !strings.HasPrefix(command[1], "sash:{"+rule+"//client}:"):
+			continue
+		case len(command[2]) != 9:
+			w.Errorf("the entry %q of %s: want a cost of 1", command[2], command[1])
+			return all
 		}
-	}()
-	return w
+		var stamp int64
+		for _, b := range []byte(command[2][:6]) {
+			stamp = stamp<<8 | int64(b)
+		}
+		at := time.UnixMicro(now - (now-stamp)<<16>>16).Add(-w.ahead)
+		all = append(all, storetest.Outcome{At: at, Allowed: true, Cost: 1})
+	}
 }
 
-// pushed is a line of MONITOR for a command that adds an entry to a log.
-var pushed = regexp.MustCompile(`^\+(\d+)\.(\d{6}) \[[^]]*\] "RPUSH" "sash:\{(\w+)//client\}[^"]*" (".*")$`)
-
-// read reads a line of MONITOR. An entry has a stamp of six bytes, a total of three, and its cost if that is not 1; see
-// format.go of redisstore.
-func (w *written) read(t *testing.T, line string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = line
-	parts := pushed.FindStringSubmatch(line)
-	if parts == nil {
-		return
+// readCommand reads a command, or returns nil where there is none that is whole.
+func readCommand(r *bytes.Reader) (command []string) {
+	var parts, size int
+	if _, err := fmt.Fscanf(r, "*%d\r\n", &parts); err != nil {
+		return nil
 	}
-	entry, err := strconv.Unquote(parts[4])
-	if err != nil || len(entry) != 9 {
-		t.Errorf("the entry of %s is %q, %v: want a cost of 1", line, entry, err)
-		return
-	}
-	now, _ := strconv.ParseInt(parts[1]+parts[2], 10, 64)
-	var stamp int64
-	for _, b := range []byte(entry[:6]) {
-		stamp = stamp<<8 | int64(b)
-	}
-	at := time.UnixMicro(now - (now-stamp)<<16>>16).Add(-w.ahead)
-	w.units[parts[3]] = append(w.units[parts[3]], storetest.Outcome{At: at, Allowed: true, Cost: 1})
-}
-
-// of returns what was written for a rule.
-func (w *written) of(rule string) []storetest.Outcome {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.units[rule])
-}
-
-// catchUp waits until all is read that the server has written so far.
-func (w *written) catchUp(t *testing.T) {
-	t.Helper()
-	mark := fmt.Sprint("mark ", rand.Uint64())
-	redistest.WaitFor(t, "what the server has written", func() error {
-		w.mu.Lock()
-		read := strings.Contains(w.last, mark)
-		w.mu.Unlock()
-		if read {
+	for range parts {
+		if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
 			return nil
 		}
-		return fmt.Errorf("the last line is not of %v", w.rdb.Echo(context.Background(), mark))
-	})
+		part := make([]byte, size+2)
+		if _, err := io.ReadFull(r, part); err != nil {
+			return nil
+		}
+		command = append(command, string(part[:size]))
+	}
+	return command
 }
 
 // station is a process of a mode in a region.
@@ -304,21 +278,15 @@ func counts(stations []*station) (told, refused, failed, far int) {
 func (g *globe) judge(lost map[string]int) {
 	g.Helper()
 	for mode, stations := range map[string][]*station{"strict": g.strict, "eventual": g.eventual} {
-		var merged []storetest.Outcome
-		var logs []ledgerOf
-		written := map[admissionKey]int{}
-		for region, w := range g.written {
-			units := w.of(mode)
-			slices.SortFunc(units, func(a, b storetest.Outcome) int { return a.At.Compare(b.At) })
-			log := ledgerOf{totals: []int64{0}}
-			for i, u := range units {
-				written[admissionKey{region, u.At.UnixMicro()}]++
-				log.at, log.totals = append(log.at, u.At), append(log.totals, int64(i+1))
-			}
-			logs, merged = append(logs, log), append(merged, units...)
-		}
+		logs, merged := g.merge(mode)
 		if err := storetest.CheckLogs(merged, g.limit); mode == "strict" && err != nil {
 			g.Error(err)
+		}
+		written := map[admissionKey]int{}
+		for region, log := range logs {
+			for _, at := range log.at {
+				written[admissionKey{region, at.UnixMicro()}]++
+			}
 		}
 		unwritten, known := 0, 0
 		for _, s := range stations {
@@ -332,16 +300,30 @@ func (g *globe) judge(lost map[string]int) {
 				}
 			}
 		}
-		if unwritten > lost[mode] {
-			g.Errorf("%s: %d admissions stand in no server's log, and %d were lost", mode, unwritten, lost[mode])
-		}
 		told, refused, failed, far := counts(stations)
 		g.Logf("%s: %d written, %d admitted, %d of them by what others held, %d far, %d refused, %d failed",
 			mode, len(merged), told, known, far, refused, failed)
+		if unwritten > lost[mode] {
+			g.Errorf("%s: %d admissions stand in no server's log, and %d were lost", mode, unwritten, lost[mode])
+		}
 		if mode == "eventual" && known == 0 {
 			g.Error("no eventual decision was by what others held")
 		}
 	}
+}
+
+// merge returns what the servers have written of a mode, by region and merged.
+func (g *globe) merge(mode string) (logs []ledgerOf, merged []storetest.Outcome) {
+	for _, w := range g.written {
+		units := w.of(mode)
+		slices.SortFunc(units, func(a, b storetest.Outcome) int { return a.At.Compare(b.At) })
+		log := ledgerOf{totals: []int64{0}}
+		for i, u := range units {
+			log.at, log.totals = append(log.at, u.At), append(log.totals, int64(i+1))
+		}
+		logs, merged = append(logs, log), append(merged, units...)
+	}
+	return logs, merged
 }
 
 // admissionKey is where and when an admission was counted, in microseconds.

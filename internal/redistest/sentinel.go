@@ -14,7 +14,7 @@ import (
 
 // Sentinel is a master with replicas that sentinels watch over.
 type Sentinel struct {
-	servers   []*Server // the first master, and its first replicas
+	Servers   []*Server // the first master, and its first replicas
 	sentinels []*Server
 }
 
@@ -27,15 +27,15 @@ const masterName = "main"
 func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 	tb.Helper()
 	s := &Sentinel{make([]*Server, 1+replicas), make([]*Server, sentinels)}
-	together(tb, s.servers, func(i int, _ *Server) (err error) {
-		s.servers[i], err = start(tb, func(string, int) ([]string, error) { return nil, nil })
+	together(tb, s.Servers, func(i int, _ *Server) (err error) {
+		s.Servers[i], err = start(tb, func(string, int) ([]string, error) { return nil, nil })
 		return err
 	})
-	together(tb, s.servers[1:], func(i int, r *Server) error {
+	together(tb, s.Servers[1:], func(i int, r *Server) error {
 		admin := r.admin()
 		defer admin.Close()
 		// The option --replicaof would come into force again at a restart.
-		if err := admin.Do(ctx, "REPLICAOF", host, s.servers[0].port).Err(); err != nil {
+		if err := admin.Do(ctx, "REPLICAOF", host, s.Servers[0].port).Err(); err != nil {
 			return err
 		}
 		return waitFor("replicas to be linked", func() error {
@@ -66,7 +66,7 @@ func (s *Sentinel) options(dir string, _ int) ([]string, error) {
 	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]d %[4]d\n"+
 		"sentinel down-after-milliseconds %[1]s 1000\n"+
 		"sentinel failover-timeout %[1]s 3000\n",
-		masterName, host, s.servers[0].port, len(s.sentinels)/2+1)
+		masterName, host, s.Servers[0].port, len(s.sentinels)/2+1)
 	return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
 }
 
@@ -121,7 +121,7 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := strconv.Itoa(len(s.sentinels) - 1); m["num-other-sentinels"] != want || len(replicas) < len(s.servers)-1 {
+	if want := strconv.Itoa(len(s.sentinels) - 1); m["num-other-sentinels"] != want || len(replicas) < len(s.Servers)-1 {
 		return nil, fmt.Errorf("knows %s of %s other sentinels, and %d replicas",
 			m["num-other-sentinels"], want, len(replicas))
 	}
@@ -143,9 +143,9 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 // at returns the server that has the address of an entry of a sentinel, or nil.
 func (s *Sentinel) at(entry map[string]string) *Server {
 	addr := net.JoinHostPort(entry["ip"], entry["port"])
-	i := slices.IndexFunc(s.servers, func(s *Server) bool { return s.Addr() == addr })
+	i := slices.IndexFunc(s.Servers, func(s *Server) bool { return s.Addr() == addr })
 	if i < 0 {
 		return nil
 	}
-	return s.servers[i]
+	return s.Servers[i]
 }

@@ -111,3 +111,16 @@ func TestMissingServer(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	s := Start(t)
+	file := s.Append(t)
+	if err := s.Client(t).Set(ctx, "key", "value", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "\r\nkey\r\n$5\r\nvalue\r\n") {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+}
