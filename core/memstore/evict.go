@@ -52,9 +52,6 @@ func (s *Store) makeRoomForRules(n int64) bool {
 		}
 		sh.mu.Unlock()
 	}
-	if got {
-		s.used.Add(n)
-	}
 	return got
 }
 
@@ -114,7 +111,6 @@ func (sh *shard) evict(i int, now int64) {
 func (sh *shard) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
 	if sh.sketch == nil {
 		sh.sketch = newSketch(sh.store.sketchBytes)
-		sh.store.used.Add(sh.store.sketchBytes)
 	}
 	sh.sketch.remember(b, h, ident, p, now)
 }

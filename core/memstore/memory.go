@@ -54,14 +54,8 @@ func (sh *shard) resizeRing(before, after int64) bool {
 func (sh *shard) account(own, large int64) bool {
 	s := sh.store
 	borrow := max(0, sh.own+own-s.share) - max(0, sh.own-s.share) + large
-	if own+large < 0 {
-		s.used.Add(own + large) // before others can borrow them: Bytes keeps to the bound
-	}
 	if borrow != 0 && !s.borrow(borrow) {
 		return false
-	}
-	if own+large > 0 {
-		s.used.Add(own + large)
 	}
 	sh.own, sh.large = sh.own+own, sh.large+large
 	return true

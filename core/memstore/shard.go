@@ -117,7 +117,6 @@ func (sh *shard) sweep(now int64) {
 	}
 	if sh.sketch != nil && now >= sh.sketch.until {
 		sh.sketch = nil
-		sh.store.used.Add(-sh.store.sketchBytes)
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Store) audit() error {
 		total += own + large
 		common -= max(0, own-s.share) + large
 	}
-	if used := s.used.Load(); used != total {
+	if used := s.Bytes(); used != total {
 		return fmt.Errorf("Bytes says %d, the tables hold %d", used, total)
 	}
 	if got := s.common.Load(); got != common || got < 0 {

@@ -46,18 +46,22 @@ func (s *Store) Stats() Stats {
 	if s == nil {
 		return Stats{}
 	}
-	stats := Stats{Bytes: s.Bytes(), MaxBytes: s.max, Limits: s.rules.count()}
+	stats := Stats{Bytes: s.max - s.common.Load(), MaxBytes: s.max, Limits: s.rules.count()}
 	for i := range s.shards {
 		s.shards[i].addTo(&stats)
 	}
 	return stats
 }
 
-// addTo adds the numbers of a shard. Other than the shard's other methods it takes
-// sh.mu itself.
+// addTo adds the numbers of a shard, and takes from the bytes what it has and does not use. Other
+// than the shard's other methods it takes sh.mu itself.
 func (sh *shard) addTo(stats *Stats) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	stats.Bytes -= max(0, sh.store.share-sh.own)
+	if sh.sketch == nil {
+		stats.Bytes -= sh.store.sketchBytes
+	}
 	stats.Slots += int64(sh.n)
 	stats.Evictions += sh.events.evictions
 	stats.SketchOnly += sh.events.sketchOnly

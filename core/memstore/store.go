@@ -34,7 +34,6 @@ type Store struct {
 	clock func() time.Time
 	err   error // of an option; Bind returns it
 
-	used   atomic.Int64 // bytes held, all shards and their tables together
 	common atomic.Int64 // bytes that any shard may borrow
 
 	// What a shard may always have, and what its sketch takes besides; and from
@@ -127,20 +126,14 @@ func (s *Store) divide() {
 	s.share = rest / commonPart / n
 	s.largeRing = min(shortRing, s.share/shortRings)
 	s.common.Store(rest - n*s.share)
-	s.used.Store(n * shardBytes)
 	for i := range s.shards {
 		s.shards[i].store = s
 	}
 }
 
-// Bytes returns the memory of the store in bytes, all tables counted.
+// Bytes returns the memory of the store in bytes, all tables counted, as [Store.Stats] does.
 // It never exceeds the bound.
-func (s *Store) Bytes() int64 {
-	if s == nil {
-		return 0
-	}
-	return s.used.Load()
-}
+func (s *Store) Bytes() int64 { return s.Stats().Bytes }
 
 // Bind implements [core.Store].
 func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
