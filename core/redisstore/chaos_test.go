@@ -35,6 +35,7 @@ const (
 	chaosWindow   = time.Second
 	chaosKeys     = 4
 	chaosReplicas = 4 // of which this process is one, in memory
+	chaosCoarse   = 3 // the policy whose limit is a coarse log
 )
 
 // stage is what chaos is made on: a Redis of some kind and a client of it.
@@ -222,12 +223,15 @@ func (r *report) play(t *testing.T, seed uint64) {
 	s := newStage(t, r.client)
 	store := redisstore.New(s.rdb)
 	fallback := core.Fallback(memstore.New(), core.Share(chaosReplicas))
-	policies := []core.Policy{core.FailOpen, core.FailClosed, fallback}
+	policies := []core.Policy{core.FailOpen, core.FailClosed, fallback, core.FailClosed}
 	var limiters []*core.Limiter
 	for i, policy := range policies {
+		limit := core.Per(chaosLimit, chaosWindow)
+		if i == chaosCoarse {
+			limit = limit.Using(core.CoarseLog)
+		}
 		limiters = append(limiters, limiter(t, core.Config{
-			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{core.Per(chaosLimit, chaosWindow)},
-			OnStoreError: policy, Timeout: chaosTimeout,
+			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{limit}, OnStoreError: policy, Timeout: chaosTimeout,
 		}))
 	}
 	probe := limiter(t, core.Config{
@@ -343,7 +347,7 @@ func (r *report) judge(policy int, all []answer, recovered time.Time) {
 				if !a.Allowed {
 					r.wrongOut++
 				}
-			case 1:
+			case 1, chaosCoarse:
 				if a.Allowed {
 					r.wrongIn++
 				}
@@ -378,11 +382,15 @@ func (r *report) judge(policy int, all []answer, recovered time.Time) {
 		r.wrongIn += excess(counted, chaosLimit)
 	}
 	r.wrongIn += excess(fallback, chaosLimit/chaosReplicas)
+	counts := chaosWindow // the longest that a unit does
+	if policy == chaosCoarse {
+		counts += chaosWindow / 60
+	}
 	for _, a := range all {
 		if a.Err != nil || a.Allowed {
 			continue
 		}
-		from := a.At.Add(-chaosWindow)
+		from := a.At.Add(-counts)
 		units := 0
 		for _, t := range counted {
 			if t.After(from) && !t.After(a.At) {
