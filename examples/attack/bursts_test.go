@@ -86,13 +86,19 @@ func reused(send, header, body string, n, limit int) func(*target) {
 	}
 }
 
-// waited spends a limit, waits as long as it is told to, and comes again.
+// waited spends a log and a coarse log, waits as long as it is told to, and comes again.
 func waited(x *target) {
 	x.fire(shot{send: "POST /api/upload", header: alice, times: 5, want: "5x200"})
-	refused := x.ask(shot{send: "POST /api/upload", header: alice}.text())
-	x.check(refused.status == http.StatusTooManyRequests, "got %d, want 429", refused.status)
-	sleep(refused.number("Retry-After"))
-	x.fire(shot{send: "POST /api/upload", header: alice, want: "200"})
+	pipelined("GET /api/status", alice, 1000, 1000)(x)
+	sends, wait := []string{"POST /api/upload", "GET /api/status"}, 0
+	for _, send := range sends {
+		refused := x.ask(shot{send: send, header: alice}.text())
+		x.check(refused.status == http.StatusTooManyRequests, "%s: got %d, want 429", send, refused.status)
+		wait = max(wait, refused.number("Retry-After"))
+	}
+	sleep(wait)
+	x.fire(shot{send: sends[0], header: alice, want: "200"})
+	x.fire(shot{send: sends[1], header: alice, want: "200"})
 }
 
 // all returns an attack of several parts, one after the other.
@@ -108,6 +114,8 @@ var bursts = []attack{
 	{name: "200 at once on a limit of 5", onRedis: true, run: burst("POST /api/upload", alice, 200, 5)},
 	{name: "200 at once on a limit of 30", onRedis: true, run: burst("GET /api/search", first, 200, 30)},
 	{name: "200 at once on a limit of 100", onRedis: true, run: burst("GET /api/data", alice, 200, 100)},
+	{name: "a coarse limit of 1000", onRedis: true, run: all(pipelined("GET /api/status", alice, 900, 900),
+		burst("GET /api/status", alice, 200, 100), reused("HEAD /api/status", alice, "", 20, 0))},
 	{name: "200 logins at once", onRedis: true, run: burst("POST /login", bob, 200, 5)},
 	{name: "pipelines", onRedis: true, run: all(pipelined("GET /api/search", alice, 200, 30),
 		pipelined("POST /api/upload", bob, 50, 5), pipelined("HEAD /api/data", carol, 300, 100))},

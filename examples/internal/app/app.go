@@ -43,7 +43,7 @@ func New(
 		Data:   api,
 		Search: core.Must(api.Rule("search", core.PerMinute(30))),
 		Upload: core.Must(api.Rule("upload", core.PerMinute(5))),
-		Status: core.Must(api.Rule("status", core.PerMinute(1000))),
+		Status: core.Must(api.Rule("status", core.PerMinute(1000).Using(core.CoarseLog))),
 		Login:  core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed),
 		Client: keyfuncs.First(apiKey, ip),
 		IP:     ip,
