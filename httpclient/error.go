@@ -1,21 +1,19 @@
 package httpclient
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/outgoing"
 )
 
 // Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
 const (
 	// ErrLimited: the limit is reached, and [NoWait] is set.
-	ErrLimited errs.Const = "sash: the limit is reached"
+	ErrLimited = outgoing.ErrLimited
 
 	// ErrPaused: the server has asked for a pause, and there was no time to wait for its
 	// end. If that is because of the context's deadline, the error is a [core.ErrTooLate] too.
-	ErrPaused errs.Const = "sash: the server has asked for a pause"
+	ErrPaused = outgoing.ErrPaused
 )
 
 // Error says why a request was not sent. It matches [ErrLimited], [ErrPaused], an
@@ -36,11 +34,3 @@ func (e *Error) Error() string {
 
 // Unwrap returns why the request was not sent.
 func (e *Error) Unwrap() error { return e.err }
-
-// lateError says that a pause ends after the context's deadline.
-type lateError struct{ left time.Duration }
-
-func (e *lateError) Error() string {
-	return fmt.Sprintf("%v of %v more, and the context ends before", ErrPaused, e.left)
-}
-func (e *lateError) Unwrap() []error { return []error{ErrPaused, core.ErrTooLate} }

@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/outgoing"
 )
 
 // Transport returns an [http.RoundTripper] for requests that a program sends: each is
@@ -35,7 +35,8 @@ func Transport(
 	if limiter == nil || len(limiter.Limits()) == 0 {
 		return nil, errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
 	}
-	t := &transport{limiter: limiter, key: key, base: base, maxPause: defaultPause}
+	t := &transport{limiter: limiter, key: key, base: base}
+	t.gate.MaxPause = outgoing.DefaultPause
 	if err := t.apply(opts); err != nil {
 		return nil, &errs.Worded{Words: limiter.String() + ": ", Err: err}
 	}
@@ -44,12 +45,10 @@ func Transport(
 
 // transport is the RoundTripper that Transport returns.
 type transport struct {
-	limiter  *core.Limiter
-	key      func(*http.Request) (string, error)
-	base     http.RoundTripper
-	noWait   bool
-	maxPause time.Duration
-	pauses   pauses
+	limiter *core.Limiter
+	key     func(*http.Request) (string, error)
+	base    http.RoundTripper
+	gate    outgoing.Gate
 }
 
 // Option is an option of [Transport].
@@ -59,10 +58,8 @@ type Option func(*transport) error
 // nothing waits, so that [core.FailOpen], the default, sends all requests at once, without a
 // pace. Where a server bans for that, give the limiter [core.Fallback] or [core.FailClosed].
 func NoWait() Option {
-	return func(t *transport) error { t.noWait = true; return nil }
+	return func(t *transport) error { t.gate.NoWait = true; return nil }
 }
-
-const defaultPause = time.Hour
 
 // MaxPause sets the longest pause that a server may ask for, instead of an hour: a longer
 // one is cut to it. With 0 no server is heeded; else d is from 1 s to [core.MaxWindow].
@@ -71,7 +68,7 @@ func MaxPause(d time.Duration) Option {
 		if d != 0 && (d < time.Second || d > core.MaxWindow) {
 			return fmt.Errorf("sash: MaxPause(%v): give 0 or from 1s to %v, such as 10*time.Minute", d, core.MaxWindow)
 		}
-		t.maxPause = d
+		t.gate.MaxPause = d
 		return nil
 	}
 }
@@ -109,7 +106,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		err = &errs.Worded{Words: "the key function failed: ", Err: err}
 		return nil, &Error{Decision: core.Decision{Err: err}, err: err}
 	}
-	if d, err := t.admit(r.Context(), key); err != nil {
+	if d, err := t.gate.Admit(r.Context(), t.limiter, key, 1); err != nil {
 		return nil, &Error{Decision: d, err: err}
 	}
 	sent = true
@@ -118,55 +115,6 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.heed(key, response)
 	}
 	return response, err
-}
-
-// admit returns when a request of the key may be sent, or with why it must not be.
-func (t *transport) admit(ctx context.Context, key string) (core.Decision, error) {
-	for {
-		if left := t.pauses.left(key); left > 0 {
-			if err := t.sitOut(ctx, left); err != nil {
-				return core.Decision{RetryAfter: left, Err: err}, err
-			}
-			continue
-		}
-		d, err := t.decide(ctx, key)
-		if err != nil || t.pauses.left(key) == 0 {
-			return d, err
-		}
-	}
-}
-
-// decide asks the limiter, and waits unless the option NoWait is set.
-func (t *transport) decide(ctx context.Context, key string) (core.Decision, error) {
-	if !t.noWait {
-		return t.limiter.Wait(ctx, key)
-	}
-	d := t.limiter.Allow(ctx, key)
-	switch {
-	case d.Allowed:
-		return d, nil
-	case d.Err != nil:
-		return d, d.Err
-	}
-	return d, ErrLimited
-}
-
-// sitOut waits for the rest of a pause, or returns why there is no use in waiting.
-func (t *transport) sitOut(ctx context.Context, left time.Duration) error {
-	if t.noWait {
-		return ErrPaused
-	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Add(left).Before(deadline) {
-		return &lateError{left}
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // heed notes the pause that a response asks for.
@@ -181,6 +129,6 @@ func (t *transport) heed(key string, response *http.Response) {
 		return
 	}
 	if wait, ok := pause(response.Header, time.Now()); ok {
-		t.pauses.note(key, min(wait, t.maxPause))
+		t.gate.Pause(key, wait)
 	}
 }
