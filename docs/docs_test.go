@@ -38,6 +38,8 @@ var imports = map[string]string{
 	"storetest":  "github.com/sashlimit/sash/core/storetest",
 	"sashotel":   "github.com/sashlimit/sash/extra/sashotel",
 	"sashprom":   "github.com/sashlimit/sash/extra/sashprom",
+	"sashgrpc":   "github.com/sashlimit/sash/extra/sashgrpc",
+	"grpc":       "google.golang.org/grpc",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
 	"bytes":      "bytes",

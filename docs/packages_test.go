@@ -97,7 +97,7 @@ func TestPackagesBeginWithAnExample(t *testing.T) {
 			continue // an example for a shell, and those for a framework that does not exist
 		}
 		module := ".."
-		if c.pkg == "sashprom" || c.pkg == "sashotel" {
+		if c.pkg == "sashprom" || c.pkg == "sashotel" || c.pkg == "sashgrpc" {
 			module = c.dir
 		}
 		if modules[module] == "" {

@@ -1,0 +1,66 @@
+package sashgrpc
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/outgoing"
+)
+
+// UnaryClient returns an interceptor for the unary calls that a program makes, as httpclient.Transport is for its
+// HTTP requests: a call waits for its turn as by [core.Limiter.Wait], until its context ends. The limit is that of
+// this process with a memstore, and of all processes with a redisstore.
+//
+// A server that refuses a call, and says by RetryInfo when to come back, is heeded: further calls of the key wait for
+// that time, an hour at most, and the call is then sent again, five times in all. Without RetryInfo nothing is sent
+// twice. Where the context ends before, the caller gets the server's error.
+//
+// The error of a call that is not sent is that of Wait or of the key function, by [errors.Is], and its code is
+// DEADLINE_EXCEEDED, CANCELLED or UNKNOWN.
+func UnaryClient(limiter *core.Limiter, key KeyFunc) grpc.UnaryClientInterceptor {
+	newServer(limiter, key, nil) // panics if an argument is wrong
+	gate := outgoing.Gate{MaxPause: outgoing.DefaultPause}
+	return func(ctx context.Context, method string, message, answer any, conn *grpc.ClientConn,
+		next grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
+		name, failed := key(ctx, Call{method, message})
+		for range 5 {
+			if failed == nil {
+				_, failed = gate.Admit(ctx, limiter, name, 1)
+			}
+			if failed != nil {
+				return cmp.Or(err, error(&notSent{failed}))
+			}
+			err = next(ctx, method, message, answer, conn, opts...)
+			wait, again := retryInfo(err)
+			if !again {
+				return err
+			}
+			gate.Pause(name, wait)
+		}
+		return err
+	}
+}
+
+// retryInfo returns how long the server asks to wait, and reports whether it lets the client retry.
+func retryInfo(err error) (wait time.Duration, found bool) {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration(), true
+		}
+	}
+	return 0, false
+}
+
+// notSent is the error of a call that was not sent.
+type notSent struct{ error }
+
+func (e *notSent) Unwrap() error { return e.error }
+
+// GRPCStatus is what package status asks for.
+func (e *notSent) GRPCStatus() *status.Status { return status.FromContextError(e.error) }

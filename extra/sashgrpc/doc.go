@@ -1,0 +1,39 @@
+// Package sashgrpc limits the calls of a gRPC server, and those that a program makes.
+//
+//	api := core.Must(core.New(core.Config{
+//		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}, // for each client
+//	}))
+//	// Logins have a count of their own. While the store cannot be asked, they are refused.
+//	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed)
+//
+//	key := sashgrpc.Key(keyfuncs.RemoteIP) // any function of package keyfuncs will do
+//	health := sashgrpc.SkipMethods("/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch")
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(
+//			sashgrpc.UnaryServer(api, key, health),
+//			sashgrpc.UnaryServer(login, key, sashgrpc.ForMethod("/auth.Auth/Login")),
+//		),
+//		grpc.ChainStreamInterceptor(sashgrpc.StreamServer(api, key, health)),
+//	)
+//
+// # What a client sees
+//
+// A refused call never reaches its handler. Its status has an ErrorInfo of the domain github.com/sashlimit/sash with
+// one of these reasons. Neither holds input of the client or the text of an error.
+//
+//	RESOURCE_EXHAUSTED  RATE_LIMIT_EXCEEDED       over the limit, whose name is in the metadata
+//	UNAVAILABLE         RATE_LIMITER_UNAVAILABLE  no store, core.FailClosed
+//	INVALID_ARGUMENT    CLIENT_UNIDENTIFIED       the client has no name: the key function's error matches
+//	                                              keyfuncs.ErrNoKey or ErrBadRequest, or the key is empty
+//	INTERNAL            INTERNAL_ERROR            the key function failed, or WithCost gave a negative cost
+//	CANCELLED, DEADLINE_EXCEEDED                  the call's context has ended; without an ErrorInfo
+//
+// The first two have a RetryInfo too, and the trailer grpc-retry-pushback-ms, by which the retries of a client's
+// service config go. An UNAVAILABLE draws a time from 5 to 10 s. A call that can never pass has no RetryInfo, and a
+// pushback of -1. A [keyfuncs.RefusedError] of the key function is answered as its decision.
+//
+// A call is decided by a guard of package nethttp, so policies, events and the words in logs and metrics are those of
+// HTTP. An Event has the method as its Label, and the Status of the same refusal in HTTP.
+//
+// The package is a module of its own, so that gRPC does not become a dependency of sash.
+package sashgrpc
