@@ -75,7 +75,7 @@ func TestEveryKind(t *testing.T) {
 func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	t.Helper()
 	v := c.Decide(b.Limit, now, cost)
-	copied := Count{c.log.Clone()}
+	copied := c.Clone()
 	copied.Trim(b.Limit, now)
 	copied.Coarsen(b.Limit)
 	if got := copied.Decide(b.Limit, now, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {

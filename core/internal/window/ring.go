@@ -92,6 +92,9 @@ func (l *Log) Clone() Log {
 	return c
 }
 
+// Clone returns a copy of c with a ring of its own.
+func (c *Count) Clone() Count { return Count{c.log.Clone()} }
+
 // Fits reports whether there is room for Push(_, cost).
 func (l *Log) Fits(cost int64) bool {
 	if cost != 1 && !l.pairs {

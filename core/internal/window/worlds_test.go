@@ -104,7 +104,7 @@ func (s counted) stamps() func(func(int64) bool) {
 }
 
 func (s counted) clone() counted {
-	s.count = Count{s.count.log.Clone()}
+	s.count = s.count.Clone()
 	return s
 }
 

@@ -1,0 +1,406 @@
+package memstore
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+	"github.com/sashlimit/sash/core/internal/worlds"
+)
+
+// memory is what a store of one shard holds of some clients, and what they have used by the definition.
+type memory struct {
+	clock, now int64
+	slots      []slot
+	sketch     *sketch
+	clients    []worlds.Client
+}
+
+// world is a store whose sketch has one bucket, and some clients under one limit. Any client may be evicted at any time.
+type world struct {
+	limit  worlds.Limit
+	rule   worlds.Rule
+	store  *Store
+	counts *counts
+	keys   []string
+	crowd  bool // others fill the bucket
+	clock  int64
+}
+
+func newSmallWorld(t *testing.T, l worlds.Limit, clients int, alike, crowd bool) *world {
+	w := &world{limit: l, rule: worlds.Rule{Limits: []worlds.Limit{l}}, crowd: crowd}
+	w.store = New(WithMaxBytes(bytesPerShard), WithClock(func() time.Time { return time.UnixMicro(w.clock) }))
+	w.store.sketchBytes = bucketBytes
+	limit := core.Limit{Name: "l", Requests: l.N, Window: time.Duration(l.W) * time.Microsecond, Algorithm: l.Algorithm}
+	bound, err := w.store.Bind(core.Binding{Limits: []core.Limit{limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.counts = bound.(*counts)
+	prints := map[uint16]bool{}
+	for i := 0; len(w.keys) < clients; i++ {
+		key := fmt.Sprint(i)
+		if print := w.print(key); len(w.keys) == 0 || prints[print] == alike {
+			prints[print] = true
+			w.keys = append(w.keys, key)
+		}
+	}
+	return w
+}
+
+func (w *world) print(key string) uint16 {
+	_, print := (&sketch{buckets: make([]bucket, 1), size: 1, part: [maxClasses]uint8{1}}).spot(0, w.store.hash(key), w.ident())
+	return print
+}
+
+func (w *world) ident() uint32 { return w.counts.limits[0].ident }
+
+// load makes the store hold a state.
+func (w *world) load(m memory) *shard {
+	sh := &w.store.shards[0]
+	w.clock, sh.now, sh.asked, sh.hand = m.clock, m.now, 0, 0
+	for sh.n > 0 {
+		sh.forget(sh.n - 1)
+	}
+	if !sh.grow(need{slots: len(m.slots)}) {
+		panic("there is no room")
+	}
+	for i := range m.slots {
+		s := sh.insert(m.slots[i].hash, m.slots[i].ident, m.slots[i].bound)
+		s.count = m.slots[i].count.Clone()
+		sh.resizeRing(0, ringBytes(&s.count))
+	}
+	sh.sketch = m.sketch.clone()
+	return sh
+}
+
+// save returns what the store holds.
+func (w *world) save(m memory) memory {
+	sh := &w.store.shards[0]
+	m.clock, m.now, m.sketch, m.slots = w.clock, sh.now, sh.sketch.clone(), nil
+	for i := range sh.n {
+		s := *sh.slot(i)
+		s.count = s.count.Clone()
+		m.slots = append(m.slots, s)
+	}
+	m.clients = slices.Clone(m.clients)
+	return m
+}
+
+func (k *sketch) clone() *sketch {
+	if k == nil {
+		return nil
+	}
+	copied := *k
+	copied.buckets = slices.Clone(k.buckets)
+	return &copied
+}
+
+// explore goes through all histories.
+func (w *world) explore() (worlds.Tally, error) {
+	began := w.limit.W * ((w.limit.W + 59) / 60) * 1_000_000
+	start := memory{clock: began, now: began}
+	for range w.keys {
+		start.clients = append(start.clients, make(worlds.Client, 1))
+	}
+	return worlds.Explore(start, w.key, func(some []memory) (steps [][]worlds.Step[memory], wrong int, err error) {
+		for i, m := range some {
+			var next []worlds.Step[memory]
+			for _, do := range w.verbs(m) {
+				w.load(m)
+				to := m
+				to.clients = slices.Clone(m.clients)
+				if err := do.run(&to); err != nil {
+					return nil, i, fmt.Errorf("%s: %w", do.name, err)
+				}
+				next = append(next, worlds.Step[memory]{Name: do.name, To: w.save(to)})
+			}
+			steps = append(steps, next)
+		}
+		return steps, 0, nil
+	})
+}
+
+// verb is something that may happen to the store, which is loaded.
+type verb struct {
+	name string
+	run  func(m *memory) error
+}
+
+func (w *world) verbs(m memory) (all []verb) {
+	tick := max(1, (w.limit.W+3)/4)
+	if w.limit.Algorithm != core.CoarseLog {
+		tick = 1
+	}
+	do := func(name string, run func(m *memory) error) { all = append(all, verb{name, run}) }
+	do("+", func(*memory) error { w.clock += tick; w.store.locked(&w.store.shards[0]); return nil })
+	if m.clock > m.now-tick {
+		do("-", func(*memory) error { w.clock -= tick; return nil })
+	}
+	sh := w.load(m)
+	do("sweep", func(*memory) error { sh.sweep(w.store.locked(sh)); return nil })
+	if w.crowd {
+		do("others", func(*memory) error { w.others(sh, w.store.locked(sh)); return nil })
+	}
+	for i, key := range w.keys {
+		do("reset "+key, func(m *memory) error {
+			m.clients[i] = make(worlds.Client, 1)
+			return w.counts.Reset(context.Background(), key)
+		})
+		do("evict "+key, func(*memory) error { w.evict(sh, key); return nil })
+		do("unknown "+key, func(m *memory) error { return w.unknown(m, i) })
+		for cost := range min(w.limit.N, 2) {
+			do(fmt.Sprint("take ", cost+1, " ", key), func(m *memory) error { return w.take(m, i, cost+1, worlds.Take) })
+		}
+		do("peek 1 "+key, func(m *memory) error { return w.take(m, i, 1, worlds.Peek) })
+		held := int64(0)
+		for _, u := range m.clients[i][0] {
+			held += u.N
+			for units := range min(u.N, 2) {
+				do(fmt.Sprint("return ", units+1, " ", key), func(m *memory) error { return w.giveBack(m, i, u.At, units+1) })
+			}
+		}
+		if uses, _ := w.counts.Usage(context.Background(), key); held <= w.limit.N && uses[0].Used <= w.limit.N {
+			do("charge 1 "+key, func(m *memory) error { return w.take(m, i, 1, worlds.Charge) })
+		}
+	}
+	return all
+}
+
+// locked returns the time of a shard, whose lock nobody else wants.
+func (s *Store) locked(sh *shard) int64 {
+	defer sh.mu.Unlock()
+	return s.lock(sh)
+}
+
+// others fills the bucket with clients that have used more than ours can.
+func (w *world) others(sh *shard, now int64) {
+	for i := range uint64(bucketEntries) {
+		sh.remember(&w.counts.limits[0].bound, hash{high: (i + 1) << 48}, 0, window.Past{Newer: 100}, now)
+	}
+}
+
+func (w *world) evict(sh *shard, key string) {
+	now := w.store.locked(sh)
+	for i := range sh.n {
+		if sh.slot(i).hash == w.store.hash(key) {
+			sh.evict(i, now)
+			return
+		}
+	}
+}
+
+// exact reports whether the store knows what a client has counted, and not only how much at most.
+func (w *world) exact(i int) bool {
+	sh, l := &w.store.shards[0], &w.counts.limits[0]
+	h := w.store.hash(w.keys[i])
+	if s := sh.find(h, l.ident); s != nil {
+		return !s.is(hides)
+	}
+	return sh.sketch.recall(&l.bound, h, l.ident, w.store.locked(sh)).None()
+}
+
+// ask asks the store as it is.
+func (w *world) ask(i int, cost int64, v worlds.Verb) (worlds.Answer, error) {
+	ask := core.Ask{Key: w.keys[i], Cost: cost, Peek: v == worlds.Peek}
+	if v == worlds.Charge {
+		ask.Override = &core.Override{Charge: true}
+	}
+	w.store.shards[0].asked = 0 // no sweep, which is a step of its own
+	d, err := w.counts.Take(context.Background(), ask)
+	return worlds.Answer{
+		Admitted: d.Allowed, Remaining: d.Remaining,
+		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
+	}, err
+}
+
+// judge returns an error if an answer to a client is wrong: another than by the definition where the store has
+// forgotten nothing, and else more than is left.
+func (w *world) judge(exact bool, got, want worlds.Answer) error {
+	switch {
+	case exact && got != want, got.Admitted && (!want.Admitted || got.Remaining > want.Remaining):
+		return fmt.Errorf("got %+v, want %+v; exact: %v", got, want, exact)
+	case !got.Admitted && (got.RetryAfter < 1 || got.RetryAfter > 2*w.limit.W+2*w.counts.limits[0].bound.Slot()):
+		return fmt.Errorf("refused for %d: %+v", got.RetryAfter, got)
+	}
+	return nil
+}
+
+func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
+	exact := w.exact(i)
+	now := w.store.locked(&w.store.shards[0])
+	want, after, _ := w.rule.Ask(m.clients[i], now, cost, v)
+	got, err := w.ask(i, cost, v)
+	if err == nil {
+		err = w.judge(exact, got, want)
+	}
+	switch {
+	case err != nil:
+		return err
+	case got.Admitted && v != worlds.Peek:
+		m.clients[i] = after
+	case !got.Admitted:
+		return w.comesBack(*m, i, cost, now+got.RetryAfter)
+	}
+	return nil
+}
+
+// comesBack returns an error if a client that was refused is refused again when it was told to come back.
+func (w *world) comesBack(m memory, i int, cost, at int64) error {
+	refused := w.save(m)
+	w.clock = at
+	if again, err := w.ask(i, cost, worlds.Peek); err != nil || !again.Admitted {
+		return fmt.Errorf("refused at the time that was told: %+v, %v", again, err)
+	}
+	w.load(refused)
+	return nil
+}
+
+// unknown is a request of a client that the shard does not know, in a flood: it is counted in the sketch alone.
+func (w *world) unknown(m *memory, i int) error {
+	sh := &w.store.shards[0]
+	r := request{hash: w.store.hash(w.keys[i]), now: w.store.locked(sh), cost: 1}
+	all := make([]held, 1)
+	if w.counts.lookup(sh, &r, all); !strange(all) {
+		return nil
+	}
+	exact := w.exact(i)
+	want, after, _ := w.rule.Ask(m.clients[i], r.now, 1, worlds.Take)
+	v := w.counts.limits[0].decide(&all[0], &r)
+	if v.Admitted {
+		w.counts.remember(sh, &r, all)
+		m.clients[i] = after
+	}
+	return w.judge(exact, worlds.Answer(v), want)
+}
+
+func (w *world) giveBack(m *memory, i int, at, units int64) error {
+	exact := w.exact(i)
+	now := w.store.locked(&w.store.shards[0])
+	want, after := w.rule.Return(m.clients[i], now, at, units)
+	back := core.Refund{Key: w.keys[i], Cost: units, At: time.UnixMicro(at), Units: units}
+	got, err := w.counts.Return(context.Background(), back)
+	switch {
+	case err != nil || got > want || exact && got != want:
+		return fmt.Errorf("%d units count no more, want %d, %v; exact: %v", got, want, err, exact)
+	case got > 0:
+		_, after = w.rule.Return(m.clients[i], now, at, got)
+		m.clients[i] = after
+	}
+	return nil
+}
+
+// key tells states apart. Counts are told apart by what they answer until nothing counts: by which numbers they do it,
+// TestSmallWorlds in window goes through.
+func (w *world) key(m memory) string {
+	b := &w.counts.limits[0].bound
+	slot := b.Slot()
+	age := w.limit.W + slot
+	if w.limit.Algorithm == core.SlidingCounter {
+		age = 2 * w.limit.W
+	}
+	key := binary.AppendVarint(binary.AppendVarint(nil, m.clock-m.now), m.now%b.Span)
+	add := func(numbers ...int64) {
+		for _, n := range numbers {
+			key = binary.AppendVarint(key, n)
+		}
+	}
+	for i, k := range w.keys {
+		key = m.clients[i].AppendKey(key, m.now, age)
+		for j := range m.slots {
+			if s := &m.slots[j]; s.hash == w.store.hash(k) {
+				past := s.count.Past(&b.Bound, m.now)
+				add(int64(s.bound), int64(s.count.Words()), past.Older, past.Newer)
+				for t := range age {
+					boundless := b.Limit
+					boundless.N = window.Boundless
+					add(s.count.Decide(boundless, m.now+t, 0).Units())
+				}
+			}
+		}
+	}
+	if k := m.sketch; k != nil {
+		one := k.buckets[0]
+		one.advance(max(one.epoch, b.Number(m.now)))
+		add(int64(one.rest.older), int64(one.rest.newer), max(k.until-m.now, 0))
+		for i, print := range one.prints {
+			add(int64(print), int64(one.tally[i].older), int64(one.tally[i].newer))
+		}
+	}
+	return string(key)
+}
+
+// smallWorld is a world to go through: a limit, a window in ticks, some clients.
+type smallWorld struct {
+	algorithm    core.Algorithm
+	n, ticks     int64
+	clients      int
+	alike, crowd bool // clients share an entry of the bucket; others fill it
+}
+
+func (c smallWorld) make(t *testing.T) *world {
+	l := worlds.Limit{N: c.n, W: c.ticks, Algorithm: c.algorithm}
+	if c.algorithm == core.CoarseLog {
+		l.W = 62 * c.ticks
+	}
+	return newSmallWorld(t, l, c.clients, c.alike, c.crowd)
+}
+
+func smallWorlds() (all []smallWorld) {
+	for _, a := range core.Algorithms() {
+		all = append(all, smallWorld{a, 1, 1, 1, false, false})
+		if a != core.CoarseLog {
+			all = append(all, smallWorld{a, 2, 1, 1, false, true}, smallWorld{a, 2, 2, 1, false, false},
+				smallWorld{a, 1, 1, 2, true, false})
+		}
+		if flag.Lookup("long").Value.String() != "true" {
+			continue
+		}
+		if a == core.CoarseLog {
+			all = append(all, smallWorld{a, 2, 1, 1, false, true})
+			continue
+		}
+		all = append(all, smallWorld{a, 3, 1, 1, false, true}, smallWorld{a, 3, 4, 1, false, false},
+			smallWorld{a, 1, 1, 2, false, false}, smallWorld{a, 1, 2, 2, true, false}, smallWorld{a, 1, 1, 2, true, true},
+			smallWorld{a, 1, 1, 3, true, false})
+	}
+	return all
+}
+
+// TestSmallWorlds: in every history of a store that evicts, no client is above its limit, and where nothing is forgotten
+// each answer is that of the definition.
+func TestSmallWorlds(t *testing.T) {
+	var seen worlds.Tally
+	for _, c := range smallWorlds() {
+		began := time.Now()
+		one, err := c.make(t).explore()
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		t.Logf("%+v: %v in %.1f s", c, one, time.Since(began).Seconds())
+		seen.Add(one)
+	}
+	t.Logf("proved: all histories of %d worlds: %v", len(smallWorlds()), seen)
+}
+
+// TestSmallWorldsFindMutants: a store that counts otherwise than by the definition is found out.
+func TestSmallWorldsFindMutants(t *testing.T) {
+	found := 0
+	for _, a := range core.Algorithms() {
+		for _, by := range []int64{-1, 1} {
+			w := smallWorld{a, 2, 1, 1, false, false}.make(t)
+			w.rule.Limits = []worlds.Limit{{N: 2 + by, W: w.limit.W, Algorithm: a}}
+			if _, err := w.explore(); err == nil {
+				t.Errorf("%v: a limit of %d is not found out", a, 2-by)
+			}
+			found++
+		}
+	}
+	t.Logf("proved: %d mutants of %d were found out", found, found)
+}
