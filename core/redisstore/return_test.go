@@ -29,13 +29,19 @@ func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 	return d
 }
 
+// returnCommandAt is returnCommand when the server's clock shows now.
+func (c *ledger) returnCommandAt(t *testing.T, back core.Refund, now int64) []any {
+	t.Helper()
+	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
+	args := c.returnCommand(clocked(t, returning().source), back)
+	return slices.Insert(args, 3+len(c.rule.Limits), any(seconds), any(micros))
+}
+
 // returnAt takes back what a request has counted, when the server's clock shows now.
 func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
-	s := clocked(t, returning().source)
-	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
-	args := slices.Insert(c.returnCommand(s, back), 3+len(c.rule.Limits), any(seconds), any(micros))
-	reply, err := c.store.client.eval(ctx, time.Time{}, args, s.source)
+	reply, err := c.store.client.eval(
+		ctx, time.Time{}, c.returnCommandAt(t, back, now), clocked(t, returning().source).source)
 	if err != nil {
 		t.Fatal(err)
 	}

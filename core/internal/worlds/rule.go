@@ -223,6 +223,18 @@ func (r Rule) Return(c Client, now, at, units int64) (least int64, after Client)
 	return least, after
 }
 
+// Expired reports whether units of a client that may count at one time may not at a later one.
+func (r Rule) Expired(c Client, from, to int64) bool {
+	for i, l := range r.Limits {
+		for _, u := range c[i] {
+			if l.counts(c[i], u.At, from) && !l.counts(c[i], u.At, to) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // together reports whether units of two times cannot be told apart.
 func (l Limit) together(a, b int64) bool {
 	if l.Algorithm == core.SlidingCounter {

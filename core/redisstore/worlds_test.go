@@ -1,0 +1,427 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/worlds"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// stored is what Redis holds under a key: nothing, a list, or a list of one for a text.
+type stored struct {
+	list  []string
+	until int64 // when the key goes, by the server's clock
+}
+
+// history is what Redis holds of a client, and what the client has used by the definition.
+type history struct {
+	now    int64
+	latest int64 // that the clock has shown
+	keys   []stored
+	client worlds.Client
+}
+
+// world is a server, and a client under a rule.
+type world struct {
+	*testing.T
+	rdb    *redis.Client
+	ledger *ledger
+	rule   worlds.Rule
+	period int64         // after which the clock means the same
+	ticks  []int64       // by which the clock goes on or back
+	grid   time.Duration // TTLs are multiples of it
+}
+
+// newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine back
+// by as much as is let pass too.
+func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...worlds.Limit) *world {
+	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: worlds.Rule{Allowance: math.MaxInt64}}
+	var all []core.Limit
+	tick := int64(600_000) // a slot of a window of n ticks is of n*40 ms
+	for i, l := range limits {
+		l.W *= tick
+		w.rule.Limits = append(w.rule.Limits, l)
+		w.rule.Allowance = min(w.rule.Allowance, l.W/8)
+		all = append(all, core.Per(l.N, time.Duration(l.W)*time.Microsecond).Using(l.Algorithm).Named(strconv.Itoa(i)))
+		switch l.Algorithm {
+		case core.SlidingCounter:
+			w.period = max(w.period, l.W)
+		case core.CoarseLog:
+			w.period = max(w.period, l.W/60)
+			tick += l.W / 120
+			w.grid = 10 * time.Millisecond
+		}
+	}
+	w.ticks = []int64{tick, -tick}
+	if fine {
+		w.ticks = append(w.ticks, -w.rule.Allowance)
+	}
+	w.ledger = bind(t, rdb, all...)
+	return w
+}
+
+// explore goes through all histories.
+func (w *world) explore() (worlds.Tally, error) {
+	n := len(w.rule.Limits)
+	now := 1_790_000_000_000_000 / w.period * w.period
+	start := history{now: now, latest: now, keys: make([]stored, n), client: make(worlds.Client, n)}
+	return worlds.Explore(start, w.key, w.next)
+}
+
+// trial is something to be done to Redis, and what becomes of it.
+type trial struct {
+	name  string
+	args  []any
+	reply *redis.Cmd
+	check func(reply string) (worlds.Client, error)
+	key   string
+	from  *history
+	after []redis.Cmder // what Redis holds then, and for how long, by key
+}
+
+const marker = 1000 * time.Hour // the TTL of a key before a trial
+
+func (w *world) next(some []history) (steps [][]worlds.Step[history], wrong int, err error) {
+	var all []*trial
+	steps = make([][]worlds.Step[history], len(some))
+	ends := make([]int, len(some))
+	for i := range some {
+		all = append(all, w.trials(&some[i], len(all))...)
+		ends[i] = len(all)
+	}
+	if _, err := w.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range all {
+			w.send(p, one)
+		}
+		return nil
+	}); err != nil {
+		return nil, 0, err
+	}
+	for i, j := 0, 0; i < len(some); i++ {
+		for ; j < ends[i]; j++ {
+			to, err := w.outcome(all[j])
+			if err != nil {
+				return nil, i, fmt.Errorf("%s: %w", all[j].name, err)
+			}
+			steps[i] = append(steps[i], worlds.Step[history]{Name: all[j].name, To: to})
+		}
+		steps[i] = append(steps[i], w.moves(some[i])...)
+	}
+	return steps, 0, nil
+}
+
+// moves are the steps without a script.
+func (w *world) moves(h history) (all []worlds.Step[history]) {
+	n := len(w.rule.Limits)
+	for _, tick := range w.ticks {
+		to := h
+		to.now += tick
+		if to.latest = max(h.latest, to.now); to.latest-to.now > w.ticks[0] || w.rule.Expired(h.client, to.now, to.latest) {
+			continue // what has expired may be forgotten, and a clock that steps back does not bring it back
+		}
+		to.keys = slices.Clone(h.keys)
+		for i := range to.keys {
+			if to.keys[i].until <= to.now {
+				to.keys[i] = stored{}
+			}
+		}
+		all = append(all, worlds.Step[history]{Name: fmt.Sprintf("%+d ms", tick/1000), To: to})
+	}
+	return append(all, worlds.Step[history]{Name: "reset", To: history{h.now, h.latest, make([]stored, n), make(worlds.Client, n)}})
+}
+
+// send has Redis hold what a trial begins with, tries it, and asks what Redis holds then.
+func (w *world) send(p redis.Pipeliner, one *trial) {
+	keys := w.ledger.keys(nil, one.key)
+	for i, l := range w.rule.Limits {
+		key, list := keys[i].(string), one.from.keys[i].list
+		switch {
+		case len(list) == 0:
+			continue
+		case l.Algorithm == core.SlidingLog:
+			p.RPush(ctx, key, list)
+		default:
+			p.Set(ctx, key, list[0], 0)
+		}
+		p.PExpire(ctx, key, marker)
+	}
+	one.reply = p.Do(ctx, one.args...)
+	for i, l := range w.rule.Limits {
+		key := keys[i].(string)
+		if l.Algorithm == core.SlidingLog {
+			one.after = append(one.after, p.LRange(ctx, key, 0, -1))
+		} else {
+			one.after = append(one.after, p.GetRange(ctx, key, 0, -1))
+		}
+		one.after = append(one.after, p.PTTL(ctx, key))
+		p.Del(ctx, key)
+	}
+}
+
+// outcome returns the history after a trial.
+func (w *world) outcome(one *trial) (to history, err error) {
+	reply, err := one.reply.Text()
+	if err != nil {
+		return to, err
+	}
+	to = history{now: one.from.now, latest: one.from.latest}
+	if to.client, err = one.check(reply); err != nil {
+		return to, err
+	}
+	for i := range w.rule.Limits {
+		var k stored
+		if list, ok := one.after[2*i].(*redis.StringSliceCmd); ok {
+			k.list = list.Val()
+		} else if text := one.after[2*i].(*redis.StringCmd).Val(); text != "" {
+			k.list = []string{text}
+		}
+		switch ttl := one.after[2*i+1].(*redis.DurationCmd).Val(); {
+		case len(k.list) == 0:
+		case ttl < 0:
+			return to, fmt.Errorf("limit %d has no TTL", i)
+		case ttl > marker/2:
+			k.until = one.from.keys[i].until
+		default:
+			// Redis has counted it down by its own clock, for less than the grid.
+			k.until = to.now + (ttl - longer + w.grid - time.Millisecond).Truncate(w.grid).Microseconds()
+		}
+		to.keys = append(to.keys, k)
+	}
+	return to, nil
+}
+
+// trials are the scripts that may run in a state.
+func (w *world) trials(h *history, number int) (all []*trial) {
+	ledger := w.ledger.at(w.T, h.now)
+	add := func(name string, make func(key string) ([]any, func(string) (worlds.Client, error))) {
+		key := strconv.Itoa(number + len(all))
+		args, check := make(key)
+		all = append(all, &trial{name: name, args: args, key: key, from: h, check: check})
+	}
+	ask := func(asks ...asked) {
+		add(fmt.Sprint(asks), func(key string) ([]any, func(string) (worlds.Client, error)) { return w.ask(ledger, h, key, asks) })
+	}
+	n := w.rule.Limits[0].N
+	for cost := range min(n, 2) {
+		ask(asked{worlds.Take, cost + 1})
+	}
+	ask(asked{worlds.Peek, 1})
+	ask(asked{worlds.Take, n + 1})
+	for _, u := range h.client[0] {
+		for units := range int64(2) {
+			add(fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At), func(key string) ([]any, func(string) (worlds.Client, error)) {
+				return w.giveBack(h, key, u.At, units+1)
+			})
+		}
+	}
+	if h.most() <= n {
+		ask(asked{worlds.Charge, 1})
+		ask(asked{worlds.Take, 1}, asked{worlds.Charge, 1}, asked{worlds.Take, 1})
+	}
+	return all
+}
+
+// most returns how many units the client has at most under a limit.
+func (h *history) most() (most int64) {
+	for _, past := range h.client {
+		held := int64(0)
+		for _, u := range past {
+			held += u.N
+		}
+		most = max(most, held)
+	}
+	return most
+}
+
+type asked struct {
+	verb worlds.Verb
+	cost int64
+}
+
+// ask returns the call of a script that decides requests of a client, each followed by one of a client that has used
+// nothing, and what holds the reply against the definition.
+func (w *world) ask(l *ledger, h *history, key string, asks []asked) ([]any, func(string) (worlds.Client, error)) {
+	var all []core.Ask
+	for i, a := range asks {
+		one := core.Ask{Key: key, Cost: a.cost, Peek: a.verb == worlds.Peek}
+		if a.verb == worlds.Charge {
+			one.Override = &core.Override{Charge: true}
+		}
+		if all = append(all, one); i+1 < len(asks) {
+			all = append(all, core.Ask{Key: "another", Cost: 1, Peek: true})
+		}
+	}
+	args := []any{"evalsha", l.script.sha, len(all) * len(w.rule.Limits)}
+	for _, one := range all {
+		args = l.keys(args, one.Key)
+	}
+	args = append(args, l.args...)
+	for i := range all {
+		args = appendCost(args, &all[i])
+	}
+	return args, func(reply string) (worlds.Client, error) {
+		client, other := h.client, make(worlds.Client, len(w.rule.Limits))
+		now, part, err := readTime(reply)
+		for i := range all {
+			var d core.Decision
+			if err == nil {
+				d, part, err = l.read(part, now, &all[i])
+			}
+			if err != nil {
+				return nil, err
+			}
+			if i%2 == 1 {
+				if want, _, _ := w.rule.Ask(other, h.now, 1, worlds.Peek); answerOf(d) != want {
+					return nil, fmt.Errorf("of another client: got %+v, want %+v", d, want)
+				}
+				continue
+			}
+			a := asks[i/2]
+			want, after, stamp := w.rule.Ask(client, h.now, a.cost, a.verb)
+			if client = after; answerOf(d) != want || d.Allowed && d.At.UnixMicro() != stamp {
+				return nil, fmt.Errorf("%v: got %+v, want %+v at %d", a, d, want, stamp)
+			}
+		}
+		return client, nil
+	}
+}
+
+func answerOf(d core.Decision) worlds.Answer {
+	a := worlds.Answer{
+		Admitted: d.Allowed, Remaining: d.Remaining,
+		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
+	}
+	if d.RetryAfter == math.MaxInt64 {
+		a.RetryAfter = worlds.Never
+	}
+	return a
+}
+
+// giveBack returns the call of the script that takes units back, and what holds the reply against the definition.
+func (w *world) giveBack(h *history, key string, at, units int64) ([]any, func(string) (worlds.Client, error)) {
+	back := core.Refund{Key: key, Cost: units, At: time.UnixMicro(at), Units: units}
+	args := w.ledger.returnCommandAt(w.T, back, h.now)
+	return args, func(reply string) (worlds.Client, error) {
+		want, after := w.rule.Return(h.client, h.now, at, units)
+		if reply != strconv.FormatInt(want, 10) {
+			return nil, fmt.Errorf("%s units count no more, want %d", reply, want)
+		}
+		return after, nil
+	}
+}
+
+// key tells states apart. Of a list, how many entries are dropped matters, and not what they were; and totals matter by
+// their differences.
+func (w *world) key(h history) string {
+	key := binary.AppendVarint(binary.AppendVarint(nil, h.now%w.period), h.latest-h.now)
+	add := func(numbers ...int64) {
+		for _, n := range numbers {
+			key = binary.AppendVarint(key, n)
+		}
+	}
+	for i, l := range w.rule.Limits {
+		age := 2*l.W + l.W/2
+		key = worlds.Client{h.client[i]}.AppendKey(key, h.now, age)
+		k := h.keys[i]
+		add(max(0, k.until-h.now))
+		switch {
+		case len(k.list) == 0:
+		case l.Algorithm == core.SlidingLog:
+			newest := uint24(k.list[len(k.list)-1][6:])
+			dropped, total := newest>>20, newest&(totals-1)
+			add(dropped, int64(len(k.list)))
+			for _, e := range k.list[dropped:] {
+				add(max(nearest(e, h.now)-h.now, -age), (total-uint24(e[6:]))&(totals-1), int64(len(e)))
+			}
+		case l.Algorithm == core.SlidingCounter:
+			add(max(nearest(k.list[0][12:], h.now)-h.now, -age), uint48(k.list[0]), uint48(k.list[0][6:]))
+		default:
+			text := k.list[0]
+			add(max(nearest(text[1:], h.now)-h.now, -age), int64(len(text)))
+			first := uint24(text[7:])
+			for j := 10; j < len(text); j += 3 {
+				add((uint24(text[j:]) - first) & (1<<24 - 1))
+			}
+		}
+	}
+	return string(key)
+}
+
+// TestSmallWorlds: in every history of a client under a low limit and a short window, by a clock that steps forth and
+// back, each answer of the scripts is that of the definition.
+func TestSmallWorlds(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	limit := func(n, ticks int64, a core.Algorithm) worlds.Limit { return worlds.Limit{N: n, W: ticks, Algorithm: a} }
+	l, c, s := core.SlidingLog, core.SlidingCounter, core.CoarseLog
+	rules := [][]worlds.Limit{
+		{limit(1, 2, l)}, // with fine steps
+		{limit(2, 2, l)}, {limit(2, 2, c)}, {limit(1, 2, s)}, {limit(1, 1, l), limit(1, 1, c)},
+	}
+	fine := 1
+	if *long {
+		fine = 3
+		rules = [][]worlds.Limit{
+			{limit(1, 4, l)}, {limit(1, 2, c)}, {limit(1, 2, s)},
+			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 3, s)},
+			{limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
+		}
+	}
+	var seen worlds.Tally
+	for i, rule := range rules {
+		began := time.Now()
+		w := newSmallWorld(t, rdb, i < fine, rule...)
+		rdb.ScriptLoad(ctx, clocked(t, w.ledger.script.source).source)
+		rdb.ScriptLoad(ctx, clocked(t, returning().source).source)
+		one, err := w.explore()
+		if err != nil {
+			t.Errorf("%v: %v", rule, err)
+		}
+		t.Logf("%v: %v in %.1f s", rule, one, time.Since(began).Seconds())
+		seen.Add(one)
+	}
+	t.Logf("proved: all histories of %d worlds: %v", len(rules), seen)
+}
+
+// TestSmallWorldsFindMutants: scripts that count otherwise than by the definition are found out.
+func TestSmallWorldsFindMutants(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	mutants := []struct {
+		of          core.Algorithm
+		is, becomes string
+	}{
+		{core.SlidingLog, "if units + cost > limit1", "if units + cost >= limit1"},
+		{core.SlidingLog, "* 1.5 / 1000", "* 0.1 / 1000 - 900"},
+		{core.SlidingLog, "if at1 > stamp then", "if false then"},
+		{core.SlidingLog, "first1 > 8 and 0 or first1 * 1048576", "0"},
+		{core.SlidingCounter, "- cost + 1 then", "- cost then"},
+		{core.SlidingCounter, "if begun == start1 and last < 256", "if last < 256"},
+		{core.SlidingCounter, "elapsed1 >= window1", "elapsed1 > window1"},
+		{core.CoarseLog, "if skipped > 1 then", "if false then"},
+		{core.CoarseLog, "local top = stamp - stamp % slot + slot - 1", "local top = stamp"},
+		{core.CoarseLog, "cost > 0 and units + cost - limit1 or 0", "0"},
+	}
+	for _, m := range mutants {
+		w := newSmallWorld(t, rdb, false, worlds.Limit{N: 2, W: 2, Algorithm: m.of})
+		changed := strings.Replace(w.ledger.script.source, m.is, m.becomes, 1)
+		if changed == w.ledger.script.source {
+			t.Fatalf("%v: %q is not in the script", m.of, m.is)
+		}
+		w.ledger.script = newScript(changed)
+		rdb.ScriptLoad(ctx, clocked(t, changed).source)
+		rdb.ScriptLoad(ctx, clocked(t, returning().source).source)
+		if _, err := w.explore(); err == nil {
+			t.Errorf("%v: %q in place of %q is not found out", m.of, m.becomes, m.is)
+		}
+	}
+	t.Logf("proved: %d mutants of %[1]d were found out", len(mutants))
+}
