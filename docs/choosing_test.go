@@ -181,7 +181,7 @@ func TestChoosing(t *testing.T) {
 	for i, name := range []string{"log", "coarse", "counter", "fixed"} {
 		file := "images/choosing-" + name + ".svg"
 		drawing := drawingOf(compared[i])
-		says(t, string(page), "!["+drawing.Text+"]("+file+")")
+		says(t, string(page), "!["+drawing.Alt+"]("+file+")")
 		svg := drawing.svg(t)
 		if *update {
 			write(t, file, svg)

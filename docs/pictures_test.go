@@ -41,9 +41,11 @@ func (l lane) Verdict() string {
 	return fmt.Sprintf("%d in the fullest minute: the limit is kept", l.Most)
 }
 
-// drawing is a picture of what an algorithm makes of drawnTraffic, and its words.
+// drawing is a picture of what an algorithm makes of drawnTraffic, with its words, and fewer words for a page that has
+// described the traffic.
 type drawing struct {
 	Title, Text string
+	Alt         string
 	Lanes       []lane
 	Minutes     []time.Duration
 }
@@ -53,7 +55,7 @@ func drawingOf(a algorithm) drawing {
 		Title:   fmt.Sprintf("%s, %d requests a minute", a.name, drawnMost),
 		Minutes: []time.Duration{window, 2 * window},
 	}
-	d.Text = d.Title + "."
+	d.Text, d.Alt = d.Title+".", a.name+":"
 	for i, traffic := range drawnTraffic() {
 		l := lane{Traffic: traffic.name, Top: 68 + 154*i}
 		l.Admitted, l.Refused = a.decide(traffic, drawnMost)
@@ -61,6 +63,7 @@ func drawingOf(a algorithm) drawing {
 		l.Above = max(0, l.Most-drawnMost)
 		d.Lanes = append(d.Lanes, l)
 		d.Text += fmt.Sprintf(" %s: %d of %d admitted; %s.", l.Traffic, len(l.Admitted), len(traffic.times), l.Verdict())
+		d.Alt += fmt.Sprintf(" %d of %d admitted, %d in the fullest minute.", len(l.Admitted), len(traffic.times), l.Most)
 	}
 	return d
 }

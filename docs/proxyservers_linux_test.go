@@ -39,6 +39,13 @@ func proxyConfigs(t *testing.T) map[string]proxyConfig {
 		}
 		configs[block[2]] = proxyConfig{program: block[1], text: block[3]}
 	}
+	socket := regexp.MustCompile("`(proxy_pass http://unix:.*?)`").FindSubmatch(page)
+	if socket == nil {
+		t.Fatal("proxies.md does not say what nginx passes to a unix socket")
+	}
+	nginx := configs["nginx: append"]
+	nginx.text = strings.Replace(nginx.text, "proxy_pass http://127.0.0.1:8080;", string(socket[1]), 1)
+	configs["nginx: unix socket"] = nginx
 	return configs
 }
 

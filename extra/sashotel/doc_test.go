@@ -71,7 +71,7 @@ func shape(t *testing.T, m metricdata.Metrics) (kind string, attributes []string
 var listed = regexp.MustCompile(`(?m)^//\t(sash\.[a-z._]+) +(counter|updowncounter|gauge|histogram) +(\S+) +(.+)$`)
 
 // TestDoc: doc.go lists the metrics with their kind, unit and attributes, all of them and
-// no others. So does docs/metrics.md with their names.
+// no others. docs/metrics.md names some of them.
 func TestDoc(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -82,6 +82,15 @@ func TestDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := everything(t)
+	named := regexp.MustCompile("\\| `(sash\\.[a-z._]+)` \\|").FindAllStringSubmatch(string(page), -1)
+	for _, name := range named {
+		if _, ok := all[name[1]]; !ok {
+			t.Errorf("docs/metrics.md names %s, which is not reported", name[1])
+		}
+	}
+	if len(named) == 0 {
+		t.Error("docs/metrics.md names no metric")
+	}
 	for _, line := range listed.FindAllStringSubmatch(string(doc), -1) {
 		name, kind, unit, attributes := line[1], line[2], line[3], strings.Split(line[4], ", ")
 		m, ok := all[name]
@@ -95,9 +104,6 @@ func TestDoc(t *testing.T) {
 		if gotKind != kind || m.Unit != unit || !slices.Equal(gotAttributes, attributes) {
 			t.Errorf("%s is a %s in %s with %q, and doc.go says %s, %s, %q",
 				name, gotKind, m.Unit, gotAttributes, kind, unit, attributes)
-		}
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/metrics.md does not name %s", name)
 		}
 		if !strings.HasSuffix(m.Description, ".") {
 			t.Errorf("the description of %s is %q, want a sentence", name, m.Description)

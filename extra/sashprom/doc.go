@@ -26,7 +26,7 @@
 //	sash_store_evictions_total{store}           slots given up for others while they counted something
 //	sash_store_sketch_only_total{store}         requests that were admitted and got no slot
 //	sash_store_refused_evicted_total{store}     requests without a slot, refused for what the client has counted
-//	sash_store_refused_newcomers_total{store}   requests without a slot, refused for what others have counted
+//	sash_store_refused_newcomers_total{store}   the same for what others have counted; most are early
 //	sash_store_full_total{store}                decisions for which there was no room
 //
 // And it adds these of a redisstore:
@@ -39,7 +39,7 @@
 //	sash_batched_requests_total{store}                           requests in them
 //	sash_batch_max_requests{store}                               requests in the largest batch so far
 //	sash_scripts_total{store}                                    scripts given to the client, repetitions included
-//	sash_noscript_replies_total{store}                           replies NOSCRIPT
+//	sash_noscript_replies_total{store}                           replies NOSCRIPT; the source was sent then
 //	sash_remembered_refusals{store}                              refusals that this process remembers
 //	sash_refused_from_memory_total{store}                        requests and peeks that such a refusal answered
 //	sash_leases{store}                                           leases with units to spend
