@@ -63,7 +63,7 @@ type shared struct {
 	value    any // of hiddenMethods.Shared
 }
 
-// largeLog is the size of a log in bytes for which a counter is proposed.
+// largeLog is the size of a log in bytes for which a CoarseLog is proposed.
 const largeLog = 1_000_000
 
 // begin says, at the first decision of the limiter, what is wrong with how it was made. A

@@ -59,6 +59,7 @@ func FuzzReply(f *testing.F) {
 		"1790000000 593790RMS" + entry + "L" + entry + "\x00\x00\x01-A-",
 		"1790000000 593790RML" + entry + "\x00\x00\x01S" + entry + "S" + entry,
 		"1790000000 5A" + entry + entry, "1790000000 5A--\xff\xff", "1790000000 5R-S" + entry + entry + "\xff\xff",
+		"1790000000 5AC" + entry[:6] + units + "\x3b\x01", "1790000000 5RC" + entry[:6] + units + "\x00",
 		"1790000000 5Fkey\nEerror\nA-", "999999999999999999 999999999999999999A-",
 		"1790000000 5R\xfe" + strings.Repeat("\xff", 12) + entry[:6],
 	} {

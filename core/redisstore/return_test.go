@@ -52,6 +52,25 @@ func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	return units
 }
 
+// leaving is how many steps a history still stays at a moment at which a unit leaves.
+type leaving int
+
+// move moves the clock by a few microseconds at such a moment, or to one, which comes after reset. It reports whether
+// it has moved the clock.
+func (l *leaving) move(rng *rand.Rand, now *int64, reset time.Duration) bool {
+	switch {
+	case *l > 0:
+		*l--
+		*now += rng.Int64N(5) - 2
+	case reset > 0 && rng.IntN(12) == 0:
+		*l = 5
+		*now += reset.Microseconds() - 1
+	default:
+		return false
+	}
+	return true
+}
+
 // TestScriptVerbsAgainstModel runs random histories with charges and with units that are
 // given back through the scripts and the model, and compares every answer.
 func TestScriptVerbsAgainstModel(t *testing.T) {
@@ -65,12 +84,16 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
 			c := bind(t, rdb, limits...)
 			var backs []core.Refund
+			var near leaving
+			var got, want core.Decision
 			for step := range 80 {
-				switch now += rng.Int64N(window / 6); rng.IntN(20) {
-				case 0:
-					now += rng.Int64N(2 * window)
-				case 1:
-					now -= rng.Int64N(window / 6)
+				if !near.move(rng, &now, got.ResetAfter) {
+					switch now += rng.Int64N(window / 6); rng.IntN(20) {
+					case 0:
+						now += rng.Int64N(2 * window)
+					case 1:
+						now -= rng.Int64N(window / 6)
+					}
 				}
 				if rng.IntN(3) == 0 && len(backs) > 0 {
 					i := rng.IntN(len(backs))
@@ -94,7 +117,6 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 					continue
 				}
 				cost, at := rng.Int64N(4), time.UnixMicro(now)
-				var got, want core.Decision
 				before := dump(t, rdb, c, key)
 				if rng.IntN(5) == 0 {
 					got, want = c.chargeAt(t, key, cost, now), client.Charge(limits, at, cost)

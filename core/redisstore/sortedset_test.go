@@ -91,9 +91,16 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 		set := sortedSet{t, rdb, fmt.Sprint("client ", seed), limit}
 		c := bind(t, rdb, limit)
 		var backs []core.Refund
+		var near leaving
+		var got core.Decision
 		for step := range 100 {
-			now += rng.Int64N(window/6) - window/100
-			switch rng.IntN(30) {
+			dice := rng.IntN(30)
+			if near.move(rng, &now, got.ResetAfter) {
+				dice = 30
+			} else {
+				now += rng.Int64N(window/6) - window/100
+			}
+			switch dice {
 			case 0:
 				now += rng.Int64N(24 * 3600 * 1_000_000)
 			case 1:
@@ -122,7 +129,6 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 			if seed%2 == 0 {
 				cost = min(cost, 1)
 			}
-			var got core.Decision
 			if seed%3 > 0 && rng.IntN(6) == 0 {
 				mode = "!"
 				got = c.chargeAt(t, set.client, cost, now)
