@@ -63,6 +63,7 @@ func Parts() []Part {
 		{"observers", "net/http middleware in memory, with metrics", nil, inMemory(observedRaces)},
 		{"memory", "bytes per live key in memory", checkKeys, runMemory},
 		{"scripts", "server time per decision in Redis", checkScripts, runScripts},
+		{"algorithms", "sash's algorithms beside each other, in memory and in Redis", checkRedis, runAlgorithms},
 		{"bytes", "bytes per log entry in Redis", checkRedis, runBytes},
 		{"expiry", "how long a mass expiry blocks Redis", checkRedis, runExpiry},
 		{"throughput", "decisions through a stock client of Redis", checkRedis, runThroughput},

@@ -107,9 +107,16 @@ func (c *sashCalls) empty() error {
 	return c.wire.pipeline(b, len(c.scripts), nil)
 }
 
-// fill counts a number of requests for each client. It sends the requests of the
-// first client, and copies this client's keys for the others.
+// fill counts a number of requests for each client.
 func (c *sashCalls) fill(requests int) error {
+	if err := c.first(requests); err != nil {
+		return err
+	}
+	return c.copyFirst()
+}
+
+// first counts a number of requests for the first client.
+func (c *sashCalls) first(requests int) error {
 	for sent := 0; sent < requests; {
 		n := min(512, requests-sent)
 		var b []byte
@@ -121,6 +128,11 @@ func (c *sashCalls) fill(requests int) error {
 		}
 		sent += n
 	}
+	return nil
+}
+
+// copyFirst copies the keys of the first client for the others.
+func (c *sashCalls) copyFirst() error {
 	from, err := keysOf(c.scripts[0])
 	if err != nil {
 		return err
