@@ -61,7 +61,7 @@ func (c *coarse) stale(l Limit, now int64) bool { return c.entries > 0 && c.olde
 // expire drops what counts no more at now.
 func (c *coarse) expire(l Limit, now int64) {
 	if c.spent(l, now) {
-		c.first, c.last, c.head, c.entries = 0, 0, 0, 0
+		c.first, c.entries = 0, 0
 	}
 	for c.stale(l, now) {
 		c.drop()
@@ -72,7 +72,7 @@ func (c *coarse) expire(l Limit, now int64) {
 func (c *coarse) drop() {
 	for c.first -= c.in(0); ; {
 		c.head = c.log().at(1)
-		if c.entries--; c.entries == 0 || c.in(0) > 0 {
+		if c.entries--; c.in(0) > 0 {
 			return
 		}
 	}
@@ -80,7 +80,7 @@ func (c *coarse) drop() {
 
 // stamp returns the end of the slot in which a request at now is counted. A division is dear.
 func (c *coarse) stamp(l Limit, now int64) int64 {
-	if c.entries > 0 && now <= c.last {
+	if now <= c.last {
 		return c.last
 	}
 	return l.SlotEnd(now)

@@ -63,6 +63,7 @@ func TestPastOfOneRequest(t *testing.T) {
 	for _, kind := range kinds() {
 		for range 20_000 {
 			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Kind: kind}
+			begins := map[Kind]int64{SlidingLog: 1, SlidingCounter: l.W, CoarseLog: l.Slot()} // at multiples of that
 			b := &Bound{l, l.Epoch()}
 			if rng.IntN(2) == 0 {
 				b.Span = 2*l.W + rng.Int64N(l.W)
@@ -74,11 +75,34 @@ func TestPastOfOneRequest(t *testing.T) {
 			c.Add(l, counted, 3)
 			var p Past
 			p.Add(b, counted, 3)
+			want := Past{Newer: 3}
+			if b.Number(counted-counted%begins[kind]) != b.Number(counted) {
+				want = Past{Older: 3}
+			}
+			if p != want {
+				t.Fatalf("%v, counted at %d, an epoch ends at %d: %+v, want %+v", kind, counted, end, p, want)
+			}
 			if b.Number(now) != b.Number(counted) {
 				continue // it is as of counted
 			}
 			if got := c.Past(b, now); got != p {
 				t.Fatalf("%v, counted at %d, an epoch ends at %d: %+v in a Count, %+v in a Past", kind, counted, end, got, p)
+			}
+		}
+	}
+}
+
+// TestSlots: a window has 60 slots, aligned to the Unix epoch, the last of which may be shorter.
+func TestSlots(t *testing.T) {
+	for w, want := range map[int64]int64{60: 1, 61: 2, 119: 2, 120: 2, 121: 3, 60_000_000: 1_000_000} {
+		l := Limit{W: w, Kind: CoarseLog}
+		if got := l.Slot(); got != want {
+			t.Errorf("a slot of %d microseconds is %d, want %d", w, got, want)
+		}
+		begin := 1_000_000 * want
+		for at, end := range map[int64]int64{begin - 1: begin - 1, begin: begin + want - 1, begin + want - 1: begin + want - 1} {
+			if got := l.SlotEnd(at); got != end {
+				t.Errorf("slots of %d: the one of %d ends at %d, want %d", want, at, got, end)
 			}
 		}
 	}

@@ -61,3 +61,17 @@ func TestCoarsenFewEntries(t *testing.T) {
 		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
 }
+
+// TestCoarsenEvenly: equal entries are merged in eights, and pairs, of which the ring is to lose half as many, in
+// fours.
+func TestCoarsenEvenly(t *testing.T) {
+	for cost, want := range map[int64]uint32{1: 8, 2: 16} {
+		var log Log
+		for i := range int64(64) {
+			log.Push(i, cost)
+		}
+		if log.Coarsen(); log.entries != want {
+			t.Errorf("of 64 entries of %d units %d are left, want %d", cost, log.entries, want)
+		}
+	}
+}

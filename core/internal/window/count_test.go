@@ -88,6 +88,8 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	words := c.Prepare(b.Limit, now, cost)
 	if words == 0 {
 		words = c.Words()
+	} else if words < c.Words() {
+		t.Fatalf("a ring of %d words is asked for, there is one of %d", words, c.Words())
 	}
 	c.Add(b.Limit, now, cost)
 	if c.Words() < words || c.Words() > words+words/4+2 {

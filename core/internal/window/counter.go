@@ -74,12 +74,9 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 }
 
 // falls is the least e at which weighted(prev, e, w) is at most room, where
-// 0 <= room. It solves the equation and then corrects the solution to what the
+// 0 <= room < prev. It solves the equation and then corrects the solution to what the
 // doubles really say.
 func falls(prev, room, w int64) int64 {
-	if prev <= room {
-		return 0
-	}
 	e := w - int64(float64(w)*(float64(room+1)/float64(prev)))
 	e = min(max(e, 0), w)
 	for e > 0 && weighted(prev, e-1, w) <= room {

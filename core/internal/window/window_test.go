@@ -3,6 +3,7 @@ package window
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestBinds(t *testing.T) {
@@ -53,6 +54,24 @@ func TestHugeCost(t *testing.T) {
 					t.Errorf("%s, %d counted, cost %d: %+v", name, counted, cost, v)
 				}
 			}
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for micros, want := range map[int64]time.Duration{0: 0, 7: 7 * time.Microsecond, Never: math.MaxInt64} {
+		if got := Duration(micros); got != want {
+			t.Errorf("%d microseconds are %v, want %v", micros, got, want)
+		}
+	}
+}
+
+// TestAllowance: it is an eighth of the shortest window, and 75 s at most.
+func TestAllowance(t *testing.T) {
+	const second = 1_000_000
+	for shortest, want := range map[int64]int64{second: second / 8, 600 * second: 75 * second, 3600 * second: 75 * second} {
+		if got := Allowance(shortest); got != want {
+			t.Errorf("%d of a window of %d microseconds, want %d", got, shortest, want)
 		}
 	}
 }
