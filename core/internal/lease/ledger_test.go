@@ -1,0 +1,80 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// TestOverridden: a charge, or a request by limits of its own, is the next link's, whatever is leased.
+func TestOverridden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s.leased(t)
+		left, held := s.unspent(), s.held()
+		ask := core.Ask{Key: "client", Cost: 1, Override: &core.Override{Charge: true}}
+		d, err := s.rule.Take(t.Context(), ask)
+		if err != nil || d.Source != core.SourceCounted || s.unspent() != left || s.held() != held+1 {
+			t.Errorf("%+v, %v: %d unspent and %d held, want %d and %d", d, err, s.unspent(), s.held(), left, held+1)
+		}
+	})
+}
+
+// TestNoRoom: a client for whom the table has no room is asked for alone.
+func TestNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		_, shard := s.rule.holder("client")
+		for i := range uint64(shardSize) {
+			shard.byHolder[holder{client: [2]uint64{i}}] = &lease{left: 1, until: time.Now().Add(time.Hour)}
+		}
+		for n := range 20 {
+			if d := s.allow(t, 1); !d.Allowed || d.Source != core.SourceCounted || s.Scripts != n+1 {
+				t.Fatalf("%+v after %d scripts, want %d", d, s.Scripts, n+1)
+			}
+		}
+	})
+}
+
+// TestResetEndsLeases: a reset ends the leases of the client under all rules, and of no other client. One whose context
+// has ended does nothing.
+func TestResetEndsLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		other := &ledger{s.rule.table, s.rule.terms, s.store}
+		lease := func(l *ledger, client string) {
+			holder, shard := l.holder(client)
+			shard.add(holder, time.Now()).left = 7
+		}
+		left := func(l *ledger, client string) bool {
+			holder, shard := l.holder(client)
+			return shard.byHolder[holder] != nil
+		}
+		neighbour := "a"
+		for _, own := s.rule.holder("client"); ; neighbour += "a" {
+			if _, shard := s.rule.holder(neighbour); shard == own {
+				break
+			}
+		}
+		lease(s.rule, "client")
+		lease(other, "client")
+		lease(s.rule, neighbour)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		late := errors.New("late")
+		cancel(late)
+		if err := s.rule.Reset(ctx, "client"); err != late || !left(s.rule, "client") {
+			t.Errorf("too late: %v, the lease is there: %v", err, left(s.rule, "client"))
+		}
+		if err := s.rule.Reset(t.Context(), "client"); err != nil {
+			t.Error(err)
+		}
+		if left(s.rule, "client") || left(other, "client") || !left(s.rule, neighbour) {
+			t.Errorf("leases by the rule %v, by another %v, of another client %v; want the last alone",
+				left(s.rule, "client"), left(other, "client"), left(s.rule, neighbour))
+		}
+	})
+}
