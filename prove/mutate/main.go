@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ var (
 	fresh   = flag.Bool("fresh", false, "try again what was killed before")
 	folder  = flag.String("pkg", "", "the `folder` of the only package to try")
 )
+
+var begun = time.Now()
 
 // packages are those whose mutants are tried.
 var packages = []string{
@@ -49,6 +52,7 @@ type mutant struct {
 	env       string // the value of MUTANT
 	unfit     bool   // no program
 	killed    bool
+	survived  bool // when it was tried last
 	explained bool
 	code      string // of Go, see schemata
 	offset    int    // where its function begins, of Go
@@ -63,12 +67,15 @@ func main() {
 	}
 	survivors := 0
 	for _, dir := range packages {
+		if time.Since(begun) > *limit {
+			break
+		}
 		p := &pkg{dir: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
 		if err := p.prepare(); err != nil {
 			log.Fatal(err)
 		}
 		for _, m := range p.try(p.chosen()) {
-			if !m.killed && !m.unfit {
+			if m.survived {
 				survivors++
 				fmt.Printf("SURVIVES %s/%s\n", p.dir, m.name)
 			}
@@ -113,7 +120,7 @@ func (p *pkg) prepare() error {
 		state, name, _ := strings.Cut(line, " ")
 		if m := byName[name]; m != nil {
 			m.unfit = m.unfit || state == "unfit"
-			m.killed = state == "killed" && !*fresh
+			m.killed, m.survived = state == "killed" && !*fresh, state == "survived" && !*fresh
 		}
 	}
 	return p.order()
@@ -124,19 +131,21 @@ func lines(path string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// chosen returns the mutants to try.
+// chosen returns the mutants to try, at random, those that are known to survive last.
 func (p *pkg) chosen() (all []*mutant) {
 	for _, m := range p.mutants {
 		if !m.unfit && !m.explained && (*sample > 0 || !m.killed) && strings.Contains(m.name, *only) {
-			m.killed = false
 			all = append(all, m)
 		}
 	}
+	fmt.Printf("%s: %d mutants, -seed %d\n", p.dir, len(all), *seed)
+	rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if *sample > 0 {
-		fmt.Printf("%s: %d of %d mutants, -seed %d\n", p.dir, *sample, len(all), *seed)
-		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = all[:min(*sample, len(all))]
+		return all[:min(*sample, len(all))]
 	}
+	slices.SortStableFunc(all, func(a, b *mutant) int {
+		return strings.Compare(strconv.FormatBool(a.survived), strconv.FormatBool(b.survived))
+	})
 	return all
 }
 
@@ -144,7 +153,6 @@ func (p *pkg) chosen() (all []*mutant) {
 func (p *pkg) try(all []*mutant) (tried []*mutant) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	begun := time.Now()
 	for range *workers {
 		group.Go(func() {
 			mu.Lock()
@@ -171,10 +179,10 @@ func (p *pkg) try(all []*mutant) (tried []*mutant) {
 func (p *pkg) keep() {
 	var b strings.Builder
 	for _, m := range p.mutants {
-		if m.unfit {
-			fmt.Fprintln(&b, "unfit", m.name)
-		} else if m.killed {
-			fmt.Fprintln(&b, "killed", m.name)
+		for state, is := range map[string]bool{"unfit": m.unfit, "killed": m.killed, "survived": m.survived} {
+			if is {
+				fmt.Fprintln(&b, state, m.name)
+			}
 		}
 	}
 	if err := os.WriteFile(p.log, []byte(b.String()), 0o600); err != nil {
@@ -184,7 +192,7 @@ func (p *pkg) keep() {
 
 // sum writes the line of the package in the table.
 func (p *pkg) sum() {
-	all, killed, excused := 0, 0, 0
+	all, killed, excused, survived := 0, 0, 0, 0
 	for _, m := range p.mutants {
 		switch {
 		case m.unfit:
@@ -193,17 +201,19 @@ func (p *pkg) sum() {
 			excused++
 		case m.killed:
 			killed++
+		case m.survived:
+			survived++
 		}
 		all++
 	}
 	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
-	line := fmt.Sprintf("%-32s %7d %7d %9d %9d  %s  %s", p.dir, all, killed, excused, all-killed-excused,
-		time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)))
+	line := fmt.Sprintf("%-32s %7d %7d %9d %9d %7d  %s  %s", p.dir, all, killed, excused, survived,
+		all-killed-excused-survived, time.Now().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)))
 	rest := slices.DeleteFunc(lines(table)[1:], func(l string) bool { return strings.HasPrefix(l, p.dir+" ") })
 	rest = append(rest, line)
 	slices.Sort(rest)
-	head := fmt.Sprintf("%-32s %7s %7s %9s %9s  %-10s  %s\n",
-		"package", "mutants", "killed", "explained", "survivors", "date", "commit")
+	head := fmt.Sprintf("%-32s %7s %7s %9s %9s %7s  %-10s  %s\n",
+		"package", "mutants", "killed", "explained", "survivors", "untried", "date", "commit")
 	if err := os.WriteFile(table, []byte(head+strings.Join(rest, "\n")+"\n"), 0o600); err != nil {
 		log.Fatal(err)
 	}

@@ -108,6 +108,11 @@ func (p *pkg) order() error {
 	if tests != "." {
 		p.stages = append(p.stages, p.stage(names, redis, whole))
 	}
+	for _, s := range p.stages { // else all would be killed
+		if out, err := p.command("", s.timeout, s.args...); err != nil {
+			return fmt.Errorf("without a mutant: %w\n%s", err, out)
+		}
+	}
 	return nil
 }
 
@@ -119,11 +124,12 @@ func (p *pkg) stage(names []string, skip string, seconds float64) stage {
 
 // run tries a mutant. Status 9 is that of a script which is no Lua.
 func (p *pkg) run(m *mutant) {
+	m.killed, m.survived = false, true
 	for _, s := range p.stages {
 		if _, err := p.command(m.env, s.timeout, s.args...); err != nil {
 			var exit *exec.ExitError
 			m.unfit = errors.As(err, &exit) && exit.ExitCode() == 9
-			m.killed = !m.unfit
+			m.killed, m.survived = !m.unfit, false
 			return
 		}
 	}
