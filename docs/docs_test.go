@@ -108,6 +108,9 @@ var auth echo.MiddlewareFunc
 var hello, searchHandler, loginHandler echo.HandlerFunc
 var auth echo.MiddlewareFunc
 `,
+	"redis.md": `var roots *x509.CertPool
+var certificate tls.Certificate
+`,
 	"regions.md": `var ap, eu, us core.Store
 `,
 	"writing-a-store.md": `var send func(context.Context, core.Ask) (core.Decision, error)
