@@ -19,8 +19,8 @@
 //
 //   - A call is one request of one caller, with the caller's own deadline.
 //   - A batch is the calls that one run of Serve answers. It is under way from then until Serve returns.
-//   - A slot is the permission to have one batch under way. There are 4 slots, up to 16 for
-//     a crowd, and 3 while the server is slow: see slots.go.
+//   - A slot is the permission to have one batch under way. There are 4 slots; 2 for many callers of a near server,
+//     up to 16 for a crowd, and 3 while the server is slow: see slots.go.
 //   - A worker is a goroutine that serves one batch after another. It is idle while it waits for calls.
 //   - A batch is lost if it is under way for so long that its reply is not expected any more: see slots.go.
 //   - The round trip is how long the newest reply took: see slots.go.

@@ -168,6 +168,46 @@ func TestFewSlotsForFewCallers(t *testing.T) {
 	})
 }
 
+// TestNearCrowd: many callers of a near server get by with busySlots. Few callers do not, nor do many of a server that is
+// further away.
+func TestNearCrowd(t *testing.T) {
+	for name, test := range map[string]struct {
+		callers int
+		takes   time.Duration
+		want    int // batches under way
+	}{
+		"many":              {64, nearReply - 1, busySlots},
+		"few":               {minSlots, nearReply - 1, minSlots},
+		"many, further off": {64, nearReply, minSlots},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var batches gauge
+				takes := nearReply - 1
+				q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+					batches.enter()
+					defer batches.leave()
+					time.Sleep(takes)
+					return echo(batch)
+				}))
+				for range 3 { // what was there before does not matter
+					serveEach(t, q, 64)
+				}
+				takes = test.takes
+				for range 3 {
+					serveEach(t, q, test.callers)
+				}
+				batches.restart()
+				serveEach(t, q, test.callers)
+				if most := batches.restart(); most != test.want {
+					t.Errorf("%d batches were under way, want %d", most, test.want)
+				}
+				checkEmpty(t, q)
+			})
+		})
+	}
+}
+
 // TestSlotsComeBack: a slow server gets fewer slots, and minSlots when it is prompt again, although some calls wait.
 func TestSlotsComeBack(t *testing.T) {
 	q := New(byWorkers(echo))

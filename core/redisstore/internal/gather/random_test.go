@@ -90,8 +90,8 @@ func checkSound(t *testing.T, q *testQueue) {
 			due = append(due, c.Deadline)
 		}
 	}
-	if q.slots.used != used || q.slots.total < fewestSlots || q.slots.total > maxSlots {
-		t.Errorf("%d of %d slots are used, want %d of %d to %d", q.slots.used, q.slots.total, used, fewestSlots, maxSlots)
+	if q.slots.used != used || q.slots.total < busySlots || q.slots.total > maxSlots {
+		t.Errorf("%d of %d slots are used, want %d of %d to %d", q.slots.used, q.slots.total, used, busySlots, maxSlots)
 	}
 	if w := &q.workers; w.fewest > w.idle || q.slots.coming != 0 || len(w.wake) > 0 || w.idle > 0 && q.timer.at.IsZero() {
 		t.Errorf("%d workers are idle, at least %d were, %d come, %d are to be woken; the timer fires at %v",

@@ -11,6 +11,15 @@ const (
 	// smaller for nothing. See TestWaitingCallsGoTogether.
 	minSlots = 4
 
+	// busySlots is how many batches may be under way while a near server has busyCalls calls or more at hand: one to
+	// work on, and one on its way. With more the batches are smaller, and a call costs more of all processors. Fewer
+	// callers need minSlots. See TestNearCrowd.
+	busySlots, busyCalls = 2, 12
+
+	// A server is near while its replies take less time than this. If they take longer, more batches have to be under
+	// way for the server not to wait.
+	nearReply = time.Millisecond
+
 	// fewestSlots is how many batches may be under way while replies are not prompt: a server that works on one batch
 	// after another answers each of them all the later. See "slowest" in TestOverload.
 	fewestSlots = 3
@@ -35,7 +44,7 @@ const (
 // slots counts the batches that may be under way, and holds what is known of the server's replies. The queue's lock
 // guards it.
 type slots struct {
-	total int // fewestSlots to maxSlots
+	total int // busySlots to maxSlots
 	used  int // by batches under way that are not lost
 
 	// coming is how many slots are kept for workers that were woken or started, and have not taken calls yet.
@@ -58,10 +67,6 @@ func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
 }
 
 // end notes that a batch is under way no more, and gives its slot back. q.mu must be held.
-//
-// A reply changes the number of slots. Each that comes promptly while a crowd waits, or while there are fewer than
-// minSlots, adds one. Each that takes long, or leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd and
-// TestSlotsComeBack.
 func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
 	i := slices.Index(q.underWay, b)
 	q.underWay = slices.Delete(q.underWay, i, i+1)
@@ -78,7 +83,34 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
 		return
 	}
 	s.used--
+	calls, held := q.load(now)
+	s.adapt(took, len(b.calls)+calls, waiting, held)
+}
+
+// load returns how many calls are at hand, waiting or under way, and how many slots are held for longer than by a near
+// server. q.mu must be held.
+func (q *Queue[Q, A]) load(now time.Time) (calls, held int) {
+	calls = len(q.waiting)
+	for _, b := range q.underWay {
+		if b.lost {
+			continue
+		}
+		calls += len(b.calls)
+		if now.Sub(b.sentAt) >= nearReply {
+			held++
+		}
+	}
+	return calls, held
+}
+
+// adapt changes the number of slots after a reply, by how long it took, how many calls were at hand and how many of
+// them wait, and how many slots are held for long: a crowd does not wait for these (TestLostFreesItsSlot). Each reply
+// that comes promptly while a crowd waits, or while there are fewer than minSlots, adds one. Each that takes long, or
+// leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd and TestSlotsComeBack.
+func (s *slots) adapt(took time.Duration, calls, waiting, held int) {
 	switch {
+	case took < nearReply && calls >= busyCalls:
+		s.total = min(busySlots+held, minSlots)
 	case took >= promptReply:
 		s.total = max(fewestSlots, s.total-1)
 	case s.total < minSlots:
