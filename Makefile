@@ -37,7 +37,7 @@ SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|Ring
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/internal/lease ./core/regions
-SINGLE_TESTS := TestAccounting TestChargeFull TestCoarsen \
+SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \

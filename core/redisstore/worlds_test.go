@@ -42,8 +42,8 @@ type world struct {
 	grid   time.Duration // TTLs are multiples of it
 }
 
-// newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine back
-// by as much as is let pass too.
+// newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine
+// back by as much as is let pass too.
 func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...worlds.Limit) *world {
 	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: worlds.Rule{Allowance: math.MaxInt64}}
 	var all []core.Limit
@@ -78,12 +78,15 @@ func (w *world) explore() (worlds.Tally, error) {
 	return worlds.Explore(start, w.key, w.next)
 }
 
+// check holds a reply against the definition, and returns what the client has used then.
+type check func(reply string) (worlds.Client, error)
+
 // trial is something to be done to Redis, and what becomes of it.
 type trial struct {
 	name  string
 	args  []any
 	reply *redis.Cmd
-	check func(reply string) (worlds.Client, error)
+	check
 	key   string
 	from  *history
 	after []redis.Cmder // what Redis holds then, and for how long, by key
@@ -126,7 +129,8 @@ func (w *world) moves(h history) (all []worlds.Step[history]) {
 	for _, tick := range w.ticks {
 		to := h
 		to.now += tick
-		if to.latest = max(h.latest, to.now); to.latest-to.now > w.ticks[0] || w.rule.Expired(h.client, to.now, to.latest) {
+		to.latest = max(h.latest, to.now)
+		if to.latest-to.now > w.ticks[0] || w.rule.Expired(h.client, to.now, to.latest) {
 			continue // what has expired may be forgotten, and a clock that steps back does not bring it back
 		}
 		to.keys = slices.Clone(h.keys)
@@ -137,7 +141,8 @@ func (w *world) moves(h history) (all []worlds.Step[history]) {
 		}
 		all = append(all, worlds.Step[history]{Name: fmt.Sprintf("%+d ms", tick/1000), To: to})
 	}
-	return append(all, worlds.Step[history]{Name: "reset", To: history{h.now, h.latest, make([]stored, n), make(worlds.Client, n)}})
+	reset := history{h.now, h.latest, make([]stored, n), make(worlds.Client, n)}
+	return append(all, worlds.Step[history]{Name: "reset", To: reset})
 }
 
 // send has Redis hold what a trial begins with, tries it, and asks what Redis holds then.
@@ -203,13 +208,13 @@ func (w *world) outcome(one *trial) (to history, err error) {
 // trials are the scripts that may run in a state.
 func (w *world) trials(h *history, number int) (all []*trial) {
 	ledger := w.ledger.at(w.T, h.now)
-	add := func(name string, make func(key string) ([]any, func(string) (worlds.Client, error))) {
+	add := func(name string, make func(key string) ([]any, check)) {
 		key := strconv.Itoa(number + len(all))
 		args, check := make(key)
 		all = append(all, &trial{name: name, args: args, key: key, from: h, check: check})
 	}
 	ask := func(asks ...asked) {
-		add(fmt.Sprint(asks), func(key string) ([]any, func(string) (worlds.Client, error)) { return w.ask(ledger, h, key, asks) })
+		add(fmt.Sprint(asks), func(key string) ([]any, check) { return w.ask(ledger, h, key, asks) })
 	}
 	n := w.rule.Limits[0].N
 	for cost := range min(n, 2) {
@@ -219,9 +224,8 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 	ask(asked{worlds.Take, n + 1})
 	for _, u := range h.client[0] {
 		for units := range int64(2) {
-			add(fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At), func(key string) ([]any, func(string) (worlds.Client, error)) {
-				return w.giveBack(h, key, u.At, units+1)
-			})
+			name := fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At)
+			add(name, func(key string) ([]any, check) { return w.giveBack(h, key, u.At, units+1) })
 		}
 	}
 	if h.most() <= n {
@@ -250,7 +254,7 @@ type asked struct {
 
 // ask returns the call of a script that decides requests of a client, each followed by one of a client that has used
 // nothing, and what holds the reply against the definition.
-func (w *world) ask(l *ledger, h *history, key string, asks []asked) ([]any, func(string) (worlds.Client, error)) {
+func (w *world) ask(l *ledger, h *history, key string, asks []asked) ([]any, check) {
 	var all []core.Ask
 	for i, a := range asks {
 		one := core.Ask{Key: key, Cost: a.cost, Peek: a.verb == worlds.Peek}
@@ -308,7 +312,7 @@ func answerOf(d core.Decision) worlds.Answer {
 }
 
 // giveBack returns the call of the script that takes units back, and what holds the reply against the definition.
-func (w *world) giveBack(h *history, key string, at, units int64) ([]any, func(string) (worlds.Client, error)) {
+func (w *world) giveBack(h *history, key string, at, units int64) ([]any, check) {
 	back := core.Refund{Key: key, Cost: units, At: time.UnixMicro(at), Units: units}
 	args := w.ledger.returnCommandAt(w.T, back, h.now)
 	return args, func(reply string) (worlds.Client, error) {
@@ -369,9 +373,9 @@ func TestSmallWorlds(t *testing.T) {
 	}
 	fine := 1
 	if *long {
-		fine = 3
+		fine = 2
 		rules = [][]worlds.Limit{
-			{limit(1, 4, l)}, {limit(1, 2, c)}, {limit(1, 2, s)},
+			{limit(1, 4, l)}, {limit(1, 2, c)},
 			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 3, s)},
 			{limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
 		}

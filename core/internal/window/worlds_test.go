@@ -144,7 +144,7 @@ func (w *world) giveBack(s counted, at, units int64) (to counted, err error) {
 	return to, nil
 }
 
-// key tells states apart, by all that a Count has: also by where its ring begins. What is older than age counts no more.
+// key tells states apart, by all that a Count has: also by where its ring begins.
 func (w *world) key(s counted) string {
 	c, age := &s.count.log, w.W+w.Slot()
 	if w.Kind == SlidingCounter {
@@ -207,12 +207,13 @@ func TestSmallWorlds(t *testing.T) {
 
 // TestSmallWorldsFindMutants: what counts otherwise than by the definition is found out.
 func TestSmallWorldsFindMutants(t *testing.T) {
-	mutants := map[string]func(l Limit, now, cost int64) (Limit, int64, int64){
-		"a unit above the limit":   func(l Limit, now, cost int64) (Limit, int64, int64) { l.N++; return l, now, cost },
-		"a unit below the limit":   func(l Limit, now, cost int64) (Limit, int64, int64) { l.N--; return l, now, cost },
-		"a window that is longer":  func(l Limit, now, cost int64) (Limit, int64, int64) { l.W++; return l, now, cost },
-		"a clock that is late":     func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now - 1, cost },
-		"a cost of 2 counted as 1": func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, min(cost, 1) },
+	type bend = func(l Limit, now, cost int64) (Limit, int64, int64)
+	mutants := map[string]bend{
+		"a unit above the limit":  func(l Limit, now, cost int64) (Limit, int64, int64) { l.N++; return l, now, cost },
+		"a unit below the limit":  func(l Limit, now, cost int64) (Limit, int64, int64) { l.N--; return l, now, cost },
+		"a window that is longer": func(l Limit, now, cost int64) (Limit, int64, int64) { l.W++; return l, now, cost },
+		"a clock that is late":    func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now - 1, cost },
+		"a cost of 2 taken for 1": func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, min(cost, 1) },
 	}
 	for name, bend := range mutants {
 		for kind := range Kind(len(names)) {
