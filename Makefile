@@ -101,7 +101,8 @@ test-newest: redis lua proxies faketime
 	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
 # HISTORYFLAGS='-seed 10000' goes through other histories of the regions. TestStrictHistories prints the seed of one
-# that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one.
+# that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
+# of what happens at the same moment.
 histories: redis lua faketime
 	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long

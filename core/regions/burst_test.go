@@ -147,6 +147,9 @@ func TestBursts(t *testing.T) {
 				if waited := 161 * ms; mode == 0 && tr.longest > waited && !tr.mayWait {
 					t.Errorf("%s: a request took %v, want at most %v: one look", c.name, tr.longest, waited)
 				}
+				if failed := tr.had["failed"]; failed > 0 && mode != 1 {
+					t.Errorf("%s: %d requests failed", c.name, failed)
+				}
 			})
 			if d := most[mode] - told[mode]; d < -5 || d > 5 || mode == 1 && most[mode] > 100 {
 				t.Errorf("%s: docs/regions.md has %d in column %d, and it is %d", c.name, told[mode], mode, most[mode])

@@ -45,6 +45,7 @@ func TestCheck(t *testing.T) {
 		s.stores["us"] = slow(s.stores["us"])
 		check("far away", `region "us": a round trip takes 60ms, and Config.Timeout of a limiter is 100ms: it should `+
 			"be at least 120ms", Config{})
+		check("here", "", Config{Here: "us"})
 		check("far away for looks", "regions.Config.Every is 50ms: it should be at least 60ms", Config{Every: 50 * ms})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()

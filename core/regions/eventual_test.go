@@ -118,16 +118,17 @@ func TestEventualHistories(t *testing.T) {
 	})
 }
 
-// count returns the scene's stores with every call for a client counted by its verb and region, such as "Usage us".
+// count returns the scene's stores with every call counted by its verb and region, such as "Usage us".
 func (s *scene) count() map[string]int {
 	var mu sync.Mutex
 	calls := map[string]int{}
 	for name, store := range s.stores {
 		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
 			mu.Lock()
-			if c.Rule.Name != checks.Name {
-				calls[c.Verb+" "+name]++
+			if c.Rule.Name == checks.Name {
+				c.Verb = "check"
 			}
+			calls[c.Verb+" "+name]++
 			mu.Unlock()
 			return c.Next(ctx)
 		})
@@ -155,7 +156,9 @@ func TestCalls(t *testing.T) {
 		l := s.limiter(t, Config{Here: "ap"}, core.PerMinute(1000))
 		admitted(t, l, "quiet", 24) // less than a twentieth, shared by two regions
 		time.Sleep(time.Second)
-		if want := map[string]int{"Take ap": 24}; !maps.Equal(calls, want) {
+		synctest.Wait()
+		want := map[string]int{"Take ap": 24, "check ap": 4, "check eu": 4, "check us": 4} // of the names
+		if !maps.Equal(calls, want) {
 			t.Errorf("%v, want %v", calls, want)
 		}
 		clear(calls)
@@ -164,6 +167,7 @@ func TestCalls(t *testing.T) {
 			time.Sleep(10*time.Millisecond + 1)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		// the fifth round begins the looks, and each tenth or so makes one more of them
 		if takes, there := calls["Take ap"], calls["Usage us"]; takes != 500 || there != 5 || len(calls) != 4 {
 			t.Errorf("%v, want 500 decisions here, and 5 looks", calls)
@@ -298,17 +302,19 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("request %d after that: %+v", i, d)
 			}
 		}
-		for key, by := range map[string][2]*core.Limiter{"others first": {us, ap}, "own first": {ap, us}} {
-			first, second := by[0], by[1]
-			if got := admitted(t, first, key, 5); got != 5 {
-				t.Fatalf("%s: %d of 5 admitted", key, got)
+		eu := s.limiter(t, Config{Here: "eu"}, core.PerMinute(9))
+		for key, by := range map[string][]*core.Limiter{
+			"own first": {ap, eu, us}, "eu first": {eu, us, ap}, "us first": {us, eu, ap},
+		} {
+			for _, l := range by {
+				if got := admitted(t, l, key, 3); got != 3 {
+					t.Fatalf("%s: %d of 3 admitted", key, got)
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
-			admitted(t, second, key, 4)
-			time.Sleep(time.Second)
 			ap.Allow(t.Context(), key) // so that it is looked at
 			time.Sleep(time.Second)
-			const want = 57 * time.Second
+			const want = 56 * time.Second
 			d := ap.Allow(t.Context(), key)
 			if d.Allowed || d.RetryAfter > want || d.RetryAfter < want-50*time.Millisecond {
 				t.Errorf("%s: %+v, want it after %v", key, d, want)
@@ -324,28 +330,46 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// step is what a region is asked for at a time.
+type step struct {
+	at     time.Duration
+	region string
+	asks   int
+	admits int
+}
+
 // TestLateLooks: what is known is of the look that was sent last, also where the answer to an earlier one comes after
-// its answer, and for a window from when the answer has come.
+// its answer, and for a window from when the answer has come. What is withheld by a look that was sent long ago is
+// looked at again. A client is told when the first unit leaves, however long the answer took.
 func TestLateLooks(t *testing.T) {
 	const s = time.Second
-	type way struct{ there, back time.Duration }
 	for _, c := range []struct {
-		name        string
-		looks       []way // further ones get lost
-		used, again time.Duration
-		wait        time.Duration
-		want        int // of 9, where us has used 5
+		name  string
+		late  string             // the region whose answers are late
+		looks [][2]time.Duration // how long they take there and back; the answers to further ones get lost
+		steps []step
+		took  time.Duration // by the last step, unless 0
+		again time.Duration // when a client may ask that it has refused
 	}{
-		{"answers in another order", []way{{0, 1500 * ms}, {0, 0}}, 250 * ms, 300 * ms, 1700 * ms, 2},
-		{"units from before the script ran", []way{{s, 0}}, 900 * ms, 0, time.Minute + 500*ms, 4},
-		{"units of a window ago", []way{{0, 0}}, 0, 0, time.Minute + 500*ms, 9},
+		{"answers in another order", "us", [][2]time.Duration{{0, 1500 * ms}, {0, 0}}, []step{
+			{0, "ap", 1, 1}, {250 * ms, "us", 5, 5}, {300 * ms, "ap", 1, 1}, {1700 * ms, "ap", 3, 2},
+		}, 75 * ms, time.Minute},
+		{"units from before the script ran", "us", [][2]time.Duration{{s, 0}}, []step{
+			{0, "ap", 1, 1}, {900 * ms, "us", 5, 5}, {time.Minute + 500*ms, "ap", 5, 4},
+		}, 150 * ms, time.Minute + 900*ms},
+		{"units of a window ago", "us", [][2]time.Duration{{0, 0}}, []step{
+			{0, "us", 5, 5}, {0, "ap", 1, 1}, {time.Minute + 500*ms, "ap", 9, 9},
+		}, 0, 0},
+		{"units that leave while the answer comes", "us", [][2]time.Duration{{100 * ms, s}, {0, 0}}, []step{
+			{0, "us", 5, 5}, {time.Minute - 500*ms, "ap", 1, 1}, {time.Minute + 700*ms, "ap", 8, 8},
+		}, 0, 0},
+		{"no answer from one region", "eu", nil, []step{{0, "ap", 3, 3}, {100 * ms, "ap", 1, 1}}, 75 * ms, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sc := newScene()
-			us := sc.limiter(t, Config{Here: "us"}, core.PerMinute(9))
 			var looks atomic.Int64
 			lookAt := func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-				if call.Verb != "Usage" || call.Rule.Name == checks.Name {
+				if call.Verb != "Usage" {
 					return call.Next(ctx)
 				}
 				n := int(looks.Add(1))
@@ -353,43 +377,154 @@ func TestLateLooks(t *testing.T) {
 					<-ctx.Done()
 					return core.Decision{}, context.Cause(ctx)
 				}
-				way := c.looks[n-1]
-				time.Sleep(way.there)
+				time.Sleep(c.looks[n-1][0])
 				d, err := call.Next(ctx)
-				time.Sleep(way.back)
+				time.Sleep(c.looks[n-1][1])
 				return d, err
 			}
-			sc.stores["us"] = storetest.Wrap(sc.stores["us"], lookAt)
-			ap := core.Must(core.New(core.Config{
+			limiters := map[string]*core.Limiter{"us": sc.limiter(t, Config{Here: "us"}, core.PerMinute(9))}
+			sc.stores[c.late] = storetest.Wrap(sc.stores[c.late], lookAt)
+			limiters["ap"] = core.Must(core.New(core.Config{
 				Name: "api", Store: newStore(t, Config{Here: "ap", Stores: sc.stores}), Timeout: 100 * ms,
 				Limits: []core.Limit{core.PerMinute(9)}, Observer: core.Silent,
 			}))
 			began := time.Now()
-			until := func(at time.Duration) { time.Sleep(at - time.Since(began)) }
-			use := func(at time.Duration) {
-				until(at)
-				if got := admitted(t, us, "k", 5); got != 5 {
-					t.Errorf("%s: %d of 5 admitted", c.name, got)
+			var asked time.Time
+			var d core.Decision
+			for _, step := range c.steps {
+				time.Sleep(step.at - time.Since(began))
+				asked = time.Now()
+				admits := 0
+				for range step.asks {
+					if d = limiters[step.region].Allow(t.Context(), "k"); d.Allowed {
+						admits++
+					}
+				}
+				if admits != step.admits {
+					t.Errorf("%s: after %v %s admits %d, want %d", c.name, step.at, step.region, admits, step.admits)
 				}
 			}
-			if c.used == 0 {
-				use(0)
-			}
-			admitted(t, ap, "k", 1)
-			if c.used > 0 {
-				use(c.used)
-			}
-			if c.again > 0 {
-				until(c.again)
-				admitted(t, ap, "k", 1)
-			}
-			until(c.wait)
-			if got := admitted(t, ap, "k", c.want+1); got != min(c.want, 9) {
-				t.Errorf("%s: %d admitted, want %d", c.name, got, c.want)
+			again := time.Since(began) + d.RetryAfter
+			if took := time.Since(asked); c.took > 0 && took != c.took || !d.Allowed && again != c.again {
+				t.Errorf("%s: it took %v, and may ask at %v, want %v and %v", c.name, took, again, c.took, c.again)
 			}
 			time.Sleep(5 * s)
 		})
 	}
+}
+
+// TestSilentAsked: a region that is silent is asked one question at a time, however many clients are busy.
+func TestSilentAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		s.silent["us"] = true
+		calls := s.count()
+		l := s.limiter(t, Config{Here: "ap"}, core.PerMinute(9000))
+		ask := func(rounds int, cost int64) {
+			for range rounds {
+				for client := range 10 {
+					l.AllowN(t.Context(), fmt.Sprint(client), cost)
+				}
+				time.Sleep(300 * ms)
+			}
+			synctest.Wait()
+		}
+		ask(1, 225) // a twentieth, shared by two regions
+		ask(10, 1)
+		before := calls["Usage us"]
+		ask(15, 1) // 4.5 s
+		if asked := calls["Usage us"] - before; before < 50 || asked < 1 || asked > 3 {
+			t.Errorf("asked %d times, and %d times while silent, want 1 to 3", before, asked)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestSilentKnown: a silent region withholds what is known of it or its share, whichever is more, and not both.
+func TestSilentKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		ap := s.limiter(t, Config{Here: "ap"}, core.PerMinute(9))
+		us := s.limiter(t, Config{Here: "us"}, core.PerMinute(9))
+		leaves := map[int]int{5: 4, 1: 6}
+		for used := range leaves {
+			admitted(t, us, fmt.Sprint(used), used)
+		}
+		time.Sleep(time.Second)
+		for range 2 {
+			for used := range leaves {
+				admitted(t, ap, fmt.Sprint(used), 1)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			s.down["us"] = errors.New("refused")
+		}
+		time.Sleep(2 * time.Second)
+		for used, want := range leaves {
+			if got := 2 + admitted(t, ap, fmt.Sprint(used), 9); got != want {
+				t.Errorf("%d admitted beside %d in a region that is silent, want %d", got, used, want)
+			}
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestHome: a client's home has all of its limit, also while the others are silent, and another region none of it.
+func TestHome(t *testing.T) {
+	for home, want := range map[string]int{"ap": 9, "us": 0, "": 3} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene()
+			s.silent["eu"], s.silent["us"] = true, true
+			l := s.limiter(t, Config{Here: "ap", Home: func(string) string { return home }}, core.PerHour(9))
+			admitted(t, l, "another", 1)
+			for range 10 { // until they are silent
+				admitted(t, l, "another", 1)
+				time.Sleep(300 * ms)
+			}
+			if got := admitted(t, l, "k", 10); got != want {
+				t.Errorf("at home in %q: %d admitted in ap, want %d", home, got, want)
+			}
+			time.Sleep(5 * time.Second)
+		})
+	}
+}
+
+// TestRules: a client under one rule is not what is known of it under another.
+func TestRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		admitted(t, s.limiter(t, Config{Here: "us"}, core.PerMinute(9)), "k", 9)
+		store := newStore(t, Config{Here: "ap", Stores: s.stores})
+		for i, want := range []int{9, 3} { // what is asked at first is a share
+			name := []string{"other", "api"}[i]
+			l := core.Must(core.New(core.Config{
+				Name: name, Store: store, Limits: []core.Limit{core.PerMinute(9)}, Observer: core.Silent,
+			}))
+			got := admitted(t, l, "k", 3)
+			time.Sleep(time.Second)
+			if got += admitted(t, l, "k", 9); got != want {
+				t.Errorf("%s: %d admitted, want %d", name, got, want)
+			}
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestClock: a refusal by what is known shows the time of the own region's server.
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrio(false, false)
+		tr.burst(1, 100)
+		time.Sleep(time.Second)
+		tr.burst(0, 40)
+		time.Sleep(time.Second)
+		d, err := tr.processes[0].ledger.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+		now := time.UnixMicro(tr.servers[0].Now())
+		if err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > time.Second {
+			t.Errorf("%+v, %v, want a refusal at %v", d, err, now)
+		}
+		time.Sleep(time.Hour)
+	})
 }
 
 // TestPartition: two groups of regions that cannot reach each other hold the limit together, from a window after they

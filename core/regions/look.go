@@ -23,16 +23,20 @@ func (e *eventual) look(w *wish) {
 	t.mu.Unlock()
 	var group sync.WaitGroup
 	for at, i := range e.order[1:] {
-		if region := e.regions[i]; region.mayAsk(sent) {
-			group.Go(func() {
-				uses, err := e.bound[i].whole.Usage(ctx, w.key)
-				came := e.now()
-				e.answered(region, err, sent, came)
-				if err == nil {
-					t.learn(w.client, at, local, uses, look{sent: sent, came: came})
-				}
-			})
+		region := e.regions[i]
+		probes := region.silent(sent)
+		if probes && !region.probing.CompareAndSwap(false, true) {
+			continue // a silent region is asked one question at a time
 		}
+		group.Go(func() {
+			uses, err := e.bound[i].whole.Usage(ctx, w.key)
+			came := e.now()
+			e.answered(region, err, sent, came)
+			region.probing.CompareAndSwap(probes, false)
+			if err == nil {
+				t.learn(w.client, at, local, uses, look{sent: sent, came: came})
+			}
+		})
 	}
 	group.Wait()
 }

@@ -68,14 +68,8 @@ func (r *region) silent(now time.Duration) bool {
 	return since > 0 && now-since > silence
 }
 
-// mayAsk reports whether the region may be looked at: a silent one is asked one question at a time.
-func (r *region) mayAsk(now time.Duration) bool {
-	return !r.silent(now) || r.probing.CompareAndSwap(false, true)
-}
-
 // answered notes what became of a question.
 func (r *region) answered(err error, sent, came time.Duration) {
-	r.probing.Store(false)
 	if err != nil {
 		r.failing.CompareAndSwap(0, int64(sent))
 		return
