@@ -38,7 +38,7 @@ SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|Ring
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/internal/lease ./core/regions
 SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen \
-	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFloodOfClientsAtTheirLimit \
+	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFlood TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestPartition TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \

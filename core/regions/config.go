@@ -34,7 +34,7 @@ type Config struct {
 	Every time.Duration
 
 	// Clients is the number of busy clients at most that are looked at, unless Strict; further ones have
-	// the share of this region. The default is 65,536: some 12 MB with three regions.
+	// the share of this region. The default is 65,536: some 14 MB with three regions.
 	Clients int
 
 	// Home gives all of a client's limits to the region that it returns, instead of a share

@@ -59,7 +59,7 @@ func (e *eventual) Take(ctx context.Context, ask core.Ask) (core.Decision, error
 	if d.Allowed || look == nil || !v.short && !v.stale {
 		return d, nil
 	}
-	if err := q.await(ctx, look, began); err != nil {
+	if err := q.await(ctx, q.table.over(look), began); err != nil {
 		return core.Decision{}, err
 	}
 	v = view{}
@@ -90,7 +90,7 @@ func (q *question) await(ctx context.Context, look <-chan struct{}, began time.D
 // wish asks for a look after a decision: at a client that is known or refused, or that has used a
 // twentieth of the binding limit, shared by the other regions. So all of these together hold no more
 // than a twentieth that is unknown here.
-func (q *question) wish(v *view, d *core.Decision, now time.Duration) <-chan struct{} {
+func (q *question) wish(v *view, d *core.Decision, now time.Duration) *wish {
 	used := v.rooms[binds(d, q.limits)].left - d.Remaining
 	if d.Allowed && !v.known && used*20*int64(len(q.regions)-1) < d.Limit.Requests {
 		return nil

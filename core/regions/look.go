@@ -10,7 +10,7 @@ import (
 // look looks at a client in this region and then in all others.
 func (e *eventual) look(w *wish) {
 	t := e.table
-	defer close(w.done)
+	defer t.end(w)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
 	defer cancel()
 	local, err := e.bound[e.here].whole.Usage(ctx, w.key)
@@ -39,6 +39,18 @@ func (e *eventual) look(w *wish) {
 		})
 	}
 	group.Wait()
+}
+
+// end ends a look, and tells those who wait for it.
+func (t *table) end(w *wish) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.client.wish == w {
+		w.client.wish = nil
+	}
+	if w.client = nil; w.done != nil {
+		close(w.done)
+	}
 }
 
 // learn learns what a look has found in the other region at that place, unless the answer to a later

@@ -35,7 +35,7 @@ type client struct {
 	due   time.Duration // since when a look is in the queue; 0 if none is
 	sent  time.Duration // when the latest look was sent
 	skew  time.Duration // by which the clock of this region's store is ahead of the epoch
-	done  chan struct{} // closed when the latest look that is due or under way is over
+	wish  *wish         // the latest look, while it is due or under way
 	looks []look        // by limit, and by other region in their order
 }
 
@@ -52,9 +52,9 @@ type wish struct {
 	holder
 	rule   *eventual
 	key    string
-	client *client
-	done   chan struct{}
-	left   float64 // what is left of the limit that binds, as a part of it
+	client *client       // nil once the look is over
+	done   chan struct{} // closed when the look is over; nil while no request waits for it
+	left   float64       // what is left of the limit that binds, as a part of it
 }
 
 func newTable(most int, every time.Duration) *table {
@@ -66,9 +66,9 @@ func (e *eventual) holder(key string) holder {
 	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
 }
 
-// wish asks for a look at a client unless one has been sent within the last Every, and returns
-// a channel that is closed when the latest look is over. It returns nil if there is no place for the client.
-func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
+// wish asks for a look at a client unless one has been sent within the last Every. It returns the latest
+// look, or nil if there is no place for the client.
+func (t *table) wish(w wish, now time.Duration) *wish {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[w.holder]
@@ -78,15 +78,31 @@ func (t *table) wish(w wish, now time.Duration) <-chan struct{} {
 		}
 	}
 	if c.due == 0 && (c.sent == 0 || now-c.sent >= t.every) {
-		c.due, c.done = now, make(chan struct{})
-		w.client, w.done = c, c.done
+		c.due, c.wish, w.client = now, &w, c
 		t.queue = append(t.queue, &w)
 		if !t.sending {
 			t.sending = true
 			go t.send(w.rule.now)
 		}
 	}
-	return c.done
+	return cmp.Or(c.wish, past)
+}
+
+// past stands for a look that is over.
+var past = &wish{done: func() chan struct{} { c := make(chan struct{}); close(c); return c }()}
+
+// over returns a channel that is closed when a look is over. One for each look that nobody waits for would take half as
+// much memory as its client.
+func (t *table) over(w *wish) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.done == nil {
+		w.done = make(chan struct{})
+		if w.client == nil {
+			close(w.done)
+		}
+	}
+	return w.done
 }
 
 // add makes an entry for a client, or returns nil if the table is full. t.mu must be held.

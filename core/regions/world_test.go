@@ -374,7 +374,7 @@ func (w *world) run(kind traffic, windows int) {
 	}
 	for region := range w.servers {
 		processes := 1 + w.random(4)
-		w.had[fmt.Sprint(processes, " processes")]++
+		w.count(fmt.Sprint(processes, " processes"))
 		for range processes {
 			p := &process{world: w, region: region}
 			p.boot()

@@ -1,0 +1,70 @@
+package regions
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
+)
+
+// heap returns the memory that is in use, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestFlood: a flood of busy clients takes no more memory than those that have a place: at most 360 bytes each while
+// they all wait for a look, and 270 afterwards. The long form has a million, of which 65,536 have a place.
+func TestFlood(t *testing.T) {
+	places, flood := 1<<14, 1<<18
+	if *long {
+		places, flood = defaultClients, 1_000_000
+	}
+	stores := three()
+	for name, store := range stores { // that keep nothing
+		stores[name] = storetest.Wrap(store, func(context.Context, storetest.Call) (core.Decision, error) {
+			return core.Decision{Allowed: true, Limit: core.PerMinute(100).Named("limit"), Remaining: 10}, nil
+		})
+	}
+	store := newStore(t, Config{Here: "ap", Stores: stores, Every: minEvery, Clients: places})
+	counts, err := store.Bind(core.Binding{Limits: []core.Limit{core.PerMinute(100).Named("limit")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(from, to int) {
+		for i := from; i < to; i++ {
+			if _, err := counts.Take(t.Context(), core.Ask{Key: fmt.Sprint("client ", i), Cost: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := heap()
+	ask(0, places)
+	waiting := heap() - before
+	ask(places, flood)
+	flooded := heap() - before
+	table := store.table
+	redistest.WaitFor(t, "the looks", func() error {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		if table.sending {
+			return fmt.Errorf("%d are to be sent", len(table.queue))
+		}
+		return nil
+	})
+	rest := heap() - before
+	t.Logf("%.1f MB with %d clients, %.1f MB after %d, %.1f MB when all are looked at",
+		float64(waiting)/1e6, places, float64(flooded)/1e6, flood, float64(rest)/1e6)
+	most := int64(places)
+	if n := store.Stats().Clients; n != places || max(waiting, flooded) > 360*most || rest > 270*most {
+		t.Errorf("%d clients take that", n)
+	}
+	runtime.KeepAlive(counts)
+}
