@@ -46,6 +46,9 @@ func luaMutants(path string) ([]*mutant, error) {
 		word := script[at[0]:at[1]]
 		operator := strings.TrimSpace(word)
 		for _, other := range otherLua[operator] {
+			if word == " + " && script[at[1]] == '0' {
+				continue // it makes a number of a text, as " - 0" does
+			}
 			add(at[0], at[1], strings.Replace(word, operator, other, 1))
 		}
 		if operand := luaOperand.FindStringSubmatchIndex(script[at[0]:]); operand != nil {

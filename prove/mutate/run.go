@@ -76,7 +76,7 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 const scriptTests = "^Test(Script|Return|Charge|Format|Coarse|LeaseS|Template|Batch[CF]|Usage)"
 
 var (
-	passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((.*)s\)$`)
+	passed = regexp.MustCompile(`(?m)^ *--- PASS: (\w+)\S* \((.*)s\)$`) // subtests too
 	failed = regexp.MustCompile(`(?m)^--- FAIL: \w+`)
 )
 
@@ -90,7 +90,11 @@ func (p *pkg) order() error {
 	out, err := p.command("", 10*time.Minute, "-test.v", "-test.run", tests)
 	took := map[string]float64{}
 	for _, found := range passed.FindAllStringSubmatch(out, -1) {
-		took[found[1]], _ = strconv.ParseFloat(found[2], 64)
+		seconds, err := strconv.ParseFloat(found[2], 64)
+		if err != nil {
+			return err
+		}
+		took[found[1]] += seconds
 	}
 	if len(took) == 0 {
 		return fmt.Errorf("no test passes: %w\n%s", err, out)
@@ -103,7 +107,7 @@ func (p *pkg) order() error {
 	for ; quick < len(names) && sum < 0.5; quick++ {
 		sum += took[names[quick]]
 	}
-	others, redis := "/miniredis|Lua", "/redis$" // the same tests on other servers come last
+	others, redis := "/(miniredis|Lua)", "/redis$" // the same tests on other servers come last
 	p.stages = []stage{p.stage(names[:quick], others, sum), p.stage(names[quick:], others, whole)}
 	if tests != "." {
 		p.stages = append(p.stages, p.stage(names, redis, whole))

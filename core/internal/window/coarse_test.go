@@ -107,3 +107,16 @@ func TestSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestCoarseSlotIsFull: charges bring a slot to maxCount, by which every limit refuses, and no further.
+func TestCoarseSlotIsFull(t *testing.T) {
+	l := Limit{N: 5, W: 6000, Kind: CoarseLog}
+	var c Count
+	for _, now := range []int64{600_000, 600_000, 600_100} {
+		c.Add(l, now, 7)
+		c.Add(l, now, maxCount)
+	}
+	if got := c.Units(l, 600_100); got != 2*maxCount {
+		t.Errorf("two slots hold %d, want %d", got, 2*maxCount)
+	}
+}

@@ -60,6 +60,9 @@ func TestCoarsenFewEntries(t *testing.T) {
 	if before := log; log.Coarsen() || log != before {
 		t.Errorf("a log of %d entries became %+v", log.entries, log)
 	}
+	if log.Push(leastCoarsened, 1); !log.Coarsen() {
+		t.Errorf("a log of %d entries is not coarsened", leastCoarsened)
+	}
 }
 
 // TestCoarsenEvenly: equal entries are merged in eights, and pairs, of which the ring is to lose half as many, in

@@ -120,8 +120,15 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if past.None() || v.Admitted || now+v.RetryAfter < then {
 		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
 	}
+	units := c.Decide(Limit{N: Boundless, W: b.W, Kind: b.Kind}, now, 0).Units()
+	if sum := past.Older + past.Newer; b.Kind != SlidingCounter && sum != units {
+		t.Fatalf("the past %+v of a count of %d units", past, units)
+	}
 	var back Count
 	back.Restore(b, past, now)
+	if got, want := back.Past(b, now), past.counted(b, now); b.Kind == SlidingLog && got != want {
+		t.Fatalf("restored from %+v: %+v, want %+v", past, got, want)
+	}
 	if admits(&back, now) || admits(&back, then-1) {
 		t.Fatalf("restored from %+v: admitted before %d", past, then)
 	}

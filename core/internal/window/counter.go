@@ -78,8 +78,7 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 // doubles really say.
 func falls(prev, room, w int64) int64 {
 	e := w - int64(float64(w)*(float64(room+1)/float64(prev)))
-	e = min(max(e, 0), w)
-	for e > 0 && weighted(prev, e-1, w) <= room {
+	for weighted(prev, e-1, w) <= room {
 		e--
 	}
 	for weighted(prev, e, w) > room {
@@ -97,7 +96,7 @@ func (s *stored) counter() Counter {
 
 func (s *stored) set(c Counter) {
 	s.first, s.last = c.Index, c.Prev
-	s.head, s.entries = uint32(c.Cur), uint32(uint64(c.Cur)>>32)
+	s.head, s.entries = uint32(c.Cur), uint32(c.Cur>>32)
 }
 
 func (s *stored) decide(l Limit, now, cost int64) Verdict {

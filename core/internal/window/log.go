@@ -118,7 +118,7 @@ func (l *Log) Expire(cutoff int64) {
 	case 0:
 		return
 	case l.entries:
-		l.head, l.entries, l.pairs = 0, 0, false
+		l.entries, l.pairs = 0, false
 		return
 	}
 	if l.pairs {

@@ -62,7 +62,7 @@ func (l *Log) put(i uint32, stamp, total int64) {
 func (l *Log) shorten(changed, entries uint32) {
 	l.entries = entries
 	if entries == 0 { // nothing is counted that a later request would have to wait for
-		l.first, l.last, l.head, l.pairs = 0, 0, 0, false
+		l.first, l.last, l.pairs = 0, 0, false
 		return
 	}
 	if changed == 0 {

@@ -86,9 +86,7 @@ func (l *Log) totalOfPairs(i uint32) int64 { return l.ring()[2*l.at(i)+1] - *l.b
 // Clone returns a copy of l with a ring of its own.
 func (l *Log) Clone() Log {
 	c := *l
-	if l.words > 0 {
-		c.setRing(slices.Clone(l.ring()))
-	}
+	c.setRing(slices.Clone(l.ring()))
 	return c
 }
 

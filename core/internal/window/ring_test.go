@@ -55,3 +55,37 @@ func TestRingMoves(t *testing.T) {
 		}
 	}
 }
+
+// filled returns a log with that many entries, one each microsecond from first on.
+func filled(first int64, entries uint32) (l Log) {
+	for i := range int64(entries) {
+		l.Push(first+i, 1)
+	}
+	return l
+}
+
+// TestShrink: a ring becomes shorter when less than a quarter of it is used.
+func TestShrink(t *testing.T) {
+	log := filled(0, 1000)
+	before, quarter := log.Words(), int64(log.room()/4)
+	for _, left := range []int64{quarter, quarter - 1} {
+		log.Expire(1000 - left - 1)
+		if log.Shrink(); (log.Words() < before) != (left < quarter) || log.Words() < int(left) {
+			t.Errorf("%d entries are left of a ring of %d words: %d words", left, before, log.Words())
+		}
+	}
+}
+
+// TestTrim: a ring with hardly an entry becomes shorter unless its oldest is of the newer half of the window: it may be
+// about to fill again.
+func TestTrim(t *testing.T) {
+	const w = 100_000
+	for age, want := range map[int64]bool{w / 2: true, w/2 - 1: false} {
+		log := filled(1_000_000, 1000)
+		before, now := log.Words(), log.last+age
+		log.Expire(log.last - 1)
+		if log.trim(Limit{W: w}, now); (log.Words() < before) != want {
+			t.Errorf("the oldest entry is %d old: %d words became %d", age, before, log.Words())
+		}
+	}
+}
