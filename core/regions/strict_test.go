@@ -139,6 +139,26 @@ func (s *scene) turns(t *testing.T, l *core.Limiter, want []string) {
 	}
 }
 
+// TestStrictRetryAfter: of the refusals of all regions the one that ends first is told, whichever is asked first.
+func TestStrictRetryAfter(t *testing.T) {
+	for _, order := range [][]string{{"eu", "ap", "us"}, {"us", "eu", "ap"}, {"ap", "us", "eu"}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene()
+			for _, here := range order {
+				got := admitted(t, s.limiter(t, Config{Here: here, Strict: true}, core.PerDay(9)), "k", 3)
+				if got != 3 {
+					t.Errorf("%s: %d of 3 admitted", here, got)
+				}
+				time.Sleep(time.Second)
+			}
+			d := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(9)).Allow(t.Context(), "k")
+			if want := 24*time.Hour - 3*time.Second; d.Allowed || d.RetryAfter != want {
+				t.Errorf("%v: %+v, want it after %v", order, d, want)
+			}
+		})
+	}
+}
+
 // TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time.
 func TestStrictFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
