@@ -17,6 +17,7 @@
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
+# make prove       try every claim at length, in less than half an hour, and write docs/proof.md
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080
@@ -53,7 +54,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions traffic redis lua prometheus proxies faketime
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions prove traffic redis lua prometheus proxies faketime
 
 # The first target, so that make alone is make help.
 help:
@@ -135,6 +136,7 @@ lint:
 	cd extra/sashgrpc && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 	cd extra/grafana && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd examples/demo/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
+	cd prove && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd prove/mutate && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
 	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
 
@@ -179,6 +181,10 @@ attack: redis
 
 regions: redis
 	go run ./examples/regions $(REGIONFLAGS)
+
+# PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
+prove: redis lua
+	cd prove && go run . $(PROVEFLAGS)
 
 traffic: redis
 	./examples/traffic.sh
