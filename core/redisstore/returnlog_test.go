@@ -1,12 +1,14 @@
 package redisstore
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -57,4 +59,31 @@ func TestReturnOnFullServer(t *testing.T) {
 			t.Errorf("%v: %+v", a, d)
 		}
 	}
+}
+
+// TestReturnDepth: the units of a request with more than window.ReturnDepth newer ones stay.
+func TestReturnDepth(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const now = int64(1_790_000_000_000_000)
+		c := bind(t, rdb, core.PerHour(100_000))
+		c.takeAt(t, "k", 1, true, now)
+		c.takeAt(t, "k", 1, true, now+1)
+		key := c.keys(nil, "k")[0].(string)
+		list, entries := rdb.LRange(ctx, key, 0, -1).Val(), make([]any, 0, window.ReturnDepth)
+		for i := range window.ReturnDepth - 1 {
+			entry := []byte(list[1])
+			low := binary.BigEndian.Uint16(entry[4:]) + uint16(i) + 1
+			binary.BigEndian.PutUint16(entry[4:], low)
+			binary.BigEndian.PutUint16(entry[7:], uint16(i)+3)
+			entries = append(entries, string(entry))
+		}
+		rdb.RPush(ctx, key, entries...)
+		c.takeAt(t, "k", 1, true, now+window.ReturnDepth+1)
+		for want := range int64(2) { // the oldest entry, and the next
+			back := core.Refund{Key: "k", Cost: 1, At: time.UnixMicro(now + want), Units: 1}
+			if n := c.returnAt(t, back, now+2000); n != want {
+				t.Errorf("%d taken back of an entry with %d newer ones, want %d", n, window.ReturnDepth+1-want, want)
+			}
+		}
+	})
 }

@@ -177,3 +177,31 @@ func TestScriptManyLimits(t *testing.T) {
 		}
 	})
 }
+
+// TestCoarseTotals: running totals of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
+// on at 0 after 2^48.
+func TestCoarseTotals(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const now = int64(1_790_000_000_000_000)
+		c := bind(t, rdb, core.PerMinute(1<<30).Using(core.CoarseLog))
+		for used, cost := range map[int64][2]int64{1 << 24: {1<<24 - 5, 5}, 1<<24 - 1: {1<<24 - 6, 5}} {
+			key := fmt.Sprint(used)
+			c.takeAt(t, key, cost[0], true, now)
+			c.takeAt(t, key, cost[1], true, now)
+			if d := c.takeAt(t, key, 0, false, now); d.Remaining != 1<<30-used {
+				t.Errorf("%d units count, want %d", 1<<30-d.Remaining, used)
+			}
+		}
+		c.takeAt(t, "k", 1<<24, true, now)
+		key := c.keys(nil, "k")[0].(string)
+		value := []byte(rdb.Get(ctx, key).Val())
+		copy(value[7:], "\xff\xff\xff\xff\xff\xf0\xff\xff\xff\xff\xff\xfa") // ten units
+		rdb.Set(ctx, key, value, time.Hour)
+		for i := range int64(2) { // in the same slot, and in the next
+			c.takeAt(t, "k", 20, true, now+i*1_000_000)
+			if d := c.takeAt(t, "k", 0, false, now+i*1_000_000); d.Remaining != 1<<30-30-20*i {
+				t.Errorf("%d units count, want %d", 1<<30-d.Remaining, 30+20*i)
+			}
+		}
+	})
+}
