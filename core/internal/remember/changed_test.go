@@ -31,8 +31,10 @@ func TestChanged(t *testing.T) {
 		check(t, rule, "k", 1, false)
 		check(t, rule, "k", 2, false)
 		check(t, rule, other, 1, true)
-		rule.Note("k", 1, sent, refusalFor(time.Hour))
-		check(t, rule, "k", 1, false)
+		for _, asked := range []time.Time{sent, time.Now()} {
+			rule.Note("k", 1, asked, refusalFor(time.Hour))
+			check(t, rule, "k", 1, false)
+		}
 		time.Sleep(ms)
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		check(t, rule, "k", 1, true)
@@ -57,4 +59,32 @@ func TestWith(t *testing.T) {
 		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
 		check(t, plan, "k", 1, false)
 	})
+}
+
+// TestUnwatched: a shard is watched for as long as it has a refusal.
+func TestUnwatched(t *testing.T) {
+	drops := map[string]func(r Rule, cost int64){
+		"dropped": func(r Rule, cost int64) { r.Note("k", cost, time.Now(), core.Decision{Allowed: true}) },
+		"changed": func(r Rule, _ int64) { r.refusals.Changed("k") },
+	}
+	for name, drop := range drops {
+		rule := New().Rule()
+		s, _ := rule.refusals.shard("k")
+		other := "a"
+		for ; ; other += "a" {
+			if own, _ := rule.refusals.shard(other); own == s {
+				break
+			}
+		}
+		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Note(other, 1, time.Now(), refusalFor(time.Hour))
+		if drop(rule, 1); !s.watched.Load() {
+			t.Errorf("%s: the shard has a refusal and is not watched", name)
+		}
+		rule.Note(other, 1, time.Now(), core.Decision{Allowed: true})
+		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		if drop(rule, 1); s.watched.Load() {
+			t.Errorf("%s: the shard has no refusal and is watched", name)
+		}
+	}
 }

@@ -149,6 +149,9 @@ func TestNever(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		check(t, rule, "k", 2, false)
 		check(t, rule, "k", 2, true)
+		time.Sleep(AskAgain) // that caller has not been told
+		check(t, rule, "k", 2, false)
+		check(t, rule, "k", 2, false)
 	})
 }
 
