@@ -187,7 +187,8 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	rule = variables{
 		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
-		"FewLogs":   yes[logs > 0 && usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
+		"Few":       yes[usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
+		"FewLogs":   yes[logs > 0 && usual(limits)],
 		"Allowance": allowanceSource(len(limits)),
 	}
 	for i, l := range limits {
@@ -198,6 +199,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 		limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
 		if usual(limits) {
 			limit["Window"] = micros(l.Window)
+			limit["Key"] = "key" + limit["N"]
 		}
 		limit["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
 		if usual(limits) {
