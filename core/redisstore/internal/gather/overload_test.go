@@ -168,43 +168,25 @@ func TestFewSlotsForFewCallers(t *testing.T) {
 	})
 }
 
-// TestNearCrowd: many callers of a near server get by with busySlots. Few callers do not, nor do many of a server that is
-// further away.
+// TestNearCrowd: many calls at hand of a near server get by with busySlots, besides those that are held. Fewer calls do
+// not, nor do many of a server that is further away.
 func TestNearCrowd(t *testing.T) {
+	const near = nearReply - 1
 	for name, test := range map[string]struct {
-		callers int
-		takes   time.Duration
-		want    int // batches under way
+		took                      time.Duration
+		calls, held, before, want int
 	}{
-		"many":              {64, nearReply - 1, busySlots},
-		"few":               {minSlots, nearReply - 1, minSlots},
-		"many, further off": {64, nearReply, minSlots},
+		"many":               {near, busyCalls, 0, minSlots, busySlots},
+		"fewer":              {near, busyCalls - 1, 0, busySlots, busySlots + 1},
+		"many, further off":  {nearReply, busyCalls, 0, busySlots, busySlots + 1},
+		"many, some held":    {near, busyCalls, 1, busySlots, busySlots + 1},
+		"many, as many held": {near, busyCalls, minSlots, minSlots, minSlots},
+		"an unsteady way":    {near, busyCalls, maxSlots - 1, maxSlots, maxSlots},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var batches gauge
-				takes := nearReply - 1
-				q := New(byCallers(time.Minute, func(batch []*testCall) bool {
-					batches.enter()
-					defer batches.leave()
-					time.Sleep(takes)
-					return echo(batch)
-				}))
-				for range 3 { // what was there before does not matter
-					serveEach(t, q, 64)
-				}
-				takes = test.takes
-				for range 3 {
-					serveEach(t, q, test.callers)
-				}
-				batches.restart()
-				serveEach(t, q, test.callers)
-				if most := batches.restart(); most != test.want {
-					t.Errorf("%d batches were under way, want %d", most, test.want)
-				}
-				checkEmpty(t, q)
-			})
-		})
+		s := slots{total: test.before}
+		if s.adapt(test.took, test.calls, 1, test.held); s.total != test.want {
+			t.Errorf("%s: %d slots, want %d", name, s.total, test.want)
+		}
 	}
 }
 

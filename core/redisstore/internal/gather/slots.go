@@ -110,7 +110,7 @@ func (q *Queue[Q, A]) load(now time.Time) (calls, held int) {
 func (s *slots) adapt(took time.Duration, calls, waiting, held int) {
 	switch {
 	case took < nearReply && calls >= busyCalls:
-		s.total = min(busySlots+held, minSlots)
+		s.total = min(busySlots+held, max(minSlots, s.total)) // see TestUnsteadyWay
 	case took >= promptReply:
 		s.total = max(fewestSlots, s.total-1)
 	case s.total < minSlots:
