@@ -28,7 +28,7 @@ func TestPictures(t *testing.T) {
 	p.click(`[data-play=burst]`)
 	p.until("half a window after the boundary", `/Now steady/.test(document.getElementById("status").textContent)`)
 	p.click("#pause")
-	p.run(chromedp.Evaluate(`document.querySelectorAll("#counter, #look, #replicas, .sums, .legend span").forEach(
+	p.run(chromedp.Evaluate(`document.querySelectorAll("#coarse, #counter, #look, #replicas, .sums, .legend span").forEach(
 		(e) => { e.hidden = true; })`, nil))
 	backs := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {

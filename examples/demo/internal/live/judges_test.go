@@ -10,7 +10,7 @@ import (
 )
 
 // TestBoundaryBurst: around a boundary the fixed window lets twice the limit through, the counter more than the limit
-// in some window, and the log never.
+// in some window, and the logs never.
 func TestBoundaryBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPage(t, "", Settings{Limit: 10, Window: 5})
@@ -34,6 +34,9 @@ func TestBoundaryBurst(t *testing.T) {
 		if s.Judges["log"].Worst != 10 || s.Judges["log"].Admitted != 10 || s.Judges["log"].Refused != 30 {
 			t.Errorf("the log: %+v", s.Judges["log"])
 		}
+		if j := s.Judges["coarse"]; j.Worst != 10 || j.Admitted != 10 || j.Refused != 30 {
+			t.Errorf("the coarse log: %+v", j)
+		}
 		if n := s.Judges["counter"].Worst; n <= 15 || n > 20 {
 			t.Errorf("the counter: %+v, want a worst window of more than 15", s.Judges["counter"])
 		}
@@ -49,6 +52,7 @@ func checkSums(t *testing.T, s State, events int) {
 	}
 	for name, verdict := range map[string]func(Event) string{
 		"log":     func(e Event) string { return e.Log },
+		"coarse":  func(e Event) string { return e.Coarse },
 		"counter": func(e Event) string { return e.Counter },
 		"fixed":   func(e Event) string { return e.Fixed },
 	} {

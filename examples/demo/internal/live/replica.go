@@ -17,8 +17,8 @@ type trial struct {
 	client, replica int
 	at              time.Time // when the request came
 
-	log, counter core.Decision
-	fixed        bool
+	log, coarse, counter core.Decision
+	fixed                bool
 }
 
 type trialKey struct{}
@@ -30,8 +30,8 @@ func trialOf(ctx context.Context) *trial {
 
 // replica stands for one process of a service: limiters of its own on the store that all replicas share.
 type replica struct {
-	handler http.Handler // the middleware with a SlidingLog
-	counter *core.Limiter
+	handler         http.Handler // the middleware with a SlidingLog
+	coarse, counter *core.Limiter
 }
 
 // newReplica returns a replica that counts in store. Its main limiter reports its decision to the trial in the
@@ -57,13 +57,19 @@ func newReplica(store core.Store, s Settings, log core.Observer) (*replica, erro
 	if err != nil {
 		return nil, err
 	}
-	config.Limits = []core.Limit{config.Limits[0].Using(core.SlidingCounter)}
 	config.Observer = log
-	counter, err := core.New(config)
-	if err != nil {
+	x := &replica{handler: guard.Handler(http.HandlerFunc(hello))}
+	if x.coarse, err = core.New(using(config, core.CoarseLog)); err != nil {
 		return nil, err
 	}
-	return &replica{handler: guard.Handler(http.HandlerFunc(hello)), counter: counter}, nil
+	x.counter, err = core.New(using(config, core.SlidingCounter))
+	return x, err
+}
+
+// using returns the config with its limit counted by another algorithm.
+func using(c core.Config, a core.Algorithm) core.Config {
+	c.Limits = []core.Limit{c.Limits[0].Using(a)}
+	return c
 }
 
 func trialName(r *http.Request) (string, error) { return trialOf(r.Context()).key, nil }

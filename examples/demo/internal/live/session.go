@@ -36,6 +36,7 @@ type Event struct {
 	At      float64 `json:"at"` // milliseconds since 1970
 	Client  int     `json:"client"`
 	Log     string  `json:"log"`
+	Coarse  string  `json:"coarse"`
 	Counter string  `json:"counter"`
 	Fixed   string  `json:"fixed"`
 }
@@ -43,7 +44,7 @@ type Event struct {
 func newSession(id string, s Settings, stores *Stores, log core.Observer) (*session, error) {
 	x := &session{id: id, settings: s, fixed: newFixedWindow(s.Limit, s.window())}
 	x.judges = map[string]*judge{}
-	for _, name := range []string{"log", "counter", "fixed"} {
+	for _, name := range []string{"log", "coarse", "counter", "fixed"} {
 		x.judges[name] = newJudge(s.window())
 	}
 	var err error
@@ -63,6 +64,7 @@ func (x *session) request(w http.ResponseWriter, r *http.Request, client int) {
 	t := &trial{key: fmt.Sprintf("%s:%d", x.id, client), client: client, replica: replica, at: time.Now()}
 	ctx := context.WithValue(r.Context(), trialKey{}, t)
 	t.fixed = x.fixed.allow(client, t.at)
+	t.coarse = x.replicas[replica].coarse.Allow(ctx, t.key)
 	t.counter = x.replicas[replica].counter.Allow(ctx, t.key)
 	x.replicas[replica].handler.ServeHTTP(w, r.WithContext(ctx))
 	x.record(t)
@@ -76,13 +78,14 @@ func (x *session) record(t *trial) {
 	}
 	e := Event{
 		At: millis(t.at), Client: t.client,
-		Log: verdict(t.log), Counter: verdict(t.counter), Fixed: fixed,
+		Log: verdict(t.log), Coarse: verdict(t.coarse), Counter: verdict(t.counter), Fixed: fixed,
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seq++
 	e.Seq = x.seq
 	x.judges["log"].record(t.client, e.Log, stamp{t.log.At, t.at})
+	x.judges["coarse"].record(t.client, e.Coarse, stamp{t.coarse.At, t.at})
 	x.judges["counter"].record(t.client, e.Counter, stamp{t.counter.At, t.at})
 	x.judges["fixed"].record(t.client, e.Fixed, stamp{t.at, t.at})
 	if e.Log == admitted {

@@ -1,6 +1,6 @@
 // The picture: a lane for each judge, with a window that slides over its requests.
 
-export const judges = ["log", "counter", "fixed"];
+export const judges = ["log", "coarse", "counter", "fixed"];
 
 // most returns the most requests of one client that a judge admitted in the window of a view.
 export function most(events, judge, view) {
