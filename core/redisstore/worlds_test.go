@@ -376,7 +376,7 @@ func TestSmallWorlds(t *testing.T) {
 		fine = 2
 		rules = [][]worlds.Limit{
 			{limit(1, 4, l)}, {limit(1, 2, c)},
-			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 3, s)},
+			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 1, s)},
 			{limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
