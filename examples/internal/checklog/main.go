@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -56,9 +57,10 @@ func read(paths []string) (outcomes, error) {
 	for _, path := range paths {
 		err := decisionlog.Read(path, func(l decisionlog.Line) {
 			switch {
-			case l.Rule != "":
+			case l.Rule != "", l.Error == context.Canceled.Error(): // or the caller has left, as wrk does at its end
 			case l.Error != "":
 				all.uncounted++
+				fmt.Println("not counted:", l.Error)
 			default:
 				outcome := storetest.Outcome{At: l.Time(), Allowed: l.Allowed, Cost: l.Cost}
 				all.byKey[l.Key] = append(all.byKey[l.Key], outcome)
