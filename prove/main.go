@@ -109,10 +109,10 @@ func (p part) try(commands string, seed uint64) outcome {
 
 const head = `# What was tried
 
-Written by ` + "`make prove`" + `, a line by each part. A part is repeated by its name and seed, as in
+Written by ` + "`make prove`" + `, a line by each part. A part is repeated by its name and seed:
 ` + "`make prove PROVEFLAGS='-only Worlds -seed 7'`" + `. Worlds, Adversary and Linear are shown something wrong in the
 same run, and must find it. A *mutant* is a change of the limit, the clock, the cost or the script; a *forged* answer is
-one that nobody was given. How a *reply* is lost: a connection is cut while a request is under way.
+one that nobody was given.
 
 | part | claim | what was seen | when |
 |---|---|---|---|
@@ -121,7 +121,7 @@ one that nobody was given. How a *reply* is lost: a connection is cut while a re
 // row returns the line of the page.
 func (o outcome) row(seed uint64) string {
 	commit, _ := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
-	return fmt.Sprintf("| %s | %s | %s | %s, commit %s, %d cores of %s/%s, %v, seed %d |\n", o.name, o.claim,
+	return fmt.Sprintf("| %s | %s | %s | %s, %s, %d cores, %s/%s, %v, seed %d |\n", o.name, o.claim,
 		strings.Join(o.seen, "; "), time.Now().Format(time.DateOnly), bytes.TrimSpace(commit),
 		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, o.took.Round(time.Second), seed)
 }
