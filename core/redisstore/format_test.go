@@ -173,6 +173,26 @@ func TestCoarseDropped(t *testing.T) {
 	})
 }
 
+// TestCoarseReturned: what a Return leaves counts by the clock, also where all of it has left the window by then and
+// the clock steps back.
+func TestCoarseReturned(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const begin = int64(1_790_000_040_000_000)
+		c := bind(t, rdb, core.PerMinute(1000).Using(core.CoarseLog))
+		c.takeAt(t, "k", 300, true, begin)
+		leaves := begin + 61_000_000
+		d := c.takeAt(t, "k", 5, true, leaves-1_000_001)
+		if n := c.returnAt(t, core.Refund{Key: "k", Cost: 5, Units: 5, At: d.At, Source: d.Source}, leaves); n != 5 {
+			t.Errorf("%d units were returned, want 5", n)
+		}
+		for now, want := range map[int64]int64{leaves: 1000, leaves - 1_000_001: 700} {
+			if d := c.takeAt(t, "k", 0, false, now); d.Remaining != want {
+				t.Errorf("%d us after the units have left %d remain, want %d", now-leaves, d.Remaining, want)
+			}
+		}
+	})
+}
+
 // TestAlgorithms: each algorithm has keys, a script and a format of its own, and counts in Redis.
 func TestAlgorithms(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
