@@ -139,7 +139,7 @@ func runHours(c Config, n int64) []Row {
 			Values: []float64{all[i].bytes()},
 		}
 		if a == core.CoarseLog {
-			ns[i].Goal, bytes[i].Goal = Goal{Value: new(80.0)}, Goal{Value: new(600.0)}
+			bytes[i].Goal = Goal{Value: new(600.0)}
 		}
 	}
 	return append(ns, bytes...)

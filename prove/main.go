@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -120,6 +121,9 @@ one that nobody was given.
 
 // row returns the line of the page.
 func (o outcome) row(seed uint64) string {
+	if o.err != nil {
+		o.seen = []string{"**it failed**"}
+	}
 	commit, _ := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	return fmt.Sprintf("| %s | %s | %s | %s, %s, %d cores, %s/%s, %v, seed %d |\n", o.name, o.claim,
 		strings.Join(o.seen, "; "), time.Now().Format(time.DateOnly), bytes.TrimSpace(commit),
@@ -156,8 +160,8 @@ func main() {
 			continue
 		}
 		o := p.try(commands, *seed)
-		if o.err == nil && !*short {
-			o.err = o.write("../docs/proof.md", *seed)
+		if !*short {
+			o.err = errors.Join(o.err, o.write("../docs/proof.md", *seed))
 		}
 		if o.err != nil {
 			failed = true

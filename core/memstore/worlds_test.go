@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 	"github.com/sashlimit/sash/core/internal/window"
-	"github.com/sashlimit/sash/core/internal/worlds"
 )
 
 // memory is what a store of one shard holds of some clients, and what they have used by the definition.

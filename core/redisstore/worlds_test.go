@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/worlds"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 

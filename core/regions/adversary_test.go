@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sashlimit/sash/core/internal/worlds"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 )
 
 // TestAdversary searches the bursts that make three regions admit most in a minute. A strict limit is never exceeded,

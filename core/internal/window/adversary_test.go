@@ -3,7 +3,7 @@ package window
 import (
 	"testing"
 
-	"github.com/sashlimit/sash/core/internal/worlds"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 )
 
 // most returns the most units of one window when requests arrive, which a Count under a limit decides.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/worlds"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 )
 
 var long = flag.Bool("long", false, "go through larger worlds")
