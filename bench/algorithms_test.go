@@ -25,7 +25,9 @@ func TestAlgorithms(t *testing.T) {
 	if err != nil || bytes < 250 || bytes > 450 {
 		t.Errorf("a coarse log takes %v bytes in Redis, %v", bytes, err)
 	}
-	rows := coarseness([]Row{{Name: "log, limit 1000", Ratios: []float64{2}}, {Name: "coarse, limit 1000", Ratios: []float64{3}}})
+	rows := coarseness([]Row{
+		{Name: "log, limit 1000", Ratios: []float64{2}}, {Name: "coarse, limit 1000", Ratios: []float64{3}},
+	})
 	if _, met := rows[0].Met(); met || rows[0].Values[0] != 1.5 {
 		t.Errorf("%+v", rows)
 	}

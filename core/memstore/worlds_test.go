@@ -284,15 +284,14 @@ func (w *world) unknown(m *memory, i int) error {
 func (w *world) giveBack(m *memory, i int, at, units int64) error {
 	exact := w.exact(i)
 	now := w.store.locked(&w.store.shards[0])
-	want, after := w.rule.Return(m.clients[i], now, at, units)
+	want, _ := w.rule.Return(m.clients[i], now, at, units)
 	back := core.Refund{Key: w.keys[i], Cost: units, At: time.UnixMicro(at), Units: units}
 	got, err := w.counts.Return(context.Background(), back)
 	switch {
 	case err != nil || got > want || exact && got != want:
 		return fmt.Errorf("%d units count no more, want %d, %v; exact: %v", got, want, err, exact)
 	case got > 0:
-		_, after = w.rule.Return(m.clients[i], now, at, got)
-		m.clients[i] = after
+		_, m.clients[i] = w.rule.Return(m.clients[i], now, at, got)
 	}
 	return nil
 }

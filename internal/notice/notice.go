@@ -13,4 +13,6 @@ const (
 )
 
 // Codes lists all codes.
-var Codes = []string{CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares, RegionNames}
+var Codes = []string{
+	CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares, RegionNames,
+}

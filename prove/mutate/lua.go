@@ -17,8 +17,8 @@ var otherLua = map[string][]string{
 }
 
 // token matches a comment, an action of the template, a text, or what an operator may change.
-var luaToken = regexp.MustCompile(`--.*|\{\{.*?\}\}|'[^']*'|\b\d+\b|[<>=~]=|[<>]| [-+*/%] |\b(and|or|not|true|false)\b|` +
-	`math\.m(in|ax)|[A-Za-z_]\w*`)
+var luaToken = regexp.MustCompile(`--.*|\{\{.*?\}\}|'[^']*'|\b\d+\b|[<>=~]=|[<>]| [-+*/%] |` +
+	`\b(and|or|not|true|false)\b|math\.m(in|ax)|[A-Za-z_]\w*`)
 
 // statement matches a line that is a statement by itself.
 var luaStatement = regexp.MustCompile(`(?m)^\s*((?:[a-z][\w{}.]*(?:, )?)+ = .*[^,(]|call\(.*\)|return .*|break)$`)

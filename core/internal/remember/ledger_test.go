@@ -107,6 +107,7 @@ func TestAskerLeaves(t *testing.T) {
 // ahead of time, does not, and is not refused from memory.
 func TestOverrides(t *testing.T) {
 	limits := []core.Limit{core.PerHour(5)}
+	lowered, charged := &core.Override{Limits: limits}, &core.Override{Charge: true, Limits: limits}
 	for name, c := range map[string]struct {
 		ask     core.Ask
 		err     error
@@ -116,13 +117,13 @@ func TestOverrides(t *testing.T) {
 		"charge":                  {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, nil, false, true},
 		"charge of nothing":       {core.Ask{Override: &core.Override{Charge: true}}, nil, false, false},
 		"charge that failed":      {core.Ask{Cost: 1, Override: &core.Override{Charge: true}}, errDown, false, true},
-		"by limits":               {core.Ask{Cost: 1, Override: &core.Override{Limits: limits}}, nil, false, true},
-		"refused by limits":       {core.Ask{Cost: 1, Override: &core.Override{Limits: limits}}, nil, true, false},
-		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: &core.Override{Limits: limits}}, nil, false, false},
+		"by limits":               {core.Ask{Cost: 1, Override: lowered}, nil, false, true},
+		"refused by limits":       {core.Ask{Cost: 1, Override: lowered}, nil, true, false},
+		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: lowered}, nil, false, false},
 		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Ahead: time.Second}}, nil, true, false},
 		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Ahead: time.Second}}, errDown, false, false},
 		"another cost, as usual":  {core.Ask{Cost: 2}, nil, true, false},
-		"a charge, by other ones": {core.Ask{Cost: 1, Override: &core.Override{Charge: true, Limits: limits}}, nil, false, true},
+		"a charge, by other ones": {core.Ask{Cost: 1, Override: charged}, nil, false, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, next := refusing(t)

@@ -58,6 +58,6 @@ func TestAdversary(t *testing.T) {
 		t.Errorf("the worst that was found of a counter is %d, and %d is possible", worst[SlidingCounter], 2*n-1)
 	}
 	t.Logf("proved: limit %d, at most %d admitted in a window by a log, %d by a coarse log, %d by a counter; "+
-		"seeds 0 to %d, %d tries each; a window a sixtieth too short was found out by each", n, worst[SlidingLog], worst[CoarseLog],
-		worst[SlidingCounter], seeds-1, tries)
+		"seeds 0 to %d, %d tries each; a window a sixtieth too short was found out by each",
+		n, worst[SlidingLog], worst[CoarseLog], worst[SlidingCounter], seeds-1, tries)
 }

@@ -100,7 +100,8 @@ func TestSlots(t *testing.T) {
 			t.Errorf("a slot of %d microseconds is %d, want %d", w, got, want)
 		}
 		begin := 1_000_000 * want
-		for at, end := range map[int64]int64{begin - 1: begin - 1, begin: begin + want - 1, begin + want - 1: begin + want - 1} {
+		last := begin + want - 1
+		for at, end := range map[int64]int64{begin - 1: begin - 1, begin: last, last: last} {
 			if got := l.SlotEnd(at); got != end {
 				t.Errorf("slots of %d: the one of %d ends at %d, want %d", want, at, got, end)
 			}

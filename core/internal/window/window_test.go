@@ -69,7 +69,9 @@ func TestDuration(t *testing.T) {
 // TestAllowance: it is an eighth of the shortest window, and 75 s at most.
 func TestAllowance(t *testing.T) {
 	const second = 1_000_000
-	for shortest, want := range map[int64]int64{second: second / 8, 600 * second: 75 * second, 3600 * second: 75 * second} {
+	for shortest, want := range map[int64]int64{
+		second: second / 8, 600 * second: 75 * second, 3600 * second: 75 * second,
+	} {
 		if got := Allowance(shortest); got != want {
 			t.Errorf("%d of a window of %d microseconds, want %d", got, shortest, want)
 		}

@@ -243,8 +243,8 @@ func (l Limit) together(a, b int64) bool {
 	return l.end(a) == l.end(b)
 }
 
-// AppendKey appends what is the same for clients that have used the same, seen from now. What is older than an age counts
-// for nothing.
+// AppendKey appends what is the same for clients that have used the same, seen from now. What is older than an age
+// counts for nothing.
 func (c Client) AppendKey(key []byte, now, age int64) []byte {
 	for _, past := range c {
 		for _, u := range past {
