@@ -89,40 +89,6 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// BenchmarkHour is a client that uses its whole limit all the time, over hours: ns for a decision, the bytes of a
-// client, and how many of the log's admissions are made.
-func BenchmarkHour(b *testing.B) {
-	for _, n := range []int64{1000, 100_000, 10_000_000} {
-		for _, a := range algorithms {
-			if a == core.SlidingLog && n > core.MaxLogRequests {
-				continue
-			}
-			b.Run(fmt.Sprintf("%v/%d", a, n), func(b *testing.B) {
-				c := newClock()
-				s := memstore.New(memstore.WithClock(c.Now), memstore.WithMaxBytes(1<<30))
-				l := limiter(b, s, core.PerHour(n).Using(a))
-				cost, step := max(1, n/100_000), time.Hour/time.Duration(min(n, 100_000))
-				admitted, asked := 0, 0
-				empty := s.Bytes()
-				ask := func() {
-					if c.Add(step); l.AllowN(ctx, "k", cost).Allowed {
-						admitted++
-					}
-					asked++
-				}
-				for range 3 * time.Hour / step {
-					ask()
-				}
-				for b.Loop() {
-					ask()
-				}
-				b.ReportMetric(100*float64(admitted)/float64(asked), "%admitted")
-				b.ReportMetric(float64(s.Bytes()-empty), "B/store")
-			})
-		}
-	}
-}
-
 // BenchmarkMemory reports what a live client takes, by the store's own account
 // and by the heap's.
 func BenchmarkMemory(b *testing.B) {
