@@ -98,6 +98,10 @@ func FuzzIP(f *testing.F) {
 		keyfuncs.APIKey("X-Real-IP", known),
 	}
 	f.Fuzz(func(t *testing.T, peer, one, two string) {
+		fast, _ := keyfuncs.RemoteIP(request(peer))
+		if byNetip, _ := funcs[1](request(peer)); fast != byNetip {
+			t.Errorf("peer %q: RemoteIP says %q, IP says %q", peer, fast, byNetip)
+		}
 		for i, key := range funcs {
 			for _, values := range [][]string{nil, {one}, {one, two}} {
 				r := &http.Request{RemoteAddr: peer, Header: http.Header{
