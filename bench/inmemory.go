@@ -131,7 +131,7 @@ func webRaces() []Race {
 		manyKeys: {"sash counter": 3.5, "sash log": 3},
 	}
 	races := middlewareRaces("net/http", libraries(), func(s scene, name string) Goal {
-		return Goal{Ratio: new(goals[s.keys][name]), Allocs: new(2.0)}
+		return Goal{Ratio: new(goals[s.keys][name]), Allocs: new(mostAllocs)}
 	})
 	// What the harness itself costs: the handler with nothing around it.
 	bare := library{"no limiter", false, func(_ load, next http.Handler) (http.Handler, error) { return next, nil }}
