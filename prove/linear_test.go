@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/gob"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -31,17 +34,24 @@ var (
 // limit is small, so that some are refused, and lasts longer than the test.
 const limit = 6
 
-// asked is what a goroutine has asked for, and the answer. The answer to what is lost is not known.
+// asked is what a process has asked for, and the answer. The answer to what is lost is not known.
 type asked struct {
-	verb  string
-	units int64
-	at    int64 // of a return: when the units were counted
+	Verb  string
+	Units int64
+	At    int64 // of a return: when the units were counted
 }
 
 type answer struct {
-	lost, allowed bool
-	units         int64 // that are left, or that a return has taken back
-	at            int64
+	Lost, Allowed bool
+	Units         int64 // that are left, or that a return has taken back
+	At            int64
+}
+
+// operation is what a process asked, when, and what it was told when.
+type operation struct {
+	Asked        asked
+	Answer       answer
+	Call, Return int64 // nanoseconds since 1970
 }
 
 // state holds how many units are counted by the time of their request. Those of lost answers stand at 0.
@@ -64,34 +74,34 @@ func (s state) with(at, n int64) state {
 
 // step returns the states after a request, by the definition: none if it is not answered so.
 func step(s state, q asked, a answer) []any {
-	switch q.verb {
+	switch q.Verb {
 	case "reset":
-		if a.lost {
+		if a.Lost {
 			return []any{s, state{}}
 		}
 		return []any{state{}}
 	case "return":
-		taken := min(q.units, s[q.at])
-		if after := s.with(q.at, -taken); a.lost {
+		taken := min(q.Units, s[q.At])
+		if after := s.with(q.At, -taken); a.Lost {
 			return []any{s, after}
-		} else if a.units == taken || len(s) == 0 && a.units == q.units {
+		} else if a.Units == taken || len(s) == 0 && a.Units == q.Units {
 			return []any{after}
 		}
 		return nil
 	}
-	admitted := q.verb == "charge" || s.used()+q.units <= limit
+	admitted := q.Verb == "charge" || s.used()+q.Units <= limit
 	after := s
-	if admitted && q.verb != "peek" {
-		after = s.with(a.at, q.units)
+	if admitted && q.Verb != "peek" {
+		after = s.with(a.At, q.Units)
 	}
 	left := limit - s.used()
 	if admitted {
-		left -= q.units
+		left -= q.Units
 	}
 	switch {
-	case a.lost:
+	case a.Lost:
 		return []any{s, after}
-	case a.allowed == admitted && a.units == max(0, left):
+	case a.Allowed == admitted && a.Units == max(0, left):
 		return []any{after}
 	}
 	return nil
@@ -105,94 +115,158 @@ var model = (&porcupine.NondeterministicModel{
 
 // caller asks by one limiter about one client, and keeps what was answered.
 type caller struct {
-	id      int
 	limiter *core.Limiter
 	rng     *rand.Rand
-	began   time.Time
 	held    []*core.Reservation
-	seen    []porcupine.Operation
-	wrong   error
+	history
+}
+
+// history is what a process saw of a history.
+type history struct {
+	Seen  []operation
+	Wrong string
 }
 
 // one asks once. What was answered from memory is left out: another process may have given units back since.
 func (c *caller) one(key string) {
 	ctx := context.Background()
-	q, a := asked{verb: "take", units: 1 + c.rng.Int64N(2)}, answer{}
-	call, err := time.Since(c.began), error(nil)
+	q, a := asked{Verb: "take", Units: 1 + c.rng.Int64N(2)}, answer{}
+	call, err := time.Now().UnixNano(), error(nil)
 	switch verb := c.rng.IntN(12); {
 	case verb == 0:
-		q.verb = "reset"
+		q.Verb = "reset"
 		err = c.limiter.Reset(ctx, key)
 	case verb < 4 && len(c.held) > 0:
 		r := c.held[0]
 		c.held = c.held[1:]
 		q = asked{"return", 1, r.Decision.At.UnixMicro()}
-		a.units, err = r.Return(ctx, 1)
+		a.Units, err = r.Return(ctx, 1)
 	default:
-		r := core.Request{Key: key, Cost: q.units, Peek: verb == 11, Charge: verb == 10}
-		q.verb = map[int]string{10: "charge", 11: "peek"}[verb]
+		r := core.Request{Key: key, Cost: q.Units, Peek: verb == 11, Charge: verb == 10}
+		q.Verb = map[int]string{10: "charge", 11: "peek"}[verb]
 		one := c.limiter.Reserve(ctx, r)
 		d := one.Decision
 		if d.Source == core.SourceRemembered {
 			return
 		}
-		a, err = answer{allowed: d.Allowed, units: d.Remaining, at: d.At.UnixMicro()}, d.Err
+		a, err = answer{Allowed: d.Allowed, Units: d.Remaining, At: d.At.UnixMicro()}, d.Err
 		if err == nil && d.Allowed && !r.Peek {
 			c.held = append(c.held, one)
 		}
 	}
-	back := int64(time.Since(c.began))
+	back := time.Now().UnixNano()
 	switch {
 	case err != nil && errors.Is(err, core.ErrUnavailable) && core.StageOf(err) != core.StageReply:
 		return // it was never sent
 	case err != nil && strings.Contains(err.Error(), "script"): // which has run, and said something that cannot be
-		c.wrong = err
+		c.Wrong = err.Error()
 	case err != nil:
-		a, back = answer{lost: true}, math.MaxInt64
+		a, back = answer{Lost: true}, math.MaxInt64
 	}
-	c.seen = append(c.seen, porcupine.Operation{ClientId: c.id, Input: q, Call: int64(call), Output: a, Return: back})
+	c.Seen = append(c.Seen, operation{q, a, call, back})
 }
 
-// play has eight goroutines ask about one client by three stores, and returns what they saw.
-func play(limiters []*core.Limiter, key string, seed uint64) (seen []porcupine.Operation, wrong error) {
-	callers := make([]*caller, 8)
-	var group sync.WaitGroup
-	began := time.Now()
-	for i := range callers {
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		callers[i] = &caller{id: i, limiter: limiters[i%len(limiters)], rng: rng, began: began}
-		group.Go(func() {
-			for range 6 {
-				callers[i].one(key)
-			}
-		})
-	}
-	group.Wait()
-	for _, c := range callers {
-		seen, wrong = append(seen, c.seen...), errors.Join(wrong, c.wrong)
-	}
-	return seen, wrong
+// A process takes jobs from its standard input, and writes a history for each to its standard output.
+type job struct {
+	Key  string
+	Seed uint64
+	At   time.Time // when all processes begin
 }
 
-// clients are the kinds of clients, each with the servers behind it.
-func clients(t *testing.T) map[string]func() (redis.UniversalClient, []*redistest.Server) {
-	return map[string]func() (redis.UniversalClient, []*redistest.Server){
-		"a server": func() (redis.UniversalClient, []*redistest.Server) {
-			s := redistest.Start(t)
-			return s.Client(t), []*redistest.Server{s}
-		},
-		"a Cluster": func() (redis.UniversalClient, []*redistest.Server) {
-			c := redistest.StartCluster(t, 3, 0)
-			return c.Client(t), c.Servers
-		},
-		"a Ring": func() (redis.UniversalClient, []*redistest.Server) {
-			servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-			addrs := map[string]string{"a": servers[0].Addr(), "b": servers[1].Addr()}
-			ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
-			t.Cleanup(func() { ring.Close() })
-			return ring, servers
-		},
+// kinds are the clients of Redis, by the number of servers.
+var kinds = map[string]struct {
+	servers int
+	open    func(addrs []string) redis.UniversalClient
+}{
+	"a server": {1, func(addrs []string) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: addrs[0]})
+	}},
+	"a Cluster": {3, func(addrs []string) redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	}},
+	"a Ring": {2, func(addrs []string) redis.UniversalClient {
+		return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0], "b": addrs[1]}})
+	}},
+}
+
+// TestMain is also that of the processes, which have these two variables.
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // each outage is worth a line, and here they are many
+	kind, isProcess := kinds[os.Getenv("LINEAR_KIND")]
+	if !isProcess {
+		os.Exit(m.Run())
 	}
+	limiter := core.Must(core.New(core.Config{
+		Name: "linear", Store: redisstore.New(kind.open(strings.Fields(os.Getenv("LINEAR_ADDRS")))),
+		Limits: []core.Limit{core.PerHour(limit)}, OnStoreError: core.FailClosed, Timeout: time.Second,
+	}))
+	jobs, histories := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	for {
+		var j job
+		if jobs.Decode(&j) != nil {
+			return // the test has ended
+		}
+		c := caller{limiter: limiter, rng: rand.New(rand.NewPCG(j.Seed, 0))}
+		time.Sleep(time.Until(j.At))
+		for range 6 {
+			c.one(j.Key)
+		}
+		if err := histories.Encode(c.history); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// process is another process of this program.
+type process struct {
+	jobs      *gob.Encoder
+	histories *gob.Decoder
+}
+
+// start starts eight processes with clients of the servers.
+func start(t *testing.T, kind string, servers []*redistest.Server) (all [8]process) {
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	for i := range all {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), "LINEAR_KIND="+kind, "LINEAR_ADDRS="+strings.Join(addrs, " "))
+		c.Stderr = os.Stderr
+		in, err := c.StdinPipe()
+		out, err2 := c.StdoutPipe()
+		if err = errors.Join(err, err2, c.Start()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { in.Close(); c.Wait() })
+		all[i] = process{gob.NewEncoder(in), gob.NewDecoder(out)}
+	}
+	return all
+}
+
+// play has the processes ask about one client at the same time, and returns what they saw.
+func play(t *testing.T, all [8]process, key string, seed uint64) (seen []porcupine.Operation) {
+	for i, p := range all {
+		j := job{key, seed + uint64(i)<<32, time.Now().Add(time.Millisecond)}
+		if err := p.jobs.Encode(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range all {
+		var h history
+		if err := p.histories.Decode(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Wrong != "" {
+			t.Errorf("%s, seed %d: %s", key, seed, h.Wrong)
+		}
+		for _, o := range h.Seen {
+			seen = append(seen, porcupine.Operation{
+				ClientId: i, Input: o.Asked, Call: o.Call, Output: o.Answer, Return: o.Return,
+			})
+		}
+	}
+	return seen
 }
 
 // cut closes all connections of the servers again and again, until it is stopped.
@@ -215,32 +289,27 @@ func cut(t *testing.T, servers []*redistest.Server) (stop func()) {
 	return func() { close(done); group.Wait() }
 }
 
-// TestLinearizable: all that concurrent callers of three stores are told, by all verbs, while connections are cut, is
-// as if one request came after the other. An answer that is wrong is found out.
+// TestLinearizable: all that eight processes are told, by all verbs, while connections are cut, is as if one request
+// came after the other. An answer that is wrong is found out.
 func TestLinearizable(t *testing.T) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // each outage is worth a line, and here they are many
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	for name, open := range clients(t) {
-		rdb, servers := open()
-		limiters := make([]*core.Limiter, 3)
-		for i := range limiters {
-			limiters[i] = core.Must(core.New(core.Config{
-				Name: "linear", Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(limit)},
-				OnStoreError: core.FailClosed, Timeout: time.Second,
-			}))
+	for name, kind := range kinds {
+		var servers []*redistest.Server
+		if name == "a Cluster" {
+			servers = redistest.StartCluster(t, kind.servers, 0).Servers
+		} else {
+			for range kind.servers {
+				servers = append(servers, redistest.Start(t))
+			}
 		}
-		stop := cut(t, servers)
+		all, stop := start(t, name, servers), cut(t, servers)
 		var histories, asked, lost, forged int
 		for began := time.Now(); time.Since(began) < *lasts; histories++ {
-			seen, wrong := play(limiters, fmt.Sprint(name, histories), *seed+uint64(histories))
-			if wrong != nil {
-				t.Errorf("%s, seed %d, history %d: %v", name, *seed, histories, wrong)
-			}
-			unknown := 0
+			seen, unknown := play(t, all, fmt.Sprint(name, histories), *seed+uint64(histories)), 0
 			for _, o := range seen {
-				if o.Output.(answer).lost {
+				if o.Output.(answer).Lost {
 					unknown++
 				}
 			}
@@ -256,7 +325,7 @@ func TestLinearizable(t *testing.T) {
 		if lost == 0 || forged == 0 {
 			t.Errorf("%s: %d answers lost, and %d wrong ones found out: too few to prove anything", name, lost, forged)
 		}
-		t.Logf("proved: %s: %d histories of 8 callers by 3 stores, %d requests, %d replies lost, all linearizable; "+
+		t.Logf("proved: %s: %d histories of 8 processes, %d requests, %d replies lost, all linearizable; "+
 			"all %d forged answers found out", name, histories, asked, lost, forged)
 	}
 }
@@ -272,7 +341,7 @@ func forge(t *testing.T, seen []porcupine.Operation) int {
 		for i, units := range []int64{left, left + 1} { // both cannot be
 			call := last + 1 + 2*int64(i)
 			wrong = append(wrong, porcupine.Operation{
-				Input: asked{verb: "peek"}, Call: call, Output: answer{allowed: true, units: units}, Return: call + 1,
+				Input: asked{Verb: "peek"}, Call: call, Output: answer{Allowed: true, Units: units}, Return: call + 1,
 			})
 		}
 		if porcupine.CheckOperations(model, wrong) {
