@@ -6,7 +6,7 @@
 # make test-newest  the tests, without the race detector, with the newest of what sash is built on (.ci/newest.mod)
 # make histories   random histories of the stores and of regions, 3 and 20 times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
-# make screenshots   the same, and take the pictures of the page in docs/images
+# make screenshots   take the pictures of that page: the README's, and the whole page on a desk and on a phone
 # make lint        gofmt, at most 120 columns, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
@@ -17,7 +17,7 @@
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
-# make prove       try every claim at length, in less than half an hour, and write docs/proof.md
+# make prove       try every claim at length, in less than half an hour, and write docs/proof.md (Soak: prove/main.go)
 # make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080
@@ -113,15 +113,15 @@ histories: redis lua faketime
 test-metrics: redis prometheus
 	cd extra/grafana && go test -count=1 ./...
 
-# It takes about 40 s.
-test-browser:
+# It takes about a minute.
+test-browser: redis
 	@./.ci/install chromium chromium
 	cd examples/demo/browsertest && go test -count=1 -timeout 4m .
 
-screenshots:
+screenshots: redis
 	@./.ci/install chromium chromium
-	@mkdir -p docs/images
-	cd examples/demo/browsertest && go test -count=1 -timeout 4m . -args -pictures $(CURDIR)/docs/images
+	cd examples/demo/browsertest && go test -count=1 -run TestPictures . -args -pictures $(CURDIR)/docs/images
+	cd examples/demo/browsertest && go test -count=1 -run TestStates . -args -pictures pictures
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
