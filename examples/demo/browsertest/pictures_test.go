@@ -9,9 +9,12 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -19,17 +22,65 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var pictures = flag.String("pictures", "", "write demo-light.png and demo-dark.png to this `folder`")
+var pictures = flag.String("pictures", "", "write the pictures to this `folder`")
 
-// TestPictures takes the pictures of the README with the flag -pictures, and checks that both colours are there.
+// TestPictures takes the pictures of the README.
 func TestPictures(t *testing.T) {
 	p := open(t, *redisURL)
 	p.run(chromedp.EmulateViewport(752, 1000, chromedp.EmulateScale(2)))
+	p.middle()
+	p.run(chromedp.Evaluate(`document.querySelectorAll("#coarse, #counter, #look, #replicas, .sums, .legend span").forEach(
+		(e) => { e.hidden = true; })`, nil))
+	p.take("demo", "#lanes")
+}
+
+// TestStates takes pictures of the whole page, on a desk and on a phone: in a burst, when the store is taken away, and
+// when its Redis is killed.
+func TestStates(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	redis := exec.Command("redis-server", "--port", port, "--save", "")
+	if err := redis.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := sync.OnceFunc(func() { redis.Process.Kill(); redis.Wait() })
+	t.Cleanup(killed)
+	p := open(t, "redis://127.0.0.1:"+port)
+	take := func(state string) {
+		p.run(chromedp.EmulateViewport(1280, 1160))
+		p.take(state+"-1280", "body")
+		p.run(chromedp.EmulateViewport(390, 844))
+		p.take(state+"-390", "body")
+	}
+	p.until("the server", `document.getElementById("store").textContent !== "Redis does not answer"`)
+	p.middle()
+	take("burst")
+	p.click("#pause")
+	p.click("#probe")
+	p.click("#away")
+	p.until("fail closed", `document.querySelector("#closed [data-f=status]").textContent === "503"`)
+	take("away")
+	p.click("#away")
+	killed()
+	p.until("the truth", `document.getElementById("store").textContent === "Redis does not answer"`)
+	take("killed")
+}
+
+// middle holds the picture in the middle of a burst at the boundary.
+func (p *page) middle() {
+	p.t.Helper()
 	p.click(`[data-play=burst]`)
 	p.until("half a window after the boundary", `/Now steady/.test(document.getElementById("status").textContent)`)
 	p.click("#pause")
-	p.run(chromedp.Evaluate(`document.querySelectorAll("#coarse, #counter, #look, #replicas, .sums, .legend span").forEach(
-		(e) => { e.hidden = true; })`, nil))
+}
+
+// take takes a picture of an element, in light and in dark, and writes both with the flag -pictures.
+func (p *page) take(name, selector string) {
+	p.t.Helper()
 	backs := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
 		var picture []byte
@@ -41,21 +92,21 @@ func TestPictures(t *testing.T) {
 			chromedp.Evaluate(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`, nil,
 				func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }),
 			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &back),
-			chromedp.Screenshot("#lanes", &picture, chromedp.ByQuery),
+			chromedp.Screenshot(selector, &picture, chromedp.ByQuery),
 		)
 		backs[scheme] = back
-		picture = smaller(t, picture)
+		picture = smaller(p.t, picture)
 		if len(picture) > 150_000 {
-			t.Errorf("the %s picture has %d bytes, want at most 150,000", scheme, len(picture))
+			p.t.Errorf("the %s picture %s has %d bytes, want at most 150,000", scheme, name, len(picture))
 		}
 		if *pictures != "" {
-			if err := os.WriteFile(filepath.Join(*pictures, "demo-"+scheme+".png"), picture, 0o644); err != nil {
-				t.Fatal(err)
+			if err := os.WriteFile(filepath.Join(*pictures, name+"-"+scheme+".png"), picture, 0o644); err != nil {
+				p.t.Fatal(err)
 			}
 		}
 	}
 	if backs["light"] == backs["dark"] {
-		t.Errorf("the background is %q in light and in dark", backs["light"])
+		p.t.Errorf("the background is %q in light and in dark", backs["light"])
 	}
 }
 
