@@ -56,6 +56,34 @@ var otherNames = map[string]string{"min": "max", "max": "min", "true": "false", 
 // edits returns the edits of one node.
 func edits(n ast.Node) (all []edit) {
 	switch n := n.(type) {
+	case ast.Expr:
+		all = ofExpression(n)
+	case *ast.IncDecStmt:
+		all = append(all, swap(n, &n.Tok, others[n.Tok][0]))
+	case *ast.AssignStmt:
+		for _, op := range others[n.Tok] {
+			all = append(all, swap(n, &n.Tok, op))
+		}
+	case *ast.IfStmt:
+		if call, ok := n.Cond.(*ast.CallExpr); ok {
+			all = append(all, swap[ast.Expr](n, &n.Cond, &ast.UnaryExpr{Op: token.NOT, X: call}))
+		}
+		if _, ok := n.Init.(*ast.ExprStmt); ok {
+			all = append(all, swap(n, &n.Init, nil))
+		}
+	case *ast.BlockStmt:
+		all = removals(n.List)
+	case *ast.CaseClause:
+		all = removals(n.Body)
+	case *ast.CommClause:
+		all = removals(n.Body)
+	}
+	return all
+}
+
+// ofExpression returns the edits of an expression alone.
+func ofExpression(n ast.Expr) (all []edit) {
+	switch n := n.(type) {
 	case *ast.BinaryExpr:
 		for _, op := range others[n.Op] {
 			all = append(all, swap(n, &n.Op, op))
@@ -84,25 +112,6 @@ func edits(n ast.Node) (all []edit) {
 			instead.what = text(n) + " => " + text(n.Args[i])
 			all = append(all, instead)
 		}
-	case *ast.IncDecStmt:
-		all = append(all, swap(n, &n.Tok, others[n.Tok][0]))
-	case *ast.AssignStmt:
-		for _, op := range others[n.Tok] {
-			all = append(all, swap(n, &n.Tok, op))
-		}
-	case *ast.IfStmt:
-		if call, ok := n.Cond.(*ast.CallExpr); ok {
-			all = append(all, swap[ast.Expr](n, &n.Cond, &ast.UnaryExpr{Op: token.NOT, X: call}))
-		}
-		if _, ok := n.Init.(*ast.ExprStmt); ok {
-			all = append(all, swap(n, &n.Init, nil))
-		}
-	case *ast.BlockStmt:
-		all = removals(n.List)
-	case *ast.CaseClause:
-		all = removals(n.Body)
-	case *ast.CommClause:
-		all = removals(n.Body)
 	}
 	return all
 }

@@ -113,23 +113,9 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 	if ask.Override != nil {
 		override = *ask.Override
 	}
-	now, cost, beyond := at.UnixMicro(), ask.Cost, override.Charge
+	now, cost := at.UnixMicro(), ask.Cost
 	counts, stamp := c.countsAt(limits, now, at.Add(override.Ahead).UnixMicro())
-	var verdict window.Verdict // of the limit that binds
-	var binding core.Limit
-	for i, l := range limits {
-		limit := windowLimit(l)
-		if beyond {
-			limit.N = window.Boundless
-		}
-		v := counts[i].decide(limit, now, stamp, cost)
-		if beyond {
-			v = windowLimit(l).Charged(v)
-		}
-		if i == 0 || v.Binds(verdict) {
-			verdict, binding = v, l
-		}
-	}
+	binding, verdict := judge(limits, counts, now, stamp, cost, override.Charge)
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
 		Source:     core.SourceCounted,
@@ -153,6 +139,27 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 		}
 	}
 	return d
+}
+
+// judge returns the limit that binds, and its verdict on cost units that are counted at stamp: whatever it says, where
+// beyond.
+func judge(limits []core.Limit, counts []count, now, stamp, cost int64, beyond bool) (core.Limit, window.Verdict) {
+	var binding core.Limit
+	var verdict window.Verdict
+	for i, l := range limits {
+		limit := windowLimit(l)
+		if beyond {
+			limit.N = window.Boundless
+		}
+		v := counts[i].decide(limit, now, stamp, cost)
+		if beyond {
+			v = windowLimit(l).Charged(v)
+		}
+		if i == 0 || v.Binds(verdict) {
+			binding, verdict = l, v
+		}
+	}
+	return binding, verdict
 }
 
 // Usage returns the units that the client has used of each limit when the store's clock shows at.
