@@ -12,7 +12,7 @@
 # make bench       measure sash side by side with other libraries: one table
 # make bench-http  measure whole HTTP servers with and without limiters by wrk: a table after about 4 minutes
 # make benchmarks  run every benchmark of sash alone
-# make fuzz        run every fuzz target for FUZZTIME each
+# make fuzz        run every fuzz target for FUZZTIME each, FUZZJOBS at a time
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
@@ -22,6 +22,7 @@
 
 ADDR      ?= 127.0.0.1:8080
 FUZZTIME  ?= 30s
+FUZZJOBS  ?= 1
 CHAOSTIME ?= 5m
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -160,15 +161,13 @@ bench-http: redis
 benchmarks: redis
 	go test -run '^$$' -bench . -benchmem ./...
 
-# A new interesting input may be made smaller 10 times. By default the fuzzer tries that
-# for up to a minute, in which it does nothing else.
+# FUZZJOBS targets run at the same time. A new interesting input may be made smaller 10 times. By default the fuzzer
+# tries that for up to a minute, in which it does nothing else.
 fuzz:
-	@set -e; for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
-			echo "== $$package $$target"; \
-			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
-		done; \
-	done
+	@for package in $$(go list ./...); do go test -list '^Fuzz' $$package | sed -n "s#^Fuzz#$$package &#p"; done | \
+		xargs -P $(FUZZJOBS) -L 1 sh -c 'out=$$(go test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZTIME) \
+			-fuzzminimizetime 10x -parallel 2 $$0 2>&1) || { echo "$$out"; exit 1; }; \
+			echo "$$1: $$(echo "$$out" | sed -n "s/.*execs: \([0-9]*\).*/\1/p" | tail -n 1) inputs"'
 
 # It takes hours, and goes on where it was stopped. MUTANTFLAGS='-pkg core/internal/window -sample 50' takes a minute.
 mutants: redis lua

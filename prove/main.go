@@ -1,7 +1,7 @@
 // Command prove tries every claim of sash at length, and writes what came of it to docs/proof.md.
 //
-//	make prove                                      # all parts but Soak, in less than half an hour on two cores
-//	make prove PROVEFLAGS='-only Soak'              # which takes 25 minutes
+//	make prove                                      # all parts but Soak and Fuzz, in less than half an hour on two cores
+//	make prove PROVEFLAGS='-only Soak'              # 25 minutes; Fuzz takes 12
 //	make prove PROVEFLAGS='-only Linear -seed 7'    # some parts, as they were
 //	make prove PROVEFLAGS=-short                    # what make test does not try, in a minute; nothing is written
 package main
@@ -29,6 +29,8 @@ type part struct {
 
 const proved = `proved: (.*)`
 
+var apart = map[string]bool{"Soak": true, "Fuzz": true} // run by their names alone, since they take long
+
 var parts = []part{
 	{
 		"Worlds", "In every history of a small world, each answer is that of the definition.",
@@ -49,6 +51,10 @@ var parts = []part{
 	{
 		"Soak", "At full speed by all verbs, while servers are killed and fill up, nothing grows.",
 		"go -C prove test -count=1 -timeout 40m -v -run ^TestSoak$ . -args -for 20m -seed SEED", "", proved,
+	},
+	{
+		"Fuzz", "No input breaks what a parser, a reader of replies or a count promises.",
+		"make fuzz FUZZTIME=10m FUZZJOBS=17", "", `(?m)^(Fuzz\w+: \d+ inputs)`,
 	},
 	{
 		"Histories", "In random histories, both stores answer like a slow model.", "make histories", "",
@@ -118,7 +124,8 @@ const head = `# What was tried
 Written by ` + "`make prove`" + `, a line by each part. A part is repeated by its name and seed:
 ` + "`make prove PROVEFLAGS='-only Worlds -seed 7'`" + `. Worlds, Adversary, Linear and Soak are shown something wrong
 in the same run, and must find it. A *mutant* is a change of the limit, the clock, the cost or the script; a *forged*
-answer is one that nobody was given; each column of a picture is a 60th of the time.
+answer is one that was never given; each column of a picture is a 60th of the time. What the tests of each package
+notice of changes in its code is in [mutants.txt](../prove/mutants.txt), by ` + "`make mutants`" + `.
 
 | part | claim | what was seen | when |
 |---|---|---|---|
@@ -161,7 +168,7 @@ func main() {
 		if *short {
 			commands = p.brief
 		}
-		if commands == "" || *only == "" && p.name == "Soak" || !regexp.MustCompile(*only).MatchString(p.name) {
+		if commands == "" || *only == "" && apart[p.name] || !regexp.MustCompile(*only).MatchString(p.name) {
 			continue
 		}
 		o := p.try(commands, *seed)
