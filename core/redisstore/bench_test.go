@@ -125,7 +125,7 @@ func BenchmarkBytes(b *testing.B) {
 // BenchmarkBytesCoarse reports the same of clients that use the whole of a CoarseLog, in each of its slots.
 func BenchmarkBytesCoarse(b *testing.B) {
 	const clients, slots = 1000, 61
-	for _, n := range []int64{1000, 100_000, 10_000_000, 1_000_000_000} {
+	for _, n := range []int64{1000, 1_000_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			server := redistest.Start(b)
 			rdb := server.Client(b)
