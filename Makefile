@@ -18,7 +18,6 @@
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
 # make prove       try every claim at length, in less than half an hour, and write docs/proof.md (Soak: prove/main.go)
-# make traffic     drive four example servers on one Redis with wrk, and check every decision
 
 ADDR      ?= 127.0.0.1:8080
 FUZZTIME  ?= 30s
@@ -55,7 +54,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions prove traffic redis lua prometheus proxies faketime
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions prove redis lua prometheus proxies faketime
 
 # The first target, so that make alone is make help.
 help:
@@ -128,7 +127,7 @@ screenshots: redis
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
-	@! LC_ALL=C.UTF-8 grep -rnE '^.{121}' --include='*.go' . || { echo "These lines have more than 120 columns."; exit 1; }
+	@! LC_ALL=C.UTF-8 grep -rnE '^.{121}' --include='*.go' --exclude-dir=.build . || { echo "These lines have more than 120 columns."; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	go run $(GOSEC) ./...
@@ -186,9 +185,6 @@ regions: redis
 # PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
 prove: redis lua
 	cd prove && go run . $(PROVEFLAGS)
-
-traffic: redis
-	./examples/traffic.sh
 
 redis:
 	@./.ci/install redis-server redis-server

@@ -1,6 +1,6 @@
 // Command prove tries every claim of sash at length, and writes what came of it to docs/proof.md.
 //
-//	make prove                                      # all parts but Soak and Fuzz, in less than half an hour on two cores
+//	make prove                                      # all parts but Soak and Fuzz, in half an hour on two cores
 //	make prove PROVEFLAGS='-only Soak'              # 25 minutes; Fuzz takes 12
 //	make prove PROVEFLAGS='-only Linear -seed 7'    # some parts, as they were
 //	make prove PROVEFLAGS=-short                    # what make test does not try, in a minute; nothing is written
@@ -76,9 +76,8 @@ var parts = []part{
 		`(?m)^((?:\d+ in \S+, asked|most in any).*)`,
 	},
 	{
-		"Traffic", "Four servers at full speed keep one limit, and one server does in memory.",
-		"examples/traffic.sh 70", "",
-		`(\d+ clients, \d+ decisions not counted)`,
+		"Traffic", "Servers of five frameworks at full speed keep one limit, and one server does in memory.",
+		"go test -count=1 -timeout 20m -v -run ^TestTraffic$ ./examples -args -for 70s", "", proved,
 	},
 }
 
@@ -122,10 +121,10 @@ func (p part) try(commands string, seed uint64) outcome {
 const head = `# What was tried
 
 Written by ` + "`make prove`" + `, a line by each part. A part is repeated by its name and seed:
-` + "`make prove PROVEFLAGS='-only Worlds -seed 7'`" + `. Worlds, Adversary, Linear and Soak are shown something wrong
-in the same run, and must find it. A *mutant* is a change of the limit, the clock, the cost or the script; a *forged*
-answer is one that was never given; each column of a picture is a 60th of the time. What the tests of each package
-notice of changes in its code is in [mutants.txt](../prove/mutants.txt), by ` + "`make mutants`" + `.
+` + "`make prove PROVEFLAGS='-only Worlds -seed 7'`" + `. Worlds, Adversary, Linear, Soak and Traffic are shown
+something wrong in the same run, and must find it. A *mutant* is a change of the limit, the clock, the cost or the
+script; a *forged* answer is one that was never given; each column of a picture is a 60th of the time. What the tests of
+each package notice of changes in its code is in [mutants.txt](../prove/mutants.txt), by ` + "`make mutants`" + `.
 
 | part | claim | what was seen | when |
 |---|---|---|---|
