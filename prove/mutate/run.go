@@ -35,7 +35,7 @@ type stage struct {
 func (p *pkg) compile(overlay map[string]string) (out string, err error) {
 	replace := map[string]string{}
 	for path, source := range overlay {
-		if replace[path], err = filepath.Abs(filepath.Join(p.log+".d", filepath.Base(path))); err != nil {
+		if replace[path], err = filepath.Abs(filepath.Join(p.log+".d", filepath.Base(path)+".txt")); err != nil {
 			return "", err
 		}
 		if err = os.WriteFile(replace[path], []byte(source), 0o600); err != nil {

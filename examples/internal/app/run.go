@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stderr io.Writer, routes func(*App)
 		"count in the Redis of this `URL`, such as redis://127.0.0.1:6379/0; empty: in memory")
 	timeout := flags.Duration("timeout", 100*time.Millisecond, "wait this `long` for Redis")
 	trust := flags.String("trust", "", "believe X-Forwarded-For of the proxies in these `CIDRs`, separated by commas")
-	decisions := flags.String("decisions", "", "write every decision to this `file`, as examples/internal/decisionlog does")
+	decisions := flags.String("decisions", "", "write every decision to this `file`, by examples/internal/decisionlog")
 	admin := flags.String("admin", "", "listen on this `address` for operators too, such as 127.0.0.1:8081; "+
 		"the name is admin, and the password is in SASH_ADMIN_PASSWORD")
 	if help, err := ParseFlags(flags, args, stderr); help || err != nil {
