@@ -102,18 +102,18 @@ func TestNoBreakerEvent(t *testing.T) {
 func TestCloseWhileSilent(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	p := startProxy(t, redistest.Start(t).Addr())
-	store, err := redisstore.Open("redis://" + p.addr())
+	p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
+	store, err := redisstore.Open("redis://" + p.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := closedFor(t, store, time.Hour)
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.mode.Store(silences)
+	p.Mode.Store(redistest.Silences)
 	decided, closed := make(chan core.Decision, 1), make(chan error, 1)
 	go func() { decided <- l.Allow(ctx, "k") }()
 	redistest.WaitFor(t, "the reply to be lost", func() error {
-		if p.lost.Load() == 0 {
+		if p.Lost.Load() == 0 {
 			return errors.New("not yet")
 		}
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
@@ -35,16 +36,20 @@ const (
 	chaosWindow   = time.Second
 	chaosKeys     = 4
 	chaosReplicas = 4 // of which this process is one, in memory
-	chaosCoarse   = 3 // the policy whose limit is a coarse log
 )
+
+// chaosLimits are the limits of the policies: fail open, closed, the fallback, and closed again.
+var chaosLimits = []core.Limit{
+	core.Per(chaosLimit, chaosWindow), core.Per(chaosLimit, chaosWindow), core.Per(chaosLimit, chaosWindow),
+	core.Per(chaosLimit, chaosWindow).Using(core.CoarseLog),
+}
 
 // stage is what chaos is made on: a Redis of some kind and a client of it.
 type stage struct {
 	*testing.T
 	rdb     redis.UniversalClient
 	server  *redistest.Server // of a single one, or one shard of a ring
-	admin   *redis.Client
-	proxy   *proxy
+	proxy   *redistest.Way
 	cluster *redistest.Cluster
 	sent    *redistest.Sentinel
 }
@@ -63,70 +68,23 @@ type upset struct {
 
 func nothing(*stage) (end func()) { return func() {} }
 
-func kill(s *stage) (end func()) {
-	s.server.Kill()
-	return s.server.Restart
-}
+func kill(s *stage) (end func()) { return redistest.Refused.Begin(s, s.server) }
 
-func pause(s *stage) (end func()) {
-	s.server.Pause()
-	return s.server.Resume
-}
+func pause(s *stage) (end func()) { return redistest.Silent.Begin(s, s.server) }
 
 // replies makes the proxy treat replies by a mode, such as cuts.
 func replies(mode int32) func(*stage) (end func()) {
 	return func(s *stage) func() {
-		s.proxy.mode.Store(mode)
-		return func() { s.proxy.mode.Store(passes) }
+		s.proxy.Mode.Store(mode)
+		return func() { s.proxy.Mode.Store(redistest.Passes) }
 	}
 }
 
-var upsets = []upset{
+// upsets are all faults, those of a server by itself among them.
+var upsets = append(ofServer(), []upset{
 	{client: "Client", name: "none", begin: nothing},
-	{client: "Client", name: "refused (SIGKILL)", loses: true, quick: true, begin: kill},
-	{client: "Client", name: "silent (SIGSTOP)", quick: true, begin: pause},
-	{client: "Client", name: "CLIENT PAUSE", begin: func(s *stage) func() {
-		s.admin.Do(ctx, "CLIENT", "PAUSE", 600000, "WRITE")
-		return func() { s.admin.Do(ctx, "CLIENT", "UNPAUSE") }
-	}},
-	{client: "Client", name: "replies lost", begin: replies(cuts)},
-	{client: "Client", name: "replies late", begin: replies(silences)},
-	{client: "Client", name: "READONLY", loses: true, begin: func(s *stage) func() {
-		s.admin.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
-		return func() { s.admin.Do(ctx, "REPLICAOF", "NO", "ONE") }
-	}},
-	{client: "Client", name: "OOM", begin: func(s *stage) func() {
-		s.admin.Do(ctx, "CONFIG", "SET", "maxmemory", 1)
-		return func() { s.admin.Do(ctx, "CONFIG", "SET", "maxmemory", 0) }
-	}},
-	{client: "Client", name: "NOSCRIPT", begin: func(s *stage) func() {
-		var stopped atomic.Bool
-		var group sync.WaitGroup
-		group.Go(func() {
-			for !stopped.Load() {
-				s.admin.ScriptFlush(ctx)
-				time.Sleep(50 * time.Millisecond)
-			}
-		})
-		return func() { stopped.Store(true); group.Wait() }
-	}},
-	{client: "Client", name: "BUSY script", begin: func(s *stage) func() {
-		s.admin.Do(ctx, "CONFIG", "SET", "busy-reply-threshold", 200)
-		busy := redis.NewClient(&redis.Options{Addr: s.server.Addr(), ReadTimeout: time.Minute, MaxRetries: -1})
-		ended := make(chan error, 1)
-		go func() { ended <- busy.Do(ctx, "EVAL", "while true do end", 0).Err() }()
-		return func() {
-			redistest.WaitFor(s, "the script to end", func() error {
-				s.admin.ScriptKill(ctx)
-				select {
-				case <-ended:
-					return busy.Close()
-				default:
-					return errors.New("it goes on")
-				}
-			})
-		}
-	}},
+	{client: "Client", name: "replies lost", begin: replies(redistest.Cuts)},
+	{client: "Client", name: "replies late", begin: replies(redistest.Silences)},
 	{client: "Client, pool of 1", name: "none", begin: nothing},
 	{client: "Client, pool of 1", name: "silent (SIGSTOP)", begin: pause},
 	{client: "Client, pool of 1", name: "refused (SIGKILL)", loses: true, begin: kill},
@@ -162,6 +120,17 @@ var upsets = []upset{
 		s.sent.WaitOK(s).Pause()
 		return func() { s.sent.WaitOK(s) }
 	}},
+}...)
+
+func ofServer() (all []upset) {
+	for _, f := range redistest.Faults {
+		all = append(all, upset{
+			client: "Client", name: f.Name, loses: f.Loses, quick: f.Name == redistest.Refused.Name ||
+				f.Name == redistest.Silent.Name,
+			begin: func(s *stage) func() { return f.Begin(s, s.server) },
+		})
+	}
+	return all
 }
 
 func newStage(t *testing.T, client string) *stage {
@@ -185,10 +154,8 @@ func newStage(t *testing.T, client string) *stage {
 		s.rdb = s.sent.Client(t)
 	default:
 		s.server = redistest.Start(t)
-		s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: 1})
-		t.Cleanup(func() { s.admin.Close() })
-		s.proxy = startProxy(t, s.server.Addr())
-		o := &redis.Options{Addr: s.proxy.addr()}
+		s.proxy = redistest.StartWay(t, s.server.Addr(), nil)
+		o := &redis.Options{Addr: s.proxy.Addr()}
 		if strings.Contains(client, "pool of 1") {
 			o.PoolSize = 1
 		}
@@ -214,6 +181,7 @@ type report struct {
 	took, open        []time.Duration // during the fault; of those that the breaker answered
 	late, byPolicy    int
 	wrongIn, wrongOut int
+	forged, unfound   int // admissions that were none, to see that the check finds them
 	recovered         []time.Duration
 }
 
@@ -226,12 +194,8 @@ func (r *report) play(t *testing.T, seed uint64) {
 	policies := []core.Policy{core.FailOpen, core.FailClosed, fallback, core.FailClosed}
 	var limiters []*core.Limiter
 	for i, policy := range policies {
-		limit := core.Per(chaosLimit, chaosWindow)
-		if i == chaosCoarse {
-			limit = limit.Using(core.CoarseLog)
-		}
 		limiters = append(limiters, limiter(t, core.Config{
-			Name: fmt.Sprint(i), Store: store, Limits: []core.Limit{limit}, OnStoreError: policy, Timeout: chaosTimeout,
+			Name: fmt.Sprint(i), Store: store, Limits: chaosLimits[i : i+1], OnStoreError: policy, Timeout: chaosTimeout,
 		}))
 	}
 	probe := limiter(t, core.Config{
@@ -309,7 +273,6 @@ func (r *report) play(t *testing.T, seed uint64) {
 		}
 	}
 	for who, all := range answers {
-		slices.SortFunc(all, func(a, b answer) int { return a.At.Compare(b.At) })
 		for _, a := range all {
 			if a.ended.After(began) && a.began.Before(recovered) {
 				r.took = append(r.took, a.took())
@@ -327,84 +290,59 @@ func (r *report) play(t *testing.T, seed uint64) {
 
 // judge holds the decisions on one client against the promise.
 func (r *report) judge(policy int, all []answer, recovered time.Time) {
-	// A decision without Redis may have been charged all the same, when it was
-	// made or, if the server was silent, before the server answered again: on a
-	// busy machine that is long after the fault.
-	type span struct{ from, to time.Time }
-	var uncertain []span
-	var counted, fallback []time.Time
+	var outcomes, fallback []storetest.Outcome
 	for _, a := range all {
+		o := storetest.Outcome{At: a.At, Allowed: a.Allowed, Cost: 1}
 		switch {
-		case a.Err != nil:
-			r.byPolicy++
-			to := a.ended
-			if to.Before(recovered) {
-				to = recovered
-			}
-			uncertain = append(uncertain, span{a.began, to.Add(500 * time.Millisecond)})
-			switch policy {
-			case 0:
-				if !a.Allowed {
-					r.wrongOut++
-				}
-			case 1, chaosCoarse:
-				if a.Allowed {
-					r.wrongIn++
-				}
-			case 2:
-				if a.Allowed {
-					fallback = append(fallback, a.At)
-				}
-			}
-		case a.Allowed:
-			counted = append(counted, a.At)
-		}
-	}
-	excess := func(at []time.Time, limit int) (n int) {
-		first := 0
-		for i, t := range at {
-			for !at[first].After(t.Add(-chaosWindow)) {
-				first++
-			}
-			if i-first+1 > limit {
-				n++
-			}
-		}
-		return n
-	}
-	if policy == 2 {
-		// The bound of core.Fallback for a window that holds the end of an outage, with one
-		// of the replicas: N of the store and a share.
-		both := append(slices.Clone(counted), fallback...)
-		slices.SortFunc(both, time.Time.Compare)
-		r.wrongIn += excess(both, chaosLimit+chaosLimit/chaosReplicas)
-	} else {
-		r.wrongIn += excess(counted, chaosLimit)
-	}
-	r.wrongIn += excess(fallback, chaosLimit/chaosReplicas)
-	counts := chaosWindow // the longest that a unit does
-	if policy == chaosCoarse {
-		counts += chaosWindow / 60
-	}
-	for _, a := range all {
-		if a.Err != nil || a.Allowed {
+		case a.Err == nil:
+			outcomes = append(outcomes, o)
 			continue
-		}
-		from := a.At.Add(-counts)
-		units := 0
-		for _, t := range counted {
-			if t.After(from) && !t.After(a.At) {
-				units++
-			}
-		}
-		for _, u := range uncertain {
-			if u.to.After(from) && !u.from.After(a.At) {
-				units++
-			}
-		}
-		if units < chaosLimit {
+		case policy == 0 && !a.Allowed:
 			r.wrongOut++
+		case policy == 2 && a.Allowed:
+			fallback = append(fallback, o)
+		case policy != 0 && a.Allowed:
+			r.wrongIn++
 		}
+		// A decision without Redis may have been charged all the same, when it was
+		// made or, if the server was silent, before the server answered again: on a
+		// busy machine that is long after the fault.
+		r.byPolicy++
+		o.At, o.Until = a.began, a.ended.Add(500*time.Millisecond)
+		if a.ended.Before(recovered) {
+			o.Until = recovered.Add(500 * time.Millisecond)
+		}
+		outcomes = append(outcomes, o)
+	}
+	r.forge(outcomes, chaosLimits[policy])
+	r.hold(outcomes, chaosLimits[policy])
+	r.hold(fallback, core.Per(chaosLimit/chaosReplicas, chaosWindow))
+	// The bound of core.Fallback for a window that holds the end of an outage, with one
+	// of the replicas: N of the store and a share.
+	counted := slices.DeleteFunc(outcomes, func(o storetest.Outcome) bool { return !o.Allowed || !o.Until.IsZero() })
+	r.hold(append(counted, fallback...), core.Per(chaosLimit+chaosLimit/chaosReplicas, chaosWindow))
+}
+
+// forge makes an admission of a refusal, where all answers are known, and counts what the check does not find.
+func (r *report) forge(outcomes []storetest.Outcome, limit core.Limit) {
+	refused := slices.IndexFunc(outcomes, func(o storetest.Outcome) bool { return !o.Allowed })
+	known := !slices.ContainsFunc(outcomes, func(o storetest.Outcome) bool { return !o.Until.IsZero() })
+	if refused < 0 || !known || limit.Algorithm == core.CoarseLog { // which may refuse where a log does not
+		return
+	}
+	wrong := slices.Clone(outcomes)
+	wrong[refused].Allowed = true
+	if r.forged++; storetest.CheckLogs(wrong, limit) == nil {
+		r.unfound++
+	}
+}
+
+// hold holds outcomes against a limit.
+func (r *report) hold(outcomes []storetest.Outcome, limit core.Limit) {
+	var wrong *storetest.Violations
+	if errors.As(storetest.CheckLogs(outcomes, limit), &wrong) {
+		r.wrongIn += wrong.Above
+		r.wrongOut += wrong.Refused
 	}
 }
 
@@ -476,5 +414,14 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	w.Flush()
+	faults, decisions, forged := 0, 0, 0
+	for _, r := range reports {
+		faults, decisions, forged = faults+r.rounds, decisions+len(r.took), forged+r.forged
+		if r.unfound > 0 {
+			t.Errorf("%s, %s: %d of %d forged admissions were not found out", r.client, r.name, r.unfound, r.forged)
+		}
+	}
+	t.Logf("proved: %d faults of %d kinds, %d decisions while they lasted, none wrong where no data were lost; "+
+		"all %d forged admissions were found out", faults, len(reports), decisions, forged)
 	t.Logf("timeout %v, 200 goroutines, %d rounds, seed %d\n%s", chaosTimeout, reports[0].rounds, seed, &table)
 }

@@ -22,8 +22,8 @@ func TestAtMostOneCharge(t *testing.T) {
 		t.Parallel()
 		noLeaks(t)
 		server := redistest.Start(t)
-		p := startProxy(t, server.Addr())
-		rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
+		p := redistest.StartWay(t, server.Addr(), nil)
+		rdb := redis.NewClient(&redis.Options{Addr: p.Addr()})
 		t.Cleanup(func() { rdb.Close() })
 		atMostOneCharge(t, rdb, p)
 	})
@@ -31,36 +31,38 @@ func TestAtMostOneCharge(t *testing.T) {
 		t.Parallel()
 		noLeaks(t)
 		cluster := redistest.StartCluster(t, 3, 0)
-		var proxies []*proxy
+		var proxies []*redistest.Way
 		for _, s := range cluster.Servers {
-			proxies = append(proxies, startProxy(t, s.Addr()))
+			proxies = append(proxies, redistest.StartWay(t, s.Addr(), nil))
 		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial(proxies...)})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: redistest.Dial(proxies...)})
 		t.Cleanup(func() { rdb.Close() })
 		atMostOneCharge(t, rdb, proxies...)
 	})
 	t.Run("Ring", func(t *testing.T) {
 		t.Parallel()
 		noLeaks(t)
-		var proxies []*proxy
+		var proxies []*redistest.Way
 		addrs := map[string]string{}
 		for _, name := range []string{"a", "b"} {
 			server := redistest.Start(t)
-			proxies = append(proxies, startProxy(t, server.Addr()))
+			proxies = append(proxies, redistest.StartWay(t, server.Addr(), nil))
 			addrs[name] = server.Addr()
 		}
-		rdb := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour, Dialer: dial(proxies...)})
+		rdb := redis.NewRing(&redis.RingOptions{
+			Addrs: addrs, HeartbeatFrequency: time.Hour, Dialer: redistest.Dial(proxies...),
+		})
 		t.Cleanup(func() { rdb.Close() })
 		atMostOneCharge(t, rdb, proxies...)
 	})
 }
 
-func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy) {
+func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redistest.Way) {
 	store := redisstore.New(rdb)
 	count := func() (delivered, lost int) {
 		for _, p := range proxies {
-			delivered += int(p.keys.Load()) // a script may decide several requests
-			lost += int(p.lost.Load())
+			delivered += int(p.Keys.Load()) // a script may decide several requests
+			lost += int(p.Lost.Load())
 		}
 		return delivered, lost
 	}
@@ -82,12 +84,12 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy)
 		by     *core.Limiter
 		enough int
 	}{
-		{cuts, patiently, 990},
-		{silences, hastily, 10}, // each holds a connection for as long as the client's own timeout
+		{redistest.Cuts, patiently, 990},
+		{redistest.Silences, hastily, 10}, // each holds a connection for as long as the client's own timeout
 	} {
 		_, earlier := count()
 		for _, p := range proxies {
-			p.mode.Store(mode.lose)
+			p.Mode.Store(mode.lose)
 		}
 		var mu sync.Mutex
 		var group sync.WaitGroup
@@ -109,7 +111,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy)
 		}
 		group.Wait()
 		for _, p := range proxies {
-			p.mode.Store(passes)
+			p.Mode.Store(redistest.Passes)
 		}
 	}
 	redistest.WaitFor(t, "calls that nobody waits for any more to end", func() error {
@@ -140,7 +142,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*proxy)
 
 // atMostOneReturn: a Return whose reply is lost is not sent again, by the store or by the
 // client, and cannot be asked for again.
-func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.Store, proxies ...*proxy) {
+func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.Store, proxies ...*redistest.Way) {
 	const reserved = 100
 	l := limiter(t, core.Config{
 		Name: "returns", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed,
@@ -167,7 +169,7 @@ func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.
 		return n
 	}
 	for _, p := range proxies {
-		p.mode.Store(cuts)
+		p.Mode.Store(redistest.Cuts)
 	}
 	for _, r := range all {
 		if n, err := r.Return(ctx, 1); err == nil || n != 0 {
@@ -175,7 +177,7 @@ func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.
 		}
 	}
 	for _, p := range proxies {
-		p.mode.Store(passes)
+		p.Mode.Store(redistest.Passes)
 	}
 	left := count()
 	if left < 0 || left == reserved {

@@ -197,21 +197,15 @@ func TestCheckUnreadable(t *testing.T) {
 
 // unreadableServer returns the address of a server that answers with impossible lengths.
 func unreadableServer(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	answer := func(conn net.Conn) {
-		defer conn.Close()
+	return redistest.Serve(t, func(conn net.Conn) {
 		requests := bufio.NewReader(conn)
 		for {
-			_, name, _, err := readCommand(requests)
+			words, _, err := redistest.ReadCommand(requests)
 			if err != nil {
 				return
 			}
 			reply := "-ERR unknown command\r\n" // to what go-redis sends when it connects
-			switch name {
+			switch words[0] {
 			case "info", "evalsha":
 				reply = "$9223372036854775807\r\n"
 			case "cluster":
@@ -221,17 +215,7 @@ func unreadableServer(t *testing.T) string {
 				return
 			}
 		}
-	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go answer(conn)
-		}
-	}()
-	return listener.Addr().String()
+	})
 }
 
 // TestCheckRingDown: a ring that has lost all shards is no success.

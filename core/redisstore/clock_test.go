@@ -69,6 +69,27 @@ func TestScriptStampsInBatch(t *testing.T) {
 	})
 }
 
+// TestScriptStampOfNeighbour: a log is counted no earlier than where the window of a counter beside it begins, or the
+// slot of a coarse log, and two windows later all has left.
+func TestScriptStampOfNeighbour(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const begun, minute = int64(1_790_000_040_000_000), int64(60_000_000)
+		for _, a := range core.Algorithms()[1:] {
+			key := a.String()
+			c := bind(t, rdb, core.PerMinute(2).Using(a), core.PerHour(10))
+			c.takeAt(t, key, 1, true, begun)
+			rdb.Del(ctx, c.keys(nil, key)[1].(string))
+			c.takeAt(t, key, 1, true, begun-10)
+			if entry := rdb.LIndex(ctx, c.keys(nil, key)[1].(string), -1).Val(); entry[:6] != big48(begun) {
+				t.Errorf("beside a %v that begins at %x: %x", a, big48(begun), entry)
+			}
+			if d := c.takeAt(t, key, 2, false, begun+2*minute); !d.Allowed {
+				t.Errorf("%v, two windows later: %+v", a, d)
+			}
+		}
+	})
+}
+
 // TestScriptClockWasAheadWhenFull: a server without memory refuses a client that it knows.
 // It has what is held count from now on, which takes no memory.
 func TestScriptClockWasAheadWhenFull(t *testing.T) {

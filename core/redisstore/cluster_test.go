@@ -116,17 +116,17 @@ func TestSlotMigration(t *testing.T) {
 // TestStuckWorkers: calls that hang for as long as the client's own timeouts,
 // long after their callers have left, keep nobody else from asking.
 func TestStuckWorkers(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*proxy){
-		"Client": func(t *testing.T) (redis.UniversalClient, []*proxy) {
-			p := startProxy(t, redistest.Start(t).Addr())
-			return redis.NewClient(&redis.Options{Addr: p.addr()}), []*proxy{p}
+	for name, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*redistest.Way){
+		"Client": func(t *testing.T) (redis.UniversalClient, []*redistest.Way) {
+			p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
+			return redis.NewClient(&redis.Options{Addr: p.Addr()}), []*redistest.Way{p}
 		},
-		"Ring": func(t *testing.T) (redis.UniversalClient, []*proxy) {
-			p := startProxy(t, redistest.Start(t).Addr())
+		"Ring": func(t *testing.T) (redis.UniversalClient, []*redistest.Way) {
+			p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
 			return redis.NewRing(&redis.RingOptions{
-				Addrs: map[string]string{"a": p.target}, Dialer: dial(p), ReadTimeout: patient,
+				Addrs: map[string]string{"a": p.Target()}, Dialer: redistest.Dial(p), ReadTimeout: patient,
 				HeartbeatFrequency: time.Hour,
-			}), []*proxy{p}
+			}), []*redistest.Way{p}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestStuckWorkers(t *testing.T) {
 			redisstore.HoldBreakersClosed(store)
 			for range 4 { // as often as it takes for all workers to be stuck, and their successors
 				for _, p := range proxies {
-					p.mode.Store(silences)
+					p.Mode.Store(redistest.Silences)
 				}
 				var group sync.WaitGroup
 				for range 20 {
@@ -154,7 +154,7 @@ func TestStuckWorkers(t *testing.T) {
 				}
 				group.Wait()
 				for _, p := range proxies {
-					p.mode.Store(passes)
+					p.Mode.Store(redistest.Passes)
 				}
 				if d := patiently.Allow(ctx, "k"); d.Err != nil {
 					t.Errorf("others ask: %+v", d)

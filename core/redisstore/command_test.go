@@ -78,6 +78,13 @@ func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledg
 			t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.ledger.rule.Limits, i, r.Cost, r.Peek, d, err)
 		}
 	}
+	last := batch[len(batch)-1].Request
+	if last.Cost > 0 && !last.Peek && last.Cost <= last.ledger.rule.Limits[0].Requests {
+		key := rules[0].keys(nil, last.Key)[1].(string) // of a log
+		if stamp := rdb.LIndex(ctx, key, -1).Val(); stamp[:6] != big48(now+last.ledger.ahead) {
+			t.Errorf("the last request is counted at %x, want %x", stamp[:6], big48(now+last.ledger.ahead))
+		}
+	}
 	if reply != "" {
 		t.Errorf("%q is left of the reply", reply)
 	}

@@ -24,7 +24,7 @@ type scene struct {
 	*testing.T
 	server                 *redistest.Server
 	admin                  *redis.Client
-	proxy                  *proxy
+	proxy                  *redistest.Way
 	rdb                    *redis.Client
 	store                  *redisstore.Store
 	open, closed, fallback *core.Limiter
@@ -59,19 +59,16 @@ func (s *scene) run(commands ...string) {
 	}
 }
 
-// lasting sends a command that lasts as long as the fault. It is sent once: go-redis would send it again after 3 s.
-func (s *scene) lasting(args ...any) (ended chan error) {
-	rdb := redis.NewClient(&redis.Options{Addr: s.server.Addr(), ReadTimeout: -1, MaxRetries: -1})
-	s.Cleanup(func() { rdb.Close() })
-	ended = make(chan error, 1)
-	go func() { ended <- rdb.Do(ctx, args...).Err() }()
-	return ended
+// of returns what makes a fault of the server.
+func of(f redistest.Fault) func(*scene) func() {
+	return func(s *scene) func() { return f.Begin(s, s.server) }
 }
 
+// losing returns what has the replies to scripts lost.
 func losing(mode int32) func(*scene) func() {
 	return func(s *scene) func() {
-		s.proxy.mode.Store(mode)
-		return func() { s.proxy.mode.Store(passes) }
+		s.proxy.Mode.Store(mode)
+		return func() { s.proxy.Mode.Store(redistest.Passes) }
 	}
 }
 
@@ -80,55 +77,29 @@ const short = 30 * time.Millisecond
 var faults = []fault{
 	{
 		name: "connection refused", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
-		begin: func(s *scene) func() {
-			s.proxy.listener.Close()
-			s.server.Kill()
-			return s.server.Restart
-		},
+		begin:   of(redistest.Refused),
 		options: func(o *redis.Options) { o.Dialer = nil }, // straight to the server
 	},
 	{
 		name: "silent server", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: func(s *scene) func() { s.server.Pause(); return s.server.Resume },
+		begin: of(redistest.Silent),
 	},
 	{
 		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true,
-		begin: losing(cuts),
+		begin: losing(redistest.Cuts),
 	},
 	{
 		name: "reply late after the script ran", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: losing(silences), scripts: true,
+		begin: losing(redistest.Silences), scripts: true,
 	},
 	{
-		name: "READONLY", says: "READONLY", opens: true, kills: true,
-		begin: func(s *scene) func() {
-			s.run("REPLICAOF 127.0.0.1 1")
-			return func() { s.run("REPLICAOF NO ONE") }
-		},
+		name: "READONLY", says: "READONLY", opens: true, kills: true, begin: of(redistest.Replica),
 	},
 	{
-		name: "BUSY", says: "BUSY", either: true,
-		begin: func(s *scene) func() {
-			s.run("CONFIG SET busy-reply-threshold 20")
-			ended := s.lasting("EVAL", "while true do end", 0)
-			redistest.WaitFor(s, "the server to be busy", func() error {
-				if err := s.admin.Ping(ctx).Err(); err == nil || !strings.HasPrefix(err.Error(), "BUSY") {
-					return fmt.Errorf("got %v", err)
-				}
-				return nil
-			})
-			return func() {
-				s.run("SCRIPT KILL")
-				<-ended
-			}
-		},
+		name: "BUSY", says: "BUSY", either: true, begin: of(redistest.Busy),
 	},
 	{
-		name: "OOM", says: "OOM",
-		begin: func(s *scene) func() {
-			s.run("CONFIG SET maxmemory 1")
-			return func() { s.run("CONFIG SET maxmemory 0") }
-		},
+		name: "OOM", says: "OOM", begin: of(redistest.Full),
 	},
 	{
 		name: "pool exhausted", says: "no answer within the timeout", opens: true, timeout: short,
@@ -154,8 +125,8 @@ func newScene(t *testing.T, f fault) *scene {
 	s := &scene{T: t, server: redistest.Start(t)}
 	s.admin = redis.NewClient(&redis.Options{Addr: s.server.Addr(), DisableIdentity: true, PoolSize: 1})
 	t.Cleanup(func() { s.admin.Close() })
-	s.proxy = startProxy(t, s.server.Addr())
-	o := &redis.Options{Addr: s.server.Addr(), Dialer: dial(s.proxy)}
+	s.proxy = redistest.StartWay(t, s.server.Addr(), nil)
+	o := &redis.Options{Addr: s.server.Addr(), Dialer: redistest.Dial(s.proxy)}
 	if f.options != nil {
 		f.options(o)
 	}
@@ -189,7 +160,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			noLeaks(t)
 			s := newScene(t, f)
-			before := s.proxy.scripts.Load()
+			before := s.proxy.Scripts.Load()
 			end := f.begin(s)
 			// Ended once, also if the test fails.
 			end = sync.OnceFunc(end)
@@ -266,7 +237,7 @@ func TestFaults(t *testing.T) {
 			})
 
 			decisions := callers*each*3 + 20
-			scripts := int(s.proxy.scripts.Load() - before)
+			scripts := int(s.proxy.Scripts.Load() - before)
 			t.Logf("%d decisions: %d said %q, %d did not wait, %d others; %d scripts delivered in all",
 				decisions, said.Load(), f.says, refusedAtOnce.Load(), onTheirOwn.Load(), scripts)
 			if scripts > decisions+1000 { // with those of WaitFor

@@ -75,8 +75,31 @@ func TestScriptForgedLogs(t *testing.T) {
 	})
 }
 
+// coarseText is a coarse log of a minute with so many bytes of totals, whose newest slot ends a microsecond before a
+// time of the last seconds.
+func coarseText(width byte, ends time.Duration, size int) string {
+	newest := time.Now().Truncate(time.Second).Add(ends - time.Microsecond)
+	return string([]byte{width}) + big48(newest.UnixMicro()) + strings.Repeat("\x00", size-1) + "\x01"
+}
+
+// TestScriptFarAhead: both windows of a counter that is far ahead of the clock become one, of at most what any has.
+func TestScriptFarAhead(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		c := bind(t, rdb, core.PerMinute(2).Using(core.SlidingCounter))
+		const most = core.MaxCounterRequests + 255
+		value := counterValue(time.Now().Truncate(time.Minute).Add(time.Hour), most, most)
+		rdb.Set(ctx, c.keys(nil, "k")[0].(string), value, 0)
+		for range 2 {
+			if d, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed {
+				t.Errorf("%+v, %v, want a refusal", d, err)
+			}
+		}
+	})
+}
+
 // TestScriptForeignValues: whatever stands at a key of ours is reported once,
-// replaced, and never admits without limit. A peek reports and leaves it.
+// replaced, and never admits without limit. A peek reports and leaves it, and what is
+// given back leaves what is no count at all.
 func TestScriptForeignValues(t *testing.T) {
 	values := map[string]func(rdb *redis.Client, key string){
 		"a text":            func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "hello", 0) },
@@ -103,6 +126,30 @@ func TestScriptForeignValues(t *testing.T) {
 		"a counter after more than any limit": func(rdb *redis.Client, key string) {
 			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute), core.MaxCounterRequests+256, 0), 0)
 		},
+		"a list with another text between": func(rdb *redis.Client, key string) {
+			old := time.Now().Add(-10 * time.Minute)
+			rdb.RPush(ctx, key, logEntry(old, 0, 1), logEntry(old, 0, 2), "garbage", logEntry(time.Now(), 0, 3))
+		},
+		"a list that begins with another text": func(rdb *redis.Client, key string) {
+			rdb.RPush(ctx, key, "garbage", logEntry(time.Now().Add(time.Second), 0, 1))
+		},
+		"the beginning of a coarse log": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "\x03\x00", 0) },
+		"no whole number of totals": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(3, time.Second, 7), 0)
+		},
+		"one total": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, coarseText(6, time.Second, 6), 0) },
+		"too many totals": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(3, time.Second, 3*122), 0)
+		},
+		"totals of five bytes": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(5, time.Second, 10), 0)
+		},
+		"totals of a slot that ends at no time for that": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(3, time.Second-time.Microsecond, 6), 0)
+		},
+		"totals of a slot that ends a microsecond late": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(3, time.Second+time.Microsecond, 6), 0)
+		},
 		"a list of which more was dropped than ever is": func(rdb *redis.Client, key string) {
 			for range 12 {
 				rdb.RPush(ctx, key, logEntry(time.Now(), 9, 1))
@@ -126,6 +173,17 @@ func TestScriptForeignValues(t *testing.T) {
 				if after := dump(t, rdb, c, "k"); after != before {
 					t.Errorf("%s at a %v: a peek changed it to %s", name, a, after)
 				}
+				back, want := core.Refund{Key: "k", Cost: 1, At: time.Now(), Units: 1}, int64(0)
+				counter := len(rdb.Get(ctx, key).Val()) == counterBytes
+				if counter || strings.HasPrefix(name, "too many") { // it may hold units of now, and none of an hour ago
+					back.At = back.At.Add(-time.Hour)
+					if a == core.SlidingLog || a == core.SlidingCounter == counter {
+						want = 1
+					}
+				}
+				if n, err := c.Return(ctx, back); n != want || err != nil {
+					t.Errorf("%s at a %v: %d given back, %v, want %d", name, a, n, err, want)
+				}
 				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, ErrForeign) {
 					t.Errorf("%s at a %v: %v", name, a, err)
 				}
@@ -137,4 +195,74 @@ func TestScriptForeignValues(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestScriptErrors: an error of Redis at reading, or at the first writing, is the error of all requests that are
+// decided together. Once anything is written, one at writing is the error of one request, and the others are answered.
+func TestScriptErrors(t *testing.T) {
+	rdb, server := startLua54(t)
+	const text = "MISCONF not now"
+	later := time.Now().Add(48 * time.Hour)
+	steps := map[core.Algorithm]struct {
+		reads  string
+		writes []string
+		full   func(key string) // at its limit, far ahead of the clock
+	}{
+		core.SlidingLog: {"LINDEX", []string{"RPUSH"}, func(key string) {
+			rdb.RPush(ctx, key, logEntry(later, 0, 1), logEntry(later, 0, 2))
+		}},
+		core.SlidingCounter: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
+			rdb.Set(ctx, key, counterValue(later.Truncate(time.Hour), 0, 2), 0)
+		}},
+		core.CoarseLog: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
+			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
+		}},
+	}
+	for _, a := range core.Algorithms() {
+		c, step := bind(t, rdb, core.PerHour(2).Using(a)), steps[a]
+		key := func(client string) string { return c.keys(nil, client)[0].(string) }
+		for name, put := range map[string]func(){
+			"nothing is written": nil, // by a peek
+			"counted":            func() {},
+			"replaced":           func() { rdb.HSet(ctx, key("first"), "a", "b") },
+			"at its limit":       func() { step.full(key("first")) },
+		} {
+			for _, fails := range append([]string{step.reads}, step.writes...) {
+				rdb.FlushAll(ctx)
+				if put != nil {
+					put()
+				}
+				if fails == "SETRANGE" {
+					c.askAlone(ctx, time.Time{}, "second", 1, true)
+				}
+				server.fails.Store(fails+" "+key("second"), text)
+				var batch []*call
+				for i, client := range []string{"first", "second", "third"} {
+					batch = append(batch, &call{Request: asking(c, client, 1, i > 0 || put != nil)})
+				}
+				args := c.script.batches.command(batch)
+				cmd := rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...)
+				server.fails.Clear()
+				if fails == step.reads || put == nil {
+					if !mentionsError(cmd.Err(), text) || rdb.Exists(ctx, key("third")).Val() > 0 {
+						t.Errorf("%v, %s, an error of %s: %v, want it to be that of all", a, name, fails, cmd.Err())
+					}
+					continue
+				}
+				now, rest := timed(t, cmd)
+				_, rest, _ = c.read(rest, now, &batch[0].Request.Ask)
+				_, rest, err := c.read(rest, now, &batch[1].Request.Ask)
+				if !mentionsError(err, text) {
+					t.Errorf("%v, %s, an error of %s: %v", a, name, fails, err)
+				}
+				if d, _, err := c.read(rest, now, &batch[2].Request.Ask); err != nil || !d.Allowed {
+					t.Errorf("%v, %s, an error of %s: its neighbour: %+v, %v", a, name, fails, d, err)
+				}
+			}
+		}
+	}
+}
+
+func mentionsError(err error, text string) bool {
+	return err != nil && strings.Contains(err.Error(), text)
 }

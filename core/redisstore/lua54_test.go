@@ -26,17 +26,19 @@ type lua54 struct {
 	known map[string]bool
 	in    io.Writer
 	out   *bufio.Reader
+
+	fails sync.Map // a script's command and key, such as "GET a": an error for it
 }
 
 // startLua54 returns a client of a miniredis whose scripts Lua 5.4 runs, but for reference.lua.
-func startLua54(t *testing.T) *redis.Client {
+func startLua54(t *testing.T) (*redis.Client, *lua54) {
 	t.Helper()
 	path, err := exec.LookPath("lua5.4")
 	if err != nil {
 		t.Fatalf("%v: install Debian's package lua5.4, or run make test, which does", err)
 	}
 	m := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	rdb := slowClient(t, m)
 	process := exec.Command(path, "testdata/lua54.lua")
 	in, err := process.StdinPipe()
 	if err != nil {
@@ -50,7 +52,6 @@ func startLua54(t *testing.T) *redis.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		rdb.Close()
 		in.Close()
 		if err := process.Wait(); err != nil {
 			t.Error(err)
@@ -58,13 +59,20 @@ func startLua54(t *testing.T) *redis.Client {
 	})
 	l := &lua54{t: t, redis: rdb, known: map[string]bool{}, in: in, out: bufio.NewReader(out)}
 	m.Server().SetPreHook(l.serve)
-	return rdb
+	return rdb, l
 }
 
 // serve answers a command, and reports whether it is the call of a script.
 func (l *lua54) serve(c *mini.Peer, name string, args ...string) bool {
 	if name != "EVAL" && name != "EVALSHA" { // but the command of a script
-		return false
+		text, fails := any(nil), false
+		if len(args) > 0 {
+			text, fails = l.fails.Load(name + " " + args[0])
+		}
+		if fails {
+			c.WriteError(text.(string))
+		}
+		return fails
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

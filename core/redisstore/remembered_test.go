@@ -61,24 +61,24 @@ func TestRefusalsAfterALostReply(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	server := redistest.Start(t)
-	p := startProxy(t, server.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: p.addr()})
+	p := redistest.StartWay(t, server.Addr(), nil)
+	rdb := redis.NewClient(&redis.Options{Addr: p.Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	l := limiter(t, core.Config{
 		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed,
 		Timeout: 2 * time.Second,
 	})
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.mode.Store(silences)
+	p.Mode.Store(redistest.Silences)
 	counted := make(chan core.Decision)
 	go func() { counted <- l.Allow(ctx, "k") }()
 	redistest.WaitFor(t, "the reply to be lost", func() error {
-		if p.lost.Load() == 0 {
+		if p.Lost.Load() == 0 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	p.mode.Store(passes)
+	p.Mode.Store(redistest.Passes)
 	redistest.WaitFor(t, "a refusal that is remembered", func() error {
 		if d := l.Allow(ctx, "k"); d.Allowed || d.Source != core.SourceRemembered {
 			return fmt.Errorf("%+v", d)

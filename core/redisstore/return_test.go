@@ -82,7 +82,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 			window := limits[rng.IntN(len(limits))].Window.Microseconds()
 			client, key := model.Client{}, fmt.Sprint("client ", seed)
 			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
-			c := bind(t, rdb, limits...)
+			c, lives := bind(t, rdb, limits...), newLifetimes(limits)
 			var backs []core.Refund
 			var near leaving
 			var got, want core.Decision
@@ -95,20 +95,20 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 						now -= rng.Int64N(window / 6)
 					}
 				}
-				if rng.IntN(3) == 0 && len(backs) > 0 {
+				returns, cost := rng.IntN(3) == 0 && len(backs) > 0, rng.Int64N(4)
+				lives.before(&client, now, !returns && cost > 0)
+				if returns {
 					i := rng.IntN(len(backs))
 					back := backs[i]
-					back.Units = 1 + rng.Int64N(back.Cost)
+					back.Units = 1 + rng.Int64N(back.Cost+1) // which may be more than the request has counted
 					before := dump(t, rdb, c, key)
 					got, want := c.returnAt(t, back, now), client.Return(limits, time.UnixMicro(now), back)
 					if got != want {
 						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
 							seed, step, limits, back, got, want, before)
 					}
-					for _, k := range c.keys(nil, key) {
-						if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl == -1 {
-							t.Fatalf("seed %d step %d: %v has no TTL after a Return", seed, step, k)
-						}
+					if err := lives.check(rdb, c.keys(nil, key), &client, now); err != nil {
+						t.Fatalf("seed %d step %d: after a Return %v", seed, step, err)
 					}
 					if got > 0 {
 						taken++
@@ -116,8 +116,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 					}
 					continue
 				}
-				cost, at := rng.Int64N(4), time.UnixMicro(now)
-				before := dump(t, rdb, c, key)
+				at, before := time.UnixMicro(now), dump(t, rdb, c, key)
 				if rng.IntN(5) == 0 {
 					got, want = c.chargeAt(t, key, cost, now), client.Charge(limits, at, cost)
 				} else {
@@ -136,6 +135,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 		if taken < 500 {
 			t.Errorf("only %d requests were taken back", taken)
 		}
+		t.Logf("proved: %s: %d histories, %d requests given back", t.Name(), histories(150), taken)
 	})
 }
 
@@ -145,6 +145,30 @@ func TestChargeFull(t *testing.T) {
 		limits := []core.Limit{
 			core.Per(core.MaxLogRequests, time.Hour).Named("a"), core.Per(core.MaxLogRequests, time.Minute).Named("b"),
 			core.Per(core.MaxCounterRequests, time.Hour).Named("c").Using(core.SlidingCounter),
+		}
+		// What fits exactly leaves as it came.
+		const exact, hour = int64(1_790_000_000_000_000), int64(3600_000_000)
+		c := bind(t, rdb, limits[0])
+		c.chargeAt(t, "exact", 1, exact)
+		c.chargeAt(t, "exact", core.MaxLogRequests-1, exact+1)
+		if d := c.takeAt(t, "exact", 0, false, exact+hour); d.Remaining != 1 {
+			t.Errorf("after the oldest unit has left: %+v", d)
+		}
+		for _, at := range []int64{0, 1, hour / 2} { // two have left when the charge comes
+			c.takeAt(t, "old", 1, true, exact+at)
+		}
+		c.chargeAt(t, "old", core.MaxLogRequests-1, exact+hour+1)
+		if d := c.takeAt(t, "old", 0, false, exact+hour/2+hour); d.Remaining != 1 {
+			t.Errorf("after the third of the old units has left: %+v", d)
+		}
+		for _, cost := range []int64{core.MaxLogRequests, core.MaxLogRequests + 1, 2 * core.MaxLogRequests} {
+			key := fmt.Sprint(cost)
+			c.chargeAt(t, key, 1, exact) // a unit stays with those of the charge
+			d := c.chargeAt(t, key, cost, exact+1)
+			c.returnAt(t, core.Refund{Key: key, Cost: cost, At: d.At, Units: core.MaxLogRequests}, exact+1)
+			if d := c.takeAt(t, key, 0, false, exact+1); d.Remaining != core.MaxLogRequests-1 {
+				t.Errorf("after a charge of %d is given back: %+v", cost, d)
+			}
 		}
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 22))

@@ -42,6 +42,54 @@ func TestReturnOfNothing(t *testing.T) {
 	})
 }
 
+// TestReturnAtTheEnd: units of a request count no more at the very moment at which it leaves, whatever is there still.
+func TestReturnAtTheEnd(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const minute, begun = int64(60_000_000), int64(1_790_000_040_000_000)
+		for a, leaves := range map[core.Algorithm]int64{core.SlidingLog: minute, core.CoarseLog: minute + 999_999} {
+			c := bind(t, rdb, core.PerMinute(1000).Using(a))
+			d := c.takeAt(t, "k", 5, true, begun)
+			c.takeAt(t, "k", 7, true, begun+minute/2)
+			for i, want := range []int64{9, 5} {
+				after := leaves - int64(i)
+				if got := c.returnAt(t, core.Refund{Key: "k", Cost: 9, At: d.At, Units: 9}, begun+after); got != want {
+					t.Errorf("%v, %d µs later: %d of 9 units count no more, want %d", a, after, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestReturnOfCounter: units of any request are given back to a counter, at any time, as by the arithmetic.
+func TestReturnOfCounter(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const w, begun = int64(1000), int64(1_790_000_000_000_000)
+		c := bind(t, rdb, core.Per(10, time.Duration(w)*time.Microsecond).Using(core.SlidingCounter))
+		key, start := c.keys(nil, "k")[0].(string), time.UnixMicro(begun)
+		times := []int64{-2 * w, -w - 1, -w, -1, 0, w - 1, w, w + 1, 2*w - 1, 2 * w, 3*w - 1, 3 * w}
+		for _, counts := range [][2]int64{{0, 0}, {0, 3}, {1, 0}, {1 << 40, 0}, {0, 1 << 40}, {5, 1}} {
+			for i, at := range times {
+				for j, now := range times {
+					if i%3 == 0 && j%3 == 1 { // so that the test is quick
+						continue
+					}
+					rdb.Set(ctx, key, counterValue(start, counts[0], counts[1]), 0)
+					after, want := window.Counter{Index: begun / w, Prev: counts[0], Cur: counts[1]}, int64(2)
+					if !after.Over(begun+now, w) {
+						after, want = after.Return(w, begun+at, begun+now, 2)
+					}
+					got := c.returnAt(t, core.Refund{Key: "k", Cost: 2, At: time.UnixMicro(begun + at), Units: 2}, begun+now)
+					value := rdb.Get(ctx, key).Val()
+					if got != want || value != counterValue(start, after.Prev, after.Cur) {
+						t.Errorf("%v at %d, of a request at %d: %d units and %x, want %d and %+v",
+							counts, now, at, got, value, want, after)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestReturnOnFullServer: a server that takes no more data takes units back.
 func TestReturnOnFullServer(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
@@ -61,7 +109,8 @@ func TestReturnOnFullServer(t *testing.T) {
 	}
 }
 
-// TestReturnDepth: the units of a request with more than window.ReturnDepth newer ones stay.
+// TestReturnDepth: the units of a request with more than window.ReturnDepth newer ones stay, and of a request of many
+// entries those behind as many of its own.
 func TestReturnDepth(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const now = int64(1_790_000_000_000_000)
@@ -84,6 +133,22 @@ func TestReturnDepth(t *testing.T) {
 			if n := c.returnAt(t, back, now+2000); n != want {
 				t.Errorf("%d taken back of an entry with %d newer ones, want %d", n, window.ReturnDepth+1-want, want)
 			}
+		}
+		one := logEntry(time.UnixMicro(now), 0, 1)
+		for i := range window.ReturnDepth + 10 {
+			rdb.RPush(ctx, c.keys(nil, "many")[0].(string), one[:7]+string([]byte{byte((i + 1) >> 8), byte(i + 1)}))
+		}
+		back := core.Refund{Key: "many", Cost: 5000, At: time.UnixMicro(now), Units: 5000}
+		if n := c.returnAt(t, back, now); n != window.ReturnDepth+1 {
+			t.Errorf("%d taken back of many entries, want %d", n, window.ReturnDepth+1)
+		}
+		for i := range 1300 { // 700 of a request, and 600 newer ones
+			entry := logEntry(time.UnixMicro(now+int64(i/700)), 0, int64(i+1))
+			rdb.RPush(ctx, c.keys(nil, "both")[0].(string), entry)
+		}
+		back = core.Refund{Key: "both", Cost: 700, At: time.UnixMicro(now), Units: 700}
+		if n := c.returnAt(t, back, now+1); n != 700 {
+			t.Errorf("%d taken back of 700 entries with 600 newer ones", n)
 		}
 	})
 }

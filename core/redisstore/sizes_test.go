@@ -73,6 +73,50 @@ func TestScriptTotalsWrap(t *testing.T) {
 				}
 			}
 		}
+		// A total of exactly 2^20 units and one entry that is dropped.
+		c.takeAt(t, "exact", totals-1_000_000, true, now)
+		c.takeAt(t, "exact", 1, true, now+1800_000_000)
+		c.takeAt(t, "exact", 999_999, true, now+3600_000_000)
+		if d := c.takeAt(t, "exact", 0, false, now+3600_000_000-1); d.Remaining != 0 {
+			t.Errorf("what has left counts no more after a step back, and what is there does: %+v", d)
+		}
+		const large = 0x030201 // a byte of each value
+		for i, cost := range []int64{1, 1, 1, large} {
+			c.takeAt(t, "large", cost, true, now+int64(i))
+		}
+		for more, want := range []bool{true, false} {
+			d := c.takeAt(t, "large", 1_000_000-large+int64(more), false, now+3600_000_000+2)
+			if d.Allowed != want {
+				t.Errorf("after all but the last have left, %d units too many: %+v", more, d)
+			}
+		}
+		c.takeAt(t, "later", totals-1_000_000, true, now)
+		c.takeAt(t, "later", 1_000_000, true, now+7200_000_000)
+		if d := c.takeAt(t, "later", 0, false, now+7200_000_000); d.Remaining != 0 {
+			t.Errorf("where nothing counted before: %+v", d)
+		}
+	})
+}
+
+// TestScriptTTLRenewed: a log whose TTL is counted down by the clock outlives each of its entries.
+func TestScriptTTLRenewed(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		c, rng := bind(t, rdb, core.Per(1000, time.Hour)), rand.New(rand.NewPCG(1, 17))
+		key, now := c.keys(nil, "k")[0].(string), int64(1_790_000_000_000_000)
+		for step := range 100 {
+			passed := time.Duration(rng.Int64N(900)) * time.Second
+			if step > 50 { // of some halves of a window no request is the second
+				passed *= 4
+			}
+			now += passed.Microseconds()
+			if step > 0 {
+				rdb.PExpire(ctx, key, rdb.PTTL(ctx, key).Val()-passed)
+			}
+			c.takeAt(t, "k", 1, true, now)
+			if ttl := rdb.PTTL(ctx, key).Val() - longer; ttl < time.Hour-time.Minute {
+				t.Fatalf("step %d: what counts for an hour is gone after %v", step, ttl)
+			}
+		}
 	})
 }
 
@@ -95,6 +139,9 @@ func TestScriptDropped(t *testing.T) {
 		if longest != length+8 || shortest != length {
 			t.Errorf("a log of %d entries is a list of %d to %d, want up to 8 more", length, shortest, longest)
 		}
+		if d := c.takeAt(t, "k", 0, false, now+5_000_000); d.Remaining != 1000-length+5 { // the fifth leaves just then
+			t.Errorf("after five have left %d remain, want %d", d.Remaining, 1000-length+5)
+		}
 		c.takeAt(t, "k", 1, true, now+2*length*1_000_000)
 		if n := rdb.LLen(ctx, key).Val(); n != 1 {
 			t.Errorf("%d entries after all have expired, want 1", n)
@@ -102,8 +149,8 @@ func TestScriptDropped(t *testing.T) {
 	})
 }
 
-// TestScriptLargeCounts: counts of up to six bytes, also where those of a coarse log outgrow three, and windows after
-// them.
+// TestScriptLargeCounts: costs of up to three bytes in a log, counts of up to six bytes, also where those of a coarse
+// log outgrow three, and windows after them.
 func TestScriptLargeCounts(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for seed := range uint64(60) {
@@ -112,15 +159,18 @@ func TestScriptLargeCounts(t *testing.T) {
 			if seed%2 == 0 {
 				window = time.Minute
 			}
-			few := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window)
-			algorithm := core.SlidingCounter + core.Algorithm(seed%4/2)
+			few, bits := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window), 38
+			algorithm := core.Algorithm(seed / 2 % 3)
+			if algorithm == core.SlidingLog {
+				few.Requests, bits = 1+rng.Int64N(1<<(10+rng.IntN(10))), 18
+			}
 			limits := []core.Limit{few.Using(algorithm).Named("a")}
 			if seed%3 == 0 {
 				many := core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window)
 				limits = append(limits, many.Using(core.SlidingCounter).Named("b"))
 			}
 			c, client, key := bind(t, rdb, limits...), model.Client{}, fmt.Sprint("client ", seed)
-			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			now, back := int64(1_790_000_000_000_000)+rng.Int64N(1e12), core.Refund{}
 			for step := range 40 {
 				switch rng.IntN(12) {
 				case 0:
@@ -130,15 +180,27 @@ func TestScriptLargeCounts(t *testing.T) {
 				default:
 					now += rng.Int64N(window.Microseconds() / 8)
 				}
-				cost := rng.Int64N(2 << rng.IntN(38))
+				cost := rng.Int64N(2 << rng.IntN(bits))
 				if rng.IntN(2) == 0 {
 					cost = min(cost, 1)
 				}
 				before := dump(t, rdb, c, key)
+				if back.Cost > 0 && rng.IntN(3) == 0 {
+					back.Units = 1 + rng.Int64N(back.Cost)
+					got, want := c.returnAt(t, back, now), client.Return(limits, time.UnixMicro(now), back)
+					if got != want {
+						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
+							seed, step, limits, back, got, want, before)
+					}
+					back.Cost = 0
+				}
 				got := c.takeAt(t, key, cost, true, now)
 				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
 					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s",
 						seed, step, limits, cost, got, want, before)
+				}
+				if got.Allowed {
+					back = core.Refund{Key: key, Cost: cost, At: got.At}
 				}
 				for i, k := range c.keys(nil, key) {
 					if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl == -1 {
@@ -192,16 +254,75 @@ func TestCoarseTotals(t *testing.T) {
 				t.Errorf("%d units count, want %d", 1<<30-d.Remaining, used)
 			}
 		}
-		c.takeAt(t, "k", 1<<24, true, now)
-		key := c.keys(nil, "k")[0].(string)
-		value := []byte(rdb.Get(ctx, key).Val())
-		copy(value[7:], "\xff\xff\xff\xff\xff\xf0\xff\xff\xff\xff\xff\xfa") // ten units
-		rdb.Set(ctx, key, value, time.Hour)
-		for i := range int64(2) { // in the same slot, and in the next
-			c.takeAt(t, "k", 20, true, now+i*1_000_000)
-			if d := c.takeAt(t, "k", 0, false, now+i*1_000_000); d.Remaining != 1<<30-30-20*i {
-				t.Errorf("%d units count, want %d", 1<<30-d.Remaining, 30+20*i)
+		for width, at := range map[int]string{
+			3: "\xff\xff\xf0\xff\xff\xfa", 6: "\xff\xff\xff\xff\xff\xf0\xff\xff\xff\xff\xff\xfa",
+		} {
+			name := fmt.Sprint("width ", width)
+			c.takeAt(t, name, 1<<(4*width), true, now)
+			key := c.keys(nil, name)[0].(string)
+			value := []byte(rdb.Get(ctx, key).Val())
+			copy(value[7:], at) // ten units
+			rdb.Set(ctx, key, value, time.Hour)
+			used := int64(10)
+			holds := func(after int64, what string) {
+				t.Helper()
+				if d := c.takeAt(t, name, 0, false, now+after); d.Remaining != 1<<30-used {
+					t.Errorf("%s, %s: %d units count, want %d", name, what, 1<<30-d.Remaining, used)
+				}
 			}
+			for i := range int64(2) { // in the same slot, and in the next
+				used += 20
+				c.takeAt(t, name, 20, true, now+i*1_000_000)
+				holds(i*1_000_000, "a request more")
+			}
+			used -= 20
+			c.returnAt(t, core.Refund{Key: name, Cost: 20, At: time.UnixMicro(now), Units: 20}, now+1_000_000)
+			holds(1_000_000, "given back")
+			used += 25
+			c.takeAt(t, name, 5, true, now)
+			c.chargeAt(t, name, 20, now)
+			holds(0, "charged")
+			rdb.Set(ctx, key, value, time.Hour)
+			used = 10 + 1<<24
+			c.takeAt(t, name, 1<<24, true, now+1_000_000)
+			holds(1_000_000, "six bytes")
+			rdb.Set(ctx, key, value, time.Hour)
+			c.takeAt(t, name, 20, true, now)
+			back := core.Refund{Key: name, Cost: 1 << 20, At: time.UnixMicro(now), Units: 1 << 20}
+			if n := c.returnAt(t, back, now); n != 30 {
+				t.Errorf("%s: %d units taken back of a slot with 30", name, n)
+			}
+		}
+		c.takeAt(t, "old", 1, true, now)
+		key := c.keys(nil, "old")[0].(string)
+		value := rdb.Get(ctx, key).Val()[:7]
+		for _, total := range []int64{0, 0xc00000, 0xc00000 + 9_000_000, 0xc00000 + 9_000_001} { // the first slot has left
+			value += big48(total)[3:]
+		}
+		rdb.Set(ctx, key, value, time.Hour)
+		c.takeAt(t, "old", 10_000_000, true, now+59_000_000)
+		if d := c.takeAt(t, "old", 0, false, now+59_000_000); d.Remaining != 1<<30-19_000_001 {
+			t.Errorf("%d units count, want 19000001", 1<<30-d.Remaining)
+		}
+	})
+}
+
+// TestCoarseFull: a slot holds as many units as any limit can tell of, and no slot has room of another.
+func TestCoarseFull(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const most, now = core.MaxCounterRequests, int64(1_790_000_000_000_000)
+		c := bind(t, rdb, core.PerMinute(most).Using(core.CoarseLog))
+		c.chargeAt(t, "k", 9, now-2_000_000)
+		for _, cost := range []int64{5, most, 5} {
+			c.chargeAt(t, "k", cost, now)
+		}
+		c.chargeAt(t, "k", 7, now+2_000_000)
+		back := core.Refund{Key: "k", Cost: most, At: time.UnixMicro(now), Units: most}
+		if n := c.returnAt(t, back, now+2_000_000); n != most {
+			t.Errorf("%d units were returned, want %d", n, int64(most))
+		}
+		if d := c.takeAt(t, "k", 0, false, now+2_000_000); d.Remaining != most-16 {
+			t.Errorf("%d units count, want 16", most-d.Remaining)
 		}
 	})
 }

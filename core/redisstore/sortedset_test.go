@@ -147,4 +147,5 @@ func againstSortedSet(t *testing.T, rdb *redis.Client) {
 	if returned < 200 {
 		t.Errorf("only %d requests were given back", returned)
 	}
+	t.Logf("proved: %s: %d histories, %d requests given back", t.Name(), histories(150), returned)
 }

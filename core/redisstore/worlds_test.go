@@ -393,7 +393,7 @@ func TestSmallWorlds(t *testing.T) {
 		t.Logf("%v: %v in %.1f s", rule, one, time.Since(began).Seconds())
 		seen.Add(one)
 	}
-	t.Logf("proved: all histories of %d worlds: %v", len(rules), seen)
+	t.Logf("proved: the scripts: all histories of %d worlds: %v", len(rules), seen)
 }
 
 // TestSmallWorldsFindMutants: scripts that count otherwise than by the definition are found out.
@@ -427,5 +427,5 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 			t.Errorf("%v: %q in place of %q is not found out", m.of, m.becomes, m.is)
 		}
 	}
-	t.Logf("proved: %d mutants of %[1]d were found out", len(mutants))
+	t.Logf("proved: the scripts: %d mutants of %[1]d were found out", len(mutants))
 }

@@ -1,10 +1,10 @@
 package regions
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -63,10 +63,10 @@ func (w written) of(rule string) (all []storetest.Outcome) {
 		w.Error(err)
 	}
 	now := time.Now().Add(w.ahead).UnixMicro()
-	for r := bytes.NewReader(text); ; {
-		command := readCommand(r)
+	for r := bufio.NewReader(bytes.NewReader(text)); ; {
+		command, _, err := redistest.ReadCommand(r)
 		switch {
-		case command == nil:
+		case err != nil: // the last one may not be whole
 			return all
 		case command[0] != "RPUSH" || !strings.HasPrefix(command[1], "sash:{"+rule+"//client}:"):
 			continue
@@ -81,25 +81,6 @@ func (w written) of(rule string) (all []storetest.Outcome) {
 		at := time.UnixMicro(now - (now-stamp)<<16>>16).Add(-w.ahead)
 		all = append(all, storetest.Outcome{At: at, Allowed: true, Cost: 1})
 	}
-}
-
-// readCommand reads a command, or returns nil where there is none that is whole.
-func readCommand(r *bytes.Reader) (command []string) {
-	var parts, size int
-	if _, err := fmt.Fscanf(r, "*%d\r\n", &parts); err != nil {
-		return nil
-	}
-	for range parts {
-		if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
-			return nil
-		}
-		part := make([]byte, size+2)
-		if _, err := io.ReadFull(r, part); err != nil {
-			return nil
-		}
-		command = append(command, string(part[:size]))
-	}
-	return command
 }
 
 // station is a process of a mode in a region.
@@ -301,8 +282,8 @@ func (g *globe) judge(lost map[string]int) {
 			}
 		}
 		told, refused, failed, far := counts(stations)
-		g.Logf("%s: %d written, %d admitted, %d of them by what others held, %d far, %d refused, %d failed",
-			mode, len(merged), told, known, far, refused, failed)
+		g.Logf("proved: three servers, %s: %d written, %d admitted, %d of them by what others held, %d far, "+
+			"%d refused, %d failed", mode, len(merged), told, known, far, refused, failed)
 		if unwritten > lost[mode] {
 			g.Errorf("%s: %d admissions stand in no server's log, and %d were lost", mode, unwritten, lost[mode])
 		}

@@ -11,46 +11,95 @@ import (
 
 // Outcome is one decision on one client: its time, its answer, and its cost.
 type Outcome struct {
-	At      time.Time // Decision.At
+	At      time.Time // Decision.At, or when a request was made whose answer is not known
 	Allowed bool
 	Cost    int64
+	Until   time.Time // unless zero, the answer is not known: the request was counted between At and Until, or never
+}
+
+// Violations is the error of [CheckLogs].
+type Violations struct {
+	Above   int // admissions that brought a window above a limit
+	Refused int // requests that were refused while there was room
+	first   string
+}
+
+func (v *Violations) Error() string {
+	return fmt.Sprintf("%s; in all %d admissions above a limit, and %d refusals while there was room",
+		v.first, v.Above, v.Refused)
+}
+
+func (v *Violations) add(kind *int, format string, args ...any) {
+	if *kind++; v.first == "" {
+		v.first = fmt.Sprintf(format, args...)
+	}
 }
 
 // CheckLogs holds all decisions that were made on one client, in any order and
-// from any number of processes, against the promise of SlidingLogs: no window
-// holds more than a limit, and no request was refused while all limits had room.
-// It returns nil or the first violation. It may reorder outcomes.
+// from any number of processes, against the promise of SlidingLogs and CoarseLogs: no window
+// holds more than a limit, and no request was refused while all limits had room, be all answers
+// that are not known admissions. It returns nil or a [*Violations]. It may reorder outcomes.
 func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) })
-	var at []time.Time   // of admissions
-	totals := []int64{0} // totals[i] is the cost of the first i admissions
+	a := admissions{totals: []int64{0}}
 	for _, o := range outcomes {
-		if o.Allowed {
-			at = append(at, o.At)
-			totals = append(totals, totals[len(totals)-1]+o.Cost)
+		switch {
+		case !o.Until.IsZero():
+			a.unknown = append(a.unknown, o)
+		case o.Allowed:
+			a.at = append(a.at, o.At)
+			a.totals = append(a.totals, a.totals[len(a.totals)-1]+o.Cost)
 		}
 	}
-	// used returns the units admitted in (t-window, t]. The number grows only at an
-	// admission, so it is enough to look at windows that end at one.
-	used := func(t time.Time, window time.Duration) int64 {
-		from := sort.Search(len(at), func(i int) bool { return at[i].After(t.Add(-window)) })
-		to := sort.Search(len(at), func(i int) bool { return at[i].After(t) })
-		return totals[to] - totals[from]
-	}
+	var wrong Violations
 	for _, o := range outcomes {
-		room := true
-		for _, l := range limits {
-			n := used(o.At, l.Window)
-			if o.Allowed && n > l.Requests {
-				return fmt.Errorf("%d units admitted in the %v that end at %v: the limit is %d",
-					n, l.Window, o.At.Format(time.StampMicro), l.Requests)
+		switch {
+		case !o.Until.IsZero():
+		case o.Allowed:
+			for _, l := range limits {
+				if n := a.used(o.At, l.Window); n > l.Requests {
+					wrong.add(&wrong.Above, "%d units admitted in the %v that end at %v: the limit is %d",
+						n, l.Window, o.At.Format(time.StampMicro), l.Requests)
+					break
+				}
 			}
-			room = room && n+o.Cost <= l.Requests
-		}
-		if !o.Allowed && room {
-			return fmt.Errorf("a cost of %d was refused at %v while there was room",
+		case !slices.ContainsFunc(limits, func(l core.Limit) bool { return a.full(l, o) }):
+			wrong.add(&wrong.Refused, "a cost of %d was refused at %v while there was room",
 				o.Cost, o.At.Format(time.StampMicro))
 		}
 	}
-	return nil
+	if wrong == (Violations{}) {
+		return nil
+	}
+	return &wrong
+}
+
+// admissions is what was admitted to one client, in order, and what is not known.
+type admissions struct {
+	at      []time.Time
+	totals  []int64 // totals[i] is the cost of the first i admissions
+	unknown []Outcome
+}
+
+// used returns the units admitted in (t-window, t]. The number grows only at an
+// admission, so it is enough to look at windows that end at one.
+func (a *admissions) used(t time.Time, window time.Duration) int64 {
+	from := sort.Search(len(a.at), func(i int) bool { return a.at[i].After(t.Add(-window)) })
+	to := sort.Search(len(a.at), func(i int) bool { return a.at[i].After(t) })
+	return a.totals[to] - a.totals[from]
+}
+
+// full reports whether a limit may have had no room for o.
+func (a *admissions) full(l core.Limit, o Outcome) bool {
+	window := l.Window
+	if l.Algorithm == core.CoarseLog {
+		window += window / 60 // for which a unit may count longer
+	}
+	units := o.Cost + a.used(o.At, window)
+	for _, u := range a.unknown {
+		if u.Until.After(o.At.Add(-window)) && !u.At.After(o.At) {
+			units += u.Cost
+		}
+	}
+	return units > l.Requests
 }

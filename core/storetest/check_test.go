@@ -11,7 +11,10 @@ import (
 func TestCheckLogs(t *testing.T) {
 	limits := []core.Limit{core.Per(2, 10*time.Microsecond), core.Per(3, 100*time.Microsecond)}
 	outcome := func(at int64, allowed bool, cost int64) Outcome {
-		return Outcome{time.UnixMicro(at), allowed, cost}
+		return Outcome{At: time.UnixMicro(at), Allowed: allowed, Cost: cost}
+	}
+	unknown := func(at, until int64) Outcome {
+		return Outcome{At: time.UnixMicro(at), Cost: 1, Until: time.UnixMicro(until)}
 	}
 	for name, test := range map[string]struct {
 		outcomes []Outcome
@@ -21,18 +24,28 @@ func TestCheckLogs(t *testing.T) {
 			true},
 		"in any order": {[]Outcome{outcome(12, false, 1), outcome(10, true, 2), outcome(0, true, 1)},
 			true},
-		"above the short":              {[]Outcome{outcome(0, true, 1), outcome(9, true, 2)}, false},
-		"above the long":               {[]Outcome{outcome(0, true, 2), outcome(50, true, 2)}, false},
-		"exactly a window apart":       {[]Outcome{outcome(0, true, 2), outcome(100, true, 2)}, true},
-		"refused with room":            {[]Outcome{outcome(0, true, 1), outcome(5, false, 1)}, false},
-		"refused for its cost":         {[]Outcome{outcome(0, true, 1), outcome(5, false, 2)}, true},
-		"refused at the window's edge": {[]Outcome{outcome(0, true, 2), outcome(10, false, 1)}, false},
+		"above the short":                {[]Outcome{outcome(0, true, 1), outcome(9, true, 2)}, false},
+		"above the long":                 {[]Outcome{outcome(0, true, 2), outcome(50, true, 2)}, false},
+		"exactly a window apart":         {[]Outcome{outcome(0, true, 2), outcome(100, true, 2)}, true},
+		"refused with room":              {[]Outcome{outcome(0, true, 1), outcome(5, false, 1)}, false},
+		"refused for its cost":           {[]Outcome{outcome(0, true, 1), outcome(5, false, 2)}, true},
+		"refused at the window's edge":   {[]Outcome{outcome(0, true, 2), outcome(10, false, 1)}, false},
+		"refused for what is not known":  {[]Outcome{outcome(0, true, 1), unknown(5, 9), outcome(5, false, 1)}, true},
+		"admitted for what is not known": {[]Outcome{outcome(0, true, 1), unknown(5, 9), outcome(5, true, 1)}, true},
+		"unknown too late":               {[]Outcome{outcome(0, true, 1), unknown(6, 9), outcome(5, false, 1)}, false},
+		"unknown too early":              {[]Outcome{outcome(19, true, 1), unknown(5, 10), outcome(20, false, 1)}, false},
 		"refused by the long": {[]Outcome{outcome(0, true, 2), outcome(20, true, 1), outcome(60, false, 1)},
 			true},
 	} {
 		if err := CheckLogs(test.outcomes, limits...); (err == nil) != test.ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	coarse := core.Per(1, 60*time.Microsecond).Using(core.CoarseLog)
+	err := CheckLogs(
+		[]Outcome{outcome(0, true, 1), outcome(60, false, 1), outcome(61, false, 1), outcome(62, true, 2)}, coarse)
+	if v, ok := err.(*Violations); !ok || v.Above != 1 || v.Refused != 1 {
+		t.Errorf("a coarse log: %v, want one of each kind", err)
 	}
 }
 
@@ -46,7 +59,7 @@ func FuzzCheckLogs(f *testing.F) {
 		now := time.UnixMicro(1_800_000_000_000_000)
 		for ; len(encoded) >= 3 && len(outcomes) < 200; encoded = encoded[3:] {
 			now = now.Add(time.Duration(encoded[0]) * time.Microsecond)
-			outcomes = append(outcomes, Outcome{now, encoded[1]%2 == 1, int64(encoded[2] % 4)})
+			outcomes = append(outcomes, Outcome{At: now, Allowed: encoded[1]%2 == 1, Cost: int64(encoded[2] % 4)})
 		}
 		ok := true
 		for _, o := range outcomes {

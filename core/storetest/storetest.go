@@ -188,7 +188,7 @@ func (s *suite) concurrency() {
 					failed.Store(&d)
 					return
 				}
-				own[k] = append(own[k], Outcome{d.At, d.Allowed, n})
+				own[k] = append(own[k], Outcome{At: d.At, Allowed: d.Allowed, Cost: n})
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -66,6 +66,31 @@ func TestAttack(t *testing.T) {
 	if *long {
 		t.Log("\n" + table(battles))
 	}
+	checks := 0
+	for _, b := range battles {
+		for _, x := range b.targets {
+			checks += x.checks
+		}
+	}
+	t.Logf("proved: %d attacks on %d servers, %d checks, all held", len(battles), len(apptest.Frameworks), checks)
+}
+
+// TestWeakServers: servers that believe a header of everybody are found out.
+func TestWeakServers(t *testing.T) {
+	redis, found := redistest.Start(t), 0
+	for _, a := range names {
+		if !a.direct {
+			continue
+		}
+		a.direct = false // now the servers trust the attacker's address
+		b := a.once(t, inMemory, redis)
+		for _, x := range b.targets {
+			if found += len(x.problems); len(x.problems) == 0 {
+				t.Errorf("%s: %s believes every header, and that is not found out", a.name, x.Name)
+			}
+		}
+	}
+	t.Logf("proved: servers that believe every header were found out by %d checks", found)
 }
 
 // storesFor returns the stores that an attack is to be run on.

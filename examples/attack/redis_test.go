@@ -106,7 +106,7 @@ func (l *lie) start(t *testing.T, _ *target) string {
 	return serveRedis(t, func(c net.Conn) {
 		in := bufio.NewReader(c)
 		for {
-			command, err := readCommand(in)
+			command, _, err := redistest.ReadCommand(in)
 			if err != nil {
 				return
 			}
@@ -131,74 +131,7 @@ var handshake = map[string]string{
 
 // serveRedis serves connections on a free port until the test ends, and returns the URL.
 func serveRedis(t *testing.T, serve func(net.Conn)) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	open := map[net.Conn]bool{}
-	t.Cleanup(func() {
-		listener.Close()
-		mu.Lock()
-		defer mu.Unlock()
-		for c := range open {
-			c.Close()
-		}
-	})
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open[c] = true
-			mu.Unlock()
-			go func() {
-				serve(c)
-				c.Close()
-				mu.Lock()
-				delete(open, c)
-				mu.Unlock()
-			}()
-		}
-	}()
-	return "redis://" + listener.Addr().String() + "/0"
-}
-
-// readCommand reads an array of texts.
-func readCommand(in *bufio.Reader) ([]string, error) {
-	n, err := readLength(in, '*')
-	if err != nil {
-		return nil, err
-	}
-	var words []string
-	for range n {
-		size, err := readLength(in, '$')
-		if err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+len("\r\n"))
-		if _, err := io.ReadFull(in, word); err != nil {
-			return nil, err
-		}
-		words = append(words, string(word[:size]))
-	}
-	if len(words) == 0 {
-		return nil, fmt.Errorf("an empty command")
-	}
-	return words, nil
-}
-
-func readLength(in *bufio.Reader, kind byte) (int, error) {
-	text, err := in.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	if text[0] != kind {
-		return 0, fmt.Errorf("%q begins with no %c", text, kind)
-	}
-	return strconv.Atoi(strings.TrimSpace(text[1:]))
+	return "redis://" + redistest.Serve(t, serve) + "/0"
 }
 
 // together sends the requests at once, several times, and returns the statuses of each.

@@ -1,28 +1,41 @@
 package redistest
 
 import (
+	"bufio"
+	"context"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// Way is a way to a server that takes time, as one from another region does. Each direction can be held, so that
-// nothing arrives until it is let through, and what is under way can be lost with its connections. Its methods are
-// safe for concurrent use.
+// Way is a way to a server that can take time, as one from another region does. Each direction can be held, so that
+// nothing arrives until it is let through, what is under way can be lost with its connections, and the replies to
+// scripts can be lost alone. It is safe for concurrent use.
 type Way struct {
-	target   string
-	delay    func() time.Duration
-	listener net.Listener
-	bytes    atomic.Int64
+	Mode    atomic.Int32 // what becomes of replies to scripts: Passes, Cuts or Silences
+	Scripts atomic.Int64 // that have been sent to the server
+	Keys    atomic.Int64 // of those scripts: one for each request and limit
+	Lost    atomic.Int64 // times that replies to scripts did not reach the client
+
+	target, addr string
+	delay        func() time.Duration
+	bytes        atomic.Int64
 
 	mu     sync.Mutex // guards the fields below
 	change *sync.Cond // of them
 	held   [2]bool    // by direction
 	conns  map[net.Conn]bool
-	closed bool
 }
+
+const (
+	Passes   int32 = iota
+	Cuts           // the script runs, then the connection is closed instead of an answer
+	Silences       // the script runs and nothing is answered any more; the connection stays open
+)
 
 // The directions of a way.
 const (
@@ -31,36 +44,38 @@ const (
 )
 
 // StartWay starts a way to the server at target. Each message takes as long as delay returns, which is called by
-// several goroutines at once. Messages of a connection stay in order.
+// several goroutines at once; nil is no time. Messages of a connection stay in order.
 func StartWay(tb testing.TB, target string, delay func() time.Duration) *Way {
 	tb.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w := &Way{target: target, delay: delay, listener: listener, conns: map[net.Conn]bool{}}
+	w := &Way{target: target, delay: delay, conns: map[net.Conn]bool{}}
 	w.change = sync.NewCond(&w.mu)
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go w.serve(client)
-		}
-	}()
+	w.addr = Serve(tb, w.serve)
 	tb.Cleanup(func() {
-		listener.Close()
-		w.mu.Lock()
-		w.closed = true
-		w.mu.Unlock()
+		w.Hold(false, false)
 		w.Lose()
 	})
 	return w
 }
 
 // Addr returns the address of the way's near end.
-func (w *Way) Addr() string { return w.listener.Addr().String() }
+func (w *Way) Addr() string { return w.addr }
+
+// Target returns the address of the server.
+func (w *Way) Target() string { return w.target }
+
+// Dial returns a Dialer that goes to servers by the ways to them, and straight to others.
+func Dial(ways ...*Way) func(context.Context, string, string) (net.Conn, error) {
+	through := map[string]string{}
+	for _, w := range ways {
+		through[w.target] = w.Addr()
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if way, ok := through[addr]; ok {
+			addr = way
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+}
 
 // Bytes returns how many bytes have arrived in both directions.
 func (w *Way) Bytes() int64 { return w.bytes.Load() }
@@ -88,18 +103,22 @@ func (w *Way) Lose() {
 func (w *Way) serve(client net.Conn) {
 	server, err := net.Dial("tcp", w.target)
 	if err != nil {
-		client.Close()
 		return
 	}
 	w.mu.Lock()
 	w.conns[client], w.conns[server] = true, true
-	closed := w.closed
 	w.mu.Unlock()
-	if closed {
-		w.Lose()
-	}
-	go w.carry(server, client, there)
-	w.carry(client, server, back)
+	c := &conn{way: w, client: client, server: server}
+	go c.carry(there)
+	c.carry(back)
+}
+
+// conn is a connection of a client, and its other half to the server.
+type conn struct {
+	way            *Way
+	client, server net.Conn
+	owed           atomic.Bool // the reply to a script
+	silent         bool        // belongs to the carrier of replies
 }
 
 // message is what was read at once, and when it arrives.
@@ -109,31 +128,83 @@ type message struct {
 }
 
 // carry carries messages in a direction until the connection ends.
-func (w *Way) carry(to, from net.Conn, direction int) {
+func (c *conn) carry(direction int) {
+	to, read := c.server, c.requests()
+	if direction == back {
+		to, read = c.client, c.reply
+	}
 	under := make(chan message, 1024)
 	go func() {
 		defer close(under)
 		for {
-			read := make([]byte, 16<<10)
-			n, err := from.Read(read)
+			text, err := read()
 			if err != nil {
 				return
 			}
-			under <- message{read[:n], time.Now().Add(w.delay())}
+			m := message{bytes: text}
+			if c.way.delay != nil {
+				m.at = time.Now().Add(c.way.delay())
+			}
+			under <- m
 		}
 	}()
 	for m := range under {
 		time.Sleep(time.Until(m.at))
-		w.wait(to, direction)
+		c.way.wait(to, direction)
 		n, _ := to.Write(m.bytes)
-		w.bytes.Add(int64(n))
+		c.way.bytes.Add(int64(n))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	from.Close()
-	to.Close()
-	delete(w.conns, from)
-	delete(w.conns, to)
+	if direction == there {
+		c.server.(*net.TCPConn).CloseWrite() // the server finishes what it has
+		return
+	}
+	c.close(c.client, c.server)
+}
+
+// requests returns what reads a command of the client, and counts the scripts.
+func (c *conn) requests() func() ([]byte, error) {
+	from := bufio.NewReader(c.client)
+	return func() ([]byte, error) {
+		words, raw, err := ReadCommand(from)
+		if err == nil && len(words) > 2 && strings.HasPrefix(strings.ToLower(words[0]), "eval") {
+			keys, _ := strconv.ParseInt(words[2], 10, 64)
+			c.owed.Store(true)
+			c.way.Scripts.Add(1)
+			c.way.Keys.Add(keys)
+		}
+		return raw, err
+	}
+}
+
+// reply reads what the server says, which is lost if the mode says so.
+func (c *conn) reply() ([]byte, error) {
+	read := make([]byte, 16<<10)
+	n, err := c.server.Read(read)
+	if err != nil {
+		return nil, err
+	}
+	if mode := c.way.Mode.Load(); c.owed.Swap(false) && mode != Passes {
+		c.way.Lost.Add(1)
+		c.silent = true
+		if mode == Cuts {
+			c.close(c.client)
+		}
+	}
+	if c.silent {
+		n = 0
+	}
+	return read[:n], nil
+}
+
+// close closes halves of the connection.
+func (c *conn) close(halves ...net.Conn) {
+	c.way.mu.Lock()
+	defer c.way.mu.Unlock()
+	for _, half := range halves {
+		half.Close()
+		delete(c.way.conns, half)
+	}
+	c.way.change.Broadcast()
 }
 
 // wait waits while a direction is held, unless the connection is lost.

@@ -154,11 +154,12 @@ func TestInlineSlots(t *testing.T) {
 	}
 }
 
-// TestInlinePanic: a panic of Serve reaches the caller, and frees the slot.
+// TestInlinePanic: a panic of Serve reaches the caller, frees the slot, and is no reply.
 func TestInlinePanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
 			if batch[0].Request < 0 {
+				time.Sleep(time.Millisecond)
 				panic("broken")
 			}
 			return echo(batch)
@@ -172,6 +173,15 @@ func TestInlinePanic(t *testing.T) {
 				}()
 				_, _ = ask(q, -1, time.Second)
 			}()
+			if q.slots.roundTrip != 0 {
+				t.Errorf("a panic is taken for a reply after %v", q.slots.roundTrip)
+			}
+			if _, err := ask(q, 1, 1); err != nil || q.workers.idle > 0 { // whose call may be used again
+				t.Errorf("with a nanosecond left: %v, served by the caller: %v", err, q.workers.idle == 0)
+			}
+		}
+		if q.slots.roundTrip > 0 {
+			t.Errorf("a panic counts as a reply after %v", q.slots.roundTrip)
 		}
 		if took, err := ask(q, 1, time.Second); err != nil || took > 0 {
 			t.Errorf("%v after %v, want an answer at once", err, took)

@@ -172,7 +172,7 @@ func TestShorterRoundTrip(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 		var group sync.WaitGroup
-		for _, takes := range []time.Duration{slow, slow, slow, fast} {
+		for _, takes := range []time.Duration{slow, slow, slow, slow, fast} {
 			group.Go(func() { _, _ = ask(q, int64(takes), time.Minute) })
 			synctest.Wait()
 		}

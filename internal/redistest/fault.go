@@ -1,0 +1,106 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Fault is something that goes wrong with a server. Begin makes it so, and returns what ends it.
+type Fault struct {
+	Name  string
+	Loses bool // data may be lost
+	Begin func(tb testing.TB, s *Server) (end func())
+}
+
+// The faults of a server.
+var (
+	Refused = Fault{"refused (SIGKILL)", true, func(_ testing.TB, s *Server) func() { s.Kill(); return s.Restart }}
+	Silent  = Fault{"silent (SIGSTOP)", false, func(_ testing.TB, s *Server) func() { s.Pause(); return s.Resume }}
+	Held    = byCommands("CLIENT PAUSE", false, "CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE")
+	Replica = byCommands("READONLY", true, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
+	Full    = byCommands("OOM", false, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")
+	Cut     = again("connections cut", "CLIENT KILL TYPE normal SKIPME yes")
+	Forgets = again("NOSCRIPT", "SCRIPT FLUSH")
+	Busy    = Fault{"BUSY script", false, busy}
+)
+
+// Faults has all of them.
+var Faults = []Fault{Refused, Silent, Held, Replica, Full, Cut, Forgets, Busy}
+
+// tell gives a command of an administrator.
+func (s *Server) tell(command string) error {
+	admin := s.admin()
+	defer admin.Close()
+	var args []any
+	for _, word := range strings.Fields(command) {
+		args = append(args, word)
+	}
+	if err := admin.Do(context.Background(), args...).Err(); err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return nil
+}
+
+// insist gives a command until the server, which may be slow, takes it.
+func (s *Server) insist(tb testing.TB, command string) {
+	tb.Helper()
+	WaitFor(tb, command, func() error { return s.tell(command) })
+}
+
+// byCommands returns a fault that a command begins and another one ends.
+func byCommands(name string, loses bool, begin, end string) Fault {
+	return Fault{name, loses, func(tb testing.TB, s *Server) func() {
+		s.insist(tb, begin)
+		return func() { s.insist(tb, end) }
+	}}
+}
+
+// again returns a fault that is a command, given every 20 ms.
+func again(name, command string) Fault {
+	return Fault{name, false, func(_ testing.TB, s *Server) func() {
+		done := make(chan struct{})
+		var group sync.WaitGroup
+		group.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(20 * time.Millisecond):
+					_ = s.tell(command) // a server that is away has no connections, and no scripts
+				}
+			}
+		})
+		return func() { close(done); group.Wait() }
+	}}
+}
+
+// busy keeps the server busy by a script that does not end.
+func busy(tb testing.TB, s *Server) (end func()) {
+	s.insist(tb, "CONFIG SET busy-reply-threshold 20")
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, MaxRetries: -1})
+	ended := make(chan error, 1)
+	go func() { ended <- client.Do(context.Background(), "EVAL", "while true do end", 0).Err() }()
+	WaitFor(tb, "the server to be busy", func() error {
+		if err := s.tell("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
+			return fmt.Errorf("got %v", err)
+		}
+		return nil
+	})
+	return func() {
+		WaitFor(tb, "the script to end", func() error {
+			_ = s.tell("SCRIPT KILL")
+			select {
+			case <-ended:
+				return client.Close()
+			default:
+				return fmt.Errorf("it goes on")
+			}
+		})
+	}
+}
