@@ -33,10 +33,15 @@ type answer struct {
 	err      error
 }
 
-// has reports whether cost can be spent at now. While a process is suspended, its monotonic clock may stand still and
-// its wall clock goes on: now must be before the lease's end by both (TestClocks).
+// has reports whether cost can be spent at now.
 func (e *lease) has(now time.Time, cost int64) bool {
-	return e.left > 0 && e.left >= cost && now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
+	return e.left > 0 && e.left >= cost && e.lasts(now)
+}
+
+// lasts reports whether the lease is not over at now. While a process is suspended, its monotonic clock may stand still
+// and its wall clock goes on: now must be before the lease's end by both (TestClocks).
+func (e *lease) lasts(now time.Time) bool {
+	return now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
 }
 
 // spend answers a request that is within a lease of the given lifetime, and counts it unless it is a peek.
@@ -64,11 +69,9 @@ func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Durati
 // lifetime, or twice what it has asked for since the last lease if that is less: a burst says little about what comes
 // next. See TestWant.
 func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
-	want := min(terms.Size, 2*e.asked)
 	elapsed := max(now.Sub(e.since), time.Nanosecond)
-	if rate := float64(e.asked) / float64(elapsed); rate*float64(terms.Lifetime)/2 < float64(want) {
-		want = int64(rate * float64(terms.Lifetime) / 2)
-	}
+	rate := float64(e.asked) / float64(elapsed)
+	want := int64(min(float64(terms.Size), float64(2*e.asked), rate*float64(terms.Lifetime)/2))
 	return want - want%cost // so that requests of one cost leave nothing unspent
 }
 

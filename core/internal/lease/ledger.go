@@ -143,11 +143,10 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) { // another lease has given it
 		return 0, nil
 	}
-	e.left += back.Units
-	if !e.has(l.table.now(), back.Units) {
-		e.left -= back.Units
+	if !e.lasts(l.table.now()) {
 		return 0, nil
 	}
+	e.left += back.Units
 	return back.Units, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
 )
 
 // TestOverridden: a charge, or a request by limits of its own, is the next link's, whatever is leased.
@@ -75,6 +76,90 @@ func TestResetEndsLeases(t *testing.T) {
 		if left(s.rule, "client") || left(other, "client") || !left(s.rule, neighbour) {
 			t.Errorf("leases by the rule %v, by another %v, of another client %v; want the last alone",
 				left(s.rule, "client"), left(other, "client"), left(s.rule, neighbour))
+		}
+	})
+}
+
+// TestLargestCost: what a lease may be of tells what the client asks for, and a larger cost or a peek does not.
+func TestLargestCost(t *testing.T) {
+	for _, c := range []struct {
+		ask  core.Ask
+		want int64 // is left of the next lease
+	}{{core.Ask{Cost: 50}, 49}, {core.Ask{Cost: 51}, 1}, {core.Ask{Cost: 50, Peek: true}, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, core.Per(100_000, time.Minute), 50)
+			s.allow(t, 1)
+			c.ask.Key = "client"
+			if d, err := s.rule.Take(t.Context(), c.ask); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			if s.allow(t, 1); s.unspent() != c.want {
+				t.Errorf("%+v: %d are left of a lease, want %d", c.ask, s.unspent(), c.want)
+			}
+		})
+	}
+}
+
+// told is a link that gives one answer, and counts how often.
+type told struct {
+	core.Ledger
+	d     core.Decision
+	err   error
+	times int
+}
+
+func (l *told) Take(context.Context, core.Ask) (core.Decision, error) {
+	l.times++
+	return l.d, l.err
+}
+
+// TestRefusals: a refusal tells until when the client is refused, unless that is known and the refusal is remembered.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		known  bool
+		source core.Source
+		want   time.Duration
+	}{
+		{false, core.SourceCounted, 2}, {false, core.SourceRemembered, 2},
+		{true, core.SourceCounted, 2}, {true, core.SourceRemembered, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, _ := process(fakeserver.Link{}, 50, time.Second)
+			l.Ledger = &told{d: core.Decision{RetryAfter: 2 * time.Second, Source: c.source}}
+			holder, shard := l.holder("client")
+			e, now := shard.add(holder, time.Now()), time.Now()
+			if c.known {
+				e.retry = now.Add(time.Second)
+			}
+			d, err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+			if got := e.retry.Sub(now); d.Allowed || err != nil || got != c.want*time.Second {
+				t.Errorf("%+v: %+v, %v, refused for %v", c, d, err, got)
+			}
+		})
+	}
+}
+
+// TestLate: the next link may answer a request for which it is too late, and a failed renewal is not tried again.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := process(fakeserver.Link{}, 50, time.Second)
+		holder, shard := l.holder("client")
+		for err, want := range map[error]core.Stage{nil: core.StageUnknown, fakeserver.ErrLost: core.StageLease} {
+			l.Ledger = &told{d: core.Decision{Allowed: true}, err: err}
+			q := &request{Ask: core.Ask{Key: "client", Cost: 1, Timeout: 1}, shard: shard, holder: holder, deadline: time.Now()}
+			if _, got := l.alone(t.Context(), q, true); !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
+				t.Errorf("%v at the stage %q, want %v at %q", got, core.StageOf(got), err, want)
+			}
+			if _, got := l.alone(t.Context(), q, false); got != err { // it has not waited
+				t.Errorf("%v, want %v as it is", got, err)
+			}
+		}
+		fails := &told{d: core.Decision{Remaining: 10}, err: fakeserver.ErrLost}
+		l.Ledger = fails
+		shard.add(holder, time.Now()).asked = 100
+		_, err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+		if !errors.Is(err, fakeserver.ErrLost) || fails.times != 1 {
+			t.Errorf("%v after %d questions, want 1", err, fails.times)
 		}
 	})
 }

@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,14 +82,16 @@ func TestLongWayLost(t *testing.T) {
 		s.slow(t, 75*time.Millisecond)
 		s.store.silent.Store(true)
 		var group sync.WaitGroup
-		for i := range 3 {
-			timeout := hidden.DefaultTimeout - time.Duration(i)*10*time.Millisecond
+		const patient = time.Second // it asks alone when the reply has taken twice as long as the last one
+		for _, ms := range []time.Duration{100, 90, 80, 1000} {
+			timeout := ms * time.Millisecond
 			group.Go(func() {
 				began := time.Now()
-				_, _ = s.take(t.Context(), timeout)
+				_, err := s.take(t.Context(), timeout)
 				// A request that is late still asks for a nanosecond: the answer may be remembered.
-				if took := time.Since(began); took > timeout+1 {
-					t.Errorf("waited %v, want at most %v", took, timeout)
+				took := time.Since(began)
+				if took > timeout+1 || timeout == patient && (err != nil || took != 3*75*time.Millisecond) {
+					t.Errorf("with %v: waited %v, %v", timeout, took, err)
 				}
 			})
 			synctest.Wait()
@@ -115,8 +119,12 @@ func TestStage(t *testing.T) {
 				var group sync.WaitGroup
 				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
 					group.Go(func() {
-						if _, err := s.take(t.Context(), hidden.DefaultTimeout); err == nil || core.StageOf(err) != want {
+						_, err := s.take(t.Context(), hidden.DefaultTimeout)
+						if err == nil || core.StageOf(err) != want {
 							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
+						}
+						if want == core.StageReply && !strings.Contains(err.Error(), "waiting for a lease") {
+							t.Errorf("%v does not say what it waited for", err)
 						}
 					})
 					synctest.Wait()
@@ -150,26 +158,29 @@ func TestPatientCrowd(t *testing.T) {
 
 // TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
 func TestSecondRenewal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const roundTrip = 30 * time.Millisecond
-		s := newScene(t, core.Per(100_000, time.Minute), 4)
-		s.slow(t, roundTrip)
-		time.AfterFunc(roundTrip+time.Millisecond, func() { s.store.silent.Store(true) })
-		var group sync.WaitGroup
-		var failed atomic.Int64
-		for range 100 {
-			group.Go(func() {
-				if _, err := s.take(t.Context(), hidden.DefaultTimeout); err != nil {
-					failed.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		if n := failed.Load(); n > 1 { // the caller that renews
-			t.Errorf("%d callers failed, want 1 at most", n)
-		}
-		time.Sleep(time.Second)
-	})
+	for _, c := range []struct{ roundTrip, timeout time.Duration }{
+		{30 * time.Millisecond, hidden.DefaultTimeout}, {8 * time.Millisecond, 24 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, core.Per(100_000, time.Minute), 4)
+			s.slow(t, c.roundTrip)
+			time.AfterFunc(time.Millisecond, func() { s.store.silent.Store(true) })
+			var group sync.WaitGroup
+			var failed atomic.Int64
+			for range 100 {
+				group.Go(func() {
+					if _, err := s.take(t.Context(), c.timeout); err != nil {
+						failed.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			if n := failed.Load(); n != 1 { // the caller that renews
+				t.Errorf("%v: %d callers failed, want 1", c, n)
+			}
+			time.Sleep(time.Second)
+		})
+	}
 }
 
 // TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal.
@@ -327,4 +338,76 @@ func TestStoreErrors(t *testing.T) {
 		}
 		s.warm(t, 1)
 	})
+}
+
+// TestBegin: a request waits for other callers for half of its time, and no longer than renewalPatience.
+func TestBegin(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ timeout, ctx, want time.Duration }{
+		{0, 0, renewalPatience}, {1, 0, 0}, {60 * ms, 0, 30 * ms}, {time.Hour, 0, renewalPatience},
+		{0, 60 * ms, 30 * ms}, {0, time.Hour, renewalPatience}, {40 * ms, 60 * ms, 20 * ms}, {60 * ms, 40 * ms, 20 * ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, deadline := t.Context(), time.Time{}
+			if c.ctx > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.ctx)
+				defer cancel()
+			}
+			if c.timeout > 0 {
+				deadline = time.Now().Add(c.timeout)
+			}
+			q := request{Ask: core.Ask{Timeout: c.timeout}}
+			if q.begin(ctx); !q.deadline.Equal(deadline) || q.patience != c.want {
+				t.Errorf("%+v: waits until %v for %v", c, q.deadline, q.patience)
+			}
+		})
+	}
+}
+
+// TestElapse: a request that has waited has the time that is left, and is late if that is none.
+func TestElapse(t *testing.T) {
+	for _, c := range []struct {
+		deadline, want time.Duration
+		late           bool
+	}{{0, 7, false}, {10, 10, false}, {1, 1, false}, {time.Second, time.Second, false}, {-1, 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			q := request{Ask: core.Ask{Timeout: 7}}
+			if c.deadline != 0 {
+				q.deadline = time.Now().Add(c.deadline)
+			}
+			if late := q.elapse(); late != c.late || q.Timeout != c.want {
+				t.Errorf("%+v: %v left, late: %v", c, q.Timeout, late)
+			}
+			if q.deadline = time.Now(); !q.elapse() {
+				t.Error("not late at the deadline")
+			}
+		})
+	}
+}
+
+// TestReserve: where a renewal comes in time for a request, that needs no units of it. Else there must be enough, and
+// the request waits for as long as it may.
+func TestReserve(t *testing.T) {
+	const patience, lost, timeout = 40 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond
+	now := time.Now()
+	for _, c := range []struct {
+		took     time.Duration
+		cost     int64
+		deadline time.Time
+		want     bool
+		patience time.Duration
+		free     int64
+	}{
+		{30 * time.Millisecond, 6, time.Time{}, true, patience, 5},
+		{30*time.Millisecond + 1, 6, time.Time{}, false, patience, 5},
+		{30*time.Millisecond + 1, 5, time.Time{}, true, lost, 0},
+		{30*time.Millisecond + 1, 2, now.Add(timeout), true, timeout, 3},
+	} {
+		r := &renewal{lease: &lease{took: c.took}, lost: now.Add(lost), free: 5}
+		q := &request{Ask: core.Ask{Cost: c.cost}, began: now, deadline: c.deadline, patience: patience}
+		if got := r.reserve(q); got != c.want || q.patience != c.patience || r.free != c.free {
+			t.Errorf("%+v: %v, waits for %v, %d are free", c, got, q.patience, r.free)
+		}
+	}
 }

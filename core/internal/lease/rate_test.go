@@ -130,6 +130,7 @@ func TestWant(t *testing.T) {
 		{100, 200 * time.Millisecond, 1, 25},
 		{100, 50 * time.Millisecond, 1, 100},
 		{100, time.Millisecond, 1, 200}, // a burst
+		{100, 20 * time.Millisecond, 1, 200},
 		{100, 0, 1, 200},
 		{5000, 50 * time.Millisecond, 1, 1000},
 		{100, 100 * time.Millisecond, 7, 49},
@@ -139,6 +140,37 @@ func TestWant(t *testing.T) {
 		e := lease{since: now.Add(-c.elapsed), asked: c.asked}
 		if got := e.want(now, c.cost, terms); got != c.want {
 			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestLearn: what a client asks for is counted for a lifetime, and the time in which it is refused is left out.
+func TestLearn(t *testing.T) {
+	const lifetime = 100 * time.Millisecond
+	since := time.Now()
+	after := func(d time.Duration) time.Time { return since.Add(d) }
+	admitted, refused := core.Decision{Allowed: true}, core.Decision{RetryAfter: 30 * time.Millisecond}
+	for name, c := range map[string]struct {
+		retry  time.Time
+		answer answer
+		want   lease
+	}{
+		"in the lifetime": {after(time.Second), answer{sent: after(50), received: after(60), units: 3, reply: admitted},
+			lease{since: since, asked: 8, took: 10}},
+		"at its end": {after(0), answer{sent: after(50), received: after(lifetime), units: 3, reply: admitted},
+			lease{since: since, asked: 8, took: lifetime - 50}},
+		"later": {after(0), answer{sent: after(50), received: after(lifetime + 1), units: 3, reply: admitted},
+			lease{since: after(50), asked: 3, took: lifetime - 49}},
+		"refused": {after(50), answer{sent: after(40), received: after(50), units: 3, reply: refused},
+			lease{since: after(refused.RetryAfter - 10), asked: 5, retry: after(refused.RetryAfter + 40)}},
+		"still refused": {after(51), answer{sent: after(40), received: after(50), units: 3, reply: refused},
+			lease{since: since, asked: 5, retry: after(refused.RetryAfter + 40)}},
+		"an error": {after(7), answer{sent: after(40), received: after(lifetime + 1), units: 3, err: core.ErrTimeout},
+			lease{since: since, asked: 5, retry: after(7)}},
+	} {
+		e := lease{since: since, asked: 5, retry: c.retry}
+		if e.learn(c.answer, lifetime); e != c.want {
+			t.Errorf("%s: %+v, want %+v", name, e, c.want)
 		}
 	}
 }

@@ -288,3 +288,22 @@ func TestAnsweredWhileLeaving(t *testing.T) {
 		}
 	})
 }
+
+// TestNotWorthIt: where a lease would be of one request, callers do not wait for each other.
+func TestNotWorthIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s.allow(t, 1) // so a lease is of twice that
+		s.way = 10 * time.Millisecond
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				began := time.Now()
+				if d := s.allow(t, 2); !d.Allowed || time.Since(began) != 2*s.way {
+					t.Errorf("%+v after %v, want an answer after %v", d, time.Since(began), 2*s.way)
+				}
+			})
+		}
+		group.Wait()
+	})
+}

@@ -49,6 +49,19 @@ func TestRenewWholeRequests(t *testing.T) {
 	})
 }
 
+// TestNothingLeftTook: a caller that gets the last unit alone has learned how long that took, without the wait before.
+func TestNothingLeftTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scarce(t, 1)
+		s.way = 10 * time.Millisecond
+		d := s.allow(t, 1)
+		holder, shard := s.rule.holder("client")
+		if took := shard.byHolder[holder].took; !d.Allowed || took != 2*s.way {
+			t.Errorf("%+v: took %v, want %v", d, took, 2*s.way)
+		}
+	})
+}
+
 // TestNothingLeftFor: where there is nothing to lease, no unit is counted for a caller that has left meanwhile.
 func TestNothingLeftFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -58,6 +58,23 @@ func TestAdd(t *testing.T) {
 	}
 }
 
+// TestAddFindsOne: where half of the entries of a full shard can be given up, one is found.
+func TestAddFindsOne(t *testing.T) {
+	s, now, failed := &shard{byHolder: map[holder]*lease{}}, time.Now(), 0
+	for i := range uint64(shardSize) {
+		s.byHolder[holder{client: [2]uint64{i}}] = &lease{left: int64(i % 2), until: now.Add(time.Second)}
+	}
+	for i := range uint64(100) {
+		h := holder{client: [2]uint64{shardSize + i}}
+		if s.add(h, now) == nil {
+			failed++
+		}
+	}
+	if failed > 25 { // 1 in 128, by chance
+		t.Errorf("none was found for %d of 100 clients", failed)
+	}
+}
+
 // TestTerms: a lease is at most a tenth of each limit and window, and worth a request. Each algorithm is known, and
 // no other.
 func TestTerms(t *testing.T) {

@@ -70,6 +70,7 @@ func TestUnsent(t *testing.T) {
 			l, next := refusing(t)
 			time.Sleep(AskAgain)
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
+			next.leave = func() { time.Sleep(AskAgain) } // until another caller is to ask
 			d, err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
 			unsent := stage == core.StageNotAsked || stage == core.StageQueued || stage == core.StageConnect
 			if next.asked != 1 || (err == nil) != unsent || (d.Source == core.SourceRemembered) != unsent || d.Allowed {
@@ -120,7 +121,7 @@ func TestOverrides(t *testing.T) {
 		"by limits":               {core.Ask{Cost: 1, Override: lowered}, nil, false, true},
 		"refused by limits":       {core.Ask{Cost: 1, Override: lowered}, nil, true, false},
 		"look by limits":          {core.Ask{Cost: 1, Peek: true, Override: lowered}, nil, false, false},
-		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Ahead: time.Second}}, nil, true, false},
+		"ahead":                   {core.Ask{Cost: 1, Override: &core.Override{Ahead: 1}}, nil, true, false},
 		"ahead, which failed":     {core.Ask{Cost: 1, Override: &core.Override{Ahead: time.Second}}, errDown, false, false},
 		"another cost, as usual":  {core.Ask{Cost: 2}, nil, true, false},
 		"a charge, by other ones": {core.Ask{Cost: 1, Override: charged}, nil, false, true},
@@ -129,6 +130,8 @@ func TestOverrides(t *testing.T) {
 			l, next := refusing(t)
 			if next.err = c.err; c.refused {
 				next.answer = refusalFor(time.Hour)
+			} else if c.err != nil {
+				next.answer = core.Decision{}
 			}
 			c.ask.Key = "k"
 			if d, err := l.Take(t.Context(), c.ask); next.asked != 1 || err != c.err || d != next.answer {
@@ -137,6 +140,30 @@ func TestOverrides(t *testing.T) {
 			next.err = nil
 			if got := next.remembers(t, l); got == c.ends {
 				t.Errorf("%s: the refusal is remembered after it: %v", name, got)
+			}
+		})
+	}
+}
+
+// TestAheadIsNews: an admission that is counted ahead of time ends a refusal with something remaining, and a charge of
+// nothing does not.
+func TestAheadIsNews(t *testing.T) {
+	for ends, o := range map[bool]core.Override{true: {Ahead: time.Second}, false: {Charge: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			l, next := refusing(t)
+			next.answer = refusalWith(2)
+			more := core.Ask{Key: "k", Cost: 3}
+			if d, err := l.Take(t.Context(), more); d != next.answer || err != nil {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			time.Sleep(ms)
+			next.answer = core.Decision{Allowed: true}
+			if _, err := l.Take(t.Context(), core.Ask{Key: "k", Override: &o}); err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.Take(t.Context(), more)
+			if err != nil || d.Allowed != ends {
+				t.Errorf("after %+v: %+v, %v; the refusal ends: want %v", o, d, err, ends)
 			}
 		})
 	}

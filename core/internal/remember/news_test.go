@@ -49,6 +49,36 @@ func TestWatched(t *testing.T) {
 	})
 }
 
+// TestWatchedSince: at the moment from which admissions are noted, one may have been told before. An answer from then
+// is not remembered if an admission ends it, nor is an older one of the same request.
+func TestWatchedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule()
+		rule.Note("k", 3, time.Now(), refusalWith(2))
+		check(t, rule, "k", 3, false)
+		rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+		check(t, rule, "k", 3, true)
+		rule.Note("k", 3, time.Now(), refusalWith(2))
+		check(t, rule, "k", 3, false)
+	})
+}
+
+// TestOtherNumbers: a refusal with other numbers, asked for after the one before came, ends that one, and is remembered
+// itself. If it was asked for by the time the one before came, neither is.
+func TestOtherNumbers(t *testing.T) {
+	for later, want := range map[time.Duration]bool{0: false, 1: true, 2: true} {
+		synctest.Test(t, func(t *testing.T) {
+			rule := watched("k")
+			rule.Note("k", 4, time.Now(), refusalWith(3))
+			check(t, rule, "k", 4, true)
+			time.Sleep(later)
+			rule.Note("k", 5, time.Now(), refusalWith(2))
+			check(t, rule, "k", 4, false)
+			check(t, rule, "k", 5, want)
+		})
+	}
+}
+
 // TestOthers: what is remembered of a client for whom something remains stands while others are admitted.
 func TestOthers(t *testing.T) {
 	const others = 1000

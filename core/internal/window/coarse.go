@@ -47,7 +47,7 @@ func (c *coarse) in(i uint32) int64 {
 // count adds units to the i-th oldest slot, or takes them away if they are negative.
 func (c *coarse) count(i uint32, units int64) {
 	c.first += units
-	if c.words > 0 {
+	if c.words != 0 {
 		c.log().ring()[c.log().at(i)] += units
 	}
 }
@@ -116,7 +116,7 @@ func (c *coarse) leaver(number int64) (slots int64) {
 }
 
 func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
-	if c.expire(l, now); c.words > 0 || c.entries == 0 || now <= c.last {
+	if c.expire(l, now); c.words != 0 || c.entries == 0 || now <= c.last {
 		return 0
 	}
 	return Slots + 1
@@ -132,15 +132,14 @@ func (c *coarse) add(l Limit, now, cost int64) {
 		c.last = end - l.Slot()
 	}
 	for ; c.last < end; c.last += l.Slot() {
-		if c.entries++; c.words > 0 {
+		if c.entries++; c.words != 0 {
 			c.log().ring()[c.log().at(c.entries-1)] = 0
 		}
 	}
 	c.count(c.entries-1, min(cost, maxCount-c.in(c.entries-1)))
 }
 
-func (c *coarse) giveBack(l Limit, at, now, units int64) int64 {
-	c.expire(l, now)
+func (c *coarse) giveBack(l Limit, at, _, units int64) int64 {
 	end := l.SlotEnd(at)
 	if end > c.last || end < c.oldest(l) {
 		return 0

@@ -109,15 +109,30 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestCoarseSlotIsFull: charges bring a slot to maxCount, by which every limit refuses, and no further.
-func TestCoarseSlotIsFull(t *testing.T) {
-	l := Limit{N: 5, W: 6000, Kind: CoarseLog}
+// TestCoarseRing: a ring has room for the slots of a window and the one that it begins in. A single slot needs none.
+func TestCoarseRing(t *testing.T) {
+	l := Limit{N: 100, W: 6000, Kind: CoarseLog}
 	var c Count
-	for _, now := range []int64{600_000, 600_000, 600_100} {
-		c.Add(l, now, 7)
-		c.Add(l, now, maxCount)
+	for now, want := range map[int64]int{600_000: 0, 600_099: 0, 600_100: 61} {
+		c = Count{}
+		c.Add(l, 600_000, 1)
+		if got := c.Prepare(l, now, 1); got != want {
+			t.Errorf("a ring of %d words is asked for at %d, want %d", got, now, want)
+		}
 	}
-	if got := c.Units(l, 600_100); got != 2*maxCount {
-		t.Errorf("two slots hold %d, want %d", got, 2*maxCount)
+}
+
+// TestFull: charges bring a slot or a fixed window to maxCount, by which every limit refuses, and no further.
+func TestFull(t *testing.T) {
+	for kind, want := range map[Kind]int64{CoarseLog: 2 * maxCount, SlidingCounter: maxCount} {
+		l := Limit{N: 5, W: 6000, Kind: kind}
+		var c Count
+		for _, now := range []int64{600_000, 600_000, 600_100} {
+			c.Add(l, now, 7)
+			c.Add(l, now, maxCount)
+		}
+		if got := c.Units(l, 600_100); got != want {
+			t.Errorf("%v: %d units in two slots of a fixed window, want %d", kind, got, want)
+		}
 	}
 }

@@ -19,10 +19,10 @@ func (l *Log) Coarsen() bool {
 		entries = l.entries / 2
 	}
 	// Two merged entries in a row hold more than most, so there are not more of
-	// them than entries, and one.
+	// them than entries, and one: the ring has room for these and some more.
 	most := 2 * l.total(l.entries-1) / int64(entries)
 	var coarse Log
-	coarse.move(words(entries+1, true), true)
+	coarse.move(words(entries, true), true)
 	before := int64(0)
 	for i := range l.entries {
 		if i+1 < l.entries && l.total(i+1)-before <= most {

@@ -73,8 +73,12 @@ func TestCoarsenEvenly(t *testing.T) {
 		for i := range int64(64) {
 			log.Push(i, cost)
 		}
-		if log.Coarsen(); log.entries != want {
-			t.Errorf("of 64 entries of %d units %d are left, want %d", cost, log.entries, want)
+		copied := log
+		if copied.Coarsen(); copied.entries != want {
+			t.Errorf("of 64 entries of %d units %d are left, want %d", cost, copied.entries, want)
+		}
+		if n := testing.AllocsPerRun(10, func() { copied = log; copied.Coarsen() }); n != 1 {
+			t.Errorf("%v allocations, want a ring", n)
 		}
 	}
 }

@@ -35,12 +35,87 @@ func TestCountSize(t *testing.T) {
 
 // TestUnknownKind: a Count of a Kind that there is not is not taken for another.
 func TestUnknownKind(t *testing.T) {
+	if got := fmt.Sprint(kinds()); got != "[log counter coarse]" {
+		t.Errorf("the kinds are %s", got)
+	}
 	defer func() {
 		if text := fmt.Sprint(recover()); !strings.Contains(text, "unknown algorithm: Kind(") {
 			t.Errorf("the panic is %q, want one that says unknown algorithm", text)
 		}
 	}()
 	new(Count).Decide(Limit{N: 1, W: 1000, Kind: Kind(len(kinds()))}, 1, 1)
+}
+
+// TestSpent: something is left of a Count until its newest unit counts no more, and nothing once that is taken back.
+func TestSpent(t *testing.T) {
+	for kind, until := range map[Kind]int64{SlidingLog: 6010, SlidingCounter: 12_000, CoarseLog: 6099} {
+		l := Limit{N: 10, W: 6000, Kind: kind}
+		var c Count
+		c.Add(l, 10, 2)
+		for now, want := range map[int64]bool{until - 1: false, until: true} {
+			if got := c.Spent(l, now); got != want {
+				t.Errorf("%v: spent at %d: %v, want %v", kind, now, got, want)
+			}
+		}
+		if n := c.Return(l, 10, 20, 2); n != 2 || c.Prepare(l, 200, 1) != 0 || !c.Spent(l, 6000) {
+			t.Errorf("%v: %d of 2 units taken back, and %+v is left", kind, n, c)
+		}
+	}
+}
+
+// filledCount returns a Count with a unit each millisecond.
+func filledCount(l Limit, first int64, units int64) (c Count) {
+	for now := first; now < first+1000*units; now += 1000 {
+		c.Prepare(l, now, 1)
+		c.Add(l, now, 1)
+	}
+	return c
+}
+
+// TestShorterRing: a ring of which hardly anything counts becomes shorter, unless it is not worth an allocation. A log
+// that is coarsened becomes shorter as well.
+func TestShorterRing(t *testing.T) {
+	const first, w = 600_000, 60_000
+	for _, kind := range kinds() {
+		l := Limit{N: 1000, W: w, Kind: kind}
+		c := filledCount(l, first, 60)
+		words := c.Words()
+		if c.Coarsen(l); (c.Words() < words) != (kind == SlidingLog) {
+			t.Errorf("%v: %d words became %d", kind, words, c.Words())
+		}
+		c = filledCount(l, first, 60)
+		if c.Trim(l, first+59_000+w-500); kind == CoarseLog && c.Words() != words {
+			t.Errorf("two slots count, and %d words became %d", words, c.Words())
+		}
+		if c.Trim(l, first+59_000+w-1); c.Words() > smallRing || !c.Spent(l, first+61_000+w) {
+			t.Errorf("%v: a unit counts, and %d words became %d", kind, words, c.Words())
+		}
+	}
+	l := Limit{N: 1000, W: w}
+	c := filledCount(l, first, 5)
+	if before := c; before.Words() != smallRing {
+		t.Fatalf("a ring of %d words, want %d", before.Words(), smallRing)
+	} else if c.Trim(l, first+4000+w-1); c != before {
+		t.Errorf("%+v became %+v", before, c)
+	}
+}
+
+// TestRingIsUsedAgain: a Count that goes on as before needs no more memory.
+func TestRingIsUsedAgain(t *testing.T) {
+	for _, kind := range kinds() {
+		l, now := Limit{N: 1000, W: 60_000, Kind: kind}, int64(600_000)
+		c := filledCount(l, now, 200)
+		now += 200_000
+		if n := testing.AllocsPerRun(1000, func() {
+			if words := c.Prepare(l, now, 1); words != 0 {
+				t.Errorf("%v: a ring of %d words is asked for, there is one of %d", kind, words, c.Words())
+			}
+			c.Add(l, now, 1)
+			now += 1000
+		}); n != 0 {
+			t.Errorf("%v: %v allocations of a request", kind, n)
+		}
+	}
 }
 
 // TestEveryKind runs random histories of one client by each kind, and holds what a

@@ -10,7 +10,7 @@ func (c Counter) Start(w int64) int64 { return c.Index * w }
 
 // At is the counter as it stands at time t, which is not before its Start.
 func (c Counter) At(t, w int64) Counter {
-	if e := t - c.Start(w); 0 <= e && e < w { // mostly, and a division is dear
+	if uint64(t-c.Start(w)) < uint64(w) { // mostly, and a division is dear
 		return c
 	}
 	i := t / w

@@ -133,14 +133,7 @@ func (l *Log) Expire(cutoff int64) {
 
 // Since returns the units that were counted after cutoff.
 func (l *Log) Since(cutoff int64) int64 {
-	expired := l.expired(cutoff)
-	switch {
-	case expired == l.entries:
-		return 0
-	case expired == 0:
-		return l.total(l.entries - 1)
-	}
-	return l.total(l.entries-1) - l.total(expired-1)
+	return l.before(l.entries) - l.before(l.expired(cutoff))
 }
 
 // Facts tells what a decision on cost at now needs to know.
@@ -149,12 +142,9 @@ func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
 	if expired == l.entries {
 		return LogFacts{}
 	}
-	var gone int64
-	if expired > 0 {
-		gone = l.total(expired - 1)
-	}
+	gone := l.before(expired)
 	f := LogFacts{Units: l.total(l.entries-1) - gone, Oldest: l.stamp(expired)}
-	if k := limit.Excess(f.Units, cost); k > 0 && cost <= limit.N {
+	if k := limit.Excess(f.Units, cost); k > 0 {
 		// Every entry holds at least a unit, so the k-th unit is at most k entries in.
 		last := expired + uint32(min(k, int64(l.entries-expired))) - 1
 		if l.pairs {
@@ -190,13 +180,10 @@ func (l *Log) Push(stamp, cost int64) {
 	i := l.at(l.entries - 1)
 	switch {
 	case l.pairs:
-		total := cost
-		if l.entries > 1 {
-			total += l.total(l.entries - 2)
-		}
+		total := l.before(l.entries-1) + cost
 		l.units = Round(total)
 		l.ring()[2*i], l.ring()[2*i+1] = stamp, *l.base()+total
-	case l.words > 0:
+	case l.words != 0:
 		l.ring()[i] = stamp
 	}
 }

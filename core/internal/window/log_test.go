@@ -128,6 +128,15 @@ func TestLogHistories(t *testing.T) {
 	}
 }
 
+// TestEmptiedLog: nothing is left of a log that is empty, also by a clock that steps back.
+func TestEmptiedLog(t *testing.T) {
+	log := filled(10, 30)
+	log.Expire(39)
+	if log.Newest() != 0 || log.Since(20) != 0 || log.Facts(Limit{N: 5, W: 10}, 30, 1) != (LogFacts{}) {
+		t.Errorf("%d units since 20, the newest at %d", log.Since(20), log.Newest())
+	}
+}
+
 func FuzzLog(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 1, 1})
 	f.Add([]byte{0, 200, 1, 3, 255, 9, 128, 2, 64, 5})

@@ -1,6 +1,9 @@
 package window
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 // TestPastWords: what is counted in a Past, and a request, need a ring or none.
 func TestPastWords(t *testing.T) {
@@ -11,8 +14,8 @@ func TestPastWords(t *testing.T) {
 		cost int64
 		want int
 	}{
-		{Past{}, SlidingLog, 1, 0}, {Past{}, SlidingLog, 2, words(2, true)}, {some, SlidingLog, 1, words(2, true)},
-		{Past{}, CoarseLog, 2, 0}, {some, CoarseLog, 1, Slots + 1},
+		{Past{}, SlidingLog, 1, 0}, {Past{}, SlidingLog, 2, 11}, {some, SlidingLog, 1, 11}, // five pairs and a word
+		{Past{}, CoarseLog, 2, 0}, {some, CoarseLog, 1, 61},
 		{Past{}, SlidingCounter, 2, 0}, {some, SlidingCounter, 2, 0},
 	} {
 		if got := c.past.Words(c.kind, c.cost); got != c.want {
@@ -25,6 +28,7 @@ func TestPastWords(t *testing.T) {
 func TestPastDecide(t *testing.T) {
 	const w, now = 1000, 5_000_600 // the epoch before ended at 4_999_999, or at 3_999_999 where epochs are of two windows
 	log, counter := Limit{N: 10, W: w}, Limit{N: 10, W: w, Kind: SlidingCounter}
+	slots := Limit{N: 10, W: 900, Kind: CoarseLog} // of 15; epochs of 1003 end at 4_999_954 and at 5_000_957
 	for name, c := range map[string]struct {
 		bound Bound
 		past  Past
@@ -36,12 +40,84 @@ func TestPastDecide(t *testing.T) {
 		"newer":             {Bound{log, w}, Past{Newer: 2}, 1, Verdict{true, 7, 1399, 0}},
 		"older leave first": {Bound{log, w}, Past{Older: 3, Newer: 7}, 3, Verdict{false, 0, 399, 399}},
 		"newer must leave":  {Bound{log, w}, Past{Older: 3, Newer: 7}, 4, Verdict{false, 0, 399, 1399}},
+		"one must leave":    {Bound{log, w}, Past{Older: 2, Newer: 6}, 3, Verdict{false, 2, 399, 399}},
+		"one older":         {Bound{log, w}, Past{Older: 1}, 1, Verdict{true, 8, 399, 0}},
+		"no slots":          {Bound{slots, 1003}, Past{}, 1, Verdict{true, 9, 909, 0}},
+		"an older slot":     {Bound{slots, 1003}, Past{Older: 1}, 1, Verdict{true, 8, 264, 0}},
+		"a newer slot":      {Bound{slots, 1003}, Past{Newer: 10}, 1, Verdict{false, 0, 1269, 1269}},
+		"an older counter":  {Bound{counter, w}, Past{Older: 4}, 1, Verdict{true, 8, 400, 0}},
 		"a counter":         {Bound{counter, 2 * w}, Past{Newer: 2}, 1, Verdict{true, 7, 400, 0}},
 		"above the limit":   {Bound{counter, 2 * w}, Past{Newer: 2}, 11, Verdict{false, 8, 400, Never}},
+		"a full window":     {Bound{counter, w}, Past{Newer: 10}, 1, Verdict{false, 0, 400, 401}},
 		"a full counter":    {Bound{counter, 2 * w}, Past{Newer: 10}, 1, Verdict{false, 0, 400, 2400}},
 	} {
 		if got := c.past.Decide(&c.bound, now, c.cost); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestPastLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
+func TestPastLeaves(t *testing.T) {
+	for kind, leave := range map[Kind]int64{SlidingLog: 4_999_999 + 1000, CoarseLog: 5_000_005 + 1000} { // slots of 17
+		b := &Bound{Limit{N: 10, W: 1000, Kind: kind}, 2000}
+		for now, want := range map[int64]int64{leave - 1: 7, leave: 9} {
+			if got := (Past{Older: 2}).Decide(b, now, 1).Remaining; got != want {
+				t.Errorf("%v: %d remain at %d, want %d", kind, got, now, want)
+			}
+			var c Count
+			if c.Restore(b, Past{Older: 2}, leave-500); c.Spent(b.Limit, now) != (now == leave) {
+				t.Errorf("%v: restored, and spent at %d: %v", kind, now, now != leave)
+			}
+		}
+	}
+}
+
+// TestEpoch: it is as long as a unit counts at most.
+func TestEpoch(t *testing.T) {
+	for kind, want := range map[Kind]int64{SlidingLog: 6000, SlidingCounter: 6000, CoarseLog: 6100} {
+		if got := (Limit{N: 1, W: 6000, Kind: kind}).Epoch(); got != want {
+			t.Errorf("%v: %d, want %d", kind, got, want)
+		}
+	}
+}
+
+// TestPast: each unit that counts is in the epoch of its time, of its slot, or of its fixed window.
+func TestPast(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 33))
+	for _, kind := range kinds() {
+		for range 3000 {
+			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Kind: kind}
+			b := &Bound{l, l.Epoch()}
+			if rng.IntN(2) == 0 {
+				b.Span = 2*l.W + rng.Int64N(l.W)
+			}
+			var c Count
+			now := int64(1_790_000_000_000_000)
+			var times []int64
+			for range rng.IntN(20) {
+				now += rng.Int64N(l.W / 4)
+				c.Prepare(l, now, 1)
+				c.Add(l, now, 1)
+				times = append(times, now)
+			}
+			now += rng.Int64N(l.W)
+			var want Past
+			for _, at := range times {
+				begin := at - at%map[Kind]int64{SlidingLog: 1, SlidingCounter: l.W, CoarseLog: l.Slot()}[kind]
+				counts := map[Kind]bool{
+					SlidingLog: at > now-l.W, SlidingCounter: at/l.W >= now/l.W-1, CoarseLog: l.SlotEnd(at) > now-l.W,
+				}[kind]
+				switch {
+				case counts && begin/b.Span == now/b.Span:
+					want.Newer++
+				case counts:
+					want.Older++
+				}
+			}
+			if got := c.Past(b, now); got != want {
+				t.Fatalf("%v of units at %d, epochs of %d: %+v at %d, want %+v", kind, times, b.Span, got, now, want)
+			}
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package window
 
-// ReturnDepth is the most entries that may be newer than those that Return takes units
-// from, and how many of one stamp it looks at. The units of older entries stay.
+// ReturnDepth is the most entries of newer stamps, and the most newer entries of the same
+// stamp, that an entry may have of which Return takes units.
 const ReturnDepth = 1000
 
 // Return takes back units that are not older than a window, as [Count.Return] does. It
@@ -13,12 +13,8 @@ func (l *Log) Return(at, units int64) (returned int64) {
 		begin--
 		held = l.total(end-1) - l.before(begin)
 	}
-	switch {
-	case begin == end, l.entries-end > ReturnDepth:
+	if begin == end || l.entries-end > ReturnDepth {
 		return 0
-	case l.words == 0: // one entry of one unit
-		l.shorten(0, 0)
-		return 1
 	}
 	before, kept := l.before(begin), begin
 	for i := begin; i < l.entries; i++ {
@@ -38,14 +34,6 @@ func (l *Log) Return(at, units int64) (returned int64) {
 	return returned
 }
 
-// before returns the running total before entry i.
-func (l *Log) before(i uint32) int64 {
-	if i == 0 {
-		return 0
-	}
-	return l.total(i - 1)
-}
-
 // put writes entry i into the ring, with the running total up to and with it. The oldest
 // and the newest stamp stand in the Log too; see shorten.
 func (l *Log) put(i uint32, stamp, total int64) {
@@ -62,7 +50,7 @@ func (l *Log) put(i uint32, stamp, total int64) {
 func (l *Log) shorten(changed, entries uint32) {
 	l.entries = entries
 	if entries == 0 { // nothing is counted that a later request would have to wait for
-		l.first, l.last, l.pairs = 0, 0, false
+		l.last, l.pairs = 0, false
 		return
 	}
 	if changed == 0 {

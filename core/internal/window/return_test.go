@@ -69,6 +69,7 @@ func checkLogReturn(t *testing.T, data []byte, most int64) {
 			log.Shrink()
 		}
 		plain = slices.DeleteFunc(plain, func(e naiveEntry) bool { return e.stamp <= now-w })
+		log.audit(t)
 		for cutoff := now - w; cutoff <= now; cutoff++ {
 			if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
 				t.Fatalf("got %d units after %d, want %d", got, cutoff, want)
@@ -109,6 +110,25 @@ func TestLogReturnDepth(t *testing.T) {
 	if n := log.Return(2, 1); n != 1 {
 		t.Errorf("%d returned of an entry with %d newer ones", n, ReturnDepth)
 	}
+	if n := log.Return(log.Newest(), 1); n != 1 {
+		t.Errorf("%d returned of the newest entry", n)
+	}
+	for range ReturnDepth + 2 {
+		log.Push(ReturnDepth+5, 1)
+	}
+	if n := log.Return(ReturnDepth+5, 2*ReturnDepth); n != ReturnDepth+1 {
+		t.Errorf("%d returned of entries of one stamp, want one with %d newer ones at last", n, ReturnDepth)
+	}
+}
+
+// TestLogReturnNewest: of entries of one stamp the newest become empty, so that few move.
+func TestLogReturnNewest(t *testing.T) {
+	var log Log
+	log.Push(7, 3)
+	log.Push(7, 2)
+	if n := log.Return(7, 2); n != 2 || log.entries != 1 {
+		t.Errorf("%d returned, %d entries left", n, log.entries)
+	}
 }
 
 // TestCounterReturn: units go back to the fixed window that they were counted in.
@@ -127,6 +147,7 @@ func TestCounterReturn(t *testing.T) {
 		{"the window before, by now", Counter{5, 3, 4}, 52, 61, 3, Counter{5, 3, 1}, 3},
 		{"gone", Counter{5, 3, 4}, 39, 53, 2, Counter{5, 3, 4}, 2},
 		{"gone by now", Counter{5, 3, 4}, 52, 75, 2, Counter{5, 3, 4}, 2},
+		{"gone by a clock that was ahead", Counter{5, 3, 4}, 39, 45, 2, Counter{5, 3, 4}, 2},
 		{"ahead", Counter{5, 3, 4}, 60, 53, 2, Counter{5, 3, 4}, 0},
 	} {
 		got, returned := c.counter.Return(w, c.at, c.now, c.units)

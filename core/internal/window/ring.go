@@ -25,16 +25,14 @@ func (l *Log) setRing(ring []int64) { l.start, l.words = unsafe.SliceData(ring),
 func (l *Log) Words() int { return int(l.words) }
 
 // room returns how many entries the ring can hold.
-func (l *Log) room() uint32 { return room(l.words, l.pairs) }
-
-func room(words uint32, pairs bool) uint32 {
-	if pairs {
-		return (max(1, words) - 1) / 2
+func (l *Log) room() uint32 {
+	if l.pairs {
+		return (l.words - 1) / 2
 	}
-	return words
+	return l.words
 }
 
-// words returns the length of a ring with room for the given entries and some more.
+// words returns the length of a ring with room for the given entries and an eighth more, or three.
 func words(entries uint32, pairs bool) int {
 	n := int(entries + max(3, entries/8))
 	if pairs {
@@ -83,6 +81,14 @@ func (l *Log) total(i uint32) int64 {
 
 func (l *Log) totalOfPairs(i uint32) int64 { return l.ring()[2*l.at(i)+1] - *l.base() }
 
+// before returns the running total before entry i.
+func (l *Log) before(i uint32) int64 {
+	if i == 0 {
+		return 0
+	}
+	return l.total(i - 1)
+}
+
 // Clone returns a copy of l with a ring of its own.
 func (l *Log) Clone() Log {
 	c := *l
@@ -98,16 +104,13 @@ func (l *Log) Fits(cost int64) bool {
 	if cost != 1 && !l.pairs {
 		return false
 	}
-	return l.entries < l.room() || l.entries == 0 && !l.pairs
+	return l.entries < l.room() || l.entries == 0
 }
 
 // Grown returns how many words the ring must have for a Push(_, cost) that does not
 // fit.
 func (l *Log) Grown(cost int64) int {
-	if cost == 1 || l.pairs {
-		return words(l.entries, l.pairs)
-	}
-	return max(words(l.entries, true), l.Words())
+	return max(words(l.entries, l.pairs || cost != 1), l.Words())
 }
 
 // smallRing is the number of words that are not worth an allocation.
@@ -115,7 +118,7 @@ const smallRing = 8
 
 // Shrink gives memory back when more than three quarters of a ring are empty.
 func (l *Log) Shrink() {
-	if l.words > smallRing && l.entries < l.room()/4 {
+	if l.entries < l.room()/4 {
 		l.move(words(l.entries, l.pairs), l.pairs)
 	}
 }
@@ -137,8 +140,5 @@ func (l *Log) move(words int, pairs bool) {
 		copy(ring[n:l.entries], old)
 	}
 	l.setRing(ring)
-	l.head, l.pairs = 0, pairs
-	if pairs {
-		*l.base() = 0
-	}
+	l.head, l.pairs = 0, pairs // the base is 0, as all of a new ring
 }

@@ -42,6 +42,9 @@ func TestRingMoves(t *testing.T) {
 				runtime.GC()
 			}
 		}
+		if words := log.Words(); words > int(2000*cost)*5/4 {
+			t.Errorf("a ring of %d words for 2000 entries of %d units", words, cost)
+		}
 		for i := range int64(2000) {
 			log.Expire(i)
 			log.Shrink()
@@ -52,6 +55,15 @@ func TestRingMoves(t *testing.T) {
 		}
 		if words := log.Words(); words > 2*smallRing {
 			t.Errorf("an empty ring has %d words", words)
+		}
+	}
+}
+
+// TestWords: a ring has room for an eighth more entries, or three. Of pairs it has a word besides.
+func TestWords(t *testing.T) {
+	for entries, want := range map[uint32]int{0: 3, 24: 27, 31: 34, 32: 36, 800: 900} {
+		if single, pairs := words(entries, false), words(entries, true); single != want || pairs != 2*want+1 {
+			t.Errorf("%d words for %d entries, and %d for as many pairs", single, entries, pairs)
 		}
 	}
 }

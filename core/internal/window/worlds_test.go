@@ -202,7 +202,7 @@ func TestSmallWorlds(t *testing.T) {
 		t.Logf("%+v: %v", w.Limit, one)
 		seen.Add(one)
 	}
-	t.Logf("proved: all histories of %d worlds: %v", len(smallWorlds()), seen)
+	t.Logf("proved: package window: all histories of %d worlds: %v", len(smallWorlds()), seen)
 }
 
 // TestSmallWorldsFindMutants: what counts otherwise than by the definition is found out.
@@ -224,5 +224,5 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("proved: %d of %d mutants were found out", len(mutants)*len(names), len(mutants)*len(names))
+	t.Logf("proved: package window: %d of %d mutants were found out", len(mutants)*len(names), len(mutants)*len(names))
 }
