@@ -87,3 +87,31 @@ func TestBucketNeverForgets(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeWithAnEmptyBucket: an entry that is free stands for no client, not even for one whose print is 0. What one
+// bucket has in its rest is not lost in the other's free entries.
+func TestMergeWithAnEmptyBucket(t *testing.T) {
+	var empty, full bucket
+	if got, found := empty.look(0, 0); found || got != (tally{}) {
+		t.Errorf("an empty bucket says %+v of a client, found: %v", got, found)
+	}
+	var ones bucket
+	for print := range uint16(bucketEntries) {
+		ones.raise(print, tally{newer: 1})
+	}
+	if ones.rest != (tally{}) {
+		t.Errorf("as many clients as entries: %+v in the rest", ones.rest)
+	}
+	if ones.raise(99, tally{newer: 1}); ones.rest != (tally{newer: 1}) || ones.find(99) >= 0 {
+		t.Errorf("%+v: one client more, who has no more units than others, is not in the rest alone", ones)
+	}
+	for print := range uint16(bucketEntries + 1) { // the first has the least
+		full.raise(print, tally{newer: window.Round(int64(print) + 5)})
+	}
+	empty.merge(&full, 0)
+	for print := range uint16(bucketEntries + 1) {
+		if got, found := empty.look(print, 0); got.units() < int64(print)+5 || found != (print > 0) {
+			t.Errorf("after a merge: %+v of a client with %d units, found: %v", got, print+5, found)
+		}
+	}
+}

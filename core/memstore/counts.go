@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -182,13 +181,10 @@ func (l *limit) judged(v window.Verdict, r *request) window.Verdict {
 // taken out, since others may depend on it: a slot that counts nothing hides it.
 // So the Reset of a client that was evicted before holds for as long as the
 // client keeps that slot. It is evicted after all slots that have used less than
-// their whole limit; then the client has again what it had counted before.
-func (c *counts) Reset(ctx context.Context, key string) error {
-	// A reset takes no time, so it is done even if another store has used the
-	// limiter's up: a fallback is reset when Redis does not answer.
-	if err := ctx.Err(); err != nil && !errors.Is(context.Cause(ctx), core.ErrTimeout) {
-		return err
-	}
+// their whole limit; then the client has again what it had counted before. It
+// ignores the context: it waits for nothing, and a fallback is reset when Redis has
+// used up the time.
+func (c *counts) Reset(_ context.Context, key string) error {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh)}

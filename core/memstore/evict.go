@@ -46,7 +46,7 @@ func (s *Store) makeRoomForRules(n int64) bool {
 	for i := 0; i < len(s.shards) && !got; i++ {
 		sh := &s.shards[i]
 		now := s.lock(sh)
-		for got = s.borrow(n); !got && sh.n > 0 && sh.own+sh.large > s.share; got = s.borrow(n) {
+		for got = s.borrow(n); !got && sh.n > 0 && max(sh.own-s.share, sh.large) > 0; got = s.borrow(n) {
 			sh.evict(sh.leastUsed(nil, hash{}, now), now)
 			sh.release(chunkSlots)
 		}

@@ -205,8 +205,8 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 				if s.Bytes() < int64(size)*8/10 {
 					t.Fatalf("%d bytes of %d: not full", s.Bytes(), size)
 				}
-				c.Add(4 * time.Hour)
-				for i := range 2 * fits(size) { // many clients, to come by every shard
+				c.Add(3*time.Hour + 2*time.Minute) // a sketch's epoch, of a CoarseLog 61 minutes, and two windows
+				for i := range 2 * fits(size) {    // many clients, to come by every shard
 					if k := key("later ", i%100); traffic == "looks" {
 						l.Peek(ctx, k)
 					} else if d := l.Allow(ctx, k); d.Err != nil {
@@ -217,6 +217,9 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 				shards := int64(max(1, size/(512<<10)))
 				if most := empty + shards*8<<10 + 100*1300; s.Bytes() > most {
 					t.Errorf("%v, %d, %s: %d bytes are left, want at most %d", a, size, traffic, s.Bytes(), most)
+				}
+				if err := s.Audit(); err != nil {
+					t.Errorf("%v, %d, %s: %v", a, size, traffic, err)
 				}
 			}
 		}

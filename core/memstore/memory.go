@@ -61,16 +61,7 @@ func (sh *shard) account(own, large int64) bool {
 	return true
 }
 
-func ringBytes(c *window.Count) int64 { return ringSize(c.Words()) }
-
-// ringSize returns the bytes of a ring of the given number of words. The allocator puts a single
-// word into a block of two, with another's, which stays while either does.
-func ringSize(words int) int64 {
-	if words == 1 {
-		return 16
-	}
-	return int64(words) * 8
-}
+func ringBytes(c *window.Count) int64 { return int64(c.Words()) * 8 }
 
 // ringBound returns the most bytes that a new ring takes which is to have the given
 // number of words: the allocator rounds up, by less than a quarter.

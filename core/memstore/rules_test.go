@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -55,8 +56,20 @@ func TestTooManyRules(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rules may take a quarter") {
 		t.Fatalf("after %d rules: %v, want an error that says how much rules may take", bound, err)
 	}
-	if bound < 100 || s.Bytes() > memstore.MinMaxBytes/2 {
+	says := fmt.Sprintf("its %d limits take %d of 65536 bytes", bound, 64*bound+160)
+	if !strings.Contains(err.Error(), says) {
+		t.Errorf("got %q, want it to say %q", err, says)
+	}
+	if bound != 1+(16384-64-160)/64 || s.Bytes() > memstore.MinMaxBytes/2 {
 		t.Errorf("%d rules take %d of %d bytes", bound, s.Bytes(), memstore.MinMaxBytes)
+	}
+	const fit = 100 // of 64 and 160 bytes
+	exact := memstore.New(memstore.WithMaxBytes(fit * (64 + 160) * 4))
+	for i := range int64(fit + 1) {
+		limit := core.Per(1+i, time.Hour).Named(key("limit ", int(i)))
+		if _, err := exact.Bind(core.Binding{Limits: []core.Limit{limit}}); (err != nil) != (i == fit) {
+			t.Errorf("rule %d, where %d fit: %v", i+1, fit, err)
+		}
 	}
 	if d := first.Allow(ctx, "k"); !d.Allowed {
 		t.Errorf("a rule that was bound before: %+v", d)

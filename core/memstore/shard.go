@@ -62,9 +62,9 @@ func (sh *shard) forget(i int) {
 	sh.release(chunkSlots * 3 / 2)
 }
 
-// release gives chunks back while more than so many slots are free.
+// release gives chunks back while so many slots are free, which are at least those of a chunk.
 func (sh *shard) release(keep int) {
-	for len(sh.chunks) > 0 && sh.free() >= max(keep, chunkSlots) {
+	for sh.free() >= keep {
 		last := len(sh.chunks) - 1
 		freed := chunkBytes
 		sh.chunks[last] = nil
@@ -111,7 +111,7 @@ func (sh *shard) sweep(now int64) {
 		if sh.hand >= sh.n {
 			sh.hand = 0
 		}
-		if sh.n > 0 && !sh.clean(sh.hand, now) { // else look next at what has moved here
+		if !sh.clean(sh.hand, now) { // else look next at what has moved here
 			sh.hand++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -12,9 +13,9 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// audit counts the bytes of every table anew and looks whether the tables hold
+// Audit counts the bytes of every table anew and looks whether the tables hold
 // together. Nobody may use the store meanwhile.
-func (s *Store) audit() error {
+func (s *Store) Audit() error {
 	total := int64(len(s.shards))*shardBytes + s.rules.bytes
 	common := s.max - int64(len(s.shards))*(shardBytes+s.sketchBytes+s.share) - s.rules.bytes
 	for number := range s.shards {
@@ -59,7 +60,7 @@ func (s *Store) audit() error {
 				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
 					return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, words, room)
 				}
-				if ring := ringSize(words); ring > s.largeRing {
+				if ring := int64(words) * 8; ring > s.largeRing {
 					large += ring
 				} else {
 					own += ring
@@ -105,6 +106,11 @@ func TestSizes(t *testing.T) {
 	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
 		t.Errorf("a shard takes %d bytes: a neighbour's lock is in its line of the cache", size)
 	}
+	for words := 1; words < 20_000; words += 1 + words/4097 { // what takes more than 32 KiB has whole pages
+		if got, most := int64(cap(slices.Grow([]int64(nil), words)))*8, ringBound(words); got > most {
+			t.Errorf("%d words take %d bytes, foreseen were %d", words, got, most)
+		}
+	}
 	log := window.Limit{N: 1 << 20, W: 1, Kind: window.SlidingLog}
 	for words := 1; words < 100_000; words += 1 + words/50 {
 		var c window.Count
@@ -116,6 +122,15 @@ func TestSizes(t *testing.T) {
 		if got, most := ringBytes(&c), ringBound(foreseen); got > most {
 			t.Errorf("a ring that was to have %d words takes %d bytes, foreseen were %d", foreseen, got, most)
 		}
+	}
+}
+
+// TestTimePasses: a shard's time goes on with the clock of the machine.
+func TestTimePasses(t *testing.T) {
+	s := New()
+	s.base = s.base.Add(-time.Hour)
+	if passed := s.lock(&s.shards[0]) - s.baseMicros; passed < time.Hour.Microseconds() {
+		t.Errorf("%d µs have passed in an hour", passed)
 	}
 }
 
@@ -178,7 +193,7 @@ func TestAccounting(t *testing.T) {
 				t.Fatalf("step %d: %d bytes: the bound is %d", step, s.Bytes(), size)
 			}
 			if step%250 == 0 {
-				if err := s.audit(); err != nil {
+				if err := s.Audit(); err != nil {
 					t.Fatalf("%d bytes, step %d: %v", size, step, err)
 				}
 			}
@@ -211,7 +226,7 @@ func TestFullToTheByte(t *testing.T) {
 		if h := s.hash("newcomer"); s.shard(h).find(h, 0) == nil {
 			t.Errorf("beside %d keys: no slot for a client with two requests", keys)
 		}
-		if err := s.audit(); err != nil {
+		if err := s.Audit(); err != nil {
 			t.Errorf("beside %d keys: %v", keys, err)
 		}
 	}

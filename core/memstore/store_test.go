@@ -24,6 +24,9 @@ func TestStoreNotMadeByNew(t *testing.T) {
 		if n, stats := s.Bytes(), s.Stats(); n != 0 || stats != (memstore.Stats{}) {
 			t.Errorf("%s: got %d bytes and %+v, want nothing", name, n, stats)
 		}
+		if _, err := s.Bind(core.Binding{}); err == nil || !strings.Contains(err.Error(), "memstore.New") {
+			t.Errorf("%s: Bind returned %v, want an error that names memstore.New", name, err)
+		}
 		_, err := core.New(core.Config{Store: s, Limits: []core.Limit{core.PerMinute(1)}})
 		if err == nil || !strings.Contains(err.Error(), "memstore.New") {
 			t.Errorf("%s: core.New returned %v, want an error that names memstore.New", name, err)
@@ -48,6 +51,14 @@ func TestResetAfterTimeout(t *testing.T) {
 		if err := counts.Reset(late, "k"); err != nil {
 			t.Errorf("got %v from a late Reset, want nil", err)
 		}
+	}
+}
+
+// TestTimeOfTheMachine: without another clock, a decision is as of the time of the machine.
+func TestTimeOfTheMachine(t *testing.T) {
+	d := limiter(t, memstore.New(), core.PerDay(1)).Allow(ctx, "k")
+	if off := time.Since(d.At).Abs(); off > time.Hour {
+		t.Errorf("decided as of %v, off by %v", d.At, off)
 	}
 }
 

@@ -385,7 +385,7 @@ func TestSmallWorlds(t *testing.T) {
 		t.Logf("%+v: %v in %.1f s", c, one, time.Since(began).Seconds())
 		seen.Add(one)
 	}
-	t.Logf("proved: all histories of %d worlds: %v", len(smallWorlds()), seen)
+	t.Logf("proved: memstore: all histories of %d worlds: %v", len(smallWorlds()), seen)
 }
 
 // TestSmallWorldsFindMutants: a store that counts otherwise than by the definition is found out.
@@ -401,5 +401,5 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 			found++
 		}
 	}
-	t.Logf("proved: %d mutants of %d were found out", found, found)
+	t.Logf("proved: memstore: %d mutants of %d were found out", found, found)
 }

@@ -1,0 +1,396 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// midday is a whole number of days after the epoch, so of most windows.
+var midday = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// standing returns a store whose clock stands still, and a rule of it.
+func standing(t *testing.T, size int64, limits ...core.Limit) (*Store, *counts) {
+	t.Helper()
+	s := New(WithMaxBytes(size), WithClock(func() time.Time { return time.UnixMicro(midday) }))
+	return s, bind(t, s, limits...)
+}
+
+func bind(t *testing.T, s *Store, limits ...core.Limit) *counts {
+	t.Helper()
+	bound, err := s.Bind(core.Binding{Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound.(*counts)
+}
+
+// used is a slot of a client who has used some units of a limit.
+type used struct {
+	client uint64
+	limit  int
+	units  int64
+	flags  uint32
+}
+
+// with makes a shard hold such slots alone.
+func (sh *shard) with(c *counts, slots []used) {
+	for sh.n > 0 {
+		sh.forget(sh.n - 1)
+	}
+	sh.grow(need{slots: len(slots)})
+	for _, u := range slots {
+		l := &c.limits[u.limit]
+		s := sh.insert(hash{low: u.client}, l.ident, l.number)
+		s.mark(u.flags)
+		if u.units > 0 {
+			s.count.Add(l.bound.Limit, midday, u.units)
+		}
+	}
+}
+
+// TestLeastUsed: the slot to evict is the one that has used the smallest part of its limit, wherever eviction looks
+// first. It is none of the client's own.
+func TestLeastUsed(t *testing.T) {
+	const big, few, another = 0, 1, 2 // limits, of which the client decides by the first two
+	s, all := standing(t, bytesPerShard, core.PerDay(1000).Named("big").Using(core.SlidingCounter),
+		core.PerDay(4).Named("few").Using(core.SlidingCounter), core.PerDay(9).Named("another").Using(core.SlidingCounter))
+	own := &counts{store: s, limits: all.limits[:2]}
+	sh := &s.shards[0]
+	for _, c := range []struct {
+		what  string
+		slots []used
+		want  int
+	}{
+		{"none", nil, -1},
+		{"5 of 1000", []used{{1, big, 5, 0}, {2, few, 2, 0}, {3, few, 1, 0}}, 0},
+		{"1 of 4", []used{{1, few, 2, 0}, {2, big, 600, 0}, {3, few, 1, 0}}, 2},
+		{"a part that a Reset has not made", []used{{1, few, 0, hides | forgiven}, {2, few, 3, 0}}, 1},
+		{"nothing left", []used{{1, big, 1, 0}, {2, few, 0, hides}, {3, big, 1, 0}}, 1},
+		{"another's", []used{{9, few, 0, 0}, {1, few, 4, 0}, {9, big, 0, 0}}, 1},
+		{"the same client's by another rule", []used{{1, few, 1, 0}, {9, another, 1, 0}}, 1},
+		{"all the client's own", []used{{9, few, 0, 0}, {9, big, 0, 0}}, -1},
+	} {
+		sh.with(all, c.slots)
+		for next := range len(c.slots) + 1 {
+			sh.next = next
+			if got := sh.leastUsed(own, hash{low: 9}, midday); got != c.want {
+				t.Errorf("%s, from slot %d: got %d, want %d", c.what, next, got, c.want)
+			}
+		}
+	}
+}
+
+// TestNearlyOver: a slot goes that counts nothing any more, before one whose last unit still weighs something.
+func TestNearlyOver(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(4).Using(core.SlidingCounter))
+	sh := &s.shards[0]
+	sh.with(c, []used{{1, 0, 0, 0}, {2, 0, 0, 0}})
+	sh.slot(0).count.Add(c.limits[0].bound.Limit, midday-1, 1)
+	for next := range 2 {
+		sh.next = next
+		if got := sh.leastUsed(c, hash{low: 9}, midday+1); got != 1 {
+			t.Errorf("from slot %d: got %d, want 1", next, got)
+		}
+	}
+}
+
+// TestHeldAgainstTheLastLimit: a slot that two limits share stands for the one by which it was asked last.
+func TestHeldAgainstTheLastLimit(t *testing.T) {
+	s, ten := standing(t, bytesPerShard, core.PerDay(10).Named("day").Using(core.SlidingCounter))
+	few := bind(t, s, core.PerDay(3).Named("day").Using(core.SlidingCounter))
+	for i, c := range []*counts{ten, few, ten, ten, few} {
+		if _, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Peek: i > 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.shards[0].slot(0).number(); got != c.limits[0].number {
+			t.Errorf("question %d: held against bound %d, want %d", i, got, c.limits[0].number)
+		}
+	}
+}
+
+// TestRingsToTheByte: a ring is short up to a length and long beyond, and what it grows by is bounded to the byte.
+func TestRingsToTheByte(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(1000))
+	l, r := &c.limits[0], &request{hash: s.hash("k"), now: midday, cost: 1}
+	for range 300 {
+		k := held{slot: s.shards[0].find(r.hash, l.ident)}
+		ring, growth := k.growth(&l.bound, r)
+		if growth > 0 && k.slot != nil {
+			if want := ringBound(k.slot.count.Prepare(l.bound.Limit, midday, 1)); ring+growth != want {
+				t.Errorf("a ring of %d bytes is to grow by %d, want to %d", ring, growth, want)
+			}
+			s.largeRing = ring + growth
+		}
+		if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if err := s.Audit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRoomOfAChunk: where a ring is to grow in a full shard, as many clients go as a chunk holds, and a Reset takes the
+// one slot that is free.
+func TestRoomOfAChunk(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(10).Using(core.SlidingCounter))
+	sh, r := &s.shards[0], &request{hash: s.hash("k"), now: midday}
+	fill := sh.share()
+	if !sh.makeRoom(c, r, need{rings: chunkBytes}) || sh.n != fill-chunkSlots {
+		t.Errorf("%d clients went, want those of a chunk, %d", fill-sh.n, chunkSlots)
+	}
+	sh.remember(&c.limits[0].bound, r.hash, 0, window.Past{Newer: 10}, midday)
+	sh.reserve(s.common.Load() - max(0, sh.own-s.share) + max(0, s.share-sh.own)) // all that is left
+	sh.forget(sh.n - 1)
+	before := sh.events.evictions
+	if err := c.Reset(t.Context(), "k"); err != nil || sh.events.evictions != before || sh.free() != 0 {
+		t.Errorf("%v: %d clients went for a Reset, and %d slots are free", err, sh.events.evictions-before, sh.free())
+	}
+}
+
+// TestRulesTakeFromALongLog: room for a rule is made by the only client of a shard if its log has borrowed.
+func TestRulesTakeFromALongLog(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(1_000_000))
+	sh := &s.shards[0]
+	for sh.large < s.max/5 {
+		if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	if err := s.Audit(); err != nil {
+		t.Error(err)
+	}
+	s.borrow(s.common.Load())
+	if bind(t, s, core.PerHour(7)); sh.n != 0 || sh.large != 0 {
+		t.Errorf("%d clients are left, with long rings of %d bytes", sh.n, sh.large)
+	}
+}
+
+// TestResetWithoutRoom: a Reset of an evicted client takes a slot, for which there must be room.
+func TestResetWithoutRoom(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(10))
+	sh := &s.shards[0]
+	sh.remember(&c.limits[0].bound, s.hash("k"), c.limits[0].ident, window.Past{Newer: 10}, midday)
+	share, common := s.share, s.common.Load()
+	s.share = 0
+	s.common.Store(0)
+	if err := c.Reset(t.Context(), "k"); !errors.Is(err, core.ErrStoreFull) {
+		t.Errorf("got %v, want ErrStoreFull", err)
+	}
+	s.share = share
+	s.common.Store(common)
+	if err := c.Reset(t.Context(), "k"); err != nil || sh.n != 1 {
+		t.Errorf("got %v and %d slots", err, sh.n)
+	}
+}
+
+// TestReturnBesideTheSketch: what a client counts in its new slot can be given back, of a log, beside what its old one
+// has left in the sketch.
+func TestReturnBesideTheSketch(t *testing.T) {
+	for _, a := range core.Algorithms() {
+		s, c := standing(t, bytesPerShard, core.PerDay(10).Using(a))
+		for range 2 {
+			if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if sh := &s.shards[0]; sh.sketch == nil {
+				sh.evict(0, midday)
+			}
+		}
+		want := int64(3)
+		if a == core.SlidingCounter {
+			want = 0 // it has all units of a fixed window in one number
+		}
+		back := core.Refund{Key: "k", Cost: 3, At: time.UnixMicro(midday), Units: 3}
+		if got, err := c.Return(t.Context(), back); got != want || err != nil {
+			t.Errorf("%v: %d given back, %v, want %d", a, got, err, want)
+		}
+	}
+}
+
+// TestLeastUsedOfASample: it is the least of sampleSize slots in a row, which begin with the second of the row before,
+// or the first that is not the client's own.
+func TestLeastUsedOfASample(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(1000).Using(core.SlidingCounter))
+	sh := &s.shards[0]
+	var falling, mine []used
+	for i := range uint64(20) {
+		falling = append(falling, used{i, 0, int64(100 - i), 0})
+		mine = append(mine, used{100, 0, 1, 0})
+	}
+	mine[19].client = 1
+	for _, want := range []int{16, 17, 18, 19, 19} {
+		if sh.n == 0 {
+			sh.with(c, falling)
+		}
+		if got := sh.leastUsed(c, hash{low: 100}, midday); got != want {
+			t.Errorf("got slot %d, want %d", got, want)
+		}
+	}
+	sh.next, sh.n = 0, 0
+	sh.index = make([]uint32, len(sh.index))
+	for i := range mine { // slots of one client under one limit, which only this test makes
+		*sh.slot(i) = slot{hash: hash{low: mine[i].client}, ident: c.limits[0].ident, bound: c.limits[0].number}
+	}
+	sh.n = 20
+	if got := sh.leastUsed(c, hash{low: 100}, midday); got != 19 {
+		t.Errorf("got slot %d, want the only one of another client, 19", got)
+	}
+}
+
+// TestFlooded: a shard is flooded when most of its last decisions were for strangers, as long as all slots count
+// something.
+func TestFlooded(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(10).Using(core.SlidingCounter))
+	sh, r := &s.shards[0], &request{hash: hash{low: 100}, now: midday}
+	for _, of := range []struct {
+		strangers uint8 // of eight decisions
+		least     uint8 // recent strangers in the long run
+		most      uint8
+	}{{0, 0, 7}, {4, 32, 39}, {8, 64, 71}, {5, 40, 47}, {6, 48, 55}, {0, 0, 7}} {
+		for range 40 {
+			sh.strangers += of.strangers
+			sh.sweep(midday)
+		}
+		if sh.recent < of.least || sh.recent > of.most || sh.strangers != 0 {
+			t.Errorf("%d strangers of 8: got %d recent, want %d to %d", of.strangers, sh.recent, of.least, of.most)
+		}
+	}
+	for _, k := range []held{{}, {slot: &slot{}}, {past: past{known: true}}} {
+		if got := strange([]held{{}, k}); got != (k == held{}) {
+			t.Errorf("%+v: strange %v", k, got)
+		}
+	}
+	counting := []used{{1, 0, 1, 0}, {2, 0, 2, 0}, {3, 0, 1, 0}}
+	for _, of := range []struct {
+		what   string
+		recent uint8
+		slots  []used
+		want   bool
+	}{
+		{"a flood", flood, counting, true},
+		{"nearly a flood", flood - 1, counting, false},
+		{"no slots", flood, nil, false},
+		{"a slot that counts nothing", flood, append(counting, used{4, 0, 0, 0}), false},
+	} {
+		sh.with(c, of.slots)
+		sh.recent, sh.strangers = of.recent, 0
+		for range 5 { // from every slot
+			if got := sh.floodedBy(c, r); got != of.want {
+				t.Errorf("%s: got %v, want %v", of.what, got, of.want)
+			}
+		}
+		if sh.strangers != 5 {
+			t.Errorf("%s: got %d strangers, want 5", of.what, sh.strangers)
+		}
+	}
+}
+
+// TestRulesTakeFromWhoHasBorrowed: room for a rule is made by clients of shards that have borrowed, by no more of them
+// than must be; a shard that lives on its own share keeps its clients.
+func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
+	s, c := standing(t, 2<<20, core.PerDay(10).Using(core.SlidingCounter))
+	modest, greedy := &s.shards[0], &s.shards[len(s.shards)-1]
+	s.shards[1].with(c, []used{{1, 0, 1, 0}})
+	modest.with(c, []used{{1, 0, 1, 0}})
+	modest.reserve(s.share - modest.own) // all of its share, and no more
+	fill := greedy.share()
+	if s.common.Load() >= chunkBytes || greedy.n != fill {
+		t.Fatalf("%d bytes are common, %d of %d slots are taken", s.common.Load(), greedy.n, fill)
+	}
+	rules := int64(0)
+	for before := s.common.Load(); (rules+1)*(identBytes+boundBytes) <= before; rules++ {
+		bind(t, s, core.PerHour(100+rules).Named(fmt.Sprint(rules)).Using(core.SlidingCounter))
+	}
+	if greedy.n != fill {
+		t.Errorf("%d slots went while bytes were common", fill-greedy.n)
+	}
+	bind(t, s, core.PerHour(7).Named("another").Using(core.SlidingCounter))
+	if got := fill - greedy.n; got != chunkSlots {
+		t.Errorf("%d slots went for a rule, want those of a chunk, %d", got, chunkSlots)
+	}
+	if modest.n != 1 || s.shards[1].n != 1 {
+		t.Errorf("%d and %d slots are left where nothing was borrowed, want 1", modest.n, s.shards[1].n)
+	}
+	if got := s.common.Load(); got < 0 || got > chunkBytes {
+		t.Errorf("%d bytes are common", got)
+	}
+}
+
+// share fills a shard with slots and returns how many there are.
+func (sh *shard) share() int {
+	b := (*sh.store.rules.bounds.Load())[0]
+	for i := uint64(0); sh.grow(need{slots: 1}); i++ {
+		sh.insert(hash{low: i, high: i << 40}, 0, 0).count.Add(b.Limit, midday, 1)
+	}
+	return sh.n
+}
+
+// TestSlotsThatAreOver: a slot goes with the last unit that it counts, whatever the sketch says of others; but one that
+// hides what the sketch says of its client stays for as long as that counts.
+func TestSlotsThatAreOver(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerHour(10))
+	s.sketchBytes = bucketBytes
+	sh, b := &s.shards[0], &c.limits[0].bound
+	for i := range uint64(bucketEntries + 1) { // the least of all is what the sketch says of anybody
+		sh.remember(b, hash{high: (i + 1) << 48}, 0, window.Past{Newer: 5}, midday)
+	}
+	const hour = 3_600_000_000
+	for _, of := range []struct {
+		what    string
+		slot    used
+		at      int64
+		removed bool
+	}{
+		{"one unit in its window", used{1, 0, 1, 0}, midday + hour - 1, false},
+		{"one unit later", used{1, 0, 1, 0}, midday + hour, true},
+		{"none", used{1, 0, 0, 0}, midday, true},
+		{"none, but it hides some", used{1, 0, 0, hides}, midday, false},
+		{"none, but it hides some of the epoch before", used{1, 0, 0, hides}, midday + 2*hour - 1, false},
+		{"none, but it hides what is over", used{1, 0, 0, hides | forgiven}, midday + 2*hour, true},
+	} {
+		sh.with(c, []used{of.slot})
+		if got := sh.clean(0, of.at); got != of.removed || sh.n == 0 != of.removed {
+			t.Errorf("%s: removed %v, want %v", of.what, got, of.removed)
+		}
+	}
+	for _, at := range []int64{midday + 3*hour - 2, midday + 3*hour - 1} { // two windows after the end of its epoch
+		if sh.sweep(at); (sh.sketch == nil) != (at == midday+3*hour-1) {
+			t.Errorf("at %d: the sketch is %p", at, sh.sketch)
+		}
+	}
+}
+
+// TestRingsAreMadeShorter: of a log that was long once, a sweep gives back what it does not need.
+func TestRingsAreMadeShorter(t *testing.T) {
+	for _, requests := range []int64{200, 2000} { // a short ring and a long one
+		s, c := standing(t, bytesPerShard, core.PerHour(10_000))
+		now := midday
+		s.clock = func() time.Time { now++; return time.UnixMicro(now) }
+		take := func() {
+			if _, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range requests {
+			take()
+		}
+		sh := &s.shards[0]
+		long := ringBytes(&sh.slot(0).count)
+		now += 3_600_000_000
+		take()
+		now += 1_800_000_000 // it might have been about to fill again
+		sh.sweep(now)
+		if got := ringBytes(&sh.slot(0).count); long < 8*requests || got > long/8 {
+			t.Errorf("a ring of %d bytes for %d requests is %d bytes long for one", long, requests, got)
+		}
+		if err := s.Audit(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package memstore
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// TestSketchOfTwo: what is remembered of clients says nothing of others, whether they differ in the key, the limit or
+// the class.
+func TestSketchOfTwo(t *testing.T) {
+	k, now := newSketch(64*bucketBytes), int64(500)
+	bounds := make([]bound, 4)
+	for i := range bounds {
+		w := int64(1000 + i)
+		limit := window.Limit{N: 1 << 30, W: w, Kind: window.SlidingCounter}
+		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
+	}
+	for i := range uint64(64 * 20) { // more than a bucket has entries for
+		k.remember(&bounds[0], hash{high: i * 0x9e3779b97f4a7c15}, 1, window.Past{Newer: 1000}, now)
+	}
+	for class := range bounds {
+		b := &bounds[class]
+		k.remember(b, hash{high: 7}, 2, window.Past{Newer: 1}, now)
+		for i := range uint64(64) {
+			if got := k.recall(b, hash{high: i << 16}, 2, now); got.Newer > 1 && class > 0 {
+				t.Errorf("class %d: %+v of a client, others have 1 unit", class, got)
+			}
+		}
+	}
+	for ident := range uint32(20) {
+		k.remember(&bounds[1], hash{high: 5}, ident, window.Past{Newer: int64(ident) + 1}, now)
+	}
+	for ident := range uint32(20) {
+		if got := k.recall(&bounds[1], hash{high: 5}, ident, now); got.Newer != int64(ident)+1 || !got.known {
+			t.Errorf("limit %d: %+v, want %d units", ident, got, ident+1)
+		}
+	}
+}
+
+// TestSketchForgetsNothing: what a sketch says of a client is at least what the client has counted and at most what any
+// has by windows of that class, also when classes come and the buckets are divided anew.
+func TestSketchForgetsNothing(t *testing.T) {
+	type client struct {
+		class uint8
+		hash  hash
+	}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		k, now := newSketch(64*bucketBytes), int64(1_000_000)
+		hashes := make([]hash, 40)
+		for i := range hashes {
+			hashes[i].high = rng.Uint64()
+		}
+		exact := map[client]map[int64]int64{} // by epoch
+		bounds := make([]bound, 12)
+		for i := range bounds {
+			w := int64(1000 * (i + 1))
+			limit := window.Limit{N: 1 << 30, W: w, Kind: window.SlidingCounter}
+			bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
+		}
+		for step := range 600 {
+			now += rng.Int64N(20)
+			one := client{uint8(rng.IntN(1 + step/50)), hashes[rng.IntN(len(hashes))]}
+			b := &bounds[one.class]
+			epoch := b.Number(now)
+			if exact[one] == nil {
+				exact[one] = map[int64]int64{}
+			}
+			exact[one][epoch] += 1 + rng.Int64N(100)
+			p := window.Past{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
+			k.remember(b, one.hash, 0, p, now)
+			if k.until < now+2*b.W {
+				t.Fatalf("seed %d, step %d: said to be over at %d, before two windows from %d", seed, step, k.until, now)
+			}
+			if step%10 != 0 {
+				continue
+			}
+			var most [12]window.Past
+			for c, units := range exact {
+				m, epoch := &most[c.class], bounds[c.class].Number(now)
+				m.Older, m.Newer = max(m.Older, units[epoch-1]), max(m.Newer, units[epoch])
+			}
+			for c, units := range exact {
+				b := &bounds[c.class]
+				epoch, got := b.Number(now), k.recall(b, c.hash, 0, now)
+				if got.Newer < units[epoch] || got.Older < units[epoch-1] {
+					t.Fatalf("seed %d, step %d: %+v, want %d and %d", seed, step, got, units[epoch-1], units[epoch])
+				}
+				m := most[c.class]
+				if got.Newer > window.Round(m.Newer).Units() || got.Older > window.Round(m.Older).Units() {
+					t.Fatalf("seed %d, step %d: %+v, nobody has more than %+v", seed, step, got, m)
+				}
+			}
+		}
+	}
+}
