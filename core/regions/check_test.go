@@ -54,6 +54,58 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// TestCheckParts: what a check says of a store that fails, of one other process, and of the time of a round trip.
+func TestCheckParts(t *testing.T) {
+	fails := func(store core.Store, verb, key string) core.Store {
+		return storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
+			if c.Verb == verb && strings.HasPrefix(c.Key, key) {
+				return core.Decision{}, errDown
+			}
+			return c.Next(ctx)
+		})
+	}
+	for _, verb := range []string{"Take", "Usage"} {
+		for _, key := range []string{"all", "strict"} {
+			stores := three()
+			stores["us"] = fails(stores["us"], verb, key)
+			if err := newStore(t, Config{Here: "ap", Stores: stores}).Check(t.Context()); !errors.Is(err, errDown) {
+				t.Errorf("a %s of %q fails: %v", verb, key, err)
+			}
+		}
+	}
+	stores := three()
+	stores["us"] = unbound{}
+	s := newStore(t, Config{Here: "ap", Stores: stores})
+	_, err := s.Bind(core.Binding{Name: "api", Limits: []core.Limit{core.PerDay(8).Named("limit")}})
+	for _, err := range []error{err, s.Check(t.Context())} {
+		if !errors.Is(err, errDown) || err.Error() != `sash: region "us": down` {
+			t.Errorf("a region that cannot be bound: %v", err)
+		}
+	}
+	stores = three()
+	binding, err := stores["us"].Bind(checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := binding.Take(t.Context(), core.Ask{Key: "all", Cost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	err = newStore(t, Config{Here: "ap", Stores: stores}).Check(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `region "us": 1 checks`) {
+		t.Errorf("one other check, and in another region alone: %v", err)
+	}
+	s = newStore(t, Config{Here: "ap", Stores: three(), Strict: true})
+	s.shortest.Store(int64(300 * ms))
+	if here, far := s.checkRoundTrip(100*ms), s.checkRoundTrip(101*ms); here != nil || far == nil {
+		t.Errorf("a third of the timeout: %v; and more: %v", here, far)
+	}
+}
+
+// unbound is a store that cannot be bound.
+type unbound struct{}
+
+func (unbound) Bind(core.Binding) (core.Ledger, error) { return nil, errDown }
+
 // slow returns a store that takes 60 ms for each call.
 func slow(store core.Store) core.Store {
 	return storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
@@ -116,8 +168,10 @@ func TestStats(t *testing.T) {
 		if exact.Clients != 0 || exact.Regions[1].Spilled != 3 || exact.Regions[0].Spilled != 0 {
 			t.Errorf("%+v", exact)
 		}
-		if none := (*Store)(nil).Stats(); none.Regions != nil {
-			t.Errorf("%+v", none)
+		for _, unmade := range []*Store{nil, {}} {
+			if none := unmade.Stats(); none.Regions != nil {
+				t.Errorf("%+v", none)
+			}
 		}
 	})
 }

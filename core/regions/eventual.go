@@ -108,7 +108,7 @@ func (q *question) decide(ctx context.Context, v *view) (core.Decision, error) {
 	b := &q.bound[q.here]
 	by, ask := b.whole, q.Ask
 	switch {
-	case !v.known && v.lowers == 0:
+	case !v.known && !v.lowers:
 	case !v.known && v.short && q.home < 0 && ask.Override == nil && b.share != nil && fits(ask.Cost, b.shares):
 		by = b.share // which the table knows nothing of: leases and remembered refusals are as ever
 	default:

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,7 +78,12 @@ func testHistories(t *testing.T, strict bool, things []string, check func(w *wor
 	var mu sync.Mutex
 	had := tally{}
 	t.Cleanup(func() { // when all parts have ended
-		t.Logf("the first -seed was %d; there were: %v", *first, had)
+		var kinds []string
+		for what, times := range had {
+			kinds = append(kinds, fmt.Sprintf("%s: %d", what, times))
+		}
+		slices.Sort(kinds)
+		t.Logf("proved: %s, -seed %d: %s", t.Name(), *first, strings.Join(kinds, ", "))
 		lacks := had.lacks(things...)
 		if had["histories"] >= 100 && len(lacks) > 0 || had["refused"] < had["admitted"]/10 {
 			t.Errorf("too one-sided to prove anything: none of %q", lacks)

@@ -30,10 +30,10 @@ type Region struct {
 // Stats returns what this process knows of the regions. It asks none of them. It may be asked
 // every second, and is safe for concurrent use.
 func (s *Store) Stats() Stats {
-	if s == nil || s.regions == nil {
-		return Stats{}
-	}
 	var stats Stats
+	if s == nil {
+		return stats
+	}
 	now := s.now()
 	for i, r := range s.regions {
 		region := Region{Name: r.name, Here: i == s.here, Spilled: r.spilled.Load()}

@@ -3,7 +3,9 @@ package regions
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -218,6 +220,11 @@ func TestConfig(t *testing.T) {
 	for want, c := range map[string]Config{
 		"has 0 regions":               {},
 		`Here is "asia": give one`:    {Here: "asia", Stores: three(), Strict: true},
+		"Strict and Every or Clients": {Here: "eu", Stores: three(), Strict: true, Clients: 1},
+		"has Strict and Every":        {Here: "eu", Stores: three(), Strict: true, Every: time.Second},
+		"Every is 19.999999ms: give":  {Here: "eu", Stores: three(), Every: minEvery - 1},
+		"Every is 10.000000001s":      {Here: "eu", Stores: three(), Every: maxEvery + 1},
+		"Clients is -1: give":         {Here: "eu", Stores: three(), Clients: -1},
 		`the name ""`:                 {Stores: map[string]core.Store{"": same}},
 		`"eu" is nil: give one`:       {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
 		`"eu" and "us" have the same`: {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
@@ -226,8 +233,26 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%v, want it to say %q", err, want)
 		}
 	}
-	if _, err := new(Store).Bind(core.Binding{}); err != errUnmade {
-		t.Errorf("%v, want %v", err, errUnmade)
+	for _, unmade := range []*Store{nil, {}} {
+		if _, err := unmade.Bind(core.Binding{}); err != errUnmade {
+			t.Errorf("%v, want %v", err, errUnmade)
+		}
+	}
+	many := map[string]core.Store{strings.Repeat("x", 64): same}
+	for len(many) < maxRegions {
+		many[strconv.Itoa(len(many))] = memstore.New()
+	}
+	for _, every := range []time.Duration{minEvery, maxEvery} {
+		newStore(t, Config{Here: "1", Stores: many, Every: every})
+	}
+	for _, name := range []string{"another", strings.Repeat("x", 65)} {
+		stores := map[string]core.Store{name: memstore.New()}
+		if len(name) < 64 {
+			maps.Copy(stores, many)
+		}
+		if _, err := New(Config{Here: name, Stores: stores}); err == nil {
+			t.Errorf("%d regions, one of the name %q, are no error", len(stores), name)
+		}
 	}
 	mars := Config{Here: "eu", Strict: true, Home: func(string) string { return "mars" }}
 	l := newScene().limiter(t, mars, core.PerDay(1))

@@ -15,7 +15,7 @@ type view struct {
 
 	known  bool   // the table has the client
 	rooms  []room // by limit
-	lowers int    // limits of which less than all is left
+	lowers bool   // less than all is left of a limit
 	short  bool   // a share is less than what is left
 	stale  bool   // what a region withholds is of a look that is not fresh
 
@@ -46,7 +46,7 @@ func (v *view) read(q *question, now time.Duration) {
 		r := v.readLimit(q, c, l, now)
 		v.short = v.short || r.most < r.left
 		if r.most < q.limits[l].Requests {
-			v.lowers++
+			v.lowers = true
 		}
 		v.rooms = append(v.rooms, r)
 	}
@@ -99,10 +99,10 @@ func (q *question) share(n int64, i int) int64 {
 }
 
 // exceeded returns the first limit that has no room for a request but would have without the others,
-// or -1. A charge needs none.
+// or -1. A charge needs none, nor does a cost of 0, also where the others have admitted more than the limit.
 func (v *view) exceeded(ask *core.Ask, limits []core.Limit) int {
 	for i, r := range v.rooms {
-		if ask.Cost > r.most && ask.Cost <= limits[i].Requests && !isCharge(ask) {
+		if ask.Cost > max(0, r.most) && ask.Cost <= limits[i].Requests && !isCharge(ask) {
 			return i
 		}
 	}
