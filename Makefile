@@ -17,7 +17,7 @@
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
 # make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
-# make prove       try every claim at length, in less than half an hour, and write docs/proof.md (Soak: prove/main.go)
+# make prove       try every claim at length, in less than half an hour, and write docs/proof.md
 
 ADDR      ?= 127.0.0.1:8080
 FUZZTIME  ?= 30s
@@ -38,7 +38,7 @@ SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Far|Ring
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/internal/lease ./core/regions
-SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen \
+SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoarsenEvenly \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFlood TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
@@ -107,9 +107,9 @@ test-newest: redis lua proxies faketime
 # that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
 # of what happens at the same moment.
 histories: redis lua faketime
-	go test $(RACE) -count=1 -timeout 30m -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
-	go test $(RACE) -count=1 -timeout 30m -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
-	go test $(RACE) -count=1 -timeout 30m -run '^TestRegions$$' ./core/regions -args -long
+	go test $(RACE) -count=1 -timeout 30m -v -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
+	go test $(RACE) -count=1 -timeout 30m -v -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
+	go test $(RACE) -count=1 -timeout 30m -v -run '^TestRegions$$' ./core/regions -args -long
 	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories$$' ./core/regions -args -long $(HISTORYFLAGS)
 
 test-metrics: redis prometheus
@@ -177,7 +177,7 @@ chaos: redis
 	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
 
 attack: redis
-	go test -count=1 -timeout 30m -v -run '^TestAttack$$' ./examples/attack -args -attack
+	go test -count=1 -timeout 30m -v -run '^Test(Attack|WeakServers)$$' ./examples/attack -args -attack
 
 regions: redis
 	go run ./examples/regions $(REGIONFLAGS)

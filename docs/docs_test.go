@@ -129,7 +129,7 @@ var byUser func(*http.Request) (string, error)
 var (
 	blocks = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	// languages are what a block may be fenced as.
-	languages = []string{"go", "go before", "sh", "http", "yaml", "nginx", "haproxy", "caddy"}
+	languages = []string{"go", "go before", "sh", "http", "yaml", "nginx", "haproxy", "caddy", "text"}
 
 	fences   = regexp.MustCompile("(?m)^```(.*)$")
 	declared = regexp.MustCompile(`(?m)^(\w+)(?:, err)? :=`)

@@ -5,7 +5,7 @@
 //	make mutants MUTANTFLAGS='-pkg core/internal/window -sample 50'
 //
 // All mutants of a package are in one test program, which is compiled once; the environment variable MUTANT chooses
-// one. A mutant is given the quick tests first. One that does not end is killed. What has been killed is kept in
+// one. All mutants are given the quick tests first. One that does not end is killed. What has been killed is kept in
 // .build/mutants, and not tried again unless -fresh is given.
 package main
 
@@ -54,6 +54,7 @@ type mutant struct {
 	killed    bool
 	survived  bool // when it was tried last
 	explained bool
+	passed    int    // how many stages
 	code      string // of Go, see schemata
 	offset    int    // where its function begins, of Go
 	line      int
@@ -109,7 +110,7 @@ func (p *pkg) prepare() error {
 		byName[m.name] = m
 	}
 	for _, line := range lines(explained) {
-		if name, ok := strings.CutPrefix(line, p.dir+"/"); ok && !strings.Contains(name, "/") {
+		if name, ok := strings.CutPrefix(line, p.dir+"/"); ok && !strings.HasPrefix(name, "internal/") {
 			if byName[name] == nil {
 				return fmt.Errorf("%s explains a mutant that is not there: %s", explained, line)
 			}
@@ -149,8 +150,11 @@ func (p *pkg) chosen() (all []*mutant) {
 	return all
 }
 
-// try tries mutants until the time is over, and returns those that it has tried.
+// try tries mutants until the time is over, the slow stages last, and returns those that it has tried.
 func (p *pkg) try(all []*mutant) (tried []*mutant) {
+	for _, m := range all {
+		m.killed, m.survived = false, false
+	}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for range *workers {
@@ -163,7 +167,11 @@ func (p *pkg) try(all []*mutant) (tried []*mutant) {
 				mu.Unlock()
 				p.run(m)
 				mu.Lock()
-				tried = append(tried, m)
+				if m.killed || m.unfit || m.survived {
+					tried = append(tried, m)
+				} else {
+					all = append(all, m)
+				}
 				p.keep()
 			}
 		})
