@@ -29,7 +29,8 @@ type world struct {
 	store  *Store
 	counts *counts
 	keys   []string
-	crowd  bool // others fill the bucket
+	prints []uint16 // of the keys, in the bucket
+	crowd  bool     // others fill the bucket
 	clock  int64
 }
 
@@ -43,12 +44,10 @@ func newSmallWorld(t *testing.T, l worlds.Limit, clients int, alike, crowd bool)
 		t.Fatal(err)
 	}
 	w.counts = bound.(*counts)
-	prints := map[uint16]bool{}
 	for i := 0; len(w.keys) < clients; i++ {
 		key := fmt.Sprint(i)
-		if print := w.print(key); len(w.keys) == 0 || prints[print] == alike {
-			prints[print] = true
-			w.keys = append(w.keys, key)
+		if print := w.print(key); len(w.keys) == 0 || slices.Contains(w.prints, print) == alike {
+			w.keys, w.prints = append(w.keys, key), append(w.prints, print)
 		}
 	}
 	return w
@@ -296,8 +295,8 @@ func (w *world) giveBack(m *memory, i int, at, units int64) error {
 	return nil
 }
 
-// key tells states apart. Counts are told apart by what they answer until nothing counts: by which numbers they do it,
-// TestSmallWorlds in window goes through.
+// key tells states apart, but for the order of the clients. Counts are told apart by what they answer until nothing
+// counts: by which numbers they do it, TestSmallWorlds in window goes through.
 func (w *world) key(m memory) string {
 	b := &w.counts.limits[0].bound
 	slot := b.Slot()
@@ -305,14 +304,20 @@ func (w *world) key(m memory) string {
 	if w.limit.Algorithm == core.SlidingCounter {
 		age = 2 * w.limit.W
 	}
-	key := binary.AppendVarint(binary.AppendVarint(nil, m.clock-m.now), m.now%b.Span)
+	var key []byte
 	add := func(numbers ...int64) {
 		for _, n := range numbers {
 			key = binary.AppendVarint(key, n)
 		}
 	}
+	one := bucket{}
+	if k := m.sketch; k != nil {
+		one = k.buckets[0]
+		one.advance(max(one.epoch, b.Number(m.now)))
+	}
+	var clients []string
 	for i, k := range w.keys {
-		key = m.clients[i].AppendKey(key, m.now, age)
+		key = m.clients[i].AppendKey(nil, m.now, age)
 		for j := range m.slots {
 			if s := &m.slots[j]; s.hash == w.store.hash(k) {
 				past := s.count.Past(&b.Bound, m.now)
@@ -324,12 +329,22 @@ func (w *world) key(m memory) string {
 				}
 			}
 		}
+		add(int64(slices.Index(one.prints[:], w.prints[i])))
+		clients = append(clients, string(key))
 	}
+	slices.Sort(clients) // which client has which counts makes no difference
+	key = nil
+	for _, client := range clients {
+		add(int64(len(client)))
+		key = append(key, client...)
+	}
+	add(m.clock-m.now, m.now%b.Span)
 	if k := m.sketch; k != nil {
-		one := k.buckets[0]
-		one.advance(max(one.epoch, b.Number(m.now)))
 		add(int64(one.rest.older), int64(one.rest.newer), max(k.until-m.now, 0))
 		for i, print := range one.prints {
+			if slices.Contains(w.prints, print) {
+				print = 0
+			}
 			add(int64(print), int64(one.tally[i].older), int64(one.tally[i].newer))
 		}
 	}
@@ -363,11 +378,12 @@ func smallWorlds() (all []smallWorld) {
 			continue
 		}
 		if a == core.CoarseLog {
-			all = append(all, smallWorld{a, 2, 1, 1, false, true})
+			all = append(all, smallWorld{a, 2, 1, 1, false, true}, smallWorld{a, 1, 1, 2, true, false})
 			continue
 		}
 		all = append(all, smallWorld{a, 3, 1, 1, false, true}, smallWorld{a, 3, 4, 1, false, false},
-			smallWorld{a, 1, 1, 2, false, false}, smallWorld{a, 1, 1, 2, true, true})
+			smallWorld{a, 1, 1, 2, false, false}, smallWorld{a, 1, 1, 2, true, true},
+			smallWorld{a, 2, 2, 2, true, false}, smallWorld{a, 1, 1, 3, true, false})
 	}
 	return all
 }

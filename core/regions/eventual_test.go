@@ -83,7 +83,9 @@ func testHistories(t *testing.T, strict bool, things []string, check func(w *wor
 			kinds = append(kinds, fmt.Sprintf("%s: %d", what, times))
 		}
 		slices.Sort(kinds)
-		t.Logf("proved: %s, -seed %d: %s", t.Name(), *first, strings.Join(kinds, ", "))
+		t.Log(strings.Join(kinds, ", "))
+		t.Logf("proved: %s, -seed %d: %d histories, %d admitted, %d refused, %d failed, %d messages lost, %d crashes",
+			t.Name(), *first, had["histories"], had["admitted"], had["refused"], had["failed"], had["lost"], had["crashes"])
 		lacks := had.lacks(things...)
 		if had["histories"] >= 100 && len(lacks) > 0 || had["refused"] < had["admitted"]/10 {
 			t.Errorf("too one-sided to prove anything: none of %q", lacks)
