@@ -5,11 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // bare is a store without the links in front of Redis.
@@ -19,8 +17,7 @@ func (s bare) Bind(rule core.Binding) (core.Ledger, error) { return s.newLedger(
 
 // TestConformanceBare: the last link is a store by itself.
 func TestConformanceBare(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { rdb.Close() })
+	rdb := redistest.Start(t).Client(t)
 	storetest.Run(t, func(*testing.T) core.Store { return bare{New(rdb)} })
 }
 
