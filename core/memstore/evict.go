@@ -47,12 +47,26 @@ func (s *Store) makeRoomForRules(n int64) bool {
 		sh := &s.shards[i]
 		now := s.lock(sh)
 		for got = s.borrow(n); !got && sh.n > 0 && max(sh.own-s.share, sh.large) > 0; got = s.borrow(n) {
-			sh.evict(sh.leastUsed(nil, hash{}, now), now)
+			i := sh.leastUsed(nil, hash{}, now)
+			if sh.own <= s.share { // no slot has borrowed
+				i = sh.longest()
+			}
+			sh.evict(i, now)
 			sh.release(chunkSlots)
 		}
 		sh.mu.Unlock()
 	}
 	return got
+}
+
+// longest returns the slot with the longest ring.
+func (sh *shard) longest() (best int) {
+	for i := range sh.n {
+		if sh.slot(i).count.Words() > sh.slot(best).count.Words() {
+			best = i
+		}
+	}
+	return best
 }
 
 // leastUsed returns the slot to evict, or -1 if all are of the client that

@@ -29,8 +29,8 @@ func bind(t *testing.T, s *Store, limits ...core.Limit) *counts {
 	return bound.(*counts)
 }
 
-// used is a slot of a client who has used some units of a limit.
-type used struct {
+// usedSlot is a slot of a client who has used some units of a limit.
+type usedSlot struct {
 	client uint64
 	limit  int
 	units  int64
@@ -38,7 +38,7 @@ type used struct {
 }
 
 // with makes a shard hold such slots alone.
-func (sh *shard) with(c *counts, slots []used) {
+func (sh *shard) with(c *counts, slots []usedSlot) {
 	for sh.n > 0 {
 		sh.forget(sh.n - 1)
 	}
@@ -63,17 +63,17 @@ func TestLeastUsed(t *testing.T) {
 	sh := &s.shards[0]
 	for _, c := range []struct {
 		what  string
-		slots []used
+		slots []usedSlot
 		want  int
 	}{
 		{"none", nil, -1},
-		{"5 of 1000", []used{{1, big, 5, 0}, {2, few, 2, 0}, {3, few, 1, 0}}, 0},
-		{"1 of 4", []used{{1, few, 2, 0}, {2, big, 600, 0}, {3, few, 1, 0}}, 2},
-		{"a part that a Reset has not made", []used{{1, few, 0, hides | forgiven}, {2, few, 3, 0}}, 1},
-		{"nothing left", []used{{1, big, 1, 0}, {2, few, 0, hides}, {3, big, 1, 0}}, 1},
-		{"another's", []used{{9, few, 0, 0}, {1, few, 4, 0}, {9, big, 0, 0}}, 1},
-		{"the same client's by another rule", []used{{1, few, 1, 0}, {9, another, 1, 0}}, 1},
-		{"all the client's own", []used{{9, few, 0, 0}, {9, big, 0, 0}}, -1},
+		{"5 of 1000", []usedSlot{{1, big, 5, 0}, {2, few, 2, 0}, {3, few, 1, 0}}, 0},
+		{"1 of 4", []usedSlot{{1, few, 2, 0}, {2, big, 600, 0}, {3, few, 1, 0}}, 2},
+		{"a part that a Reset has not made", []usedSlot{{1, few, 0, hides | forgiven}, {2, few, 3, 0}}, 1},
+		{"nothing left", []usedSlot{{1, big, 1, 0}, {2, few, 0, hides}, {3, big, 1, 0}}, 1},
+		{"another's", []usedSlot{{9, few, 0, 0}, {1, few, 4, 0}, {9, big, 0, 0}}, 1},
+		{"the same client's by another rule", []usedSlot{{1, few, 1, 0}, {9, another, 1, 0}}, 1},
+		{"all the client's own", []usedSlot{{9, few, 0, 0}, {9, big, 0, 0}}, -1},
 	} {
 		sh.with(all, c.slots)
 		for next := range len(c.slots) + 1 {
@@ -89,7 +89,7 @@ func TestLeastUsed(t *testing.T) {
 func TestNearlyOver(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(4).Using(core.SlidingCounter))
 	sh := &s.shards[0]
-	sh.with(c, []used{{1, 0, 0, 0}, {2, 0, 0, 0}})
+	sh.with(c, []usedSlot{{1, 0, 0, 0}, {2, 0, 0, 0}})
 	sh.slot(0).count.Add(c.limits[0].bound.Limit, midday-1, 1)
 	for next := range 2 {
 		sh.next = next
@@ -140,7 +140,7 @@ func TestRingsToTheByte(t *testing.T) {
 func TestRoomOfAChunk(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10).Using(core.SlidingCounter))
 	sh, r := &s.shards[0], &request{hash: s.hash("k"), now: midday}
-	fill := sh.share()
+	fill := sh.fill()
 	if !sh.makeRoom(c, r, need{rings: chunkBytes}) || sh.n != fill-chunkSlots {
 		t.Errorf("%d clients went, want those of a chunk, %d", fill-sh.n, chunkSlots)
 	}
@@ -153,10 +153,15 @@ func TestRoomOfAChunk(t *testing.T) {
 	}
 }
 
-// TestRulesTakeFromALongLog: room for a rule is made by the only client of a shard if its log has borrowed.
+// TestRulesTakeFromALongLog: room for a rule is made by the client whose log has borrowed, and by no other.
 func TestRulesTakeFromALongLog(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(1_000_000))
 	sh := &s.shards[0]
+	for i := range 20 {
+		if _, err := c.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for sh.large < s.max/5 {
 		if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
 			t.Fatal(d, err)
@@ -166,8 +171,8 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 		t.Error(err)
 	}
 	s.borrow(s.common.Load())
-	if bind(t, s, core.PerHour(7)); sh.n != 0 || sh.large != 0 {
-		t.Errorf("%d clients are left, with long rings of %d bytes", sh.n, sh.large)
+	if bind(t, s, core.PerHour(7)); sh.n != 20 || sh.large != 0 {
+		t.Errorf("%d clients are left, want 20, with long rings of %d bytes", sh.n, sh.large)
 	}
 }
 
@@ -218,10 +223,10 @@ func TestReturnBesideTheSketch(t *testing.T) {
 func TestLeastUsedOfASample(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(1000).Using(core.SlidingCounter))
 	sh := &s.shards[0]
-	var falling, mine []used
+	var falling, mine []usedSlot
 	for i := range uint64(20) {
-		falling = append(falling, used{i, 0, int64(100 - i), 0})
-		mine = append(mine, used{100, 0, 1, 0})
+		falling = append(falling, usedSlot{i, 0, int64(100 - i), 0})
+		mine = append(mine, usedSlot{100, 0, 1, 0})
 	}
 	mine[19].client = 1
 	for _, want := range []int{16, 17, 18, 19, 19} {
@@ -266,17 +271,17 @@ func TestFlooded(t *testing.T) {
 			t.Errorf("%+v: strange %v", k, got)
 		}
 	}
-	counting := []used{{1, 0, 1, 0}, {2, 0, 2, 0}, {3, 0, 1, 0}}
+	counting := []usedSlot{{1, 0, 1, 0}, {2, 0, 2, 0}, {3, 0, 1, 0}}
 	for _, of := range []struct {
 		what   string
 		recent uint8
-		slots  []used
+		slots  []usedSlot
 		want   bool
 	}{
 		{"a flood", flood, counting, true},
 		{"nearly a flood", flood - 1, counting, false},
 		{"no slots", flood, nil, false},
-		{"a slot that counts nothing", flood, append(counting, used{4, 0, 0, 0}), false},
+		{"a slot that counts nothing", flood, append(counting, usedSlot{4, 0, 0, 0}), false},
 	} {
 		sh.with(c, of.slots)
 		sh.recent, sh.strangers = of.recent, 0
@@ -296,10 +301,10 @@ func TestFlooded(t *testing.T) {
 func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
 	s, c := standing(t, 2<<20, core.PerDay(10).Using(core.SlidingCounter))
 	modest, greedy := &s.shards[0], &s.shards[len(s.shards)-1]
-	s.shards[1].with(c, []used{{1, 0, 1, 0}})
-	modest.with(c, []used{{1, 0, 1, 0}})
+	s.shards[1].with(c, []usedSlot{{1, 0, 1, 0}})
+	modest.with(c, []usedSlot{{1, 0, 1, 0}})
 	modest.reserve(s.share - modest.own) // all of its share, and no more
-	fill := greedy.share()
+	fill := greedy.fill()
 	if s.common.Load() >= chunkBytes || greedy.n != fill {
 		t.Fatalf("%d bytes are common, %d of %d slots are taken", s.common.Load(), greedy.n, fill)
 	}
@@ -322,8 +327,8 @@ func TestRulesTakeFromWhoHasBorrowed(t *testing.T) {
 	}
 }
 
-// share fills a shard with slots and returns how many there are.
-func (sh *shard) share() int {
+// fill fills a shard with slots and returns how many there are.
+func (sh *shard) fill() int {
 	b := (*sh.store.rules.bounds.Load())[0]
 	for i := uint64(0); sh.grow(need{slots: 1}); i++ {
 		sh.insert(hash{low: i, high: i << 40}, 0, 0).count.Add(b.Limit, midday, 1)
@@ -343,18 +348,18 @@ func TestSlotsThatAreOver(t *testing.T) {
 	const hour = 3_600_000_000
 	for _, of := range []struct {
 		what    string
-		slot    used
+		slot    usedSlot
 		at      int64
 		removed bool
 	}{
-		{"one unit in its window", used{1, 0, 1, 0}, midday + hour - 1, false},
-		{"one unit later", used{1, 0, 1, 0}, midday + hour, true},
-		{"none", used{1, 0, 0, 0}, midday, true},
-		{"none, but it hides some", used{1, 0, 0, hides}, midday, false},
-		{"none, but it hides some of the epoch before", used{1, 0, 0, hides}, midday + 2*hour - 1, false},
-		{"none, but it hides what is over", used{1, 0, 0, hides | forgiven}, midday + 2*hour, true},
+		{"one unit in its window", usedSlot{1, 0, 1, 0}, midday + hour - 1, false},
+		{"one unit later", usedSlot{1, 0, 1, 0}, midday + hour, true},
+		{"none", usedSlot{1, 0, 0, 0}, midday, true},
+		{"none, but it hides some", usedSlot{1, 0, 0, hides}, midday, false},
+		{"none, but it hides some of the epoch before", usedSlot{1, 0, 0, hides}, midday + 2*hour - 1, false},
+		{"none, but it hides what is over", usedSlot{1, 0, 0, hides | forgiven}, midday + 2*hour, true},
 	} {
-		sh.with(c, []used{of.slot})
+		sh.with(c, []usedSlot{of.slot})
 		if got := sh.clean(0, of.at); got != of.removed || sh.n == 0 != of.removed {
 			t.Errorf("%s: removed %v, want %v", of.what, got, of.removed)
 		}
