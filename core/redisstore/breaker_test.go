@@ -109,7 +109,7 @@ func TestCloseWhileSilent(t *testing.T) {
 	}
 	l := closedFor(t, store, time.Hour)
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.Mode.Store(redistest.Silences)
+	p.Mode.Store(redistest.StaysSilent)
 	decided, closed := make(chan core.Decision, 1), make(chan error, 1)
 	go func() { decided <- l.Allow(ctx, "k") }()
 	redistest.WaitFor(t, "the reply to be lost", func() error {

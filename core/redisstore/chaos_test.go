@@ -83,8 +83,8 @@ func replies(mode int32) func(*stage) (end func()) {
 // upsets are all faults, those of a server by itself among them.
 var upsets = append(ofServer(), []upset{
 	{client: "Client", name: "none", begin: nothing},
-	{client: "Client", name: "replies lost", begin: replies(redistest.Cuts)},
-	{client: "Client", name: "replies late", begin: replies(redistest.Silences)},
+	{client: "Client", name: "replies lost", begin: replies(redistest.CutsInstead)},
+	{client: "Client", name: "replies late", begin: replies(redistest.StaysSilent)},
 	{client: "Client, pool of 1", name: "none", begin: nothing},
 	{client: "Client, pool of 1", name: "silent (SIGSTOP)", begin: pause},
 	{client: "Client, pool of 1", name: "refused (SIGKILL)", loses: true, begin: kill},

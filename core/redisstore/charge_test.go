@@ -84,8 +84,8 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 		by     *core.Limiter
 		enough int
 	}{
-		{redistest.Cuts, patiently, 990},
-		{redistest.Silences, hastily, 10}, // each holds a connection for as long as the client's own timeout
+		{redistest.CutsInstead, patiently, 990},
+		{redistest.StaysSilent, hastily, 10}, // each holds a connection for as long as the client's own timeout
 	} {
 		_, earlier := count()
 		for _, p := range proxies {
@@ -169,7 +169,7 @@ func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.
 		return n
 	}
 	for _, p := range proxies {
-		p.Mode.Store(redistest.Cuts)
+		p.Mode.Store(redistest.CutsInstead)
 	}
 	for _, r := range all {
 		if n, err := r.Return(ctx, 1); err == nil || n != 0 {

@@ -80,7 +80,8 @@ func TestScriptStampOfNeighbour(t *testing.T) {
 			c.takeAt(t, key, 1, true, begun)
 			rdb.Del(ctx, c.keys(nil, key)[1].(string))
 			c.takeAt(t, key, 1, true, begun-10)
-			if entry := rdb.LIndex(ctx, c.keys(nil, key)[1].(string), -1).Val(); entry[:6] != big48(begun) {
+			entry := rdb.LIndex(ctx, c.keys(nil, key)[1].(string), -1).Val()
+			if !strings.HasPrefix(entry, big48(begun)) {
 				t.Errorf("beside a %v that begins at %x: %x", a, big48(begun), entry)
 			}
 			if d := c.takeAt(t, key, 2, false, begun+2*minute); !d.Allowed {

@@ -142,7 +142,7 @@ func TestStuckWorkers(t *testing.T) {
 			redisstore.HoldBreakersClosed(store)
 			for range 4 { // as often as it takes for all workers to be stuck, and their successors
 				for _, p := range proxies {
-					p.Mode.Store(redistest.Silences)
+					p.Mode.Store(redistest.StaysSilent)
 				}
 				var group sync.WaitGroup
 				for range 20 {

@@ -59,8 +59,8 @@ func (s *scene) run(commands ...string) {
 	}
 }
 
-// of returns what makes a fault of the server.
-func of(f redistest.Fault) func(*scene) func() {
+// breaks returns what makes a fault of the server.
+func breaks(f redistest.Fault) func(*scene) func() {
 	return func(s *scene) func() { return f.Begin(s, s.server) }
 }
 
@@ -77,29 +77,29 @@ const short = 30 * time.Millisecond
 var faults = []fault{
 	{
 		name: "connection refused", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
-		begin:   of(redistest.Refused),
+		begin:   breaks(redistest.Refused),
 		options: func(o *redis.Options) { o.Dialer = nil }, // straight to the server
 	},
 	{
 		name: "silent server", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: of(redistest.Silent),
+		begin: breaks(redistest.Silent),
 	},
 	{
 		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true,
-		begin: losing(redistest.Cuts),
+		begin: losing(redistest.CutsInstead),
 	},
 	{
 		name: "reply late after the script ran", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: losing(redistest.Silences), scripts: true,
+		begin: losing(redistest.StaysSilent), scripts: true,
 	},
 	{
-		name: "READONLY", says: "READONLY", opens: true, kills: true, begin: of(redistest.Replica),
+		name: "READONLY", says: "READONLY", opens: true, kills: true, begin: breaks(redistest.Replica),
 	},
 	{
-		name: "BUSY", says: "BUSY", either: true, begin: of(redistest.Busy),
+		name: "BUSY", says: "BUSY", either: true, begin: breaks(redistest.Busy),
 	},
 	{
-		name: "OOM", says: "OOM", begin: of(redistest.Full),
+		name: "OOM", says: "OOM", begin: breaks(redistest.Full),
 	},
 	{
 		name: "pool exhausted", says: "no answer within the timeout", opens: true, timeout: short,

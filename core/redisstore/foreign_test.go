@@ -75,8 +75,8 @@ func TestScriptForgedLogs(t *testing.T) {
 	})
 }
 
-// coarseText is a coarse log of a minute with so many bytes of totals, whose newest slot ends a microsecond before a
-// time of the last seconds.
+// coarseText is a coarse log of a minute with so many bytes of totals, whose newest slot ends a microsecond before the
+// begin of this second and ends.
 func coarseText(width byte, ends time.Duration, size int) string {
 	newest := time.Now().Truncate(time.Second).Add(ends - time.Microsecond)
 	return string([]byte{width}) + big48(newest.UnixMicro()) + strings.Repeat("\x00", size-1) + "\x01"
@@ -177,7 +177,7 @@ func TestScriptForeignValues(t *testing.T) {
 				counter := len(rdb.Get(ctx, key).Val()) == counterBytes
 				if counter || strings.HasPrefix(name, "too many") { // it may hold units of now, and none of an hour ago
 					back.At = back.At.Add(-time.Hour)
-					if a == core.SlidingLog || a == core.SlidingCounter == counter {
+					if a == core.SlidingLog || (a == core.SlidingCounter) == counter { // it reads as one of its own
 						want = 1
 					}
 				}

@@ -69,7 +69,7 @@ func TestRefusalsAfterALostReply(t *testing.T) {
 		Timeout: 2 * time.Second,
 	})
 	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.Mode.Store(redistest.Silences)
+	p.Mode.Store(redistest.StaysSilent)
 	counted := make(chan core.Decision)
 	go func() { counted <- l.Allow(ctx, "k") }()
 	redistest.WaitFor(t, "the reply to be lost", func() error {

@@ -135,17 +135,20 @@ func TestReturnDepth(t *testing.T) {
 			}
 		}
 		one := logEntry(time.UnixMicro(now), 0, 1)
+		entries = nil
 		for i := range window.ReturnDepth + 10 {
-			rdb.RPush(ctx, c.keys(nil, "many")[0].(string), one[:7]+string([]byte{byte((i + 1) >> 8), byte(i + 1)}))
+			entries = append(entries, one[:7]+string([]byte{byte((i + 1) >> 8), byte(i + 1)}))
 		}
+		rdb.RPush(ctx, c.keys(nil, "many")[0].(string), entries...)
 		back := core.Refund{Key: "many", Cost: 5000, At: time.UnixMicro(now), Units: 5000}
 		if n := c.returnAt(t, back, now); n != window.ReturnDepth+1 {
 			t.Errorf("%d taken back of many entries, want %d", n, window.ReturnDepth+1)
 		}
+		entries = nil
 		for i := range 1300 { // 700 of a request, and 600 newer ones
-			entry := logEntry(time.UnixMicro(now+int64(i/700)), 0, int64(i+1))
-			rdb.RPush(ctx, c.keys(nil, "both")[0].(string), entry)
+			entries = append(entries, logEntry(time.UnixMicro(now+int64(i/700)), 0, int64(i+1)))
 		}
+		rdb.RPush(ctx, c.keys(nil, "both")[0].(string), entries...)
 		back = core.Refund{Key: "both", Cost: 700, At: time.UnixMicro(now), Units: 700}
 		if n := c.returnAt(t, back, now+1); n != 700 {
 			t.Errorf("%d taken back of 700 entries with 600 newer ones", n)

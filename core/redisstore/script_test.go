@@ -215,7 +215,7 @@ func TestScriptAgainstModel(t *testing.T) {
 type lifetimes struct {
 	limits    []core.Limit
 	allowance int64
-	latest    []int64 // that the clock has shown since there was a key with what it holds
+	latest    []int64 // the latest time of the clock since a key was last written anew
 	ahead     []int64 // how far ahead of the clock a key has counted at most
 	began     time.Time
 }
@@ -239,12 +239,15 @@ func (l *lifetimes) before(client *model.Client, now int64, writes bool) {
 
 // check holds the TTLs of the keys against what they hold: a key outlives it, and by little.
 func (l *lifetimes) check(rdb *redis.Client, keys []any, client *model.Client, now int64) error {
-	ttls, _ := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	ttls, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
 			p.PTTL(ctx, key.(string))
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for i, limit := range l.limits {
 		ttl := ttls[i].(*redis.DurationCmd).Val()
 		if ttl == -2 { // no key

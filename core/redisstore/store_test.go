@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -28,7 +29,7 @@ func TestConformanceRing(t *testing.T) {
 }
 
 func TestConformanceMiniredis(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { rdb.Close() })
 	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
 }

@@ -323,17 +323,15 @@ func TestRooms(t *testing.T) {
 		t.Errorf("%+v, want %+v", v, want)
 	}
 	c.looks[2], c.looks[3] = look{}, look{} // the second limit, of which no look lowers anything
-	if v = (view{}); true {
-		v.read(q, now)
-	}
+	v = view{}
+	v.read(q, now)
 	if !v.lowers || v.short || v.rooms[1] != (room{60, 60, 0}) {
 		t.Errorf("%+v", v)
 	}
 	r.table.every = time.Minute
 	c.looks[0], c.looks[1] = look{sent: 1, came: now, used: 1}, look{sent: now, came: now, used: 1}
-	if v = (view{}); !v.stale {
-		v.read(q, now)
-	}
+	v = view{}
+	v.read(q, now)
 	if !v.stale {
 		t.Errorf("the first of two looks is stale: %+v", v)
 	}

@@ -99,7 +99,7 @@ func (q *question) share(n int64, i int) int64 {
 }
 
 // exceeded returns the first limit that has no room for a request but would have without the others,
-// or -1. A charge needs none, nor does a cost of 0, also where the others have admitted more than the limit.
+// or -1. A charge and a cost of 0 need no room, even where the others have admitted more than the limit.
 func (v *view) exceeded(ask *core.Ask, limits []core.Limit) int {
 	for i, r := range v.rooms {
 		if ask.Cost > max(0, r.most) && ask.Cost <= limits[i].Requests && !isCharge(ask) {

@@ -37,8 +37,9 @@ func (v *Violations) add(kind *int, format string, args ...any) {
 
 // CheckLogs holds all decisions that were made on one client, in any order and
 // from any number of processes, against the promise of SlidingLogs and CoarseLogs: no window
-// holds more than a limit, and no request was refused while all limits had room, be all answers
-// that are not known admissions. It returns nil or a [*Violations]. It may reorder outcomes.
+// holds more than a limit, and no request was refused while all limits had room. A request
+// whose answer is not known counts as admitted where a refusal is judged. CheckLogs returns
+// nil or a [*Violations], and may reorder outcomes.
 func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 	slices.SortFunc(outcomes, func(a, b Outcome) int { return a.At.Compare(b.At) })
 	a := admissions{totals: []int64{0}}

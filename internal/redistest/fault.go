@@ -18,7 +18,7 @@ type Fault struct {
 	Begin func(tb testing.TB, s *Server) (end func())
 }
 
-// The faults of a server.
+// The faults of a server. Held answers no command that writes, Replica and Full refuse one, Forgets loses the scripts.
 var (
 	Refused = Fault{"refused (SIGKILL)", true, func(_ testing.TB, s *Server) func() { s.Kill(); return s.Restart }}
 	Silent  = Fault{"silent (SIGSTOP)", false, func(_ testing.TB, s *Server) func() { s.Pause(); return s.Resume }}
@@ -87,6 +87,11 @@ func busy(tb testing.TB, s *Server) (end func()) {
 	ended := make(chan error, 1)
 	go func() { ended <- client.Do(context.Background(), "EVAL", "while true do end", 0).Err() }()
 	WaitFor(tb, "the server to be busy", func() error {
+		select {
+		case err := <-ended:
+			tb.Fatalf("a script that does not end: %v", err)
+		default:
+		}
 		if err := s.tell("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
 			return fmt.Errorf("got %v", err)
 		}

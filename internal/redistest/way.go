@@ -16,7 +16,7 @@ import (
 // nothing arrives until it is let through, what is under way can be lost with its connections, and the replies to
 // scripts can be lost alone. It is safe for concurrent use.
 type Way struct {
-	Mode    atomic.Int32 // what becomes of replies to scripts: Passes, Cuts or Silences
+	Mode    atomic.Int32 // what becomes of replies to scripts: Passes, CutsInstead or StaysSilent
 	Scripts atomic.Int64 // that have been sent to the server
 	Keys    atomic.Int64 // of those scripts: one for each request and limit
 	Lost    atomic.Int64 // times that replies to scripts did not reach the client
@@ -32,9 +32,9 @@ type Way struct {
 }
 
 const (
-	Passes   int32 = iota
-	Cuts           // the script runs, then the connection is closed instead of an answer
-	Silences       // the script runs and nothing is answered any more; the connection stays open
+	Passes      int32 = iota
+	CutsInstead       // the script runs, then the connection is closed instead of an answer
+	StaysSilent       // the script runs and nothing is answered any more; the connection stays open
 )
 
 // The directions of a way.
@@ -186,7 +186,7 @@ func (c *conn) reply() ([]byte, error) {
 	if mode := c.way.Mode.Load(); c.owed.Swap(false) && mode != Passes {
 		c.way.Lost.Add(1)
 		c.silent = true
-		if mode == Cuts {
+		if mode == CutsInstead {
 			c.close(c.client)
 		}
 	}

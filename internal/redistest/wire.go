@@ -32,7 +32,7 @@ func Serve(tb testing.TB, serve func(net.Conn)) (addr string) {
 	})
 	handle := func(c net.Conn) {
 		mu.Lock()
-		open[c] = !ended
+		open[c] = true
 		goes := !ended
 		mu.Unlock()
 		if goes {
@@ -60,14 +60,18 @@ func ReadCommand(in *bufio.Reader) (words []string, raw []byte, err error) {
 	length := func(kind byte) (int, error) {
 		line, err := in.ReadString('\n')
 		raw = append(raw, line...)
-		if err != nil || line[0] != kind {
-			return 0, fmt.Errorf("%q begins with no %c, %w", line, kind, err)
+		if err != nil {
+			return 0, err
 		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
+		n, err := strconv.ParseUint(strings.TrimSpace(line[1:]), 10, 31)
+		if err != nil || line[0] != kind || line[0] == '*' && n == 0 {
+			return 0, fmt.Errorf("%q is no %c and how many", line, kind)
+		}
+		return int(n), nil
 	}
 	n, err := length('*')
-	if err != nil || n < 1 {
-		return nil, nil, fmt.Errorf("%d words, %w", n, err)
+	if err != nil {
+		return nil, nil, err
 	}
 	for range n {
 		size, err := length('$')
