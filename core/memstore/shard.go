@@ -62,7 +62,7 @@ func (sh *shard) forget(i int) {
 	sh.release(chunkSlots * 3 / 2)
 }
 
-// release gives chunks back while so many slots are free, which are at least those of a chunk.
+// release gives chunks back while at least keep slots are free. keep is at least chunkSlots.
 func (sh *shard) release(keep int) {
 	for sh.free() >= keep {
 		last := len(sh.chunks) - 1

@@ -1,7 +1,7 @@
 package window
 
-// ReturnDepth is the most entries of newer stamps, and the most newer entries of the same
-// stamp, that an entry may have of which Return takes units.
+// ReturnDepth bounds a Return. It takes units of an entry only if at most ReturnDepth entries
+// have newer stamps, and at most ReturnDepth newer entries have the same stamp.
 const ReturnDepth = 1000
 
 // Return takes back units that are not older than a window, as [Count.Return] does. It
