@@ -171,6 +171,7 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 		t.Error(err)
 	}
 	s.borrow(s.common.Load())
+	s.share = sh.own // all of it is in use
 	if bind(t, s, core.PerHour(7)); sh.n != 20 || sh.large != 0 {
 		t.Errorf("%d clients are left, want 20, with long rings of %d bytes", sh.n, sh.large)
 	}
