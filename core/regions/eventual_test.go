@@ -287,6 +287,32 @@ func TestOverdue(t *testing.T) {
 	})
 }
 
+// TestLooksTogether: looks that are wished for within 10 ms go at the same moment.
+func TestLooksTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts, err := newStore(t, Config{Here: "ap", Stores: three()}).Bind(
+			core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := counts.(*eventual)
+		for i := range 5 {
+			time.Sleep(time.Millisecond)
+			key := fmt.Sprint(i)
+			e.table.wish(wish{holder: e.holder(key), rule: e, key: key}, e.now())
+		}
+		time.Sleep(time.Second)
+		e.table.mu.Lock()
+		defer e.table.mu.Unlock()
+		first := e.table.clients[e.holder("0")].sent
+		for _, c := range e.table.clients {
+			if c.sent == 0 || c.sent != first {
+				t.Errorf("a look went at %v, the first at %v", c.sent, first)
+			}
+		}
+	})
+}
+
 // TestRetryAfter: a client that others have used up is told when their first unit leaves, and passes then.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
