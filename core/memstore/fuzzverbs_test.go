@@ -28,9 +28,10 @@ type reserved struct {
 	cost, left int64
 }
 
-// run interprets the bytes.
+// run interprets the bytes. A full store merges entries of a log that is charged, and the model does not: 300 requests
+// under 3 limits have room.
 func (v *verbs) run() {
-	for step := 0; len(v.choices) > 0 && step < 1000; step++ {
+	for step := 0; len(v.choices) > 0 && step < 300; step++ {
 		v.clock.Add(v.wait(v.limits, v.last))
 		switch action := v.next(16); {
 		case action == 0:
