@@ -160,10 +160,10 @@ bench-http: redis
 benchmarks: redis
 	go test -run '^$$' -bench . -benchmem ./...
 
-# FUZZJOBS targets run at the same time. A new interesting input may be made smaller 10 times. By default the fuzzer
-# tries that for up to a minute, in which it does nothing else.
+# FUZZJOBS targets run at the same time, once all are listed. A new interesting input may be made smaller 10 times. By
+# default the fuzzer tries that for up to a minute, in which it does nothing else.
 fuzz:
-	@for package in $$(go list ./...); do go test -list '^Fuzz' $$package | sed -n "s#^Fuzz#$$package &#p"; done | \
+	@targets=$$(for p in $$(go list ./...); do go test -list '^Fuzz' $$p | sed -n "s#^Fuzz#$$p &#p"; done); echo "$$targets" | \
 		xargs -P $(FUZZJOBS) -L 1 sh -c 'out=$$(go test -run "^$$" -fuzz "^$$1\$$" -fuzztime $(FUZZTIME) \
 			-fuzzminimizetime 10x -parallel 2 $$0 2>&1) || { echo "$$out"; exit 1; }; \
 			echo "$$1: $$(echo "$$out" | sed -n "s/.*execs: \([0-9]*\).*/\1/p" | tail -n 1) inputs"'

@@ -1,7 +1,7 @@
 // Command prove tries every claim of sash at length, and writes what came of it to docs/proof.md.
 //
 //	make prove                                      # all parts but Soak and Fuzz, in half an hour on two cores
-//	make prove PROVEFLAGS='-only Soak'              # 25 minutes; Fuzz takes 12
+//	make prove PROVEFLAGS='-only Soak'              # 27 minutes; Fuzz takes 12 to 22
 //	make prove PROVEFLAGS='-only Linear -seed 7'    # some parts, as they were
 //	make prove PROVEFLAGS=-short                    # what make test does not try, in a minute; nothing is written
 package main
