@@ -168,7 +168,7 @@ fuzz:
 			-fuzzminimizetime 10x -parallel 2 $$0 2>&1) || { echo "$$out"; exit 1; }; \
 			echo "$$1: $$(echo "$$out" | sed -n "s/.*execs: \([0-9]*\).*/\1/p" | tail -n 1) inputs"'
 
-# It takes hours, and goes on where it was stopped. MUTANTFLAGS='-pkg core/internal/window -sample 50' takes a minute.
+# It takes an hour, and goes on where it was stopped. MUTANTFLAGS='-pkg core/internal/window -sample 50' takes a minute.
 mutants: redis lua
 	cd prove/mutate && go build -o $(CURDIR)/.build/mutate .
 	.build/mutate $(MUTANTFLAGS)
