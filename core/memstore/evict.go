@@ -47,11 +47,11 @@ func (s *Store) makeRoomForRules(n int64) bool {
 		sh := &s.shards[i]
 		now := s.lock(sh)
 		for got = s.borrow(n); !got && sh.n > 0 && max(sh.own-s.share, sh.large) > 0; got = s.borrow(n) {
-			i := sh.leastUsed(nil, hash{}, now)
+			slot := sh.leastUsed(nil, hash{}, now)
 			if sh.own <= s.share { // no slot has borrowed
-				i = sh.longest()
+				slot = sh.longest()
 			}
-			sh.evict(i, now)
+			sh.evict(slot, now)
 			sh.release(chunkSlots)
 		}
 		sh.mu.Unlock()

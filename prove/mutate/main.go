@@ -36,7 +36,7 @@ var (
 
 var begun = time.Now()
 
-// packages are those whose mutants are tried.
+// packages have the mutants that are tried.
 var packages = []string{
 	"core/internal/window", "core/redisstore", "core/internal/lease", "core/internal/remember",
 	"core/redisstore/internal/gather", "core/memstore", "core/regions",
@@ -132,7 +132,7 @@ func lines(path string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// chosen returns the mutants to try, at random, those that are known to survive last.
+// chosen returns the mutants to try, in random order, known survivors last.
 func (p *pkg) chosen() (all []*mutant) {
 	for _, m := range p.mutants {
 		if !m.unfit && !m.explained && (*sample > 0 || !m.killed) && strings.Contains(m.name, *only) {
@@ -150,7 +150,7 @@ func (p *pkg) chosen() (all []*mutant) {
 	return all
 }
 
-// try tries mutants until the time is over, the slow stages last, and returns those that it has tried.
+// try tries mutants until the time is over, the slow stages last, and returns the tried ones.
 func (p *pkg) try(all []*mutant) (tried []*mutant) {
 	for _, m := range all {
 		m.killed, m.survived = false, false

@@ -74,7 +74,7 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 	return string(out), err
 }
 
-// scriptTests are those of the tests of redisstore that tell of its scripts, and deadliest is one that kills most
+// scriptTests are the tests of redisstore that tell of its scripts, and deadliest is one that kills most
 // mutants, in its first histories.
 const (
 	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|LeaseS|Batch(Com|F)|Usage(Writes|Of|Tog))"
