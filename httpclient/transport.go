@@ -19,12 +19,13 @@ import (
 // deadline, which Client.Timeout sets too, and its pace while the store cannot be asked.
 // With [NoWait] a request fails at once where it would have to wait.
 //
-// After a 429, or a 503 with Retry-After, further requests of the same key wait for as
-// long as the server asks by Retry-After, RateLimit-Reset or X-RateLimit-Reset;
-// [MaxPause] bounds it. This process alone keeps the pause. A request that was admitted
-// while the pause began is decided and counted anew after it. No request is sent twice: the
-// caller gets the 429 and may send another. Pauses of at most 1,024 keys are kept; beyond,
-// the one that ends first is dropped.
+// After a 429, further requests of the same key wait for as long as the server asks by
+// Retry-After, RateLimit, RateLimit-Reset, X-RateLimit-Reset or the like, and so they do
+// after a 503 with Retry-After, and a 403 with Retry-After or the reset of a quota of which
+// 0 remain; [MaxPause] bounds it. This process alone keeps the pause. A request that was
+// admitted while the pause began is decided and counted anew after it. No request is sent
+// twice: the caller gets the response and may send another. Pauses of at most 1,024 keys
+// are kept; beyond, the one that ends first is dropped.
 //
 // A request that is not sent fails with an [*Error], which an http.Client wraps: use
 // [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.
@@ -112,23 +113,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent = true
 	response, err := t.base.RoundTrip(r)
 	if err == nil {
-		t.heed(key, response)
+		t.gate.Pause(key, pause(response.StatusCode, response.Header, time.Now()))
 	}
 	return response, err
-}
-
-// heed notes the pause that a response asks for.
-func (t *transport) heed(key string, response *http.Response) {
-	switch response.StatusCode {
-	case http.StatusTooManyRequests:
-	case http.StatusServiceUnavailable:
-		if response.Header.Get("Retry-After") == "" {
-			return
-		}
-	default:
-		return
-	}
-	if wait, ok := pause(response.Header, time.Now()); ok {
-		t.gate.Pause(key, wait)
-	}
 }
