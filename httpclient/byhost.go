@@ -14,9 +14,10 @@ import (
 // port unless that is the scheme's own, such as "host:api.example.com" or
 // "host:[2001:db8::1]:8443". The field Host of the request does not matter.
 //
-// A name is in lower case and without the dot at its end, an address is in its shortest form,
-// and a port has no zeros in front. Names are neither looked up nor translated: two names of one
-// server, a name and its address, and a name beyond ASCII and its punycode are two keys.
+// A name is in lower case and without the dot at its end, an address is in its shortest form
+// with its zone if it has one, and a port has no zeros in front. Names are neither looked up nor
+// translated: two names of one server, a name and its address, and a name beyond ASCII and its
+// punycode are two keys.
 func ByHost(r *http.Request) (string, error) {
 	if r.URL == nil || hostOf(r.URL) == "" {
 		return "", errors.New("sash: the request's URL has no host")
@@ -37,7 +38,9 @@ func ByHost(r *http.Request) (string, error) {
 // hostOf returns the host of a URL in the form that all its spellings have.
 func hostOf(u *url.URL) string {
 	host := u.Hostname()
-	if address, err := netip.ParseAddr(host); err == nil {
+	if address, err := netip.ParseAddr(host); err == nil && address.Zone() != "" {
+		return address.String() // Unmap would drop the zone
+	} else if err == nil {
 		return address.Unmap().String()
 	}
 	return strings.TrimSuffix(strings.ToLower(host), ".")

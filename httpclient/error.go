@@ -1,6 +1,9 @@
 package httpclient
 
 import (
+	"context"
+	"errors"
+
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/outgoing"
@@ -34,3 +37,10 @@ func (e *Error) Error() string {
 
 // Unwrap returns why the request was not sent.
 func (e *Error) Unwrap() error { return e.err }
+
+// Timeout reports whether the request was not sent because of its deadline. [net/url.Error]
+// asks it.
+func (e *Error) Timeout() bool {
+	return errors.Is(e.err, core.ErrTooLate) ||
+		errors.Is(e.err, context.DeadlineExceeded) && !errors.Is(e.err, core.ErrTimeout) // that of the store
+}

@@ -29,7 +29,8 @@ import (
 //
 // A request that is not sent fails with an [*Error], which an http.Client wraps: use
 // [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.
-// The RoundTripper is safe for concurrent use if key and base are.
+// http.Client.CloseIdleConnections reaches base. The RoundTripper is safe for concurrent use
+// if key and base are.
 func Transport(
 	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...Option,
 ) (http.RoundTripper, error) {
@@ -92,6 +93,20 @@ func (t *transport) apply(opts []Option) error {
 		}
 	}
 	return nil
+}
+
+// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+func (t *transport) CloseIdleConnections() {
+	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+// CancelRequest is what an [http.Client] with a Timeout calls, for a base that is older than contexts.
+func (t *transport) CancelRequest(r *http.Request) {
+	if base, ok := t.base.(interface{ CancelRequest(*http.Request) }); ok {
+		base.CancelRequest(r)
+	}
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -382,8 +382,14 @@ func TestByHost(t *testing.T) {
 		"host:[2001:db8::1]:8080": {"http://[2001:db8::1]:8080/"},
 		"host:[fe80::1%eth0]":     {"http://[fe80::1%25eth0]", "http://[FE80:0::1%25eth0]"},
 		"host:[fe80::1%ETH0]":     {"http://[fe80::1%25ETH0]"},
-		"host:127.0.0.1":          {"http://127.0.0.1", "http://[::ffff:127.0.0.1]", "http://[::FFFF:7f00:1]:80"},
-		"":                        {"/path", "https:///path", "https://:443/", "https://./"},
+		"host:[fe80::1%eth0]:8080": {
+			"http://[fe80::1%25eth0]:8080/", "https://user:pw@[FE80::0:1%25eth%30]:08080",
+		},
+		"host:[fe80::1%en 1]":           {"https://[fe80::1%25en%201]:443"},
+		"host:[::ffff:10.0.0.1%eth0]":   {"http://[::ffff:10.0.0.1%25eth0]", "http://[::FFFF:a00:1%25eth0]:80/"},
+		"host:[::ffff:10.0.0.1%eth0]:1": {"http://[::ffff:a00:1%25eth0]:1"},
+		"host:127.0.0.1":                {"http://127.0.0.1", "http://[::ffff:127.0.0.1]", "http://[::FFFF:7f00:1]:80"},
+		"":                              {"/path", "https:///path", "https://:443/", "https://./"},
 	} {
 		for _, url := range urls {
 			r, err := http.NewRequest(http.MethodGet, url, nil)
@@ -400,4 +406,103 @@ func TestByHost(t *testing.T) {
 			t.Errorf("%v: got %q, want an error", u, got)
 		}
 	}
+}
+
+// oldServer is a server with the optional methods that a RoundTripper may have.
+type oldServer struct {
+	server
+	idle     atomic.Int64
+	canceled chan *http.Request
+}
+
+func (s *oldServer) CloseIdleConnections()         { s.idle.Add(1) }
+func (s *oldServer) CancelRequest(r *http.Request) { s.canceled <- r }
+
+// TestTransportOptionalMethods: what an http.Client calls beside RoundTrip reaches the base, through two Transports
+// too, and a base need not have it.
+func TestTransportOptionalMethods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &oldServer{canceled: make(chan *http.Request, 1)}
+		s.answer = func(*http.Request) *http.Response { <-s.canceled; return answer(200) }
+		client := &http.Client{
+			Transport: sending(t, sending(t, s, core.PerMinute(9)), core.PerMinute(9)), Timeout: time.Second,
+		}
+		client.CloseIdleConnections()
+		if n := s.idle.Load(); n != 1 {
+			t.Errorf("the idle connections were closed %d times, want once", n)
+		}
+		start := time.Now()
+		response, err := client.Get("https://a.example")
+		if err != nil || time.Since(start) != time.Second {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		response.Body.Close()
+		plain := &http.Client{Transport: sending(t, &server{}, core.PerMinute(9)), Timeout: time.Second}
+		plain.CloseIdleConnections()
+		if response, err = plain.Get("https://a.example"); err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	})
+}
+
+// TestErrorTimeout: an http.Client says of a request that was not sent that it timed out where its deadline is why.
+func TestErrorTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		within := func(d time.Duration) context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		caused, cancel := context.WithTimeoutCause(t.Context(), 0, errors.New("no time"))
+		defer cancel()
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		soon, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		full := core.Decision{RetryAfter: time.Minute}
+		down := core.Decision{Err: core.ErrTimeout}
+		waits, refuses := []httpclient.Option{}, []httpclient.Option{httpclient.NoWait()}
+		for what, c := range map[string]struct {
+			ctx     context.Context
+			timeout time.Duration // of the client
+			answer  core.Decision
+			opts    []httpclient.Option
+			paused  bool
+			want    bool
+		}{
+			"the turn comes too late":              {within(time.Second), 0, full, waits, false, true},
+			"too late for the client":              {t.Context(), time.Second, full, waits, false, true},
+			"the deadline is over":                 {within(0), 0, full, waits, false, true},
+			"the deadline is over, without a wait": {within(0), 0, full, refuses, false, true},
+			"a deadline with a cause":              {caused, 0, full, waits, false, true},
+			"the pause ends too late":              {within(time.Second), 0, admits, waits, true, true},
+			"the pause ends too late for it":       {t.Context(), time.Second, admits, waits, true, true},
+			"the store is down until then":         {within(time.Second), 0, down, waits, false, true},
+			"the store is down":                    {within(time.Second), 0, down, refuses, false, false},
+			"limited":                              {within(time.Second), 0, full, refuses, false, false},
+			"paused":                               {within(time.Second), 0, admits, refuses, true, false},
+			"canceled":                             {canceled, 0, full, waits, false, false},
+			"canceled in the pause":                {soon, 0, admits, waits, true, false},
+		} {
+			s := &server{answer: func(*http.Request) *http.Response { return answer(429, "Retry-After", "60") }}
+			transport, err := httpclient.Transport(limiter(c.answer, core.FailClosed), httpclient.ByHost, s, c.opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.paused {
+				_ = send(context.Background(), t, transport, "a.example")
+			}
+			client := &http.Client{Transport: transport, Timeout: c.timeout}
+			r, err := http.NewRequestWithContext(c.ctx, http.MethodGet, "https://a.example", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Do(r)
+			var failed *url.Error
+			if !errors.As(err, &failed) || !errors.As(err, new(*httpclient.Error)) || failed.Timeout() != c.want {
+				t.Errorf("%s: %v: Timeout() is %v, want %v", what, err, failed.Timeout(), c.want)
+			}
+		}
+	})
 }
