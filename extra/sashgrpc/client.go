@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/sashlimit/sash/core"
@@ -17,9 +18,10 @@ import (
 // HTTP requests: a call waits for its turn as by [core.Limiter.Wait], until its context ends. The limit is that of
 // this process with a memstore, and of all processes with a redisstore.
 //
-// A server that refuses a call, and says by RetryInfo when to come back, is heeded: further calls of the key wait for
-// that time, an hour at most, and the call is then sent again, five times in all. Without RetryInfo nothing is sent
-// twice. Where the context ends before, the caller gets the server's error.
+// A server that refuses a call by RESOURCE_EXHAUSTED or UNAVAILABLE, and says by RetryInfo when to come back, is
+// heeded: further calls of the key wait for that time, an hour at most, and the call is then sent again, five times in
+// all. Otherwise nothing is sent twice: ABORTED with RetryInfo, for example, is about the whole transaction. Where the
+// context ends before, the caller gets the server's error.
 //
 // The error of a call that is not sent is that of Wait or of the key function, by [errors.Is], and its code is
 // DEADLINE_EXCEEDED, CANCELLED or UNKNOWN.
@@ -47,11 +49,16 @@ func UnaryClient(limiter *core.Limiter, key KeyFunc) grpc.UnaryClientInterceptor
 	}
 }
 
-// retryInfo returns how long the server asks to wait, and reports whether it lets the client retry.
+// retryInfo returns how long a server that refuses a call asks to wait, and reports whether it lets the client retry.
 func retryInfo(err error) (wait time.Duration, found bool) {
-	for _, detail := range status.Convert(err).Details() {
+	s := status.Convert(err)
+	if s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
+		return 0, false
+	}
+	for _, detail := range s.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			return info.GetRetryDelay().AsDuration(), true
+			wait = info.GetRetryDelay().AsDuration()
+			return wait, wait >= 0
 		}
 	}
 	return 0, false

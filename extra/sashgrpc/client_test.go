@@ -91,6 +91,42 @@ func TestClientRetries(t *testing.T) {
 	}
 }
 
+// TestClientRefusals: a call is sent again, and others of its key wait, by the RetryInfo of a refusal alone. That of
+// another error, such as ABORTED, is about more than the call, and a negative one asks for nothing.
+func TestClientRefusals(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		for wait, again := range map[time.Duration]bool{time.Second: true, 0: true, -time.Second: false} {
+			again = again && (code == codes.ResourceExhausted || code == codes.Unavailable)
+			synctest.Test(t, func(t *testing.T) {
+				s, err := status.New(code, "").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent := 0
+				send := sending(limiter(t, nil, core.PerHour(100)), user, func(n int) error {
+					if sent = n + 1; n == 0 {
+						return s.Err()
+					}
+					return nil
+				})
+				start := time.Now()
+				want, calls := code, 1
+				if again {
+					want, calls = codes.OK, 2
+				}
+				wantCode(t, send(t.Context()), want)
+				if sent != calls {
+					t.Errorf("%v, RetryInfo %v: sent %d times, want %d", code, wait, sent, calls)
+				}
+				wantCode(t, send(t.Context()), codes.OK)
+				if takes := time.Since(start); !again && takes != 0 {
+					t.Errorf("%v, RetryInfo %v: the next call waited %v", code, wait, takes)
+				}
+			})
+		}
+	}
+}
+
 // TestClientPauses: while the server has asked for a pause, no other call of the key is sent, and those of others are.
 func TestClientPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
