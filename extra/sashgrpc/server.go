@@ -31,16 +31,18 @@ import (
 func UnaryServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.UnaryServerInterceptor {
 	serve := newServer(limiter, key, opts)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		return serve(ctx, Call{info.FullMethod, message}, func() (any, error) { return next(ctx, message) })
+		return serve(ctx, Call{info.FullMethod, message}, true, func() (any, error) { return next(ctx, message) })
 	}
 }
 
 // StreamServer is [UnaryServer] for streams. A stream counts once, at its beginning, however many messages it has;
-// for those there is [core.Limiter.Wait].
+// for those there is [core.Limiter.Wait]. One of grpc.UnknownServiceHandler has no label, since its method may be
+// anything: nethttp.WithLabel can name the methods that a proxy knows, by the path of the request.
 func StreamServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.StreamServerInterceptor {
 	serve := newServer(limiter, key, opts)
 	return func(srv any, in grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		_, err := serve(in.Context(), Call{info.FullMethod, nil}, func() (any, error) { return nil, next(srv, in) })
+		known := srv != nil // it is nil for grpc.UnknownServiceHandler, whose methods clients invent
+		_, err := serve(in.Context(), Call{info.FullMethod, nil}, known, func() (any, error) { return nil, next(srv, in) })
 		return err
 	}
 }
@@ -66,16 +68,23 @@ func (v *visit) Header() http.Header         { return http.Header{} }
 func (v *visit) Write(b []byte) (int, error) { return len(b), nil }
 func (v *visit) WriteHeader(int)             {}
 
-// newServer returns a function that calls next if a call is admitted, and returns what next does, or the refusal.
-func newServer(limiter *core.Limiter, key KeyFunc, opts []Option) func(context.Context, Call, handler) (any, error) {
+// newServer returns a function that calls next if a call is admitted, and returns what next does, or the refusal. The
+// method of a known call is its label.
+func newServer(
+	limiter *core.Limiter, key KeyFunc, opts []Option,
+) func(ctx context.Context, call Call, known bool, next handler) (any, error) {
 	must(key != nil, "the key function is nil: give one, such as sashgrpc.Key(keyfuncs.RemoteIP)")
 	name := func(r *http.Request) (string, error) { return key(r.Context(), visitOf(r).Call) }
 	guard := nethttp.Middleware(limiter, name, append(slices.Clone(opts),
 		nethttp.Skip(unnamed), nethttp.WithHeaders(), nethttp.WithRefusal(refuse))...)(http.HandlerFunc(pass))
-	return func(ctx context.Context, call Call, next handler) (any, error) {
+	return func(ctx context.Context, call Call, known bool, next handler) (any, error) {
 		call.Method = "/" + strings.TrimPrefix(call.Method, "/") // grpc-go before 1.79.3 serves it without a slash too
 		v := &visit{Call: call, next: next, code: codes.Internal}
-		guard.ServeHTTP(v, requestOf(context.WithValue(ctx, visitKey{}, v), call))
+		r := requestOf(context.WithValue(ctx, visitKey{}, v), call)
+		if !known {
+			r.Pattern = ""
+		}
+		guard.ServeHTTP(v, r)
 		return v.answer, v.err
 	}
 }

@@ -3,6 +3,8 @@ package sashgrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,6 +25,7 @@ import (
 	"github.com/sashlimit/sash/extra/sashgrpc"
 	"github.com/sashlimit/sash/internal/redistest"
 	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
 )
 
 func withMetadata(ctx context.Context, pairs ...string) context.Context {
@@ -139,6 +142,49 @@ func TestMethodWithoutSlash(t *testing.T) {
 		err := stream(nil, serverStream{t.Context()}, &grpc.StreamServerInfo{FullMethod: method},
 			func(any, grpc.ServerStream) error { return nil })
 		wantCode(t, err, []codes.Code{codes.OK, codes.ResourceExhausted}[i])
+	}
+}
+
+// TestUnknownMethods: methods of UnknownServiceHandler, which clients invent, are no labels, unless WithLabel names
+// them. Key and cost see them.
+func TestUnknownMethods(t *testing.T) {
+	known := nethttp.WithLabel(func(r *http.Request) string {
+		return map[string]string{"/a.B/C7": "/a.B/C7"}[r.URL.Path]
+	})
+	for i, opts := range [][]sashgrpc.Option{nil, {known}} {
+		heard := new(events)
+		l := core.Must(core.New(core.Config{
+			Name: "test", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1000)}, Observer: heard,
+		}))
+		var methods sync.Map
+		key := func(_ context.Context, call sashgrpc.Call) (string, error) {
+			methods.Store(call.Method, true)
+			return "user:1", nil
+		}
+		unknown := grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil })
+		conn := dial(t, new(service), append(both(l, key, opts...), unknown))
+		for n := range 300 {
+			err := conn.Invoke(t.Context(), fmt.Sprint("/a.B/C", n), new(pb.Empty), new(pb.Empty))
+			wantCode(t, err, codes.Internal) // the handler has answered nothing
+		}
+		for _, call := range calls {
+			if _, err := call(t.Context(), pb.NewTestServiceClient(conn), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		labels, all := map[string]int{}, heard.take()
+		for _, e := range all {
+			labels[e.Label]++
+		}
+		want := []map[string]int{
+			{"": 300, unaryMethod: 1, streamMethod: 1}, {"": 299, "/a.B/C7": 1, unaryMethod: 1, streamMethod: 1},
+		}[i]
+		if !maps.Equal(labels, want) {
+			t.Errorf("%d labels of %d calls, want %v", len(labels), len(all), want)
+		}
+		if _, ok := methods.Load("/a.B/C299"); !ok {
+			t.Error("the key function has not seen the method")
+		}
 	}
 }
 
