@@ -32,8 +32,9 @@ const defaultIPv6Prefix = 64
 // counted has a choice of names too; see [IPv6Prefix].
 //
 // The error matches [ErrNoKey] if RemoteAddr holds no IP address, as on a unix socket: for that use
-// [TrustUnixSocket]. Middleware that rewrites Request.RemoteAddr from a header makes RemoteIP as forgeable as that
-// header.
+// [TrustUnixSocket]. A connection in memory, such as net.Pipe or bufconn of gRPC, has none either: name its clients by
+// something else, or together by [Everyone]. Middleware that rewrites Request.RemoteAddr from a header makes RemoteIP
+// as forgeable as that header.
 func RemoteIP(r *http.Request) (string, error) {
 	if n := ipv4Len(r.RemoteAddr); n > 0 { // nearly every peer: a third less time than by netip
 		return "ip:" + r.RemoteAddr[:n], nil
@@ -70,7 +71,7 @@ func ipv4Len(s string) int {
 // noPeer returns the error for a peer without an IP address.
 func noPeer(remoteAddr string) error {
 	return noKeyError(fmt.Sprintf("the peer %.100q has no IP address; "+
-		"for a unix socket use keyfuncs.IP with TrustUnixSocket", remoteAddr))
+		"for a unix socket use keyfuncs.IP with TrustUnixSocket, and in memory a key that is no address", remoteAddr))
 }
 
 // IPString returns the key under which [RemoteIP] and [IP] count the client with an address, for Reset and Usage.

@@ -33,7 +33,16 @@
 // pushback of -1. A [keyfuncs.RefusedError] of the key function is answered as its decision.
 //
 // A call is decided by a guard of package nethttp, so policies, events and the words in logs and metrics are those of
-// HTTP. An Event has the method as its Label, and the Status of the same refusal in HTTP.
+// HTTP. An Event has the method as its Label if it is one that the server has registered, and the Status of the same
+// refusal in HTTP.
+//
+// # Clients without an address
+//
+// Over a unix socket and over bufconn keyfuncs.RemoteIP names no client, and each call is INVALID_ARGUMENT. Behind a
+// proxy on the same host take keyfuncs.IP(keyfuncs.TrustUnixSocket()): it believes what any process writes into
+// x-forwarded-for that may open the socket, and calls without it share a count. Over bufconn, and wherever the callers
+// are processes of your own, name them by their metadata, as keyfuncs.Header does, or count them together:
+// keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.Everyone).
 //
 // The package is a module of its own, so that gRPC does not become a dependency of sash.
 package sashgrpc

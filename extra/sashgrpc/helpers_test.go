@@ -89,6 +89,13 @@ func dial(t *testing.T, s *service, of []grpc.ServerOption, opts ...grpc.DialOpt
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dialOn(t, listener, s, of, opts...)
+}
+
+func dialOn(
+	t *testing.T, listener net.Listener, s *service, of []grpc.ServerOption, opts ...grpc.DialOption,
+) *grpc.ClientConn {
+	t.Helper()
 	server := grpc.NewServer(of...)
 	pb.RegisterTestServiceServer(server, s)
 	done := make(chan error, 1)

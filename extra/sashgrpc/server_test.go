@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -261,6 +264,51 @@ func TestKey(t *testing.T) {
 	}
 	if _, err := sashgrpc.Key(keyfuncs.RemoteIP)(t.Context(), sashgrpc.Call{}); !errors.Is(err, keyfuncs.ErrNoKey) {
 		t.Errorf("without a peer: %v, want ErrNoKey", err)
+	}
+}
+
+// TestPeersWithoutAddress: what doc.go says of clients over a unix socket and over bufconn, which have no address.
+func TestPeersWithoutAddress(t *testing.T) {
+	unix, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := bufconn.Listen(1 << 16)
+	type dialer = func(context.Context, string) (net.Conn, error)
+	for listener, dial := range map[net.Listener]dialer{
+		unix:   func(context.Context, string) (net.Conn, error) { return net.Dial("unix", unix.Addr().String()) },
+		memory: func(ctx context.Context, _ string) (net.Conn, error) { return memory.DialContext(ctx) },
+	} {
+		var got []string
+		key := func(ctx context.Context, call sashgrpc.Call) (string, error) {
+			got = nil
+			for _, of := range []keyfuncs.Func{
+				keyfuncs.RemoteIP, keyfuncs.IP(keyfuncs.TrustUnixSocket()),
+				keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.Everyone), keyfuncs.Header("X-User"),
+			} {
+				name, err := sashgrpc.Key(of)(ctx, call)
+				if err != nil && !errors.Is(err, keyfuncs.ErrNoKey) {
+					t.Error(err)
+				}
+				got = append(got, name)
+			}
+			return "user:1", nil
+		}
+		client := pb.NewTestServiceClient(dialOn(t, listener, new(service),
+			both(limiter(t, nil, core.PerHour(9)), key), grpc.WithContextDialer(dial)))
+		for forwarded, name := range map[string]string{"": "ip:unix", "198.51.100.7": "ip:198.51.100.7"} {
+			ctx := withMetadata(t.Context(), "x-user", "ada")
+			if forwarded != "" {
+				ctx = withMetadata(ctx, "x-forwarded-for", forwarded)
+			}
+			if listener == memory {
+				name = ""
+			}
+			_, err := callUnary(ctx, client, "")
+			if want := []string{"", name, "everyone", "header:x-user:ada"}; err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v: %q, %v, want %q", listener.Addr(), got, err, want)
+			}
+		}
 	}
 }
 
