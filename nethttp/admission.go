@@ -26,7 +26,7 @@ func (a *Admission) Decision() core.Decision { return (*guard.Admission)(a).Deci
 // Settle makes the request cost what it has really cost, as [core.Reservation.Settle]
 // does: it gives the rest of the estimate back, or counts the excess, even beyond the
 // limit. It works once, also after the handler has returned and the request's context has
-// ended; what [CountWhen] and [CostAfter] say after it does not count.
+// ended. The functions of [CountWhen] and [CostAfter] are not called after it.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	return (*guard.Admission)(a).Settle(ctx, cost)
 }

@@ -14,7 +14,7 @@ type Admission struct {
 	reservation *core.Reservation
 	request     *http.Request // as the handler gets it; set before the handler runs
 	underway    string        // the key in the decider's set; empty if the request is not in it
-	settled     atomic.Bool   // Settle was called, so units may be free
+	settled     atomic.Bool   // Settle has taken its one effect, so units may be free
 	recorder    recorder      // of the response, if an option looks at it
 }
 
@@ -53,7 +53,9 @@ func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
 
 // Settle makes the request cost what it has really cost, once.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
-	defer a.settled.Store(true)
+	if cost >= 0 { // a negative one settles nothing
+		defer a.settled.Store(true)
+	}
 	return a.reservation.Settle(ctx, cost)
 }
 
@@ -79,7 +81,7 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 func (a *Admission) settle(panicked bool) {
 	r, c := a.request, &a.decider.config
 	status, known := a.recorder.finalStatus(panicked, r.Context().Err() != nil)
-	if !known {
+	if !known || a.settled.Load() {
 		return
 	}
 	cost := 0
