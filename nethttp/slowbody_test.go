@@ -90,6 +90,41 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
+// TestSlowBodiesWithoutDeadlines: where no deadline can be set, a refused request has its answer at once, and its
+// connection ends when the client ends it.
+func TestSlowBodiesWithoutDeadlines(t *testing.T) {
+	refusing := guarded(refuses(time.Minute))
+	for name, h := range map[string]http.Handler{
+		"TimeoutHandler": http.TimeoutHandler(refusing, time.Hour, ""),
+		"writer without Unwrap": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			refusing.ServeHTTP(bare{w}, r)
+		}),
+	} {
+		for _, request := range []string{
+			"HTTP/1.1\r\nHost: test\r\nContent-Length: 1000\r\n\r\na",
+			"HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\na",
+			"HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+			"HTTP/1.1\r\nHost: test\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+			"HTTP/1.0\r\nContent-Length: 1000\r\nConnection: keep-alive\r\n\r\na",
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				conn, in := dialInBubble(t, h)
+				start := time.Now()
+				go io.WriteString(conn, "POST / "+request)
+				_ = conn.SetReadDeadline(start.Add(time.Hour))
+				res, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatalf("%s, %q: got %v, want a response", name, request, err)
+				}
+				if _, err := io.ReadAll(res.Body); err != nil || time.Since(start) != 0 || res.StatusCode != 429 || !res.Close {
+					t.Errorf("%s, %q: got %d, close: %v, %v, after %v, want 429 and close at once",
+						name, request, res.StatusCode, res.Close, err, time.Since(start))
+				}
+			})
+		}
+	}
+}
+
 // upload sends a request with a body of 6 bytes, with pauses before the request, in its
 // header and in its body.
 func upload(conn net.Conn, path string, pauses [3]time.Duration) {
@@ -144,7 +179,11 @@ func TestKeepAliveAfterRefusedBody(t *testing.T) {
 // TestRefusedBodyH2C: in HTTP/2 a refusal is sent before the request's body has ended, and the
 // connection goes on with other streams.
 func TestRefusedBodyH2C(t *testing.T) {
-	s := httptest.NewUnstartedServer(guarded(refuses(time.Minute), nethttp.SkipPaths("POST /upload")))
+	h := guarded(refuses(time.Minute), nethttp.SkipPaths("POST /upload", "POST /late/upload"))
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.Handle("/late/", http.TimeoutHandler(h, time.Hour, "")) // which has no deadlines
+	s := httptest.NewUnstartedServer(mux)
 	opened := 0
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -157,7 +196,7 @@ func TestRefusedBodyH2C(t *testing.T) {
 	// With one connection, a request that follows at once does not dial before the first is in the pool.
 	transport := &http.Transport{Protocols: s.Config.Protocols, MaxConnsPerHost: 1}
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
-	for path, want := range map[string]int{"/": 429, "/upload": 200} {
+	for path, want := range map[string]int{"/": 429, "/upload": 200, "/late/": 429, "/late/upload": 200} {
 		body, writer := io.Pipe() // an open body, of which no byte is written
 		res, err := client.Post(s.URL+path, "text/plain", body)
 		if err != nil {

@@ -26,6 +26,7 @@ var suite = []struct {
 
 	{name: "Refusals", test: refusals},
 	{name: "CustomRefusals", test: customRefusals},
+	{name: "RefusedBody", test: refusedBody},
 	{name: "RefusalErrors", test: refusalErrors, needs: hasRefusalErrors},
 
 	{name: "CountWhen", test: countWhen},

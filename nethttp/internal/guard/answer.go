@@ -40,16 +40,22 @@ func draw(least, most time.Duration) time.Duration {
 const refusedBodyWait = time.Second
 
 // limitBodyRead bounds the time that the server spends on reading the body of a
-// refused request. net/http reads up to 256 KB of the body after the handler, to
-// use the connection again, and would wait for a slow client until
+// refused request. net/http reads up to 256 KB of the body, to use the connection
+// again, before it answers, and would wait for a slow client until
 // Server.ReadTimeout, or without end. The server sets the deadline anew before the
-// next request. Where the ResponseWriter has no deadlines, nothing happens.
+// next request. Where the ResponseWriter has no deadlines, the connection is to
+// close: then net/http answers first. HTTP/2 never waits, and would close the
+// connection under its other requests.
 //
 // ContentLength alone says whether there is a body. An outer handler may have
 // replaced r.Body, but the server reads the body that it made itself.
 func limitBodyRead(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyWait))
+	if r.ContentLength == 0 {
+		return
+	}
+	err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyWait))
+	if err != nil && r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
 	}
 }
 
