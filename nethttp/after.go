@@ -21,8 +21,9 @@ import (
 // observer hears of each time that the limiter is asked.
 //
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
-// 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, counted
-// is not called, and the request stays counted; so it does if counted panics, or the store cannot be asked.
+// 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, also
+// by an http.TimeoutHandler outside, counted is not called, and the request stays counted; so it does if counted
+// panics, or the store cannot be asked.
 //
 // counted gets the request that the handler has got. It is called by many goroutines at once, after the handler and
 // before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it

@@ -9,7 +9,7 @@
 // Every limited response carries the fields of [WithHeaders], set before the handler runs. Of guards inside guards
 // each decides for itself, and the fields of the inner one replace those of the outer one. Under [core.FailOpen] a
 // request is served without limit fields while the store cannot be asked. A refused request never reaches the
-// handler; its response has Cache-Control: no-store, and:
+// handler; its response tells of no other guard's limit, and has Cache-Control: no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
 //	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithRetryAfter says otherwise

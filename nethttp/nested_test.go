@@ -5,12 +5,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -51,6 +53,61 @@ func TestNested(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNestedRefusals: a refusal tells of the limit that refuses, or of none, whatever the guard outside has told.
+func TestNestedRefusals(t *testing.T) {
+	classic, ietf := nethttp.WithHeaders(headers.Classic), nethttp.WithHeaders(headers.IETF)
+	window := nethttp.WithHeaders(headers.Classic.WithWindow())
+	own := nethttp.WithHeaders(headers.Classic.WithNames("X-Quota", "X-Quota-Left", "X-Quota-Reset", ""))
+	refusing := limiter(refuses(30*time.Second), nil)
+	down := limiter(&fakeStore{err: errors.New("down")}, core.FailClosed)
+	nameless := func(*http.Request) (string, error) { return "", keyfuncs.ErrNoKey }
+	const numbers = "X-Ratelimit-Limit X-Ratelimit-Remaining X-Ratelimit-Reset"
+	for _, c := range []struct {
+		name    string
+		inner   *core.Limiter
+		key     func(*http.Request) (string, error)
+		out, in nethttp.Option
+		status  int
+		want    string // the names of the limit fields
+		behind  bool   // also if a TimeoutHandler is between
+	}{
+		{"503", down, alice, classic, classic, 503, "", true},
+		{"503, other names", down, alice, own, own, 503, "", true},
+		{"503, IETF", down, alice, ietf, ietf, 503, "", true},
+		{"503, mixed", down, alice, ietf, classic, 503, "", false},
+		{"503, none inside", down, alice, classic, nethttp.WithHeaders(), 503, "", false},
+		{"400", refusing, nameless, classic, classic, 400, "", true},
+		{"500", refusing, failing(errors.New("down")), classic, classic, 500, "", true},
+		{"429", refusing, alice, classic, classic, 429, numbers, true},
+		{"429, more outside", refusing, alice, window, classic, 429, numbers, false},
+		{"429, mixed", refusing, alice, ietf, classic, 429, numbers, false},
+		{"429, none inside", refusing, alice, classic, nethttp.WithHeaders(), 429, "", false},
+	} {
+		inner := nethttp.Middleware(c.inner, c.key, c.in)(page)
+		outer := nethttp.Middleware(limiter(admits(5, 0), nil), alice, c.out)
+		for between, h := range map[string]http.Handler{
+			"nothing":          outer(inner),
+			"a TimeoutHandler": outer(http.TimeoutHandler(inner, time.Hour, "")),
+		} {
+			if between != "nothing" && !c.behind {
+				continue
+			}
+			w := get(t, h, "/")
+			var got []string
+			for name, values := range w.Header() {
+				if len(values) > 0 && strings.HasPrefix(strings.TrimPrefix(name, "X-"), "Ratelimit") ||
+					strings.HasPrefix(name, "X-Quota") && len(values) > 0 {
+					got = append(got, name)
+				}
+			}
+			slices.Sort(got)
+			if w.Code != c.status || strings.Join(got, " ") != c.want {
+				t.Errorf("%s, %s between: got %d with %q, want %d with %q", c.name, between, w.Code, got, c.status, c.want)
+			}
+		}
 	}
 }
 

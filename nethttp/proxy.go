@@ -2,7 +2,8 @@ package nethttp
 
 import (
 	"net/http"
-	"strings"
+
+	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
 // DropUpstreamLimits removes the limit fields of an upstream server's response,
@@ -20,10 +21,6 @@ import (
 // each interim response of the upstream. The usual one is 100 Continue; delete
 // Expect from the outgoing request's header in Rewrite, and it does not come.
 func DropUpstreamLimits(res *http.Response) error {
-	for name := range res.Header {
-		if name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Ratelimit-") {
-			delete(res.Header, name)
-		}
-	}
+	guard.DropLimits(res.Header)
 	return nil
 }

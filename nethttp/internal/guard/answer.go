@@ -24,6 +24,7 @@ func (g *Decider) answer(v *Visit, f *fields) bool {
 		d.RetryAfter += draw(0, g.config.Jitter)
 	}
 	v.response = newRefusalResponse(d)
+	g.fields.drop(v.W)
 	f.write(v.W, d, &v.response.limit)
 	v.response.setFields(v.W.Header())
 	return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sashlimit/sash/core"
@@ -45,27 +46,26 @@ var otherFields = []string{
 	"Cache-Control", "Connection", "Content-Length", "Content-Type", "Retry-After", "Trailer", "Transfer-Encoding",
 }
 
-// checkFieldNames returns an error if the formats write a field twice, one that is not theirs,
-// or one that no response can have.
-func checkFieldNames(formats []headers.Format) error {
-	written := map[string]bool{}
+// fieldNames returns the names of the fields that the formats write. An error says that they write a field twice, one
+// that is not theirs, or one that no response can have.
+func fieldNames(formats []headers.Format) (names []string, err error) {
 	for _, f := range formats {
 		for _, name := range f.Names() {
 			switch {
-			case written[name]:
-				return errors.New("sash: the formats of WithHeaders write the field " + name +
+			case slices.Contains(names, name):
+				return nil, errors.New("sash: the formats of WithHeaders write the field " + name +
 					" twice: give one of them, or other names with headers.Classic.WithNames")
 			case slices.Contains(otherFields, name):
-				return errors.New("sash: a format of WithHeaders writes the field " + name +
+				return nil, errors.New("sash: a format of WithHeaders writes the field " + name +
 					", which is not about a limit: give it another name, such as X-RateLimit-Reset")
 			case !token.Is(name) || http.CanonicalHeaderKey(name) != name:
-				return fmt.Errorf("sash: the format %T names the field %.64q, which is not the name of a field "+
+				return nil, fmt.Errorf("sash: the format %T names the field %.64q, which is not the name of a field "+
 					"as http.CanonicalHeaderKey writes it, such as X-Ratelimit-Limit", f, name)
 			}
-			written[name] = true
+			names = append(names, name)
 		}
 	}
-	return nil
+	return names, nil
 }
 
 // write sets the fields of d, if its limit is known. So the fields of a guard inside another
@@ -87,10 +87,20 @@ func (f *fields) write(w http.ResponseWriter, d *core.Decision, memory *headers.
 	}
 }
 
+// DropLimits removes RateLimit, and all fields that begin with X-RateLimit- or RateLimit-.
+func DropLimits(h http.Header) {
+	for name := range h {
+		if name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-") || strings.HasPrefix(name, "X-Ratelimit-") {
+			delete(h, name)
+		}
+	}
+}
+
 // preparedFields keeps the fields of some formats for the limiters and the limits that
 // requests are decided by. It is safe for concurrent use.
 type preparedFields struct {
 	formats []headers.Format
+	names   []string      // of the formats
 	limiter *core.Limiter // of the guard
 	own     *fields       // for the guard's limiter
 
@@ -107,9 +117,22 @@ func newPreparedFields(c *Config, limiter *core.Limiter) (*preparedFields, error
 		_, err = p.prepare(c.All[i].Limiter, nil)
 	}
 	if err == nil {
-		err = checkFieldNames(c.Formats)
+		p.names, err = fieldNames(c.Formats)
 	}
 	return p, err
+}
+
+// drop removes what a guard outside has told of its limit from the response, before a refusal tells of another limit,
+// or of none. An http.TimeoutHandler copies fields outwards, and removes one that has no value.
+func (p *preparedFields) drop(w http.ResponseWriter) {
+	h := w.Header()
+	DropLimits(h)
+	copied := mayTimeOut(w)
+	for _, name := range p.names {
+		if delete(h, name); copied {
+			h[name] = nil
+		}
+	}
 }
 
 // of returns the fields for the decisions of l by limits, which have not been checked: a

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 )
 
 // recorder is a ResponseWriter that notes the status and the size of a response: for the handlers that an option looks
@@ -49,6 +50,8 @@ func (w *recorder) finalStatus(panicked, ended bool) (status int, known bool) {
 	switch {
 	case w.hijacked:
 		return http.StatusSwitchingProtocols, true
+	case ended && mayTimeOut(w.ResponseWriter):
+		return 0, false
 	case written:
 		return status, true
 	case ended && (panicked || status == http.StatusOK):
@@ -92,14 +95,25 @@ func writeInterim(w http.ResponseWriter, status int) bool {
 	if status < 100 || status >= 200 || status == http.StatusSwitchingProtocols {
 		return false
 	}
+	innermost(w).WriteHeader(status)
+	return true
+}
+
+// innermost returns the ResponseWriter inside all others that w wraps.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			w.WriteHeader(status)
-			return true
+			return w
 		}
 		w = outer.Unwrap()
 	}
+}
+
+// mayTimeOut reports whether w is that of an http.TimeoutHandler: nothing of a response is sent before its handler has
+// returned, and nothing at all if that comes too late.
+func mayTimeOut(w http.ResponseWriter) bool {
+	return reflect.TypeOf(innermost(w)).String() == "*http.timeoutWriter"
 }
 
 // Write implements http.ResponseWriter.
