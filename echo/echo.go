@@ -86,14 +86,28 @@ var framework = adapt.Framework[echo.Context]{
 	SetRequest: echo.Context.SetRequest,
 	SetWriter:  setWriter,
 	SetStatus:  func(c echo.Context, status int) { c.Response().Status = status },
-	Fail:       echo.Context.Error,
+	WhenSent: func(c echo.Context, then func(status int)) {
+		response := c.Response()
+		response.Before(func() { then(response.Status) })
+	},
 }
 
+// setWriter gives the handlers a Response of their own, which an interim response does not commit for those outside.
+// What waits for it to be sent is called if an error is answered outside, afterwards.
 func setWriter(c echo.Context, w http.ResponseWriter) {
-	response, ok := w.(*echo.Response)
-	if !ok {
+	inner := c.Response()
+	response, outer := w.(*echo.Response)
+	if outer && !inner.Committed {
+		response.Before(func() { inner.Writer = silent{response}; inner.WriteHeader(response.Status) })
+	} else if !outer {
 		response = echo.NewResponse(w, c.Echo())
-		response.Status = c.Response().Status
+		response.Status = inner.Status
 	}
 	c.SetResponse(response)
 }
+
+// silent is a ResponseWriter that sends no status.
+type silent struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (silent) WriteHeader(int) {}

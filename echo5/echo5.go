@@ -88,5 +88,9 @@ var framework = adapt.Framework[*echo.Context]{
 	},
 	SetRequest: (*echo.Context).SetRequest,
 	SetWriter:  (*echo.Context).SetResponse,
-	Fail:       func(c *echo.Context, err error) { c.Echo().HTTPErrorHandler(c, err) },
+	WhenSent: func(c *echo.Context, then func(status int)) {
+		if response, err := echo.UnwrapResponse(c.Response()); err == nil {
+			response.Before(func() { then(response.Status) })
+		}
+	},
 }

@@ -80,7 +80,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		_ = v.Serve(func(w http.ResponseWriter, r *http.Request) error {
 			next.ServeHTTP(w, r)
 			return nil
-		})
+		}, nil)
 	})
 }
 

@@ -11,6 +11,7 @@
 package adapt
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -35,9 +36,10 @@ type Framework[C any] struct {
 	// It is nil for a framework that leaves this to its ResponseWriter.
 	SetStatus func(c C, status int)
 
-	// Fail answers the error of a handler, since an option looks at its status. The middleware returns the error all
-	// the same, so the framework must not answer it twice. Fail is nil if handlers return no errors.
-	Fail func(c C, err error)
+	// WhenSent has then called with the status of the response, just before the framework sends it. It is called before
+	// a handler whose status an option looks at: what an error leads to is known when the error is answered. A request
+	// stays counted if then is not called. WhenSent is nil if handlers return no errors.
+	WhenSent func(c C, then func(status int))
 
 	// Stop keeps the framework from calling the handlers that come after the middleware of a refused request. It is nil
 	// for a framework that leaves the call to the middleware.
@@ -85,6 +87,10 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 	if a.settings.skip != nil && a.settings.skip(c) {
 		return next(c)
 	}
+	var whenSent func(func(int))
+	if a.framework.WhenSent != nil {
+		whenSent = func(then func(int)) { a.framework.WhenSent(c, then) }
+	}
 	v := guard.Visit{Follows: true}
 	v.W, v.R, v.Label = a.framework.Exchange(c)
 	if !a.decider.Admit(&v, func() (string, error) { return a.key(c) }) {
@@ -98,13 +104,14 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 			return next(c)
 		}
 		a.framework.SetWriter(c, w)
-		defer a.framework.SetWriter(c, v.W)
-		err := next(c)
-		if err != nil && a.framework.Fail != nil {
-			a.framework.Fail(c, err)
-		}
-		return err
-	})
+		defer func() {
+			// A handler that is late for echo's Timeout must not touch c: it may serve another request by now.
+			if r.Context().Err() != context.DeadlineExceeded {
+				a.framework.SetWriter(c, v.W)
+			}
+		}()
+		return next(c)
+	}, whenSent)
 }
 
 // refuse answers a refused request.

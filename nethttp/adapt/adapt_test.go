@@ -6,7 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -16,14 +20,19 @@ import (
 
 // call is a request in a framework.
 type call struct {
-	w http.ResponseWriter
-	r *http.Request
+	w    http.ResponseWriter
+	r    *http.Request
+	sent func(status int) // to be called when an error is answered
 }
 
 var framework = adapt.Framework[*call]{
 	Exchange:   func(c *call) (http.ResponseWriter, *http.Request, string) { return c.w, c.r, "" },
 	SetRequest: func(c *call, r *http.Request) { c.r = r },
 	SetWriter:  func(c *call, w http.ResponseWriter) { c.w = w },
+}
+
+func newCall() *call {
+	return &call{w: httptest.NewRecorder(), r: httptest.NewRequest("GET", "/", nil)}
 }
 
 func one(*call) (string, error) { return "user:one", nil }
@@ -78,7 +87,7 @@ func (n noticed) Notice(context.Context, core.Notice) { *n.count++ }
 func TestCountedOnce(t *testing.T) {
 	got := 0
 	serve := core.Must(adapt.New(framework, newLimiter(noticed{&got}), one))
-	c := &call{httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)}
+	c := newCall()
 	for range 300 {
 		if err := serve(c, func(*call) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -89,15 +98,82 @@ func TestCountedOnce(t *testing.T) {
 	}
 }
 
-// TestErrorWithoutFail: an error of a handler is returned, also by a framework that cannot answer it before.
-func TestErrorWithoutFail(t *testing.T) {
+// TestErrorWithoutStatus: an error of a handler is returned, and its request stays counted, where the framework does not
+// tell the status of the answer.
+func TestErrorWithoutStatus(t *testing.T) {
+	none := nethttp.CountWhen(func(*http.Request, int) bool { t.Error("asked about an unknown status"); return false })
+	l := newLimiter(core.Silent)
+	serve := core.Must(adapt.New(framework, l, one, none))
+	want := errors.New("sorry")
+	got := serve(newCall(), func(*call) error { return want })
+	if d := l.AllowN(t.Context(), "user:one", 0); got != want || d.Remaining != 999 {
+		t.Errorf("got %v and %d left, want %v and 999", got, d.Remaining, want)
+	}
+}
+
+// TestErrorsAtOnce: a request that finds the limit filled waits also for errors that are not yet answered, a second at
+// most. What does not count comes back with the answer.
+func TestErrorsAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		answered bool
+		reached  int64
+		took     time.Duration
+	}{
+		{"answered", true, 50, 400 * time.Millisecond},
+		{"never answered", false, 5, 1010 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(5)}}))
+			failed := nethttp.CountWhen(func(_ *http.Request, status int) bool { return status == 401 })
+			answers := framework
+			answers.WhenSent = func(c *call, then func(status int)) { c.sent = then }
+			serve := core.Must(adapt.New(answers, l, one, failed))
+			var reached atomic.Int64
+			var group sync.WaitGroup
+			start := time.Now()
+			for range 50 {
+				group.Go(func() {
+					request := newCall()
+					err := serve(request, func(*call) error {
+						reached.Add(1)
+						time.Sleep(30 * time.Millisecond)
+						return errors.New("sorry")
+					})
+					time.Sleep(10 * time.Millisecond)
+					if err != nil && c.answered {
+						request.sent(500)
+					}
+				})
+			}
+			group.Wait()
+			if took := time.Since(start); reached.Load() != c.reached || took != c.took {
+				t.Errorf("%s: %d reached the handler in %v, want %d in %v", c.name, reached.Load(), took, c.reached, c.took)
+			}
+		})
+	}
+}
+
+// TestLateHandler: a handler that returns after its deadline leaves the context alone, which the framework may have
+// given to another request.
+func TestLateHandler(t *testing.T) {
 	all := nethttp.CountWhen(func(*http.Request, int) bool { return true })
 	serve := core.Must(adapt.New(framework, newLimiter(core.Silent), one, all))
-	want := errors.New("sorry")
-	got := serve(&call{httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)}, func(*call) error { return want })
-	if got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		other := httptest.NewRecorder()
+		c := newCall()
+		c.r = c.r.WithContext(ctx)
+		_ = serve(c, func(c *call) error {
+			<-ctx.Done()
+			c.w = other
+			return nil
+		})
+		if c.w != other {
+			t.Error("the ResponseWriter of another request was replaced")
+		}
+	})
 }
 
 // TestWriterIsPutBack: after the handler and after a refusal the context has its own ResponseWriter again.
@@ -111,7 +187,8 @@ func TestWriterIsPutBack(t *testing.T) {
 	serve := core.Must(adapt.New(framework, newLimiter(core.Silent), one, all, dear, refuse))
 	for _, want := range []int{200, 429} {
 		w := httptest.NewRecorder()
-		c := &call{w, httptest.NewRequest("GET", "/", nil)}
+		c := newCall()
+		c.w = w
 		_ = serve(c, func(*call) error { return nil })
 		if w.Code != want || c.w != w {
 			t.Errorf("got %d and a %T, want %d and the %T from before", w.Code, c.w, want, w)

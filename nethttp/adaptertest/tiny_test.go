@@ -13,26 +13,24 @@ import (
 
 // call is a request in a tiny framework whose handlers return errors.
 type call struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	failed bool
+	w    http.ResponseWriter
+	r    *http.Request
+	sent []func(status int) // called before an error is answered
 }
 
 type handler func(*call) error
 
-// fail answers an error, once.
-func (c *call) fail(error) {
-	if !c.failed {
-		c.failed = true
-		http.Error(c.w, "sorry", http.StatusInternalServerError)
-	}
-}
+// whenSent has then called before an error is answered.
+func (c *call) whenSent(then func(status int)) { c.sent = append(c.sent, then) }
 
 // ServeHTTP implements http.Handler.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{w: w, r: r}
 	if err := h(c); err != nil {
-		c.fail(err)
+		for _, then := range c.sent {
+			then(http.StatusInternalServerError)
+		}
+		http.Error(w, "sorry", http.StatusInternalServerError)
 	}
 }
 
@@ -50,8 +48,8 @@ func right(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next
 var framework = adapt.Framework[*call]{
 	Exchange:   func(c *call) (http.ResponseWriter, *http.Request, string) { return c.w, c.r, c.r.Pattern },
 	SetRequest: func(c *call, r *http.Request) { c.r = r },
-	Fail:       (*call).fail,
 	SetWriter:  func(c *call, w http.ResponseWriter) { c.w = w },
+	WhenSent:   (*call).whenSent,
 }
 
 // tiny describes the adapter with the Middleware m.

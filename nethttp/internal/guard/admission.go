@@ -2,10 +2,14 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/underway"
 )
 
 // Admission is an admitted request that may still cost more or less. It is settled after the handler.
@@ -16,6 +20,9 @@ type Admission struct {
 	underway    string        // the key in the decider's set; empty if the request is not in it
 	settled     atomic.Bool   // Settle has taken its one effect, so units may be free
 	recorder    recorder      // of the response, if an option looks at it
+	failed      atomic.Bool   // the handler has returned an error that is still to be answered
+	waiting     *time.Timer   // ends the wait for that answer
+	ended       sync.Once     // done was called
 }
 
 // reserve decides the request, which is to be settled afterwards. With CountWhen, requests that fill the limit may give
@@ -34,9 +41,11 @@ func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
 
 // done takes the request out of the decider's set.
 func (a *Admission) done() {
-	if a.underway != "" {
-		a.decider.underway.Done(a.underway, a.settled.Load())
-	}
+	a.ended.Do(func() {
+		if a.underway != "" {
+			a.decider.underway.Done(a.underway, a.settled.Load())
+		}
+	})
 }
 
 // admissionKey is the key of the context value that FromContext returns.
@@ -59,8 +68,11 @@ func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	return a.reservation.Settle(ctx, cost)
 }
 
-// follow calls next with what the handler is to get, and settles the request afterwards, also if next panics.
-func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) error) error {
+// follow calls next with what the handler is to get, and settles the request afterwards, also if next panics. If next
+// returns an error and a response has not begun, the request is settled when whenSent tells the status of the answer.
+// It stays counted if whenSent is nil, or none is ever told.
+func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) error,
+	whenSent func(then func(status int))) error {
 	c := &a.decider.config
 	if c.InContext {
 		a.request = a.request.WithContext(context.WithValue(a.request.Context(), admissionKey{}, a))
@@ -68,20 +80,57 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 	if !c.looks() {
 		return next(w, a.request)
 	}
-	panicked := true
-	defer a.done()
-	defer func() { a.settle(panicked) }()
+	if whenSent != nil {
+		whenSent(a.sent)
+	}
+	panicked, failed := true, false
+	defer func() {
+		if failed {
+			return
+		}
+		defer a.done()
+		if status, known := a.recorder.finalStatus(panicked, a.request.Context().Err() != nil); known {
+			a.settle(status)
+		}
+	}()
 	err := next(a.recorder.around(w), a.request)
 	panicked = false
+	if failed = err != nil && !a.recorder.begun(); failed {
+		a.fail(whenSent != nil && !a.left(err))
+	}
 	return err
+}
+
+// left reports whether err says that the client has left.
+func (a *Admission) left(err error) bool {
+	return errors.Is(a.request.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
+}
+
+// fail leaves the request to sent if the answer to its error is going to be told, and keeps it counted else. An error
+// may stay without an answer: requests of the client wait a moment for it at most.
+func (a *Admission) fail(told bool) {
+	if !told {
+		a.done()
+		return
+	}
+	a.waiting = time.AfterFunc(underway.Moment, a.done)
+	a.failed.Store(true)
+}
+
+// sent settles a request whose handler has returned an error, when the status of the answer is sent.
+func (a *Admission) sent(status int) {
+	if a.failed.CompareAndSwap(true, false) {
+		a.waiting.Stop()
+		defer a.done()
+		a.settle(status)
+	}
 }
 
 // settle settles the request as the function of CountWhen or CostAfter says. If the handler has done so, or the store
 // fails, the units stay counted.
-func (a *Admission) settle(panicked bool) {
+func (a *Admission) settle(status int) {
 	r, c := a.request, &a.decider.config
-	status, known := a.recorder.finalStatus(panicked, r.Context().Err() != nil)
-	if !known || a.settled.Load() {
+	if a.settled.Load() {
 		return
 	}
 	cost := 0

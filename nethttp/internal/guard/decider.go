@@ -163,13 +163,15 @@ func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
 	return f
 }
 
-// Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards.
-func (v *Visit) Serve(next func(http.ResponseWriter, *http.Request) error) error {
+// Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards. whenSent
+// has then called just before the response's status is sent, for the errors of next; it may be nil.
+func (v *Visit) Serve(next func(http.ResponseWriter, *http.Request) error,
+	whenSent func(then func(status int))) error {
 	defer v.decider.watch.forget(v.W)
 	if v.admission == nil {
 		return next(v.W, v.R)
 	}
-	return v.admission.follow(v.W, next)
+	return v.admission.follow(v.W, next, whenSent)
 }
 
 // Looks reports whether the handler gets a ResponseWriter of its own, since an option looks at the response.
