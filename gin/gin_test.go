@@ -1,6 +1,7 @@
 package sashgin_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,6 +111,26 @@ func TestRefusedWithoutRoute(t *testing.T) {
 	if first, second := still.Get(e, "/"), still.Get(e, "/"); first.Code != 404 || second.Code != 429 ||
 		!strings.Contains(second.Body.String(), "rate_limit_exceeded") {
 		t.Errorf("got %d, then %d %s, want 404 and a refusal", first.Code, second.Code, second.Body)
+	}
+}
+
+// TestHandleContext: a request that a handler sends through the engine again is counted twice by the engine's guard, and
+// once if the guard skips it as docs/gin.md says.
+func TestHandleContext(t *testing.T) {
+	type sentOn struct{}
+	skip := nethttp.Skip(func(r *http.Request) bool { return r.Context().Value(sentOn{}) != nil })
+	for want, opts := range map[string][]nethttp.Option{"98": nil, "99": {skip}} {
+		e := gin.New()
+		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(100)), keyfuncs.Everyone, opts...))
+		e.GET("/new", ok)
+		e.GET("/old", func(c *gin.Context) {
+			c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), sentOn{}, true))
+			c.Request.URL.Path = "/new"
+			e.HandleContext(c)
+		})
+		if w := still.Get(e, "/old"); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != want {
+			t.Errorf("got %d and %s left, want 200 and %s", w.Code, w.Header().Get("X-RateLimit-Remaining"), want)
+		}
 	}
 }
 

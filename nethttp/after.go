@@ -25,6 +25,9 @@ import (
 // by an http.TimeoutHandler outside, counted is not called, and the request stays counted; so it does if counted
 // panics, or the store cannot be asked.
 //
+// An error that a handler of echo returns has the status of its answer, whoever gives that; an error without an answer
+// stays counted.
+//
 // counted gets the request that the handler has got. It is called by many goroutines at once, after the handler and
 // before the response ends, and must not read the body. [Guard.Check] does not see what a handler does: what it
 // admits stays counted.
