@@ -97,7 +97,7 @@ var framework = adapt.Framework[echo.Context]{
 func setWriter(c echo.Context, w http.ResponseWriter) {
 	inner := c.Response()
 	response, outer := w.(*echo.Response)
-	if outer && !inner.Committed {
+	if outer && response != inner && !inner.Committed {
 		response.Before(func() { inner.Writer = silent{response}; inner.WriteHeader(response.Status) })
 	} else if !outer {
 		response = echo.NewResponse(w, c.Echo())

@@ -154,10 +154,8 @@ func expectSame(t *testing.T, what, by, place string, handler echo.HandlerFunc, 
 		asked = append(asked, status)
 		return false
 	}))
-	second := sashecho.Middleware(one, keyfuncs.Everyone, nethttp.CostAfter(func(_ *http.Request, status int, _ int64) int {
-		asked = append(asked, status)
-		return 0
-	}))
+	cost := func(_ *http.Request, status int, _ int64) int { asked = append(asked, status); return 0 }
+	second := sashecho.Middleware(one, keyfuncs.Everyone, nethttp.CostAfter(cost))
 	want := request(by, place, handler, outside, inside)
 	for range 2 { // the second passes a limit of 1
 		asked = nil

@@ -98,8 +98,8 @@ func TestCountedOnce(t *testing.T) {
 	}
 }
 
-// TestErrorWithoutStatus: an error of a handler is returned, and its request stays counted, where the framework does not
-// tell the status of the answer.
+// TestErrorWithoutStatus: an error of a handler is returned, and its request stays counted, where the framework does
+// not tell the status of the answer.
 func TestErrorWithoutStatus(t *testing.T) {
 	none := nethttp.CountWhen(func(*http.Request, int) bool { t.Error("asked about an unknown status"); return false })
 	l := newLimiter(core.Silent)

@@ -163,8 +163,8 @@ func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
 	return f
 }
 
-// Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards. whenSent
-// has then called just before the response's status is sent, for the errors of next; it may be nil.
+// Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards.
+// whenSent has then called just before the response's status is sent, for the errors of next; it may be nil.
 func (v *Visit) Serve(next func(http.ResponseWriter, *http.Request) error,
 	whenSent func(then func(status int))) error {
 	defer v.decider.watch.forget(v.W)
