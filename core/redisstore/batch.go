@@ -83,16 +83,29 @@ func newQueue(serve func([]*call) bool, inlineMost time.Duration) *queue {
 type batches struct {
 	together
 	script script
+	apart  *pipeline // sends batches that must not be one script, see joint
 }
 
 func newBatches(c *client, s script) *batches {
-	b := &batches{together{client: c, breaker: c.first.breaker}, s}
+	b := &batches{together: together{client: c, breaker: c.first.breaker}, script: s}
 	b.queue = newQueue(b.serve, c.inlineMost)
+	b.apart = &pipeline{together: b.together}
 	return b
 }
 
 // serve decides a batch; see [gather.Config].
 func (b *batches) serve(batch []*call) (inTime bool) {
+	if !b.client.joint.may(batch) {
+		store, heard := batch[0].Request.ledger.store, &batch[0].Request.ledger.rule
+		for _, c := range batch {
+			if rule := &c.Request.ledger.rule; rule.Notice != nil {
+				heard = rule
+			}
+		}
+		inTime = b.apart.serve(batch)
+		store.findOut(heard)
+		return inTime
+	}
 	a := b.begin(batch)
 	if a == nil {
 		return true
@@ -106,16 +119,15 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
 		if redis.HasErrorPrefix(err, "CROSSSLOT") {
-			// Behind that server is a cluster, where a script may have keys of one slot only (TestBatchCrossSlot):
-			// from now on a script is sent for each request.
-			b.client.first.pipeline.Store(newPipeline(b.client, nil, b.breaker))
+			// Behind that server is a cluster by now, where a script may have keys of one slot only.
+			b.client.joint.mode.CompareAndSwap(joined, unproved)
 		}
 		for _, c := range batch {
 			go resend(c)
 		}
 		return true
 	}
-	if err == nil && !b.breaker.looked.Load() {
+	if err == nil && (!b.breaker.looked.Load() || b.client.joint.unsaid.Load() != nil) {
 		for _, c := range batch { // before they are answered, and used again
 			b.client.noteAnswer(b.breaker, nil, &c.Request.ledger.rule)
 		}
@@ -177,7 +189,8 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 
 // pipeline sends together what is decided by one master of a cluster or one
 // shard of a ring: a script for each request, in one write and one read. On a
-// cluster a script may have keys of one slot only.
+// cluster a script may have keys of one slot only. On a single server it sends
+// the batches that must not be one script.
 type pipeline struct {
 	together
 	node *redis.Client // nil if the client is for a single server
@@ -226,7 +239,11 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
-		cmds[i] = once{redis.NewStringCmd(ctx, c.Request.args...)}
+		args := c.Request.args
+		if args == nil {
+			args = c.Request.ledger.command(&c.Request.Ask)
+		}
+		cmds[i] = once{redis.NewStringCmd(ctx, args...)}
 	}
 	p.client.events.scripts.Add(uint64(len(batch)))
 	var server redis.UniversalClient = p.node

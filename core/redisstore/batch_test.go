@@ -41,6 +41,9 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	store := redisstore.New(rdb)
+	if err := redisstore.Join(store); err != nil {
+		t.Fatal(err)
+	}
 	config := core.Config{
 		Name: "a", Store: store, Limits: []core.Limit{core.PerHour(100)},
 		OnStoreError: core.FailClosed, Timeout: patient,

@@ -75,6 +75,11 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 		redistest.WaitFor(t, "a second decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 	}
+	if _, single := rdb.(*redis.Client); single {
+		if err := redisstore.Join(store); err != nil {
+			t.Fatal(err)
+		}
+	}
 	redisstore.HoldBreakersClosed(store)
 	before, _ := count()
 

@@ -80,6 +80,12 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	case *redis.Client:
 		// New reads the client's options; the program may use rdb meanwhile.
 		s.checkServer(ctx, s.client.heeding, rdb.Options().Addr, client, found)
+		if s.client.joint.mode.Load() != forbidden {
+			_ = s.probe(ctx) // what fails here has failed above, or does no harm
+		}
+		if s.client.joint.mode.Load() == split {
+			found.add(s.client.errSplit())
+		}
 	default:
 		s.checkServer(ctx, rdb, "the server", client, found)
 	}

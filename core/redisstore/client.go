@@ -19,6 +19,7 @@ type client struct {
 
 	first server // the only one, or stands for every server that is not known
 	nodes nodes
+	joint joint // of the only server
 
 	events events
 
@@ -85,7 +86,7 @@ type events struct {
 // server is what this process knows of one Redis server.
 type server struct {
 	breaker  *breaker
-	pipeline atomic.Pointer[pipeline] // nil if requests are decided together in one script, or alone
+	pipeline *pipeline // nil if requests wait in the batches of a script, or go alone
 }
 
 // nodes are the masters of a cluster or the shards of a ring, by the client
@@ -127,7 +128,7 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 		s.byClient = map[*redis.Client]*server{}
 	}
 	added := &server{breaker: newBreaker(node.Options().Addr)}
-	added.pipeline.Store(newPipeline(c, node, added.breaker))
+	added.pipeline = newPipeline(c, node, added.breaker)
 	s.byClient[node] = added
 	return added
 }

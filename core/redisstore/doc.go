@@ -34,7 +34,8 @@
 //	   |                                  one request a second goes on, to see a reset          no memory
 //	   |
 //	ledger      ledger.go                 together with what waits for the same server:
-//	   |-- batches   batch.go             one script for all, on a single server                part of a round trip
+//	   |-- batches   batch.go             one script for all, on a single server, once a        part of a round trip
+//	   |                                  probe has seen that it may be so (joint.go)
 //	   |-- pipeline  batch.go             one pipeline for all, to a master or a shard          part of a round trip
 //	   '-- alone     ledger.go            while a breaker is not closed, before a cluster's     a round trip,
 //	                                      map is known, and what was not decided together,      a goroutine

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -73,3 +75,14 @@ func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
 
 // Commands are what Check tells an operator to allow.
 const Commands = commands
+
+// Joined reports whether requests of several clients share scripts.
+func Joined(s *Store) bool { return s.client.joint.mode.Load() == joined }
+
+// Join has a store find out whether they may, which it does at first use otherwise.
+func Join(s *Store) error {
+	if err := s.probe(context.Background()); err != nil || !Joined(s) {
+		return fmt.Errorf("not joined: %w", err)
+	}
+	return nil
+}

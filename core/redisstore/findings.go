@@ -110,6 +110,9 @@ func explain(addr string, err error, reached bool) error {
 // time that there is an observer to tell, it looks in the background whether the server evicts.
 // node is the server's client, or nil for the program's own one.
 func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Binding) {
+	if c.joint.unsaid.Load() != nil {
+		go c.say(rule)
+	}
 	if rule.Notice == nil || b.looked.Load() {
 		return
 	}

@@ -87,11 +87,11 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 // send has a request decided, together with others if it can.
 func (q *request) send(ctx context.Context) (core.Decision, error) {
 	l := q.ledger
-	if b := l.script.batches; b != nil && l.store.client.first.pipeline.Load() == nil && b.breaker.closed() {
+	if b := l.script.batches; b != nil && b.breaker.closed() {
 		return b.Do(ctx, q.deadline, q)
 	}
 	q.args = l.command(&q.Ask)
-	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline.Load(); p != nil && p.breaker.closed() {
+	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline; p != nil && p.breaker.closed() {
 		return p.Do(ctx, q.deadline, q)
 	}
 	return q.alone(ctx)

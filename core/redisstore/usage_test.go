@@ -148,6 +148,9 @@ func scriptsRun(t testing.TB, rdb *redis.Client) (n int) {
 func TestUsageTogether(t *testing.T) {
 	rdb := redistest.Start(t, "--save", "").Client(t)
 	s := New(rdb)
+	if err := Join(s); err != nil {
+		t.Fatal(err)
+	}
 	l := usageLimiter(s, usageLimits()...)
 	const clients = 200
 	for i := range int64(clients) {

@@ -6,6 +6,7 @@ const (
 	UntrustedProxy = "untrusted-proxy" // most requests come through one proxy, and it names the client
 	LargeLog       = "large-log"       // a SlidingLog may take more than 1 MB for each client
 	Evicting       = "evicting-store"  // the store's server deletes counts when it is full
+	FirstKeyProxy  = "first-key-proxy" // a proxy sends a script to the server of its first key
 	NotGivenBack   = "not-given-back"  // units stay counted that were counted beside a refusal
 	RegionSilent   = "region-silent"   // a region has not answered for seconds
 	RegionShares   = "region-shares"   // regions decide by their shares alone, or a request exceeds the largest
@@ -14,5 +15,6 @@ const (
 
 // Codes lists all codes.
 var Codes = []string{
-	CountedTwice, UntrustedProxy, LargeLog, Evicting, NotGivenBack, RegionSilent, RegionShares, RegionNames,
+	CountedTwice, UntrustedProxy, LargeLog, Evicting, FirstKeyProxy, NotGivenBack, RegionSilent, RegionShares,
+	RegionNames,
 }

@@ -1,0 +1,203 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/gather"
+	"github.com/sashlimit/sash/internal/notice"
+)
+
+// Behind the address of a single server there may be a proxy that sends each script to the server of its first key. One
+// script for several clients would count all of them on the server of the first one, and the next script on another,
+// so that each client had its limit several times. So a batch of several clients is sent as a pipeline, a script for
+// each request, until a probe has seen that one script may have the keys of several clients.
+
+// joint is what is known of scripts with the keys of several clients.
+type joint struct {
+	mode   atomic.Int32
+	due    atomic.Int64           // when a probe may begin, in nanoseconds since the store was made; never during one
+	pause  time.Duration          // after the latest probe; belongs to the probe that is under way
+	unsaid atomic.Pointer[string] // the text of the notice, until an observer has heard it
+}
+
+// The modes of a joint.
+const (
+	unproved  int32 = iota // no probe has told yet
+	joined                 // they may be sent
+	split                  // their counts lie on several servers
+	forbidden              // see WithoutBatches
+)
+
+const (
+	// In each round of a probe gather.MaxBatch new clients are charged by one script, and then looked at one by one. A
+	// server that owns a part p of all clients escapes only if the script and every client miss it, or all hit it. For
+	// a tenth that is 0.9^256, once in 500 billion probes; for a fiftieth, once in 180.
+	probeRounds = 8
+
+	// A round takes at most five round trips, and this long.
+	probeTimeout = 2 * time.Second
+
+	// A probe that could not tell is repeated after a second at least. Each pause is twice the one before, up to
+	// longestPause: a proxy may refuse such scripts always.
+	probePause, longestPause = time.Second, time.Minute
+)
+
+// WithoutBatches makes a store send a script of its own for each request. Without it, requests of several clients that
+// wait together for a single server share one script, once a probe has seen that all their keys are on one server:
+// behind a proxy that spreads keys over several servers they are not. The probe counts some clients of its own, and
+// deletes them. With WithoutBatches there is no probe. Requests that wait together still share a round trip.
+func WithoutBatches() Option {
+	return func(s *Store) { s.client.joint.mode.Store(forbidden) }
+}
+
+// may reports whether a batch may be sent as one script.
+func (j *joint) may(batch []*call) bool {
+	switch j.mode.Load() {
+	case joined:
+		return true
+	case unproved:
+		return oneClient(batch)
+	}
+	return len(batch) == 1
+}
+
+// oneClient reports whether all requests of a batch have the same first key.
+func oneClient(batch []*call) bool {
+	first, l := &batch[0].Request, batch[0].Request.ledger
+	return !slices.ContainsFunc(batch[1:], func(c *call) bool {
+		own := c.Request.ledger
+		return c.Request.Key != first.Key || own != l && (own.suffixes[0] != l.suffixes[0] ||
+			own.rule.Name != l.rule.Name || own.rule.Rule != l.rule.Rule)
+	})
+}
+
+// findOut has a probe find out in the background whether one script may have the keys of several clients, if a probe is
+// due and cannot delay a decision. heard is a rule of which an observer hears, or nil.
+func (s *Store) findOut(heard *core.Binding) {
+	c := &s.client
+	j, due, age := &c.joint, c.joint.due.Load(), time.Since(c.first.breaker.made)
+	if j.mode.Load() != unproved || int64(age) < due || c.informer(nil) == nil ||
+		!j.due.CompareAndSwap(due, math.MaxInt64) {
+		return
+	}
+	go func() {
+		_ = s.probe(context.Background())
+		c.say(heard)
+		j.pause = min(max(2*j.pause, probePause), longestPause)
+		j.due.Store(int64(time.Since(c.first.breaker.made) + j.pause))
+	}()
+}
+
+// say gives the notice of a split, if it has not been given yet and an observer hears of rule.
+func (c *client) say(rule *core.Binding) {
+	if rule == nil || rule.Notice == nil {
+		return
+	}
+	if text := c.joint.unsaid.Swap(nil); text != nil {
+		rule.Notice(notice.FirstKeyProxy, *text)
+	}
+}
+
+// errSplit returns what is wrong with a server whose scripts go to several.
+func (c *client) errSplit() error {
+	return fmt.Errorf("sash: %s: behind this address is a proxy that sends a script to the server of its first key, "+
+		"and other keys of the script are counted there too: so each request gets a script of its own, "+
+		"which is exact, but slower: give the address of one server, or of all by redis.NewClusterClient or "+
+		"redis.NewRing, or redisstore.WithoutBatches to say that it is meant so",
+		cmp.Or(c.first.breaker.status.Load().Server, "the server"))
+}
+
+// probe finds out whether one script may have the keys of several clients, and keeps what it has found. Its error says
+// why that could not be found out. No breaker hears of the probe.
+func (s *Store) probe(ctx context.Context) error {
+	rule, elsewhere := checkRule, 0
+	rule.Limits = []core.Limit{core.PerMinute(1000)} // the script is one that most programs use
+	counts := s.newLedger(rule)
+	for range probeRounds {
+		strayed, err := counts.strays(ctx)
+		if err != nil {
+			return err
+		}
+		if !strayed {
+			continue
+		}
+		// A single round may have met a failover, or a step of the clock.
+		if elsewhere++; elsewhere > 1 {
+			text := strings.TrimPrefix(s.client.errSplit().Error(), "sash: ")
+			if s.client.joint.mode.Swap(split) != split {
+				s.client.joint.unsaid.Store(&text)
+			}
+			return nil
+		}
+	}
+	if elsewhere > 0 {
+		return errors.New("sash: some counts were elsewhere, and later all were there")
+	}
+	s.client.joint.mode.CompareAndSwap(unproved, joined)
+	return nil
+}
+
+// strays charges some new clients a unit each by one script, and reports whether one of them by itself is not seen with
+// exactly that unit. Then it deletes them.
+func (l *ledger) strays(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	c, name := &l.store.client, "probe "+strconv.FormatUint(rand.Uint64(), 36)+" "
+	batch := make([]*call, gather.MaxBatch)
+	for i := range batch {
+		batch[i] = &call{Request: request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, ledger: l}}
+	}
+	args := l.script.batches.command(batch)
+	now, reply, err := l.ask(ctx, args)
+	if err != nil {
+		return false, err
+	}
+	// The first key is that of the script, so that such a proxy deletes them where they are.
+	defer func() { _ = c.del(ctx, append([]any{"del"}, args[3:3+len(batch)]...)) }()
+	for _, charged := range batch {
+		if _, reply, err = charged.Request.readPart(reply, now); err != nil {
+			return false, err
+		}
+		charged.Request.Cost = 0
+	}
+	var uses [1]core.Usage
+	for i, cmd := range l.script.batches.apart.exec(ctx, batch) {
+		reply, err := cmd.(once).Result()
+		if redis.HasErrorPrefix(err, "NOSCRIPT") { // it was not sent there, or was flushed
+			now, reply, err = l.ask(ctx, l.command(&batch[i].Request.Ask))
+		} else if err == nil {
+			now, reply, err = readTime(reply)
+		}
+		if err == nil {
+			_, err = l.readUses(reply, now, uses[:])
+		}
+		if err != nil || uses[0].Used != 1 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// ask sends a script, and returns the time in its reply and the rest.
+func (l *ledger) ask(ctx context.Context, args []any) (now int64, rest string, err error) {
+	reply, err := l.store.client.inTurn(ctx, func() (string, error) {
+		return l.store.client.evalNow(ctx, args, l.script.source)
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	return readTime(reply)
+}
