@@ -94,6 +94,7 @@ type Store struct {
 	here    int       // the index of this process' region
 	epoch   time.Time // just before the store was made
 	table   *table    // nil if strict
+	clock   clock     // of this region's store
 
 	shortest atomic.Int64 // Config.Timeout of the limiters; 0 if there is none
 	begun    sync.Once    // the names were compared with those of other processes

@@ -11,8 +11,8 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// heap returns the memory that is in use, in bytes.
-func heap() int64 {
+// inUse returns the memory that is in use, in bytes.
+func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
@@ -47,11 +47,11 @@ func TestFlood(t *testing.T) {
 	}
 	table := store.table
 	table.sending = true // no look is sent yet: the memory of looks under way follows the machine's load
-	before := heap()
+	before := inUse()
 	ask(0, places)
-	waiting := heap() - before
+	waiting := inUse() - before
 	ask(places, flood)
-	flooded := heap() - before
+	flooded := inUse() - before
 	go table.send(store.now)
 	redistest.WaitFor(t, "the looks", func() error {
 		table.mu.Lock()
@@ -63,7 +63,7 @@ func TestFlood(t *testing.T) {
 		}
 		return nil
 	})
-	rest := heap() - before
+	rest := inUse() - before
 	t.Logf("%.1f MB with %d clients, %.1f MB after %d, %.1f MB when all are looked at",
 		float64(waiting)/1e6, places, float64(flooded)/1e6, flood, float64(rest)/1e6)
 	most := int64(places)

@@ -91,15 +91,9 @@ type station struct {
 	limiter *core.Limiter
 
 	mu                   sync.Mutex
-	looks                [][]ran     // by region
+	looks                [][]ran     // by region; sent is a time before they were
 	told                 []admission // by the true time
 	refused, failed, far int
-}
-
-// ran is a look that a station has the answer to.
-type ran struct {
-	began time.Time // before which it was sent
-	at    time.Time // when it ran, by the true time
 }
 
 func (g *globe) newStation(here int, mode string, connect func(from, to int) redis.UniversalClient) *station {
@@ -147,8 +141,8 @@ func (n notingLedger) Usage(ctx context.Context, key string) ([]core.Usage, erro
 
 // seen returns, by region, when the latest look ran that the station has learned from. A decision that begins
 // afterwards is by that look or a later one.
-func (s *station) seen() []time.Time {
-	at := make([]time.Time, len(s.names))
+func (s *station) seen() []ran {
+	at := make([]ran, len(s.names))
 	if s.store.table == nil {
 		return at
 	}
@@ -166,15 +160,15 @@ func (s *station) seen() []time.Time {
 	return at
 }
 
-// learned returns when the look ran that began first after it was sent.
-func learned(looks []ran, sent time.Time) time.Time {
+// learned returns the look that began first after it was sent.
+func learned(looks []ran, sent time.Time) ran {
 	var first ran
 	for _, l := range looks {
-		if !l.began.Before(sent) && (first.began.IsZero() || l.began.Before(first.began)) {
+		if !l.sent.Before(sent) && (first.sent.IsZero() || l.sent.Before(first.sent)) {
 			first = l
 		}
 	}
-	return first.at
+	return first
 }
 
 // load asks in bursts until ctx ends.
@@ -319,7 +313,7 @@ func (g *globe) judgeOne(logs []ledgerOf, a admission) int {
 	own, known := logs[a.region].units(begin, a.at), int64(0)
 	for region := range logs {
 		if region != a.region {
-			known += logs[region].units(begin, a.looks[region])
+			known += logs[region].units(begin, a.looks[region].ran)
 		}
 	}
 	if own+known > g.limit.Requests {

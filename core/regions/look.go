@@ -7,38 +7,40 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// look looks at a client in this region and then in all others.
+// look looks at a client in this region and then in all others. Who waits for it does not wait for a region
+// that is silent.
 func (e *eventual) look(w *wish) {
-	t := e.table
-	defer t.end(w)
+	client := w.client
 	ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
 	defer cancel()
+	asked := e.now()
 	local, err := e.bound[e.here].whole.Usage(ctx, w.key)
-	if err != nil {
-		return
-	}
 	sent := e.now()
-	t.mu.Lock()
-	w.client.skew = local[0].At.Sub(e.epoch) - sent
-	t.mu.Unlock()
-	var group sync.WaitGroup
-	for at, i := range e.order[1:] {
-		region := e.regions[i]
-		probes := region.silent(sent)
-		if probes && !region.probing.CompareAndSwap(false, true) {
-			continue // a silent region is asked one question at a time
-		}
-		group.Go(func() {
-			uses, err := e.bound[i].whole.Usage(ctx, w.key)
-			came := e.now()
-			e.answered(region, err, sent, came)
-			region.probing.CompareAndSwap(probes, false)
-			if err == nil {
-				t.learn(w.client, at, local, uses, look{sent: sent, came: came})
+	var awaited, probes sync.WaitGroup
+	if err == nil {
+		e.clock.read(local[0].At.Sub(e.epoch), asked, sent)
+		for at, i := range e.order[1:] {
+			region, group := e.regions[i], &awaited
+			silent := region.silent(sent)
+			if silent {
+				if group = &probes; !region.probing.CompareAndSwap(false, true) {
+					continue // a silent region is asked one question at a time
+				}
 			}
-		})
+			group.Go(func() {
+				uses, err := e.bound[i].whole.Usage(ctx, w.key)
+				came := e.now()
+				e.answered(region, err, sent, came)
+				region.probing.CompareAndSwap(silent, false)
+				if err == nil {
+					e.table.learn(client, at, local, uses, look{sent: sent, came: came})
+				}
+			})
+		}
 	}
-	group.Wait()
+	awaited.Wait()
+	e.table.end(w)
+	probes.Wait()
 }
 
 // end ends a look, and tells those who wait for it.

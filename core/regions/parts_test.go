@@ -2,6 +2,7 @@ package regions
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -273,8 +274,12 @@ func TestTableParts(t *testing.T) {
 	if !table.giveUp(now) || len(table.clients) != 1 || table.clients[holder{2}] != due {
 		t.Errorf("%v is left, want the one that is due", slices.Collect(maps.Keys(table.clients)))
 	}
-	table.queue = []*wish{{left: 0.5, client: &client{due: now - silence}}, {left: 0.1, client: &client{due: now}},
-		{left: 0.9, client: &client{due: now - silence - 1}}}
+	for _, w := range []*wish{
+		{left: 0.5, client: &client{due: now - silence}}, {left: 0.1, client: &client{due: now}},
+		{left: 0.9, client: &client{due: now - silence - 1}},
+	} {
+		heap.Push(&table.queue, w)
+	}
 	if clients, overdue := table.count(now); clients != 1 || overdue != 1 {
 		t.Errorf("%d clients, %d overdue, want 1 of each", clients, overdue)
 	}
@@ -316,24 +321,23 @@ func TestRooms(t *testing.T) {
 	}
 	r.table.learn(c, 0, uses(1, 2), uses(10, 0), look{sent: 1, came: now})
 	r.table.learn(c, 1, uses(1, 2), uses(20, 30), look{sent: now, came: now})
-	v := view{ahead: true}
+	v := view{takes: true}
 	v.read(q, now)
-	want := []room{{60, 31, 1}, {30, 22, 2}}
-	if !slices.Equal(v.rooms, want) || !v.known || !v.lowers || !v.short || !v.stale {
+	want := []room{{60, 30, 1}, {30, 20, 2}}
+	if !slices.Equal(v.rooms, want) || !v.known || !v.lowers || !v.short || v.stale {
 		t.Errorf("%+v, want %+v", v, want)
 	}
 	c.looks[2], c.looks[3] = look{}, look{} // the second limit, of which no look lowers anything
 	v = view{}
 	v.read(q, now)
-	if !v.lowers || v.short || v.rooms[1] != (room{60, 60, 0}) {
+	if !v.lowers || v.short || v.rooms[1].left != 60 || v.rooms[1].most != 60 {
 		t.Errorf("%+v", v)
 	}
-	r.table.every = time.Minute
-	c.looks[0], c.looks[1] = look{sent: 1, came: now, used: 1}, look{sent: now, came: now, used: 1}
+	c.looks[0], c.looks[1] = look{sent: 1, came: now, used: 1}, look{sent: 1, came: now, used: 1, leaves: now + 1}
 	v = view{}
 	v.read(q, now)
 	if !v.stale {
-		t.Errorf("the first of two looks is stale: %+v", v)
+		t.Errorf("a unit of the first of two regions has left since: %+v", v)
 	}
 	for limits, want := range map[string]int{"a": 0, "b": 1, "c": 0} {
 		if got := binds(&core.Decision{Limit: core.Limit{Name: limits}}, r.Limits); got != want {
@@ -430,14 +434,16 @@ func TestEventualAnswers(t *testing.T) {
 		}
 		d := allowed
 		d.Remaining = 6
-		if w := q.wish(&view{known: true, rooms: []room{{left: 6}}}, &d, time.Minute); w == nil || w.left != 0.75 {
-			t.Errorf("a client that is known is not looked at, or as if it had %+v left", w)
+		v = view{known: true, short: true, rooms: []room{{left: 6}}}
+		if w, waits := q.wish(&v, &d, time.Minute); w == nil || w.left != 0.75 || waits {
+			t.Errorf("a client that is known is not looked at, or as if it had %+v left, or waits", w)
 		}
 		time.Sleep(time.Minute)
 		text := ""
 		r.Notice = func(_, said string) { text = said }
-		r.answered(r.regions[2], errDown, 1, 1)
-		r.answered(r.regions[2], errDown, silence+2, silence+2)
+		now := r.now()
+		r.answered(r.regions[2], errDown, now, now)
+		r.answered(r.regions[2], errDown, now+silence+1, now+silence+1)
 		if !strings.Contains(text, `"us" has not answered for 2s`) {
 			t.Errorf("the notice says %q", text)
 		}
@@ -461,8 +467,8 @@ func TestRoom(t *testing.T) {
 		stale  bool
 		leaves time.Duration
 	}{
-		"one unit":          {look{now - 2*every, now, 0, 1, now + time.Second}, 7, false, time.Second},
-		"stale":             {look{now - 2*every - 1, now, 0, 1, now + time.Second}, 7, true, time.Second},
+		"one unit":          {look{1, now, 0, 1, now + time.Second}, 7, false, time.Second},
+		"has left since":    {look{now, now, 0, 1, now}, 7, true, every},
 		"nothing, long ago": {look{1, now, 0, 0, 0}, 8, false, 0},
 		"about to leave":    {look{now, now, 0, 2, now + 1}, 6, false, time.Millisecond},
 		"a window ago":      {look{1, now - time.Hour, 0, 2, now + 1}, 8, false, 0},

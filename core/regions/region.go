@@ -68,12 +68,27 @@ func (r *region) silent(now time.Duration) bool {
 	return since > 0 && now-since > silence
 }
 
-// answered notes what became of a question.
+// answered notes what became of a question. A failure says nothing if the region has answered since it was asked.
 func (r *region) answered(err error, sent, came time.Duration) {
 	if err != nil {
-		r.failing.CompareAndSwap(0, int64(sent))
+		if int64(sent) >= r.latest.Load() {
+			r.failing.CompareAndSwap(0, int64(sent))
+		}
 		return
 	}
 	r.failing.Store(0)
 	r.latest.Store(int64(came))
+}
+
+// clock is by how much the clock of a region's store is ahead of the time since the epoch. It is safe for concurrent
+// use.
+type clock struct{ ahead atomic.Int64 }
+
+// read notes what the clock has shown while a question was under way. What is known changes by no more than it has to,
+// so that a reply that was long under way does not spoil it.
+func (c *clock) read(shown, asked, came time.Duration) {
+	ahead := time.Duration(c.ahead.Load())
+	if now := min(max(ahead, shown-came), shown-asked); now != ahead {
+		c.ahead.Store(int64(now))
+	}
 }

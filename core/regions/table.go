@@ -2,8 +2,8 @@ package regions
 
 import (
 	"cmp"
+	"container/heap"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 )
@@ -11,7 +11,7 @@ import (
 const (
 	gathers = 10 * time.Millisecond // for so long a look waits for others to go with it
 	atOnce  = 512                   // clients at most that are looked at in an Every
-	silence = 2 * time.Second       // after which a region is silent, and a look overdue
+	silence = 2 * time.Second       // after which a region is silent, and a look that was due is overdue
 	sample  = 8                     // entries that are looked at for one to give up
 )
 
@@ -23,7 +23,7 @@ type table struct {
 
 	mu      sync.Mutex // guards what follows, and all clients
 	clients map[holder]*client
-	queue   []*wish
+	queue   queue
 	sending bool // a goroutine sends what is in the queue
 }
 
@@ -34,7 +34,6 @@ type holder [2]uint64
 type client struct {
 	due   time.Duration // since when a look is in the queue; 0 if none is
 	sent  time.Duration // when the latest look was sent
-	skew  time.Duration // by which the clock of this region's store is ahead of the epoch
 	wish  *wish         // the latest look, while it is due or under way
 	looks []look        // by limit, and by other region in their order
 }
@@ -54,7 +53,37 @@ type wish struct {
 	key    string
 	client *client       // nil once the look is over
 	done   chan struct{} // closed when the look is over; nil while no request waits for it
-	left   float64       // what is left of the limit that binds, as a part of it
+	left   float64       // what is left of the limit that binds, as a part of it; awaited: a request waits for the look
+	place  int           // in the queue
+}
+
+// awaited is less than is left of any limit.
+const awaited = -1
+
+// queue is a heap of wishes. One that a request waits for comes first, and then those of clients near their limit.
+type queue []*wish
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(q[i].left, q[j].left), cmp.Compare(q[i].client.due, q[j].client.due)) < 0
+}
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+func (q *queue) Push(w any) {
+	w.(*wish).place = len(*q)
+	*q = append(*q, w.(*wish))
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	w := (*q)[last]
+	(*q)[last], *q = nil, (*q)[:last]
+	return w
 }
 
 func newTable(most int, every time.Duration) *table {
@@ -66,8 +95,8 @@ func (e *eventual) holder(key string) holder {
 	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
 }
 
-// wish asks for a look at a client unless one has been sent within the last Every. It returns the latest
-// look, or nil if there is no place for the client.
+// wish asks for a look at a client unless one has been sent within the last Every, or since now if a request waits
+// for it. It returns the latest look, or nil if there is no place for the client.
 func (t *table) wish(w wish, now time.Duration) *wish {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,13 +106,18 @@ func (t *table) wish(w wish, now time.Duration) *wish {
 			return nil
 		}
 	}
-	if c.due == 0 && (c.sent == 0 || now-c.sent >= t.every) {
+	waits := w.left == awaited
+	switch {
+	case c.due == 0 && (c.sent == 0 || now-c.sent >= t.every || waits && c.sent < now):
 		c.due, c.wish, w.client = now, &w, c
-		t.queue = append(t.queue, &w)
+		heap.Push(&t.queue, &w)
 		if !t.sending {
 			t.sending = true
 			go t.send(w.rule.now)
 		}
+	case c.due > 0 && waits:
+		c.wish.left = awaited
+		heap.Fix(&t.queue, c.wish.place)
 	}
 	return cmp.Or(c.wish, past)
 }
@@ -133,8 +167,8 @@ func (t *table) giveUp(now time.Duration) bool {
 
 // send sends the looks of the queue, and ends when there are none.
 func (t *table) send(now func() time.Duration) {
-	for {
-		time.Sleep(gathers)
+	for pause := gathers; ; {
+		time.Sleep(pause)
 		batch := t.batch(now())
 		if batch == nil {
 			return
@@ -142,24 +176,23 @@ func (t *table) send(now func() time.Duration) {
 		for _, w := range batch {
 			go w.rule.look(w)
 		}
-		time.Sleep(t.every * time.Duration(len(batch)) / atOnce)
+		pause = max(gathers, t.every*time.Duration(len(batch))/atOnce)
 	}
 }
 
-// batch takes wishes from the queue, of which those of clients near their limit come first.
-func (t *table) batch(now time.Duration) []*wish {
+// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all that a
+// request waits for.
+func (t *table) batch(now time.Duration) (batch []*wish) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) == 0 {
-		t.sending, t.queue = false, nil
-		return nil
-	}
-	slices.SortFunc(t.queue, func(a, b *wish) int { return cmp.Compare(a.left, b.left) })
-	n := min(atOnce, len(t.queue))
-	batch := slices.Clone(t.queue[:n])
-	t.queue = slices.Delete(t.queue, 0, n)
-	for _, w := range batch {
+	usual := max(1, int(atOnce*gathers/t.every))
+	for len(t.queue) > 0 && len(batch) < atOnce && (len(batch) < usual || t.queue[0].left == awaited) {
+		w := heap.Pop(&t.queue).(*wish)
 		w.client.due, w.client.sent = 0, now
+		batch = append(batch, w)
+	}
+	if batch == nil {
+		t.sending, t.queue = false, nil
 	}
 	return batch
 }
@@ -176,6 +209,5 @@ func (t *table) count(now time.Duration) (clients, overdue int) {
 	return len(t.clients), overdue
 }
 
-// overdue reports whether a look has been due for so long that the share decides. The table's lock must
-// be held.
+// overdue reports whether a look has been due for so long that the share decides. The table's lock must be held.
 func (c *client) overdue(now time.Duration) bool { return c.due > 0 && now-c.due > silence }

@@ -11,25 +11,25 @@ import (
 
 // view is what a question is decided by.
 type view struct {
-	ahead bool // the request may go no further than a share ahead of the last look
+	takes bool          // the request may be admitted; where not, all that is left counts
+	asked time.Duration // since when it has waited for a look; 0 if it has not
 
 	known  bool   // the table has the client
 	rooms  []room // by limit
 	lowers bool   // less than all is left of a limit
-	short  bool   // a share is less than what is left
-	stale  bool   // what a region withholds is of a look that is not fresh
+	short  bool   // less may be used of a limit than is left by what is known
+	stale  bool   // units of another region have left since they were seen
 
 	leaves time.Duration // until a unit of another region counts no more; 0 if none counts
-	at     time.Duration // the time by the clock of this region's store
 
 	few [4]room
 }
 
 // room is how much of a limit this region may use.
 type room struct {
-	left  int64 // what the others leave
-	most  int64 // the same, or up to a share ahead of the last look
-	local int64 // units that counted here at the last look
+	left  int64 // what the others leave, by what is known
+	most  int64 // the same, or less: what may be used by the looks that there are
+	local int64 // units that counted here at the oldest of these
 }
 
 // read reads what the table has at now.
@@ -41,7 +41,7 @@ func (v *view) read(q *question, now time.Duration) {
 	if v.known = c != nil; !v.known {
 		c = &unknown
 	}
-	v.at, v.rooms = now+c.skew, v.few[:0]
+	v.rooms = v.few[:0]
 	for l := range q.limits {
 		r := v.readLimit(q, c, l, now)
 		v.short = v.short || r.most < r.left
@@ -55,11 +55,13 @@ func (v *view) read(q *question, now time.Duration) {
 // unknown stands for a client that the table does not have.
 var unknown client
 
-// readLimit returns the room that a limit has. A region that is silent, or all where a look is overdue,
-// withholds its share or what is known, whichever is more. t.mu must be held.
+// readLimit returns the room that a limit has. A region withholds what a look has found there. Without a look of
+// the last 2 s it withholds its share, if that is more. t.mu must be held.
 func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room {
-	limit, others := q.limits[l], q.order[1:]
-	r := room{left: limit.Requests, local: math.MaxInt64 / 2}
+	limit, others, share := q.limits[l], q.order[1:], q.share(q.limits[l].Requests, q.here)
+	r := room{left: limit.Requests, local: math.MaxInt64}
+	var unseen int64 // units that are withheld for want of a look
+	var before, busy bool
 	for at, i := range others {
 		var k look
 		if c.looks != nil {
@@ -69,20 +71,35 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 			k = look{}
 		}
 		r.left -= k.used
-		if q.regions[i].silent(now) || c.overdue(now) {
-			r.left -= max(0, q.share(limit.Requests, i)-k.used)
-			continue
+		busy = busy || k.used > 0
+		silent := q.regions[i].silent(now)
+		lacks := max(0, q.share(limit.Requests, i)-k.used)
+		switch awaited := v.asked > 0 && k.sent >= v.asked; {
+		case awaited || k.came > 0 && !silent && now-k.sent <= silence+q.table.every:
+			r.local, before = min(r.local, k.local), before || !awaited
+		case silent || v.asked > 0:
+			r.left -= lacks
+		default:
+			unseen += lacks
 		}
-		r.local = min(r.local, k.local)
-		if k.used > 0 {
-			v.stale = v.stale || now-k.sent > 2*q.table.every
-			left := max(k.leaves-now, time.Millisecond)
+		if k.used > 0 && !silent {
+			left := k.leaves - now
+			if v.stale = v.stale || left <= 0; left <= 0 {
+				left = q.table.every
+			}
+			left = max(left, time.Millisecond)
 			v.leaves = min(cmp.Or(v.leaves, left), left)
 		}
 	}
-	r.most = r.left
-	if share := q.share(limit.Requests, q.here); v.ahead && r.local < r.left-share {
-		r.most = r.local + share
+	if r.most = r.left; v.takes {
+		if r.most -= unseen; before && r.local < r.most {
+			ahead := share
+			if busy { // what is left is for all
+				ahead = min(share, max(q.share(r.most-r.local, q.here), limit.Requests/unnoticed/int64(len(others))))
+			}
+			r.most = min(r.most, r.local+ahead)
+		}
+		r.most = max(r.most, min(share, r.left))
 	}
 	return r
 }

@@ -76,13 +76,13 @@ func (t tally) lacks(things ...string) []string {
 	return slices.DeleteFunc(things, func(what string) bool { return t[what] > 0 })
 }
 
-// admission is a request that was admitted, and used at a true time. By region, looks are the times of the looks that
-// the decision is by.
+// admission is a request that was admitted, and used at a true time. By region, looks are the latest ones of which the
+// process had the answer then.
 type admission struct {
 	region int
 	at     time.Time
 	units  int64
-	looks  []time.Time
+	looks  []ran
 }
 
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
@@ -204,8 +204,14 @@ func (k wire) call(ctx context.Context, run func()) (time.Time, error) {
 
 type ranKey struct{}
 
-// Take implements [core.Ledger].
+// served is the name of the client that the servers count.
+const served = "client"
+
+// Take implements [core.Ledger]. Other names than the client's have just used up their limits.
 func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	if ask.Key != served {
+		return core.Decision{Allowed: true, Limit: k.limits[0]}, nil
+	}
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
 	override := core.Override{Limits: k.limits}
@@ -229,14 +235,15 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 }
 
 // Usage implements [core.Ledger].
-func (k wire) Usage(ctx context.Context, _ string) ([]core.Usage, error) {
+func (k wire) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	var uses []core.Usage
-	sent := time.Now()
-	ran, err := k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
-	if err != nil {
-		return nil, err
+	looked := ran{sent: time.Now()}
+	var err error
+	looked.ran, err = k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
+	if err != nil || key != served {
+		return uses, err
 	}
-	k.looks.note(k.to, sent, ran)
+	k.looks.note(k.to, looked)
 	return uses, nil
 }
 
@@ -256,7 +263,7 @@ type process struct {
 // boot starts the process: what it knew and held is lost.
 func (p *process) boot() {
 	n := len(p.servers)
-	looks := &looks{sent: make([]time.Time, n), ran: make([]time.Time, n)}
+	looks := &looks{latest: make([]ran, n)}
 	stores := map[string]core.Store{}
 	here := ""
 	for name, i := range p.names {
@@ -293,7 +300,7 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
 	began := time.Now()
-	d, err := ledger.Take(ctx, core.Ask{Key: "client", Cost: cost, Timeout: timeout})
+	d, err := ledger.Take(ctx, core.Ask{Key: served, Cost: cost, Timeout: timeout})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.longest = max(p.longest, time.Since(began))
@@ -356,9 +363,26 @@ func kinds(regions int, n int64) []traffic {
 		{name: "bursts at once", ask: everywhere, together: true},
 		{name: "bursts in turn", ask: turns},
 		{name: "bursts in turn, at once", ask: turns, together: true},
+		{name: "bursts after rests", together: true, ask: func(int, float64) (int, float64) { return 2 * some, 0.95 }},
 		{name: "slow and fast", ask: func(region int, _ float64) (int, float64) {
 			return 1, 0.5 * float64(1+9*region) / float64(n)
 		}},
+	}
+}
+
+// flood asks under 1,500 other names, each 5 times a second, for so long.
+func (p *process) flood(lasts time.Duration) {
+	p.life.Lock()
+	ledger := p.ledger
+	p.life.Unlock()
+	for tick, began := 0, time.Now(); time.Since(began) < lasts; tick++ {
+		for i := range 30 {
+			ask := core.Ask{Key: fmt.Sprint("other ", tick%50*30+i), Cost: 1, Timeout: ms}
+			if _, err := ledger.Take(context.Background(), ask); err != nil {
+				panic(err)
+			}
+		}
+		time.Sleep(4 * time.Millisecond)
 	}
 }
 
@@ -372,12 +396,19 @@ func (w *world) run(kind traffic, windows int) {
 	if w.random(2) == 0 {
 		group.Go(func() { w.cuts(ctx, w.limits[0].Window/2) })
 	}
+	flooded := len(w.servers) < 4 && w.random(4) == 0
+	if flooded {
+		w.count("flooded")
+	}
 	for region := range w.servers {
 		processes := 1 + w.random(4)
 		w.count(fmt.Sprint(processes, " processes"))
-		for range processes {
+		for n := range processes {
 			p := &process{world: w, region: region}
 			p.boot()
+			if flooded && n == 0 {
+				group.Go(func() { p.flood(silence) })
+			}
 			group.Go(func() {
 				for ctx.Err() == nil {
 					burst, rest := kind.ask(region, float64(time.Since(began))/float64(whole))
@@ -414,7 +445,7 @@ func (w *world) count(what string) {
 var usual = []string{
 	"2 regions", "10 regions", "1 processes", "4 processes", "2 limits", "lost", "sent into a cut", "crashes",
 	"one region", "spread", "sun", "bursts", "bursts at once", "bursts in turn", "bursts in turn, at once",
-	"slow and fast", "admitted", "refused", "failed", "leased",
+	"bursts after rests", "slow and fast", "late", "flooded", "admitted", "refused", "failed", "leased",
 }
 
 // randomWorld returns a random history that has been.
@@ -431,6 +462,16 @@ func randomWorld(seed uint64, strict bool) *world {
 	}
 	w := newWorld(rng, regions, limits...)
 	w.strict = strict
+	if rng.IntN(4) == 0 { // most looks come too late for who waits for them
+		w.had["late"]++
+		for i := range w.ways {
+			for j := range w.ways {
+				if i != j {
+					w.ways[i][j] += 300 * time.Millisecond
+				}
+			}
+		}
+	}
 	all := kinds(regions, limits[0].Requests)
 	kind := all[seed/parts%uint64(len(all))]
 	w.had[kind.name]++
@@ -440,24 +481,27 @@ func randomWorld(seed uint64, strict bool) *world {
 	return w
 }
 
-// looks holds, by region, when the latest look was sent of which a process has the answer, and when it ran.
+// ran is when a look was sent, and when it ran by the true time.
+type ran struct{ sent, ran time.Time }
+
+// looks holds, by region, the latest look of which a process has the answer.
 type looks struct {
-	mu        sync.Mutex
-	sent, ran []time.Time
+	mu     sync.Mutex
+	latest []ran
 }
 
-func (l *looks) note(region int, sent, ran time.Time) {
+func (l *looks) note(region int, look ran) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if sent.After(l.sent[region]) {
-		l.sent[region], l.ran[region] = sent, ran
+	if look.sent.After(l.latest[region].sent) {
+		l.latest[region] = look
 	}
 }
 
-func (l *looks) seen() []time.Time {
+func (l *looks) seen() []ran {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.ran)
+	return slices.Clone(l.latest)
 }
 
 // outcomes returns the admissions for storetest.CheckLogs.
