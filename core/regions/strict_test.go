@@ -19,7 +19,7 @@ import (
 // TestStrictHistories: in no window do all regions together admit more than a limit, by true time. Clocks that go at
 // other paces make a window shorter by a thousandth.
 func TestStrictHistories(t *testing.T) {
-	testHistories(t, true, append(usual, "admitted elsewhere"), func(w *world) error {
+	testHistories(t, true, append(usual, "admitted elsewhere", "leased"), func(w *world) error {
 		for _, limit := range w.limits {
 			limit.Window -= limit.Window / 1000
 			if err := storetest.CheckLogs(w.outcomes(), limit); err != nil {

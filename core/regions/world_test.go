@@ -445,7 +445,7 @@ func (w *world) count(what string) {
 var usual = []string{
 	"2 regions", "10 regions", "1 processes", "4 processes", "2 limits", "lost", "sent into a cut", "crashes",
 	"one region", "spread", "sun", "bursts", "bursts at once", "bursts in turn", "bursts in turn, at once",
-	"bursts after rests", "slow and fast", "late", "flooded", "admitted", "refused", "failed", "leased",
+	"bursts after rests", "slow and fast", "late", "flooded", "admitted", "refused", "failed",
 }
 
 // randomWorld returns a random history that has been.
