@@ -56,7 +56,7 @@ func (r *rule) check(ctx context.Context, i int) error {
 	}
 	names := fmt.Sprintf("strict=%v", r.config.Strict)
 	for _, region := range r.regions {
-		names += " " + region.name
+		names += fmt.Sprintf(" %q", region.name)
 	}
 	var took time.Duration
 	for _, key := range []string{names, "all"} { // the first may have to connect

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
 )
 
@@ -52,6 +53,30 @@ func TestCheck(t *testing.T) {
 		s.down["eu"] = errors.New("no route")
 		check("down", `region "eu": no route`, Config{})
 	})
+}
+
+// TestCheckNames: names that look the same when they are put together are others.
+func TestCheckNames(t *testing.T) {
+	for _, c := range [][2][]string{
+		{{"a b", "c"}, {"a", "b", "c"}}, {{"a", "b c"}, {"a", "b", "c"}}, {{`a" "b`, "c"}, {"a", "b", "c"}},
+		{{"a\nb", "c"}, {"a", "b", "c"}}, {{`a\`, `"b`, "c"}, {`a\ "b`, "c"}}, {{"a:b", "c"}, {"a", "b", "c"}},
+		{{"a\xff", "c"}, {"a\ufffd", "c"}}, {{" a", "c"}, {"a", "c"}}, {{`a\n`, "c"}, {"a\n", "c"}},
+		{{"strict=true", "c"}, {"c", "strict=false"}},
+	} {
+		same := memstore.New() // one region knows both
+		var errs [2]error
+		for i, names := range c {
+			stores := map[string]core.Store{}
+			for _, name := range names {
+				stores[name] = memstore.New()
+			}
+			stores["c"] = same
+			errs[i] = newStore(t, Config{Here: "c", Stores: stores}).Check(t.Context())
+		}
+		if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), `region "c": 1 checks of the last hour`) {
+			t.Errorf("%q: %v, want the second to hear of the first", c, errs)
+		}
+	}
 }
 
 // TestCheckParts: what a check says of a store that fails, of one other process, and of the time of a round trip.

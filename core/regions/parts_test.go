@@ -151,7 +151,7 @@ func TestStrictParts(t *testing.T) {
 	s := &strict{r}
 	for cost, want := range map[int64]int{2: 0, 3: 1, 4: -1} {
 		for _, o := range []*core.Override{nil, {Ahead: 1}} {
-			if got := s.next(&core.Ask{Cost: cost, Override: o}, 0); got != want {
+			if got := s.next(&core.Ask{Cost: cost, Override: o}, 0, false); got != want {
 				t.Errorf("a cost of %d, %v: region %d, want %d", cost, o, got, want)
 			}
 		}
@@ -159,7 +159,7 @@ func TestStrictParts(t *testing.T) {
 	none, all := r.bound[0].share, &core.Override{Limits: []core.Limit{core.PerDay(300)}}
 	r.bound[0].share = nil
 	for _, o := range []*core.Override{{Charge: true}, all} {
-		if got := s.next(&core.Ask{Cost: 1, Override: o}, 0); got != 1 {
+		if got := s.next(&core.Ask{Cost: 1, Override: o}, 0, false); got != 1 {
 			t.Errorf("%+v: region %d, want one that has a share", o, got)
 		}
 	}

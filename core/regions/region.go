@@ -68,6 +68,9 @@ func (r *region) silent(now time.Duration) bool {
 	return since > 0 && now-since > silence
 }
 
+// answers reports whether the region has answered its latest question, or was asked none.
+func (r *region) answers() bool { return r.failing.Load() == 0 }
+
 // answered notes what became of a question. A failure says nothing if the region has answered since it was asked.
 func (r *region) answered(err error, sent, came time.Duration) {
 	if err != nil {

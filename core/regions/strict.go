@@ -30,7 +30,8 @@ import (
 type strict struct{ *rule }
 
 // Take implements [core.Ledger]. It asks this region, and after a refusal or a failure the
-// others in turn, until one admits. Of several refusals the one that ends first is the answer.
+// others in turn, until one admits. Of several refusals the one that ends first is the answer. A region that has
+// not answered its latest question is asked only if no other one has refused: a refusal does not wait for it.
 func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	s.begin()
 	home, err := s.home(ask.Key)
@@ -40,19 +41,23 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	case home >= 0:
 		return s.ask(ctx, ask, home, s.bound[home].whole)
 	}
-	at := s.next(&ask, 0)
+	var asked places
+	at := s.next(&ask, asked, false)
 	if at < 0 {
 		return s.askInVain(ctx, ask)
 	}
+	s.probe(ask.Key)
 	var refusal core.Decision // that ends first
 	var failed error          // of the first region that failed
-	for deadline := time.Now().Add(ask.Timeout); at >= 0; {
-		following := s.next(&ask, at+1)
-		timeout, ok := part(ask.Timeout, deadline, following < 0)
+	for deadline := time.Now().Add(ask.Timeout); at >= 0; at = s.next(&ask, asked, refusal.RetryAfter > 0) {
+		region := s.order[at]
+		asked |= 1 << at
+		last := s.next(&ask, asked, s.regions[region].answers()) < 0
+		timeout, ok := part(ask.Timeout, deadline, last)
 		if !ok {
 			break
 		}
-		d, err := s.askShare(ctx, ask, s.order[at], timeout)
+		d, err := s.askShare(ctx, ask, region, timeout)
 		switch {
 		case err == nil && d.Allowed, err != nil && ctx.Err() != nil:
 			return d, err
@@ -61,12 +66,29 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 		case err == nil && (refusal.RetryAfter == 0 || d.RetryAfter < refusal.RetryAfter):
 			refusal = d
 		}
-		at = following
 	}
 	if refusal.RetryAfter > 0 {
 		return refusal, nil
 	}
 	return core.Decision{}, cmp.Or(failed, errLate)
+}
+
+// probe asks each region that has not answered its latest question whether it is back: in the background, one question
+// at a time, which counts nothing.
+func (s *strict) probe(key string) {
+	for i, region := range s.regions {
+		if region.answers() || !region.probing.CompareAndSwap(false, true) {
+			continue
+		}
+		go func() {
+			defer region.probing.Store(false)
+			ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
+			defer cancel()
+			sent := s.now()
+			_, err := s.bound[i].whole.Usage(ctx, key)
+			s.answered(region, err, sent, s.now())
+		}()
+	}
 }
 
 // errLate is the error of a request that had no time to ask a region.
@@ -86,20 +108,29 @@ func part(timeout time.Duration, deadline time.Time, last bool) (time.Duration, 
 	return left, left > 0
 }
 
-// next returns the place in the order, from the given one on, of a region whose share may admit
-// the request, or -1.
-func (s *strict) next(ask *core.Ask, from int) int {
-	for at := from; at < len(s.order); at++ {
-		i := s.order[at]
+// places is a set of places in the order of regions, of which there are 64 at most.
+type places uint64
+
+// next returns the first place in the order, of those that were not asked, of a region whose share may admit the
+// request, or -1. Regions that have answered their latest question come first; answering takes no others.
+func (s *strict) next(ask *core.Ask, asked places, answering bool) int {
+	other := -1
+	for at, i := range s.order {
 		shares, some := s.bound[i].shares, s.bound[i].share != nil
 		if o := ask.Override; some && o != nil && o.Limits != nil {
 			shares, some = shareOf(o.Limits, i, len(s.regions))
 		}
-		if some && (fits(ask.Cost, shares) || isCharge(ask)) {
+		if asked>>at&1 == 1 || !some || !fits(ask.Cost, shares) && !isCharge(ask) {
+			continue
+		}
+		if s.regions[i].answers() {
 			return at
 		}
+		if other < 0 && !answering {
+			other = at
+		}
 	}
-	return -1
+	return other
 }
 
 // askShare asks region i under its share.

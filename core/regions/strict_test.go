@@ -161,21 +161,32 @@ func TestStrictRetryAfter(t *testing.T) {
 	}
 }
 
-// TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time.
+// TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time. Only
+// the first request waits for it, until it has answered a question that counts nothing.
 func TestStrictFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()
 		l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(8))
 		s.silent["ap"], s.down["eu"] = true, errors.New("refused")
-		for i := range 4 {
+		for i := range 5 {
 			began := time.Now()
 			d := l.Allow(t.Context(), "k")
-			if took := time.Since(began); d.Err != nil || d.Allowed != (i < 3) || took != 500*time.Millisecond {
-				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v", i, d, took)
+			took, want := time.Since(began), time.Duration(0)
+			if i == 0 {
+				want = 500 * ms
+			}
+			if d.Err != nil || d.Allowed != (i < 3) || took != want {
+				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v, want %v", i, d, took, want)
 			}
 		}
-		synctest.Wait() // for the comparison of names
-		s.silent["us"] = true
+		s.silent["ap"] = false
+		time.Sleep(silence) // for the question that is under way
+		l.Allow(t.Context(), "k")
+		synctest.Wait()
+		if d := l.Allow(t.Context(), "k"); !d.Allowed || d.Region != "ap" {
+			t.Errorf("ap is back: %+v", d)
+		}
+		s.silent["ap"], s.silent["us"] = true, true
 		if d := l.Allow(t.Context(), "k"); d.Allowed || !errors.Is(d.Err, core.ErrTimeout) {
 			t.Errorf("with no region: %+v", d)
 		}
@@ -185,7 +196,45 @@ func TestStrictFaults(t *testing.T) {
 		if err := l.Reset(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), `region "eu"`) {
 			t.Errorf("Reset of a region that is down: %v", err)
 		}
+		time.Sleep(checkTimeout)
 	})
+}
+
+// TestStrictCut: in a cut a refusal takes what the regions need that answer, but for the first one, wherever the region
+// stands in the order. When the region is back, a request that all others refuse is admitted by it.
+func TestStrictCut(t *testing.T) {
+	for cut := 1; cut < 3; cut++ {
+		synctest.Test(t, func(t *testing.T) {
+			tr := newTrio(true, false)
+			p := tr.processes[0]
+			ask := func() (d core.Decision, took time.Duration) {
+				began := time.Now()
+				d, err := p.ledger.Take(t.Context(), core.Ask{Key: served, Cost: 1, Timeout: 500 * ms})
+				if err != nil {
+					t.Error(err)
+				}
+				return d, time.Since(began)
+			}
+			tr.cutOff(cut, true)
+			slow := 0
+			for range 80 { // more than the shares of the others
+				if _, took := ask(); took > 151*ms {
+					slow++
+				}
+			}
+			if d, _ := ask(); d.Allowed || slow > 1 {
+				t.Errorf("region %d is cut off: %+v, and %d requests took longer than a round trip, want 1", cut, d, slow)
+			}
+			tr.cutOff(cut, false)
+			time.Sleep(silence)
+			ask()
+			time.Sleep(200 * ms)
+			if d, took := ask(); !d.Allowed || tr.names[d.Region] != cut || took > 301*ms {
+				t.Errorf("region %d is back: %+v after %v", cut, d, took)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
 }
 
 // TestStrictNever: what exceeds every share never passes, and a notice says so; what exceeds some goes to another. A
