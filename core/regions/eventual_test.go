@@ -555,18 +555,80 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestClock: a refusal by what is known shows the time of the own region's server.
+// TestClock: a refusal by what is known shows the time of the own region's server, also when a look there was long under
+// way. Clocks whose pace is other by a thousandth are apart by 1 ms after a second.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrio(false, false)
+		local := func(way time.Duration) {
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			tr.ways[0][0] = way
+		}
 		tr.burst(1, 100)
 		time.Sleep(time.Second)
 		tr.burst(0, 40)
+		time.Sleep(ms)
+		local(350 * ms)
 		time.Sleep(time.Second)
-		d, err := tr.processes[0].ledger.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+		local(100 * time.Microsecond)
+		d, err := tr.processes[0].ledger.Take(t.Context(), core.Ask{Key: served, Cost: 1})
 		now := time.UnixMicro(tr.servers[0].Now())
-		if err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > time.Second {
+		if err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > 5*ms {
 			t.Errorf("%+v, %v, want a refusal at %v", d, err, now)
+		}
+		time.Sleep(time.Hour)
+	})
+	var c clock
+	for _, read := range [][4]time.Duration{ // shown, asked, came, and by how much the clock is ahead then
+		{100, 0, 10, 90}, {110, 10, 15, 95}, {1000, 20, 990, 95}, {130, 30, 31, 99}, {60, 40, 45, 20}, {65, 46, 48, 19},
+	} {
+		if c.read(read[0], read[1], read[2]); c.ahead.Load() != int64(read[3]) {
+			t.Errorf("%v: ahead by %d", read, c.ahead.Load())
+		}
+	}
+}
+
+// TestLostLook: a look that gets lost does not make a region silent that has answered since.
+func TestLostLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		store := newStore(t, Config{Here: "ap", Stores: s.stores})
+		l := core.Must(core.New(core.Config{
+			Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(90)}, Observer: core.Silent,
+		}))
+		s.silent["us"] = true
+		for range 30 {
+			l.AllowN(t.Context(), "k", 3)
+			time.Sleep(100 * ms)
+			s.silent["us"] = false
+			if since := store.Stats().Regions[2].SilentSince; !since.IsZero() {
+				t.Fatalf("silent since %v, at %v", since, time.Now())
+			}
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestAskedFor: a request that wants more than its region may use waits for the regions that answer, and not for one
+// that is silent, also while that is asked whether it is back.
+func TestAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrio(false, false)
+		tr.cutOff(2, true)
+		p := tr.processes[0]
+		for range 20 { // until it is silent
+			p.take(1, 500*ms)
+			time.Sleep(300 * ms)
+		}
+		time.Sleep(time.Minute)
+		tr.used, tr.longest = nil, 0
+		for range 3 {
+			tr.burst(0, 100)
+			time.Sleep(time.Second)
+		}
+		if got := len(tr.used); got != 66 || tr.longest < 150*ms || tr.longest > 161*ms {
+			t.Errorf("%d admitted, in %v, want all but the share of 34, after one look", got, tr.longest)
 		}
 		time.Sleep(time.Hour)
 	})
