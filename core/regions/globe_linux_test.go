@@ -130,11 +130,11 @@ type notingLedger struct {
 func (n notingLedger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	began := time.Now()
 	uses, err := n.Ledger.Usage(ctx, key)
-	if err == nil {
+	if err == nil && key == served {
 		n.station.mu.Lock()
 		defer n.station.mu.Unlock()
 		at := uses[0].At.Add(-n.station.ahead[n.region])
-		n.station.looks[n.region] = append(n.station.looks[n.region], ran{began, at})
+		n.station.looks[n.region] = append(n.station.looks[n.region], ran{sent: began, ran: at, came: time.Now()})
 	}
 	return uses, err
 }
@@ -186,7 +186,7 @@ func (s *station) load(ctx context.Context, rng *rand.Rand) {
 // take asks once, and notes what it is told.
 func (s *station) take() {
 	looks := s.seen()
-	d := s.limiter.Allow(context.Background(), "client")
+	d := s.limiter.Allow(context.Background(), served)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.Err != nil {
@@ -204,7 +204,7 @@ func (s *station) take() {
 		s.refused++
 		return
 	}
-	s.told = append(s.told, admission{region: region, at: at, units: 1, looks: looks})
+	s.told = append(s.told, admission{region: region, at: at, units: 1, looks: looks, told: time.Now()})
 	if region != s.store.here {
 		s.far++
 	}

@@ -12,15 +12,17 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// network is the ways between regions. Each message takes 50 to 300 ms.
+// network is the ways between regions.
 type network struct {
 	*globe
-	ways [3][3]*redistest.Way // from region, to region
+	ways    [3][3]*redistest.Way // from region, to region
+	connect func(from, to int) redis.UniversalClient
 }
 
-func newNetwork(t *testing.T) *network {
+// newNetwork returns regions whose servers show other times. A message takes from so many milliseconds to so many.
+func newNetwork(t *testing.T, limit core.Limit, from, to int) *network {
 	n := &network{}
-	delay := func() time.Duration { return time.Duration(50+rand.IntN(251)) * time.Millisecond }
+	delay := func() time.Duration { return time.Duration(from+rand.IntN(to-from+1)) * time.Millisecond }
 	ahead := []time.Duration{0, time.Hour, -time.Hour}
 	var written []written
 	var servers []*redistest.Server
@@ -33,7 +35,7 @@ func newNetwork(t *testing.T) *network {
 			}
 		}
 	}
-	n.globe = newGlobe(t, core.Per(61, time.Second), func(from, to int) redis.UniversalClient {
+	n.connect = func(from, to int) redis.UniversalClient {
 		addr := servers[to].Addr()
 		if from != to {
 			addr = n.ways[from][to].Addr()
@@ -41,7 +43,8 @@ func newNetwork(t *testing.T) *network {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { rdb.Close() })
 		return rdb
-	})
+	}
+	n.globe = newGlobe(t, limit, n.connect)
 	n.ahead, n.written = ahead, written
 	return n
 }
@@ -90,7 +93,7 @@ func (n *network) silent(region int) error {
 // never admit more than the limit in a window, and eventual ones no more than Theorem E allows.
 func TestRegions(t *testing.T) {
 	t.Parallel()
-	n := newNetwork(t)
+	n := newNetwork(t, core.Per(61, time.Second), 50, 300)
 	lasts := 2 * time.Second
 	if *long {
 		lasts = 30 * time.Second

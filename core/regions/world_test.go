@@ -83,6 +83,7 @@ type admission struct {
 	at     time.Time
 	units  int64
 	looks  []ran
+	told   time.Time // with real servers
 }
 
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
@@ -481,8 +482,8 @@ func randomWorld(seed uint64, strict bool) *world {
 	return w
 }
 
-// ran is when a look was sent, and when it ran by the true time.
-type ran struct{ sent, ran time.Time }
+// ran is when a look was sent, when it ran by the true time, and with real servers when the answer came.
+type ran struct{ sent, ran, came time.Time }
 
 // looks holds, by region, the latest look of which a process has the answer.
 type looks struct {
