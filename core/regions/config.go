@@ -26,7 +26,8 @@ type Config struct {
 	Stores map[string]core.Store
 
 	// Strict chooses the mode that never admits too many; see the package. All processes
-	// choose the same.
+	// choose the same. Decision.Remaining is then that of the share that has decided: it can rise again
+	// when the next region is asked.
 	Strict bool
 
 	// Every is how often a client that goes on asking here is looked at in the other regions,
@@ -34,7 +35,7 @@ type Config struct {
 	Every time.Duration
 
 	// Clients is the number of busy clients at most that are looked at, unless Strict; further ones have
-	// the share of this region. The default is 65,536: some 14 MB with three regions.
+	// the share of this region. The default is 65,536: some 12 MB with three regions.
 	Clients int
 
 	// Home gives all of a client's limits to the region that it returns, instead of a share

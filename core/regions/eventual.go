@@ -12,15 +12,15 @@ import (
 
 // eventual is a rule that this region decides alone, by what it knows of the others.
 //
-// Theorem E. Let region A admit a request when its script runs at t. Of each other region B let it go by a look that
-// ran there at x <= t, or by B's share. Then all regions have admitted in (t-W, t] at most N, what each B that was looked
-// at has admitted in (x, t], and what each other B has admitted in (t-W, t] above its share.
+// Theorem E. Let region A admit a request when its script runs at t. Of each other region B let it go by a look
+// that ran there at x <= t, or by B's share. Then all regions have admitted in (t-W, t] at most N, what each B that
+// was looked at has admitted in (x, t], and what each other B has admitted in (t-W, t] above its share.
 //
-// Proof. A's script counts all of A's units in (t-W, t], and admits only if they and the cost are at
-// most N less what each B withholds. By a look that is at least B's count in (x-W, x], which contains (t-W, x], and
-// else at least its share. So A's units, the cost, those of each B until x, and the shares of the others are at most
-// N. What is left out is as stated. Every window that holds too much ends at an admission, so the bound is for all
-// windows. QED.
+// Proof. A's script counts all of A's units in (t-W, t], and admits only if they and the cost are at most N less
+// what each B withholds, or at most A's share, which is N less all shares of others. By a look B withholds at least
+// its count in (x-W, x], which contains (t-W, x], and else at least its share. So A's units, the cost, those of each B
+// until x, and the shares of the others are at most N. What is left out is as stated. Every window that holds too
+// much ends at an admission, so the bound is for all windows. QED.
 //
 // So where no look comes, every region keeps to its share, and all hold N together from a window after that.
 //

@@ -555,8 +555,8 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestClock: a refusal by what is known shows the time of the own region's server, also when a look there was long under
-// way. Clocks whose pace is other by a thousandth are apart by 1 ms after a second.
+// TestClock: a refusal by what is known shows the time of the own region's server, also when a look there was long
+// under way. Clocks whose pace is other by a thousandth are apart by 1 ms after a second.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrio(false, false)
@@ -622,11 +622,13 @@ func TestAskedFor(t *testing.T) {
 			time.Sleep(300 * ms)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		tr.used, tr.longest = nil, 0
 		for range 3 {
 			tr.burst(0, 100)
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if got := len(tr.used); got != 66 || tr.longest < 150*ms || tr.longest > 161*ms {
 			t.Errorf("%d admitted, in %v, want all but the share of 34, after one look", got, tr.longest)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// TestRegionsUnderLoad: three servers, a message between which takes 75 to 112 ms, and bursts in all regions at once. By
-// what the servers have written each admission is within the share of its region, or keeps Theorem E by looks that have
-// come. That is so however busy the machine is.
+// TestRegionsUnderLoad: three servers, a message between which takes 75 to 112 ms, and bursts in all regions at once.
+// By what the servers have written each admission is within the share of its region, or keeps Theorem E by looks that
+// have come. That is so however busy the machine is.
 func TestRegionsUnderLoad(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -179,13 +179,15 @@ func TestStrictFaults(t *testing.T) {
 				t.Errorf("request %d, with us alone, which has a share of 3: %+v after %v, want %v", i, d, took, want)
 			}
 		}
+		time.Sleep(checkTimeout) // for the questions that are under way
+		synctest.Wait()
 		s.silent["ap"] = false
-		time.Sleep(silence) // for the question that is under way
 		l.Allow(t.Context(), "k")
 		synctest.Wait()
 		if d := l.Allow(t.Context(), "k"); !d.Allowed || d.Region != "ap" {
 			t.Errorf("ap is back: %+v", d)
 		}
+		synctest.Wait()
 		s.silent["ap"], s.silent["us"] = true, true
 		if d := l.Allow(t.Context(), "k"); d.Allowed || !errors.Is(d.Err, core.ErrTimeout) {
 			t.Errorf("with no region: %+v", d)
