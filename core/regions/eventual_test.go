@@ -601,6 +601,7 @@ func TestLostLook(t *testing.T) {
 		for range 30 {
 			l.AllowN(t.Context(), "k", 3)
 			time.Sleep(100 * ms)
+			synctest.Wait()
 			s.silent["us"] = false
 			if since := store.Stats().Regions[2].SilentSince; !since.IsZero() {
 				t.Fatalf("silent since %v, at %v", since, time.Now())

@@ -408,7 +408,7 @@ func (w *world) run(kind traffic, windows int) {
 			p := &process{world: w, region: region}
 			p.boot()
 			if flooded && n == 0 {
-				group.Go(func() { p.flood(silence) })
+				group.Go(func() { p.flood(time.Second) })
 			}
 			group.Go(func() {
 				for ctx.Err() == nil {
