@@ -15,7 +15,9 @@ import (
 
 // ErrForeign is in the error of a decision that found, at a key of the store, a
 // value that is not the store's. The value has been deleted, unless the request
-// was a peek; the next request is counted again.
+// was a peek; the next request is counted again. It is also in the error of one
+// whose reply tells of times or units that the limit cannot have, which no
+// server says that runs the store's script.
 var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
 
 var (

@@ -150,6 +150,15 @@ func TestScriptForeignValues(t *testing.T) {
 		"totals of a slot that ends a microsecond late": func(rdb *redis.Client, key string) {
 			rdb.Set(ctx, key, coarseText(3, time.Second+time.Microsecond, 6), 0)
 		},
+		"a list whose newest entry is not the latest": func(rdb *redis.Client, key string) {
+			rdb.RPush(ctx, key, logEntry(time.Now().Add(time.Second), 0, 1), logEntry(time.Now(), 0, 2))
+		},
+		"a list that holds no units": func(rdb *redis.Client, key string) {
+			rdb.RPush(ctx, key, logEntry(time.Now(), 0, 2), logEntry(time.Now(), 0, 1))
+		},
+		"too many units in totals": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, coarseText(6, time.Second, 6)+"\x81\xff\xff\xff\xff\xff", 0)
+		},
 		"a list of which more was dropped than ever is": func(rdb *redis.Client, key string) {
 			for range 12 {
 				rdb.RPush(ctx, key, logEntry(time.Now(), 9, 1))

@@ -68,7 +68,10 @@ const (
 	totals     = 1 << 20 // running totals are modulo that
 
 	counterBytes = 18
-	coarseFacts  = 15
+	mostCounted  = core.MaxCounterRequests + 255 // of a counter's window
+
+	coarseFacts = 15
+	mostCoarse  = 1 << 47 // 120 slots hold less
 )
 
 // format is how an algorithm is named.
@@ -116,6 +119,23 @@ func (f *facts) read(s string, l core.Limit, now int64) (newest int64, rest stri
 		return f.readCoarse(s, window.Limit{W: l.Window.Microseconds()}.Slot(), now)
 	}
 	panic(unknown(l.Algorithm))
+}
+
+// possible reports whether a server that keeps to the limit can tell these facts at now: what counts has not left the
+// window, and is not of a time after latest. newest is what read returned.
+func (f *facts) possible(l core.Limit, now, newest, latest int64) bool {
+	if newest == 0 { // nothing counts
+		return true
+	}
+	last, most, w := newest, int64(totals), l.Window.Microseconds()
+	switch l.Algorithm {
+	case core.SlidingCounter:
+		return newest <= latest && newest%w == 0 && max(f.counter.Prev, f.counter.Cur) <= mostCounted
+	case core.CoarseLog:
+		last, most = newest+window.Limit{W: w}.Slot()-1, mostCoarse
+	}
+	return newest <= latest && now-w < f.log.Oldest && f.log.Oldest <= f.log.Leaver && f.log.Leaver <= last &&
+		0 < f.log.Units && f.log.Units < most
 }
 
 // decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge.

@@ -123,8 +123,8 @@ func TestFirstKeyProxy(t *testing.T) {
 	}
 }
 
-// TestMixedScripts: where a proxy takes no keys of several servers, limits hold, every decision is made, and few scripts
-// try.
+// TestMixedScripts: where a proxy takes no keys of several clients, limits hold, every decision is made, and few
+// scripts try.
 func TestMixedScripts(t *testing.T) {
 	t.Parallel()
 	const limit = 100

@@ -32,11 +32,14 @@ func (q *request) readPart(part string, now int64) (d core.Decision, rest string
 	return d, rest, err
 }
 
+// latestSecond is in the year 2255. Times after it are not exact in Lua.
+const latestSecond = 1<<53/1_000_000 - 1
+
 // readTime reads the server's time, with which a reply begins.
 func readTime(reply string) (now int64, rest string, err error) {
 	seconds, rest, ok := number(reply)
 	micros, rest, ok2 := number(strings.TrimPrefix(rest, " "))
-	if !ok || !ok2 {
+	if !ok || !ok2 || seconds > latestSecond || micros > 999_999 {
 		return 0, "", notRead(reply)
 	}
 	return seconds*1_000_000 + micros, rest, nil
@@ -105,14 +108,19 @@ func (l *ledger) readFacts(
 	case 'A', 'R':
 		// All that is there decides when the request is counted, and so about each limit.
 		stamp = now + l.ahead
+		latest := max(stamp, now+l.allowance())
 		for i, limit := range l.rule.Limits {
 			newest, after, ok := seen[i].read(rest, limit, now)
 			if !ok {
 				return false, 0, "", notRead(part)
 			}
+			if err == nil && !seen[i].possible(limit, now, newest, latest) {
+				err = remedied(fmt.Errorf("%w: times or units that limit %q cannot have: %q",
+					ErrForeign, limit.Name, rest[:len(rest)-len(after)]))
+			}
 			stamp, rest = max(stamp, newest), after
 		}
-		return verdict == 'A', stamp, rest, nil
+		return verdict == 'A', stamp, rest, err
 	case 'F', 'E':
 		text, rest, ok := strings.Cut(rest, "\n")
 		if !ok {
@@ -125,6 +133,15 @@ func (l *ledger) readFacts(
 		return false, 0, rest, remedied(err)
 	}
 	return false, 0, "", notRead(part)
+}
+
+// allowance returns how far ahead of the server's clock the rule may have counted, in microseconds.
+func (l *ledger) allowance() int64 {
+	shortest := l.rule.Limits[0].Window
+	for _, limit := range l.rule.Limits[1:] {
+		shortest = min(shortest, limit.Window)
+	}
+	return window.Allowance(shortest.Microseconds())
 }
 
 // withoutClient returns a key of the store without what stands in braces: no error names
