@@ -37,7 +37,8 @@ const checkTimeout = 10 * time.Second // of all of Check
 // Of a cluster it asks every master, and of a ring every shard that is up. It may
 // wait for 10 s, or until ctx ends. Where INFO is forbidden or unknown, that
 // alone is no finding: then version, role and memory cannot be looked at, which
-// it says only beside other findings.
+// it says only beside other findings. It asks over connections of its own, on
+// which a server that never ends its answer is read for a megabyte.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -65,7 +66,9 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
-			s.checkServer(ctx, master, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
+			own, closes := bounded(ctx, master)
+			defer closes()
+			s.checkServer(ctx, own, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
 			return nil
 		})
 	case *redis.Ring:
@@ -74,14 +77,19 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 				"are they up, are the addresses right, is the network open?"))
 		}
 		err = rdb.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
-			s.checkServer(ctx, shard, shard.Options().Addr, client, found)
+			own, closes := bounded(ctx, shard)
+			defer closes()
+			s.checkServer(ctx, own, shard.Options().Addr, client, found)
 			return nil
 		})
 	case *redis.Client:
 		// New reads the client's options; the program may use rdb meanwhile.
-		s.checkServer(ctx, s.client.heeding, rdb.Options().Addr, client, found)
+		own, closes := bounded(ctx, s.client.heeding)
+		defer closes()
+		s.checkServer(ctx, own, rdb.Options().Addr, client, found)
 		if s.client.joint.mode.Load() != forbidden {
-			_ = s.probe(ctx) // what fails here has failed above, or does no harm
+			mode, _ := New(own, WithPrefix(s.prefix)).probe(ctx) // what fails has failed above, or does no harm
+			s.client.learn(mode)
 		}
 		if s.client.joint.mode.Load() == split {
 			found.add(s.client.errSplit())

@@ -521,3 +521,38 @@ func TestCheckFar(t *testing.T) {
 		t.Errorf("with a short timeout: %v", err)
 	}
 }
+
+// TestCheckEndless: Check gives up a server that never ends its answer. Attributes in one another would end the process,
+// in which go-redis reads them by recursion.
+func TestCheckEndless(t *testing.T) {
+	t.Parallel()
+	for name, part := range map[string]string{
+		"attributes": "|1\r\n", "arrays": "*1\r\n", "pushes": ">1\r\n", "a line": "x", "a text": "$999999999\r\n",
+	} {
+		for _, command := range []string{"info", "evalsha", "hello"} {
+			t.Run(name+" at "+command, func(t *testing.T) {
+				addr := redistest.Serve(t, func(c net.Conn) {
+					for in := bufio.NewReader(c); ; {
+						words, _, err := redistest.ReadCommand(in)
+						if err != nil {
+							return
+						}
+						if !strings.EqualFold(words[0], command) {
+							_, _ = io.WriteString(c, "-ERR unknown command\r\n")
+							continue
+						}
+						for block := strings.Repeat(part, 1<<14); err == nil; {
+							_, err = io.WriteString(c, block)
+						}
+						return
+					}
+				})
+				rdb := redis.NewClient(&redis.Options{Addr: addr})
+				defer rdb.Close()
+				if err := redisstore.New(rdb).Check(ctx); !mentions(err, addr) {
+					t.Errorf("Check: %v", err)
+				}
+			})
+		}
+	}
+}

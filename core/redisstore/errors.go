@@ -95,6 +95,8 @@ func knownRemedy(err error) string {
 	case errors.Is(err, ErrForeign):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
+	case errors.Is(err, errEndless):
+		return "no Redis does that: is the address right? If so, the server may have been taken over"
 	case has("NOAUTH"), has("Protocol error: unauthenticated"):
 		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
 	case has("WRONGPASS"):

@@ -81,7 +81,8 @@ func Joined(s *Store) bool { return s.client.joint.mode.Load() == joined }
 
 // Join has a store find out whether they may, which it does at first use otherwise.
 func Join(s *Store) error {
-	if err := s.probe(context.Background()); err != nil || !Joined(s) {
+	mode, err := s.probe(context.Background())
+	if s.client.learn(mode); !Joined(s) {
 		return fmt.Errorf("not joined: %w", err)
 	}
 	return nil

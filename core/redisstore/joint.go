@@ -94,7 +94,8 @@ func (s *Store) findOut(heard *core.Binding) {
 		return
 	}
 	go func() {
-		_ = s.probe(context.Background())
+		mode, _ := s.probe(context.Background())
+		c.learn(mode)
 		c.say(heard)
 		j.pause = min(max(2*j.pause, probePause), longestPause)
 		j.due.Store(int64(time.Since(c.first.breaker.made) + j.pause))
@@ -120,34 +121,42 @@ func (c *client) errSplit() error {
 		cmp.Or(c.first.breaker.status.Load().Server, "the server"))
 }
 
-// probe finds out whether one script may have the keys of several clients, and keeps what it has found. Its error says
+// learn keeps the mode that a probe has found.
+func (c *client) learn(mode int32) {
+	switch mode {
+	case joined:
+		c.joint.mode.CompareAndSwap(unproved, joined)
+	case split:
+		if c.joint.mode.Swap(split) != split {
+			text := strings.TrimPrefix(c.errSplit().Error(), "sash: ")
+			c.joint.unsaid.Store(&text)
+		}
+	}
+}
+
+// probe finds out whether one script may have the keys of several clients. It returns joined or split, or unproved and
 // why that could not be found out. No breaker hears of the probe.
-func (s *Store) probe(ctx context.Context) error {
+func (s *Store) probe(ctx context.Context) (mode int32, err error) {
 	rule, elsewhere := checkRule, 0
 	rule.Limits = []core.Limit{core.PerMinute(1000)} // the script is one that most programs use
 	counts := s.newLedger(rule)
 	for range probeRounds {
 		strayed, err := counts.strays(ctx)
 		if err != nil {
-			return err
+			return unproved, err
 		}
 		if !strayed {
 			continue
 		}
 		// A single round may have met a failover, or a step of the clock.
 		if elsewhere++; elsewhere > 1 {
-			text := strings.TrimPrefix(s.client.errSplit().Error(), "sash: ")
-			if s.client.joint.mode.Swap(split) != split {
-				s.client.joint.unsaid.Store(&text)
-			}
-			return nil
+			return split, nil
 		}
 	}
 	if elsewhere > 0 {
-		return errors.New("sash: some counts were elsewhere, and later all were there")
+		return unproved, errors.New("sash: some counts were elsewhere, and later all were there")
 	}
-	s.client.joint.mode.CompareAndSwap(unproved, joined)
-	return nil
+	return joined, nil
 }
 
 // strays charges some new clients a unit each by one script, and reports whether one of them by itself is not seen with

@@ -46,7 +46,7 @@ func (p *FirstKey) Addr() string { return p.addr }
 // owner returns the number of the server that owns a key.
 func (p *FirstKey) owner(key string) int {
 	sum, all := fnv.New32a(), uint32(0)
-	io.WriteString(sum, key)
+	_, _ = io.WriteString(sum, key)
 	for _, weight := range p.weights {
 		all += weight
 	}
