@@ -13,7 +13,9 @@ import (
 // costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again, so
 // that one request for a key is under way at a time. Of several processes that wait, the
 // store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle by
-// this limiter wakes the first; one from elsewhere is seen when the first asks again.
+// this limiter wakes the first; one from elsewhere is seen when the first asks again. Where a
+// SlidingCounter's answers do not say when the next can pass, the first reckons it from them:
+// at most 2*Window/Requests too late, and only where other processes count for the key.
 //
 // Wait returns [ErrTooLate] at its turn, or before, if the first cannot ask again before the
 // context's deadline; [ErrNever] at once; [ErrInvalid] as Allow does; and the context's error

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -68,14 +69,14 @@ func (a *asked) numbers() (asks, admitted int) {
 
 // work has so many workers wait, each as often as rounds says. They begin one after the
 // other, a stagger apart, and share out the limiters.
-func work(t *testing.T, workers, rounds int, stagger time.Duration, limiters ...*core.Limiter) {
+func work(t *testing.T, workers, rounds int, stagger time.Duration, cost int64, limiters ...*core.Limiter) {
 	t.Helper()
 	var group sync.WaitGroup
 	for i := range workers {
 		group.Go(func() {
 			time.Sleep(time.Duration(i) * stagger)
 			for range rounds {
-				if d, err := limiters[i%len(limiters)].Wait(ctx, "k"); err != nil || !d.Allowed {
+				if d, err := limiters[i%len(limiters)].WaitN(ctx, "k", cost); err != nil || !d.Allowed {
 					t.Errorf("got %+v, %v, want an admission", d, err)
 				}
 			}
@@ -84,23 +85,31 @@ func work(t *testing.T, workers, rounds int, stagger time.Duration, limiters ...
 	group.Wait()
 }
 
-// TestWaitAsks: 50 workers on 10 a second ask a log once for each admission and a counter
-// twice, whether each comes once or again and again, all at once or spread out, and are
-// admitted as often as the limit allows.
+// TestWaitAsks: 50 workers ask once for each admission, whether each comes once or again and
+// again, all at once or spread out, and are admitted as often as the limits allow.
 func TestWaitAsks(t *testing.T) {
+	second, minute := core.PerSecond(10), core.PerMinute(300)
 	for _, algorithm := range core.Algorithms() {
-		most := 2.0
-		if algorithm.Steady() {
-			most = 1.2
-		}
-		for _, trip := range []time.Duration{0, 20 * time.Millisecond} {
-			for _, stagger := range []time.Duration{0, 17 * time.Millisecond} {
-				for _, rounds := range []int{1, 20} {
-					t.Run(fmt.Sprint(algorithm, trip, stagger, rounds), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							waitAsks(t, core.PerSecond(10).Using(algorithm), trip, stagger, rounds, most)
+		for _, c := range []struct {
+			limits []core.Limit
+			cost   int64
+			each   time.Duration // the most for an admission, on average
+		}{
+			{[]core.Limit{second}, 1, 115 * time.Millisecond},
+			{[]core.Limit{second}, 3, 375 * time.Millisecond}, // 9 units fit
+			{[]core.Limit{second, minute}, 1, 220 * time.Millisecond},
+			{[]core.Limit{core.PerMinute(7)}, 2, 21 * time.Second}, // 6 units fit
+		} {
+			for i := range c.limits {
+				c.limits[i] = c.limits[i].Using(algorithm)
+			}
+			for _, trip := range []time.Duration{0, 20 * time.Millisecond} {
+				for _, stagger := range []time.Duration{0, 17 * time.Millisecond} {
+					for _, rounds := range []int{1, 20} {
+						t.Run(fmt.Sprint(c.limits, c.cost, trip, stagger, rounds), func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) { waitAsks(t, c.limits, c.cost, c.each, trip, stagger, rounds) })
 						})
-					})
+					}
 				}
 			}
 		}
@@ -108,26 +117,64 @@ func TestWaitAsks(t *testing.T) {
 }
 
 // waitAsks is one case of TestWaitAsks.
-func waitAsks(t *testing.T, limit core.Limit, trip, stagger time.Duration, rounds int, most float64) {
+func waitAsks(t *testing.T, limits []core.Limit, cost int64, each, trip, stagger time.Duration, rounds int) {
 	store := newAsked(trip)
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{limit}})
+	l := limiter(t, core.Config{Store: store, Limits: slices.Clone(limits)})
 	start := time.Now()
-	work(t, 50, rounds, stagger, l)
+	work(t, 50, rounds, stagger, cost, l)
 	took := time.Since(start)
 	asks, admitted := store.numbers()
-	if want := 50 * rounds; admitted != want || float64(asks) > most*float64(want) {
-		t.Errorf("got %d admissions and %d asks, want %d and at most %v for each", admitted, asks, want, most)
+	if want := 50 * rounds; admitted != want || float64(asks) > 1.05*float64(want) {
+		t.Errorf("got %d admissions and %d asks, want %d and at most 1.05 for each", admitted, asks, want)
 	}
-	if most := time.Duration(admitted) * 115 * time.Millisecond; took > most {
+	if most := time.Duration(admitted) * each; took > most {
 		t.Errorf("got %v, want at most %v", took, most)
 	}
-	if limit.Algorithm == core.SlidingLog {
-		if err := storetest.CheckLogs(store.outcomes, limit); err != nil {
+	if limits[0].Algorithm == core.SlidingLog {
+		if err := storetest.CheckLogs(store.outcomes, limits...); err != nil {
 			t.Error(err)
 		}
 	}
 	if n := l.Waiting(); n != 0 {
 		t.Errorf("got %d keys that are kept, want 0", n)
+	}
+}
+
+// TestWaitCounterOfOthers: while another process counts for the same key, no waiter asks later
+// than it could pass by more than two units' share of the window, and the jitter.
+func TestWaitCounterOfOthers(t *testing.T) {
+	limit := core.PerHour(100).Using(core.SlidingCounter)
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 17))
+			store := memstore.New()
+			other := limiter(t, core.Config{Store: store, Limits: []core.Limit{limit}})
+			var passes time.Time // when the next request can pass, if no other comes
+			own := limiter(t, core.Config{Limits: []core.Limit{limit}, Store: storetest.Wrap(store,
+				func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+					if late := time.Since(passes); !passes.IsZero() && late > 72*time.Second+maxJitter {
+						t.Errorf("seed %d: got %v too late", seed, late)
+					}
+					d, err := call.Next(ctx)
+					passes = time.Now().Add(max(d.RetryAfter, other.Peek(ctx, "k").RetryAfter))
+					return d, err
+				})})
+			var group sync.WaitGroup
+			for range 2 {
+				group.Go(func() {
+					for range 200 {
+						if d, err := own.Wait(ctx, "k"); err != nil || !d.Allowed {
+							t.Errorf("got %+v, %v, want an admission", d, err)
+						}
+					}
+				})
+			}
+			for range 200 {
+				time.Sleep(time.Duration(rng.Int64N(int64(5 * time.Minute))))
+				other.AllowN(ctx, "k", rng.Int64N(10))
+			}
+			group.Wait()
+		})
 	}
 }
 

@@ -203,7 +203,7 @@ func TestWaitClosed(t *testing.T) {
 		})
 		store.fail(errDown)
 		var group sync.WaitGroup
-		group.Go(func() { work(t, 50, 1, 0, l) })
+		group.Go(func() { work(t, 50, 1, 0, 1, l) })
 		time.Sleep(time.Second)
 		if asks, _ := store.numbers(); asks < 4 || asks > 6 {
 			t.Errorf("got %d tries in a second, want 4 to 6", asks)
@@ -246,9 +246,9 @@ func TestWaitPace(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", what, took, want)
 			}
 		}
-		paces(t, "40 workers", 3900*time.Millisecond, func() { work(t, 40, 1, 0, l) })
+		paces(t, "40 workers", 3900*time.Millisecond, func() { work(t, 40, 1, 0, 1, l) })
 		paces(t, "another key", 0, func() { l.Wait(ctx, "other") })
-		paces(t, "a worker that comes again", 2*time.Second, func() { work(t, 1, 20, 0, l) })
+		paces(t, "a worker that comes again", 2*time.Second, func() { work(t, 1, 20, 0, 1, l) })
 		paces(t, "costs 5 and 0", 600*time.Millisecond, func() {
 			l.WaitN(ctx, "k", 5)
 			l.Reset(ctx, "k")
@@ -277,7 +277,7 @@ func TestWaitPaceForgotten(t *testing.T) {
 		l := limiter(t, core.Config{
 			Store: storetest.Fixed(core.Decision{Err: errDown}), Limits: []core.Limit{core.PerMinute(1)}, Observer: core.Silent,
 		})
-		work(t, 1, 3, 0, l)
+		work(t, 1, 3, 0, 1, l)
 		for i := range 12_000 {
 			l.Wait(ctx, strconv.Itoa(i))
 		}

@@ -22,12 +22,13 @@ type waitQueue struct {
 	waiting  list.List // of *waiter
 	reopened bool      // since the first began to ask
 	kept     bool      // a timer forgets the queue when its pace is over
+	counter  reckoning // by the answers so far
 	outlook
 }
 
 // outlook holds what the newest answer says of the requests to come.
 type outlook struct {
-	opens   time.Time     // until then a cost of at least closed cannot pass
+	opens   time.Time     // until then a cost of at least closed cannot pass; zero if that follows from the counter
 	closed  int64         // 0: no cost can pass
 	jitter  time.Duration // this process asks so much later than it could
 	paced   bool          // the policy has admitted: opens is the limits' pace, which no Return shortens
@@ -76,14 +77,15 @@ func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := q.waiting.Front().Value.(*waiter)
-	if opens, now := q.opens, time.Now(); first.cost >= q.closed && opens.After(now) {
-		sleep = opens.Sub(now)
+	if first.cost >= q.closed {
+		now := time.Now()
 		deadline, limited := ctx.Deadline()
-		if limited && !opens.Before(deadline) {
+		sleep = max(0, q.opens.Sub(now))
+		if limited && sleep > 0 && !q.opens.Before(deadline) {
 			return sleep, chained(ErrTooLate, fmt.Errorf("the next try is in %v", sleep), q.failing)
 		}
-		if !limited || opens.Add(q.jitter).Before(deadline) {
-			sleep += q.jitter
+		if later := q.later(first.cost); !limited || later.Before(deadline) {
+			sleep = max(sleep, later.Sub(now))
 		}
 	}
 	if first != w {
@@ -95,6 +97,14 @@ func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep t
 	return sleep, nil
 }
 
+// later returns when a request of the given cost is to be asked, if there is time.
+func (q *waitQueue) later(cost int64) time.Time {
+	if q.opens.IsZero() && q.closed > 0 {
+		return q.counter.opens(cost)
+	}
+	return q.opens.Add(q.jitter)
+}
+
 // answered notes the answer to a request of the first waiter. pace is for how long the
 // key is held after an admission that no store has counted.
 func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.Duration) {
@@ -102,13 +112,18 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 	defer s.mu.Unlock()
 	now, tries := time.Now(), q.tries
 	q.outlook = outlook{}
+	counter := !d.Limit.Algorithm.Steady()
+	if counter && !q.reopened {
+		q.counter.learn(d, cost, now)
+	}
 	switch {
 	case d.Allowed && d.Source == SourcePolicy:
 		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
 	case q.reopened || d.RetryAfter == Never: // the next asks at once
-	case d.Allowed && d.Limit.Algorithm.Steady():
-		q.close(now, d.ResetAfter, d.Remaining+1)
+	case d.Allowed && counter:
+		q.closed = d.Remaining + 1
 	case d.Allowed:
+		q.close(now, d.ResetAfter, d.Remaining+1)
 	case d.RetryAfter > 0:
 		q.close(now, d.RetryAfter, cost)
 	default:
@@ -138,7 +153,7 @@ func (s *waitQueues) reopen(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.byKey[key]; q != nil && !q.paced {
-		q.outlook, q.reopened = outlook{}, true
+		q.outlook, q.counter, q.reopened = outlook{}, reckoning{}, true
 		q.wakeFirst()
 	}
 }
