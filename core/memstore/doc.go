@@ -18,7 +18,8 @@
 // least of their limits and keeps of each some bits in a sketch, with which the
 // client begins when it is back. What that costs is precision, in one direction:
 // a client that was evicted, or that meets others in the sketch, may be refused
-// early, and its RetryAfter may be too long by up to a window, never too short.
+// early, and its RetryAfter and ResetAfter may be too long by up to a window, never
+// too short. So RetryAfter is up to two windows, and of a CoarseLog a slot more.
 // Its Usage is the upper bound that such a client is decided by.
 // A store that is not full is exact.
 //

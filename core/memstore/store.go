@@ -62,8 +62,8 @@ type Option func(*Store)
 // A full store evicts clients that have used little of their limits, and what
 // they have counted goes on counting: no client is ever admitted above a limit. A
 // client that was evicted, and a newcomer that meets others in the sketch, may be
-// refused early, and be told a RetryAfter of up to two windows (more where a store
-// has rules over more than 28 different windows). A log of many entries that finds
+// refused early, and be told a RetryAfter of up to two windows, and of a CoarseLog a
+// slot more (more where a store has rules over more than 28 different windows). A log of many entries that finds
 // no memory merges them, so that they count for a little longer.
 //
 // [core.ErrStoreFull] is left for a rule with thousands of limits, for which a

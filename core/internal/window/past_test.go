@@ -82,6 +82,37 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
+// TestPastIsLate: a refusal by a Past alone tells a time that is not too soon, and too late by a window at most: of a
+// CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
+func TestPastIsLate(t *testing.T) {
+	for kind, most := range map[Kind]int64{SlidingLog: 9990, CoarseLog: 60 * 167, SlidingCounter: 0} {
+		l := Limit{N: 10, W: 9990, Kind: kind}
+		b := &Bound{l, l.Epoch()}
+		var late, longest int64
+		for at := b.End(5000) + 1; at < b.End(5170); at += 61 {
+			for now := at; now < at+l.Epoch(); now += 173 {
+				var c Count
+				c.Add(l, at, l.N)
+				var p Past
+				p.Add(b, at, l.N)
+				if b.Number(now) > b.Number(at) {
+					p = Past{Older: p.Newer}
+				}
+				want, got := c.Decide(l, now, l.N), p.Decide(b, now, l.N)
+				if got.RetryAfter < want.RetryAfter || !want.Admitted && got.ResetAfter < want.ResetAfter {
+					t.Fatalf("%v: counted at %d, at %d: %+v, want %+v or later", kind, at, now, got, want)
+				}
+				late = max(late, got.RetryAfter-want.RetryAfter)
+				longest = max(longest, got.RetryAfter, got.ResetAfter)
+			}
+		}
+		if late > most || longest > 2*l.W+l.Slot()+60*167-l.W {
+			t.Errorf("%v: late by up to %d, and up to %d are told, want at most %d and two windows and a slot",
+				kind, late, longest, most)
+		}
+	}
+}
+
 // TestPast: each unit that counts is in the epoch of its time, of its slot, or of its fixed window.
 func TestPast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 33))
