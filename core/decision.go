@@ -34,7 +34,8 @@ type Decision struct {
 	// RetryAfter is 0 when allowed, else the time after which the same request would pass if
 	// no other of the client came: exactly. It is [Never] when the cost exceeds a limit. A store
 	// that processes share may refuse by an answer of the last second: RetryAfter then does not
-	// know of later returns, charges and resets by others nor, for a cost above 1, of their requests.
+	// know of later returns, charges and resets by others, nor of their requests under other
+	// limits on the same counts. By limits of a Request it is always the store's.
 	RetryAfter time.Duration
 
 	At time.Time // the store's, in whole microseconds: the time that a charged request is counted at

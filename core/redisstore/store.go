@@ -168,7 +168,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 		s.shortest = rule.Timeout
 	}
 	s.mu.Unlock()
-	chain := s.refusals.Wrap(s.newLedger(rule))
+	chain := s.refusals.Wrap(rule, s.newLedger(rule))
 	if s.leases != nil {
 		chain = s.leases.Wrap(chain, rule.Limits)
 	}

@@ -162,7 +162,7 @@ type site struct {
 
 func (s site) Bind(b core.Binding) (core.Ledger, error) {
 	s.wire.limits = b.Limits
-	chain := s.refusals.Wrap(s.wire)
+	chain := s.refusals.Wrap(b, s.wire)
 	if s.leases != nil {
 		chain = s.leases.Wrap(chain, b.Limits)
 	}

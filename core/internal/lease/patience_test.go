@@ -226,7 +226,7 @@ func TestCrowd(t *testing.T) {
 
 // remember makes the process remember refusals.
 func (s *scene) remember() {
-	s.rule.Ledger = remember.New().Wrap(s.store)
+	s.rule.Ledger = remember.New().Wrap(core.Binding{Name: "lease"}, s.store)
 }
 
 // TestNothingLeft: when there is nothing to lease, what the caller that asked was told is good for the callers that

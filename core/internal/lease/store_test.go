@@ -22,7 +22,7 @@ type stack struct {
 
 func (s stack) Bind(rule core.Binding) (core.Ledger, error) {
 	next, err := s.Store.Bind(rule)
-	return s.leases.Wrap(s.refusals.Wrap(next), rule.Limits), err
+	return s.leases.Wrap(s.refusals.Wrap(rule, next), rule.Limits), err
 }
 
 // TestConformance: the links are a store. Three subtests are run without leases: they demand the exact number or moment

@@ -14,7 +14,7 @@ import (
 func TestUntilItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := New()
-		rule := all.Rule()
+		rule := all.Rule(bound)
 		sent := time.Now()
 		time.Sleep(300 * ms) // the answer is slow
 		rule.Note("k", 1, sent, refusalFor(2500*ms))
@@ -26,7 +26,7 @@ func TestUntilItEnds(t *testing.T) {
 		}
 		check(t, rule, "k", 2, false)
 		check(t, rule, "another", 1, false)
-		check(t, all.Rule(), "k", 1, false)
+		check(t, all.Rule(bound), "k", 1, false)
 		time.Sleep(500*ms - 1)
 		check(t, rule, "k", 1, true)
 		time.Sleep(time.Nanosecond) // a second after it was asked
@@ -46,7 +46,7 @@ func TestUntilItEnds(t *testing.T) {
 // TestUnanswered: a caller that is to ask and leaves gives its turn to another, but not to all that come at once.
 func TestUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := New().Rule(bound)
 		rule.Unanswered("k", 1) // nothing is remembered
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		time.Sleep(time.Second)
@@ -68,7 +68,7 @@ func TestUnanswered(t *testing.T) {
 // TestStands: for a caller that could not ask, a refusal stands until it ends.
 func TestStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := New().Rule(bound)
 		rule.Note("k", 1, time.Now(), refusalFor(3*time.Second))
 		for i, want := range []bool{true, true, true, false} {
 			var d core.Decision
@@ -84,12 +84,12 @@ func TestStands(t *testing.T) {
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := New()
-		rule, other := all.Rule(), all.Rule()
+		rule, other := all.Rule(bound), all.Rule(bound)
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		other.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		sent := time.Now()
 		time.Sleep(ms)
-		all.Changed("k")
+		rule.Changed("k")
 		check(t, rule, "k", 1, false)
 		check(t, other, "k", 1, false)
 		rule.Note("k", 1, sent, refusalFor(time.Hour))
@@ -105,7 +105,7 @@ func TestReset(t *testing.T) {
 // TestAdmitted: an admission at the same cost ends a refusal.
 func TestAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := New().Rule(bound)
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
 		check(t, rule, "k", 1, false)
@@ -116,7 +116,7 @@ func TestAdmitted(t *testing.T) {
 // of 1, since the answer to a larger one changes before that cost passes.
 func TestCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule()
+		rule := New().Rule(bound)
 		for _, c := range []struct{ reset, retry time.Duration }{{40 * ms, 70 * ms}, {70 * ms, 40 * ms}} {
 			d := refusalFor(c.reset)
 			d.Limit.Algorithm, d.RetryAfter = core.SlidingCounter, c.retry
@@ -133,25 +133,31 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-// TestNever: where nothing is counted, a cost above the limit is asked about again after a second, and the others are
-// refused while that caller asks.
+// TestNever: a refusal for good is asked about like any other, and is for good when it is told.
 func TestNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := watched("k")
-		never := refusalWith(1)
-		never.ResetAfter, never.RetryAfter = 0, core.Never
+		rule := New().Rule(bound)
+		never := refusalFor(time.Hour)
+		never.RetryAfter = core.Never
 		rule.Note("k", 2, time.Now(), never)
 		time.Sleep(AskAgain - 1)
-		never.At = never.At.Add(AskAgain - time.Microsecond)
+		never.At, never.ResetAfter = never.At.Add(AskAgain-time.Microsecond), time.Hour-AskAgain+time.Microsecond
 		if got := check(t, rule, "k", 2, true); got != never {
 			t.Errorf("%+v, want %+v", got, never)
 		}
 		time.Sleep(time.Nanosecond)
 		check(t, rule, "k", 2, false)
 		check(t, rule, "k", 2, true)
-		time.Sleep(AskAgain) // that caller has not been told
-		check(t, rule, "k", 2, false)
-		check(t, rule, "k", 2, false)
+	})
+}
+
+// TestSomethingRemains: a refusal where something remains is not remembered, and ends the one before.
+func TestSomethingRemains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule(bound)
+		rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+		rule.Note("k", 3, time.Now(), refusalWith(2))
+		check(t, rule, "k", 3, false)
 	})
 }
 
@@ -174,7 +180,7 @@ func TestAlgorithms(t *testing.T) {
 // TestBounded: a flood of clients that are all refused does not grow what is remembered, and the newest is.
 func TestBounded(t *testing.T) {
 	all := New()
-	rule := all.Rule()
+	rule := all.Rule(bound)
 	for i := range 3 * shards * shardSize {
 		client := fmt.Sprint(i)
 		rule.Note(client, 1, time.Now(), refusalFor(time.Hour))
@@ -189,7 +195,7 @@ func TestBounded(t *testing.T) {
 	if n > shards*shardSize {
 		t.Errorf("%d are remembered, want at most %d", n, shards*shardSize)
 	}
-	s, _ := all.shard("k")
+	s, _ := rule.shard("k")
 	for range 2 { // the second time it takes the place of itself
 		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
 		if len(s.byKey) != shardSize {
@@ -201,7 +207,7 @@ func TestBounded(t *testing.T) {
 // TestSameKey: a refusal is not taken for that of another rule and cost that have the same key in the map.
 func TestSameKey(t *testing.T) {
 	all := New()
-	one, two := all.Rule(), all.Rule()
+	one, two := all.Rule(bound), all.Rule(bound)
 	one.Note("k", 1<<32+2, time.Now(), refusalFor(time.Hour))
 	check(t, one, "k", 1<<32+2, true)
 	check(t, two, "k", 2, false)
@@ -212,7 +218,7 @@ func TestSameKey(t *testing.T) {
 // TestNoLock: while no refusal is remembered, requests that are admitted take no lock that others hold.
 func TestNoLock(t *testing.T) {
 	all := New()
-	rule := all.Rule()
+	rule := all.Rule(bound)
 	for i := range all.shards {
 		all.shards[i].mu.Lock()
 		defer all.shards[i].mu.Unlock()

@@ -9,6 +9,8 @@ import (
 
 const ms = time.Millisecond
 
+var bound = core.Binding{Name: "api", Limits: []core.Limit{core.PerHour(1)}}
+
 // refusalFor returns the refusal of a client with nothing remaining.
 func refusalFor(after time.Duration) core.Decision {
 	return core.Decision{Limit: core.PerHour(1), ResetAfter: after, RetryAfter: after, At: time.Unix(1_790_000_000, 0)}
@@ -19,17 +21,6 @@ func refusalWith(remaining int64) core.Decision {
 	d := refusalFor(time.Hour)
 	d.Remaining = remaining
 	return d
-}
-
-// watched returns a rule of refusals that have watched the shard of the client for a millisecond.
-func watched(client string) Rule {
-	all := New()
-	s, _ := all.shard(client)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watch(all.start)
-	time.Sleep(ms)
-	return all.Rule()
 }
 
 // found returns the remembered refusal, without its source, which it checks.

@@ -7,9 +7,12 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Wrap returns next with refusals remembered in front of it. Every rule whose requests next decides must be wrapped in
-// the same Refusals, since a Return and a Reset end the refusals of a client under all of them.
-func (r *Refusals) Wrap(next core.Ledger) core.Ledger { return &ledger{r.Rule(), next} }
+// Wrap returns next, which decides by the rule of a binding, with refusals remembered in front of it. Rules on the same
+// counts must be wrapped in the same Refusals, since a Return, a Reset and an admission by other limits end the refusals
+// of a client under all of them.
+func (r *Refusals) Wrap(by core.Binding, next core.Ledger) core.Ledger {
+	return &ledger{r.Rule(by), next}
+}
 
 // ledger is the link that refuses from memory, and remembers what the next link refuses. Usage is the next link's,
 // whatever is remembered.
@@ -18,35 +21,25 @@ type ledger struct {
 	core.Ledger // the next link
 }
 
-// Take implements [core.Ledger]. A charge is never refused. Of a request that is counted ahead of time a refusal is
-// neither told nor remembered: the question is how many units there are to lease, not whether the client may pass.
+// Take implements [core.Ledger]. A charge, a request with limits of its own and one for a lease go to the next link, and
+// a refusal of them is not remembered.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
-	rule, refusable, ahead := l.rule, true, false
-	if s := ask.Override; s != nil {
-		ahead = s.Ahead > 0
-		refusable = !s.Charge && !ahead
-		if s.Limits != nil {
-			rule = rule.With(s.Limits)
-		}
-	}
-	if refusable && rule.Lookup(ask.Key, ask.Cost, &d, true) {
+	refusable := ask.Override == nil
+	if refusable && l.rule.Lookup(ask.Key, ask.Cost, &d, true) {
 		return d, nil
 	}
 	sent := time.Now()
 	d, err = l.Ledger.Take(ctx, ask)
-	if ask.Override != nil && !ahead && !ask.Peek && ask.Cost > 0 && (err != nil || d.Allowed) {
-		// It may have been counted although the rule's limits refuse.
-		rule.refusals.Changed(ask.Key)
+	if ask.Cost > 0 && !ask.Peek && (d.Allowed || err != nil && !unsent(err)) && l.rule.beyond(ask.Override) {
+		l.rule.Changed(ask.Key)
 	}
 	switch {
-	case err == nil:
-		if refusable || ahead && d.Allowed {
-			rule.Note(ask.Key, ask.Cost, sent, d)
-		}
 	case !refusable:
+	case err == nil:
+		l.rule.Note(ask.Key, ask.Cost, sent, d)
 	case ctx.Err() != nil:
-		rule.Unanswered(ask.Key, ask.Cost)
-	case unsent(err) && rule.Lookup(ask.Key, ask.Cost, &d, false):
+		l.rule.Unanswered(ask.Key, ask.Cost)
+	case unsent(err) && l.rule.Lookup(ask.Key, ask.Cost, &d, false):
 		err = nil
 	}
 	return d, err
@@ -66,7 +59,7 @@ func unsent(err error) bool {
 // gone back.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	units, err := l.Ledger.Return(ctx, back)
-	l.rule.refusals.Changed(back.Key)
+	l.rule.Changed(back.Key)
 	return units, err
 }
 
@@ -77,6 +70,6 @@ func (l *ledger) Reset(ctx context.Context, key string) error {
 		return context.Cause(ctx)
 	}
 	err := l.Ledger.Reset(ctx, key)
-	l.rule.refusals.Changed(key)
+	l.rule.Changed(key)
 	return err
 }

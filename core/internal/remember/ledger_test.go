@@ -42,7 +42,7 @@ func (n *told) Reset(context.Context, string) error {
 func refusing(t *testing.T) (core.Ledger, *told) {
 	t.Helper()
 	next := &told{answer: refusalFor(time.Hour)}
-	l := New().Wrap(next)
+	l := New().Wrap(bound, next)
 	if d, err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d != next.answer || err != nil {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -145,35 +145,11 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestAheadIsNews: an admission that is counted ahead of time ends a refusal with something remaining, and a charge of
-// nothing does not.
-func TestAheadIsNews(t *testing.T) {
-	for ends, o := range map[bool]core.Override{true: {Ahead: time.Second}, false: {Charge: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			l, next := refusing(t)
-			next.answer = refusalWith(2)
-			more := core.Ask{Key: "k", Cost: 3}
-			if d, err := l.Take(t.Context(), more); d != next.answer || err != nil {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			time.Sleep(ms)
-			next.answer = core.Decision{Allowed: true}
-			if _, err := l.Take(t.Context(), core.Ask{Key: "k", Override: &o}); err != nil {
-				t.Fatal(err)
-			}
-			d, err := l.Take(t.Context(), more)
-			if err != nil || d.Allowed != ends {
-				t.Errorf("after %+v: %+v, %v; the refusal ends: want %v", o, d, err, ends)
-			}
-		})
-	}
-}
-
 // TestAheadIsNotNoted: the refusal of what is counted ahead of time is no refusal of the client.
 func TestAheadIsNotNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &told{answer: refusalFor(time.Hour)}
-		l := New().Wrap(next)
+		l := New().Wrap(bound, next)
 		ahead := core.Ask{Key: "k", Cost: 1, Override: &core.Override{Ahead: time.Second}}
 		if _, err := l.Take(t.Context(), ahead); err != nil {
 			t.Fatal(err)

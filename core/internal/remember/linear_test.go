@@ -102,7 +102,7 @@ func randomHistory(seed uint64) (core.Limit, []operation) {
 	limit := core.Per(4+rng.Int64N(8), time.Hour).Named("a")
 	delays := rand.New(rand.NewPCG(seed, 32))
 	var mu sync.Mutex
-	link := New().Wrap(fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
+	link := New().Wrap(bound, fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		return time.Duration(1 + delays.Int64N(int64(10*ms)))

@@ -2,6 +2,8 @@ package remember
 
 import (
 	"hash/maphash"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,11 +26,22 @@ type Refusals struct {
 	start  time.Time // times are counted from here, by this process's monotonic clock; 0 is before any question
 	rules  atomic.Uint64
 	shards [shards]shard
+
+	mu     sync.Mutex         // guards counts
+	counts map[uint64]*counts // of the rules, by Name and Rule
+}
+
+// counts are the counts that the rules of one Name and Rule share.
+type counts struct {
+	hash    uint64
+	limits  []core.Limit // of the first rule
+	several atomic.Bool  // whether another rule has other limits
 }
 
 // New returns refusals, of which there are none yet.
 func New() *Refusals {
 	r := &Refusals{seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, start: time.Now().Add(-1)}
+	r.counts = map[uint64]*counts{}
 	for i := range r.shards {
 		r.shards[i].byKey = map[uint64]*refusal{}
 	}
@@ -39,38 +52,41 @@ func New() *Refusals {
 type Rule struct {
 	refusals *Refusals
 	id       uint64
-	own      bool // by limits of a request, beside which the rule's limits may admit
+	counts   *counts
 }
 
 // Rule returns the refusals by another rule than all before.
-func (r *Refusals) Rule() Rule { return Rule{refusals: r, id: r.rules.Add(1)} }
-
-// With returns the refusals by the same rule with other Requests.
-func (r Rule) With(limits []core.Limit) Rule {
-	var hash maphash.Hash
-	hash.SetSeed(r.refusals.seed[0])
-	maphash.WriteComparable(&hash, r.id)
-	for i := range limits {
-		maphash.WriteComparable(&hash, limits[i].Requests)
+func (r *Refusals) Rule(by core.Binding) Rule {
+	hash := maphash.Comparable(r.seed[0], [2]string{by.Name, by.Rule})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.counts[hash]
+	if c == nil {
+		c = &counts{hash: hash, limits: by.Limits}
+		r.counts[hash] = c
+	} else if !slices.Equal(c.limits, by.Limits) {
+		c.several.Store(true)
 	}
-	return Rule{r.refusals, hash.Sum64(), true}
+	return Rule{r, r.rules.Add(1), c}
 }
 
-// ends reports whether an admission of the client ends a refusal.
-func (r Rule) ends(refusal *core.Decision) bool { return refusal.Remaining > 0 || r.own }
+// beyond reports whether a request with an override may be admitted where limits that share its counts refuse.
+func (r Rule) beyond(o *core.Override) bool {
+	return r.counts.several.Load() || o != nil && o.Ahead == 0
+}
 
-// shard returns the shard of a client, and the first half of the client's hash.
-func (r *Refusals) shard(client string) (*shard, uint64) {
-	hash := maphash.String(r.seed[0], client)
-	return &r.shards[hash%shards], hash
+// shard returns the shard of a client, and the first half of the hash of the client and its counts.
+func (r Rule) shard(client string) (*shard, uint64) {
+	hash := maphash.String(r.refusals.seed[0], client) ^ r.counts.hash
+	return &r.refusals.shards[hash%shards], hash
 }
 
 // Lookup sets answer to the remembered refusal of a client, as of now, and reports whether there is one. Once a second,
 // for one caller that can ask, it reports false all the same: that caller asks the store whether the refusal still
 // holds.
 func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bool) bool {
-	s, hash := r.refusals.shard(client)
-	if !s.watched.Load() {
+	s, hash := r.shard(client)
+	if !s.any.Load() {
 		return false
 	}
 	q := r.request(hash, client, cost)
@@ -81,7 +97,7 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bo
 	switch {
 	case e == nil:
 		return false
-	case now >= e.until, r.ends(&e.decision) && s.newsOf(hash).at >= e.asked:
+	case now >= e.until, e.asked <= *s.changed(hash):
 		s.drop(&q)
 		return false
 	case canAsk && now >= e.check:
@@ -103,50 +119,34 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bo
 // Note learns from the store's answer to a question that was sent at the given time, and remembers the answer if it
 // is a refusal that lasts.
 func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decision) {
-	s, hash := r.refusals.shard(client)
-	if answer.Allowed && !s.watched.Load() {
+	s, hash := r.shard(client)
+	last := lasts(cost, &answer)
+	if !last && !s.any.Load() {
 		return
 	}
 	asked, now := sent.Sub(r.refusals.start), time.Since(r.refusals.start)
 	q := r.request(hash, client, cost)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.newsOf(hash)
-	if answer.Allowed {
-		news.at = max(news.at, now)
-	} else { // rules with other Requests may be on the same count
-		limit := maphash.String(r.refusals.seed[0], answer.Limit.Name) ^ uint64(answer.Limit.Requests)<<24
-		news.refused(limit^uint64(answer.Remaining), asked, now)
-	}
-	if !lasts(cost, &answer) || asked <= news.changed {
+	if !last || asked <= *s.changed(hash) {
 		s.drop(&q)
 		return
-	}
-	s.watch(r.refusals.start)
-	if r.ends(&answer) && asked <= s.watchedFrom {
-		s.drop(&q)
-		return
-	}
-	holds := min(answer.ResetAfter, answer.RetryAfter)
-	if answer.ResetAfter == 0 {
-		// Nothing is counted: the cost is above the limit. The refusal has to last until one request has asked again,
-		// while the others are refused.
-		holds = 2 * AskAgain
 	}
 	s.remember(&refusal{
-		request: q, decision: answer, asked: asked, received: now, until: asked + holds, check: asked + AskAgain,
+		request: q, decision: answer, asked: asked, received: now, check: asked + AskAgain,
+		until: asked + min(answer.ResetAfter, answer.RetryAfter),
 	})
 }
 
-// lasts reports whether answer is a refusal with numbers that stay as they are until it ends. A counter's answer to a
-// larger cost changes before that cost passes.
+// lasts reports whether answer is a refusal with numbers that stay as they are until it ends: nothing remains that
+// another request could be admitted for. A counter's answer to a larger cost changes before that cost passes.
 func lasts(cost int64, answer *core.Decision) bool {
-	return !answer.Allowed && (cost == 1 || answer.Limit.Algorithm.Steady())
+	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.Steady())
 }
 
 // Unanswered notes that a caller has left, which may be the one that was to ask.
 func (r Rule) Unanswered(client string, cost int64) {
-	s, hash := r.refusals.shard(client)
+	s, hash := r.shard(client)
 	q := r.request(hash, client, cost)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,20 +155,14 @@ func (r Rule) Unanswered(client string, cost int64) {
 	}
 }
 
-// Changed drops what is remembered of a client under any rule, and does not believe answers that are on their way:
-// units of the client have been given back, or charged beyond a limit, or the client has been reset.
-func (r *Refusals) Changed(client string) {
+// Changed ends what is remembered of a client under all rules on the same counts, and does not believe answers that are
+// on their way: units of the client have been given back, or charged beyond a limit, or admitted by other limits, or the
+// client has been reset.
+func (r Rule) Changed(client string) {
 	s, hash := r.shard(client)
-	high := maphash.String(r.seed[1], client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, e := range s.byKey {
-		if e.low == hash && e.high == high {
-			delete(s.byKey, key)
-		}
-	}
-	s.watched.Store(len(s.byKey) > 0)
-	s.newsOf(hash).changed = time.Since(r.start)
+	*s.changed(hash) = time.Since(r.refusals.start)
 }
 
 // Stats returns how many refusals are remembered, and how many requests they have

@@ -10,22 +10,19 @@ import (
 )
 
 const (
-	shards      = 64
-	shardSize   = 512 // refusals
-	newsInShard = 256 // clients that have no other's news, by their hash
+	shards    = 64
+	shardSize = 512 // refusals
+	changes   = 256 // of clients that do not share theirs, in a shard
 )
 
 // shard holds the refusals of some clients.
 type shard struct {
 	mu    sync.Mutex
 	byKey map[uint64]*refusal // by request.key; where two requests have the same key, the newer stays
-	news  [newsInShard]news
+	any   atomic.Bool         // whether byKey has any; mostly not, and an admission takes no lock (TestNoLock)
 
-	// watched reports whether admissions are news: from a refusal on that could be remembered, until the last one in
-	// byKey is dropped. Mostly none are, and an admission takes no lock and reads no clock (TestNoLock). What was told
-	// before watchedFrom is not known.
-	watched     atomic.Bool
-	watchedFrom time.Duration
+	// changes has, by a client's hash, when Changed was last called: an answer to an earlier question is not believed.
+	changes [changes]time.Duration
 
 	answered uint64 // requests that were answered from the shard
 }
@@ -57,7 +54,7 @@ func (r Rule) request(hash uint64, client string, cost int64) request {
 	return request{hash, maphash.String(r.refusals.seed[1], client), r.id, cost}
 }
 
-func (s *shard) newsOf(hash uint64) *news { return &s.news[hash/shards%newsInShard] }
+func (s *shard) changed(hash uint64) *time.Duration { return &s.changes[hash/shards%changes] }
 
 // find returns what is remembered of q, or nil. Requests may have the same key (TestSameKey). s.mu must be held.
 func (s *shard) find(q *request) *refusal {
@@ -71,16 +68,7 @@ func (s *shard) find(q *request) *refusal {
 func (s *shard) drop(q *request) {
 	if s.find(q) != nil {
 		delete(s.byKey, q.key())
-		s.watched.Store(len(s.byKey) > 0)
-	}
-}
-
-// watch has admissions noted as news from now on. The time is read last: an admission that has not been noted was told
-// before (TestWatched). s.mu must be held.
-func (s *shard) watch(start time.Time) {
-	if !s.watched.Load() {
-		s.watched.Store(true)
-		s.watchedFrom = time.Since(start)
+		s.any.Store(len(s.byKey) > 0)
 	}
 }
 
@@ -94,4 +82,5 @@ func (s *shard) remember(e *refusal) {
 		}
 	}
 	s.byKey[e.key()] = e
+	s.any.Store(true)
 }

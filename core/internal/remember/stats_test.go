@@ -12,7 +12,7 @@ import (
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
-		rule := r.Rule()
+		rule := r.Rule(bound)
 		want := func(held int64, answered uint64) {
 			t.Helper()
 			if h, a := r.Stats(); h != held || a != answered {

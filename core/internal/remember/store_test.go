@@ -17,7 +17,7 @@ type stack struct {
 
 func (s stack) Bind(rule core.Binding) (core.Ledger, error) {
 	next, err := s.Store.Bind(rule)
-	return s.refusals.Wrap(next), err
+	return s.refusals.Wrap(rule, next), err
 }
 
 // TestConformance: the link is a store.
