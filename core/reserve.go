@@ -56,7 +56,9 @@ func (r *Reservation) counted() bool {
 //   - more than 1,000 later requests of the client stand behind the request in a [SlidingLog],
 //   - the store has evicted the client,
 //   - a lease has ended from which the unit came,
-//   - the client was reset and counted again; a [SlidingCounter] then takes newer units back.
+//   - the client was reset, or the store has lost it, and it was counted again. Newer units are
+//     taken back then, as many, in the same fixed window of a [SlidingCounter], the same slot of
+//     a [CoarseLog] or the same microsecond.
 //
 // Such units stay counted until they leave the window.
 // The units go back to the store that has counted them, the fallback's included. A ctx that has

@@ -218,3 +218,32 @@ func TestChargeFull(t *testing.T) {
 		}
 	})
 }
+
+// TestReturnAfterReset: a request from before a Reset takes back what was counted afterwards only in the same fixed
+// window of a counter, the same slot of a coarse log and the same microsecond of a log: as many units as it had.
+func TestReturnAfterReset(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const noon, minute = int64(1_790_000_000_000_000) / 3_600_000_000 * 3_600_000_000, int64(60_000_000)
+		for i, r := range []struct {
+			algorithm   core.Algorithm
+			later, want int64
+		}{
+			{core.SlidingLog, 0, 3}, {core.SlidingLog, 1, 0},
+			{core.CoarseLog, minute - 1, 3}, {core.CoarseLog, minute, 0},
+			{core.SlidingCounter, 60*minute - 1, 3},
+		} {
+			c, key := bind(t, rdb, core.PerHour(5).Using(r.algorithm)), fmt.Sprint("reset ", i)
+			back := core.Refund{Key: key, Cost: 3, Units: 3, At: c.takeAt(t, key, 3, true, noon).At}
+			if err := c.Reset(ctx, key); err != nil {
+				t.Fatal(err)
+			}
+			c.takeAt(t, key, 5, true, noon+r.later)
+			if n := c.returnAt(t, back, noon+r.later); n != r.want {
+				t.Errorf("%v, %d later: %d given back, want %d", r.algorithm, r.later, n, r.want)
+			}
+			if d := c.takeAt(t, key, 0, false, noon+r.later); d.Remaining != r.want {
+				t.Errorf("%v, %d later: %d remain, want %d", r.algorithm, r.later, d.Remaining, r.want)
+			}
+		}
+	})
+}
