@@ -205,3 +205,50 @@ func TestJoined(t *testing.T) {
 		return err
 	})
 }
+
+// TestFirstKeyVerbs: behind such a proxy leases never admit more than the limit, and what is reserved, settled, charged
+// and counted under plans is seen by Usage.
+func TestFirstKeyVerbs(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	proxy := firstKeyProxy(t, 1, 1, 8)
+	leased := limiter(t, core.Config{Name: "leased", Timeout: patient, Limits: []core.Limit{core.PerDay(limit)},
+		Store: storeAt(t, proxy.Addr(), redisstore.WithLease(1000, 100*time.Millisecond))})
+	admitted, failed := rush(leased, 4*limit)
+	for client := range admitted {
+		if n := admitted[client].Load(); n > limit || n < limit/2 || failed > 0 {
+			t.Errorf("client %d: %d admitted of %d by leases; %d failed", client, n, limit, failed)
+		}
+	}
+	store := storeAt(t, proxy.Addr())
+	l := limiter(t, core.Config{Name: "verbs", Store: store, Timeout: patient,
+		Limits: []core.Limit{core.PerDay(limit), core.PerHour(limit).Using(core.CoarseLog)}})
+	plan, err := l.WithLimits(core.PerDay(2*limit), core.PerHour(2*limit).Using(core.CoarseLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for worker := range 40 { // four for each client
+		all.Go(func() {
+			key := fmt.Sprint("client ", worker%10)
+			for range 5 {
+				r := l.Reserve(ctx, core.Request{Key: key, Cost: 4})
+				if err := r.Settle(ctx, 1); err != nil || r.Decision.Err != nil {
+					t.Errorf("%+v, %v", r.Decision, err)
+				}
+				for _, d := range []core.Decision{l.Charge(ctx, key, 3), plan.Allow(ctx, key)} {
+					if d.Err != nil {
+						t.Errorf("%+v", d)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for client := range 10 {
+		uses, err := l.Usage(ctx, fmt.Sprint("client ", client))
+		if err != nil || len(uses) != 2 || uses[0].Used != 100 || uses[1].Used != 100 {
+			t.Errorf("client %d: %+v, %v, want 100 used", client, uses, err)
+		}
+	}
+}
