@@ -32,6 +32,9 @@ func (c *Call[Q, A]) Answer(answer A, err error) {
 	}
 }
 
+// Inline reports whether the caller serves the call itself.
+func (c *Call[Q, A]) Inline() bool { return c.inline }
+
 // past reports whether the call's deadline has passed.
 func (c *Call[Q, A]) past(now time.Time) bool { return !c.Deadline.IsZero() && !c.Deadline.After(now) }
 

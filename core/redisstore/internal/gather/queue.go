@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -34,6 +35,10 @@ type Config[Q, A any] struct {
 	// If less time is left, the server would be judged by an impatient caller; if more is left, a cancelled caller
 	// would stay for too long. If InlineMax is 0, all calls are served by workers.
 	InlineMin, InlineMax time.Duration
+
+	// MaxSlots bounds the batches that are under way at a time, as the server's connections do. 0 is no bound. Batches
+	// that would wait for a connection are smaller than they need be (TestMaxSlots).
+	MaxSlots int
 }
 
 // Queue gathers calls into batches. It is safe for concurrent use. It needs no closing: its workers end by themselves
@@ -57,14 +62,15 @@ type Queue[Q, A any] struct {
 type batch[Q, A any] struct {
 	calls  []*Call[Q, A]
 	sentAt time.Time
-	inTime bool // Serve has said so
-	lost   bool // see slots.go
+	inTime bool      // Serve has said so
+	lost   bool      // see slots.go
+	held   time.Time // until then the batch is held; see Hold
 }
 
 // New returns a queue.
 func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	q := &Queue[Q, A]{config: config}
-	q.slots.total = minSlots
+	q.slots.total, q.slots.most = minSlots, cmp.Or(config.MaxSlots, maxSlots)
 	q.workers.wake = make(chan bool, maxSlots) // so that nothing waits with the lock held (TestWakeDoesNotWait)
 	q.calls.New = func() any {
 		c := &Call[Q, A]{done: make(chan struct{}, 1)}
@@ -106,7 +112,8 @@ func (q *Queue[Q, A]) beginInline(c *Call[Q, A]) bool {
 	}
 	now := time.Now()
 	left := c.Deadline.Sub(now)
-	if left <= 0 || left < q.config.InlineMin || left > q.config.InlineMax || c.Context.Err() != nil {
+	if left <= 0 || left < max(q.config.InlineMin, farTrips*q.slots.roundTrip) || left > q.config.InlineMax ||
+		c.Context.Err() != nil {
 		return false
 	}
 	if end, ends := c.Context.Deadline(); ends && end.Before(c.Deadline) {
@@ -138,6 +145,36 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 	for _, c := range b.calls {
 		if !c.Deadline.IsZero() {
 			c.Answer(*new(A), q.config.ErrLate)
+		}
+	}
+}
+
+// Hold notes that the batch with first at its head waits for a connection, and returns how many other calls wait. They
+// go together when the batch has been sent: until then, or until a time at most, none is begun, and this one is not
+// presumed lost (TestHeld).
+func (q *Queue[Q, A]) Hold(first *Call[Q, A], until time.Time) (others int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots.held = true
+	q.hold(first, until)
+	return len(q.waiting)
+}
+
+// Sent notes that the batch with first at its head has waited for a connection, and is sent now.
+func (q *Queue[Q, A]) Sent(first *Call[Q, A]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots.held = false
+	q.hold(first, time.Time{})
+	q.dispatch()
+}
+
+// hold notes until when a batch is held. q.mu must be held.
+func (q *Queue[Q, A]) hold(first *Call[Q, A], until time.Time) {
+	for _, b := range q.underWay {
+		if b.calls[0] == first {
+			b.held, b.sentAt = until, time.Now()
+			q.wakeTimerBy(b.sentAt.Add(lostAfter))
 		}
 	}
 }

@@ -36,6 +36,11 @@ const (
 	// TestOverload.
 	promptReply = 50 * time.Millisecond
 
+	// A server is far away if so many round trips to it take longer than a caller has time, as they do where a new
+	// connection has to be made. Then callers do not serve their own calls, since they could not leave while one is
+	// being made. See TestInlineNear.
+	farTrips = 8
+
 	// lostAfter is how long a batch is under way at least before it is presumed lost (TestNotLostEarly), and the least
 	// time between two batches of which that is presumed (TestStall).
 	lostAfter = 20 * time.Millisecond
@@ -44,8 +49,10 @@ const (
 // slots counts the batches that may be under way, and holds what is known of the server's replies. The queue's lock
 // guards it.
 type slots struct {
-	total int // busySlots to maxSlots
-	used  int // by batches under way that are not lost
+	total int  // busySlots to maxSlots
+	most  int  // see Config
+	held  bool // a batch waits for a connection
+	used  int  // by batches under way that are not lost
 
 	// coming is how many slots are kept for workers that were woken or started, and have not taken calls yet.
 	coming int
@@ -56,11 +63,11 @@ type slots struct {
 }
 
 // taken reports whether no other batch may be under way.
-func (s *slots) taken() bool { return s.used+s.coming >= s.total }
+func (s *slots) taken() bool { return s.held || s.used+s.coming >= min(s.total, s.most) }
 
 // begin notes that a batch is sent now, and takes a slot for it. q.mu must be held.
 func (q *Queue[Q, A]) begin(b *batch[Q, A], now time.Time) {
-	b.sentAt, b.inTime, b.lost = now, false, false
+	b.sentAt, b.inTime, b.lost, b.held = now, false, false, time.Time{}
 	q.slots.used++
 	q.underWay = append(q.underWay, b)
 	q.wakeTimerBy(now.Add(lostAfter))

@@ -40,10 +40,13 @@ func (q *Queue[Q, A]) check() {
 	next := expire(q.waiting, q.config.ErrQueued, now, time.Time{})
 	// With more calls than the server can serve, the oldest are never reached by fill (TestOverload).
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
+	q.slots.held = false
 	for _, b := range q.underWay {
 		next = expire(b.calls, q.config.ErrLate, now, next)
 		switch at := q.slots.lostAt(b.sentAt); {
 		case b.lost:
+		case b.held.After(now):
+			q.slots.held, next = true, earlier(next, b.held)
 		case at.After(now):
 			// The round trip may turn out to be shorter meanwhile (TestShorterRoundTrip).
 			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
@@ -53,6 +56,7 @@ func (q *Queue[Q, A]) check() {
 			q.dispatch()
 		}
 	}
+	q.dispatch()
 	if next = earlier(next, q.workers.retire(now)); next.IsZero() {
 		return
 	}
