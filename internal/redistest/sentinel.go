@@ -80,10 +80,14 @@ func shortenPeriods(sentinel *Server) error {
 		"INFO-PERIOD", 500, "PING-PERIOD", 200, "ASK-PERIOD", 200, "PUBLISH-PERIOD", 200, "TILT-PERIOD", 1000).Err()
 }
 
-// Client returns a failover client with nothing set but the master's name and
-// the sentinels' addresses, closed by tb's cleanup.
-func (s *Sentinel) Client(tb testing.TB) *redis.Client {
-	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: addrs(s.sentinels)})
+// Client returns a failover client with nothing set but the master's name, the
+// sentinels' addresses and what set sets, closed by tb's cleanup.
+func (s *Sentinel) Client(tb testing.TB, set ...func(*redis.FailoverOptions)) *redis.Client {
+	o := &redis.FailoverOptions{MasterName: masterName, SentinelAddrs: addrs(s.sentinels)}
+	for _, f := range set {
+		f(o)
+	}
+	c := redis.NewFailoverClient(o)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }

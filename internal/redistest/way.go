@@ -16,10 +16,10 @@ import (
 // nothing arrives until it is let through, what is under way can be lost with its connections, and the replies to
 // scripts can be lost alone. It is safe for concurrent use.
 type Way struct {
-	Mode    atomic.Int32 // what becomes of replies to scripts: Passes, CutsInstead or StaysSilent
+	Mode    atomic.Int32 // what becomes of replies to scripts that may charge: Passes, CutsInstead or StaysSilent
 	Scripts atomic.Int64 // that have been sent to the server
-	Keys    atomic.Int64 // of those scripts: one for each request and limit
-	Lost    atomic.Int64 // times that replies to scripts did not reach the client
+	Keys    atomic.Int64 // of those scripts that may charge: one for each request and limit
+	Lost    atomic.Int64 // times that replies to scripts that may charge did not reach the client
 
 	target, addr string
 	delay        func() time.Duration
@@ -119,7 +119,11 @@ type conn struct {
 	client, server net.Conn
 	owed           atomic.Bool // the reply to a script
 	silent         bool        // belongs to the carrier of replies
+	sealed         bool        // by TLS; belongs to the carrier of requests
 }
+
+// handshake is the first byte of a connection by TLS.
+const handshake = 22
 
 // message is what was read at once, and when it arrives.
 type message struct {
@@ -161,16 +165,24 @@ func (c *conn) carry(direction int) {
 	c.close(c.client, c.server)
 }
 
-// requests returns what reads a command of the client, and counts the scripts.
+// requests returns what reads a command of the client, and counts the scripts. What is said by TLS is not read.
 func (c *conn) requests() func() ([]byte, error) {
 	from := bufio.NewReader(c.client)
 	return func() ([]byte, error) {
+		if first, _ := from.Peek(1); c.sealed || len(first) > 0 && first[0] == handshake {
+			c.sealed = true
+			sealed := make([]byte, 16<<10)
+			n, err := from.Read(sealed)
+			return sealed[:n], err
+		}
 		words, raw, err := ReadCommand(from)
 		if err == nil && len(words) > 2 && strings.HasPrefix(strings.ToLower(words[0]), "eval") {
 			keys, _ := strconv.ParseInt(words[2], 10, 64)
-			c.owed.Store(true)
 			c.way.Scripts.Add(1)
-			c.way.Keys.Add(keys)
+			if words[len(words)-1] != "0" { // a cost, which is nothing where a connection is tried
+				c.owed.Store(true)
+				c.way.Keys.Add(keys)
+			}
 		}
 		return raw, err
 	}
