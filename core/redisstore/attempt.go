@@ -20,19 +20,28 @@ type attempt struct {
 	context.Context // its values are the first caller's
 	client          *client
 	breaker         *breaker
-	deadline        time.Time // the zero time is none
+	deadline        time.Time     // the zero time is none
+	patience        time.Duration // until the server is judged; 0 is without end
+	inline          bool          // a caller serves it, and leaves no later than at the deadline
+	queue           *queue        // where the batch waits that it decides, or nil
+	first           *call         // of that batch
 	over            chan struct{}
 
-	mu    sync.Mutex
-	tell  func(error) // tells the breaker; nil once it has been told
-	timer *time.Timer // nil without a time to judge the server at
+	mu     sync.Mutex
+	tell   func(error)  // tells the breaker; nil once it has been told
+	timer  *time.Timer  // nil without a time to judge the server at
+	from   *connections // of which one was taken, or nil
+	target target       // what it was taken for
+	until  time.Time    // when a connection must have been made that was taken and turns out to be broken
+	sentAt time.Time    // when the script was sent last
+	left   bool         // it was too late when the script could be sent, or will be: another is sent instead
 }
 
 // attempt begins a call to the server of b for ctx. It returns an error if no decision waits for that server. At
 // judgeAt, if the call has not ended by then, the breaker is told that the server is late; at the deadline the call
 // ends. The deadline is not before judgeAt, or zero for none. Without a time to judge at there is no deadline either.
 func (c *client) attempt(ctx context.Context, b *breaker, judgeAt, deadline time.Time) (*attempt, error) {
-	tell, err := b.Allow()
+	tell, err := b.current.Load().Allow()
 	if err != nil {
 		return nil, *b.refusal.Load()
 	}
@@ -41,11 +50,47 @@ func (c *client) attempt(ctx context.Context, b *breaker, judgeAt, deadline time
 		deadline: deadline, over: make(chan struct{}), tell: tell,
 	}
 	if !judgeAt.IsZero() {
-		a.mu.Lock() // until the timer is known: it may fire at once (TestAttempt, with the race detector)
-		a.timer = time.AfterFunc(time.Until(judgeAt), a.fire)
-		a.mu.Unlock()
+		a.startTimer(judgeAt)
 	}
 	return a, nil
+}
+
+func (a *attempt) startTimer(at time.Time) {
+	a.mu.Lock() // until the timer is known: it may fire at once (TestAttempt, with the race detector)
+	defer a.mu.Unlock()
+	a.patience = time.Until(at)
+	a.timer = time.AfterFunc(a.patience, a.fire)
+}
+
+// take notes that a has taken a connection for t.
+func (a *attempt) take(from *connections, t target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.from, a.target = from, t
+	if !a.inline && !a.deadline.IsZero() {
+		a.until = time.Now().Add(connectTime)
+	}
+}
+
+// connecting reports whether the connection that was taken is made anew, as nothing has been sent. It is made to the
+// end whether callers leave or not, unless one of them waits here. a.mu must be held.
+func (a *attempt) connecting() bool {
+	return (a.left || a.sentAt.IsZero()) && a.until.After(a.deadline)
+}
+
+// send notes that the script is sent now, and reports whether its reply may come in time. Else another is to be sent,
+// for which nobody waits.
+func (a *attempt) send() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sentAt = time.Now()
+	if a.from == nil {
+		return true
+	}
+	left := a.deadline.Sub(a.sentAt) // of a call that has not waited it need not be enough: the way may be shorter now
+	late := !a.deadline.IsZero() && left <= min(a.from.roundTrip(), a.patience*3/4)
+	a.left = a.left || late || a.Err() != nil
+	return !a.left
 }
 
 // fire judges the server, and ends the context at its deadline. If the call has just ended, neither matters
@@ -53,11 +98,21 @@ func (c *client) attempt(ctx context.Context, b *breaker, judgeAt, deadline time
 func (a *attempt) fire() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.judge(errLate)
+	switch {
+	case !a.sentAt.IsZero() && time.Since(a.sentAt) > a.patience/2:
+		a.judge(errLate)
+	case !a.sentAt.IsZero(), a.breaker.connections.freeSince(time.Now().Add(-a.patience)):
+		a.judge(errCaller{errQueued}) // the server is there, and others came first
+	default:
+		a.judge(errQueued)
+	}
 	switch left := time.Until(a.deadline); {
 	case a.deadline.IsZero(): // a caller without a deadline: the context never ends
 	case left > 0:
 		a.timer.Reset(left)
+	case a.connecting() && time.Now().Before(a.until):
+		a.left = true
+		a.timer.Reset(time.Until(a.until))
 	default:
 		close(a.over)
 	}
@@ -69,7 +124,11 @@ func (a *attempt) judge(err error) {
 		return
 	}
 	if isFailure(err) && !isCallers(err) {
-		a.breaker.failed(err) // before the breaker opens
+		cold := a.patience
+		if !a.sentAt.IsZero() && !a.left {
+			cold = 0
+		}
+		a.breaker.failed(err, cold) // before the breaker opens
 		if a.client.cluster != nil {
 			// The master may have been replaced. go-redis learns of that only from servers that answer
 			// (TestMapAfterFailure).
@@ -89,7 +148,15 @@ func (a *attempt) end(err error) (inTime bool) {
 		a.timer.Stop()
 	}
 	a.judge(err)
-	return a.Err() == nil
+	if a.from != nil {
+		lost := err != nil && !isCallers(err) && (!isReply(err) || closes(err))
+		a.from.giveBack(a.target, lost)
+		if a.left && err == nil {
+			a.from.reached(time.Since(a.sentAt))
+		}
+		a.from = nil
+	}
+	return a.Err() == nil && !a.left
 }
 
 // lateOr returns err with its remedy, or errLate for an error of the connection once the deadline
@@ -98,7 +165,7 @@ func (a *attempt) lateOr(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isReply(err):
+	case isReply(err), core.StageOf(err) == core.StageQueued:
 	case !a.deadline.IsZero() && !time.Now().Before(a.deadline):
 		return errLate
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // words that say too little in a log
@@ -108,7 +175,14 @@ func (a *attempt) lateOr(err error) error {
 }
 
 // Deadline implements [context.Context].
-func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, !a.deadline.IsZero() }
+func (a *attempt) Deadline() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.connecting() {
+		return a.until, true
+	}
+	return a.deadline, !a.deadline.IsZero()
+}
 
 // Done implements [context.Context].
 func (a *attempt) Done() <-chan struct{} { return a.over }
@@ -125,14 +199,11 @@ func (a *attempt) Err() error {
 
 // eval runs the script of args for one request, and waits for the reply until
 // ctx ends; see guarded.
-func (c *client) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
-	return c.guarded(ctx, deadline, c.server(ctx, firstKey(args)).breaker, func(ctx context.Context) (string, error) {
-		reply, err := c.evalNow(ctx, args, source)
-		if c.cluster != nil && !c.mapped.Load() { // the map is there once it tells the master of any key
-			_, unknown := c.cluster.MasterForKey(ctx, "any key")
-			c.mapped.Store(unknown == nil)
-		}
-		return reply, err
+func (t target) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
+	c := &t.ledger.store.client
+	b := c.server(ctx, firstKey(args)).breaker
+	return c.guarded(ctx, deadline, b, t, func(ctx context.Context) (string, error) {
+		return c.evalNow(ctx, args, source)
 	})
 }
 
@@ -141,7 +212,7 @@ func (c *client) eval(ctx context.Context, deadline time.Time, args []any, sourc
 // tries whether the server is back, the caller does not wait: the policy answers at
 // once, and the outcome is for later requests (TestTrialOfTheHasty).
 func (c *client) guarded(
-	ctx context.Context, deadline time.Time, b *breaker, call func(context.Context) (string, error),
+	ctx context.Context, deadline time.Time, b *breaker, t target, call func(context.Context) (string, error),
 ) (string, error) {
 	trial := !b.closed()
 	if deadline.IsZero() {
@@ -159,13 +230,18 @@ func (c *client) guarded(
 	var settled atomic.Bool // by the call, which is sent, or by the caller, who has left before
 	judged := func() (string, error) {
 		reply, err := c.inTurn(own, func() (string, error) {
+			if err := b.connections.take(own, t); err != nil {
+				return "", err
+			}
 			if !settled.CompareAndSwap(false, true) {
 				return "", errCaller{errQueued}
 			}
 			return call(own)
 		})
 		err = own.lateOr(err)
-		own.end(err)
+		if !own.end(err) && err == nil {
+			return "", errLate
+		}
 		return reply, err
 	}
 	if trial {

@@ -136,7 +136,7 @@ func TestLeftBeforeItsTurn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		sent := false
-		_, err := c.guarded(ctx, time.Now().Add(time.Second), b, func(context.Context) (string, error) {
+		_, err := c.guarded(ctx, time.Now().Add(time.Second), b, target{}, func(context.Context) (string, error) {
 			sent = true
 			return "", nil
 		})

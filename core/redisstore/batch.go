@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -50,6 +49,7 @@ func (t *together) begin(batch []*call) *attempt {
 		}
 		return nil
 	}
+	a.queue, a.first, a.inline = t.queue, batch[0], batch[0].Inline()
 	e, size := &t.client.events, uint64(len(batch))
 	e.batches.Add(1)
 	e.batched.Add(size)
@@ -59,13 +59,17 @@ func (t *together) begin(batch []*call) *attempt {
 	return a
 }
 
+// targetOf returns what a connection for a batch is wanted for.
+func targetOf(batch []*call) target { return target{batch[0].Request.ledger, batch[0].Request.Key} }
+
 // resend has a call decided by itself that was to be decided together with others, and
 // was not.
 func resend(c *call) { c.Answer(c.Request.alone(c.Context)) }
 
 // newQueue returns a queue with batches that serve answers. Callers with little company serve their own calls, if at
-// most inlineMost of their time is left: serve must return at a batch's deadline then. If it is 0, none do.
-func newQueue(serve func([]*call) bool, inlineMost time.Duration) *queue {
+// most inlineMost of their time is left: serve must return at a batch's deadline then. If it is 0, none do. No
+// more batches are under way than slots; 0 is no bound.
+func newQueue(serve func([]*call) bool, inlineMost time.Duration, slots int) *queue {
 	return gather.New(gather.Config[request, core.Decision]{
 		Serve:       serve,
 		ErrLate:     errLate,
@@ -74,6 +78,7 @@ func newQueue(serve func([]*call) bool, inlineMost time.Duration) *queue {
 		MinPatience: hidden.DefaultTimeout,
 		InlineMin:   inlineMin,
 		InlineMax:   inlineMost,
+		MaxSlots:    slots,
 	})
 }
 
@@ -88,7 +93,7 @@ type batches struct {
 
 func newBatches(c *client, s script) *batches {
 	b := &batches{together: together{client: c, breaker: c.first.breaker}, script: s}
-	b.queue = newQueue(b.serve, c.inlineMost)
+	b.queue = newQueue(b.serve, c.inlineMost, b.breaker.connections.limit)
 	b.apart = &pipeline{together: b.together}
 	return b
 }
@@ -111,6 +116,9 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 		return true
 	}
 	reply, err := b.client.inTurn(a, func() (string, error) {
+		if err := b.breaker.connections.take(a, targetOf(batch)); err != nil {
+			return "", err
+		}
 		return b.client.evalNow(a, b.command(batch), b.script.source)
 	})
 	err = a.lateOr(err)
@@ -198,7 +206,7 @@ type pipeline struct {
 
 func newPipeline(c *client, node *redis.Client, breaker *breaker) *pipeline {
 	p := &pipeline{together{client: c, breaker: breaker}, node}
-	p.queue = newQueue(p.serve, 0) // a node's client does not heed deadlines
+	p.queue = newQueue(p.serve, 0, breaker.connections.limit) // a node's client does not heed deadlines
 	return p
 }
 
@@ -225,7 +233,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		case err == nil:
 			r := &c.Request
 			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule)
-			c.Answer(r.read(cmds[i].(once).Val()))
+			c.Answer(r.read(cmds[i].(*once).Val()))
 		case notRun(err):
 			go resend(c)
 		default:
@@ -236,14 +244,14 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 }
 
 // exec sends a script for each call and waits for the replies.
-func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
+func (p *pipeline) exec(ctx *attempt, batch []*call) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(batch))
 	for i, c := range batch {
 		args := c.Request.args
 		if args == nil {
 			args = c.Request.ledger.command(&c.Request.Ask)
 		}
-		cmds[i] = once{redis.NewStringCmd(ctx, args...)}
+		cmds[i] = newOnce(ctx, args)
 	}
 	p.client.events.scripts.Add(uint64(len(batch)))
 	var server redis.UniversalClient = p.node
@@ -252,15 +260,19 @@ func (p *pipeline) exec(ctx context.Context, batch []*call) []redis.Cmder {
 	}
 	pipe := server.Pipeline()
 	_ = pipe.BatchProcess(ctx, cmds...) // queues them
+	sent := false
 	_, err := p.client.inTurn(ctx, func() (string, error) {
-		_, err := pipe.Exec(ctx)
+		err := p.breaker.connections.take(ctx, targetOf(batch))
+		if sent = err == nil; sent {
+			_, err = pipe.Exec(ctx)
+		}
 		return "", err
 	})
 	if err == nil {
 		return cmds
 	}
 	for _, cmd := range cmds {
-		if errors.Is(err, errUnreadable) {
+		if !sent || errors.Is(err, errUnreadable) {
 			cmd.SetErr(err)
 		}
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,16 +59,23 @@ const (
 	breakerPause = 100 * time.Millisecond
 )
 
+type twoStep = gobreaker.TwoStepCircuitBreaker[any]
+
 // breaker is the breaker of one server.
 type breaker struct {
-	*gobreaker.TwoStepCircuitBreaker[any]
-	looked atomic.Bool // whether the memory of the server was looked at; see noteAnswer
-	made   time.Time
-	status atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
+	current atomic.Pointer[twoStep] // another after each connection that was waited for
+	looked  atomic.Bool             // whether the memory of the server was looked at; see noteAnswer
+	made    time.Time
+
+	entering sync.Mutex              // held while status changes
+	status   atomic.Pointer[Breaker] // a copy of the state, for Stats and for decisions (TestBreakerClosed)
 
 	// refusal is the error of a decision that did not wait for the server, which has been failing. It names the latest
 	// failure (TestOpenNamesTheCause).
 	refusal atomic.Pointer[error]
+
+	connections connections
+	coldFor     atomic.Int64 // how long the latest call that failed would have waited for a connection; 0 if it had one
 }
 
 // closed reports whether decisions wait for the server. Unlike gobreaker's State it takes no lock.
@@ -75,7 +83,11 @@ func (b *breaker) closed() bool { return b.status.Load().State == StateClosed }
 
 // failed notes a failure of the server, which may open the breaker. Decisions go without
 // an allocation while the breaker is open, so the error is made here.
-func (b *breaker) failed(err error) {
+func (b *breaker) failed(err error, cold time.Duration) {
+	if isReply(err) {
+		cold = 0
+	}
+	b.coldFor.Store(int64(cold))
 	text := strings.ReplaceAll(err.Error(), "sash: ", "")
 	text = text[:min(len(text), maxErrorText)]
 	if addr := b.status.Load().Server; !strings.Contains(text, addr) {
@@ -85,25 +97,50 @@ func (b *breaker) failed(err error) {
 	b.refusal.Store(&refusal)
 }
 
+// reached closes the breaker, if calls have failed because there was no connection: there is one now, and calls get
+// their replies in time. What becomes of the calls that have begun before is not heeded any more.
+func (b *breaker) reached(roundTrip time.Duration) {
+	if b.coldFor.Load() <= int64(roundTrip) {
+		return
+	}
+	b.entering.Lock()
+	defer b.entering.Unlock()
+	if b.renew(); !b.closed() {
+		b.enter(gobreaker.StateClosed, time.Now())
+	}
+}
+
 // newBreaker returns a closed breaker of the server at addr.
 func newBreaker(addr string) *breaker {
 	b := &breaker{made: time.Now()}
 	b.refusal.Store(new(error(core.ErrUnavailable)))
 	b.status.Store(&Breaker{Server: addr, State: StateClosed, Changed: b.made})
-	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-		Name:          addr,
-		MaxRequests:   1, // one trial at a time (TestBreakerClosed)
-		Timeout:       breakerPause,
-		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-		OnStateChange: func(_ string, _, to gobreaker.State) { b.enter(to, time.Now()) },
-		IsSuccessful:  func(err error) bool { return !isFailure(err) },
-		IsExcluded:    isCallers,
-	})
+	b.renew()
 	return b
 }
 
-// enter notes that the breaker enters a state, for [Stats] and for decisions. Its
-// calls come one after the other: gobreaker holds its lock.
+// renew makes the breaker closed, but for its status.
+func (b *breaker) renew() {
+	var own *twoStep
+	own = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		Name:        b.status.Load().Server,
+		MaxRequests: 1, // one trial at a time (TestBreakerClosed)
+		Timeout:     breakerPause,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			b.entering.Lock()
+			defer b.entering.Unlock()
+			if b.current.Load() == own {
+				b.enter(to, time.Now())
+			}
+		},
+		IsSuccessful: func(err error) bool { return !isFailure(err) },
+		IsExcluded:   isCallers,
+	})
+	b.current.Store(own)
+}
+
+// enter notes that the breaker enters a state, for [Stats] and for decisions. b.entering must be held.
 func (b *breaker) enter(state gobreaker.State, now time.Time) {
 	before := *b.status.Load()
 	after := before

@@ -107,7 +107,7 @@ func TestEventsOfBatches(t *testing.T) {
 	var c client
 	c.init(redis.NewRing(&redis.RingOptions{}))
 	defer c.rdb.Close()
-	requests := together{newQueue(nil, 0), &c, c.first.breaker}
+	requests := together{newQueue(nil, 0, 0), &c, c.first.breaker}
 	for _, n := range []int{2, 5, 3} {
 		requests.begin(slices.Repeat([]*call{{Context: t.Context()}}, n)).end(nil)
 	}

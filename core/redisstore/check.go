@@ -28,7 +28,7 @@ const checkTimeout = 10 * time.Second // of all of Check
 //     TTL, so each policy but noeviction makes limits forget;
 //   - a Config.Timeout of less than three round trips, as measured by these
 //     decisions: the shortest of the limiters that have been made on the store,
-//     or 100 ms if there is none yet;
+//     or 100 ms if there is none yet; it says too how long a new connection takes;
 //   - a server that runs scripts beside each other, as Garnet does unless told
 //     otherwise: pairs of requests at once are decided 200 times, or for 1 s;
 //   - a replica, one of several masters of the same data, a server older than
@@ -152,7 +152,11 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	s.mu.Unlock()
 	switch {
 	case err == nil:
-		found.add(checkTimeouts(addr, roundTrip, shortest), s.checkAtOnce(ctx, rdb, addr, client))
+		wrong := checkTimeouts(addr, roundTrip, 0, shortest)
+		if wrong != nil {
+			wrong = checkTimeouts(addr, roundTrip, connecting(ctx, rdb)-roundTrip, shortest)
+		}
+		found.add(wrong, s.checkAtOnce(ctx, rdb, addr, client))
 	case info == "" || !redis.HasErrorPrefix(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
@@ -181,6 +185,23 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 		}
 	}
 	return roundTrip, counts.Reset(ctx, client)
+}
+
+// connecting returns how long a command takes on a new connection, or 0 if that cannot be seen.
+func connecting(ctx context.Context, rdb redis.UniversalClient) time.Duration {
+	node, ok := rdb.(*redis.Client)
+	if !ok {
+		return 0
+	}
+	o := *node.Options()
+	o.PoolSize, o.MaxActiveConns, o.MinIdleConns, o.MaintNotificationsConfig = 1, 0, 0, nil
+	fresh := redis.NewClient(&o)
+	defer fresh.Close()
+	began := time.Now()
+	if fresh.Time(ctx).Err() != nil {
+		return 0
+	}
+	return time.Since(began)
 }
 
 // Pairs of requests are decided so often, but for no longer.

@@ -316,8 +316,8 @@ func TestCheckAtOnce(t *testing.T) {
 		if honest.Load() && name == "DEL" && strings.HasSuffix(args[0], "at once") {
 			resets.Add(1)
 		}
-		if !strings.HasPrefix(name, "EVAL") || !strings.HasSuffix(args[2], "at once") {
-			return false
+		if !strings.HasPrefix(name, "EVAL") || !strings.HasSuffix(args[2], "at once") || args[len(args)-1] == "0" {
+			return false // the last makes a connection
 		}
 		if honest.Load() {
 			scripts.Add(1)
@@ -446,8 +446,8 @@ func TestDocumentedACL(t *testing.T) {
 // least that is enough.
 func TestCheckTimeouts(t *testing.T) {
 	for _, c := range []struct {
-		roundTrip, shortest time.Duration
-		says                []string // nothing: all is well
+		roundTrip, shortest, connecting time.Duration
+		says                            []string // nothing: all is well
 	}{
 		{roundTrip: time.Millisecond},
 		{roundTrip: hidden.DefaultTimeout / 3},
@@ -467,8 +467,13 @@ func TestCheckTimeouts(t *testing.T) {
 			roundTrip: 33_400 * time.Microsecond,
 			says:      []string{"a round trip takes 33.4ms", "at least 101ms"},
 		},
+		{roundTrip: 150 * time.Millisecond, shortest: 500 * time.Millisecond, connecting: 600 * time.Millisecond},
+		{
+			roundTrip: 150 * time.Millisecond, connecting: 600_400 * time.Microsecond,
+			says: []string{"at least 450ms", "a new connection takes 600ms"},
+		},
 	} {
-		err := redisstore.CheckTimeouts("here:1", c.roundTrip, c.shortest)
+		err := redisstore.CheckTimeouts("here:1", c.roundTrip, c.connecting, c.shortest)
 		if (err != nil) != (len(c.says) > 0) {
 			t.Errorf("a round trip of %v, a timeout of %v: %v", c.roundTrip, c.shortest, err)
 			continue
@@ -505,7 +510,7 @@ func TestCheckFar(t *testing.T) {
 	})
 	t.Cleanup(func() { rdb.Close() })
 	store := redisstore.New(rdb)
-	if err := store.Check(ctx); !mentions(err, "the default is 100ms") {
+	if err := store.Check(ctx); !mentions(err, "the default is 100ms", "a new connection takes") {
 		t.Errorf("without limiters: %v", err)
 	}
 	limits := []core.Limit{core.PerHour(1)}

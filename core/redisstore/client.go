@@ -65,6 +65,7 @@ func (c *client) init(rdb redis.UniversalClient) {
 		}
 	}
 	c.first.breaker = newBreaker(addr)
+	c.first.breaker.connections.init(c, c.first.breaker, nil)
 }
 
 // within returns the client to use until ctx ends. Where it can, its connection
@@ -128,6 +129,7 @@ func (s *nodes) get(c *client, node *redis.Client) *server {
 		s.byClient = map[*redis.Client]*server{}
 	}
 	added := &server{breaker: newBreaker(node.Options().Addr)}
+	added.breaker.connections.init(c, added.breaker, node)
 	added.pipeline = newPipeline(c, node, added.breaker)
 	s.byClient[node] = added
 	return added

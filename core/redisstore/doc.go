@@ -15,8 +15,9 @@
 // decisions that wait at the same time share a round trip. A caller that has little
 // company sends its request itself: see [New] for how such a caller leaves. A client
 // that has been refused is refused without asking until it may pass, except for one
-// request a second. The clock is the server's. Constructors do not talk to Redis, so
-// a program starts while Redis is down.
+// request a second. The clock is the server's. Constructors do not wait for
+// Redis, so a program starts while Redis is down. The first rule that is bound has
+// a connection made in the background.
 //
 // # The way of a decision
 //
@@ -42,6 +43,7 @@
 //	                                      because a slot has moved for example
 //
 // command.go makes keys and calls, script.go the script, and reply.go reads the reply. All calls are sent by send.go.
-// An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became of it.
+// An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became of it. It
+// takes one of the connections (connections.go), which are made under a time of their own.
 // client.go knows the servers, and the server of a key.
 package redisstore

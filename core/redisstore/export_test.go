@@ -28,6 +28,10 @@ func breakersOf(s *Store) map[string]*breaker {
 	return all
 }
 
+func (b *breaker) Allow() (func(error), error) { return b.current.Load().Allow() }
+func (b *breaker) State() gobreaker.State      { return b.current.Load().State() }
+func (b *breaker) Counts() gobreaker.Counts    { return b.current.Load().Counts() }
+
 // BreakerState is the state of the breaker of the server at addr, or "" if the
 // server is not known.
 func BreakerState(s *Store, addr string) string {
@@ -46,9 +50,9 @@ func BreakerFailures(s *Store, addr string) int {
 // they never open.
 func HoldBreakersClosed(s *Store) {
 	for _, b := range breakersOf(s) {
-		b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		b.current.Store(gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 			ReadyToTrip: func(gobreaker.Counts) bool { return false },
-		})
+		}))
 	}
 }
 
@@ -68,9 +72,9 @@ func Keys(s *Store, l *core.Limiter, client string) []string {
 // CheckInfo is what Check makes of a reply to INFO.
 func CheckInfo(addr, info string) []error { return checkInfo(addr, info) }
 
-// CheckTimeouts is what Check makes of a round trip and the shortest timeout.
-func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
-	return checkTimeouts(addr, roundTrip, shortest)
+// CheckTimeouts is what Check makes of a round trip, a new connection and the shortest timeout.
+func CheckTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
+	return checkTimeouts(addr, roundTrip, connecting, shortest)
 }
 
 // Commands are what Check tells an operator to allow.

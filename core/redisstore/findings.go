@@ -50,13 +50,13 @@ func (f *findings) join() error {
 // leastVersion is of Redis: before it, a script that has read the time may not write.
 const leastVersion = 5
 
-// leastRoundTrips is how many round trips a timeout should last: a decision may
-// wait for the one before, and opening a connection takes several.
+// leastRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
+// that the server does not know is sent again.
 const leastRoundTrips = 3
 
-// checkTimeouts returns what is wrong with the shortest timeout of the rules, 0
-// if there is none yet, where a round trip takes so long.
-func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
+// checkTimeouts returns what is wrong with the shortest timeout of the rules, 0 if there is none yet, where a round
+// trip and a new connection take so long; connecting is 0 if that is not known.
+func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
 	least, which := leastRoundTrips*roundTrip, "one"
 	if shortest == 0 {
 		shortest, which = hidden.DefaultTimeout, "the default"
@@ -66,9 +66,14 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 	}
 	// Rounded up, so that the advice is enough.
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
+	cold := ""
+	if connecting > 0 {
+		cold = fmt.Sprintf("; a new connection takes %v: while there is none, decisions wait for one, and get the policy "+
+			"at Config.Timeout", connecting.Round(time.Millisecond))
+	}
 	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
-		"%d round trips, and %s is %v: decisions that wait for a connection or for others would get the policy",
-		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest)
+		"%d round trips, and %s is %v: decisions that wait for others would get the policy%s",
+		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest, cold)
 }
 
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.

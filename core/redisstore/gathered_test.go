@@ -91,6 +91,17 @@ func TestLoneCaller(t *testing.T) {
 	}
 }
 
+// cancelledWhenAsked is cancelled when the queue has asked whether it is.
+type cancelledWhenAsked struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+func (c cancelledWhenAsked) Err() error {
+	defer c.cancel()
+	return c.Context.Err()
+}
+
 // TestLoneCallerIsCancelled: a caller that is alone and is cancelled while a silent
 // server is asked leaves at its deadline, and what it saw speaks against the server.
 func TestLoneCallerIsCancelled(t *testing.T) {
@@ -99,8 +110,9 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	rdb := redis.NewClient(watched(silent.Addr().String(), cancel))
+	cancelled, cancel := context.WithCancel(t.Context())
+	ctx := cancelledWhenAsked{cancelled, cancel}
+	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String()})
 	defer rdb.Close()
 	c := bind(t, rdb, core.PerHour(10))
 	deadline := time.Now().Add(time.Second)

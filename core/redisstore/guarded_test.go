@@ -26,7 +26,7 @@ func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
 			calls <- c
 		}
 		return true
-	}, 0)
+	}, 0, 0)
 	var batch []*call
 	for _, timeout := range timeouts {
 		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), &r) }()
@@ -101,7 +101,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 		b := opened(t)
 		hasty, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, core.ErrTimeout)
 		defer cancel()
-		_, err := idle().guarded(hasty, time.Time{}, b, func(ctx context.Context) (string, error) {
+		_, err := idle().guarded(hasty, time.Time{}, b, target{}, func(ctx context.Context) (string, error) {
 			select {
 			case <-time.After(hidden.DefaultTimeout * 9 / 10):
 				return "", nil
@@ -123,7 +123,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 func TestTrialWithoutDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := opened(t)
-		_, err := idle().guarded(t.Context(), time.Time{}, b, func(ctx context.Context) (string, error) {
+		_, err := idle().guarded(t.Context(), time.Time{}, b, target{}, func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			return "", ended(ctx)
 		})
@@ -160,7 +160,7 @@ func TestHastyCallers(t *testing.T) {
 				}
 				for range breakerFailures {
 					own, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-					_, err := c.guarded(own, deadline, b, func(ctx context.Context) (string, error) {
+					_, err := c.guarded(own, deadline, b, target{}, func(ctx context.Context) (string, error) {
 						time.Sleep(test.takes) // go-redis may not heed ctx
 						return "", nil
 					})

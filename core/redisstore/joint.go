@@ -161,10 +161,14 @@ func (s *Store) probe(ctx context.Context) (mode int32, err error) {
 
 // strays charges some new clients a unit each by one script, and reports whether one of them by itself is not seen with
 // exactly that unit. Then it deletes them.
-func (l *ledger) strays(ctx context.Context) (bool, error) {
+func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
+	c, name := &l.store.client, "probe "+strconv.FormatUint(rand.Uint64(), 36)+" "
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	c, name := &l.store.client, "probe "+strconv.FormatUint(rand.Uint64(), 36)+" "
+	deadline, _ := ctx.Deadline()
+	a := &attempt{Context: ctx, client: c, breaker: c.first.breaker, deadline: deadline, over: make(chan struct{})}
+	a.startTimer(deadline)
+	defer func() { a.end(err) }()
 	batch := make([]*call, gather.MaxBatch)
 	for i := range batch {
 		batch[i] = &call{Request: request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, ledger: l}}
@@ -183,8 +187,8 @@ func (l *ledger) strays(ctx context.Context) (bool, error) {
 		charged.Request.Cost = 0
 	}
 	var uses [1]core.Usage
-	for i, cmd := range l.script.batches.apart.exec(ctx, batch) {
-		reply, err := cmd.(once).Result()
+	for i, cmd := range l.script.batches.apart.exec(a, batch) {
+		reply, err := cmd.(*once).Result()
 		if redis.HasErrorPrefix(err, "NOSCRIPT") { // it was not sent there, or was flushed
 			now, reply, err = l.ask(ctx, l.command(&batch[i].Request.Ask))
 		} else if err == nil {

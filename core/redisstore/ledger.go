@@ -108,7 +108,7 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
 		defer cancel()
 	}
-	reply, err := l.store.client.eval(ctx, q.deadline, q.args, l.script.source)
+	reply, err := target{l, q.Key}.eval(ctx, q.deadline, q.args, l.script.source)
 	if err != nil {
 		return core.Decision{}, err
 	}
@@ -129,7 +129,7 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	s := returning()
-	reply, err := l.store.client.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
+	reply, err := target{l, back.Key}.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
 	if err != nil {
 		return 0, err
 	}

@@ -174,7 +174,7 @@ func newWaiting() waiting {
 			w.calls <- c
 		}
 		return true
-	}, 0)
+	}, 0, 0)
 	return w
 }
 

@@ -18,7 +18,7 @@ import (
 func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Override: &core.Override{Charge: true}}
-	reply, err := at.store.client.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
+	reply, err := target{at, key}.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func (c *ledger) returnCommandAt(t *testing.T, back core.Refund, now int64) []an
 // returnAt takes back what a request has counted, when the server's clock shows now.
 func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
-	reply, err := c.store.client.eval(
+	reply, err := target{c, back.Key}.eval(
 		ctx, time.Time{}, c.returnCommandAt(t, back, now), clocked(t, returning().source).source)
 	if err != nil {
 		t.Fatal(err)

@@ -72,7 +72,8 @@ func (c *ledger) takeAt(t *testing.T, key string, cost int64, charge bool, now i
 
 func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger {
 	t.Helper()
-	s := New(rdb) // one, for tests bind hundreds of times
+	s := New(rdb)   // one, for tests bind hundreds of times
+	s.warmed = true // what a test sends is all that is sent
 	l, err := core.New(core.Config{Name: "test", Store: s, Limits: limits})
 	if err != nil {
 		t.Fatal(err)

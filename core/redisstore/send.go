@@ -16,9 +16,27 @@ const maxCalls = 1024
 
 // once is a command that go-redis does not repeat: a script may have run although
 // its reply was lost (TestSending, TestAtMostOneCharge).
-type once struct{ *redis.StringCmd }
+type once struct {
+	redis.StringCmd
+	attempt *attempt // nil if there is none
+}
 
-func (once) NoRetry() bool { return true }
+func (*once) NoRetry() bool { return true }
+
+// Args returns what is sent. go-redis asks for it when it has a connection. If the callers have left by then, as it had
+// to be made, a script that changes nothing is sent: a charge would be seconds late, and with nothing to answer the
+// connection would be lost (TestFarStore).
+func (o *once) Args() []any {
+	if o.attempt != nil && !o.attempt.send() {
+		return o.attempt.target.probe()
+	}
+	return o.StringCmd.Args()
+}
+
+func newOnce(ctx context.Context, args []any) *once {
+	a, _ := ctx.(*attempt)
+	return &once{*redis.NewStringCmd(ctx, args...), a}
+}
 
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
@@ -26,7 +44,7 @@ func (once) NoRetry() bool { return true }
 func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
 	for pause := time.Millisecond; ; {
 		c.events.scripts.Add(1)
-		cmd := once{redis.NewStringCmd(ctx, args...)}
+		cmd := newOnce(ctx, args)
 		err := c.within(ctx).Process(ctx, cmd)
 		switch {
 		case err == nil:
@@ -78,7 +96,7 @@ func rest(ctx context.Context, pause time.Duration) bool {
 func (c *client) del(ctx context.Context, args []any) error {
 	_, err := untilEnded(ctx, func() (string, error) {
 		return c.inTurn(ctx, func() (string, error) {
-			return "", c.within(ctx).Process(ctx, once{redis.NewStringCmd(ctx, args...)})
+			return "", c.within(ctx).Process(ctx, newOnce(ctx, args))
 		})
 	})
 	return err

@@ -42,7 +42,7 @@ func (s *scripted) Process(ctx context.Context, cmd redis.Cmder) error {
 		time.Sleep(r) // a client need not heed ctx
 		cmd.SetErr(context.DeadlineExceeded)
 	default:
-		cmd.(once).SetVal(r.(string))
+		cmd.(*once).SetVal(r.(string))
 	}
 	return cmd.Err()
 }
@@ -138,7 +138,7 @@ func TestDelEnds(t *testing.T) {
 func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(hidden.DefaultTimeout)
-		_, err := idle().guarded(t.Context(), deadline, newBreaker(""), func(context.Context) (string, error) {
+		_, err := idle().guarded(t.Context(), deadline, newBreaker(""), target{}, func(context.Context) (string, error) {
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 		})

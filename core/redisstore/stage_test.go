@@ -24,7 +24,7 @@ func TestStageOfQueue(t *testing.T) {
 		q := newQueue(func([]*call) bool {
 			time.Sleep(time.Second)
 			return false
-		}, 0)
+		}, 0, 0)
 		var group sync.WaitGroup
 		deadline := time.Now().Add(10 * time.Millisecond)
 		for i := range 5 { // four batches may be under way

@@ -32,7 +32,7 @@ func checkSent(t *testing.T, got redisstore.Stats, servers ...*redistest.Server)
 			}
 		}
 	}
-	if got.Scripts != uint64(scripts) || got.NoScripts != uint64(unknown) || unknown == 0 {
+	if got.Scripts != uint64(scripts) || got.NoScripts != uint64(unknown) {
 		t.Errorf("%d scripts, %d of them unknown, want %d, %d", got.Scripts, got.NoScripts, scripts, unknown)
 	}
 }
@@ -63,7 +63,7 @@ func TestStats(t *testing.T) {
 	want := redisstore.Stats{
 		Breakers: got.Breakers,
 		Batches:  answers[core.SourceCounted], BatchedRequests: answers[core.SourceCounted], LargestBatch: 1,
-		Scripts: answers[core.SourceCounted] + 1, NoScripts: 1,
+		Scripts:  answers[core.SourceCounted] + 1, // by which the connection was made
 		Refusals: 1, RefusedFromMemory: answers[core.SourceRemembered],
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || want.RefusedFromMemory == 0 {

@@ -31,6 +31,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
+	warmed   bool              // a rule has been bound
 	shortest time.Duration     // Config.Timeout of the rules; 0 if there is no rule
 }
 
@@ -167,8 +168,14 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {
 		s.shortest = rule.Timeout
 	}
+	first := !s.warmed
+	s.warmed = true
 	s.mu.Unlock()
-	chain := s.refusals.Wrap(rule, s.newLedger(rule))
+	l := s.newLedger(rule)
+	if first {
+		s.client.warm(l)
+	}
+	chain := s.refusals.Wrap(rule, l)
 	if s.leases != nil {
 		chain = s.leases.Wrap(chain, rule.Limits)
 	}
