@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// reckoning is a counter as far as its answers tell. An admission says how much the two fixed windows hold together, but
-// not which of them holds it, and so not when the next request passes. Most of that follows from what came before: the
-// units that these answers have admitted are in the newer window. Where others count for the same key, the window before
-// may hold less than is reckoned.
+// reckoning is a counter as far as its answers tell. An admission says how much the two fixed
+// windows hold together, but not which of them holds it, and so not when the next request passes.
+// Most of that follows from what came before: the units that these answers have admitted are in
+// the newer window. Where others count for the same key, the window before may hold less than is
+// reckoned.
 type reckoning struct {
 	limit             Limit     // the counter's; zero while nothing is known
 	end               time.Time // of the newer window, by the store
@@ -37,7 +38,8 @@ func (r *reckoning) learn(d *Decision, cost int64, now time.Time) {
 	}
 }
 
-// opens returns when a request of the given cost passes, or a time that is at most two units' share of the window later.
+// opens returns when a request of the given cost passes, or a time that is later by at most two
+// units' share of the window.
 func (r *reckoning) opens(cost int64) time.Time {
 	n, c, w := float64(r.limit.Requests), float64(cost), float64(r.limit.Window)
 	room := n - c + 1 // the request passes when less than this counts

@@ -8,8 +8,8 @@ import (
 )
 
 // Wrap returns next, which decides by the rule of a binding, with refusals remembered in front of it. Rules on the same
-// counts must be wrapped in the same Refusals, since a Return, a Reset and an admission by other limits end the refusals
-// of a client under all of them.
+// counts must be wrapped in the same Refusals: a Return, a Reset and an admission by other limits end the refusals of a
+// client under all of them.
 func (r *Refusals) Wrap(by core.Binding, next core.Ledger) core.Ledger {
 	return &ledger{r.Rule(by), next}
 }
@@ -21,8 +21,8 @@ type ledger struct {
 	core.Ledger // the next link
 }
 
-// Take implements [core.Ledger]. A charge, a request with limits of its own and one for a lease go to the next link, and
-// a refusal of them is not remembered.
+// Take implements [core.Ledger]. A charge, a request with limits of its own and one for a lease go to the next link,
+// and a refusal of them is not remembered.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
 	refusable := ask.Override == nil
 	if refusable && l.rule.Lookup(ask.Key, ask.Cost, &d, true) {

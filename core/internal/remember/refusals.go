@@ -155,9 +155,9 @@ func (r Rule) Unanswered(client string, cost int64) {
 	}
 }
 
-// Changed ends what is remembered of a client under all rules on the same counts, and does not believe answers that are
-// on their way: units of the client have been given back, or charged beyond a limit, or admitted by other limits, or the
-// client has been reset.
+// Changed ends what is remembered of a client under all rules on the same counts, and does not believe answers that
+// are on their way: units of the client have been given back, or charged beyond a limit, or admitted by other limits,
+// or the client has been reset.
 func (r Rule) Changed(client string) {
 	s, hash := r.shard(client)
 	s.mu.Lock()
