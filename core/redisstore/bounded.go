@@ -16,15 +16,19 @@ const mostRead = 1 << 20
 
 var errEndless = errors.New("sash: the server answers with more than a megabyte")
 
-// bounded returns a client for the server of rdb that does not read endless replies, and what closes it. Where the
-// options of rdb do not tell how to reach the server, as with a DialHook, it returns rdb.
+// bounded returns a client for the server of rdb that does not read endless replies, and what closes it. It returns rdb
+// where that is closed, and where its options do not tell how to reach the server, as with a DialHook.
 func bounded(ctx context.Context, rdb *redis.Client) (client *redis.Client, closes func()) {
 	o := *rdb.Options()
 	dial := o.Dialer
-	if conn, err := dial(ctx, o.Network, o.Addr); err != nil {
-		return rdb, func() {}
-	} else {
+	ended, cancel := context.WithCancel(ctx)
+	cancel() // so that nothing is sent
+	conn, err := dial(ctx, o.Network, o.Addr)
+	if err == nil {
 		_ = conn.Close()
+	}
+	if err != nil || errors.Is(rdb.Ping(ended).Err(), redis.ErrClosed) {
+		return rdb, func() {}
 	}
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

@@ -527,8 +527,8 @@ func TestCheckFar(t *testing.T) {
 	}
 }
 
-// TestCheckEndless: Check gives up a server that never ends its answer. Attributes in one another would end the process,
-// in which go-redis reads them by recursion.
+// TestCheckEndless: Check gives up a server that never ends its answer. Attributes in one another would end the
+// process, since go-redis reads them by recursion.
 func TestCheckEndless(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{
