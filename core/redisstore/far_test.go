@@ -191,7 +191,11 @@ func (f *distant) reach(l *core.Limiter, what string, trips, clients int, alone 
 		}
 	}
 	group.Wait()
-	if n := failed.Load(); n > (paced+burst)/10 {
+	most := int64(paced+burst) / 10
+	if f.trip < 50*time.Millisecond { // with the default timeout a busy machine is what they wait for
+		most *= 5
+	}
+	if n := failed.Load(); n > most {
 		f.Errorf("%s: %d of %d requests failed after the first decision", what, n, paced+burst)
 	}
 }

@@ -241,10 +241,12 @@ func (k wire) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	looked := ran{sent: time.Now()}
 	var err error
 	looked.ran, err = k.call(ctx, func() { uses = k.servers[k.to].Usage(k.servers[k.to].Now()) })
-	if err != nil || key != served {
-		return uses, err
+	if err != nil {
+		return nil, err // the server may still write uses
 	}
-	k.looks.note(k.to, looked)
+	if key == served {
+		k.looks.note(k.to, looked)
+	}
 	return uses, nil
 }
 
