@@ -32,7 +32,7 @@ func outages() []outage {
 	return []outage{
 		{"sash log", wrapPolicy(core.FailOpen)},
 		{"sash log", wrapPolicy(core.FailClosed)},
-		{"sash log", wrapPolicy(core.Fallback(memstore.New()))},
+		{"sash log", wrapPolicy(core.Fallback(memstore.New(), 1))},
 		{"ulule", wrapUlule},
 		{"throttled", wrapThrottled},
 	}

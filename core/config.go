@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
-	"github.com/sashlimit/sash/internal/hidden"
 )
+
+// DefaultTimeout is the Config.Timeout that 0 stands for.
+const DefaultTimeout = 100 * time.Millisecond
 
 // Config says what a [Limiter] enforces and where it counts.
 type Config struct {
@@ -43,8 +45,8 @@ func New(c Config) (*Limiter, error) {
 	if err := c.check(); err != nil {
 		return nil, constructionError(c.Name, "", err)
 	}
-	c.Timeout = cmp.Or(c.Timeout, hidden.DefaultTimeout)
-	c.OnStoreError = cmp.Or(c.OnStoreError, Policy(FailOpen))
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.OnStoreError = cmp.Or(c.OnStoreError, FailOpen)
 	if c.Observer == nil {
 		c.Observer = defaultErrorLog()
 	}
@@ -61,7 +63,7 @@ func (c *Config) check() error {
 	}
 	if c.Timeout != 0 && c.Timeout < minTimeout {
 		return fmt.Errorf("sash: Config.Timeout is %v: it must be at least %v, or 0 for the default of %v; "+
-			"a number without a unit is nanoseconds", c.Timeout, minTimeout, hidden.DefaultTimeout)
+			"a number without a unit is nanoseconds", c.Timeout, minTimeout, DefaultTimeout)
 	}
 	if c.Observer != nil && errs.IsNil(c.Observer) {
 		return fmt.Errorf("sash: Config.Observer is %s: give an observer, or leave the field out", errs.NilName(c.Observer))
@@ -105,9 +107,7 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 	}
 	switch p := l.config.OnStoreError.(type) {
 	case fixedPolicy:
-		if p <= FailClosed {
-			return nil
-		}
+		return nil
 	case fallbackPolicy:
 		if l.fallback, err = p.bind(l); err != nil {
 			return err
@@ -133,7 +133,7 @@ type boundRule struct {
 func (l *Limiter) bind(s Store, limits []Limit) (boundRule, error) {
 	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: slices.Clone(limits), Timeout: l.config.Timeout}
 	if l.notices != nil {
-		r.Notice = func(code, text string) { l.notice(context.Background(), code, text) }
+		r.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }
 	}
 	counts, err := s.Bind(r)
 	if err == nil && errs.IsNil(counts) {

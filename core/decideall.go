@@ -146,7 +146,7 @@ func (a *answer) tell(ctx context.Context, allowed bool) {
 	case allowed || !r.counted():
 		r.limiter.report(ctx, &r.request, &r.Decision, a.elapsed)
 	case a.kept != nil:
-		r.limiter.notice(ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
+		r.limiter.Notice(ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
 			"since the store could not give them back: "+errs.Text(a.kept))
 	}
 }
@@ -166,18 +166,4 @@ func checkPairs(pairs []Pair) (int, error) {
 		}
 	}
 	return 0, nil
-}
-
-// binds reports whether the admission d binds rather than other, an earlier one. An
-// admission without numbers does not.
-func (d *Decision) binds(other *Decision) bool {
-	switch {
-	case d.Limit.Requests == 0:
-		return false
-	case other.Limit.Requests == 0:
-		return true
-	case d.Remaining != other.Remaining:
-		return d.Remaining < other.Remaining
-	}
-	return d.ResetAfter > other.ResetAfter
 }

@@ -47,6 +47,20 @@ type Decision struct {
 	Err error
 }
 
+// binds reports whether the admission d binds rather than other, an earlier one. An
+// admission without numbers does not.
+func (d *Decision) binds(other *Decision) bool {
+	switch {
+	case d.Limit.Requests == 0:
+		return false
+	case other.Limit.Requests == 0:
+		return true
+	case d.Remaining != other.Remaining:
+		return d.Remaining < other.Remaining
+	}
+	return d.ResetAfter > other.ResetAfter
+}
+
 // Source says where a [Decision] comes from.
 type Source uint8
 

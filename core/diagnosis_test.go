@@ -95,17 +95,13 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestHears: whether a notice is heard depends on the observer and on Quiet.
-func TestHears(t *testing.T) {
-	quiet := limiter(t, core.Config{Quiet: []string{notice.LargeLog}})
-	if quiet.Hears(notice.LargeLog) || !quiet.Hears(notice.Evicting) {
-		t.Error("a limiter that is quiet about one code")
-	}
+// TestDeaf: a store does not look for what no observer would hear.
+func TestDeaf(t *testing.T) {
 	deaf := core.ObserverFunc(func(context.Context, core.Event) {})
 	for _, o := range []core.Observer{core.Silent, deaf} {
 		var bound fake
-		l := limiter(t, core.Config{Observer: o, Store: &bound})
-		if l.Hears(notice.Evicting) || bound.bound[0].Notice != nil {
+		limiter(t, core.Config{Observer: o, Store: &bound})
+		if bound.bound[0].Notice != nil {
 			t.Errorf("an observer of type %T hears of notices", o)
 		}
 	}
@@ -121,27 +117,5 @@ func TestNoticeOfStore(t *testing.T) {
 	}
 	if said := heard.expect(t, "a store", notice.Evicting); len(said) == 1 && said[0].Text != "it evicts" {
 		t.Errorf("said %+v", said[0])
-	}
-}
-
-// TestShared: a limiter and its copies have a value in common.
-func TestShared(t *testing.T) {
-	store := memstore.New()
-	create := func() any { return new(int) }
-	first := limiter(t, core.Config{Name: "api", Store: store})
-	want := first.Shared(create)
-	for _, c := range []struct {
-		what string
-		l    *core.Limiter
-		same bool
-	}{
-		{"itself", first, true},
-		{"another policy", first.WithPolicy(core.FailClosed), true},
-		{"made again", limiter(t, core.Config{Name: "api", Store: store}), false},
-		{"another rule", core.Must(first.Rule("login", core.PerMinute(1))), false},
-	} {
-		if same := c.l.Shared(create) == want; same != c.same {
-			t.Errorf("%s: the same value: %v", c.what, same)
-		}
 	}
 }

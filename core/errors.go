@@ -12,54 +12,49 @@ import (
 )
 
 // Errors, to be compared with [errors.Is]. The last two are of [Limiter.Wait].
-const (
-	ErrStore constError = "sash: the store could not be asked" // the policy decided
+var (
+	ErrStore = errors.New("sash: the store could not be asked") // the policy decided
 
 	// ErrUnavailable is an ErrStore, as in redisstore while a breaker is open.
-	ErrUnavailable constError = "sash: the store has been failing, and the request did not wait for it"
+	ErrUnavailable error = &kind{"sash: the store has been failing, and the request did not wait for it", ErrStore}
 
 	// ErrStoreFull is an ErrStore: there is no room, even if all others are evicted.
-	ErrStoreFull constError = "sash: the store is full"
+	ErrStoreFull error = &kind{"sash: the store is full", ErrStore}
 
 	// ErrTimeout: no answer within Config.Timeout. It is the cause ([context.Cause]) of the
 	// end of a store's context, and a [context.DeadlineExceeded] too.
-	ErrTimeout constError = "sash: no answer within the timeout"
+	ErrTimeout error = &kind{"sash: no answer within the timeout", context.DeadlineExceeded}
 
 	// ErrInvalid: an empty key, a negative cost, or Limits that are not the rule's.
-	ErrInvalid constError = "sash: invalid request"
+	ErrInvalid = errors.New("sash: invalid request")
 
-	// ErrLimits: a function of nethttp.WithLimiter has failed, or its like. No store was asked.
-	ErrLimits constError = "sash: the limits of the request could not be found out"
+	// ErrKey: the function that names the client has failed. No store was asked.
+	ErrKey = errors.New("sash: the key function failed")
+
+	// ErrLimits: the limits of the request could not be found out. No store was asked.
+	ErrLimits = errors.New("sash: the limits of the request could not be found out")
 
 	// ErrTooLate is a [context.DeadlineExceeded] too.
-	ErrTooLate constError = "sash: the context ends before the request can pass"
+	ErrTooLate error = &kind{"sash: the context ends before the request can pass", context.DeadlineExceeded}
 
 	// ErrNever: the cost exceeds a limit. It is an [ErrStore] too where the limit is the share
 	// of a [Fallback], and the store is down.
-	ErrNever constError = "sash: the request can never pass"
+	ErrNever = errors.New("sash: the request can never pass")
 )
+
+// kind is an error that is also another, of which it does not have the text.
+type kind struct {
+	text string
+	of   error
+}
+
+func (k *kind) Error() string { return k.text }
+func (k *kind) Unwrap() error { return k.of }
 
 var (
 	errEmptyKey     = fmt.Errorf("%w: the key is empty: every client needs a name", ErrInvalid)
 	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
 )
-
-// constError makes errors constants, so that no program can reassign them.
-type constError string
-
-func (e constError) Error() string { return string(e) }
-
-// Is reports whether the error is also target: a full or an unavailable store is a
-// store that could not be asked, and the timeout is a deadline.
-func (e constError) Is(target error) bool {
-	switch e {
-	case ErrStoreFull, ErrUnavailable:
-		return target == error(ErrStore)
-	case ErrTimeout, ErrTooLate:
-		return target == context.DeadlineExceeded
-	}
-	return false
-}
 
 // asStoreError returns err, wrapped if need be so that it matches ErrStore and says
 // "sash:" once. Else it is returned as it is, so that a flood allocates nothing.

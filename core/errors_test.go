@@ -30,7 +30,7 @@ func TestSaysSashOnce(t *testing.T) {
 			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},
 		{limiter(t, core.Config{Store: &fake{answer: fails(full)}}).Allow(ctx, "k").Err,
 			[]error{core.ErrStore, core.ErrStoreFull}, "sash: shard 7: the store is full"},
-		{limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)})}).Allow(ctx, "k").Err,
+		{limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)}, 1)}).Allow(ctx, "k").Err,
 			[]error{core.ErrStore, core.ErrTimeout, core.ErrStoreFull},
 			"sash: the store could not be asked: waiting for Redis: no answer within the timeout: " +
 				"nor could the fallback: shard 7: the store is full"},
@@ -57,7 +57,7 @@ func TestStages(t *testing.T) {
 	}
 	queued := core.AtStage(core.StageQueued, errDown)
 	both := limiter(t, core.Config{
-		Store: &fake{answer: fails(queued)}, OnStoreError: core.Fallback(&fake{answer: fails(errDown)})})
+		Store: &fake{answer: fails(queued)}, OnStoreError: core.Fallback(&fake{answer: fails(errDown)}, 1)})
 	for _, c := range []struct {
 		err  error
 		want core.Stage

@@ -151,7 +151,7 @@ func ExampleFallback() {
 		Store:  storetest.Fixed(core.Decision{Err: errors.New("connection refused")}),
 		Limits: []core.Limit{core.PerMinute(100)},
 		// Four replicas, each counting for itself while the store is down.
-		OnStoreError: core.Fallback(memstore.New(), core.Share(4)),
+		OnStoreError: core.Fallback(memstore.New(), 4),
 	}))
 	d := limiter.Allow(context.Background(), "user:42")
 	fmt.Printf("allowed %v, %d of %d left\n", d.Allowed, d.Remaining, d.Limit.Requests)

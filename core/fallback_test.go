@@ -15,7 +15,7 @@ import (
 
 // TestManyRules: rules that are made while serving, and dropped, leave nothing behind.
 func TestManyRules(t *testing.T) {
-	l := limiter(t, core.Config{Name: "api", Store: admitting, OnStoreError: core.Fallback(alsoAdmitting)})
+	l := limiter(t, core.Config{Name: "api", Store: admitting, OnStoreError: core.Fallback(alsoAdmitting, 1)})
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -36,7 +36,7 @@ func TestManyRules(t *testing.T) {
 
 // TestFallbackAllocs: a fallback in memory costs no allocation.
 func TestFallbackAllocs(t *testing.T) {
-	l := limiter(t, core.Config{Store: admitting, OnStoreError: core.Fallback(memory())})
+	l := limiter(t, core.Config{Store: admitting, OnStoreError: core.Fallback(memory(), 1)})
 	if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
@@ -75,7 +75,7 @@ func newWorld(t *testing.T, rng *rand.Rand) *world {
 		w.shares = append(w.shares, limit)
 	}
 	for range replicas {
-		policy := core.Fallback(memory(), core.Share(replicas))
+		policy := core.Fallback(memory(), replicas)
 		w.limiters = append(w.limiters, limiter(t, core.Config{Store: w.store, Limits: w.limits, OnStoreError: policy}))
 		w.second = append(w.second, map[string]*model.Client{})
 	}

@@ -42,7 +42,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 // [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
-	c.OnStoreError = cmp.Or(policy, Policy(FailOpen))
+	c.OnStoreError = cmp.Or(policy, FailOpen)
 	return Must(build(c, l.rule, l.limits, l.shared))
 }
 
@@ -123,9 +123,8 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
-	l.shared.failed(err)
 	if l.fallback == nil {
-		allowed := l.config.OnStoreError == Policy(FailOpen)
+		allowed := l.config.OnStoreError == FailOpen
 		return Decision{Allowed: allowed, Source: SourcePolicy, Err: asStoreError(err)}
 	}
 	d, second := l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)

@@ -15,7 +15,7 @@ import (
 // everyPolicy is one of each kind; the fallback, too, must not be asked.
 func everyPolicy(second core.Store) map[string]core.Policy {
 	return map[string]core.Policy{
-		"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second),
+		"open": core.FailOpen, "closed": core.FailClosed, "fallback": core.Fallback(second, 1),
 	}
 }
 
@@ -102,7 +102,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	// The caller leaves while the fallback is asked.
 	own, cancel := context.WithCancel(ctx)
 	second.answer = func(context.Context) (core.Decision, error) { cancel(); return core.Decision{}, errDown }
-	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(second)})
+	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(second, 1)})
 	if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
 		t.Errorf("during the fallback: %+v", d)
 	}
@@ -157,7 +157,7 @@ func TestRuleOfARule(t *testing.T) {
 func TestReset(t *testing.T) {
 	first, second := memstore.New(), memstore.New()
 	l := limiter(t, core.Config{
-		Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second),
+		Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second, 1),
 	})
 	fallback := limiter(t, core.Config{Store: second, Limits: []core.Limit{core.PerHour(1)}})
 	for _, l := range []*core.Limiter{l, fallback} {
@@ -199,7 +199,7 @@ func TestResetErrors(t *testing.T) {
 			[]error{core.ErrStore, core.ErrInvalid}},
 	} {
 		first, second := &fake{answer: c.first}, &fake{answer: c.second}
-		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second)}).Reset(c.ctx, "k")
+		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(c.ctx, "k")
 		if (err != nil) != (c.is != nil) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -293,7 +293,7 @@ func TestElapsed(t *testing.T) {
 		if l.Allow(ctx, "k"); elapsed != 30*time.Millisecond {
 			t.Errorf("a store that takes 30ms: %v", elapsed)
 		}
-		fallback := core.Fallback(&fake{answer: waits(20*time.Millisecond, core.Decision{Allowed: true})})
+		fallback := core.Fallback(&fake{answer: waits(20*time.Millisecond, core.Decision{Allowed: true})}, 1)
 		l = limiter(t, core.Config{Store: &fake{answer: hangs}, OnStoreError: fallback, Observer: observer})
 		if l.Allow(ctx, "k"); elapsed != 70*time.Millisecond {
 			t.Errorf("a store that hangs and a fallback that takes 20ms: %v, want 70ms", elapsed)

@@ -36,12 +36,12 @@ type NoticeObserver interface {
 	Notice(ctx context.Context, n Notice)
 }
 
-// notice tells the observer of the limiter, if it is a [NoticeObserver], what was seen
-// at a request: each code once for l and the copies that WithPolicy and WithLimits return of
-// it, whatever the text is, and no code of Config.Quiet. The code is a constant of the
+// Notice tells the observer of the limiter, if it is a [NoticeObserver], what middleware or a
+// store has seen at a request: each code once for l and the copies that WithPolicy and WithLimits
+// return of it, whatever the text is, and no code of Config.Quiet. The code is a constant of the
 // caller's; what a client sends must not be part of it.
-func (l *Limiter) notice(ctx context.Context, code, text string) {
-	if !l.hears(code) {
+func (l *Limiter) Notice(ctx context.Context, code, text string) {
+	if l.notices == nil || slices.Contains(l.config.Quiet, code) {
 		return
 	}
 	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
@@ -49,18 +49,9 @@ func (l *Limiter) notice(ctx context.Context, code, text string) {
 	}
 }
 
-// hears reports whether the observer of the limiter hears of notices with the code.
-func (l *Limiter) hears(code string) bool {
-	return l.notices != nil && !slices.Contains(l.config.Quiet, code)
-}
-
 // shared holds the state that a limiter has in common with its copies by WithPolicy and WithLimits.
 type shared struct {
-	mu       sync.Mutex // guards failures
-	failures Failures
-	noticed  sync.Map // the codes of the notices that an observer has heard of
-	once     sync.Once
-	value    any // of hiddenMethods.Shared
+	noticed sync.Map // the codes of the notices that an observer has heard of
 }
 
 // largeLog is the size of a log in bytes for which a CoarseLog is proposed.
@@ -75,7 +66,7 @@ func (l *Limiter) begin(ctx context.Context) {
 	for _, limit := range l.limits {
 		bytes := limit.Requests * limit.Algorithm.properties().unitBytes
 		if bytes > largeLog {
-			l.notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
+			l.Notice(ctx, notice.LargeLog, fmt.Sprintf("limit %q keeps a log of up to %d requests for each client, "+
 				"at least %.1f MB: use %v.Using(core.CoarseLog), which never admits more either, in some 600 bytes",
 				limit.Name, limit.Requests, float64(bytes)/1e6, limit.code()))
 			return

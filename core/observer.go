@@ -21,14 +21,13 @@ type Observer interface {
 type Event struct {
 	Name     string // Config.Name
 	Rule     string // the rule's name, empty for the limiter itself
-	Label    string // Request.Label: in HTTP the route's pattern
+	Label    string // Request.Label, such as the pattern of a route
 	Key      string // the client; may be anything, so escape it in logs and keep it out of metric labels
 	Cost     int64
 	Peek     bool
 	Decision Decision
 	Shadow   bool  // Request.Shadow: the request goes on even if the decision is a refusal
 	Stage    Stage // [StageOf] Decision.Err
-	Status   int   // of nethttp.Status, 0 outside HTTP; with Shadow it is the status without it
 
 	// Elapsed is the duration of the decision, waits for stores included. Where the store never
 	// waits (see [Immediate]) one decision in 16 is measured, at random, and of others it is 0.
@@ -42,10 +41,9 @@ type ObserverFunc func(ctx context.Context, e Event)
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
 // Silent is an [Observer] for Config.Observer that keeps a limiter from logging.
-const Silent silence = 0
+var Silent Observer = silence{}
 
-// silence is a constant, so that no program can reassign it.
-type silence uint8
+type silence struct{}
 
 // Observe does nothing.
 func (silence) Observe(context.Context, Event) {}
@@ -111,6 +109,14 @@ func since(start time.Time) time.Duration {
 	return time.Since(start)
 }
 
+// Report tells the observer of a decision that was made without the limiter, such as to refuse a
+// request that names no client. It is for authors of middleware.
+func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
+
+// Observed reports whether an observer hears of every decision, and not that of [LogErrors] alone.
+// Middleware can save the work that only an [Event] would show, such as to look up a Label.
+func (l *Limiter) Observed() bool { return l.observed }
+
 // report tells the observer of a decision that took so long.
 func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
 	if l.watched(d) {
@@ -131,9 +137,6 @@ func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	}
 	if d.Err != nil {
 		e.Stage = StageOf(d.Err)
-	}
-	if r.Status != nil {
-		e.Status = r.Status(*d)
 	}
 	return e
 }

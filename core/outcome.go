@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -17,7 +18,7 @@ const (
 	OutcomeFailedClosed                    // no store could be asked, and [FailClosed] refused it
 	OutcomeFallbackFailed                  // the store of [Fallback] could not be asked either: refused
 	OutcomeNameless                        // the request names no client, and was refused
-	OutcomeKeyFailed                       // its key function failed, and it was refused
+	OutcomeKeyFailed                       // its key could not be found out, see [ErrKey], and it was refused
 	OutcomeLimitsFailed                    // its limits could not be found out, see [ErrLimits], and it was refused
 	OutcomeInvalid                         // the call was malformed, see [ErrInvalid], and it was refused
 	OutcomeCanceled                        // its caller had left before the decision
@@ -87,13 +88,14 @@ func (e *Event) decided() Outcome {
 	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)
 }
 
-// unasked returns the outcome of a request for which nothing was asked. Where there is no key, the
-// status of HTTP tells why: the error may be any, since it is the key function's.
+// unasked returns the outcome of a request for which nothing was asked. Without a key the error
+// may be any, also one that matches another error.
 func (e *Event) unasked() Outcome {
+	ended := e.Decision.Err == context.Canceled || e.Decision.Err == context.DeadlineExceeded
 	switch {
-	case e.Key == "" && e.Status == 500:
+	case errors.Is(e.Decision.Err, ErrKey):
 		return OutcomeKeyFailed
-	case e.Key == "" && (e.Status == 400 || errors.Is(e.Decision.Err, ErrInvalid)):
+	case e.Key == "" && !ended:
 		return OutcomeNameless
 	case errors.Is(e.Decision.Err, ErrLimits):
 		return OutcomeLimitsFailed

@@ -17,9 +17,9 @@ func TestOutcome(t *testing.T) {
 		return core.Event{Key: "k", Decision: core.Decision{Source: source, Allowed: allowed, Err: err}}
 	}
 	shadow := func(e core.Event) core.Event { e.Shadow = true; return e }
-	keyless := func(status int, err error) core.Event {
+	keyless := func(err error) core.Event {
 		e := event(core.SourceUnasked, false, err)
-		e.Key, e.Status = "", status
+		e.Key = ""
 		return e
 	}
 	atFallback := event(core.SourcePolicy, false, failed)
@@ -40,15 +40,15 @@ func TestOutcome(t *testing.T) {
 		{event(core.SourcePolicy, true, failed), core.OutcomeFailedOpen, "failed_open"},
 		{event(core.SourcePolicy, false, failed), core.OutcomeFailedClosed, "failed_closed"},
 		{atFallback, core.OutcomeFallbackFailed, "fallback_failed"},
-		{keyless(0, core.ErrInvalid), core.OutcomeNameless, "nameless"},
-		{keyless(400, failed), core.OutcomeNameless, "nameless"},
-		{keyless(500, own), core.OutcomeKeyFailed, "key_failed"},
-		{keyless(500, core.ErrLimits), core.OutcomeKeyFailed, "key_failed"},
+		{keyless(core.ErrInvalid), core.OutcomeNameless, "nameless"},
+		{keyless(failed), core.OutcomeNameless, "nameless"},
+		{keyless(fmt.Errorf("%w: %w", core.ErrKey, own)), core.OutcomeKeyFailed, "key_failed"},
+		{keyless(fmt.Errorf("%w: %w", core.ErrKey, core.ErrLimits)), core.OutcomeKeyFailed, "key_failed"},
 		{event(core.SourceUnasked, false, fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)),
 			core.OutcomeLimitsFailed, "limits_failed"},
 		{event(core.SourceUnasked, false, core.ErrInvalid), core.OutcomeInvalid, "invalid"},
 		{event(core.SourceUnasked, false, context.Canceled), core.OutcomeCanceled, "canceled"},
-		{keyless(503, context.Canceled), core.OutcomeCanceled, "canceled"},
+		{keyless(context.Canceled), core.OutcomeCanceled, "canceled"},
 		{event(core.SourceSkipped, true, nil), core.OutcomeSkipped, "skipped"},
 		{shadow(event(core.SourceCounted, true, nil)), core.OutcomeShadow, "shadow"},
 		{shadow(event(core.SourceCounted, false, nil)), core.OutcomeShadowRefused, "shadow_refused"},

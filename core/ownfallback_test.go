@@ -43,7 +43,7 @@ func TestOwnFallback(t *testing.T) {
 			structStore{shared, structStore{other: []int{1}}}, false},
 	} {
 		l, err := core.New(core.Config{
-			Name: "api", Store: c.store, Limits: []core.Limit{core.PerMinute(3)}, OnStoreError: core.Fallback(c.same)})
+			Name: "api", Store: c.store, Limits: []core.Limit{core.PerMinute(3)}, OnStoreError: core.Fallback(c.same, 1)})
 		if c.refused != (err != nil) || c.refused != (l == nil) {
 			t.Errorf("%s: %v and the error %v, want an error: %v", c.name, l, err, c.refused)
 		}
@@ -57,7 +57,7 @@ func TestOwnFallback(t *testing.T) {
 // either, and a rule of a limiter with another fallback is as before.
 func TestOwnFallbackLater(t *testing.T) {
 	store := memstore.New()
-	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(memstore.New())})
+	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(memstore.New(), 1)})
 	rule, err := l.Rule("login", core.PerMinute(1))
 	if err != nil {
 		t.Fatal(err)
@@ -68,5 +68,5 @@ func TestOwnFallbackLater(t *testing.T) {
 			t.Errorf("WithPolicy panics with %v, want the error of New", err)
 		}
 	}()
-	rule.WithPolicy(core.Fallback(store))
+	rule.WithPolicy(core.Fallback(store, 1))
 }

@@ -23,8 +23,6 @@ type Request struct {
 	// empty Name means that of the rule's limit. The slice must not change during the call.
 	Limits []Limit
 
-	Status func(Decision) int // if not nil, returns the Status of the event, if one is observed
-
 	unreported bool // Decide tells no observer
 }
 

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // TestReturnGoesBack: units go back to the store that has counted them.
 func TestReturnGoesBack(t *testing.T) {
 	store, second := newFlaky(), memory()
 	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(second, core.Share(2)),
+		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(second, 2),
 	})
 	byFirst := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 	store.down.Store(true)
@@ -142,7 +141,7 @@ func TestReturnTimeout(t *testing.T) {
 		one := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 		store.answer = hangs
 		begun := time.Now()
-		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != hidden.DefaultTimeout {
+		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != core.DefaultTimeout {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
@@ -217,7 +216,7 @@ func TestRequestLimits(t *testing.T) {
 func TestRequestLimitsInFallback(t *testing.T) {
 	store := newFlaky()
 	l := limiter(t, core.Config{
-		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(memory(), core.Share(2)),
+		Store: store, Limits: []core.Limit{core.PerHour(4)}, OnStoreError: core.Fallback(memory(), 2),
 	})
 	plan := core.Request{Key: "k", Cost: 1, Limits: []core.Limit{core.PerHour(20)}}
 	store.down.Store(true)
@@ -238,7 +237,7 @@ func TestChargePolicies(t *testing.T) {
 	}{
 		"open":     {core.FailOpen, true, core.SourcePolicy},
 		"closed":   {core.FailClosed, false, core.SourcePolicy},
-		"fallback": {core.Fallback(second), true, core.SourceFallback},
+		"fallback": {core.Fallback(second, 1), true, core.SourceFallback},
 	} {
 		store := newFlaky()
 		store.down.Store(true)

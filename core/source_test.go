@@ -28,11 +28,11 @@ func TestSource(t *testing.T) {
 		{"a store that says nothing", store(allowed, nil), nil, "k", core.SourceCounted, "counted"},
 		{"memory", memstore.New(), core.FailClosed, "k", core.SourceCounted, "counted"},
 		{"a lease", store(leased, nil), nil, "k", core.SourceLeased, "leased"},
-		{"a lease beside a fallback", store(leased, nil), core.Fallback(memstore.New()), "k", core.SourceLeased, "leased"},
+		{"a lease beside a fallback", store(leased, nil), core.Fallback(memstore.New(), 1), "k", core.SourceLeased, "leased"},
 		{"open", store(leased, errDown), core.FailOpen, "k", core.SourcePolicy, "policy"},
 		{"closed", store(allowed, errDown), core.FailClosed, "k", core.SourcePolicy, "policy"},
-		{"a fallback", store(allowed, errDown), core.Fallback(memstore.New()), "k", core.SourceFallback, "fallback"},
-		{"a fallback that fails", store(allowed, errDown), core.Fallback(store(allowed, errors.New("full"))), "k",
+		{"a fallback", store(allowed, errDown), core.Fallback(memstore.New(), 1), "k", core.SourceFallback, "fallback"},
+		{"a fallback that fails", store(allowed, errDown), core.Fallback(store(allowed, errors.New("full")), 1), "k",
 			core.SourcePolicy, "policy"},
 	} {
 		d := limiter(t, core.Config{Store: c.store, OnStoreError: c.policy}).Allow(ctx, c.key)

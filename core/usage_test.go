@@ -27,7 +27,7 @@ func used(t *testing.T, l *core.Limiter, key string) []core.Usage {
 // wrong with a call is its error.
 func TestUsageWithoutStore(t *testing.T) {
 	for _, policy := range []core.Policy{
-		core.FailOpen, core.FailClosed, core.Fallback(&fake{answer: fails(errors.New("gone"))}),
+		core.FailOpen, core.FailClosed, core.Fallback(&fake{answer: fails(errors.New("gone"))}, 1),
 	} {
 		f := &fake{answer: fails(errDown)}
 		observed := 0
@@ -99,7 +99,7 @@ func TestUsageOfFallback(t *testing.T) {
 	store := newFlaky()
 	l := limiter(t, core.Config{
 		Store: store, Limits: []core.Limit{core.PerDay(20), core.PerHour(12)},
-		OnStoreError: core.Fallback(memory(), core.Share(4)),
+		OnStoreError: core.Fallback(memory(), 4),
 	})
 	l.Allow(ctx, "k")
 	store.down.Store(true)

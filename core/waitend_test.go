@@ -144,7 +144,7 @@ func TestWaitFallback(t *testing.T) {
 		store := newAsked(20 * time.Millisecond)
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(10)}, Observer: core.Silent,
-			OnStoreError: core.Fallback(memstore.New(), core.Share(5)),
+			OnStoreError: core.Fallback(memstore.New(), 5),
 		})
 		store.fail(errDown)
 		start := time.Now()

@@ -36,7 +36,7 @@ const IETF = Draft08
 // A refusal by a limit that is not among these, such as one of
 // keyfuncs.LimitFailures, has a RateLimit-Policy of that limit alone.
 //
-// Under a fallback with [core.Share], q remains the configured limit while r
+// Under a [core.Fallback] for several replicas, q remains the configured limit while r
 // is what is left of this replica's share.
 const Draft08 ietfFormat = 0
 

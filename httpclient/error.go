@@ -10,7 +10,7 @@ import (
 )
 
 // Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
-const (
+var (
 	// ErrLimited: the limit is reached, and [NoWait] is set.
 	ErrLimited = outgoing.ErrLimited
 

@@ -244,7 +244,7 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 	}{
 		"open":     {core.FailOpen, []string{right, clientKey}},
 		"closed":   {core.FailClosed, []string{"no store", "no store"}},
-		"fallback": {core.Fallback(memstore.New()), []string{right, clientKey}},
+		"fallback": {core.Fallback(memstore.New(), 1), []string{right, clientKey}},
 	} {
 		v := &verifier{}
 		limiter := core.Must(core.New(core.Config{

@@ -1,6 +1,7 @@
 package keyfuncs
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -23,11 +24,11 @@ type Func = func(*http.Request) (string, error)
 
 // ErrNoKey says that the request has no name of the kind that was asked for. Compare with [errors.Is]: the errors of
 // this package say more.
-const ErrNoKey errs.Const = "sash: no key: the request has no such name"
+var ErrNoKey = errors.New("sash: no key: the request has no such name")
 
 // ErrBadRequest says that the request cannot be named because of what it carries: a credential that is repeated,
 // contradicts another one, or is too long. Compare with [errors.Is].
-const ErrBadRequest errs.Const = "sash: bad request: the request names its client in a way that is refused"
+var ErrBadRequest = errors.New("sash: bad request: the request names its client in a way that is refused")
 
 // RefusedError is the error of a [Func] that asks a limiter of its own, as [APIKey] does with [LimitFailures], where
 // that limiter refuses. Find it with [errors.As].

@@ -68,7 +68,7 @@ func TestShadow(t *testing.T) {
 		if w.Body.String() != "page" || len(w.Header()) != 1 { // Content-Type, from the recorder
 			t.Errorf("request %d: got %d %v, want the page without fields", i, w.Code, w.Header())
 		}
-		if e := (*events)[i]; !e.Shadow || e.Decision.Allowed != (i == 0) || e.Status != status {
+		if e := (*events)[i]; !e.Shadow || e.Decision.Allowed != (i == 0) || nethttp.Status(e.Decision) != status {
 			t.Errorf("request %d: got %+v, want %d in the shadow", i, e, status)
 		}
 	}

@@ -62,9 +62,9 @@ func TestAnswers(t *testing.T) {
 		{name: "fail open", store: down, policy: core.FailOpen, status: 200, err: core.ErrStore, body: "page"},
 		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, err: core.ErrStore,
 			header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
-		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second)), status: 200,
+		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second), 1), status: 200,
 			err: core.ErrStore, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
-		{name: "fallback refuses", store: down, policy: core.Fallback(fallen), status: 429, err: core.ErrStore,
+		{name: "fallback refuses", store: down, policy: core.Fallback(fallen, 1), status: 429, err: core.ErrStore,
 			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
 			body:   "quota-exceeded"},
 
@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 			if w.Code != c.status || reached != (c.status == 200) {
 				t.Errorf("status %d, handler reached: %v; want %d", w.Code, reached, c.status)
 			}
-			if len(*events) != 1 || (*events)[0].Status != c.status || !errors.Is((*events)[0].Decision.Err, c.err) {
+			if len(*events) != 1 || nethttp.Status((*events)[0].Decision) != c.status || !errors.Is((*events)[0].Decision.Err, c.err) {
 				t.Errorf("got the events %+v, want one with %d and %v", *events, c.status, c.err)
 			}
 			body := w.Body.String()

@@ -62,7 +62,7 @@ func TestWithLimits(t *testing.T) {
 	} {
 		*events = nil
 		expectAnswer(t, h, plan, 500, "", "", "")
-		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, want) || (*events)[0].Status != 500 {
+		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, want) || nethttp.Status((*events)[0].Decision) != 500 {
 			t.Errorf("%s: got %+v, want one event with %v", plan, *events, want)
 		}
 	}

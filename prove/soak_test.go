@@ -55,7 +55,7 @@ func newSoak(t *testing.T, leaks bool) *soak {
 		} {
 			s.limiters = append(s.limiters, core.Must(core.New(core.Config{
 				Name: fmt.Sprint(name, i), Store: store, Limits: limits,
-				OnStoreError: core.Fallback(fallback, core.Share(2)),
+				OnStoreError: core.Fallback(fallback, 2),
 			})))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // attempt is one call to a server, for one request or for a batch, and the context of that call. It lasts until its
@@ -219,7 +218,7 @@ func (c *client) guarded(
 		deadline, _ = ctx.Deadline()
 	}
 	if trial || !deadline.IsZero() { // a trial ends in any case (TestTrialWithoutDeadline)
-		if least := time.Now().Add(hidden.DefaultTimeout); deadline.Before(least) {
+		if least := time.Now().Add(core.DefaultTimeout); deadline.Before(least) {
 			deadline = least
 		}
 	}

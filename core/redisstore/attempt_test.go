@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // begun returns a call to the server of a breaker, which is judged and ends after these times; 0 is never.
@@ -107,13 +106,13 @@ func TestAttemptEnds(t *testing.T) {
 // has passed, and a reply never does.
 func TestLateOr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own := begun(t, t.Context(), newBreaker(""), hidden.DefaultTimeout, hidden.DefaultTimeout)
+		own := begun(t, t.Context(), newBreaker(""), core.DefaultTimeout, core.DefaultTimeout)
 		defer own.end(nil)
 		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
 		for _, passed := range []bool{false, true} {
 			want := refused
 			if passed {
-				time.Sleep(hidden.DefaultTimeout)
+				time.Sleep(core.DefaultTimeout)
 				want = errLate
 			}
 			if got := own.lateOr(refused); got != want {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // Requests that wait together are decided together.
@@ -23,7 +22,7 @@ const (
 	// A caller that serves its own call judges the server at its deadline. A server
 	// is given DefaultTimeout; a millisecond less is what passes, at the default
 	// Config.Timeout, between the start of a decision and the call.
-	inlineMin = hidden.DefaultTimeout - time.Millisecond
+	inlineMin = core.DefaultTimeout - time.Millisecond
 
 	// A caller that serves its own call and is cancelled stays until its deadline:
 	// see New.
@@ -75,7 +74,7 @@ func newQueue(serve func([]*call) bool, inlineMost time.Duration, slots int) *qu
 		ErrLate:     errLate,
 		ErrQueued:   errQueued,
 		ErrLeft:     ended,
-		MinPatience: hidden.DefaultTimeout,
+		MinPatience: core.DefaultTimeout,
 		InlineMin:   inlineMin,
 		InlineMax:   inlineMost,
 		MaxSlots:    slots,

@@ -21,7 +21,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/core/storetest"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -31,7 +30,7 @@ var (
 )
 
 const (
-	chaosTimeout  = hidden.DefaultTimeout
+	chaosTimeout  = core.DefaultTimeout
 	chaosLimit    = 40
 	chaosWindow   = time.Second
 	chaosKeys     = 4
@@ -190,7 +189,7 @@ func (r *report) play(t *testing.T, seed uint64) {
 	noLeaks(t)
 	s := newStage(t, r.client)
 	store := redisstore.New(s.rdb)
-	fallback := core.Fallback(memstore.New(), core.Share(chaosReplicas))
+	fallback := core.Fallback(memstore.New(), chaosReplicas)
 	policies := []core.Policy{core.FailOpen, core.FailClosed, fallback, core.FailClosed}
 	var limiters []*core.Limiter
 	for i, policy := range policies {

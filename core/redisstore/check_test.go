@@ -19,7 +19,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -450,7 +449,7 @@ func TestCheckTimeouts(t *testing.T) {
 		says                            []string // nothing: all is well
 	}{
 		{roundTrip: time.Millisecond},
-		{roundTrip: hidden.DefaultTimeout / 3},
+		{roundTrip: core.DefaultTimeout / 3},
 		{roundTrip: 40 * time.Millisecond, shortest: 120 * time.Millisecond},
 		{roundTrip: 40 * time.Millisecond, shortest: time.Second},
 		{

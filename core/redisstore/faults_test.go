@@ -140,7 +140,7 @@ func newScene(t *testing.T, f fault) *scene {
 	s.open = limiter(t, core.Config{Store: s.store, Limits: limits, Timeout: f.timeout})
 	s.patiently = limiter(t, core.Config{Store: s.store, Limits: limits, Timeout: patient})
 	s.closed = s.open.WithPolicy(core.FailClosed)
-	s.fallback = s.open.WithPolicy(core.Fallback(memstore.New(), core.Share(1000)))
+	s.fallback = s.open.WithPolicy(core.Fallback(memstore.New(), 1000))
 	s.counted("a first decision")
 	return s
 }

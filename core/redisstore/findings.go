@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -59,7 +58,7 @@ const leastRoundTrips = 3
 func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
 	least, which := leastRoundTrips*roundTrip, "one"
 	if shortest == 0 {
-		shortest, which = hidden.DefaultTimeout, "the default"
+		shortest, which = core.DefaultTimeout, "the default"
 	}
 	if shortest >= least {
 		return nil
@@ -145,7 +144,7 @@ func (c *client) informer(node *redis.Client) redis.UniversalClient {
 // timeout of a decision, or refuses INFO, is left alone: the Check of the store says more.
 func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Binding) {
 	defer func() { _ = recover() }() // of go-redis, at an unreadable reply; there is nothing to tell then
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, hidden.DefaultTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, core.DefaultTimeout))
 	defer cancel()
 	info, err := from.Info(ctx, "memory").Result()
 	if err != nil {

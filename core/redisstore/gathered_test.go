@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -47,7 +46,7 @@ func TestLoneCaller(t *testing.T) {
 		want    bool
 	}{
 		"within a second": {timeout: time.Second, want: true},
-		"in a hurry":      {timeout: hidden.DefaultTimeout / 2},
+		"in a hurry":      {timeout: core.DefaultTimeout / 2},
 		"patient":         {timeout: time.Minute},
 		"OnConnect": {timeout: time.Second, change: func(o *redis.Options) {
 			o.OnConnect = func(context.Context, *redis.Conn) error { return nil }
@@ -76,7 +75,7 @@ func TestLoneCaller(t *testing.T) {
 			rdb := redis.NewClient(o)
 			defer rdb.Close()
 			c := bind(t, rdb, core.PerHour(10))
-			if test.timeout < hidden.DefaultTimeout { // not worth waiting for
+			if test.timeout < core.DefaultTimeout { // not worth waiting for
 				_, _ = c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Timeout: test.timeout})
 			} else {
 				redistest.WaitFor(t, "an answer in time", func() error {

@@ -10,7 +10,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -103,7 +102,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 		defer cancel()
 		_, err := idle().guarded(hasty, time.Time{}, b, target{}, func(ctx context.Context) (string, error) {
 			select {
-			case <-time.After(hidden.DefaultTimeout * 9 / 10):
+			case <-time.After(core.DefaultTimeout * 9 / 10):
 				return "", nil
 			case <-ctx.Done():
 				return "", ended(ctx)
@@ -112,7 +111,7 @@ func TestTrialOfTheHasty(t *testing.T) {
 		if !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) != core.StageReply {
 			t.Errorf("the caller is told %v, at the stage %v", err, core.StageOf(err))
 		}
-		time.Sleep(hidden.DefaultTimeout)
+		time.Sleep(core.DefaultTimeout)
 		if !b.closed() {
 			t.Error("the server was back, and the breaker is not closed")
 		}
@@ -130,7 +129,7 @@ func TestTrialWithoutDeadline(t *testing.T) {
 		if !errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("the caller is told %v", err)
 		}
-		time.Sleep(hidden.DefaultTimeout)
+		time.Sleep(core.DefaultTimeout)
 		synctest.Wait()
 		if state := b.State(); state != gobreaker.StateOpen {
 			t.Errorf("%v after the trial", state)
@@ -146,10 +145,10 @@ func TestHastyCallers(t *testing.T) {
 		timeout time.Duration // of the limiter; 0: none
 		open    bool
 	}{
-		"silent":             {time.Hour, hidden.DefaultTimeout, true},
-		"slow":               {hidden.DefaultTimeout * 9 / 10, hidden.DefaultTimeout, false},
+		"silent":             {time.Hour, core.DefaultTimeout, true},
+		"slow":               {core.DefaultTimeout * 9 / 10, core.DefaultTimeout, false},
 		"silent, no timeout": {time.Hour, 0, true},
-		"slow, no timeout":   {hidden.DefaultTimeout * 9 / 10, 0, false},
+		"slow, no timeout":   {core.DefaultTimeout * 9 / 10, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,7 +171,7 @@ func TestHastyCallers(t *testing.T) {
 				if !b.closed() {
 					t.Error("the breaker is open before the server is due")
 				}
-				time.Sleep(hidden.DefaultTimeout)
+				time.Sleep(core.DefaultTimeout)
 				synctest.Wait()
 				if b.closed() == test.open {
 					t.Errorf("the breaker is open: %v, want %v", !test.open, test.open)
@@ -203,7 +202,7 @@ func TestToldOnce(t *testing.T) {
 			before := own.Counts()
 			server.Pause()
 			inTime := make(chan bool)
-			batch := newBatch(t, r, hidden.DefaultTimeout, time.Minute)
+			batch := newBatch(t, r, core.DefaultTimeout, time.Minute)
 			go func() { inTime <- together(batch) }()
 			redistest.WaitFor(t, "the breaker to hear of the server", func() error {
 				if own.Counts().TotalFailures == before.TotalFailures {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/redistest"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -91,7 +90,7 @@ func TestMisconfigured(t *testing.T) {
 		{"wrong password", "redis://:wrong@" + secret, patient, "WRONGPASS", "refuses the user name or the password"},
 		{"no password", "redis://" + secret, patient, "NOAUTH", "set Password"},
 		{"wrong port", "redis://" + closedPort(t), patient, "connection refused", "is the address right"},
-		{"TLS on a plain server", "rediss://" + open, hidden.DefaultTimeout, "", "TLS"},
+		{"TLS on a plain server", "rediss://" + open, core.DefaultTimeout, "", "TLS"},
 		{"database 99", "redis://" + open + "/99", patient, "DB index is out of range", "the server has no such database"},
 		{"a full server", "redis://" + full, patient, "OOM", "raise maxmemory"},
 		{"a replica", "redis://" + replica, patient, "READONLY", "give the master's address"},

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
@@ -81,7 +80,7 @@ func TestSending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, c := newScripted(t, test.replies...)
-				ctx, cancel := context.WithTimeout(t.Context(), hidden.DefaultTimeout)
+				ctx, cancel := context.WithTimeout(t.Context(), core.DefaultTimeout)
 				defer cancel()
 				start := time.Now()
 				text, err := evalInTurn(ctx, c, []any{"evalsha", "hash", "1", "key"}, "source")
@@ -137,7 +136,7 @@ func TestDelEnds(t *testing.T) {
 // so.
 func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		deadline := time.Now().Add(hidden.DefaultTimeout)
+		deadline := time.Now().Add(core.DefaultTimeout)
 		_, err := idle().guarded(t.Context(), deadline, newBreaker(""), target{}, func(context.Context) (string, error) {
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}

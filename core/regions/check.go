@@ -9,7 +9,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
-	"github.com/sashlimit/sash/internal/hidden"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -93,7 +92,7 @@ func (s *Store) checkRoundTrip(took time.Duration) error {
 			took.Round(time.Millisecond), name, have, need.Round(time.Millisecond), why)}
 	}
 	const name = "Config.Timeout of a limiter"
-	timeout := cmp.Or(time.Duration(s.shortest.Load()), hidden.DefaultTimeout)
+	timeout := cmp.Or(time.Duration(s.shortest.Load()), core.DefaultTimeout)
 	if s.table == nil {
 		return atLeast(3*took, name, timeout, "what one region refuses the others are asked for")
 	}

@@ -105,8 +105,8 @@ func TestFixedOutage(t *testing.T) {
 	}{
 		{core.FailOpen, true, core.SourcePolicy},
 		{core.FailClosed, false, core.SourcePolicy},
-		{core.Fallback(storetest.Fixed(core.Decision{Allowed: true})), true, core.SourceFallback},
-		{core.Fallback(storetest.Fixed(core.Decision{RetryAfter: time.Second})), false, core.SourceFallback},
+		{core.Fallback(storetest.Fixed(core.Decision{Allowed: true}), 1), true, core.SourceFallback},
+		{core.Fallback(storetest.Fixed(core.Decision{RetryAfter: time.Second}), 1), false, core.SourceFallback},
 	} {
 		l := fixed(t, core.Decision{Err: down}, c.policy)
 		d := l.Allow(t.Context(), "a")
@@ -121,7 +121,7 @@ func TestFixedOutage(t *testing.T) {
 		}
 	}
 	slow := core.Decision{Err: core.ErrTimeout}
-	for _, policy := range []core.Policy{core.FailOpen, core.Fallback(storetest.Fixed(slow))} {
+	for _, policy := range []core.Policy{core.FailOpen, core.Fallback(storetest.Fixed(slow), 1)} {
 		if d := fixed(t, slow, policy).Allow(t.Context(), "a"); !errors.Is(d.Err, core.ErrTimeout) {
 			t.Errorf("%v: %v, want %v", policy, d.Err, core.ErrTimeout)
 		}

@@ -56,7 +56,7 @@ func newProgram(t *testing.T, server *redistest.Server) *program {
 	api := newLimiter(t, core.Config{Name: "api", Store: redis, Limits: []core.Limit{core.PerHour(25)},
 		Observer: m.For("redis")})
 	search := newLimiter(t, core.Config{Name: "search", Store: redis, Limits: []core.Limit{core.PerHour(25)},
-		Observer: m.For("redis"), OnStoreError: core.Fallback(memory)})
+		Observer: m.For("redis"), OnStoreError: core.Fallback(memory, 1)})
 	web := newLimiter(t, core.Config{Name: "web", Store: memory, Limits: []core.Limit{core.PerHour(25)},
 		Observer: m.For("memory")})
 	door := newLimiter(t, core.Config{Name: "door", Store: small, Limits: []core.Limit{core.PerHour(2)},

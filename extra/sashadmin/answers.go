@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/report"
 )
 
@@ -24,25 +23,6 @@ type rule struct {
 	Failed  *failures      `json:"failures,omitempty"`
 }
 
-// failures holds the failures of a limiter's store, as this process has seen them.
-type failures struct {
-	Failing bool      `json:"failing"` // within the last minute
-	Decided uint64    `json:"decided_by_policy"`
-	Since   time.Time `json:"since"` // in the latest run of failures
-	Latest  time.Time `json:"latest"`
-	Error   string    `json:"error"`
-	Remedy  string    `json:"remedy"`
-}
-
-// failuresOf returns the failures of a limiter's store, or nil if there was none.
-func failuresOf(l *core.Limiter) *failures {
-	f := l.Failures()
-	if f.Err == nil {
-		return nil
-	}
-	return &failures{f.Failing(), f.Decided, f.Since.UTC(), f.Latest.UTC(), f.Err.Error(), f.Remedy}
-}
-
 // ofClient is an answer about a client, or with an empty one about the rules.
 type ofClient[R any] struct {
 	Client string `json:"client,omitempty"`
@@ -53,7 +33,7 @@ type ofClient[R any] struct {
 func (h *Handler) rules(*http.Request, url.Values) answer {
 	var told ofClient[rule]
 	for _, l := range h.config.Limiters {
-		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: failuresOf(l)}
+		r := rule{Limiter: l.Name(), Rule: l.RuleName(), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.of(l)}
 		for _, limit := range l.Limits() {
 			r.Limits = append(r.Limits, report.OfLimit(limit))
 		}
@@ -81,7 +61,7 @@ func (h *Handler) client(r *http.Request, query url.Values) answer {
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)
-		u := usage{Usage: report.OfUses(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: failuresOf(l)}
+		u := usage{Usage: report.OfUses(l, uses), Policy: fmt.Sprint(l.Policy()), Failed: h.config.Failures.of(l)}
 		if err != nil {
 			u.Error, status = err.Error(), http.StatusServiceUnavailable
 		}

@@ -135,10 +135,11 @@ func TestFull(t *testing.T) {
 		}
 		return call.Next(ctx)
 	})
+	failures := new(sashadmin.Failures)
 	l := core.Must(core.New(core.Config{
-		Name: "full", Store: store, Limits: []core.Limit{core.PerHour(5)}, Observer: core.Silent,
+		Name: "full", Store: store, Limits: []core.Limit{core.PerHour(5)}, Observer: failures,
 	}))
-	s := newSite(t, func(c *sashadmin.Config) { c.Limiters = append(c.Limiters, l) })
+	s := newSite(t, func(c *sashadmin.Config) { c.Limiters, c.Failures = append(c.Limiters, l), failures })
 	if r := s.get("", http.StatusOK); strings.Contains(r.body, "by the policy") {
 		t.Errorf("nothing has failed: %s", r.body)
 	}
@@ -147,7 +148,8 @@ func TestFull(t *testing.T) {
 	}
 	for _, path := range []string{"", "client?user=42"} {
 		s.get(path, http.StatusOK, `<p class="bad">The store is failing`, "since 20",
-			" UTC: <code>OOM command not allowed", "raise maxmemory", "by the policy, in this process: 7<")
+			" UTC: <code>sash: the store could not be asked: OOM command not allowed", "raise maxmemory",
+			"by the policy, in this process: 7<")
 	}
 	for _, path := range []string{"rules.json", "client.json?user=42"} {
 		s.get(path, http.StatusOK, `"failing": true`, `"decided_by_policy": 7`, `"since": "20`, "OOM", "raise maxmemory")

@@ -35,10 +35,9 @@
 //	curl -u admin 'https://example.com/admin/limits/client.json?user=42'
 //	curl -u admin -X POST 'https://example.com/admin/limits/reset.json?user=42&all=1'
 //
-// A rule of which the store has failed has the failures that this process has seen, on the
-// pages of rules and of clients: since when, the latest error and what to do about it, and
-// how many requests the policy has decided (see [core.Limiter.Failures]). Give the limiters
-// that decide, not others of the same name.
+// With Config.Failures, a rule of which the store has failed has the failures that this
+// process has seen, on the pages of rules and of clients: since when, the latest error and
+// what to do about it, and how many requests the policy has decided.
 //
 // The status is 200; 400 for a wrong query; 403 for a POST of another site's page; 503 if a
 // store could not be asked. The answer then has the error and the policy of each rule

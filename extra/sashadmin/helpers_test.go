@@ -143,12 +143,13 @@ var errDown = errors.New("connection <refused>")
 
 // addDown adds limiters on a store that cannot be asked, with each policy.
 func addDown(c *sashadmin.Config) {
+	c.Failures = new(sashadmin.Failures)
 	l := core.Must(core.New(core.Config{
 		Name: "down", Store: storetest.Fixed(core.Decision{Err: errDown}), Limits: []core.Limit{core.PerMinute(8)},
-		Observer: core.Silent, Timeout: time.Minute,
+		Observer: c.Failures, Timeout: time.Minute,
 	}))
 	closed := core.Must(l.Rule("closed", core.PerMinute(8))).WithPolicy(core.FailClosed)
 	second := core.Must(l.Rule("second", core.PerMinute(8))).
-		WithPolicy(core.Fallback(memstore.New(), core.Share(4)))
+		WithPolicy(core.Fallback(memstore.New(), 4))
 	c.Limiters = append(c.Limiters, l, closed, second)
 }

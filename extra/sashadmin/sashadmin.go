@@ -21,6 +21,10 @@ type Config struct {
 	// limiters.
 	Heaviest *heaviest.Clients
 
+	// Failures, if it is not nil, tells why stores have failed. It must be an observer of the
+	// limiters.
+	Failures *Failures
+
 	// Stores return the state of a store each, such as the Stats of a memstore or of a
 	// redisstore, by a name for people. The state is shown as JSON. The functions are called
 	// once for each request of the page, by many goroutines at once.
@@ -42,14 +46,13 @@ func New(c Config) (*Handler, error) {
 	if len(c.Limiters) == 0 {
 		return nil, errors.New("sash: sashadmin: Config.Limiters is empty: give the limiters to show")
 	}
-	type name struct{ limiter, rule string }
-	seen := map[name]bool{}
+	seen := map[ruleID]bool{}
 	for i, l := range c.Limiters {
 		if l == nil || len(l.Limits()) == 0 {
 			return nil, fmt.Errorf("sash: sashadmin: limiter %d of Config.Limiters is nil or was not made: "+
 				"leave it out, or make it with core.New or Limiter.Rule", i+1)
 		}
-		n := name{l.Name(), l.RuleName()}
+		n := ruleID{l.Name(), l.RuleName()}
 		if seen[n] {
 			return nil, fmt.Errorf("sash: sashadmin: Config.Limiters has %v twice: give each once, "+
 				"and limiters of other counts other names", l)

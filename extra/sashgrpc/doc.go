@@ -33,8 +33,7 @@
 // pushback of -1. A [keyfuncs.RefusedError] of the key function is answered as its decision.
 //
 // A call is decided by a guard of package nethttp, so policies, events and the words in logs and metrics are those of
-// HTTP. An Event has the method as its Label if it is one that the server has registered, and the Status of the same
-// refusal in HTTP.
+// HTTP. An Event has the method as its Label if it is one that the server has registered.
 //
 // # Clients without an address
 //

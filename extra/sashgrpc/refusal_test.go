@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s, %s:\n got %s\nwant %s", c.name, method, got, c.want)
 			}
 			e := heard.take()
-			if len(e) != 1 || e[0].Outcome() != c.outcome || e[0].Status != c.status || e[0].Label != method {
+			if len(e) != 1 || e[0].Outcome() != c.outcome || nethttp.Status(e[0].Decision) != c.status || e[0].Label != method {
 				t.Errorf("%s: events %+v, want one with %v, %d and %s", c.name, e, c.outcome, c.status, method)
 			}
 		}

@@ -102,7 +102,7 @@ func TestAdmitted(t *testing.T) {
 			t.Errorf("%v with %v, want the error of the handler", err, trailer)
 		}
 		if e := heard.take(); len(e) != 1 || e[0].Outcome() != core.OutcomeAdmitted || e[0].Key != "user:1" ||
-			e[0].Cost != 1 || e[0].Label != method || e[0].Status != 200 {
+			e[0].Cost != 1 || e[0].Label != method || nethttp.Status(e[0].Decision) != 200 {
 			t.Errorf("%+v, want one event of %s", e, method)
 		}
 	}
@@ -326,7 +326,7 @@ func TestShadow(t *testing.T) {
 			if err != nil || len(trailer.Get(pushback)) > 0 {
 				t.Errorf("%s: %v with %v", name, err, trailer)
 			}
-			if e := heard.take(); len(e) != 1 || e[0].Outcome() != core.OutcomeShadowRefused || e[0].Status == 200 {
+			if e := heard.take(); len(e) != 1 || e[0].Outcome() != core.OutcomeShadowRefused || nethttp.Status(e[0].Decision) == 200 {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

@@ -106,7 +106,7 @@
 // records. The limits then stand inside whatever begins the span, such as otelhttp.
 //
 //	sash.decision  sash.limiter, sash.rule, sash.store, sash.outcome, sash.allowed, sash.source;
-//	               where they are known sash.limit, sash.remaining, sash.elapsed (seconds), sash.status, sash.peek;
+//	               where they are known sash.limit, sash.remaining, sash.elapsed (seconds), sash.peek;
 //	               where the store could not be asked sash.stage, error.type
 //	exception      after it, where the store could not be asked: exception.message, error.type,
 //	               sash.limiter, sash.rule, sash.store

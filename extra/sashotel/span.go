@@ -25,9 +25,6 @@ func (s *store) annotate(span trace.Span, e *core.Event, failed tally.Kind) {
 	if e.Elapsed > 0 {
 		all = append(all, attribute.Float64("sash.elapsed", e.Elapsed.Seconds()))
 	}
-	if e.Status != 0 {
-		all = append(all, attribute.Int("sash.status", e.Status))
-	}
 	if e.Peek {
 		all = append(all, attribute.Bool("sash.peek", true))
 	}

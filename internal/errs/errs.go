@@ -9,11 +9,6 @@ import (
 	"strings"
 )
 
-// Const makes an error a constant, so that no program can reassign it.
-type Const string
-
-func (e Const) Error() string { return string(e) }
-
 // Text returns the text of err for the middle of another error: without "sash:" at the
 // beginning or in between.
 func Text(err error) string { return strings.ReplaceAll(err.Error(), "sash: ", "") }

@@ -11,17 +11,17 @@ package outgoing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/errs"
 )
 
 // Errors of a Gate. Package httpclient says what they mean.
-const (
-	ErrLimited errs.Const = "sash: the limit is reached"
-	ErrPaused  errs.Const = "sash: the server has asked for a pause"
+var (
+	ErrLimited = errors.New("sash: the limit is reached")
+	ErrPaused  = errors.New("sash: the server has asked for a pause")
 )
 
 // DefaultPause is the MaxPause of a program that gives none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
 )
 
 // labels checks the labels that an observer gets, also of refused requests. They are
@@ -18,7 +19,7 @@ func labels(t *testing.T, adapter Adapter) {
 		Store:  newStore(),
 		Limits: []core.Limit{core.PerMinute(4)},
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
-			seen, statuses = append(seen, e.Label), append(statuses, e.Status)
+			seen, statuses = append(seen, e.Label), append(statuses, nethttp.Status(e.Decision))
 		}),
 	}))
 	item := func(steps []Step) []Route { return []Route{route("GET", "/items/{id}", steps, page)} }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/sashlimit/sash/internal/hidden"
+	"github.com/sashlimit/sash/core"
 )
 
 const (
 	// renewalPatience is how long a request waits for the renewals of other callers at most, unless a round trip takes
 	// longer: see reserve. A renewal that takes longer than that, and than twice the last one, is taken for lost. See
 	// TestPatientCrowd.
-	renewalPatience = hidden.DefaultTimeout / 2
+	renewalPatience = core.DefaultTimeout / 2
 
 	// nextPatience is how long a request waits for another renewal, after other callers have spent the lease of the
 	// first one: they may be faster again.

@@ -14,7 +14,6 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/fakeserver"
 	"github.com/sashlimit/sash/core/internal/remember"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
@@ -119,7 +118,7 @@ func TestStage(t *testing.T) {
 				var group sync.WaitGroup
 				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
 					group.Go(func() {
-						_, err := s.take(t.Context(), hidden.DefaultTimeout)
+						_, err := s.take(t.Context(), core.DefaultTimeout)
 						if err == nil || core.StageOf(err) != want {
 							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
 						}
@@ -159,7 +158,7 @@ func TestPatientCrowd(t *testing.T) {
 // TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
 func TestSecondRenewal(t *testing.T) {
 	for _, c := range []struct{ roundTrip, timeout time.Duration }{
-		{30 * time.Millisecond, hidden.DefaultTimeout}, {8 * time.Millisecond, 24 * time.Millisecond},
+		{30 * time.Millisecond, core.DefaultTimeout}, {8 * time.Millisecond, 24 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, core.Per(100_000, time.Minute), 4)
@@ -195,7 +194,7 @@ func TestNotLeased(t *testing.T) {
 			s.crowd(t, &group, 1)
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
-			a.Key, a.Timeout = "client", hidden.DefaultTimeout
+			a.Key, a.Timeout = "client", core.DefaultTimeout
 			if d, err := s.rule.Take(t.Context(), a); err != nil || !d.Allowed || time.Since(began) != 2*s.way {
 				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
 			}
@@ -324,7 +323,7 @@ func TestStoreErrors(t *testing.T) {
 			group.Go(func() {
 				began := time.Now()
 				d := s.allow(t, 1)
-				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > hidden.DefaultTimeout {
+				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > core.DefaultTimeout {
 					t.Errorf("%+v after %v", d, time.Since(began))
 				}
 			})

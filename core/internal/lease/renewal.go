@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // renewal is a request for a lease in flight. It has a context of its own: the caller that started it may leave, and
@@ -55,7 +54,7 @@ func (q *request) renewalDeadline(ctx context.Context) time.Time {
 	if deadline.IsZero() {
 		deadline, _ = ctx.Deadline()
 	}
-	if least := q.began.Add(hidden.DefaultTimeout); !deadline.IsZero() && least.After(deadline) {
+	if least := q.began.Add(core.DefaultTimeout); !deadline.IsZero() && least.After(deadline) {
 		return least
 	}
 	return deadline

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/fakeserver"
-	"github.com/sashlimit/sash/internal/hidden"
 )
 
 // crowd starts requests that must all be admitted.
@@ -68,7 +67,7 @@ func TestCallerLeaves(t *testing.T) {
 		"cancelled": func(s *scene, ctx context.Context) error {
 			ctx, leave := context.WithCancel(ctx)
 			time.AfterFunc(time.Millisecond, leave)
-			_, err := s.take(ctx, hidden.DefaultTimeout)
+			_, err := s.take(ctx, core.DefaultTimeout)
 			return err
 		},
 		"with a deadline": func(s *scene, ctx context.Context) error {
@@ -144,7 +143,7 @@ func TestRenewalFails(t *testing.T) {
 		var group sync.WaitGroup
 		for range 100 {
 			group.Go(func() {
-				if d, err := s.take(t.Context(), hidden.DefaultTimeout); !errors.Is(err, fakeserver.ErrLost) {
+				if d, err := s.take(t.Context(), core.DefaultTimeout); !errors.Is(err, fakeserver.ErrLost) {
 					t.Errorf("%+v, %v", d, err)
 				}
 			})
@@ -216,8 +215,8 @@ func TestResetMeanwhile(t *testing.T) {
 func TestRenewalDeadline(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ timeout, ctx, want time.Duration }{
-		{0, 0, 0}, {50 * ms, 0, hidden.DefaultTimeout}, {time.Second, 0, time.Second},
-		{0, 300 * ms, 300 * ms}, {0, 20 * ms, hidden.DefaultTimeout}, {time.Second, 20 * ms, time.Second},
+		{0, 0, 0}, {50 * ms, 0, core.DefaultTimeout}, {time.Second, 0, time.Second},
+		{0, 300 * ms, 300 * ms}, {0, 20 * ms, core.DefaultTimeout}, {time.Second, 20 * ms, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			q, ctx := request{Ask: core.Ask{Timeout: c.timeout}}, t.Context()

@@ -18,7 +18,7 @@ type Decider struct {
 	limiter  *core.Limiter
 	config   Config
 	fields   *preparedFields
-	watch    *watch        // nil if no observer would hear of what it sees
+	watch    *watch
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
 
@@ -30,7 +30,7 @@ func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (
 	}
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	d := &Decider{limiter: limiter, config: c, watch: watchOf(limiter), underway: new(underway.Set)}
+	d := &Decider{limiter: limiter, config: c, watch: new(watch), underway: new(underway.Set)}
 	if err == nil {
 		d.fields, err = newPreparedFields(&c, limiter)
 	}
@@ -80,6 +80,7 @@ type Visit struct {
 	Decision core.Decision
 
 	decider   *Decider
+	sighted   *sighting  // of this request; nil if the watch has not sighted it
 	admission *Admission // nil if there is nothing to follow
 	response  refusalResponse
 }
@@ -93,8 +94,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 		d.Allowed, d.Source = true, core.SourceSkipped
 		return true
 	}
-	request := core.Request{Label: v.Label, Status: Status,
-		Shadow: g.config.Shadow != nil && g.config.Shadow()}
+	request := core.Request{Label: v.Label, Shadow: g.config.Shadow != nil && g.config.Shadow()}
 	if g.config.Label != nil {
 		g.label(v.R, &request)
 	}
@@ -106,7 +106,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	case g.config.skipsKey(name):
 		request.Key = name
 		d.Allowed, d.Source = true, core.SourceSkipped
-		limiters.Report(v.R.Context(), g.limiter, request, *d)
+		g.limiter.Report(v.R.Context(), request, *d)
 		return true
 	default:
 		request.Key, request.Cost = name, 1
@@ -124,7 +124,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 
 // label labels a request by the function of the option, if an observer hears of it.
 func (g *Decider) label(r *http.Request, request *core.Request) {
-	if limiters.Observed(g.limiter) || g.config.Limiter != nil {
+	if g.limiter.Observed() || g.config.Limiter != nil {
 		if found := g.config.Label(r); found != "" {
 			request.Label = found
 		}
@@ -139,7 +139,7 @@ func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
 		var err error
 		if l, err = g.plan(v.R, request); err != nil {
 			v.Decision.Err = endedOr(v.R, err)
-			limiters.Report(v.R.Context(), g.limiter, *request, v.Decision)
+			g.limiter.Report(v.R.Context(), *request, v.Decision)
 			return g.fields.own // the decision has no numbers
 		}
 	}
@@ -157,7 +157,7 @@ func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
 		v.Decision = l.Decide(v.R.Context(), *request)
 		f = g.fields.of(l, request.Limits)
 	}
-	if g.watch != nil {
+	if g.watch.looks() {
 		g.watch.look(v, l, request)
 	}
 	return f
@@ -167,7 +167,9 @@ func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
 // whenSent has then called just before the response's status is sent, for the errors of next; it may be nil.
 func (v *Visit) Serve(next func(http.ResponseWriter, *http.Request) error,
 	whenSent func(then func(status int))) error {
-	defer v.decider.watch.forget(v.W)
+	if v.sighted != nil {
+		defer sighted.CompareAndSwap(v.sighted, nil)
+	}
 	if v.admission == nil {
 		return next(v.W, v.R)
 	}

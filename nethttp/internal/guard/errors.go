@@ -3,17 +3,15 @@ package guard
 import (
 	"errors"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
 // ErrNoKeyFunction is the error of a guard without a key function.
 var ErrNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 
-// keyError marks an error of a key function. The error inside may match any other
-// error, such as core.ErrStore.
+// keyError is a core.ErrKey. The error inside may match any other error, such as core.ErrStore.
 type keyError struct{ err error }
 
-func (e *keyError) Error() string { return "sash: the key function failed: " + errs.Text(e.err) }
-func (e *keyError) Unwrap() error { return e.err }
-
-func isKeyError(err error) bool { _, ok := errors.AsType[*keyError](err); return ok }
+func (e *keyError) Error() string   { return "sash: the key function failed: " + errs.Text(e.err) }
+func (e *keyError) Unwrap() []error { return []error{core.ErrKey, e.err} }

@@ -71,7 +71,7 @@ func decideWithoutKey(v *Visit, l *core.Limiter, request *core.Request, err erro
 		err = endedOr(v.R, &keyError{err})
 	}
 	v.Decision.Err = err
-	limiters.Report(v.R.Context(), l, *request, v.Decision)
+	l.Report(v.R.Context(), *request, v.Decision)
 }
 
 // endedOr returns err, unless the client left while the function waited that has returned it.

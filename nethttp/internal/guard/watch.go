@@ -10,67 +10,38 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// watch looks at some requests for mistakes in how guards are set up. The guards of a
-// limiter and its copies have one watch.
+// watch looks at the first requests of a guard for mistakes in how guards are set up.
 type watch struct {
-	first   atomic.Int32 // how many of the first requests were looked at
-	sighted atomic.Pointer[sighting]
-	proxy   proxyWatch
+	first atomic.Int32 // how many requests were looked at
+	proxy proxyWatch
 }
 
-// A watch looks at the first requests of a rule, so that a mistake is told of at once, and
-// at one in watchedShare of the others, so that the looks cost nothing.
-const (
-	watchedFirst = 64
-	watchedShare = 256
-)
+// watchedFirst is how many requests a watch looks at: a mistake is in all of them, and looks cost time.
+const watchedFirst = 64
 
-// watchOf returns the watch of a limiter, or nil if no observer would hear of what it
-// sees.
-func watchOf(l *core.Limiter) *watch {
-	if !limiters.Hears(l, notice.CountedTwice) && !limiters.Hears(l, notice.UntrustedProxy) {
-		return nil
-	}
-	return limiters.Shared(l, func() any { return new(watch) }).(*watch)
-}
+// sighted is the latest request that a watch has looked at, while its handler runs. One for all guards is enough: a
+// guard that counts the same request again does so right after the first.
+var sighted atomic.Pointer[sighting]
 
-// draws reports whether a request is to be looked at. The microsecond of the store's time is
-// as good as a random number, which would take 8 ns. Of a clock that stands still on a whole
-// second, and without a time, no decision is drawn but the first ones.
-func (w *watch) draws(d *core.Decision) bool {
-	return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst ||
-		d.At.Nanosecond()/1000%watchedShare == watchedShare/2
-}
+// looks reports whether the next request is to be looked at.
+func (w *watch) looks() bool { return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst }
 
 // look looks at a request that l has decided.
 func (w *watch) look(v *Visit, l *core.Limiter, request *core.Request) {
 	r, d := v.R, &v.Decision
-	if s := w.sighted.Load(); s != nil && s.again(v, l, request) {
-		limiters.Notice(r.Context(), v.decider.limiter, notice.CountedTwice, countedTwice)
-		return
-	}
-	if !w.draws(d) {
+	if s := sighted.Load(); s != nil && s.again(v, l, request) {
+		v.decider.limiter.Notice(r.Context(), notice.CountedTwice, countedTwice)
 		return
 	}
 	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
-		w.sighted.Store(&sighting{h, l, request.Key, request.Cost, r.URL.Path})
+		v.sighted = &sighting{h, l, request.Key, request.Cost, r.URL.Path}
+		sighted.Store(v.sighted)
 	}
 	if peer := w.proxy.look(r, request.Key); peer != "" {
-		limiters.Notice(r.Context(), v.decider.limiter, notice.UntrustedProxy, "the last requests all came from "+peer+
+		v.decider.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+
 			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
 			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
 			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
-	}
-}
-
-// forget forgets the request that was sighted if writer is for its response: else a ResponseWriter that is used
-// again, as in benchmarks, looks like a request that is counted twice.
-func (w *watch) forget(writer http.ResponseWriter) {
-	if w == nil {
-		return
-	}
-	if s := w.sighted.Load(); s != nil && s.isFor(writer) {
-		w.sighted.CompareAndSwap(s, nil)
 	}
 }
 

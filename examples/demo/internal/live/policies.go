@@ -101,7 +101,7 @@ func (p *policies) record(name string, e core.Event) {
 		a.resumed = now
 	}
 	a.uncounted = uncounted
-	a.last = keepLast(append(a.last, Answer{e.Status, e.Decision.Source.String()}), maxAnswers)
+	a.last = keepLast(append(a.last, Answer{nethttp.Status(e.Decision), e.Decision.Source.String()}), maxAnswers)
 }
 
 func (p *policies) state() Outage {

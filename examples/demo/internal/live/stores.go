@@ -32,7 +32,7 @@ type Stores struct {
 
 // OpenStores returns stores on the Redis of url, or in memory if url is empty. It does not talk to Redis.
 func OpenStores(url string) (*Stores, error) {
-	s := &Stores{fallback: core.Fallback(memstore.New())}
+	s := &Stores{fallback: core.Fallback(memstore.New(), 1)}
 	if url == "" {
 		s.inMemory()
 		return s, nil

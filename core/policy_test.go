@@ -50,7 +50,7 @@ func TestFallbackFails(t *testing.T) {
 	errSecond := errors.New("disk full")
 	for _, second := range []error{errSecond, core.ErrStoreFull} {
 		l := limiter(t, core.Config{
-			Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(&fake{answer: fails(second)}),
+			Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(&fake{answer: fails(second)}, 1),
 		})
 		d := l.Allow(ctx, "k")
 		if d.Allowed {
@@ -81,14 +81,14 @@ func TestShare(t *testing.T) {
 			Limits: []core.Limit{
 				core.PerHour(c.requests), core.PerDay(2 * c.requests).Using(core.SlidingCounter),
 			},
-			OnStoreError: core.Fallback(second, core.Share(c.replicas)),
+			OnStoreError: core.Fallback(second, c.replicas),
 		})
 		b := second.bound[0].Limits
 		if b[0].Requests != c.want || b[1].Requests != max(1, 2*c.requests/int64(c.replicas)) {
-			t.Errorf("Share(%d) of %d: bound to %v, want %d", c.replicas, c.requests, b, c.want)
+			t.Errorf("shared by %d, of %d: bound to %v, want %d", c.replicas, c.requests, b, c.want)
 		}
 		if l.Limits()[0].Requests != c.requests {
-			t.Errorf("Share(%d) changed the limiter's own limits to %v", c.replicas, l.Limits())
+			t.Errorf("shared by %d: changed the limiter's own limits to %v", c.replicas, l.Limits())
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestWithPolicy(t *testing.T) {
 	open := limiter(t, core.Config{Name: "api", Store: store,
 		Observer: core.ObserverFunc(func(context.Context, core.Event) { observed++ })})
 	closed := open.WithPolicy(core.FailClosed)
-	fallback := closed.WithPolicy(core.Fallback(memstore.New()))
+	fallback := closed.WithPolicy(core.Fallback(memstore.New(), 1))
 	reopened := fallback.WithPolicy(nil)
 	for range 2 { // deriving a limiter does not change the original
 		for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestWithPolicy(t *testing.T) {
 	}
 
 	for name, wrong := range map[string]core.Policy{
-		"nil store": core.Fallback(nil), "share": core.Fallback(memstore.New(), core.Share(0)),
+		"nil store": core.Fallback(nil, 1), "share": core.Fallback(memstore.New(), 0),
 	} {
 		func() {
 			defer func() {
@@ -174,9 +174,9 @@ func TestTimeout(t *testing.T) {
 			first, second := &fake{answer: c.first}, &fake{answer: c.second}
 			config := core.Config{Store: first, Timeout: c.timeout}
 			if c.memory {
-				config.OnStoreError = core.Fallback(memstore.New())
+				config.OnStoreError = core.Fallback(memstore.New(), 1)
 			} else if c.second != nil {
-				config.OnStoreError = core.Fallback(second)
+				config.OnStoreError = core.Fallback(second, 1)
 			}
 			l := limiter(t, config)
 			start := time.Now()
@@ -246,13 +246,13 @@ func TestTimeoutOfReset(t *testing.T) {
 			t.Errorf("one store: %v after %v", err, took)
 		}
 		start = time.Now()
-		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second)}).Reset(ctx, "k")
+		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(ctx, "k")
 		if took := time.Since(start); took != 70*time.Millisecond || !errors.Is(err, core.ErrStore) {
 			t.Errorf("two stores: %v after %v, want the second well and 70 ms", err, took)
 		}
 		second.answer = hangs
 		start = time.Now()
-		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second)}).Reset(ctx, "k")
+		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(ctx, "k")
 		if took := time.Since(start); took != 100*time.Millisecond || !errors.Is(err, core.ErrStore) {
 			t.Errorf("both hang: %v after %v", err, took)
 		}
@@ -283,8 +283,8 @@ func TestPolicyInWords(t *testing.T) {
 		{l.WithPolicy(core.FailClosed), "fail closed"},
 		{l.WithPolicy(core.FailClosed).WithPolicy(nil), "fail open"},
 		{core.Must(l.WithPolicy(core.FailClosed).Rule("login", core.PerHour(1))), "fail closed"},
-		{l.WithPolicy(core.Fallback(&fake{})), "fallback"},
-		{l.WithPolicy(core.Fallback(&fake{}, core.Share(4))), "fallback, shared by 4"},
+		{l.WithPolicy(core.Fallback(&fake{}, 1)), "fallback"},
+		{l.WithPolicy(core.Fallback(&fake{}, 4)), "fallback, shared by 4"},
 	} {
 		if got := fmt.Sprint(c.limiter.Policy()); got != c.want {
 			t.Errorf("the policy is %q, want %q", got, c.want)

@@ -14,41 +14,40 @@ import (
 // asked. It is one of [FailOpen], [FailClosed] and what [Fallback] returns.
 type Policy interface{ failurePolicy() }
 
-// fixedPolicy gives every request the same answer. Its values are constants, so
-// that no program can reassign them.
-type fixedPolicy uint8
+var (
+	// FailOpen serves the request, uncounted: the default.
+	FailOpen Policy = fixedPolicy("fail open")
 
-const (
-	FailOpen   fixedPolicy = iota // serve the request, uncounted: the default
-	FailClosed                    // refuse the request, as for a login: it must not be tried without a limit
+	// FailClosed refuses the request, as for a login: it must not be tried without a limit.
+	FailClosed Policy = fixedPolicy("fail closed")
 )
 
-func (fixedPolicy) failurePolicy() {}
+// fixedPolicy gives every request the same answer.
+type fixedPolicy string
 
-// String returns "fail open" or "fail closed".
-func (p fixedPolicy) String() string {
-	return word([]string{"fail open", "fail closed"}, uint8(p), "policy")
-}
+func (fixedPolicy) failurePolicy()   {}
+func (p fixedPolicy) String() string { return string(p) }
 
 // fallbackPolicy is the policy that Fallback returns.
 type fallbackPolicy struct {
-	store Store
-	share share
+	store    Store
+	replicas int
 }
 
 func (fallbackPolicy) failurePolicy() {}
 
 // String returns "fallback", and among how many replicas it is shared.
 func (p fallbackPolicy) String() string {
-	if p.share == 1 {
+	if p.replicas == 1 {
 		return "fallback"
 	}
-	return fmt.Sprintf("fallback, shared by %d", p.share)
+	return fmt.Sprintf("fallback, shared by %d", p.replicas)
 }
 
 // Fallback asks another store, usually a memstore of this process, while the first cannot be
 // asked. If the other cannot be asked either, the request is refused. A fallback in memory
-// counts for this process alone; [Share] divides the limit among replicas.
+// counts for this process alone, so each of a service's replicas enforces
+// max(1, Requests/replicas) of every limit; with 1 it enforces the whole limit.
 //
 // After the outage the first store alone decides, and knows nothing of what the fallbacks
 // have admitted. For a SlidingLog of N in W and R replicas that share it, a window of
@@ -58,24 +57,12 @@ func (p fallbackPolicy) String() string {
 //
 // [New] refuses a fallback that is the limiter's own store by ==. A store around that store,
 // and two stores of package redisstore on one Redis, are not seen to be the same.
-func Fallback(store Store, options ...share) Policy {
-	p := fallbackPolicy{store: store, share: 1}
-	for _, replicas := range options {
-		p.share = replicas
-	}
-	return p
-}
-
-type share int
-
-// Share makes the fallback enforce max(1, Requests/replicas) of every limit,
-// for a service of that many replicas. The default is 1: the whole limit.
-func Share(replicas int) share { return share(replicas) }
+func Fallback(store Store, replicas int) Policy { return fallbackPolicy{store, replicas} }
 
 // fallback is the second store of a limiter.
 type fallback struct {
 	boundRule       // the limiter's rule, with the shares as its limits
-	replicas  int64 // the number given to Share
+	replicas  int64 // the number given to Fallback
 }
 
 // bind returns the fallback of l. The config, the rule's name and the limits of l
@@ -88,10 +75,11 @@ func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
 	case reflect.ValueOf(p.store).Comparable() && p.store == l.config.Store:
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
-	case p.share < 1:
-		return nil, fmt.Errorf("sash: core.Share(%d): give the number of replicas, 1 or more", p.share)
+	case p.replicas < 1:
+		return nil, fmt.Errorf("sash: core.Fallback for %d replicas: give the number of replicas that share the limit, "+
+			"or 1 for one process or a shared store", p.replicas)
 	}
-	f := &fallback{replicas: int64(p.share)}
+	f := &fallback{replicas: int64(p.replicas)}
 	var err error
 	f.boundRule, err = l.bind(p.store, f.shares(l.limits))
 	return f, err

@@ -1,0 +1,70 @@
+package sashadmin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/errs"
+)
+
+// Failures is a core.Observer that remembers why the stores of limiters have failed, for Config.Failures. The zero
+// value is ready. It is safe for concurrent use.
+type Failures struct {
+	mu     sync.Mutex // guards byRule
+	byRule map[ruleID]failures
+}
+
+type ruleID struct{ limiter, rule string }
+
+// maxFailing is the most rules of which failures are kept.
+const maxFailing = 1000
+
+// runEnds is how long no request must have failed for a run of failures to end.
+const runEnds = time.Minute
+
+// failures holds the failures of the store of a rule, as this process has seen them.
+type failures struct {
+	Failing bool      `json:"failing"` // within the last minute
+	Decided uint64    `json:"decided_by_policy"`
+	Since   time.Time `json:"since"` // in the latest run of failures
+	Latest  time.Time `json:"latest"`
+	Error   string    `json:"error"`
+	Remedy  string    `json:"remedy,omitempty"`
+}
+
+// Observe implements core.Observer.
+func (f *Failures) Observe(_ context.Context, e core.Event) {
+	if s := e.Decision.Source; s != core.SourcePolicy && s != core.SourceFallback {
+		return
+	}
+	now, id := time.Now().UTC(), ruleID{e.Name, e.Rule}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen, known := f.byRule[id]
+	if f.byRule == nil || !known && len(f.byRule) >= maxFailing {
+		f.byRule = map[ruleID]failures{}
+	}
+	if now.Sub(seen.Latest) >= runEnds {
+		seen.Since = now
+	}
+	seen.Latest, seen.Error, seen.Remedy = now, e.Decision.Err.Error(), errs.RemedyOf(e.Decision.Err)
+	seen.Decided++
+	f.byRule[id] = seen
+}
+
+// of returns the failures of a limiter's store, or nil if there was none.
+func (f *Failures) of(l *core.Limiter) *failures {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen, known := f.byRule[ruleID{l.Name(), l.RuleName()}]
+	if !known {
+		return nil
+	}
+	seen.Failing = time.Since(seen.Latest) < runEnds
+	return &seen
+}
