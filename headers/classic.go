@@ -2,11 +2,9 @@ package headers
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/decimal"
 )
 
 // Classic is the format that most clients know, about the limit that binds:
@@ -55,61 +53,17 @@ func (f ClassicFormat) Names() []string {
 	return names
 }
 
-// Prepare implements [Format].
-func (f ClassicFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
-	w := f.Writer(limits)
-	return func(h http.Header, d core.Decision) { w.Write(h, &d, new(ClassicMemory)) }, nil
-}
-
-// ClassicWriter sets the fields of a [ClassicFormat] in memory that its caller
-// provides. It is for callers that allocate for a response anyway, as package
-// nethttp does to refuse. It is safe for concurrent use.
-type ClassicWriter struct {
-	format ClassicFormat
-
-	// The value of the field Limit depends on Requests alone: digits[i] is the value
-	// for requests[i]. The share of a fallback is not among them.
-	requests []int64
-	digits   []string
-}
-
-// ClassicMemory holds the values of one response's fields, in 80 bytes. The header
-// keeps it, so each response needs its own.
-type ClassicMemory struct {
-	values [3]string
-
-	// text holds the digits of Remaining and Reset: at most 13 and 10 with the
-	// largest limit and a Unix time. If a store with a mistake gives more digits,
-	// they get an allocation of their own.
-	text [32]byte
-}
-
-// Writer is [ClassicFormat.Prepare] for a caller that provides the memory.
-func (f ClassicFormat) Writer(limits []core.Limit) *ClassicWriter {
-	w := &ClassicWriter{format: f}
-	for _, l := range limits {
-		w.requests, w.digits = append(w.requests, l.Requests), append(w.digits, strconv.FormatInt(l.Requests, 10))
-	}
-	return w
-}
-
-// Write sets the fields in h for d, whose Limit must be known.
-func (w *ClassicWriter) Write(h http.Header, d *core.Decision, m *ClassicMemory) {
-	f := &w.format
-	if i := slices.Index(w.requests, d.Limit.Requests); i >= 0 {
-		m.values[0] = w.digits[i]
-	} else {
-		m.values[0] = strconv.FormatInt(d.Limit.Requests, 10)
-	}
-	m.values[1] = decimal.String(m.text[:20], d.Remaining)
-	m.values[2] = decimal.String(m.text[20:], f.resetOf(d))
-	h[f.limit] = m.values[0:1:1]
-	h[f.remaining] = m.values[1:2:2]
-	h[f.reset] = m.values[2:3:3]
-	if f.window == "" {
-		return
-	}
-	if seconds, ok := wholeSeconds(d.Limit.Window); ok {
+// Write implements [Format].
+func (f ClassicFormat) Write(h http.Header, _ []core.Limit, d core.Decision) {
+	var digits [64]byte
+	text := strconv.AppendInt(digits[:0], d.Limit.Requests, 10)
+	first := len(text)
+	text = strconv.AppendInt(text, d.Remaining, 10)
+	second := len(text)
+	all := string(strconv.AppendInt(text, f.resetOf(&d), 10)) // one allocation for all
+	values := []string{all[:first], all[first:second], all[second:]}
+	h[f.limit], h[f.remaining], h[f.reset] = values[0:1:1], values[1:2:2], values[2:3:3]
+	if seconds, ok := wholeSeconds(d.Limit.Window); ok && f.window != "" {
 		h[f.window] = []string{strconv.FormatInt(seconds, 10)}
 	}
 }

@@ -11,12 +11,8 @@ import (
 
 func ExampleClassicFormat_UnixReset() {
 	limit := core.PerMinute(100)
-	write, err := headers.Classic.UnixReset().WithWindow().Prepare([]core.Limit{limit})
-	if err != nil {
-		panic(err)
-	}
 	h := http.Header{}
-	write(h, core.Decision{
+	headers.Classic.UnixReset().WithWindow().Write(h, []core.Limit{limit}, core.Decision{
 		Allowed: true, Limit: limit, Remaining: 42, ResetAfter: 17 * time.Second, At: time.Unix(1_800_000_000, 0),
 	})
 	for _, name := range []string{

@@ -1,7 +1,6 @@
 package headers
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,30 +11,28 @@ import (
 // Expose returns the format with its names, and Retry-After, appended to
 // Access-Control-Expose-Headers: browsers hide these fields from scripts of other
 // origins otherwise. What a CORS middleware has put there before stays. A CORS
-// middleware that comes later must append as well, or allow the names itself.
-func Expose(f Format) Format { return exposed{f} }
+// middleware that comes later must append as well, or allow the names itself. Of nil it is nil, which a guard refuses.
+func Expose(f Format) Format {
+	if f == nil {
+		return nil
+	}
+	return exposed{f, strings.Join(append(slices.Clip(f.Names()), "Retry-After"), ", ")}
+}
 
 // exposed is the format that Expose returns.
-type exposed struct{ Format }
+type exposed struct {
+	Format
+	names string
+}
 
 const exposeHeaders = "Access-Control-Expose-Headers"
 
-// Prepare implements [Format].
-func (e exposed) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
-	if e.Format == nil {
-		return nil, errors.New("sash: headers.Expose(nil): give a format, such as headers.Expose(headers.Classic)")
+// Write implements [Format].
+func (e exposed) Write(h http.Header, limits []core.Limit, d core.Decision) {
+	e.Format.Write(h, limits, d)
+	// Once is enough when guards are nested. Clip, because the values
+	// may be a slice that another middleware uses for every response.
+	if values := h[exposeHeaders]; !slices.Contains(values, e.names) {
+		h[exposeHeaders] = append(slices.Clip(values), e.names)
 	}
-	write, err := e.Format.Prepare(limits)
-	if err != nil || write == nil {
-		return nil, err
-	}
-	names := strings.Join(append(slices.Clip(e.Names()), "Retry-After"), ", ")
-	return func(h http.Header, d core.Decision) {
-		write(h, d)
-		// Once is enough when guards are nested. Clip, because the values
-		// may be a slice that another middleware uses for every response.
-		if values := h[exposeHeaders]; !slices.Contains(values, names) {
-			h[exposeHeaders] = append(slices.Clip(values), names)
-		}
-	}, nil
 }

@@ -20,18 +20,13 @@ import (
 // formats of this package are [Classic], [IETF] and what [Expose] returns; you
 // may write others.
 type Format interface {
-	// Prepare returns the function that sets the fields in h for a decision
-	// by a limiter of these limits. It is called once per guard, so whatever
-	// the limits alone decide is computed here. An error says what is wrong
-	// with the format, and is an error of the guard's construction.
-	//
-	// The function is called for decisions whose Limit is known, admitted or
-	// refused, before the response is written and by many goroutines at once.
-	// Every value slice that it puts into h belongs to that response and to
-	// that field alone: handlers may change it and append to it.
-	Prepare(limits []core.Limit) (write func(h http.Header, d core.Decision), err error)
+	// Write sets the fields in h for a decision by a limiter of these limits. It is called for
+	// decisions whose Limit is known, admitted or refused, before the response is written and by
+	// many goroutines at once. It does not change the limits. Every value slice that it puts into
+	// h belongs to that response and to that field alone: handlers may change it and append to it.
+	Write(h http.Header, limits []core.Limit, d core.Decision)
 
-	// Names returns the names of the fields that write sets, as
+	// Names returns the names of the fields that Write sets, as
 	// [http.CanonicalHeaderKey] writes them. A guard takes no format that writes
 	// Retry-After, or a field about the body or the connection.
 	Names() []string

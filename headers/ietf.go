@@ -6,13 +6,12 @@ import (
 	"strconv"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/decimal"
 )
 
 // IETF is the newest format of the IETF that this module writes. That is [Draft08] today,
 // and changes when a later draft, or the RFC, writes the fields in another way. Name the
 // draft where clients depend on it.
-const IETF = Draft08
+var IETF = Draft08
 
 // Draft08 is the format of draft-ietf-httpapi-ratelimit-headers as its versions 08 to 11
 // have it:
@@ -38,10 +37,9 @@ const IETF = Draft08
 //
 // Under a [core.Fallback] for several replicas, q remains the configured limit while r
 // is what is left of this replica's share.
-const Draft08 ietfFormat = 0
+var Draft08 Format = ietfFormat{}
 
-// ietfFormat is the type of a constant, so that no program can reassign it.
-type ietfFormat uint8
+type ietfFormat struct{}
 
 const (
 	ietfState  = "Ratelimit"
@@ -51,40 +49,27 @@ const (
 // Names implements Format.
 func (ietfFormat) Names() []string { return []string{ietfState, ietfPolicy} }
 
-// ietfValues holds the values of one response's fields, in one allocation of 80
-// bytes. A RateLimit that is longer than text gets an allocation of its own.
-type ietfValues struct {
-	values [2]string
-	text   [48]byte
+// Write implements Format. The names of limits need no escapes in a structured field, since core.New has checked them.
+func (ietfFormat) Write(h http.Header, limits []core.Limit, d core.Decision) {
+	if !d.Allowed && !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }) {
+		limits = []core.Limit{d.Limit}
+	}
+	var few [128]byte
+	text := appendQuoted(few[:0], d.Limit.Name)
+	text = strconv.AppendInt(append(text, ";r="...), d.Remaining, 10)
+	if d.Allowed {
+		text = strconv.AppendInt(append(text, ";t="...), ceilSeconds(d.ResetAfter), 10)
+	} else if seconds, ok := RetryAfter(d); ok {
+		text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
+	}
+	state := len(text)
+	all := string(appendPolicy(text, limits)) // one allocation for both
+	values := []string{all[:state], all[state:]}
+	h[ietfState], h[ietfPolicy] = values[0:1:1], values[1:2:2]
 }
 
-// Prepare implements Format. The names of limits need no escapes in a structured
-// field, since core.New has checked them.
-func (ietfFormat) Prepare(limits []core.Limit) (func(http.Header, core.Decision), error) {
-	limits = slices.Clone(limits)
-	all := policyOf(limits)
-	return func(h http.Header, d core.Decision) {
-		policy := all
-		if !d.Allowed && !slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }) {
-			policy = policyOf([]core.Limit{d.Limit})
-		}
-		v := new(ietfValues)
-		text := appendQuoted(v.text[:0], d.Limit.Name)
-		text = strconv.AppendInt(append(text, ";r="...), d.Remaining, 10)
-		if d.Allowed {
-			text = strconv.AppendInt(append(text, ";t="...), ceilSeconds(d.ResetAfter), 10)
-		} else if seconds, ok := RetryAfter(d); ok {
-			text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
-		}
-		v.values = [2]string{decimal.Text(text), policy}
-		h[ietfState] = v.values[0:1:1]
-		h[ietfPolicy] = v.values[1:2:2]
-	}, nil
-}
-
-// policyOf returns the value of RateLimit-Policy.
-func policyOf(limits []core.Limit) string {
-	var p []byte
+// appendPolicy appends the value of RateLimit-Policy.
+func appendPolicy(p []byte, limits []core.Limit) []byte {
 	for i, l := range limits {
 		if i > 0 {
 			p = append(p, ", "...)
@@ -95,7 +80,7 @@ func policyOf(limits []core.Limit) string {
 			p = strconv.AppendInt(append(p, ";w="...), seconds, 10)
 		}
 	}
-	return string(p)
+	return p
 }
 
 // appendQuoted appends the name in quotes.

@@ -250,12 +250,8 @@ func TestPauseOfFormats(t *testing.T) {
 	limit := core.PerMinute(10)
 	d := core.Decision{Limit: limit, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second, At: noon}
 	for _, f := range []headers.Format{headers.Classic, headers.Classic.UnixReset(), headers.IETF} {
-		write, err := f.Prepare([]core.Limit{limit})
-		if err != nil {
-			t.Fatal(err)
-		}
 		h := http.Header{}
-		write(h, d)
+		f.Write(h, []core.Limit{limit}, d)
 		if wait := pause(http.StatusTooManyRequests, h, noon); wait != 40*time.Second {
 			t.Errorf("%v: %v", h, wait)
 		}

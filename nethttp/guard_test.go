@@ -263,7 +263,7 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.All(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of All"},
 		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
-		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "Expose(nil)"},
+		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "nil for a format"},
 	} {
 		if _, err := nethttp.New(c.limiter, c.key, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v does not say %q", err, c.want)

@@ -12,30 +12,21 @@ import (
 )
 
 // ownFormat is a format of a program's own, maybe with a mistake.
-type ownFormat struct {
-	names   []string
-	nothing bool // Prepare returns nothing
-}
+type ownFormat struct{ names []string }
 
-func (f *ownFormat) Prepare([]core.Limit) (func(http.Header, core.Decision), error) {
-	if f.nothing {
-		return nil, nil
-	}
-	return func(http.Header, core.Decision) {}, nil
-}
-func (f *ownFormat) Names() []string { return f.names }
+func (*ownFormat) Write(http.Header, []core.Limit, core.Decision) {}
+func (f *ownFormat) Names() []string                              { return f.names }
 
 // TestFormatErrors: a format that would panic at a request, or break the response, is an
 // error of construction.
 func TestFormatErrors(t *testing.T) {
 	l := limiter(admits(1, 0), nil)
-	own := func(names ...string) headers.Format { return &ownFormat{names: names} }
+	own := func(names ...string) headers.Format { return &ownFormat{names} }
 	for _, c := range []struct {
 		format headers.Format
 		want   string
 	}{
 		{(*ownFormat)(nil), "WithHeaders was given a nil *nethttp_test.ownFormat for a format"},
-		{&ownFormat{nothing: true}, "Prepare of the format *nethttp_test.ownFormat returned neither a function nor an error"},
 		{own("x-quota"), `names the field "x-quota", which is not the name of a field`},
 		{headers.Classic.WithNames("X-A", "X-B", "retry-after", ""), "writes the field Retry-After, which"},
 		{own("X-A", "Connection"), "writes the field Connection, which"},

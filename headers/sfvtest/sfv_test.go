@@ -66,10 +66,6 @@ func TestIETFParses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write, err := headers.IETF.Prepare(l.Limits())
-		if err != nil {
-			t.Fatal(err)
-		}
 		d := core.Decision{
 			Allowed: true, Limit: limits[rng.IntN(len(limits))],
 			Remaining:  rng.Int64N(core.MaxCounterRequests),
@@ -86,7 +82,7 @@ func TestIETFParses(t *testing.T) {
 			wantT = nil
 		}
 		h := http.Header{}
-		write(h, d)
+		headers.IETF.Write(h, l.Limits(), d)
 
 		policies := items(t, h, "RateLimit-Policy")
 		if len(policies) != len(limits) {

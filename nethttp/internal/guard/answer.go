@@ -8,12 +8,12 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// answer sets the header fields f for the decision of v, and reports whether it admits the request. The fields that are
-// about the body of a refusal are set when it is written.
-func (g *Decider) answer(v *Visit, f *fields) bool {
+// answer sets the header fields for the decision of v by the limits, and reports whether it admits the request. The
+// fields that are about the body of a refusal are set when it is written.
+func (g *Decider) answer(v *Visit, limits []core.Limit) bool {
 	d := &v.Decision
 	if d.Allowed {
-		f.write(v.W, d, nil)
+		g.writeFields(v.W.Header(), limits, d)
 		return true
 	}
 	limitBodyRead(v.W, v.R)
@@ -24,8 +24,8 @@ func (g *Decider) answer(v *Visit, f *fields) bool {
 		d.RetryAfter += draw(0, g.config.Jitter)
 	}
 	v.response = newRefusalResponse(d)
-	g.fields.drop(v.W)
-	f.write(v.W, d, &v.response.limit)
+	g.dropFields(v.W)
+	g.writeFields(v.W.Header(), limits, d)
 	v.response.setFields(v.W.Header())
 	return false
 }

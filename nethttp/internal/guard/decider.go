@@ -17,7 +17,8 @@ import (
 type Decider struct {
 	limiter  *core.Limiter
 	config   Config
-	fields   *preparedFields
+	limits   []core.Limit // of the limiter
+	names    []string     // of the fields that the formats write
 	watch    *watch
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
@@ -30,9 +31,9 @@ func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (
 	}
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	d := &Decider{limiter: limiter, config: c, watch: new(watch), underway: new(underway.Set)}
+	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch), underway: new(underway.Set)}
 	if err == nil {
-		d.fields, err = newPreparedFields(&c, limiter)
+		d.names, err = fieldNames(c.Formats)
 	}
 	if err != nil && limiter.Name()+limiter.RuleName() != "" {
 		err = &errs.Worded{Words: limiter.String() + ": ", Err: err}
@@ -98,7 +99,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	if g.config.Label != nil {
 		g.label(v.R, &request)
 	}
-	f := g.fields.own
+	limits := g.limits
 	name, err := key()
 	switch {
 	case err != nil || name == "":
@@ -113,13 +114,13 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 		if g.config.Cost != nil {
 			request.Cost = int64(g.config.Cost(v.R))
 		}
-		f = g.decide(v, &request)
+		limits = g.decide(v, &request)
 	}
 	if request.Shadow {
 		d.Allowed, d.RetryAfter = true, 0 // so that the request goes on
 		return true
 	}
-	return g.answer(v, f)
+	return g.answer(v, limits)
 }
 
 // label labels a request by the function of the option, if an observer hears of it.
@@ -131,36 +132,36 @@ func (g *Decider) label(r *http.Request, request *core.Request) {
 	}
 }
 
-// decide decides a request that has a key, and returns the fields for the decision. A Decision is so large that each
+// decide decides a request that has a key, and returns the limits that have decided. A Decision is so large that each
 // copy is noticed.
-func (g *Decider) decide(v *Visit, request *core.Request) (f *fields) {
+func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) {
 	l := g.limiter
 	if g.config.Limiter != nil || g.config.Limits != nil {
 		var err error
 		if l, err = g.plan(v.R, request); err != nil {
 			v.Decision.Err = endedOr(v.R, err)
 			g.limiter.Report(v.R.Context(), *request, v.Decision)
-			return g.fields.own // the decision has no numbers
+			return nil // the decision has no numbers
 		}
 	}
 	switch {
 	case len(g.config.All) > 0:
-		f = g.decideTogether(v, l, request)
+		limits = g.decideTogether(v, l, request)
 	case v.Follows && (g.config.looks() || g.config.InContext):
 		a := &Admission{decider: g, request: v.R}
 		a.reserve(l, request)
 		if v.Decision = a.reservation.Decision; v.Decision.Allowed || request.Shadow {
 			v.admission = a
 		}
-		f = g.fields.of(l, request.Limits)
+		limits = g.limitsOf(l, request.Limits)
 	default:
 		v.Decision = l.Decide(v.R.Context(), *request)
-		f = g.fields.of(l, request.Limits)
+		limits = g.limitsOf(l, request.Limits)
 	}
 	if g.watch.looks() {
 		g.watch.look(v, l, request)
 	}
-	return f
+	return limits
 }
 
 // Serve calls next with what the handler of the admitted request is to get, and settles the request afterwards.

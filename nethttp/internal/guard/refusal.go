@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
-	"github.com/sashlimit/sash/internal/decimal"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -79,27 +79,16 @@ func Status(d core.Decision) int {
 
 // refusalResponse is the default response to a refused request.
 type refusalResponse struct {
-	why *reason
-	*fieldValues
-}
-
-// fieldValues holds the values of the header fields of a refusal, in one allocation
-// of 160 bytes. A Retry-After has up to 10 digits, and a Content-Length up to 5.
-type fieldValues struct {
-	limit headers.ClassicMemory
-
-	cacheControl, retryAfter, contentType, contentLength [1]string
-
-	retryAfterDigits    [10]byte
-	contentLengthDigits [6]byte
+	why        *reason
+	retryAfter string // empty for none
 }
 
 // newRefusalResponse returns the response to a request that was refused with d.
 func newRefusalResponse(d *core.Decision) refusalResponse {
-	f := refusalResponse{reasonOf(d), new(fieldValues)}
+	f := refusalResponse{why: reasonOf(d)}
 	if f.why == overLimit || f.why == noStore && d.RetryAfter > 0 {
 		if seconds, ok := headers.RetryAfter(*d); ok {
-			f.retryAfter[0] = decimal.String(f.retryAfterDigits[:], seconds)
+			f.retryAfter = strconv.FormatInt(seconds, 10)
 		}
 	}
 	return f
@@ -107,10 +96,10 @@ func newRefusalResponse(d *core.Decision) refusalResponse {
 
 // setFields sets the fields that are neither about the limit nor about the body.
 func (f *refusalResponse) setFields(h http.Header) {
-	f.cacheControl[0] = "no-store"
-	h["Cache-Control"] = f.cacheControl[:]
-	if f.retryAfter[0] != "" {
-		h["Retry-After"] = f.retryAfter[:]
+	values := []string{"no-store", f.retryAfter}
+	h["Cache-Control"] = values[0:1:1]
+	if f.retryAfter != "" {
+		h["Retry-After"] = values[1:2:2]
 	}
 }
 
@@ -128,12 +117,10 @@ func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy s
 		return
 	}
 	b := bodies.Get().(*[]byte)
-	*b = f.why.appendBody((*b)[:0], f.retryAfter[0], policy)
-	f.contentType[0] = "application/problem+json"
-	f.contentLength[0] = decimal.String(f.contentLengthDigits[:], int64(len(*b)))
+	*b = f.why.appendBody((*b)[:0], f.retryAfter, policy)
 	h := w.Header()
-	h["Content-Type"] = f.contentType[:]
-	h["Content-Length"] = f.contentLength[:]
+	values := []string{"application/problem+json", strconv.Itoa(len(*b))}
+	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	w.WriteHeader(f.why.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(*b) // an error means that the client left

@@ -33,9 +33,9 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 	return l, err
 }
 
-// decideTogether decides the request own by the limiter l, and the one of v by the pairs of All. It returns the fields
+// decideTogether decides the request own by the limiter l, and the one of v by the pairs of All. It returns the limits
 // of the limiter that binds.
-func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) *fields {
+func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) []core.Limit {
 	var few [4]core.Pair
 	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})
 	for _, p := range g.config.All {
@@ -45,14 +45,14 @@ func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) *
 		if err != nil || name == "" {
 			request.Key, request.Cost = "", 0
 			decideWithoutKey(v, p.Limiter, &request, err)
-			return g.fields.of(p.Limiter, nil)
+			return g.limitsOf(p.Limiter, nil)
 		}
 		request.Key = name
 		pairs = append(pairs, core.Pair{Limiter: p.Limiter, Request: request})
 	}
 	var binding int
 	v.Decision, binding = core.DecideAll(v.R.Context(), pairs...)
-	return g.fields.of(pairs[binding].Limiter, pairs[binding].Request.Limits)
+	return g.limitsOf(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }
 
 // decideWithoutKey decides a request for which the key function of a limiter returned err, or an empty key if err is
