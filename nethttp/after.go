@@ -54,8 +54,8 @@ func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
 // WithDecisionInContext puts the [Admission] of a request into the context that its
 // handler gets, for [FromContext]. Requests of guards without the option pay nothing.
 func WithDecisionInContext() Option {
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		c.InContext = true
 		return nil
-	}
+	})
 }

@@ -20,7 +20,7 @@ func FuzzSkipPaths(f *testing.F) {
 		f.Add(line)
 	}
 	var c guard.Config
-	if err := SkipPaths("/health", "POST /hook")(&c); err != nil {
+	if err := SkipPaths("/health", "POST /hook").(option).Apply(&c); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

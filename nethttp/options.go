@@ -13,43 +13,51 @@ import (
 )
 
 // Option is an option of [New], [Middleware] and the adapters.
-type Option func(*guard.Config) error
+type Option interface{ option() }
+
+// option implements Option.
+type option func(*guard.Config) error
+
+func (option) option() {}
+
+// Apply is for package guard.
+func (o option) Apply(c *guard.Config) error { return o(c) }
 
 // given returns an option that sets a function. A nil function is an error of construction.
 func given[F any](name string, function F, set func(*guard.Config)) Option {
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		if errs.IsNil(function) {
 			return fmt.Errorf("sash: %s(nil): give a %T, or leave the option out", name, function)
 		}
 		set(c)
 		return nil
-	}
+	})
 }
 
 // wait returns an option that sets how long clients are told to wait beside their limit.
 func wait(name string, d time.Duration, set func(*guard.Config)) Option {
 	const most = 24 * time.Hour
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		if d < time.Second || d > most {
 			return fmt.Errorf("sash: %s(%v): give from 1s to %v, such as 10*time.Second", name, d, most)
 		}
 		set(c)
 		return nil
-	}
+	})
 }
 
 // WithHeaders sets the formats of the limit fields, instead of the default
 // [headers.Classic]. WithHeaders() writes none; Retry-After remains.
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return errs.IsNil(f) }); i >= 0 {
 			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
 				"use headers.Classic, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
 		}
 		c.Formats = formats
 		return nil
-	}
+	})
 }
 
 // WithRetryAfter sets how long a client is told to wait while the store cannot

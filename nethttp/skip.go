@@ -36,7 +36,7 @@ import (
 // disagree about which page that is. Several SkipPaths add up.
 func SkipPaths(paths ...string) Option {
 	paths = slices.Clone(paths)
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		for _, p := range paths {
 			s, err := parseSkippedPath(p)
 			if err != nil {
@@ -45,7 +45,7 @@ func SkipPaths(paths ...string) Option {
 			c.SkipPaths = append(c.SkipPaths, s)
 		}
 		return nil
-	}
+	})
 }
 
 // parseSkippedPath returns the method and the path of an argument of SkipPaths.

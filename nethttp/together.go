@@ -35,7 +35,7 @@ type Pair struct {
 // alone, and the function of [SkipKeys] gets the guard's key.
 func All(pairs ...Pair) Option {
 	pairs = slices.Clone(pairs)
-	return func(c *guard.Config) error {
+	return option(func(c *guard.Config) error {
 		if len(pairs) == 0 {
 			return errors.New("sash: All without pairs: give at least one, or leave the option out")
 		}
@@ -51,5 +51,5 @@ func All(pairs ...Pair) Option {
 			c.All = append(c.All, guard.Pair(p))
 		}
 		return nil
-	}
+	})
 }

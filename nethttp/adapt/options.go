@@ -34,7 +34,7 @@ func WithSkipper[C any](skip func(c C) bool) nethttp.Option {
 // option returns an option of an adapter with contexts of type C. Given to anything else it is an error of
 // construction.
 func option[C any](name string, isNil bool, set func(*settings[C])) nethttp.Option {
-	return func(c *guard.Config) error {
+	return settingOf{apply: func(c *guard.Config) error {
 		context := reflect.TypeFor[C]()
 		if isNil {
 			return fmt.Errorf("sash: %s(nil) for %v: give a function, or leave the option out", name, context)
@@ -46,5 +46,14 @@ func option[C any](name string, isNil bool, set func(*settings[C])) nethttp.Opti
 		}
 		set(s)
 		return nil
-	}
+	}}
 }
+
+// settingOf is an option. The Option inside is nil: it has the method that an option needs.
+type settingOf struct {
+	nethttp.Option
+	apply func(*guard.Config) error
+}
+
+// Apply is for package guard.
+func (s settingOf) Apply(c *guard.Config) error { return s.apply(c) }

@@ -23,9 +23,9 @@ type Decider struct {
 	underway *underway.Set // the requests that CountWhen has not been asked about yet
 }
 
-// New returns a Decider for limiter. The options change its Config; adapter is the Adapter of the Config. An error says
-// which argument is wrong and what to give instead.
-func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) {
+// New returns a Decider for limiter. The options have a method Apply(*Config) error; adapter is the Adapter of the
+// Config. An error says which argument is wrong and what to give instead.
+func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) {
 	if err := CheckLimiter(limiter); err != nil {
 		return nil, err
 	}
@@ -42,12 +42,13 @@ func New[O ~func(*Config) error](limiter *core.Limiter, adapter any, opts []O) (
 }
 
 // apply applies the options to c.
-func apply[O ~func(*Config) error](c *Config, opts []O) error {
+func apply[O any](c *Config, opts []O) error {
 	for _, o := range opts {
-		if o == nil {
+		given, ok := any(o).(interface{ Apply(*Config) error })
+		if !ok {
 			return errors.New("sash: an option is nil: leave it out")
 		}
-		if err := o(c); err != nil {
+		if err := given.Apply(c); err != nil {
 			return err
 		}
 	}
