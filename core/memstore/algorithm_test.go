@@ -5,22 +5,8 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 	"github.com/sashlimit/sash/core/memstore"
 )
-
-// TestEveryAlgorithm: package window knows core's algorithms by the same numbers and names.
-func TestEveryAlgorithm(t *testing.T) {
-	all := core.Algorithms()
-	for _, a := range all {
-		if kind := window.Kind(a); kind.String() != a.String() {
-			t.Errorf("algorithm %d: got %q in window, want %q", a, kind, a)
-		}
-	}
-	if next := window.Kind(len(all)); next.Known() {
-		t.Errorf("got %v in window, which core does not know", next)
-	}
-}
 
 // TestUnknownAlgorithm: a rule that no Limiter has checked is an error, and is not
 // counted by another algorithm.

@@ -98,7 +98,7 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 func (k *held) growth(b *bound, r *request) (ring, growth int64) {
 	var words int
 	if k.slot == nil {
-		words = k.past.Words(b.Kind, r.cost)
+		words = k.past.Words(b.Algorithm, r.cost)
 	} else {
 		ring = ringBytes(&k.slot.count)
 		words = k.slot.count.Prepare(b.Limit, r.now, r.cost)

@@ -150,7 +150,7 @@ func (l *limit) take(sh *shard, r *request) (v window.Verdict, done bool) {
 	if s == nil || s.number() != l.number {
 		return v, false
 	}
-	v = s.count.Decide(l.bound.Limit, r.now, r.cost)
+	v = s.count.Decide(l.bound.Limit, r.now, r.now, r.cost)
 	if !v.Admitted || r.cost == 0 {
 		return v, true
 	}
@@ -164,7 +164,7 @@ func (l *limit) take(sh *shard, r *request) (v window.Verdict, done bool) {
 // decide is the verdict of one limit.
 func (l *limit) decide(known *held, r *request) window.Verdict {
 	if known.slot != nil {
-		return l.judged(known.slot.count.Decide(l.bound.Limit, r.now, r.cost), r)
+		return l.judged(known.slot.count.Decide(l.bound.Limit, r.now, r.now, r.cost), r)
 	}
 	return l.judged(known.past.Decide(&l.bound.Bound, r.now, r.cost), r)
 }

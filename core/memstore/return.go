@@ -18,7 +18,7 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 		l := &c.limits[i]
 		switch s := sh.find(h, l.ident); {
 		case s == nil && sh.sketch.recall(&l.bound, h, l.ident, now).None():
-		case s == nil, s.is(hides) && l.Algorithm == core.SlidingCounter:
+		case s == nil, s.is(hides) && !l.bound.Dated():
 			units = 0 // which of the units in the sketch were counted at that time is not known
 		default:
 			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Units))

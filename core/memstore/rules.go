@@ -66,11 +66,10 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 	defer r.mu.Unlock()
 	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
 	h := hash{maphash.Comparable(s.seeds[0], id), maphash.Comparable(s.seeds[1], id)}
-	kind := window.Kind(l.Algorithm) // has the same number; see TestEveryAlgorithm
-	if !kind.Known() {
+	if !window.Known(l.Algorithm) {
 		return 0, 0, fmt.Errorf("sash: the memstore does not know the algorithm of limit %v", l)
 	}
-	b := window.Limit{N: l.Requests, W: l.Window.Microseconds(), Kind: kind}
+	b := window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
 	identNumber, identKnown := r.idents[h]
 	boundNumber, boundKnown := r.numbers[b]
 	var bytes int64

@@ -54,7 +54,7 @@ func (s *Store) Audit() error {
 				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
 			}
 			if words := at.count.Words(); words > 0 {
-				if sh.store.rules.of(at).Kind == window.SlidingCounter {
+				if sh.store.rules.of(at).Algorithm == core.SlidingCounter {
 					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
 				}
 				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
@@ -111,7 +111,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%d words take %d bytes, foreseen were %d", words, got, most)
 		}
 	}
-	log := window.Limit{N: 1 << 20, W: 1, Kind: window.SlidingLog}
+	log := window.Limit{N: 1 << 20, W: 1, Algorithm: core.SlidingLog}
 	for words := 1; words < 100_000; words += 1 + words/50 {
 		var c window.Count
 		for c.Words() < words || c.Prepare(log, 0, 1) == 0 {

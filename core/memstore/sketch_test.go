@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
@@ -14,7 +15,7 @@ func TestSketchOfTwo(t *testing.T) {
 	bounds := make([]bound, 4)
 	for i := range bounds {
 		w := int64(1000 + i)
-		limit := window.Limit{N: 1 << 30, W: w, Kind: window.SlidingCounter}
+		limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
 		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
 	for i := range uint64(64 * 20) { // more than a bucket has entries for
@@ -57,7 +58,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 		bounds := make([]bound, 12)
 		for i := range bounds {
 			w := int64(1000 * (i + 1))
-			limit := window.Limit{N: 1 << 30, W: w, Kind: window.SlidingCounter}
+			limit := window.Limit{N: 1 << 30, W: w, Algorithm: core.SlidingCounter}
 			bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 		}
 		for step := range 600 {

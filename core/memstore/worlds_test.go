@@ -325,7 +325,7 @@ func (w *world) key(m memory) string {
 				for t := range age {
 					boundless := b.Limit
 					boundless.N = window.Boundless
-					add(s.count.Decide(boundless, m.now+t, 0).Units())
+					add(s.count.Decide(boundless, m.now+t, m.now+t, 0).Units())
 				}
 			}
 		}

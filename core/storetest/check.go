@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
 )
 
 // Outcome is one decision on one client: its time, its answer, and its cost.
@@ -92,13 +93,11 @@ func (a *admissions) used(t time.Time, window time.Duration) int64 {
 
 // full reports whether a limit may have had no room for o.
 func (a *admissions) full(l core.Limit, o Outcome) bool {
-	window := l.Window
-	if l.Algorithm == core.CoarseLog {
-		window += window / 60 // for which a unit may count longer
-	}
-	units := o.Cost + a.used(o.At, window)
+	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch() // the longest for which a unit counts
+	longest := time.Duration(epoch) * time.Microsecond
+	units := o.Cost + a.used(o.At, longest)
 	for _, u := range a.unknown {
-		if u.Until.After(o.At.Add(-window)) && !u.At.After(o.At) {
+		if u.Until.After(o.At.Add(-longest)) && !u.At.After(o.At) {
 			units += u.Cost
 		}
 	}

@@ -16,7 +16,7 @@ import (
 type Client struct {
 	Allowance int64 // in place of window.Allowance, in microseconds, unless it is 0
 
-	counts map[identity]count
+	counts map[identity]*window.Count
 }
 
 // identity tells the counts of a client under a rule apart.
@@ -37,15 +37,28 @@ func named(l core.Limit) core.Limit {
 func identityOf(l core.Limit) identity { return identity{named(l).Name, l.Window, l.Algorithm} }
 
 func windowLimit(l core.Limit) window.Limit {
-	return window.Limit{N: l.Requests, W: l.Window.Microseconds()}
+	return window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
 }
 
 // count returns the count of the client under a limit.
-func (c *Client) count(l core.Limit) count {
+func (c *Client) count(l core.Limit) *window.Count {
 	if n, ok := c.counts[identityOf(l)]; ok {
 		return n
 	}
-	return newCount(l.Algorithm)
+	return new(window.Count)
+}
+
+// units returns how many units a count has at now, for a request that is counted at stamp.
+func units(n *window.Count, l core.Limit, now, stamp int64) int64 {
+	all := windowLimit(l)
+	all.N = window.Boundless
+	return n.Decide(all, now, stamp, 0).Units()
+}
+
+// add counts units at stamp.
+func add(n *window.Count, l core.Limit, now, stamp, units int64) {
+	n.Prepare(windowLimit(l), now, units)
+	n.Add(windowLimit(l), stamp, units)
 }
 
 // Ahead reports whether anything is counted so far ahead of at that a request which is
@@ -65,21 +78,22 @@ func (c *Client) ahead(limits []core.Limit, l core.Limit, now int64) bool {
 }
 
 // Begun returns the time, in microseconds, before which nothing more is counted under a limit.
-func (c *Client) Begun(l core.Limit) int64 { return c.count(l).begun(l.Window.Microseconds()) }
+func (c *Client) Begun(l core.Limit) int64 { return c.count(l).Begun(windowLimit(l)) }
 
 // countsAt returns by limit the counts that a request at now is decided by, and when the
 // request is counted: not before from. Where that is too far ahead of now, all units are
 // counted at now in them.
-func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []count, stamp int64) {
+func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*window.Count, stamp int64) {
 	stamp = from
 	for _, l := range limits {
-		n, w := c.count(l), l.Window.Microseconds()
+		n := c.count(l)
 		if c.ahead(limits, l, now) {
-			units := n.units(windowLimit(l), now, n.begun(w))
-			n = newCount(l.Algorithm)
-			n.charge(w, now, now, units)
+			counted := units(n, l, now, n.Begun(windowLimit(l)))
+			if n = new(window.Count); counted > 0 {
+				add(n, l, now, now, counted)
+			}
 		}
-		counts, stamp = append(counts, n), max(stamp, n.begun(w))
+		counts, stamp = append(counts, n), max(stamp, n.Begun(windowLimit(l)))
 	}
 	return counts, stamp
 }
@@ -100,8 +114,7 @@ func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int
 	units := back.Units
 	for _, l := range limits {
 		if n, ok := c.counts[identityOf(l)]; ok { // else nothing is counted
-			w := l.Window.Microseconds()
-			units = min(units, n.back(w, back.At.UnixMicro(), at.UnixMicro(), back.Units))
+			units = min(units, n.Return(windowLimit(l), back.At.UnixMicro(), at.UnixMicro(), back.Units))
 		}
 	}
 	return units
@@ -129,12 +142,12 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 		return d
 	}
 	if c.counts == nil {
-		c.counts = map[identity]count{}
+		c.counts = map[identity]*window.Count{}
 	}
 	for i, l := range limits {
 		c.counts[identityOf(l)] = counts[i]
 		if d.Allowed {
-			counts[i].charge(l.Window.Microseconds(), now, stamp, cost)
+			add(counts[i], l, now, stamp, cost)
 			d.At = time.UnixMicro(stamp)
 		}
 	}
@@ -143,7 +156,7 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 
 // judge returns the limit that binds, and its verdict on cost units that are counted at stamp: whatever it says, where
 // beyond.
-func judge(limits []core.Limit, counts []count, now, stamp, cost int64, beyond bool) (core.Limit, window.Verdict) {
+func judge(limits []core.Limit, counts []*window.Count, now, stamp, cost int64, beyond bool) (core.Limit, window.Verdict) {
 	var binding core.Limit
 	var verdict window.Verdict
 	for i, l := range limits {
@@ -151,7 +164,7 @@ func judge(limits []core.Limit, counts []count, now, stamp, cost int64, beyond b
 		if beyond {
 			limit.N = window.Boundless
 		}
-		v := counts[i].decide(limit, now, stamp, cost)
+		v := counts[i].Decide(limit, now, stamp, cost)
 		if beyond {
 			v = windowLimit(l).Charged(v)
 		}
@@ -168,12 +181,12 @@ func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Usage {
 	counts, stamp := c.countsAt(limits, now, now)
 	uses := make([]core.Usage, len(limits))
 	for i, l := range limits {
-		used := counts[i].units(windowLimit(l), now, stamp)
+		used := units(counts[i], l, now, stamp)
 		uses[i] = core.Usage{
 			Limit:      named(l),
 			Used:       used,
 			Remaining:  max(0, l.Requests-used),
-			ResetAfter: window.Duration(counts[i].decide(windowLimit(l), now, stamp, 0).ResetAfter),
+			ResetAfter: window.Duration(counts[i].Decide(windowLimit(l), now, stamp, 0).ResetAfter),
 			At:         time.UnixMicro(now),
 		}
 	}

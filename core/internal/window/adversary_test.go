@@ -3,6 +3,7 @@ package window
 import (
 	"testing"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model/worlds"
 )
 
@@ -13,7 +14,7 @@ func most(l Limit, w int64, arrivals []worlds.Arrival) (most int64) {
 	for _, a := range arrivals {
 		now := int64(1_790_000_000_000_000)/w*w + a.At
 		for range a.N {
-			if c.Decide(l, now, 1).Admitted {
+			if c.Decide(l, now, now, 1).Admitted {
 				c.Prepare(l, now, 1)
 				c.Add(l, now, 1)
 				admitted = append(admitted, now)
@@ -38,14 +39,14 @@ func TestAdversary(t *testing.T) {
 		tries, seeds = 20_000, 20
 	}
 	const n, w = 20, 60_000
-	worst := map[Kind]int64{}
+	worst := map[core.Algorithm]int64{}
 	for seed := range seeds {
-		for kind := range Kind(len(names)) {
+		for _, kind := range core.Algorithms() {
 			score := func(length int64) func([]worlds.Arrival) int64 {
-				return func(a []worlds.Arrival) int64 { return most(Limit{N: n, W: length, Kind: kind}, w, a) }
+				return func(a []worlds.Arrival) int64 { return most(Limit{N: n, W: length, Algorithm: kind}, w, a) }
 			}
 			arrivals, got := worlds.Climb(seed, tries, 3*w, n, 1, score(w))
-			if bound := map[bool]int64{true: 2 * n, false: n}[kind == SlidingCounter]; got > bound || got < n {
+			if bound := map[bool]int64{true: 2 * n, false: n}[kind == core.SlidingCounter]; got > bound || got < n {
 				t.Errorf("%v, seed %d: %d of %d in a window by %v", kind, seed, got, n, arrivals)
 			}
 			worst[kind] = max(worst[kind], got)
@@ -54,10 +55,10 @@ func TestAdversary(t *testing.T) {
 			}
 		}
 	}
-	if worst[SlidingCounter] < 2*n-2 {
-		t.Errorf("the worst that was found of a counter is %d, and %d is possible", worst[SlidingCounter], 2*n-1)
+	if worst[core.SlidingCounter] < 2*n-2 {
+		t.Errorf("the worst that was found of a counter is %d, and %d is possible", worst[core.SlidingCounter], 2*n-1)
 	}
 	t.Logf("proved: limit %d, at most %d admitted in a window by a log, %d by a coarse log, %d by a counter; "+
 		"seeds 0 to %d, %d tries each; a window a sixtieth too short was found out by each",
-		n, worst[SlidingLog], worst[CoarseLog], worst[SlidingCounter], seeds-1, tries)
+		n, worst[core.SlidingLog], worst[core.CoarseLog], worst[core.SlidingCounter], seeds-1, tries)
 }

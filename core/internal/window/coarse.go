@@ -1,5 +1,7 @@
 package window
 
+import "github.com/sashlimit/sash/core"
+
 // Slots is the number of slots that a window of a CoarseLog has.
 const Slots = 60
 
@@ -9,30 +11,13 @@ func (l Limit) Slot() int64 { return (l.W + Slots - 1) / Slots }
 // SlotEnd returns the last moment of the slot that holds a time.
 func (l Limit) SlotEnd(at int64) int64 { return at - at%l.Slot() + l.Slot() - 1 }
 
-// begin returns the time before which nothing more is counted, where something is at a time.
-func (l Limit) begin(at int64) int64 {
-	switch l.Kind {
-	case SlidingCounter:
-		return at - at%l.W
-	case CoarseLog:
-		return l.SlotEnd(at) - l.Slot() + 1
-	}
-	return at
-}
-
-// end returns the time that is a window before units leave which are counted at a time.
-func (l Limit) end(at int64) int64 {
-	if l.Kind == CoarseLog {
-		return l.SlotEnd(at)
-	}
-	return at
-}
-
 // coarse is a log of slots, each with the units that were counted in it, and the end of the slot as the stamp of all.
 // Between the oldest slot and the newest none is left out, so that the end of the newest tells those of all. In the
 // fields of a Log, first holds the units of all slots, last is the end of the newest, and entries is the number of
 // slots. A single slot needs no ring.
 type coarse Log
+
+func init() { rooms[core.CoarseLog] = func(c *Count) room { return (*coarse)(&c.log) } }
 
 func (c *coarse) log() *Log { return (*Log)(c) }
 
@@ -86,27 +71,26 @@ func (c *coarse) stamp(l Limit, now int64) int64 {
 	return l.SlotEnd(now)
 }
 
-func (c *coarse) decide(l Limit, now, cost int64) Verdict {
+func (c *coarse) decide(l Limit, now, stamp, cost int64) Verdict {
 	if c.stale(l, now) {
 		copied := *c // a request that is not counted drops nothing
 		copied.expire(l, now)
-		return copied.judge(l, now, cost)
+		return copied.judge(l, now, stamp, cost)
 	}
-	return c.judge(l, now, cost)
+	return c.judge(l, now, stamp, cost)
 }
 
 // judge is decide where all slots count.
-func (c *coarse) judge(l Limit, now, cost int64) Verdict {
+func (c *coarse) judge(l Limit, now, stamp, cost int64) Verdict {
 	f := LogFacts{Units: c.first, Oldest: c.oldest(l)}
 	f.Leaver = f.Oldest
 	if excess := l.Excess(f.Units, cost); excess > 0 && cost <= l.N {
 		f.Leaver += c.leaver(excess) * l.Slot()
 	}
-	return f.Decide(l, now, c.stamp(l, now), cost)
+	return f.Decide(l, now, c.stamp(l, stamp), cost)
 }
 
-// leaver returns how many slots after the oldest one that is which holds the unit of a number, counted from the oldest
-// unit.
+// leaver returns the distance, in slots, from the oldest slot to the one that holds the number-th oldest unit.
 func (c *coarse) leaver(number int64) (slots int64) {
 	i := uint32(0)
 	for number -= c.in(0); number > 0; number -= c.in(i) {
@@ -123,8 +107,8 @@ func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
 }
 
 // add lets a slot hold maxCount, by which every limit refuses.
-func (c *coarse) add(l Limit, now, cost int64) {
-	end := c.stamp(l, now)
+func (c *coarse) add(l Limit, stamp, cost int64) {
+	end := c.stamp(l, stamp)
 	if c.words == 0 && c.entries > 0 && end > c.last {
 		c.log().move(Slots+1, false) // with first in it
 	}
@@ -177,3 +161,31 @@ func (c *coarse) past(b *Bound, now int64) (p Past) {
 	}
 	return p
 }
+
+func (c *coarse) begun(l Limit) int64 {
+	if c.entries == 0 {
+		return 0
+	}
+	return c.last - l.Slot() + 1
+}
+
+func (*coarse) coarsen() {}
+
+func (*coarse) begin(l Limit, at int64) int64 { return l.SlotEnd(at) - l.Slot() + 1 }
+
+func (*coarse) end(l Limit, at int64) int64 { return l.SlotEnd(at) }
+
+func (*coarse) epoch(l Limit) int64 { return l.W + l.Slot() }
+
+func (*coarse) decidePast(p Past, b *Bound, now, cost int64) Verdict {
+	return p.decideDated(b, now, cost)
+}
+
+func (*coarse) restored(p Past, _ int64) int {
+	if p.None() {
+		return 0
+	}
+	return Slots + 1
+}
+
+func (*coarse) dated() bool { return true }

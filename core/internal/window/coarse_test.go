@@ -3,13 +3,15 @@ package window
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // TestCoarseHistories runs random histories of a Count and of single units with rounded stamps.
 func TestCoarseHistories(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 31))
-		l := Limit{N: 1 + rng.Int64N(40), W: 1000 + rng.Int64N(9000), Kind: CoarseLog}
+		l := Limit{N: 1 + rng.Int64N(40), W: 1000 + rng.Int64N(9000), Algorithm: core.CoarseLog}
 		var c Count
 		var plain plainLog // its units have the ends of their slots
 		now := int64(1_790_000_000_000_000)
@@ -38,7 +40,7 @@ func TestCoarseHistories(t *testing.T) {
 				}
 			}
 			cost := rng.Int64N(6)
-			got, want := c.Decide(l, now, cost), plain.decide(l, now, cost, false)
+			got, want := c.Decide(l, now, now, cost), plain.decide(l, now, cost, false)
 			if want.Admitted && len(plain.live(now, l)) == 0 && cost > 0 {
 				want.ResetAfter = l.SlotEnd(now) + l.W - now
 			}
@@ -60,10 +62,10 @@ func TestCoarseHistories(t *testing.T) {
 // client of both has no units twice.
 func TestPastOfOneRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 32))
-	for _, kind := range kinds() {
+	for _, kind := range core.Algorithms() {
 		for range 20_000 {
-			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Kind: kind}
-			begins := map[Kind]int64{SlidingLog: 1, SlidingCounter: l.W, CoarseLog: l.Slot()} // at multiples of that
+			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Algorithm: kind}
+			begins := map[core.Algorithm]int64{core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot()} // at multiples of that
 			b := &Bound{l, l.Epoch()}
 			if rng.IntN(2) == 0 {
 				b.Span = 2*l.W + rng.Int64N(l.W)
@@ -95,7 +97,7 @@ func TestPastOfOneRequest(t *testing.T) {
 // TestSlots: a window has 60 slots, aligned to the Unix epoch, the last of which may be shorter.
 func TestSlots(t *testing.T) {
 	for w, want := range map[int64]int64{60: 1, 61: 2, 119: 2, 120: 2, 121: 3, 60_000_000: 1_000_000} {
-		l := Limit{W: w, Kind: CoarseLog}
+		l := Limit{W: w, Algorithm: core.CoarseLog}
 		if got := l.Slot(); got != want {
 			t.Errorf("a slot of %d microseconds is %d, want %d", w, got, want)
 		}
@@ -111,7 +113,7 @@ func TestSlots(t *testing.T) {
 
 // TestCoarseRing: a ring has room for the slots of a window and the one that it begins in. A single slot needs none.
 func TestCoarseRing(t *testing.T) {
-	l := Limit{N: 100, W: 6000, Kind: CoarseLog}
+	l := Limit{N: 100, W: 6000, Algorithm: core.CoarseLog}
 	var c Count
 	for now, want := range map[int64]int{600_000: 0, 600_099: 0, 600_100: 61} {
 		c = Count{}
@@ -124,8 +126,8 @@ func TestCoarseRing(t *testing.T) {
 
 // TestFull: charges bring a slot or a fixed window to maxCount, by which every limit refuses, and no further.
 func TestFull(t *testing.T) {
-	for kind, want := range map[Kind]int64{CoarseLog: 2 * maxCount, SlidingCounter: maxCount} {
-		l := Limit{N: 5, W: 6000, Kind: kind}
+	for kind, want := range map[core.Algorithm]int64{core.CoarseLog: 2 * maxCount, core.SlidingCounter: maxCount} {
+		l := Limit{N: 5, W: 6000, Algorithm: kind}
 		var c Count
 		for _, now := range []int64{600_000, 600_000, 600_100} {
 			c.Add(l, now, 7)

@@ -7,15 +7,9 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
-)
 
-// kinds returns all there are.
-func kinds() (all []Kind) {
-	for k := Kind(0); k.Known(); k++ {
-		all = append(all, k)
-	}
-	return all
-}
+	"github.com/sashlimit/sash/core"
+)
 
 // TestCountSize: a slot of the store in memory has 64 bytes, 40 for the Count. A
 // counter of any numbers comes out of it as it went in.
@@ -33,23 +27,26 @@ func TestCountSize(t *testing.T) {
 	}
 }
 
-// TestUnknownKind: a Count of a Kind that there is not is not taken for another.
-func TestUnknownKind(t *testing.T) {
-	if got := fmt.Sprint(kinds()); got != "[log counter coarse]" {
-		t.Errorf("the kinds are %s", got)
+// TestUnknownAlgorithm: a Count of an algorithm that there is not is not taken for another, and there is a room for
+// each that there is.
+func TestUnknownAlgorithm(t *testing.T) {
+	for _, a := range core.Algorithms() {
+		if !Known(a) {
+			t.Errorf("%v has no room", a)
+		}
 	}
 	defer func() {
-		if text := fmt.Sprint(recover()); !strings.Contains(text, "unknown algorithm: Kind(") {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "unknown algorithm: Algorithm(") {
 			t.Errorf("the panic is %q, want one that says unknown algorithm", text)
 		}
 	}()
-	new(Count).Decide(Limit{N: 1, W: 1000, Kind: Kind(len(kinds()))}, 1, 1)
+	new(Count).Decide(Limit{N: 1, W: 1000, Algorithm: core.Algorithm(len(core.Algorithms()))}, 1, 1, 1)
 }
 
 // TestSpent: something is left of a Count until its newest unit counts no more, and nothing once that is taken back.
 func TestSpent(t *testing.T) {
-	for kind, until := range map[Kind]int64{SlidingLog: 6010, SlidingCounter: 12_000, CoarseLog: 6099} {
-		l := Limit{N: 10, W: 6000, Kind: kind}
+	for kind, until := range map[core.Algorithm]int64{core.SlidingLog: 6010, core.SlidingCounter: 12_000, core.CoarseLog: 6099} {
+		l := Limit{N: 10, W: 6000, Algorithm: kind}
 		var c Count
 		c.Add(l, 10, 2)
 		for now, want := range map[int64]bool{until - 1: false, until: true} {
@@ -76,15 +73,15 @@ func filledCount(l Limit, first int64, units int64) (c Count) {
 // that is coarsened becomes shorter as well.
 func TestShorterRing(t *testing.T) {
 	const first, w = 600_000, 60_000
-	for _, kind := range kinds() {
-		l := Limit{N: 1000, W: w, Kind: kind}
+	for _, kind := range core.Algorithms() {
+		l := Limit{N: 1000, W: w, Algorithm: kind}
 		c := filledCount(l, first, 60)
 		words := c.Words()
-		if c.Coarsen(l); (c.Words() < words) != (kind == SlidingLog) {
+		if c.Coarsen(l); (c.Words() < words) != (kind == core.SlidingLog) {
 			t.Errorf("%v: %d words became %d", kind, words, c.Words())
 		}
 		c = filledCount(l, first, 60)
-		if c.Trim(l, first+59_000+w-500); kind == CoarseLog && c.Words() != words {
+		if c.Trim(l, first+59_000+w-500); kind == core.CoarseLog && c.Words() != words {
 			t.Errorf("two slots count, and %d words became %d", words, c.Words())
 		}
 		if c.Trim(l, first+59_000+w-1); c.Words() > smallRing || !c.Spent(l, first+61_000+w) {
@@ -102,8 +99,8 @@ func TestShorterRing(t *testing.T) {
 
 // TestRingIsUsedAgain: a Count that goes on as before needs no more memory.
 func TestRingIsUsedAgain(t *testing.T) {
-	for _, kind := range kinds() {
-		l, now := Limit{N: 1000, W: 60_000, Kind: kind}, int64(600_000)
+	for _, kind := range core.Algorithms() {
+		l, now := Limit{N: 1000, W: 60_000, Algorithm: kind}, int64(600_000)
 		c := filledCount(l, now, 200)
 		now += 200_000
 		if n := testing.AllocsPerRun(1000, func() {
@@ -121,12 +118,12 @@ func TestRingIsUsedAgain(t *testing.T) {
 // TestEveryKind runs random histories of one client by each kind, and holds what a
 // store does with a Count, beside counting, against the Count as it was.
 func TestEveryKind(t *testing.T) {
-	for _, kind := range kinds() {
+	for _, kind := range core.Algorithms() {
 		t.Run(kind.String(), func(t *testing.T) {
 			for seed := range uint64(300) {
 				rng := rand.New(rand.NewPCG(seed, 11))
 				w := 1000 + rng.Int64N(5000)
-				b := &Bound{Limit{N: 1 + rng.Int64N(60), W: w, Kind: kind}, w}
+				b := &Bound{Limit{N: 1 + rng.Int64N(60), W: w, Algorithm: kind}, w}
 				if rng.IntN(2) == 0 {
 					b.Span = 2 * w
 				}
@@ -149,11 +146,11 @@ func TestEveryKind(t *testing.T) {
 // checks the other methods of c.
 func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	t.Helper()
-	v := c.Decide(b.Limit, now, cost)
+	v := c.Decide(b.Limit, now, now, cost)
 	copied := c.Clone()
 	copied.Trim(b.Limit, now)
 	copied.Coarsen(b.Limit)
-	if got := copied.Decide(b.Limit, now, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
+	if got := copied.Decide(b.Limit, now, now, cost); got.Admitted && !v.Admitted || got.Remaining > v.Remaining {
 		t.Fatalf("trimmed and coarsened: %+v, before %+v", got, v)
 	}
 	if !v.Admitted {
@@ -185,8 +182,8 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if cost > b.N {
 		return
 	}
-	admits := func(c *Count, now int64) bool { return c.Decide(b.Limit, now, cost).Admitted }
-	then := now + c.Decide(b.Limit, now, cost).RetryAfter
+	admits := func(c *Count, now int64) bool { return c.Decide(b.Limit, now, now, cost).Admitted }
+	then := now + c.Decide(b.Limit, now, now, cost).RetryAfter
 	if admits(c, then-1) || !admits(c, then) {
 		t.Fatalf("cost %d at %d: told to come at %d, which is not exact", cost, now, then)
 	}
@@ -195,20 +192,20 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if past.None() || v.Admitted || now+v.RetryAfter < then {
 		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
 	}
-	units := c.Decide(Limit{N: Boundless, W: b.W, Kind: b.Kind}, now, 0).Units()
-	if sum := past.Older + past.Newer; b.Kind != SlidingCounter && sum != units {
+	units := c.Decide(Limit{N: Boundless, W: b.W, Algorithm: b.Algorithm}, now, now, 0).Units()
+	if sum := past.Older + past.Newer; b.Algorithm != core.SlidingCounter && sum != units {
 		t.Fatalf("the past %+v of a count of %d units", past, units)
 	}
 	var back Count
 	back.Restore(b, past, now)
-	if got, want := back.Past(b, now), past.counted(b, now); b.Kind == SlidingLog && got != want {
+	if got, want := back.Past(b, now), past.counted(b, now); b.Algorithm == core.SlidingLog && got != want {
 		t.Fatalf("restored from %+v: %+v, want %+v", past, got, want)
 	}
 	if admits(&back, now) || admits(&back, then-1) {
 		t.Fatalf("restored from %+v: admitted before %d", past, then)
 	}
 	back.Add(b.Limit, now, 3)
-	if words := past.Words(b.Kind, 3); back.Words() > words+words/4+2 {
+	if words := past.Words(b.Algorithm, 3); back.Words() > words+words/4+2 {
 		t.Fatalf("restored and charged: a ring of %d words, foreseen were %d", back.Words(), words)
 	}
 	if past.Add(b, now, cost); past.Older+past.Newer < cost {

@@ -1,5 +1,7 @@
 package window
 
+import "github.com/sashlimit/sash/core"
+
 // Counter is the counts of one fixed window and of the one before it. Windows
 // are aligned to the Unix epoch: window i is [i*W, (i+1)*W). The zero value
 // counts nothing.
@@ -87,8 +89,25 @@ func falls(prev, room, w int64) int64 {
 	return e
 }
 
+// Return takes back units as [Count.Return] does.
+func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
+	switch i := at / w; {
+	case (i+2)*w <= max(now, c.Start(w)):
+		returned = units // they count no more
+	case i == c.Index:
+		returned = min(c.Cur, units)
+		c.Cur -= returned
+	case i == c.Index-1:
+		returned = min(c.Prev, units)
+		c.Prev -= returned
+	}
+	return c, returned
+}
+
 // stored is a Counter in a Count: its three numbers stand in fields of a Log.
 type stored Log
+
+func init() { rooms[core.SlidingCounter] = func(c *Count) room { return (*stored)(&c.log) } }
 
 func (s *stored) counter() Counter {
 	return Counter{Index: s.first, Prev: s.last, Cur: int64(uint64(s.head) | uint64(s.entries)<<32)}
@@ -99,14 +118,16 @@ func (s *stored) set(c Counter) {
 	s.head, s.entries = uint32(c.Cur), uint32(c.Cur>>32)
 }
 
-func (s *stored) decide(l Limit, now, cost int64) Verdict {
-	return s.counter().At(now, l.W).Decide(l, now, now, cost)
+func (s *stored) begun(l Limit) int64 { return s.counter().Start(l.W) }
+
+func (s *stored) decide(l Limit, now, stamp, cost int64) Verdict {
+	return s.counter().At(stamp, l.W).Decide(l, now, stamp, cost)
 }
 
 func (s *stored) prepare(Limit, int64, int64) (words int) { return 0 }
 
-func (s *stored) add(l Limit, now, cost int64) {
-	c := s.counter().At(now, l.W)
+func (s *stored) add(l Limit, stamp, cost int64) {
+	c := s.counter().At(stamp, l.W)
 	c.Cur = min(c.Cur+cost, maxCount) // a charge may be more
 	s.set(c)
 }
@@ -132,3 +153,29 @@ func (s *stored) past(b *Bound, now int64) (p Past) {
 	p.add(b, now, start-b.W, c.Prev)
 	return p
 }
+
+func (*stored) coarsen() {}
+
+func (*stored) begin(l Limit, at int64) int64 { return at - at%l.W }
+
+// end returns the end of the fixed window: for a window after that its units still weigh something.
+func (*stored) end(l Limit, at int64) int64 { return at - at%l.W + l.W }
+
+func (*stored) epoch(l Limit) int64 { return l.W }
+
+func (*stored) decidePast(p Past, b *Bound, now, cost int64) Verdict {
+	var c stored
+	c.add(b.Limit, b.older(now), p.Older)
+	c.add(b.Limit, now, p.Newer)
+	v := c.decide(b.Limit, now, now, cost)
+	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
+		// The fixed window in which the epoch ends and the one after it.
+		last := Counter{}.At(b.End(b.Number(now)), b.W)
+		v.RetryAfter = last.Start(b.W) + 2*b.W - now
+	}
+	return v
+}
+
+func (*stored) restored(Past, int64) (words int) { return 0 }
+
+func (*stored) dated() bool { return false }

@@ -1,5 +1,7 @@
 package window
 
+import "github.com/sashlimit/sash/core"
+
 // LogFacts holds the facts of a log of admitted requests that a decision needs. An
 // entry counts until it is a window old.
 type LogFacts struct {
@@ -188,8 +190,12 @@ func (l *Log) Push(stamp, cost int64) {
 	}
 }
 
-func (l *Log) decide(limit Limit, now, cost int64) Verdict {
-	return l.Facts(limit, now, cost).Decide(limit, now, now, cost)
+func init() { rooms[core.SlidingLog] = func(c *Count) room { return &c.log } }
+
+func (l *Log) begun(Limit) int64 { return l.Newest() }
+
+func (l *Log) decide(limit Limit, now, stamp, cost int64) Verdict {
+	return l.Facts(limit, now, cost).Decide(limit, now, stamp, cost)
 }
 
 func (l *Log) prepare(limit Limit, now, cost int64) (words int) {
@@ -199,7 +205,7 @@ func (l *Log) prepare(limit Limit, now, cost int64) (words int) {
 	return l.Grown(cost)
 }
 
-func (l *Log) add(_ Limit, now, cost int64) { l.Push(now, cost) }
+func (l *Log) add(_ Limit, stamp, cost int64) { l.Push(stamp, cost) }
 
 func (l *Log) giveBack(_ Limit, at, _, units int64) int64 { return l.Return(at, units) }
 
@@ -217,3 +223,22 @@ func (l *Log) past(b *Bound, now int64) Past {
 	newer := min(l.Since(b.older(now)), counted)
 	return Past{Older: counted - newer, Newer: newer}
 }
+
+func (l *Log) coarsen() { l.Coarsen() }
+
+func (*Log) begin(_ Limit, at int64) int64 { return at }
+
+func (*Log) end(_ Limit, at int64) int64 { return at }
+
+func (*Log) epoch(l Limit) int64 { return l.W }
+
+func (*Log) decidePast(p Past, b *Bound, now, cost int64) Verdict { return p.decideDated(b, now, cost) }
+
+func (*Log) restored(p Past, cost int64) (longest int) {
+	if p.None() && cost == 1 {
+		return 0
+	}
+	return words(2, true) // two entries of any cost, and a third
+}
+
+func (*Log) dated() bool { return true }

@@ -1,5 +1,7 @@
 package window
 
+import "github.com/sashlimit/sash/core"
+
 // A store that has no memory for a client's Count keeps a Past of it. When the client
 // is back, its Count is restored from the Past. On the way units keep their epoch,
 // and are dated as late in it as they can have been counted: so they count for at
@@ -18,15 +20,6 @@ func (p Past) None() bool { return p == Past{} }
 type Bound struct {
 	Limit
 	Span int64
-}
-
-// Epoch returns the least Span of a Bound of the limit: a window, and a slot of a CoarseLog,
-// so that no unit counts for longer than two epochs.
-func (l Limit) Epoch() int64 {
-	if l.Kind == CoarseLog {
-		return l.W + l.Slot()
-	}
-	return l.W
 }
 
 // Number returns the number of the epoch at a time.
@@ -55,7 +48,7 @@ func (p *Past) Add(b *Bound, now, cost int64) { p.add(b, now, b.begin(now), cost
 
 // counted returns what of a past counts at now, for all that the epochs tell.
 func (p Past) counted(b *Bound, now int64) Past {
-	if b.end(b.older(now)) <= now-b.W && b.Kind != SlidingCounter {
+	if b.end(b.older(now)) <= now-b.W {
 		p.Older = 0
 	}
 	return p
@@ -63,23 +56,15 @@ func (p Past) counted(b *Bound, now int64) Past {
 
 // Words returns how long a ring gets at most in which p is restored and a request of
 // the given cost is counted.
-func (p Past) Words(k Kind, cost int64) int {
-	switch {
-	case k == SlidingCounter, p.None() && (cost == 1 || k == CoarseLog):
-		return 0
-	case k == CoarseLog:
-		return Slots + 1
-	}
-	return words(2, true) // two entries of any cost, and a third
-}
+func (p Past) Words(a core.Algorithm, cost int64) int { return nothing.of(a).restored(p, cost) }
 
 // Decide returns the verdict on a client of which p alone is known. A client that is
 // refused and waits for RetryAfter is admitted by p as it stands: that is as late as a
 // window after the end of the epoch.
-func (p Past) Decide(b *Bound, now, cost int64) Verdict {
-	if b.Kind == SlidingCounter {
-		return p.decideCounter(b, now, cost)
-	}
+func (p Past) Decide(b *Bound, now, cost int64) Verdict { return b.room().decidePast(p, b, now, cost) }
+
+// decideDated is Decide for an algorithm by which each unit leaves a window after its end.
+func (p Past) decideDated(b *Bound, now, cost int64) Verdict {
 	counted, older := p.counted(b, now), b.older(now)
 	newer := b.end(older + b.Span) // as late as they can be when the client is back
 	f := LogFacts{Units: counted.Older + counted.Newer, Oldest: newer, Leaver: newer}
@@ -90,17 +75,4 @@ func (p Past) Decide(b *Bound, now, cost int64) Verdict {
 		f.Leaver = f.Oldest
 	}
 	return f.Decide(b.Limit, now, b.end(now), cost)
-}
-
-func (p Past) decideCounter(b *Bound, now, cost int64) Verdict {
-	var c stored
-	c.add(b.Limit, b.older(now), p.Older)
-	c.add(b.Limit, now, p.Newer)
-	v := c.decide(b.Limit, now, cost)
-	if v.RetryAfter != 0 && v.RetryAfter != Never && b.Span != b.W {
-		// The fixed window in which the epoch ends and the one after it.
-		last := Counter{}.At(b.End(b.Number(now)), b.W)
-		v.RetryAfter = last.Start(b.W) + 2*b.W - now
-	}
-	return v
 }

@@ -3,6 +3,8 @@ package window
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // TestPastWords: what is counted in a Past, and a request, need a ring or none.
@@ -10,13 +12,13 @@ func TestPastWords(t *testing.T) {
 	some := Past{Older: 1}
 	for _, c := range []struct {
 		past Past
-		kind Kind
+		kind core.Algorithm
 		cost int64
 		want int
 	}{
-		{Past{}, SlidingLog, 1, 0}, {Past{}, SlidingLog, 2, 11}, {some, SlidingLog, 1, 11}, // five pairs and a word
-		{Past{}, CoarseLog, 2, 0}, {some, CoarseLog, 1, 61},
-		{Past{}, SlidingCounter, 2, 0}, {some, SlidingCounter, 2, 0},
+		{Past{}, core.SlidingLog, 1, 0}, {Past{}, core.SlidingLog, 2, 11}, {some, core.SlidingLog, 1, 11}, // five pairs and a word
+		{Past{}, core.CoarseLog, 2, 0}, {some, core.CoarseLog, 1, 61},
+		{Past{}, core.SlidingCounter, 2, 0}, {some, core.SlidingCounter, 2, 0},
 	} {
 		if got := c.past.Words(c.kind, c.cost); got != c.want {
 			t.Errorf("%+v of a %v, cost %d: %d words, want %d", c.past, c.kind, c.cost, got, c.want)
@@ -27,8 +29,8 @@ func TestPastWords(t *testing.T) {
 // TestPastDecide: units of an epoch count until they leave if they were counted at its end.
 func TestPastDecide(t *testing.T) {
 	const w, now = 1000, 5_000_600 // the epoch before ended at 4_999_999, or at 3_999_999 where epochs are of two windows
-	log, counter := Limit{N: 10, W: w}, Limit{N: 10, W: w, Kind: SlidingCounter}
-	slots := Limit{N: 10, W: 900, Kind: CoarseLog} // of 15; epochs of 1003 end at 4_999_954 and at 5_000_957
+	log, counter := Limit{N: 10, W: w}, Limit{N: 10, W: w, Algorithm: core.SlidingCounter}
+	slots := Limit{N: 10, W: 900, Algorithm: core.CoarseLog} // of 15; epochs of 1003 end at 4_999_954 and at 5_000_957
 	for name, c := range map[string]struct {
 		bound Bound
 		past  Past
@@ -59,8 +61,8 @@ func TestPastDecide(t *testing.T) {
 
 // TestPastLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
 func TestPastLeaves(t *testing.T) {
-	for kind, leave := range map[Kind]int64{SlidingLog: 4_999_999 + 1000, CoarseLog: 5_000_005 + 1000} { // slots of 17
-		b := &Bound{Limit{N: 10, W: 1000, Kind: kind}, 2000}
+	for kind, leave := range map[core.Algorithm]int64{core.SlidingLog: 4_999_999 + 1000, core.CoarseLog: 5_000_005 + 1000} { // slots of 17
+		b := &Bound{Limit{N: 10, W: 1000, Algorithm: kind}, 2000}
 		for now, want := range map[int64]int64{leave - 1: 7, leave: 9} {
 			if got := (Past{Older: 2}).Decide(b, now, 1).Remaining; got != want {
 				t.Errorf("%v: %d remain at %d, want %d", kind, got, now, want)
@@ -75,8 +77,8 @@ func TestPastLeaves(t *testing.T) {
 
 // TestEpoch: it is as long as a unit counts at most.
 func TestEpoch(t *testing.T) {
-	for kind, want := range map[Kind]int64{SlidingLog: 6000, SlidingCounter: 6000, CoarseLog: 6100} {
-		if got := (Limit{N: 1, W: 6000, Kind: kind}).Epoch(); got != want {
+	for kind, want := range map[core.Algorithm]int64{core.SlidingLog: 6000, core.SlidingCounter: 6000, core.CoarseLog: 6100} {
+		if got := (Limit{N: 1, W: 6000, Algorithm: kind}).Epoch(); got != want {
 			t.Errorf("%v: %d, want %d", kind, got, want)
 		}
 	}
@@ -116,9 +118,9 @@ func TestPastIsLate(t *testing.T) {
 // TestPast: each unit that counts is in the epoch of its time, of its slot, or of its fixed window.
 func TestPast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 33))
-	for _, kind := range kinds() {
+	for _, kind := range core.Algorithms() {
 		for range 3000 {
-			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Kind: kind}
+			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Algorithm: kind}
 			b := &Bound{l, l.Epoch()}
 			if rng.IntN(2) == 0 {
 				b.Span = 2*l.W + rng.Int64N(l.W)
@@ -135,9 +137,9 @@ func TestPast(t *testing.T) {
 			now += rng.Int64N(l.W)
 			var want Past
 			for _, at := range times {
-				begin := at - at%map[Kind]int64{SlidingLog: 1, SlidingCounter: l.W, CoarseLog: l.Slot()}[kind]
-				counts := map[Kind]bool{
-					SlidingLog: at > now-l.W, SlidingCounter: at/l.W >= now/l.W-1, CoarseLog: l.SlotEnd(at) > now-l.W,
+				begin := at - at%map[core.Algorithm]int64{core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot()}[kind]
+				counts := map[core.Algorithm]bool{
+					core.SlidingLog: at > now-l.W, core.SlidingCounter: at/l.W >= now/l.W-1, core.CoarseLog: l.SlotEnd(at) > now-l.W,
 				}[kind]
 				switch {
 				case counts && begin/b.Span == now/b.Span:
@@ -155,7 +157,7 @@ func TestPast(t *testing.T) {
 
 // TestRestoredCounter: the window before weighs to its end, also where an epoch is a window long.
 func TestRestoredCounter(t *testing.T) {
-	b := &Bound{Limit{N: maxCount, W: 1000, Kind: SlidingCounter}, 1000}
+	b := &Bound{Limit{N: maxCount, W: 1000, Algorithm: core.SlidingCounter}, 1000}
 	var c Count
 	c.Restore(b, Past{Older: 5000}, 5_000_999)
 	if got := c.Units(b.Limit, 5_000_999); got != 5 {

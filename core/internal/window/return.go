@@ -61,25 +61,3 @@ func (l *Log) shorten(changed, entries uint32) {
 		l.units = Round(l.total(entries - 1))
 	}
 }
-
-// Return takes back units as [Count.Return] does.
-func (c Counter) Return(w, at, now, units int64) (_ Counter, returned int64) {
-	switch i := at / w; {
-	case (i+2)*w <= max(now, c.Start(w)):
-		returned = units // they count no more
-	case i == c.Index:
-		returned = min(c.Cur, units)
-		c.Cur -= returned
-	case i == c.Index-1:
-		returned = min(c.Prev, units)
-		c.Prev -= returned
-	}
-	return c, returned
-}
-
-// Charged returns the verdict on units that are counted whatever the limit says, given
-// the verdict on them under a Boundless limit.
-func (l Limit) Charged(v Verdict) Verdict {
-	v.Remaining = max(0, l.N-v.Units())
-	return v
-}

@@ -11,6 +11,8 @@ package window
 import (
 	"math"
 	"time"
+
+	"github.com/sashlimit/sash/core"
 )
 
 // Never is the RetryAfter of a cost that exceeds the limit.
@@ -24,11 +26,10 @@ func Duration(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Limit is N units in any window of W microseconds. A [Count] is of the limit's Kind; a
-// [Log] and a [Counter] do not look at it.
+// Limit is N units in any window of W microseconds. A [Log] and a [Counter] do not look at the Algorithm.
 type Limit struct {
-	N, W int64
-	Kind Kind
+	N, W      int64
+	Algorithm core.Algorithm
 }
 
 // MaxAhead is the most that an Allowance may be, and AheadPart says which part of the
@@ -74,4 +75,19 @@ func (v Verdict) Binds(w Verdict) bool {
 	default:
 		return v.ResetAfter > w.ResetAfter
 	}
+}
+
+// Boundless is the N of a limit that no client reaches. The verdict on a cost of 0 under
+// such a limit tells how many units count; see [Verdict.Units].
+const Boundless = 1 << 62
+
+// Units returns how many units count by the verdict on a cost of 0 under a Boundless
+// limit.
+func (v Verdict) Units() int64 { return Boundless - v.Remaining }
+
+// Charged returns the verdict on units that are counted whatever the limit says, given
+// the verdict on them under a Boundless limit.
+func (l Limit) Charged(v Verdict) Verdict {
+	v.Remaining = max(0, l.N-v.Units())
+	return v
 }

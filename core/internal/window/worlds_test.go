@@ -32,7 +32,7 @@ type world struct {
 func newWorld(l Limit, ticks ...int64) *world {
 	return &world{
 		Limit: l, ticks: ticks,
-		rule: worlds.Rule{Limits: []worlds.Limit{{N: l.N, W: l.W, Algorithm: core.Algorithm(l.Kind)}}},
+		rule: worlds.Rule{Limits: []worlds.Limit{{N: l.N, W: l.W, Algorithm: l.Algorithm}}},
 		bend: func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, cost },
 	}
 }
@@ -116,7 +116,7 @@ func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err er
 	if verb == worlds.Charge {
 		l.N = Boundless
 	}
-	v := to.count.Decide(l, now, units)
+	v := to.count.Decide(l, now, now, units)
 	if verb == worlds.Charge {
 		v = w.Charged(v)
 	}
@@ -147,7 +147,7 @@ func (w *world) giveBack(s counted, at, units int64) (to counted, err error) {
 // key tells states apart, by all that a Count has: also by where its ring begins.
 func (w *world) key(s counted) string {
 	c, age := &s.count.log, w.W+w.Slot()
-	if w.Kind == SlidingCounter {
+	if w.Algorithm == core.SlidingCounter {
 		age = 2 * w.W
 	}
 	key, old := s.client.AppendKey(nil, s.now, age), s.now-age
@@ -156,12 +156,12 @@ func (w *world) key(s counted) string {
 			key = binary.AppendVarint(key, n)
 		}
 	}
-	switch w.Kind {
-	case SlidingCounter:
+	switch w.Algorithm {
+	case core.SlidingCounter:
 		last := (*stored)(c).counter()
 		add(s.now%w.W, max(last.Index, old/w.W)-s.now/w.W, last.Prev, last.Cur)
 		return string(key)
-	case CoarseLog:
+	case core.CoarseLog:
 		add(s.now%w.Slot(), int64(c.head), int64(c.entries), int64(c.words), c.first, max(c.last, old)-s.now)
 		for i := range c.entries {
 			add((*coarse)(c).in(i))
@@ -175,15 +175,15 @@ func (w *world) key(s counted) string {
 	return string(strconv.AppendBool(key, c.pairs))
 }
 
-// smallWorlds are limits to 3 and windows to 4 ticks, which for a CoarseLog are of ten slots and a bit.
+// smallWorlds are limits to 3 and windows to 4 ticks, which for a core.CoarseLog are of ten slots and a bit.
 func smallWorlds() (all []*world) {
 	for n := range int64(3) {
 		for ticks := range int64(4) {
-			for _, kind := range []Kind{SlidingLog, SlidingCounter} {
-				all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Kind: kind}, 1))
+			for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+				all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Algorithm: kind}, 1))
 			}
 			if n < 2 && ticks < 2 || *long {
-				all = append(all, newWorld(Limit{N: n + 1, W: 41 * (ticks + 1), Kind: CoarseLog}, 41))
+				all = append(all, newWorld(Limit{N: n + 1, W: 41 * (ticks + 1), Algorithm: core.CoarseLog}, 41))
 			}
 		}
 	}
@@ -216,13 +216,13 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 		"a cost of 2 taken for 1": func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, min(cost, 1) },
 	}
 	for name, bend := range mutants {
-		for kind := range Kind(len(names)) {
-			w := newWorld(Limit{N: 2, W: 3, Kind: kind}, 1)
+		for _, kind := range core.Algorithms() {
+			w := newWorld(Limit{N: 2, W: 3, Algorithm: kind}, 1)
 			w.bend = bend
 			if _, err := w.explore(); err == nil {
 				t.Errorf("%v: %s is not found out", kind, name)
 			}
 		}
 	}
-	t.Logf("proved: package window: %d of %d mutants were found out", len(mutants)*len(names), len(mutants)*len(names))
+	t.Logf("proved: package window: %d of %d mutants were found out", len(mutants)*len(core.Algorithms()), len(mutants)*len(core.Algorithms()))
 }

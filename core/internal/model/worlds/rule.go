@@ -46,55 +46,51 @@ type Answer struct {
 	Remaining, ResetAfter, RetryAfter int64
 }
 
-// end returns the time that is a window before units leave which were admitted at a time.
-func (l Limit) end(at int64) int64 {
-	if l.Algorithm != core.CoarseLog {
-		return at
-	}
-	slot := (l.W + 59) / 60
-	return (at/slot+1)*slot - 1
+// definition is what an algorithm means, in the plainest words. Each has a file.
+type definition interface {
+	// together reports whether units of two times cannot be told apart.
+	together(l Limit, a, b int64) bool
+
+	// begun returns the time before which nothing more is counted, given the newest unit.
+	begun(l Limit, newest int64) int64
+
+	// used returns how many units count at now, for a request that is counted at stamp.
+	used(l Limit, past []Unit, now, stamp int64) int64
+
+	// counts reports whether units of a time may still count at now, given begun.
+	counts(l Limit, at, now, begun int64) bool
+
+	// resetAfter returns the ResetAfter of a past of which used units count.
+	resetAfter(l Limit, past []Unit, now, stamp, used int64) int64
+
+	// returned returns what is left of a past after units were taken back: some may have 0.
+	returned(past []Unit) []Unit
+
+	// most returns how many units a window may hold at most.
+	most(l Limit) int64
 }
+
+var definitions = map[core.Algorithm]definition{}
+
+func (l Limit) definition() definition { return definitions[l.Algorithm] }
 
 // begun returns the time before which nothing more is counted.
 func (l Limit) begun(past []Unit) (at int64) {
 	for _, u := range past {
 		at = max(at, u.At)
 	}
-	switch l.Algorithm {
-	case core.SlidingCounter:
-		return at / l.W * l.W
-	case core.CoarseLog:
-		slot := (l.W + 59) / 60
-		return at / slot * slot
-	}
-	return at
+	return l.definition().begun(l, at)
 }
 
-// used returns how many units count at now, for a request that is counted at stamp.
-func (l Limit) used(past []Unit, now, stamp int64) (used int64) {
-	before := int64(0) // in the fixed window before
-	for _, u := range past {
-		switch {
-		case l.Algorithm != core.SlidingCounter:
-			if l.end(u.At) > now-l.W {
-				used += u.N
-			}
-		case u.At/l.W == stamp/l.W:
-			used += u.N
-		case u.At/l.W == stamp/l.W-1:
-			before += u.N
-		}
-	}
-	return used + before*(l.W-stamp%l.W)/l.W
+func (l Limit) used(past []Unit, now, stamp int64) int64 {
+	return l.definition().used(l, past, now, stamp)
 }
 
-// counts reports whether units of a time may still count at now.
 func (l Limit) counts(past []Unit, at, now int64) bool {
-	if l.Algorithm == core.SlidingCounter {
-		return (at/l.W+2)*l.W > max(now, l.begun(past))
-	}
-	return l.end(at) > now-l.W
+	return l.definition().counts(l, at, now, l.begun(past))
 }
+
+func (l Limit) together(a, b int64) bool { return l.definition().together(l, a, b) }
 
 // first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
 func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
@@ -118,12 +114,8 @@ func (l Limit) decide(past []Unit, now, stamp, cost int64, verb Verb) Answer {
 		a.RetryAfter = l.first(past, now, stamp, func(used int64) bool { return used+cost <= l.N })
 	}
 	a.Remaining = max(0, l.N-used)
-	switch {
-	case used == 0:
-	case l.Algorithm == core.SlidingCounter:
-		a.ResetAfter = (stamp/l.W+1)*l.W - now
-	default:
-		a.ResetAfter = l.first(past, now, stamp, func(later int64) bool { return later < used })
+	if used > 0 {
+		a.ResetAfter = l.definition().resetAfter(l, past, now, stamp, used)
 	}
 	return a
 }
@@ -152,7 +144,7 @@ func (l Limit) admit(past []Unit, at, n int64) []Unit {
 }
 
 // Ask returns the answer to a request of a client, what the client has used after it, and when the request is counted.
-// It panics if a window of a log holds more than the limit after that.
+// It panics if a window holds more than the algorithm promises after that.
 func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Client, stamp int64) {
 	after, stamp = make(Client, len(r.Limits)), now
 	for i, l := range r.Limits {
@@ -186,7 +178,7 @@ func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Cl
 	return answer, after, stamp
 }
 
-// hold panics if the window that ends at a time holds more than the limit of a log.
+// hold panics if the window that ends at a time holds more than the algorithm promises.
 func (l Limit) hold(past []Unit, end int64) {
 	held := int64(0)
 	for _, u := range past {
@@ -194,7 +186,7 @@ func (l Limit) hold(past []Unit, end int64) {
 			held += u.N
 		}
 	}
-	if l.Algorithm != core.SlidingCounter && held > l.N {
+	if held > l.definition().most(l) {
 		panic(fmt.Sprintf("by the definition %+v holds %v", l, past))
 	}
 }
@@ -215,9 +207,7 @@ func (r Rule) Return(c Client, now, at, units int64) (least int64, after Client)
 				u.N, left = u.N-taken, left-taken
 			}
 		}
-		if l.Algorithm != core.SlidingCounter { // which still begins where it began
-			after[i] = slices.DeleteFunc(after[i], func(u Unit) bool { return u.N == 0 })
-		}
+		after[i] = l.definition().returned(after[i])
 		least = min(least, units-left)
 	}
 	return least, after
@@ -233,14 +223,6 @@ func (r Rule) Expired(c Client, from, to int64) bool {
 		}
 	}
 	return false
-}
-
-// together reports whether units of two times cannot be told apart.
-func (l Limit) together(a, b int64) bool {
-	if l.Algorithm == core.SlidingCounter {
-		return a/l.W == b/l.W
-	}
-	return l.end(a) == l.end(b)
 }
 
 // AppendKey appends what is the same for clients that have used the same, seen from now. What is older than an age
