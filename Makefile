@@ -16,7 +16,6 @@
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
-# make regions     one limit over three regions, a Redis each: a table of what each admits while one is cut off
 # make prove       try every claim at length, in less than half an hour, and write docs/proof.md
 
 ADDR      ?= 127.0.0.1:8080
@@ -54,7 +53,7 @@ SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SING
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack regions prove redis lua prometheus proxies faketime
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack prove redis lua prometheus proxies faketime
 
 # The first target, so that make alone is make help.
 help:
@@ -178,9 +177,6 @@ chaos: redis
 
 attack: redis
 	go test -count=1 -timeout 30m -v -run '^Test(Attack|WeakServers)$$' ./examples/attack -args -attack
-
-regions: redis
-	go run ./examples/regions $(REGIONFLAGS)
 
 # PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
 prove: redis lua
