@@ -42,30 +42,20 @@ var imports = map[string]string{
 	"grpc":       "google.golang.org/grpc",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
-	"bytes":      "bytes",
-	"context":    "context",
-	"errors":     "errors",
 	"filepath":   "path/filepath",
-	"fmt":        "fmt",
 	"httptest":   "net/http/httptest",
-	"testing":    "testing",
 	"http":       "net/http",
-	"io":         "io",
 	"signal":     "os/signal",
-	"strconv":    "strconv",
-	"syscall":    "syscall",
 	"template":   "html/template",
 	"json":       "encoding/json",
-	"log":        "log",
 	"netip":      "net/netip",
-	"os":         "os",
 	"slog":       "log/slog",
-	"slices":     "slices",
-	"strings":    "strings",
-	"time":       "time",
 	"tls":        "crypto/tls",
 	"x509":       "crypto/x509",
 }
+
+// standard are the packages of the standard library whose path is their name.
+const standard = " bytes context errors fmt io log os slices strconv strings syscall testing time "
 
 // echo4 stands for a page about echo v4 in given: echo.md is about v5.
 const echo4 = "echo v4"
@@ -163,6 +153,9 @@ func withImports(page, body string) string {
 		path, ok := importsByPage[page][use[1]]
 		if !ok {
 			path, ok = imports[use[1]]
+		}
+		if strings.Contains(standard, " "+use[1]+" ") {
+			path, ok = use[1], true
 		}
 		if ok && !seen[use[1]] {
 			seen[use[1]] = true
