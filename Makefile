@@ -15,7 +15,7 @@
 # make fuzz        run every fuzz target for FUZZTIME each, FUZZJOBS at a time
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
-# make attack      attack the five example servers over sockets, in memory and on Redis, and a table of what held
+# make attack      attack servers of the five frameworks over sockets, in memory, on Redis and on one that lies
 # make prove       try every claim at length, in less than half an hour, and write docs/proof.md
 
 ADDR      ?= 127.0.0.1:8080
@@ -176,7 +176,7 @@ chaos: redis
 	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
 
 attack: redis
-	go test -count=1 -timeout 30m -v -run '^Test(Attack|WeakServers)$$' ./examples/attack -args -attack
+	go test -count=1 -v -run '^Test(Attack|WeakServers)$$' ./examples/attack
 
 # PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
 prove: redis lua

@@ -1,213 +1,162 @@
-// Package attack_test attacks the five example servers from outside, over sockets, and checks what they promise.
+// Package attack_test attacks one site on servers of all five frameworks, over sockets.
 //
-// An attack is a line of a table: what is sent, and what must hold. Each attack meets freshly started servers of all
-// five frameworks, which count in memory or in a Redis, and all five must answer alike. After each attack every server
-// must still answer, its log must be whole, and its process must end well.
-//
-// The short form is part of the tests. The long form adds the slow attacks, runs all attacks on both stores, and
-// prints a table:
-//
-//	go test -count=1 -timeout 30m -v -run '^TestAttack$' ./examples/attack -args -attack
+// An attack is a line of a table: what is sent, and what must hold. Each attack meets fresh servers, which count in
+// memory or in a Redis, and where the routers do not differ, all five must answer alike. After each attack every
+// server must still answer, and no line of its log may be forged.
 package attack_test
 
 import (
-	"flag"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/sashlimit/sash/examples/internal/apptest"
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-var long = flag.Bool("attack", false, "TestAttack runs all attacks on both stores and prints a table")
-
-func TestMain(m *testing.M) { apptest.Main(m) }
-
-// attack is one line of a table. Either shots are sent in their order, or run does what a table cannot say.
+// attack is one line of a table. Shots are sent in their order, and then run does what a table cannot say.
 type attack struct {
-	name  string
-	shots []shot
-	run   func(*target)
-
-	direct  bool // the servers trust no proxy
-	onRedis bool // the short form runs the attack on Redis too
-	slow    bool // only the long form runs the attack
-
-	// hostile starts what the server counts in instead of the stores, and returns its URL.
-	hostile func(*testing.T, *target) string
+	name   string
+	shots  []shot
+	run    func(*target)
+	direct bool // the servers trust no proxy
+	outage bool // what the store would have counted is served uncounted
 }
 
-// The stores that the servers count in. The last is what an attack starts itself.
-const inMemory, inRedis, inHostile = "memory", "redis", "hostile redis"
-
-// battle is one attack on the servers of all frameworks, and what came of it.
-type battle struct {
-	attack
-	store   string
-	took    time.Duration
-	targets []*target
-	differs []string // where a framework answers otherwise than the first
+// report is what came of an attack.
+type report struct {
+	mu       sync.Mutex
+	checks   int
+	problems []string
+	seen     []string // what the other frameworks must have seen too
 }
 
-// TestAttack runs the attacks. It judges no time, except that an attack must end within the shortest window of the
-// examples: a minute.
+// check counts one promise. If ok is false, the text says what was broken.
+func (r *report) check(ok bool, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checks++
+	if !ok {
+		r.problems = append(r.problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// saw notes what the servers of the other frameworks must have answered too.
+func (r *report) saw(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, fmt.Sprintf(format, args...))
+}
+
+// patience is longer than a busy machine takes.
+const patience = 20 * time.Second
+
+// on attacks all frameworks, each with a store that open makes.
+func (a attack) on(t *testing.T, open func() core.Store, timeout time.Duration) (targets []*target) {
+	var wait sync.WaitGroup
+	for _, f := range frameworks {
+		x := &target{attack: a, name: f.name}
+		targets = append(targets, x)
+		x.start(t, f.serve, open(), timeout)
+		wait.Go(x.suffer)
+	}
+	wait.Wait()
+	return targets
+}
+
+// suffer is the whole attack, and the question whether the server is still well.
+func (x *target) suffer() {
+	for _, s := range x.shots {
+		x.fire(s)
+	}
+	if x.run != nil {
+		x.run(x)
+	}
+	x.fire(shot{send: "GET /health", want: "200"})
+	x.server.Close()
+	for line := range strings.Lines(x.log.String()) {
+		var entry struct{ Level, Msg string }
+		err := json.Unmarshal([]byte(line), &entry)
+		own := strings.HasPrefix(entry.Msg, "sash: ") || strings.HasPrefix(entry.Msg, "http: ")
+		x.check(err == nil && own && !strings.Contains(entry.Msg, "panic"), "a line of the log: %.300q", line)
+	}
+}
+
+// judge makes errors of what went wrong, and returns the number of checks.
+func judge(t *testing.T, targets []*target) (checks int) {
+	for _, x := range targets {
+		checks += x.checks
+		for _, p := range x.problems[:min(10, len(x.problems))] {
+			t.Errorf("%s: %s", x.name, p)
+		}
+		if want := targets[0].seen; !slices.Equal(x.seen, want) {
+			i := 0
+			for i < min(len(x.seen), len(want)) && x.seen[i] == want[i] {
+				i++
+			}
+			t.Errorf("%s saw %q, and %s %q", x.name, x.seen[i:min(i+1, len(x.seen))], targets[0].name,
+				want[i:min(i+1, len(want))])
+		}
+	}
+	return checks
+}
+
+func openMemory() core.Store { return memstore.New() }
+
+// openRedis returns a store of keys of its own.
+func openRedis(t *testing.T, url string) core.Store {
+	t.Helper()
+	store, err := redisstore.Open(url, redisstore.WithPrefix(rand.Text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// TestAttack runs the attacks on both stores, and those by a Redis that lies.
 func TestAttack(t *testing.T) {
-	redis := redistest.Start(t)
-	var battles []*battle
-	for _, a := range slices.Concat(paths, names, keys, bursts, bodies, logs, lies(), outages) {
-		for _, store := range storesFor(a) {
-			t.Run(store+"/"+a.name, func(t *testing.T) { battles = append(battles, a.fight(t, store, redis)) })
-		}
+	url := redistest.Start(t).URL()
+	attacks, checks := 0, 0
+	try := func(a attack, store string, open func(t *testing.T) core.Store, timeout time.Duration) {
+		attacks++
+		t.Run(store+"/"+a.name, func(t *testing.T) {
+			checks += judge(t, a.on(t, func() core.Store { return open(t) }, timeout))
+		})
 	}
-	if *long {
-		t.Log("\n" + table(battles))
+	for _, a := range slices.Concat(paths, bursts, texts, names) {
+		try(a, "memory", func(*testing.T) core.Store { return openMemory() }, patience)
+		try(a, "redis", func(t *testing.T) core.Store { return openRedis(t, url) }, patience)
 	}
-	checks := 0
-	for _, b := range battles {
-		for _, x := range b.targets {
-			checks += x.checks
-		}
+	for _, l := range lies {
+		try(attack{name: l.name, run: lied, outage: true}, "hostile redis",
+			func(t *testing.T) core.Store { return openRedis(t, l.serve(t)) }, 100*time.Millisecond)
 	}
-	t.Logf("proved: %d attacks on %d servers, %d checks, all held", len(battles), len(apptest.Frameworks), checks)
+	var memory runtime.MemStats
+	if runtime.ReadMemStats(&memory); memory.Sys > 1<<30 {
+		t.Errorf("%d MiB were taken, and no attack needs as many", memory.Sys>>20)
+	}
+	t.Logf("proved: %d attacks on %d servers, %d checks, all held", attacks, len(frameworks), checks)
 }
 
 // TestWeakServers: servers that believe a header of everybody are found out.
 func TestWeakServers(t *testing.T) {
-	redis, found := redistest.Start(t), 0
+	found := 0
 	for _, a := range names {
-		if !a.direct {
-			continue
-		}
 		a.direct = false // now the servers trust the attacker's address
-		b := a.once(t, inMemory, redis)
-		for _, x := range b.targets {
+		for _, x := range a.on(t, openMemory, patience) {
 			if found += len(x.problems); len(x.problems) == 0 {
-				t.Errorf("%s: %s believes every header, and that is not found out", a.name, x.Name)
+				t.Errorf("%s: %s believes every header, and that is not found out", a.name, x.name)
 			}
 		}
 	}
 	t.Logf("proved: servers that believe every header were found out by %d checks", found)
-}
-
-// storesFor returns the stores that an attack is to be run on.
-func storesFor(a attack) []string {
-	switch {
-	case a.slow && !*long:
-		return nil
-	case a.hostile != nil:
-		return []string{inHostile}
-	case a.onRedis || *long:
-		return []string{inMemory, inRedis}
-	}
-	return []string{inMemory}
-}
-
-// shortestWindow is how long an attack may take at most, for its requests to stand in one window of every limit.
-const shortestWindow = 50 * time.Second
-
-// fight runs the attack. Counts come back after a minute. On a machine too busy for that, which can be told without a
-// look at the answers, the attack is repeated.
-func (a attack) fight(t *testing.T, store string, redis *redistest.Server) *battle {
-	for attempt := 1; ; attempt++ {
-		b := a.once(t, store, redis)
-		if b.took <= shortestWindow || a.slow || attempt == 5 {
-			b.report(t)
-			return b
-		}
-		t.Logf("attempt %d took %v: again", attempt, b.took)
-	}
-}
-
-// once runs the attack once on fresh servers with empty stores.
-func (a attack) once(t *testing.T, store string, redis *redistest.Server) *battle {
-	b := &battle{attack: a, store: store}
-	if err := redis.Client(t).FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range a.frameworks() {
-		x := &target{attack: a, redis: redis}
-		var args []string
-		if !a.direct {
-			args = append(args, "-trust", "127.0.0.0/8")
-		}
-		switch store {
-		case inRedis:
-			// Longer than a busy machine takes: no decision is made without Redis.
-			args = append(args, "-redis", fmt.Sprintf("redis://%s/%d", redis.Addr(), i), "-timeout", patience.String())
-		case inHostile:
-			args = append(args, "-redis", a.hostile(t, x))
-		}
-		x.Process = apptest.Start(t, name, args...)
-		b.targets = append(b.targets, x)
-	}
-	began := time.Now()
-	var wait sync.WaitGroup
-	for _, x := range b.targets {
-		wait.Go(x.suffer)
-	}
-	wait.Wait()
-	b.took = time.Since(began)
-	for _, x := range b.targets {
-		x.Stop(t)
-		x.checkLog()
-		if got, want := x.seen, b.targets[0].seen; !slices.Equal(got, want) {
-			b.differs = append(b.differs, x.Name+": "+firstDifference(got, want))
-		}
-	}
-	return b
-}
-
-// frameworks are the servers to attack: how a store is asked is the same for all, so the short form lies to
-// one of them.
-func (a attack) frameworks() []string {
-	if a.hostile != nil && !*long {
-		return apptest.Frameworks[:1]
-	}
-	return apptest.Frameworks
-}
-
-func firstDifference(got, want []string) string {
-	for i := range max(len(got), len(want)) {
-		g, w := "nothing", "nothing"
-		if i < len(got) {
-			g = got[i]
-		}
-		if i < len(want) {
-			w = want[i]
-		}
-		if g != w {
-			return fmt.Sprintf("saw %s; %s: %s", g, apptest.Frameworks[0], w)
-		}
-	}
-	return "the same"
-}
-
-// report makes errors of what went wrong. What went wrong in several frameworks alike is one error.
-func (b *battle) report(t *testing.T) {
-	byProblem := map[string][]string{}
-	var order []string
-	for _, x := range b.targets {
-		for _, p := range x.problems {
-			if byProblem[p] == nil {
-				order = append(order, p)
-			}
-			if !slices.Contains(byProblem[p], x.Name) {
-				byProblem[p] = append(byProblem[p], x.Name)
-			}
-		}
-	}
-	const most = 20
-	for _, p := range order[:min(most, len(order))] {
-		t.Errorf("%s: %s", strings.Join(byProblem[p], ", "), p)
-	}
-	if len(order) > most {
-		t.Errorf("and %d more", len(order)-most)
-	}
-	for _, d := range b.differs {
-		t.Errorf("the frameworks answer differently: %s", d)
-	}
 }

@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/sashlimit/sash/examples/internal/apptest"
 )
-
-func TestReplay(t *testing.T) { apptest.Replay(t, routes) }
 
 // serving starts the demo, which runs until the test ends, and returns what it says when it listens, and its URL.
 func serving(t *testing.T) (welcome, url string) {
@@ -21,7 +17,7 @@ func serving(t *testing.T) (welcome, url string) {
 	out, in := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"-addr", "127.0.0.1:0"}, in, io.Discard)
+		done <- run(ctx, "127.0.0.1:0", "", in, slog.New(slog.DiscardHandler))
 		in.Close()
 	}()
 	t.Cleanup(func() {
@@ -52,8 +48,7 @@ func TestDemo(t *testing.T) {
 		"/":              "<title>sash",
 		"/api/data":      `{"message":"Hello, World!"}`,
 		"/health":        `{"status":"ok"}`,
-		"//health":       `{"error":"not found"}`,
-		"/nowhere":       `{"error":"not found"}`,
+		"/nowhere":       "404 page not found",
 		"/live/sessions": "Method Not Allowed",
 	} {
 		res, err := http.Get(url + path)
@@ -68,56 +63,22 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// taken returns an address on which something listens until the test ends.
-func taken(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// TestBadFlags: a wrong flag is an error that says what to write.
+func TestBadFlags(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
-	return listener.Addr().String()
-}
-
-// TestNoRedis: the demo starts without its Redis, and the log says that nothing is counted yet.
-func TestNoRedis(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var log bytes.Buffer
-	// The first line is enough: the demo ends with it.
-	stderr := writerFunc(func(p []byte) (int, error) { stop(); return log.Write(p) })
-	if err := run(ctx, []string{"-addr", "127.0.0.1:0", "-redis", "redis://127.0.0.1:1"}, io.Discard, stderr); err != nil {
-		t.Error(err)
-	}
-	if first, _, _ := strings.Cut(log.String(), "\n"); !strings.Contains(first, "Redis is not fit for counting") {
-		t.Errorf("the log begins with %q", first)
-	}
-}
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
-func TestBadFlags(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-redis", "localhost:6379"}, "-redis: sash: redisstore.Open: the URL is not"},
-		{[]string{"-addr", taken(t)}, "make demo ADDR="},
-		{[]string{"-addr", "127.0.0.1:none"}, "none"},
-		{[]string{"-nothing"}, "nothing"},
-		{[]string{"serve"}, `"serve"`},
+	defer taken.Close()
+	for _, c := range []struct{ addr, redis, want string }{
+		{"127.0.0.1:0", "localhost:6379", "-redis: sash: redisstore.Open: the URL is not"},
+		{taken.Addr().String(), "", "make demo ADDR="},
+		{"127.0.0.1:none", "", "none"},
 	} {
-		err := run(t.Context(), c.args, io.Discard, io.Discard)
+		err := run(t.Context(), c.addr, c.redis, io.Discard, slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: error %v does not name %s", c.args, err, c.want)
+			t.Errorf("%q, %q: error %v does not name %s", c.addr, c.redis, err, c.want)
 		}
-	}
-	var help bytes.Buffer
-	err := run(t.Context(), []string{"-h"}, io.Discard, &help)
-	if err != nil || !strings.Contains(help.String(), "-redis URL") {
-		t.Errorf("-h: %v, %q", err, &help)
 	}
 	if got := where("redis://user:secret@h:1/0"); got != "in redis://user:xxxxx@h:1/0" {
 		t.Errorf("the demo shows %q", got)

@@ -1,37 +1,66 @@
-// Command echo5 is the example API on echo v5.
+// Command echo5 is an API with limits on echo v5, a whole program to copy.
 //
-//	go run ./examples/echo5 [-addr 127.0.0.1:8080] [-redis URL] [-trust CIDR,...]
+//	[REDIS_URL=redis://127.0.0.1:6379/0] go run ./examples/echo5 [-addr 127.0.0.1:8080] [-trust 10.0.0.0/8]
 package main
 
 import (
+	"context"
+	"flag"
+	"log"
 	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/echo5"
-	"github.com/sashlimit/sash/examples/internal/app"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
 )
 
-func main() { app.Run(routes) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "listen on this `address`")
+	var trusted netip.Prefix
+	flag.TextVar(&trusted, "trust", netip.Prefix{}, "believe the X-Forwarded-For of the proxies in this `CIDR`")
+	flag.Parse()
+	var store core.Store = memstore.New() // counts in this process
+	check := func(context.Context) error { return nil }
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis := core.Must(redisstore.Open(url)) // counts for all replicas together
+		store, check = redis, redis.Check
+	}
+	ip := keyfuncs.RemoteIP // of the peer
+	if trusted.IsValid() {
+		ip = keyfuncs.IP(keyfuncs.TrustProxies(trusted))
+	}
+	api := core.Must(core.New(core.Config{Name: "example", Store: store, Limits: []core.Limit{core.PerMinute(100)}}))
+	upload := core.Must(api.Rule("upload", core.PerMinute(5)))
+	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed) // never unlimited
 
-func routes(a *app.App) http.Handler {
-	data := sashecho5.Middleware(a.Data, a.Client)     // 100 a minute
-	search := sashecho5.Middleware(a.Search, a.Client) // 30 a minute
-	upload := sashecho5.Middleware(a.Upload, a.Client) // 5 a minute
-	status := sashecho5.Middleware(a.Status, a.Client) // 1000 a minute
-	login := sashecho5.Middleware(a.Login, a.IP)       // 5 in 15 minutes, and never unlimited
-	get := []string{http.MethodGet, http.MethodHead}
+	e := echo.New()
+	e.Use(sashecho5.Middleware(api, ip, nethttp.SkipPaths("/health"))) // all routes, but GET /health
+	e.GET("/api/data", answer(map[string]string{"message": "Hello, World!"}))
+	e.POST("/api/upload", answer(map[string]string{"status": "uploaded"}), sashecho5.Middleware(upload, ip))
+	e.POST("/login", answer(map[string]string{"status": "welcome"}), sashecho5.Middleware(login, ip))
+	e.GET("/health", answer(map[string]string{"status": "ok"}))
 
-	e := echo.New() // app.Run serves it, so there is no banner
-	e.Match(get, "/api/data", json(`{"message":"Hello, World!"}`), data)
-	e.Match(get, "/api/search", json(`{"results":[]}`), search)
-	e.POST("/api/upload", json(`{"status":"uploaded"}`), upload)
-	e.Match(get, "/api/status", json(`{"status":"ok"}`), status)
-	e.POST("/login", json(`{"status":"welcome"}`), login)
-	e.Match(get, "/health", json(`{"status":"ok"}`)) // not limited
-	e.Match(get, "/ready", json(`{"status":"ok"}`))
-	e.RouteNotFound("/*", echo.WrapHandler(http.HandlerFunc(app.NoRoute))) // other methods too
-	return e
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if err := check(ctx); err != nil { // the limits hold as soon as Redis is fit, so serve all the same
+		log.Print(err)
+	}
+	server := &http.Server{Addr: *addr, Handler: e, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	go func() { log.Print(server.ListenAndServe()); stop() }()
+	<-ctx.Done()
+	_ = server.Shutdown(context.Background()) // waits for the requests under way
 }
 
-func json(body string) echo.HandlerFunc { return echo.WrapHandler(app.JSON(body)) }
+func answer(body map[string]string) echo.HandlerFunc {
+	return func(c *echo.Context) error { return c.JSON(http.StatusOK, body) }
+}

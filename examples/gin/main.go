@@ -1,39 +1,67 @@
-// Command gin is the example API on the gin framework.
+// Command gin is an API with limits on the gin framework, a whole program to copy.
 //
-//	go run ./examples/gin [-addr 127.0.0.1:8080] [-redis URL] [-trust CIDR,...]
+//	[REDIS_URL=redis://127.0.0.1:6379/0] go run ./examples/gin [-addr 127.0.0.1:8080] [-trust 10.0.0.0/8]
 package main
 
 import (
+	"context"
+	"flag"
+	"log"
 	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sashlimit/sash/examples/internal/app"
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/gin"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
 )
 
-func main() { app.Run(routes) }
-
-func routes(a *app.App) http.Handler {
-	data := sashgin.Middleware(a.Data, a.Client)     // 100 a minute
-	search := sashgin.Middleware(a.Search, a.Client) // 30 a minute
-	upload := sashgin.Middleware(a.Upload, a.Client) // 5 a minute
-	status := sashgin.Middleware(a.Status, a.Client) // 1000 a minute
-	login := sashgin.Middleware(a.Login, a.IP)       // 5 in 15 minutes, and never unlimited
-	get := []string{http.MethodGet, http.MethodHead}
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "listen on this `address`")
+	var trusted netip.Prefix
+	flag.TextVar(&trusted, "trust", netip.Prefix{}, "believe the X-Forwarded-For of the proxies in this `CIDR`")
+	flag.Parse()
+	var store core.Store = memstore.New() // counts in this process
+	check := func(context.Context) error { return nil }
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis := core.Must(redisstore.Open(url)) // counts for all replicas together
+		store, check = redis, redis.Check
+	}
+	ip := keyfuncs.RemoteIP // of the peer
+	if trusted.IsValid() {
+		ip = keyfuncs.IP(keyfuncs.TrustProxies(trusted))
+	}
+	api := core.Must(core.New(core.Config{Name: "example", Store: store, Limits: []core.Limit{core.PerMinute(100)}}))
+	upload := core.Must(api.Rule("upload", core.PerMinute(5)))
+	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed) // never unlimited
 
 	gin.SetMode(gin.ReleaseMode)
-	e := gin.New()                // the access log is the app's
-	e.ForwardedByClientIP = false // nothing here asks c.ClientIP()
-	e.Match(get, "/api/data", data, json(`{"message":"Hello, World!"}`))
-	e.Match(get, "/api/search", search, json(`{"results":[]}`))
-	e.POST("/api/upload", upload, json(`{"status":"uploaded"}`))
-	e.Match(get, "/api/status", status, json(`{"status":"ok"}`))
-	e.POST("/login", login, json(`{"status":"welcome"}`))
-	e.Match(get, "/health", json(`{"status":"ok"}`)) // not limited
-	e.Match(get, "/ready", json(`{"status":"ok"}`))
-	e.NoRoute(gin.WrapF(app.NoRoute))
-	return e
+	e := gin.New()
+	e.Use(gin.Recovery(), sashgin.Middleware(api, ip, nethttp.SkipPaths("/health"))) // all routes, but GET /health
+	e.GET("/api/data", answer(gin.H{"message": "Hello, World!"}))
+	e.POST("/api/upload", sashgin.Middleware(upload, ip), answer(gin.H{"status": "uploaded"}))
+	e.POST("/login", sashgin.Middleware(login, ip), answer(gin.H{"status": "welcome"}))
+	e.GET("/health", answer(gin.H{"status": "ok"}))
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if err := check(ctx); err != nil { // the limits hold as soon as Redis is fit, so serve all the same
+		log.Print(err)
+	}
+	server := &http.Server{Addr: *addr, Handler: e, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	go func() { log.Print(server.ListenAndServe()); stop() }()
+	<-ctx.Done()
+	_ = server.Shutdown(context.Background()) // waits for the requests under way
 }
 
-func json(body string) gin.HandlerFunc { return gin.WrapF(app.JSON(body)) }
+func answer(body gin.H) gin.HandlerFunc {
+	return func(c *gin.Context) { c.JSON(http.StatusOK, body) }
+}

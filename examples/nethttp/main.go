@@ -1,32 +1,67 @@
-// Command nethttp is the example API on net/http alone.
+// Command nethttp is an API with limits on net/http alone, a whole program to copy.
 //
-//	go run ./examples/nethttp [-addr 127.0.0.1:8080] [-redis URL] [-trust CIDR,...]
+//	[REDIS_URL=redis://127.0.0.1:6379/0] go run ./examples/nethttp [-addr 127.0.0.1:8080] [-trust 10.0.0.0/8]
 package main
 
 import (
+	"context"
+	"flag"
+	"io"
+	"log"
 	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
-	"github.com/sashlimit/sash/examples/internal/app"
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
-func main() { app.Run(routes) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "listen on this `address`")
+	var trusted netip.Prefix
+	flag.TextVar(&trusted, "trust", netip.Prefix{}, "believe the X-Forwarded-For of the proxies in this `CIDR`")
+	flag.Parse()
+	var store core.Store = memstore.New() // counts in this process
+	check := func(context.Context) error { return nil }
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis := core.Must(redisstore.Open(url)) // counts for all replicas together
+		store, check = redis, redis.Check
+	}
+	ip := keyfuncs.RemoteIP // of the peer
+	if trusted.IsValid() {
+		ip = keyfuncs.IP(keyfuncs.TrustProxies(trusted))
+	}
+	api := core.Must(core.New(core.Config{Name: "example", Store: store, Limits: []core.Limit{core.PerMinute(100)}}))
+	upload := core.Must(api.Rule("upload", core.PerMinute(5)))
+	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed) // never unlimited
 
-func routes(a *app.App) http.Handler {
-	data := nethttp.Middleware(a.Data, a.Client)     // 100 a minute
-	search := nethttp.Middleware(a.Search, a.Client) // 30 a minute
-	upload := nethttp.Middleware(a.Upload, a.Client) // 5 a minute
-	status := nethttp.Middleware(a.Status, a.Client) // 1000 a minute
-	login := nethttp.Middleware(a.Login, a.IP)       // 5 in 15 minutes, and never unlimited
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/data", answer(`{"message":"Hello, World!"}`))
+	mux.Handle("POST /api/upload", nethttp.Middleware(upload, ip)(answer(`{"status":"uploaded"}`)))
+	mux.Handle("POST /login", nethttp.Middleware(login, ip)(answer(`{"status":"welcome"}`)))
+	mux.HandleFunc("GET /health", answer(`{"status":"ok"}`))
+	handler := nethttp.Middleware(api, ip, nethttp.SkipPaths("/health"))(mux) // all routes, but GET /health
 
-	mux := http.NewServeMux() // serves HEAD where GET is
-	mux.Handle("GET /api/data", data(app.JSON(`{"message":"Hello, World!"}`)))
-	mux.Handle("GET /api/search", search(app.JSON(`{"results":[]}`)))
-	mux.Handle("POST /api/upload", upload(app.JSON(`{"status":"uploaded"}`)))
-	mux.Handle("GET /api/status", status(app.JSON(`{"status":"ok"}`)))
-	mux.Handle("POST /login", login(app.JSON(`{"status":"welcome"}`)))
-	mux.Handle("GET /health", app.JSON(`{"status":"ok"}`)) // not limited
-	mux.Handle("GET /ready", app.JSON(`{"status":"ok"}`))
-	mux.HandleFunc("/", app.NoRoute)
-	return mux
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if err := check(ctx); err != nil { // the limits hold as soon as Redis is fit, so serve all the same
+		log.Print(err)
+	}
+	server := &http.Server{Addr: *addr, Handler: handler, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	go func() { log.Print(server.ListenAndServe()); stop() }()
+	<-ctx.Done()
+	_ = server.Shutdown(context.Background()) // waits for the requests under way
+}
+
+func answer(json string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, json)
+	}
 }

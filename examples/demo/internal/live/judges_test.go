@@ -1,7 +1,6 @@
 package live
 
 import (
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,37 +64,6 @@ func checkSums(t *testing.T, s State, events int) {
 			t.Errorf("%s: %+v, but the events are %v", name, j, sums)
 		}
 	}
-}
-
-// TestRetryAfter: a refused client that comes back when it was told to is let in, and no sooner.
-func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := openPage(t, "", Settings{Limit: 3, Window: 4})
-		for i := range 4 {
-			w := p.request(1)
-			if want := []int{200, 200, 200, 429}[i]; w.Code != want {
-				t.Fatalf("request %d: %d, want %d", i, w.Code, want)
-			}
-			if got, want := w.Header().Get("X-RateLimit-Remaining"), strconv.Itoa(max(0, 2-i)); got != want {
-				t.Errorf("request %d: remaining %s, want %s", i, got, want)
-			}
-			if w.Header().Get("RateLimit") == "" || w.Header().Get("RateLimit-Policy") == "" {
-				t.Errorf("request %d: %v", i, w.Header())
-			}
-		}
-		time.Sleep(3900 * time.Millisecond)
-		w := p.request(1)
-		if w.Code != 429 || w.Header().Get("Retry-After") != "1" {
-			t.Errorf("early: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
-		}
-		if w := p.request(2); w.Code != 200 {
-			t.Errorf("another client: %d", w.Code)
-		}
-		time.Sleep(time.Second)
-		if w := p.request(1); w.Code != 200 {
-			t.Errorf("after Retry-After: %d", w.Code)
-		}
-	})
 }
 
 // TestReplicas: requests in turn at four limiters on one store are admitted as by one.

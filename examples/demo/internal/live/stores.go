@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -52,8 +51,8 @@ func (s *Stores) inMemory() {
 	s.switched, s.cut = away, away.away.Store
 }
 
-// inRedis gives each replica a store with a client of its own, and the store that can be taken away a client that goes
-// through a proxy. Another client asks past the proxy whether the server is there.
+// inRedis gives each replica a store with a client of its own, and the store that can be taken away a client whose
+// connections can be cut. Another client asks whether the server is there.
 func (s *Stores) inRedis(url string) error {
 	s.kind = "Redis"
 	for i := range s.replicas {
@@ -68,19 +67,15 @@ func (s *Stores) inRedis(url string) error {
 	if err != nil {
 		return err
 	}
-	way, err := newProxy(options.Network, options.Addr)
-	if err != nil {
-		return fmt.Errorf("the proxy in front of Redis: %w", err)
-	}
 	options.ContextTimeoutEnabled, options.MaxRetries = true, -1
-	cuttable := *options
-	cuttable.Network, cuttable.Addr = "tcp", way.listener.Addr().String()
+	cuttable, way := *options, &way{dial: redis.NewDialer(options), conns: map[*wayConn]bool{}}
+	cuttable.Dialer = way.connect
 	client := redis.NewClient(&cuttable)
 	s.switched, s.cut = redisstore.New(client), way.cut
 	options.PoolSize = 1 // a dead server is logged once
 	direct := redis.NewClient(options)
 	s.ping = func(ctx context.Context) error { return direct.Ping(ctx).Err() }
-	s.close = append(s.close, way.close, func() { _ = client.Close() }, func() { _ = direct.Close() })
+	s.close = append(s.close, func() { _ = client.Close() }, func() { _ = direct.Close() })
 	return nil
 }
 
