@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ByHost is a key function for [Transport]: the host that a request is sent to, with its
+// ByHost is a key function for [NewTransport]: the host that a request is sent to, with its
 // port unless that is the scheme's own, such as "host:api.example.com" or
 // "host:[2001:db8::1]:8443". The field Host of the request does not matter.
 //

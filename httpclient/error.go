@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/internal/outgoing"
 )
 
-// Errors of the RoundTripper of [Transport], to be compared with [errors.Is].
+// Errors of the RoundTripper of [NewTransport], to be compared with [errors.Is].
 var (
 	// ErrLimited: the limit is reached, and [NoWait] is set.
 	ErrLimited = outgoing.ErrLimited

@@ -14,7 +14,7 @@ import (
 
 // A client that sends each host at most 10 requests a second, and leaves a server alone for
 // as long as that asks.
-func ExampleTransport() {
+func ExampleNewTransport() {
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "120")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -24,7 +24,7 @@ func ExampleTransport() {
 	limiter := core.Must(core.New(core.Config{
 		Name: "outgoing", Store: memstore.New(), Limits: []core.Limit{core.PerSecond(10)},
 	}))
-	transport, err := httpclient.Transport(limiter, httpclient.ByHost, http.DefaultTransport)
+	transport, err := httpclient.NewTransport(limiter, httpclient.ByHost, http.DefaultTransport)
 	if err != nil {
 		panic(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/internal/outgoing"
 )
 
-// Transport returns an [http.RoundTripper] for requests that a program sends: each is
+// NewTransport returns an [http.RoundTripper] for requests that a program sends: each is
 // decided by limiter under the name that key returns, such as [ByHost], and then sent by
 // base, such as [http.DefaultTransport].
 //
@@ -31,7 +31,7 @@ import (
 // [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.
 // http.Client.CloseIdleConnections reaches base. The RoundTripper is safe for concurrent use
 // if key and base are.
-func Transport(
+func NewTransport(
 	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...Option,
 ) (http.RoundTripper, error) {
 	if limiter == nil || len(limiter.Limits()) == 0 {
@@ -45,7 +45,7 @@ func Transport(
 	return t, nil
 }
 
-// transport is the RoundTripper that Transport returns.
+// transport is the RoundTripper that NewTransport returns.
 type transport struct {
 	limiter *core.Limiter
 	key     func(*http.Request) (string, error)
@@ -53,7 +53,7 @@ type transport struct {
 	gate    outgoing.Gate
 }
 
-// Option is an option of [Transport].
+// Option is an option of [NewTransport].
 type Option func(*transport) error
 
 // NoWait makes a request fail where it would have to wait. While the store cannot be asked,
@@ -75,13 +75,13 @@ func MaxPause(d time.Duration) Option {
 	}
 }
 
-// apply checks the arguments and applies the options. It is called by Transport only.
+// apply checks the arguments and applies the options. It is called by NewTransport only.
 func (t *transport) apply(opts []Option) error {
 	if t.key == nil {
-		return errors.New("sash: the key function of Transport is nil: give one, such as httpclient.ByHost")
+		return errors.New("sash: the key function of NewTransport is nil: give one, such as httpclient.ByHost")
 	}
 	if errs.IsNil(t.base) {
-		return fmt.Errorf("sash: the base of Transport is %s: give http.DefaultTransport, or another RoundTripper",
+		return fmt.Errorf("sash: the base of NewTransport is %s: give http.DefaultTransport, or another RoundTripper",
 			errs.NilName(t.base))
 	}
 	for _, o := range opts {

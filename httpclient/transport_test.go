@@ -63,7 +63,7 @@ func sending(t *testing.T, s http.RoundTripper, limit core.Limit, opts ...httpcl
 	l := core.Must(core.New(core.Config{
 		Store: memstore.New(), Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Observer: core.Silent,
 	}))
-	transport, err := httpclient.Transport(l, httpclient.ByHost, s, opts...)
+	transport, err := httpclient.NewTransport(l, httpclient.ByHost, s, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestTransportKeys(t *testing.T) {
 		"empty": {func(*http.Request) (string, error) { return "", nil }, core.ErrInvalid},
 	} {
 		s := &server{}
-		transport, err := httpclient.Transport(limiter(admits, core.FailOpen), c.key, s)
+		transport, err := httpclient.NewTransport(limiter(admits, core.FailOpen), c.key, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestTransportKeys(t *testing.T) {
 		}
 	}
 	b := &body{Reader: strings.NewReader("body")}
-	panics, err := httpclient.Transport(limiter(admits, core.FailOpen),
+	panics, err := httpclient.NewTransport(limiter(admits, core.FailOpen),
 		func(*http.Request) (string, error) { panic("key") }, &server{})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestTransportKeys(t *testing.T) {
 func TestTransportPolicies(t *testing.T) {
 	down := core.Decision{Err: errors.New("connection refused")}
 	for _, policy := range []core.Policy{core.FailOpen, core.FailClosed} {
-		transport, err := httpclient.Transport(limiter(down, policy), httpclient.ByHost, &server{}, httpclient.NoWait())
+		transport, err := httpclient.NewTransport(limiter(down, policy), httpclient.ByHost, &server{}, httpclient.NoWait())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,23 +343,23 @@ func TestTransportArguments(t *testing.T) {
 	var nilTransport *http.Transport
 	byHost := httpclient.ByHost
 	for want, err := range map[string]error{
-		"limiter is nil":    second(httpclient.Transport(nil, byHost, &server{})),
-		"zero Limiter":      second(httpclient.Transport(new(core.Limiter), byHost, &server{})),
-		"key function":      second(httpclient.Transport(l, nil, &server{})),
-		"the base":          second(httpclient.Transport(l, byHost, nil)),
-		"base of Transport": second(httpclient.Transport(l, byHost, nilTransport)),
-		"option is nil":     second(httpclient.Transport(l, byHost, &server{}, nil)),
-		"MaxPause(-1ns)":    second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(-1))),
-		"MaxPause(60ns)":    second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(60))),
-		"give 0 or from 1s": second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(time.Second-1))),
-		"MaxPause(8784h0m0": second(httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(core.MaxWindow+1))),
+		"limiter is nil":       second(httpclient.NewTransport(nil, byHost, &server{})),
+		"zero Limiter":         second(httpclient.NewTransport(new(core.Limiter), byHost, &server{})),
+		"key function":         second(httpclient.NewTransport(l, nil, &server{})),
+		"the base":             second(httpclient.NewTransport(l, byHost, nil)),
+		"base of NewTransport": second(httpclient.NewTransport(l, byHost, nilTransport)),
+		"option is nil":        second(httpclient.NewTransport(l, byHost, &server{}, nil)),
+		"MaxPause(-1ns)":       second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(-1))),
+		"MaxPause(60ns)":       second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(60))),
+		"give 0 or from 1s":    second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(time.Second-1))),
+		"MaxPause(8784h0m0":    second(httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(core.MaxWindow+1))),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	for _, d := range []time.Duration{0, time.Second, core.MaxWindow} {
-		if _, err := httpclient.Transport(l, byHost, &server{}, httpclient.MaxPause(d)); err != nil {
+		if _, err := httpclient.NewTransport(l, byHost, &server{}, httpclient.MaxPause(d)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -486,7 +486,7 @@ func TestErrorTimeout(t *testing.T) {
 			"canceled in the pause":                {soon, 0, admits, waits, true, false},
 		} {
 			s := &server{answer: func(*http.Request) *http.Response { return answer(429, "Retry-After", "60") }}
-			transport, err := httpclient.Transport(limiter(c.answer, core.FailClosed), httpclient.ByHost, s, c.opts...)
+			transport, err := httpclient.NewTransport(limiter(c.answer, core.FailClosed), httpclient.ByHost, s, c.opts...)
 			if err != nil {
 				t.Fatal(err)
 			}

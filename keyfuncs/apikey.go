@@ -141,7 +141,7 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 	if id == "" {
 		return "", errUnknownKey
 	}
-	return APIKeyString(id), nil
+	return APIKeyKey(id), nil
 }
 
 // presented returns the API keys of a request: from the header, and from the bearer token. A key is empty if the
@@ -225,9 +225,9 @@ func isVisible(s string) bool {
 	return true
 }
 
-// APIKeyString returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: apikey: and the
+// APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: apikey: and the
 // first 128 bits of the SHA-256 of the identity in hex. With [Issued], the identity is the API key.
-func APIKeyString(id string) string {
+func APIKeyKey(id string) string {
 	const prefix = "apikey:"
 	sum := sha256.Sum256([]byte(id))
 	var buf [len(prefix) + 2*apiKeyBytes]byte

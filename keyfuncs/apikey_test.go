@@ -12,7 +12,7 @@ import (
 )
 
 func TestAPIKey(t *testing.T) {
-	one, two := keyfuncs.APIKeyString("demo-key-1"), keyfuncs.APIKeyString("demo-key-2")
+	one, two := keyfuncs.APIKeyKey("demo-key-1"), keyfuncs.APIKeyKey("demo-key-2")
 	header := keyfuncs.APIKey("x-api-KEY", known)
 	bearer := keyfuncs.APIKey("authorization", known)
 	only := keyfuncs.APIKey("X-API-Key", known, keyfuncs.HeaderOnly())
@@ -106,7 +106,7 @@ func TestAPIKeyWithCommasAndBlanks(t *testing.T) {
 		return map[string]string{"a, b": "1", "schlüssel 2": "2"}[presented], nil
 	})
 	for text, id := range map[string]string{"a, b": "1", "schlüssel 2": "2"} {
-		if got := mustKey(t, odd, request("", "X-API-Key: "+text)); got != keyfuncs.APIKeyString(id) {
+		if got := mustKey(t, odd, request("", "X-API-Key: "+text)); got != keyfuncs.APIKeyKey(id) {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
@@ -120,7 +120,7 @@ func TestAPIKeyCountsIdentities(t *testing.T) {
 		}
 		return "", fmt.Errorf("no such row: %w", keyfuncs.ErrNoKey)
 	})
-	want := keyfuncs.APIKeyString("account 7")
+	want := keyfuncs.APIKeyKey("account 7")
 	for _, headers := range [][]string{
 		{"X-API-Key: sesame"}, {"X-API-Key: SeSaMe"}, {"Authorization: Bearer SESAME"},
 		{"X-API-Key: sesame", "Authorization: Bearer SESAME"},
@@ -199,7 +199,7 @@ func TestIssued(t *testing.T) {
 func TestAPIKeyString(t *testing.T) {
 	for _, raw := range []string{"", "demo-key-1", strings.Repeat("x", 10_000), "\x00\xff"} {
 		want := fmt.Sprintf("apikey:%x", sha256.Sum256([]byte(raw)))[:len("apikey:")+32]
-		if got := keyfuncs.APIKeyString(raw); got != want {
+		if got := keyfuncs.APIKeyKey(raw); got != want {
 			t.Errorf("%.20q: %s, want %s", raw, got, want)
 		}
 	}

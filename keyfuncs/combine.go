@@ -39,7 +39,7 @@ func First(funcs ...Func) Func {
 //
 //	keyfuncs.Join(keyfuncs.UserID(user), keyfuncs.RemoteIP)
 //
-// The key is join: and the parts with a | between them, join:user:42|ip:198.51.100.7; see [JoinString]. Two different
+// The key is join: and the parts with a | between them, join:user:42|ip:198.51.100.7; see [JoinKeys]. Two different
 // lists of parts never give the same key, whatever bytes they hold, and no other function of this package gives such
 // a key. The error is that of the first function that fails; it matches [ErrNoKey] also if a function gives an empty
 // key.
@@ -55,13 +55,13 @@ func Join(funcs ...Func) Func {
 			}
 			parts = append(parts, part)
 		}
-		return JoinString(parts...), nil
+		return JoinKeys(parts...), nil
 	}
 }
 
-// JoinString returns the key that [Join] makes of the keys of its functions, for Reset and Usage. A backslash stands
+// JoinKeys returns the key that [Join] makes of the keys of its functions, for Reset and Usage. A backslash stands
 // before each | and each backslash inside a part.
-func JoinString(parts ...string) string {
+func JoinKeys(parts ...string) string {
 	// Without the prefix, a header's value with a | in it could pass for a joined key where First has both.
 	const prefix = "join:"
 	size := len(prefix) + len(parts)

@@ -157,7 +157,7 @@ func ExampleJoin() {
 	r.RemoteAddr = "198.51.100.7:52241"
 	r.Header.Set("X-Tenant", "acme")
 	fmt.Println(key(r))
-	fmt.Println(keyfuncs.JoinString("header:x-tenant:acme", "ip:198.51.100.7")) // for Reset
+	fmt.Println(keyfuncs.JoinKeys("header:x-tenant:acme", "ip:198.51.100.7")) // for Reset
 	// Output:
 	// join:header:x-tenant:acme|ip:198.51.100.7 <nil>
 	// join:header:x-tenant:acme|ip:198.51.100.7

@@ -74,7 +74,7 @@ func outcome(key string, err error) string {
 	return key
 }
 
-var right = keyfuncs.APIKeyString("7")
+var right = keyfuncs.APIKeyKey("7")
 
 // Once the failures are spent, a right guess looks like a wrong one, and verify
 // is not asked.

@@ -125,7 +125,7 @@ func FuzzIP(f *testing.F) {
 // the request is counted by the key or refused.
 func FuzzAPIKey(f *testing.F) {
 	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", known), keyfuncs.RemoteIP)
-	one, two := keyfuncs.APIKeyString("demo-key-1"), keyfuncs.APIKeyString("demo-key-2")
+	one, two := keyfuncs.APIKeyKey("demo-key-1"), keyfuncs.APIKeyKey("demo-key-2")
 	f.Fuzz(func(t *testing.T, header, bearer, more string, shape uint8) {
 		headers := http.Header{}
 		for i, name := range []string{"X-Api-Key", "Authorization"} {
@@ -184,8 +184,8 @@ func words(s string) []string {
 // Joined keys can be taken apart again, so no two lists have the same key.
 func FuzzJoin(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
-		for _, parts := range [][]string{{a}, {a, b}, {a, b, c}, {a, keyfuncs.JoinString(b, c)}} {
-			joined := keyfuncs.JoinString(parts...)
+		for _, parts := range [][]string{{a}, {a, b}, {a, b, c}, {a, keyfuncs.JoinKeys(b, c)}} {
+			joined := keyfuncs.JoinKeys(parts...)
 			if got := split(joined); strings.Join(got, "\x00,") != strings.Join(parts, "\x00,") ||
 				len(got) != len(parts) {
 				t.Errorf("%q joined is %q, which is %q", parts, joined, got)
@@ -194,7 +194,7 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// split is the inverse of JoinString.
+// split is the inverse of JoinKeys.
 func split(joined string) []string {
 	joined = strings.TrimPrefix(joined, "join:")
 	parts := []string{""}

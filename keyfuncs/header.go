@@ -38,10 +38,10 @@ func Header(name string) Func {
 	}
 }
 
-// HeaderString returns the key under which [Header] counts the value of the header with the given name, for Reset and
+// HeaderKey returns the key under which [Header] counts the value of the header with the given name, for Reset and
 // Usage: header:x-tenant:acme. It returns "" if Header gives no such key: for a blank value, one of more than 8 KiB,
 // or a name that is not a header's.
-func HeaderString(name, value string) string {
+func HeaderKey(name, value string) string {
 	value = trim(value)
 	if !token.Is(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
 		return ""

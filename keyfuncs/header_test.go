@@ -78,8 +78,8 @@ func TestHeaderTakenOut(t *testing.T) {
 		mustPanic(t, func() { keyfuncs.Header(name) }, "Header", where)
 		mustPanic(t, func() { keyfuncs.IP(ten, keyfuncs.FromHeader(name)) }, "FromHeader", where)
 		mustPanic(t, func() { keyfuncs.APIKey(name, (&verifier{}).verify) }, "APIKey", where)
-		if key := keyfuncs.HeaderString(name, "x"); key != "" {
-			t.Errorf("HeaderString(%q) is %q", name, key)
+		if key := keyfuncs.HeaderKey(name, "x"); key != "" {
+			t.Errorf("HeaderKey(%q) is %q", name, key)
 		}
 	}
 	if got := mustKey(t, keyfuncs.Header("X-B"), r); got != "header:x-b:b" {

@@ -49,13 +49,13 @@ func noPeer(remoteAddr string) error {
 		"for a unix socket use keyfuncs.IP with TrustUnixSocket, and in memory a key that is no address", remoteAddr))
 }
 
-// IPString returns the key under which [RemoteIP] and [IP] count the client with an address, for Reset and Usage.
+// IPKey returns the key under which [RemoteIP] and [IP] count the client with an address, for Reset and Usage.
 // bits is that of [IPv6Prefix]; 0 stands for 64, the default.
 //
 // A zone is part of the key, as it is of a peer's. IP ignores the zones in headers: give addr.WithZone("") for a
-// client behind a proxy. IPString returns "" if there is no such key: for the zero Addr, and for bits below 0 or
+// client behind a proxy. IPKey returns "" if there is no such key: for the zero Addr, and for bits below 0 or
 // above 128.
-func IPString(addr netip.Addr, bits int) string {
+func IPKey(addr netip.Addr, bits int) string {
 	if bits == 0 {
 		bits = defaultIPv6Prefix
 	}

@@ -37,7 +37,7 @@ func randomAddr(rng *rand.Rand) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// TestIPString: of any address, IPString returns the key of a request from it.
+// TestIPString: of any address, IPKey returns the key of a request from it.
 func TestIPString(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 15))
 	proxies := keyfuncs.TrustProxies(prefixes("198.51.100.0/24")...)
@@ -51,48 +51,48 @@ func TestIPString(t *testing.T) {
 	for range 20_000 {
 		addr, bits := randomAddr(rng), rng.IntN(129)
 		direct := request(netip.AddrPortFrom(addr, 4711).String())
-		if got, want := keyfuncs.IPString(addr, 0), mustKey(t, keyfuncs.RemoteIP, direct); got != want {
+		if got, want := keyfuncs.IPKey(addr, 0), mustKey(t, keyfuncs.RemoteIP, direct); got != want {
 			t.Fatalf("%v: %q, want the key of RemoteIP, %q", addr, got, want)
 		}
-		if got, want := keyfuncs.IPString(addr, bits), mustKey(t, prefixed[bits], direct); got != want {
+		if got, want := keyfuncs.IPKey(addr, bits), mustKey(t, prefixed[bits], direct); got != want {
 			t.Fatalf("%v, %d bits: %q, want the key of IP, %q", addr, bits, got, want)
 		}
 		if prefixes("198.51.100.0/24")[0].Contains(addr.Unmap()) {
 			continue // a proxy
 		}
 		proxied := request("198.51.100.1:80", "X-Forwarded-For: "+addr.String())
-		got, want := keyfuncs.IPString(addr.WithZone(""), bits), mustKey(t, behind[bits], proxied)
+		got, want := keyfuncs.IPKey(addr.WithZone(""), bits), mustKey(t, behind[bits], proxied)
 		if got != want {
 			t.Fatalf("%v, %d bits: %q, want the key behind a proxy, %q", addr, bits, got, want)
 		}
 	}
 }
 
-// TestIPStringOfNoClient: where no request has such a key, IPString returns none.
+// TestIPStringOfNoClient: where no request has such a key, IPKey returns none.
 func TestIPStringOfNoClient(t *testing.T) {
 	for _, c := range []struct {
 		addr netip.Addr
 		bits int
 	}{{netip.Addr{}, 0}, {netip.MustParseAddr("2001:db8::1"), -1}, {netip.MustParseAddr("192.0.2.1"), 129}} {
-		if got := keyfuncs.IPString(c.addr, c.bits); got != "" {
-			t.Errorf("IPString(%v, %d) = %q, want none", c.addr, c.bits, got)
+		if got := keyfuncs.IPKey(c.addr, c.bits); got != "" {
+			t.Errorf("IPKey(%v, %d) = %q, want none", c.addr, c.bits, got)
 		}
 	}
 }
 
-// TestUserIDString: UserIDString returns the key of a request by the user, or none where
+// TestUserIDString: UserIDKey returns the key of a request by the user, or none where
 // UserID returns none.
 func TestUserIDString(t *testing.T) {
 	for _, id := range []string{"42", " 42", "a|b", "\xff", ""} {
 		f := keyfuncs.UserID(func(context.Context) (string, bool) { return id, true })
 		want, _ := f(request("192.0.2.1:80"))
-		if got := keyfuncs.UserIDString(id); got != want {
-			t.Errorf("UserIDString(%q) = %q, want %q", id, got, want)
+		if got := keyfuncs.UserIDKey(id); got != want {
+			t.Errorf("UserIDKey(%q) = %q, want %q", id, got, want)
 		}
 	}
 }
 
-// TestHeaderString: HeaderString returns the key of a request with the header, or none
+// TestHeaderString: HeaderKey returns the key of a request with the header, or none
 // where Header returns none.
 func TestHeaderString(t *testing.T) {
 	for _, name := range []string{"X-Tenant", "x-tenant", "X-TENANT", "x_y!"} {
@@ -101,14 +101,14 @@ func TestHeaderString(t *testing.T) {
 		} {
 			r := &http.Request{Header: http.Header{http.CanonicalHeaderKey(name): {value}}}
 			want, _ := keyfuncs.Header(name)(r)
-			if got := keyfuncs.HeaderString(name, value); got != want {
-				t.Errorf("HeaderString(%q, %.20q) = %.40q, want %.40q", name, value, got, want)
+			if got := keyfuncs.HeaderKey(name, value); got != want {
+				t.Errorf("HeaderKey(%q, %.20q) = %.40q, want %.40q", name, value, got, want)
 			}
 		}
 	}
 	for _, name := range []string{"", "X Tenant", "host", "a:b"} {
-		if got := keyfuncs.HeaderString(name, "acme"); got != "" {
-			t.Errorf("HeaderString(%q, acme) = %q, want none", name, got)
+		if got := keyfuncs.HeaderKey(name, "acme"); got != "" {
+			t.Errorf("HeaderKey(%q, acme) = %q, want none", name, got)
 		}
 	}
 }

@@ -23,13 +23,13 @@ func UserID(id func(context.Context) (string, bool)) Func {
 		if !ok || user == "" {
 			return "", noUser
 		}
-		return UserIDString(user), nil
+		return UserIDKey(user), nil
 	}
 }
 
-// UserIDString returns the key under which [UserID] counts the user with an identifier, for Reset and Usage: user:42.
+// UserIDKey returns the key under which [UserID] counts the user with an identifier, for Reset and Usage: user:42.
 // It returns "" for an empty one, which UserID does not name.
-func UserIDString(id string) string {
+func UserIDKey(id string) string {
 	if id == "" {
 		return ""
 	}

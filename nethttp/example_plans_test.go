@@ -125,13 +125,13 @@ func ExampleSkip() {
 
 // One client cannot eat what all clients share: a request that its own limit refuses is
 // not counted by the other.
-func ExampleAll() {
+func ExampleTogether() {
 	client := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
 	}))
 	global := core.Must(client.Rule("global", core.PerHour(3)))
 	handler := nethttp.Middleware(client, byClient,
-		nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}))(hello)
+		nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}))(hello)
 
 	for range 4 {
 		ask(handler, "ann")

@@ -104,7 +104,7 @@ func TestAll(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
 	tenant := keyfuncs.Header("X-Plan")
-	everyone := nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
+	everyone := nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone})
 	h := nethttp.Middleware(l, tenant, bothFormats, everyone)(page)
 	own, all := `"1m0s";q=2;w=60`, `"all";q=5;w=60`
 	expectAnswer(t, h, "a", 200, "2", "1", own)
@@ -122,7 +122,7 @@ func TestAll(t *testing.T) {
 	}
 
 	s := admits(1, 0)
-	nameless := nethttp.All(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
+	nameless := nethttp.Together(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
 	if w := get(t, guarded(s, nameless), "/"); w.Code != 400 || s.calls.Load() != 0 {
 		t.Errorf("a request without a key: got %d and %d calls, want 400 and none", w.Code, s.calls.Load())
 	}

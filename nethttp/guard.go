@@ -12,7 +12,7 @@
 // handler; its response tells of no other guard's limit, and has Cache-Control: no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
-//	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithRetryAfter says otherwise
+//	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithOutageRetryAfter says otherwise
 //	503  the request's context has ended   no body
 //	400  the client has no name            the key function's error matches keyfuncs.ErrNoKey
 //	                                       or ErrBadRequest, or the key is empty

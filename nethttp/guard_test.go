@@ -89,7 +89,7 @@ func TestAnswers(t *testing.T) {
 				c.key = alice
 			}
 			reached := false
-			c.opts = append(c.opts, nethttp.WithRetryAfter(1200*time.Millisecond)) // draws 2 alone
+			c.opts = append(c.opts, nethttp.WithOutageRetryAfter(1200*time.Millisecond)) // draws 2 alone
 			l, events := observed(c.store, c.policy)
 			guard := nethttp.Middleware(l, c.key, c.opts...)
 			h := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -248,19 +248,19 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.Skip(nil), "Skip(nil)"},
 		{l, alice, nethttp.WithCost(nil), "WithCost(nil)"},
 		{l, alice, nethttp.WithRefusal(nil), "give a func(http.ResponseWriter, *http.Request, core.Decision)"},
-		{l, alice, nethttp.WithRetryAfter(0), "1s"},
-		{l, alice, nethttp.WithRetryAfter(24*time.Hour + 1), "24h0m0s"},
-		{l, alice, nethttp.WithJitter(0), "1s"},
-		{l, alice, nethttp.WithJitter(24*time.Hour + 1), "24h0m0s"},
+		{l, alice, nethttp.WithOutageRetryAfter(0), "1s"},
+		{l, alice, nethttp.WithOutageRetryAfter(24*time.Hour + 1), "24h0m0s"},
+		{l, alice, nethttp.WithRetryJitter(0), "1s"},
+		{l, alice, nethttp.WithRetryJitter(24*time.Hour + 1), "24h0m0s"},
 		{l, alice, nethttp.CountWhen(nil), "CountWhen(nil)"},
 		{l, alice, nethttp.WithLimits(nil), "WithLimits(nil)"},
 		{l, alice, nethttp.WithLimiter(nil), "WithLimiter(nil)"},
 		{l, alice, nethttp.ShadowWhile(nil), "ShadowWhile(nil)"},
 		{l, alice, nethttp.SkipKeys(nil), "SkipKeys(nil)"},
-		{l, alice, nethttp.All(), "at least one"},
-		{l, alice, nethttp.All(nethttp.Pair{Key: alice}), "pair 0 of All: the limiter is nil"},
-		{l, alice, nethttp.All(nethttp.Pair{Limiter: new(core.Limiter), Key: alice}), "zero Limiter"},
-		{l, alice, nethttp.All(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of All"},
+		{l, alice, nethttp.Together(), "at least one"},
+		{l, alice, nethttp.Together(nethttp.Pair{Key: alice}), "pair 0 of Together: the limiter is nil"},
+		{l, alice, nethttp.Together(nethttp.Pair{Limiter: new(core.Limiter), Key: alice}), "zero Limiter"},
+		{l, alice, nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of Together"},
 		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "nil for a format"},
@@ -278,9 +278,9 @@ func TestConstructionErrors(t *testing.T) {
 		t.Errorf("CountWhen and CostAfter: got %v, want an error that says give CostAfter alone", err)
 	}
 	_, err = nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return true }),
-		nethttp.All(nethttp.Pair{Limiter: l, Key: alice}))
-	if err == nil || !strings.Contains(err.Error(), "All does not go together with CountWhen") {
-		t.Errorf("CountWhen and All: got %v, want an error that says so", err)
+		nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}))
+	if err == nil || !strings.Contains(err.Error(), "Together does not go together with CountWhen") {
+		t.Errorf("CountWhen and Together: got %v, want an error that says so", err)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// WithJitter spreads the clients that are refused with 429, so that they do not all come
+// WithRetryJitter spreads the clients that are refused with 429, so that they do not all come
 // back when a window ends: each refusal draws a whole number of seconds from 0 to max, all
 // equally likely, and tells its client to come back that much later, never sooner. The
 // number is the same in Retry-After, in the body, in the t of headers.IETF and in the
@@ -14,7 +14,7 @@ import (
 // about the quota and stays exact. The observer hears of the decision without it. Where max
 // is not a whole number of seconds it is rounded down. max is from 1 s to 24 h.
 //
-// A 503 is spread without this option; see [WithRetryAfter].
-func WithJitter(max time.Duration) Option {
-	return wait("WithJitter", max, func(c *guard.Config) { c.Jitter = max })
+// A 503 is spread without this option; see [WithOutageRetryAfter].
+func WithRetryJitter(max time.Duration) Option {
+	return wait("WithRetryJitter", max, func(c *guard.Config) { c.Jitter = max })
 }

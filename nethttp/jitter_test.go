@@ -27,7 +27,7 @@ func TestWithJitter(t *testing.T) {
 	const wait = 29300 * time.Millisecond
 	refused, down := on(refuses(wait), nil), on(&fakeStore{err: errors.New("down")}, core.FailClosed)
 	never := on(&fakeStore{decision: core.Decision{Limit: minute, RetryAfter: core.Never}}, nil)
-	jitter := nethttp.WithJitter(5700 * time.Millisecond)
+	jitter := nethttp.WithRetryJitter(5700 * time.Millisecond)
 	for _, c := range []struct {
 		name        string
 		limiter     *core.Limiter
@@ -35,9 +35,9 @@ func TestWithJitter(t *testing.T) {
 		least, most int // 0: no Retry-After
 	}{
 		{"429", refused, nil, 30, 35},
-		{"the last counts", refused, []nethttp.Option{nethttp.WithJitter(time.Second)}, 30, 31},
+		{"the last counts", refused, []nethttp.Option{nethttp.WithRetryJitter(time.Second)}, 30, 31},
 		{"never", never, nil, 0, 0},
-		{"503", down, []nethttp.Option{nethttp.WithRetryAfter(time.Second)}, 1, 2},
+		{"503", down, []nethttp.Option{nethttp.WithOutageRetryAfter(time.Second)}, 1, 2},
 	} {
 		opts := append([]nethttp.Option{nethttp.WithHeaders(headers.Classic, headers.IETF), jitter}, c.opts...)
 		h := nethttp.Middleware(c.limiter, alice, opts...)(page)

@@ -60,15 +60,15 @@ func WithHeaders(formats ...headers.Format) Option {
 	})
 }
 
-// WithRetryAfter sets how long a client is told to wait while the store cannot
+// WithOutageRetryAfter sets how long a client is told to wait while the store cannot
 // be asked (503), instead of 5 s. Each 503 draws its own whole number of seconds
 // from d to 2d, all equally likely, so that the clients of an outage do not come
 // back at once: a d of 5 s draws one of 5, 6, 7, 8, 9 and 10. Where d is not a
 // whole number of seconds, d is rounded up and 2d down. The number is the same in
 // Retry-After, in the body, and in the RetryAfter of the decision that a function
 // of [WithRefusal] gets. d is from 1 s to 24 h.
-func WithRetryAfter(d time.Duration) Option {
-	return wait("WithRetryAfter", d, func(c *guard.Config) { c.Outage = d })
+func WithOutageRetryAfter(d time.Duration) Option {
+	return wait("WithOutageRetryAfter", d, func(c *guard.Config) { c.Outage = d })
 }
 
 // WithRefusal sets what writes the response to a refused request, whatever the

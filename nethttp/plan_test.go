@@ -128,7 +128,7 @@ func TestPlanOfAll(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	daily := core.Must(l.Rule("daily", core.PerDay(30).Named("1m0s")))
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
-	h := nethttp.Middleware(l, alice, bothFormats, nethttp.All(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
+	h := nethttp.Middleware(l, alice, bothFormats, nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
 		withLimits, nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
 			if r.Header.Get("X-Plan") == "" {
 				return daily, nil

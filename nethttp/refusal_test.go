@@ -39,7 +39,7 @@ func TestProblemBodies(t *testing.T) {
 				`"detail":"This request costs more than the limit ever allows.",` +
 				`"error":"rate_limit_exceeded","violated-policies":["1m0s"]}`},
 		{"503", nethttp.Middleware(limiter(&fakeStore{err: core.ErrStore}, core.FailClosed), alice,
-			nethttp.WithRetryAfter(1200*time.Millisecond))(page),
+			nethttp.WithOutageRetryAfter(1200*time.Millisecond))(page),
 			`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 				`"title":"Service Unavailable","status":503,` +
 				`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
@@ -76,10 +76,10 @@ func TestWithRetryAfter(t *testing.T) {
 	}{
 		{"default", nil, 5, 10},
 		{"decision", []nethttp.Option{note}, 5, 10},
-		{"1.2s", []nethttp.Option{nethttp.WithRetryAfter(1200 * time.Millisecond)}, 2, 2},
-		{"2.5s", []nethttp.Option{nethttp.WithRetryAfter(2500 * time.Millisecond)}, 3, 5},
+		{"1.2s", []nethttp.Option{nethttp.WithOutageRetryAfter(1200 * time.Millisecond)}, 2, 2},
+		{"2.5s", []nethttp.Option{nethttp.WithOutageRetryAfter(2500 * time.Millisecond)}, 3, 5},
 		{"the last counts",
-			[]nethttp.Option{nethttp.WithRetryAfter(time.Hour), nethttp.WithRetryAfter(7 * time.Second)}, 7, 14},
+			[]nethttp.Option{nethttp.WithOutageRetryAfter(time.Hour), nethttp.WithOutageRetryAfter(7 * time.Second)}, 7, 14},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := nethttp.Middleware(down, alice, c.opts...)(page)

@@ -210,7 +210,7 @@ func TestBuilt(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	url := redistest.Start(t).URL()
-	take(t, limiter(t, url), keyfuncs.APIKeyString("k"), 3)
+	take(t, limiter(t, url), keyfuncs.APIKeyKey("k"), 3)
 	for code, args := range map[int][]string{
 		exitOK:      append(append([]string{"usage"}, apiFlags...), "-api-key-stdin"),
 		exitFailure: {"check", "-redis", "redis://127.0.0.1:1/0"}, exitUsage: {"usage"},

@@ -70,13 +70,13 @@ func TestClients(t *testing.T) {
 		key, input string
 		flags      []string
 	}{
-		{keyfuncs.IPString(ip, 0), "", []string{"-ip", "2001:db8::1"}},
-		{keyfuncs.IPString(ip, 48), "", []string{"-ip", "2001:db8:0:7::2", "-ipv6-prefix", "48"}},
+		{keyfuncs.IPKey(ip, 0), "", []string{"-ip", "2001:db8::1"}},
+		{keyfuncs.IPKey(ip, 48), "", []string{"-ip", "2001:db8:0:7::2", "-ipv6-prefix", "48"}},
 		{"ip:198.51.100.7", "", []string{"-ip", "198.51.100.7"}},
 		{"user:42", "", []string{"-user", "42"}},
 		{"header:x-tenant:a=b", "", []string{"-header", "X-Tenant=a=b"}},
-		{keyfuncs.APIKeyString("customer 1"), "", []string{"-api-key-id", "customer 1"}},
-		{keyfuncs.APIKeyString("s3cret-key"), "s3cret-key\r\n", []string{"-api-key-stdin"}},
+		{keyfuncs.APIKeyKey("customer 1"), "", []string{"-api-key-id", "customer 1"}},
+		{keyfuncs.APIKeyKey("s3cret-key"), "s3cret-key\r\n", []string{"-api-key-stdin"}},
 		{"any \x00\xff key", "", []string{"-key", "any \x00\xff key"}},
 	} {
 		n := int64(i + 1)

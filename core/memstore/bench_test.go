@@ -104,14 +104,14 @@ func BenchmarkMemory(b *testing.B) {
 				before := heap()
 				clock := newClock()
 				s := memstore.New(memstore.WithMaxBytes(1<<30), memstore.WithClock(clock.Now))
-				empty := s.Bytes()
+				empty := s.Stats().Bytes
 				l := limiter(b, s, core.PerDay(100).Using(c.algorithm))
 				for range c.requests {
 					for i := range clients {
 						l.Allow(ctx, key("ip:198.51.100.", i))
 					}
 				}
-				b.ReportMetric(float64(s.Bytes()-empty)/clients, "B/client")
+				b.ReportMetric(float64(s.Stats().Bytes-empty)/clients, "B/client")
 				b.ReportMetric(float64(heap()-before)/clients, "heap-B/client")
 				runtime.KeepAlive(s)
 			}

@@ -35,7 +35,7 @@ func TestOptionErrors(t *testing.T) {
 	}
 	for _, n := range []int64{memstore.MinMaxBytes, 512 << 30} {
 		s := memstore.New(memstore.WithMaxBytes(n))
-		if d := limiter(t, s, core.PerMinute(1)).Allow(ctx, "k"); !d.Allowed || s.Bytes() > n {
+		if d := limiter(t, s, core.PerMinute(1)).Allow(ctx, "k"); !d.Allowed || s.Stats().Bytes > n {
 			t.Errorf("%d bytes: %+v", n, d)
 		}
 	}

@@ -152,7 +152,7 @@ func TestPeekWritesNothing(t *testing.T) {
 	s, _ := full(t, memstore.MinMaxBytes)
 	l := limiter(t, s, core.PerDay(5))
 	l.AllowN(ctx, "k", 3)
-	bytes := s.Bytes()
+	bytes := s.Stats().Bytes
 	for i := range 3 * fits(memstore.MinMaxBytes) {
 		l.Peek(ctx, key("stranger ", i))
 		l.Usage(ctx, key("stranger ", i))
@@ -161,8 +161,8 @@ func TestPeekWritesNothing(t *testing.T) {
 			t.Fatalf("after %d peeks at strangers: %+v", i, d)
 		}
 	}
-	if s.Bytes() != bytes {
-		t.Errorf("%d bytes before, %d after", bytes, s.Bytes())
+	if s.Stats().Bytes != bytes {
+		t.Errorf("%d bytes before, %d after", bytes, s.Stats().Bytes)
 	}
 }
 

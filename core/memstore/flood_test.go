@@ -39,7 +39,7 @@ func TestFloodOfFreshKeys(t *testing.T) {
 			if grown, slack := heap()-before, int64(size/16+64<<10); grown > int64(size)+slack {
 				t.Errorf("%d, %v: the heap grew by %d", size, a, grown)
 			}
-			if n := s.Bytes(); n < int64(size)*9/10 {
+			if n := s.Stats().Bytes; n < int64(size)*9/10 {
 				t.Errorf("%d, %v: a full store holds %d bytes", size, a, n)
 			}
 			lost := 0
@@ -197,13 +197,13 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 		for _, size := range []int{small, large} {
 			for _, traffic := range []string{"requests", "looks"} {
 				s, c := newStore(int64(size))
-				empty := s.Bytes()
+				empty := s.Stats().Bytes
 				l := limiter(t, s, core.PerHour(100).Using(a))
 				for i := range fits(size) {
 					l.AllowN(ctx, key("k", i), 1+int64(i%3))
 				}
-				if s.Bytes() < int64(size)*8/10 {
-					t.Fatalf("%d bytes of %d: not full", s.Bytes(), size)
+				if s.Stats().Bytes < int64(size)*8/10 {
+					t.Fatalf("%d bytes of %d: not full", s.Stats().Bytes, size)
 				}
 				c.Add(3*time.Hour + 2*time.Minute) // a sketch's epoch, of a CoarseLog 61 minutes, and two windows
 				for i := range 2 * fits(size) {    // many clients, to come by every shard
@@ -215,8 +215,8 @@ func TestExpiryGivesMemoryBack(t *testing.T) {
 				}
 				// A chunk of each shard stays, and the hundred with up to 100 stamps.
 				shards := int64(max(1, size/(512<<10)))
-				if most := empty + shards*8<<10 + 100*1300; s.Bytes() > most {
-					t.Errorf("%v, %d, %s: %d bytes are left, want at most %d", a, size, traffic, s.Bytes(), most)
+				if most := empty + shards*8<<10 + 100*1300; s.Stats().Bytes > most {
+					t.Errorf("%v, %d, %s: %d bytes are left, want at most %d", a, size, traffic, s.Stats().Bytes, most)
 				}
 				if err := s.Audit(); err != nil {
 					t.Errorf("%v, %d, %s: %v", a, size, traffic, err)

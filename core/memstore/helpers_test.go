@@ -70,7 +70,7 @@ func heap() int64 {
 // bounded fails when the store holds more than it may.
 func bounded(t testing.TB, s *memstore.Store, most int64) {
 	t.Helper()
-	if n := s.Bytes(); n > most {
+	if n := s.Stats().Bytes; n > most {
 		t.Fatalf("the store holds %d bytes: the bound is %d", n, most)
 	}
 }

@@ -23,7 +23,7 @@ func TestRulesAreCountedInFull(t *testing.T) {
 		}
 		bytes := func() (sum int64) {
 			for _, s := range stores {
-				sum += s.Bytes()
+				sum += s.Stats().Bytes
 			}
 			return sum
 		}
@@ -60,8 +60,8 @@ func TestTooManyRules(t *testing.T) {
 	if !strings.Contains(err.Error(), says) {
 		t.Errorf("got %q, want it to say %q", err, says)
 	}
-	if bound != 1+(16384-64-160)/64 || s.Bytes() > memstore.MinMaxBytes/2 {
-		t.Errorf("%d rules take %d of %d bytes", bound, s.Bytes(), memstore.MinMaxBytes)
+	if bound != 1+(16384-64-160)/64 || s.Stats().Bytes > memstore.MinMaxBytes/2 {
+		t.Errorf("%d rules take %d of %d bytes", bound, s.Stats().Bytes, memstore.MinMaxBytes)
 	}
 	const fit = 100 // of 64 and 160 bytes
 	exact := memstore.New(memstore.WithMaxBytes(fit * (64 + 160) * 4))
@@ -74,8 +74,8 @@ func TestTooManyRules(t *testing.T) {
 	if d := first.Allow(ctx, "k"); !d.Allowed {
 		t.Errorf("a rule that was bound before: %+v", d)
 	}
-	before := s.Bytes()
-	if _, err := first.Rule(key("rule ", 7), core.PerMinute(1)); err != nil || s.Bytes() != before {
-		t.Errorf("a known rule: got %v and %d bytes, want %d as before", err, s.Bytes(), before)
+	before := s.Stats().Bytes
+	if _, err := first.Rule(key("rule ", 7), core.PerMinute(1)); err != nil || s.Stats().Bytes != before {
+		t.Errorf("a known rule: got %v and %d bytes, want %d as before", err, s.Stats().Bytes, before)
 	}
 }

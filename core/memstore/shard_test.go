@@ -74,7 +74,7 @@ func (s *Store) Audit() error {
 		total += own + large
 		common -= max(0, own-s.share) + large
 	}
-	if used := s.Bytes(); used != total {
+	if used := s.Stats().Bytes; used != total {
 		return fmt.Errorf("Bytes says %d, the tables hold %d", used, total)
 	}
 	if got := s.common.Load(); got != common || got < 0 {
@@ -189,8 +189,8 @@ func TestAccounting(t *testing.T) {
 					admitted++
 				}
 			}
-			if s.Bytes() > size {
-				t.Fatalf("step %d: %d bytes: the bound is %d", step, s.Bytes(), size)
+			if s.Stats().Bytes > size {
+				t.Fatalf("step %d: %d bytes: the bound is %d", step, s.Stats().Bytes, size)
 			}
 			if step%250 == 0 {
 				if err := s.Audit(); err != nil {

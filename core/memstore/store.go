@@ -133,10 +133,6 @@ func (s *Store) divide() {
 	}
 }
 
-// Bytes returns the memory of the store in bytes, all tables counted, as [Store.Stats] does.
-// It never exceeds the bound.
-func (s *Store) Bytes() int64 { return s.Stats().Bytes }
-
 // Bind implements [core.Store].
 func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s == nil || len(s.shards) == 0 {

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 // that says so.
 func TestStoreNotMadeByNew(t *testing.T) {
 	for name, s := range map[string]*memstore.Store{"nil": nil, "the zero value": {}, "new(Store)": new(memstore.Store)} {
-		if n, stats := s.Bytes(), s.Stats(); n != 0 || stats != (memstore.Stats{}) {
+		if n, stats := s.Stats().Bytes, s.Stats(); n != 0 || stats != (memstore.Stats{}) {
 			t.Errorf("%s: got %d bytes and %+v, want nothing", name, n, stats)
 		}
 		if _, err := s.Bind(core.Binding{}); err == nil || !strings.Contains(err.Error(), "memstore.New") {
@@ -95,7 +95,7 @@ func TestHonest(t *testing.T) {
 				l.Allow(ctx, key("k", k))
 			}
 		}
-		grown, says := heap()-before, s.Bytes()
+		grown, says := heap()-before, s.Stats().Bytes
 		if grown > says+says/50+64<<10 || grown < says*3/4 {
 			t.Errorf("%d requests of each by %v: the heap got %d bytes, want what Bytes says, %d", requests, limit, grown, says)
 		}

@@ -69,15 +69,15 @@ func TestClient(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for key, query := range map[string]string{
-		"user:42":                       "user=42",
-		"user:a b&c":                    "user=a+b%26c&ip=&key=&ipv6-prefix=",
-		"ip:198.51.100.7":               "ip=198.51.100.7",
-		"ip:2001:db8::/64":              "ip=2001:db8::1",
-		"ip:2001:db8::/48":              "ip=2001:db8:0:7::1&ipv6-prefix=48",
-		keyfuncs.APIKeyString("secret"): "key=" + keyfuncs.APIKeyString("secret"),
-		"header:x-tenant:acme=1":        "header=X-Tenant%3Dacme%3D1",
-		keyfuncs.APIKeyString("id 7"):   "api-key-id=id+7",
-		"any\x00\xff":                   "key=any%00%ff",
+		"user:42":                    "user=42",
+		"user:a b&c":                 "user=a+b%26c&ip=&key=&ipv6-prefix=",
+		"ip:198.51.100.7":            "ip=198.51.100.7",
+		"ip:2001:db8::/64":           "ip=2001:db8::1",
+		"ip:2001:db8::/48":           "ip=2001:db8:0:7::1&ipv6-prefix=48",
+		keyfuncs.APIKeyKey("secret"): "key=" + keyfuncs.APIKeyKey("secret"),
+		"header:x-tenant:acme=1":     "header=X-Tenant%3Dacme%3D1",
+		keyfuncs.APIKeyKey("id 7"):   "api-key-id=id+7",
+		"any\x00\xff":                "key=any%00%ff",
 	} {
 		s.take(s.api, key, 3)
 		s.take(s.login, key, 5)
@@ -160,7 +160,7 @@ func TestFull(t *testing.T) {
 func TestAPIKey(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
-	key := keyfuncs.APIKeyString("secret")
+	key := keyfuncs.APIKeyKey("secret")
 	s.take(s.api, key, 3)
 	post := func(path, body string) reply {
 		t.Helper()

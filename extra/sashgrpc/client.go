@@ -14,7 +14,7 @@ import (
 	"github.com/sashlimit/sash/internal/outgoing"
 )
 
-// UnaryClient returns an interceptor for the unary calls that a program makes, as httpclient.Transport is for its
+// UnaryClient returns an interceptor for the unary calls that a program makes, as httpclient.NewTransport is for its
 // HTTP requests: a call waits for its turn as by [core.Limiter.Wait], until its context ends. The limit is that of
 // this process with a memstore, and of all processes with a redisstore.
 //

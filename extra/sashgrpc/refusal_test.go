@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 			"Internal INTERNAL_ERROR" + domain, core.OutcomeKeyFailed, 500},
 		{"negative cost", over, user, []sashgrpc.Option{costs(-1)},
 			"Internal INTERNAL_ERROR" + domain, core.OutcomeInvalid, 500},
-		{"down", core.Decision{Err: down}, user, []sashgrpc.Option{nethttp.WithRetryAfter(time.Second)},
+		{"down", core.Decision{Err: down}, user, []sashgrpc.Option{nethttp.WithOutageRetryAfter(time.Second)},
 			"Unavailable RATE_LIMITER_UNAVAILABLE" + domain + " retry 1s pushback 1000", core.OutcomeFailedClosed, 503},
 	} {
 		heard := new(events)

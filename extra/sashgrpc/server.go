@@ -166,7 +166,7 @@ func requestOf(ctx context.Context, call Call) *http.Request {
 }
 
 // Option is an option of [UnaryServer] and [StreamServer]. Those of package nethttp that are not about the response
-// will do too, such as SkipKeys, WithLimits, WithJitter and WithRetryAfter: their request is that of [Key].
+// will do too, such as SkipKeys, WithLimits, WithRetryJitter and WithOutageRetryAfter: their request is that of [Key].
 type Option = nethttp.Option
 
 // ForMethod limits the calls of these methods alone, compared byte for byte. Several ForMethods add up. ForMethod and

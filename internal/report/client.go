@@ -40,16 +40,16 @@ func ClientKey(named url.Values) (string, error) {
 	case "ip":
 		return ipKey(value, prefix)
 	case "user":
-		return keyfuncs.UserIDString(value), nil
+		return keyfuncs.UserIDKey(value), nil
 	case "header":
 		name, text, _ := strings.Cut(value, "=")
-		if key := keyfuncs.HeaderString(name, text); key != "" {
+		if key := keyfuncs.HeaderKey(name, text); key != "" {
 			return key, nil
 		}
 		return "", fmt.Errorf("header %.60q names no client: give the name of the header and a value of at most 8 KiB, "+
 			"such as X-Tenant=acme", value)
 	case "api-key-id":
-		return keyfuncs.APIKeyString(value), nil
+		return keyfuncs.APIKeyKey(value), nil
 	}
 	return value, nil
 }
@@ -62,13 +62,13 @@ func ipKey(text, prefix string) (string, error) {
 			"for a key as it stands in logs there is key", text)
 	}
 	if prefix == "" {
-		return keyfuncs.IPString(addr, 0), nil
+		return keyfuncs.IPKey(addr, 0), nil
 	}
 	bits, err := strconv.Atoi(prefix)
 	if err != nil || bits < 1 || bits > 128 {
 		return "", fmt.Errorf(Prefix+" %.20q: give 1 to 128 bits", prefix)
 	}
-	return keyfuncs.IPString(addr, bits), nil
+	return keyfuncs.IPKey(addr, bits), nil
 }
 
 // MaxAPIKey is the length in bytes of the longest API key that keyfuncs.APIKey takes.
@@ -81,5 +81,5 @@ func APIKey(text string) (string, error) {
 	if secret == "" || len(secret) > MaxAPIKey || strings.ContainsAny(secret, "\r\n") {
 		return "", fmt.Errorf("there must be one API key, in one line of at most %d bytes", MaxAPIKey)
 	}
-	return keyfuncs.APIKeyString(secret), nil
+	return keyfuncs.APIKeyKey(secret), nil
 }

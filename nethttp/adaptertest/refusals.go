@@ -34,7 +34,7 @@ var refusalSteps = []struct {
 	}},
 	{"503", 503, func() Step {
 		down := on(outage, core.PerMinute(3)).WithPolicy(core.FailClosed)
-		return by(down, nethttp.WithRetryAfter(1200*time.Millisecond))[0]
+		return by(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))[0]
 	}},
 	{"400", 400, func() Step {
 		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: keyfuncs.Header("X-Tenant")}

@@ -20,13 +20,13 @@ type Config struct {
 	Label     func(*http.Request) string
 	Limits    func(*http.Request) ([]core.Limit, error)
 	Limiter   func(*http.Request) (*core.Limiter, error)
-	All       []Pair
+	Together  []Pair
 	Shadow    func() bool
 
 	// What is written about a decision.
 	Formats []headers.Format
-	Jitter  time.Duration // see WithJitter
-	Outage  time.Duration // see WithRetryAfter
+	Jitter  time.Duration // see WithRetryJitter
+	Outage  time.Duration // see WithOutageRetryAfter
 	Refusal func(http.ResponseWriter, *http.Request, core.Decision)
 
 	// What is asked after the handler, and whether the handler finds the Admission in its context.
@@ -86,9 +86,9 @@ func (c *Config) check() error {
 		return errors.New("sash: CountWhen and CostAfter do not go together: " +
 			"give CostAfter alone, with a function that returns 0 for a request that is not to count")
 	}
-	if len(c.All) > 0 && (c.looks() || c.InContext) {
-		return errors.New("sash: All does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
-			"what all limits have counted stays counted; give one guard All, and another inside it the other option")
+	if len(c.Together) > 0 && (c.looks() || c.InContext) {
+		return errors.New("sash: Together does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
+			"what all limits have counted stays counted; give one guard Together, and another inside it the other option")
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) 
 		}
 	}
 	switch {
-	case len(g.config.All) > 0:
+	case len(g.config.Together) > 0:
 		limits = g.decideTogether(v, l, request)
 	case v.Follows && (g.config.looks() || g.config.InContext):
 		a := &Admission{decider: g, request: v.R}

@@ -61,7 +61,7 @@ func namesOther(r *http.Request, peer netip.Addr) bool {
 
 // namedBy reports whether key is the name of an address, or is joined of it and others.
 func namedBy(key string, addr netip.Addr) bool {
-	name := keyfuncs.IPString(addr, 0)
+	name := keyfuncs.IPKey(addr, 0)
 	if key == name || key == addr.String() {
 		return true
 	}
