@@ -42,7 +42,7 @@ SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoar
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
 	TestPartition TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
-	TestScriptAgainstSortedSet TestScriptForeignValues TestScriptLargeCounts \
+	TestScriptForeignValues TestScriptLargeCounts \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
 	TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$ \
@@ -106,7 +106,7 @@ test-newest: redis lua proxies faketime
 # that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
 # of what happens at the same moment.
 histories: redis lua faketime
-	go test $(RACE) -count=1 -timeout 30m -v -run '^(TestScriptAgainst.*|TestScriptVerbsAgainstModel)$$' ./core/redisstore -args -long
+	go test $(RACE) -count=1 -timeout 30m -v -run '^TestScript(Verbs)?AgainstModel$$' ./core/redisstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestRegions$$' ./core/regions -args -long
 	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories$$' ./core/regions -args -long $(HISTORYFLAGS)

@@ -30,7 +30,7 @@ type lua54 struct {
 	fails sync.Map // a script's command and key, such as "GET a": an error for it
 }
 
-// startLua54 returns a client of a miniredis whose scripts Lua 5.4 runs, but for reference.lua.
+// startLua54 returns a client of a miniredis whose scripts Lua 5.4 runs.
 func startLua54(t *testing.T) (*redis.Client, *lua54) {
 	t.Helper()
 	path, err := exec.LookPath("lua5.4")
