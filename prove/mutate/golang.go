@@ -162,10 +162,12 @@ func goMutants(path string, number int) (all []*mutant, err error) {
 				var body bytes.Buffer
 				err = format.Node(&body, files, f.Body)
 				e.back()
-				id, line := number+len(all), bytes.Split(source, []byte("\n"))[files.Position(e.at).Line-1]
+				id, at := number+len(all), files.Position(e.at).Line
+				line, _, _ := strings.Cut(string(bytes.Split(source, []byte("\n"))[at-1]), " // ")
 				all = append(all, &mutant{
-					name: fmt.Sprintf("%s %s: %s: %s", filepath.Base(path), f.Name.Name, bytes.TrimSpace(line), e.what),
-					env:  strconv.Itoa(id), offset: files.Position(f.Body.Lbrace).Offset, line: files.Position(f.Body.Lbrace).Line,
+					name:     fmt.Sprintf("%s: %s", strings.TrimSpace(line), e.what),
+					function: f.Name.Name, where: fmt.Sprintf("%s:%d", path, at), env: strconv.Itoa(id),
+					offset: files.Position(f.Body.Lbrace).Offset, line: files.Position(f.Body.Lbrace).Line,
 					code: fmt.Sprintf("case %d:\n//line mutant%d:1\n%s %s%s", id, id, call, body.Bytes(), end),
 				})
 			}

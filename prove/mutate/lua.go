@@ -37,9 +37,9 @@ func luaMutants(path string) ([]*mutant, error) {
 	add := func(from, to int, other string) {
 		begin, end := strings.LastIndexByte(script[:from], '\n')+1, to+strings.IndexByte(script[to:], '\n')
 		all = append(all, &mutant{
-			name: fmt.Sprintf("%s: %s => %s", filepath.Base(path), strings.TrimSpace(script[begin:end]),
-				strings.TrimSpace(script[begin:from]+other+script[to:end])),
-			env: fmt.Sprintf("%d,%d,%s", from, to, other),
+			name:  withoutComment(script[begin:end]) + " => " + withoutComment(script[begin:from]+other+script[to:end]),
+			where: fmt.Sprintf("%s:%d", path, 1+strings.Count(script[:from], "\n")),
+			env:   fmt.Sprintf("%d,%d,%s", from, to, other),
 		})
 	}
 	for _, at := range luaToken.FindAllStringIndex(script, -1) {
@@ -62,6 +62,11 @@ func luaMutants(path string) ([]*mutant, error) {
 		add(at[2], at[3], "")
 	}
 	return all, nil
+}
+
+func withoutComment(line string) string {
+	code, _, _ := strings.Cut(line, " -- ")
+	return strings.TrimSpace(code)
 }
 
 // edited is a file of package redisstore that changes the script, and ends the program with status 9 if what is left

@@ -43,12 +43,16 @@ var packages = []string{
 }
 
 const (
-	explained = "prove/mutate/explained.txt" // a line for each, and one that begins with a tab and says why
+	// A line for each, and one that begins with a tab and says why. A line is "package: mutant", with or without the
+	// name of the function, and knows neither files nor comments, so that code can be moved and comments mended.
+	explained = "prove/mutate/explained.txt"
 	table     = "prove/mutants.txt"
 )
 
 type mutant struct {
-	name      string // the same until the code changes; among mutants with the same name by number
+	name      string // the same until the code changes: the line, and the edit
+	where     string // the file and the line, for a reader
+	function  string // of Go
 	env       string // the value of MUTANT
 	unfit     bool   // no program
 	killed    bool
@@ -78,7 +82,7 @@ func main() {
 		for _, m := range p.try(p.chosen()) {
 			if m.survived {
 				survivors++
-				fmt.Printf("SURVIVES %s/%s\n", p.dir, m.name)
+				fmt.Printf("SURVIVES %s: %s: %s\n", m.where, p.dir, m.name)
 			}
 		}
 		if *sample == 0 && *only == "" {
@@ -102,17 +106,11 @@ func (p *pkg) prepare() error {
 	if err := compile(); err != nil {
 		return err
 	}
-	byName := map[string]*mutant{}
-	for _, m := range p.mutants {
-		for n, name := 2, m.name; byName[m.name] != nil; n++ {
-			m.name = fmt.Sprintf("%s #%d", name, n)
-		}
-		byName[m.name] = m
-	}
+	byName := p.name()
 	for _, line := range lines(explained) {
-		if name, ok := strings.CutPrefix(line, p.dir+"/"); ok && !strings.HasPrefix(name, "internal/") {
+		if name, ok := strings.CutPrefix(line, p.dir+": "); ok {
 			if byName[name] == nil {
-				return fmt.Errorf("%s explains a mutant that is not there: %s", explained, line)
+				return fmt.Errorf("%s explains a mutant that is not there, or one of several: %s", explained, line)
 			}
 			byName[name].explained = true
 		}
@@ -125,6 +123,26 @@ func (p *pkg) prepare() error {
 		}
 	}
 	return p.order()
+}
+
+// name gives each mutant a name of its own, which begins with the function, and has a number if there are several. It
+// returns the mutants by these names and, where only one has it, by the name without the function.
+func (p *pkg) name() map[string]*mutant {
+	byName, short := map[string]*mutant{}, map[string][]*mutant{}
+	for _, m := range p.mutants {
+		short[m.name] = append(short[m.name], m)
+		m.name = strings.TrimPrefix(m.function+": "+m.name, ": ")
+		for n, name := 2, m.name; byName[m.name] != nil; n++ {
+			m.name = fmt.Sprintf("%s #%d", name, n)
+		}
+		byName[m.name] = m
+	}
+	for name, all := range short {
+		if len(all) == 1 {
+			byName[name] = all[0]
+		}
+	}
+	return byName
 }
 
 func lines(path string) []string {
