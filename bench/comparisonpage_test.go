@@ -17,7 +17,6 @@ const (
 	keysColumn       = "bytes of a client after 100 requests"
 	fieldsColumn     = "fields about the limit"
 	retryColumn      = "Retry-After"
-	forgedColumn     = "a forged X-Forwarded-For, by default"
 	neighboursColumn = "two addresses of one IPv6 /64"
 	heapColumn       = "bytes for a client"
 	linesColumn      = "lines of code"
@@ -25,28 +24,6 @@ const (
 	comparisonPage   = "../docs/comparison.md"
 	comparedLibrary  = "library" // heads the first column of each table
 )
-
-// peerLibraries returns the middlewares in memory that docs/comparison.md has.
-func peerLibraries() []library {
-	peers := libraries()
-	for _, l := range append(echoLibraries(), echo5Libraries()...) {
-		if !l.sash {
-			peers = append(peers, l)
-		}
-	}
-	return peers
-}
-
-// peerRow returns the row of docs/comparison.md about a library.
-func peerRow(name string) string {
-	switch name {
-	case "echo RateLimiter":
-		return "echo v4"
-	case "echo v5 RateLimiter":
-		return "echo v5"
-	}
-	return name
-}
 
 // table is a table of a page: texts, with their links.
 type table struct {

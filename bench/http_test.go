@@ -2,14 +2,13 @@ package bench
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // goClient is a generator that sends 200 requests by Go's client, one after the other.
@@ -39,19 +38,9 @@ func goClient(url string, _ int, _ time.Duration) (volley, error) {
 
 // TestHTTP runs each server with its limiter, and has each request counted.
 func TestHTTP(t *testing.T) {
-	var progress []string
-	c := HTTPConfig{Rounds: 1, Slice: time.Second, Connections: []int{64}}
-	c.Progress = func(what string) { progress = append(progress, what) }
-	redis := redistest.Start(t)
-	table, err := c.race(redis.Addr(), httpRequests, goClient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left := redis.Client(t).Keys(t.Context(), "limiter:*").Val(); len(left) > 0 {
-		t.Errorf("%d keys of ulule are left in the turn of redis_rate", len(left))
-	}
 	var text strings.Builder
-	if err := table.Write(&text); err != nil {
+	c := HTTPConfig{Config{Rounds: 1, Slice: time.Second}, []int{64}}
+	if err := c.race(&text, single(t), httpRequests, goClient); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range websites() {
@@ -59,15 +48,12 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s has %d rows, want 1 in\n%s", s.name, got, text.String())
 		}
 	}
-	if len(progress) != 1 {
-		t.Errorf("progress: %q", progress)
-	}
 }
 
 // TestHTTPRefusal: a refused request is an error.
 func TestHTTPRefusal(t *testing.T) {
-	c := HTTPConfig{Rounds: 1, Slice: time.Second, Connections: []int{1}}
-	_, err := c.race(redistest.Start(t).Addr(), 3, goClient)
+	c := HTTPConfig{Config{Rounds: 1, Slice: time.Second}, []int{1}}
+	err := c.race(io.Discard, single(t), 3, goClient)
 	const want = "sash in memory, connections: 1: of 200 requests 100 were refused"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("three requests are allowed, more come: %v, want %q", err, want)
@@ -76,11 +62,8 @@ func TestHTTPRefusal(t *testing.T) {
 
 // TestHTTPLimits: each server with a limiter limits each client by itself.
 func TestHTTPLimits(t *testing.T) {
-	env := Env{Redis: redistest.Start(t).Addr()}
-	for _, w := range websites() {
-		if w.field == "" {
-			continue
-		}
+	env := single(t)
+	for _, w := range websites()[1:] {
 		s, err := openSite(w, 3, env)
 		if err != nil {
 			t.Fatal(err)
@@ -189,16 +172,16 @@ func TestWrkResult(t *testing.T) {
 // TestHTTPConfig: a configuration that cannot be measured is an error at once.
 func TestHTTPConfig(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // where there is no wrk
-	good := HTTPConfig{Rounds: 1, Slice: time.Second, Connections: []int{1}}
+	good := HTTPConfig{Config{Rounds: 1, Slice: time.Second}, []int{1}}
 	if err := good.Check(); !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "make bench-http") {
 		t.Errorf("without wrk: %v", err)
 	}
 	for _, c := range []HTTPConfig{
-		{Slice: time.Second, Connections: []int{1}},
-		{Rounds: 1, Slice: 1500 * time.Millisecond, Connections: []int{1}},
-		{Rounds: 1, Slice: time.Second},
-		{Rounds: 1, Slice: time.Second, Connections: []int{0}},
-		{Rounds: 1, Slice: time.Second, Connections: []int{1001}},
+		{Config{Slice: time.Second}, []int{1}},
+		{Config{Rounds: 1, Slice: 1500 * time.Millisecond}, []int{1}},
+		{Config{Rounds: 1, Slice: time.Second}, nil},
+		{good.Config, []int{0}},
+		{good.Config, []int{1001}},
 	} {
 		if err := c.Check(); err == nil || errors.Is(err, exec.ErrNotFound) {
 			t.Errorf("%+v: %v, want an error about its numbers", c, err)
@@ -209,7 +192,7 @@ func TestHTTPConfig(t *testing.T) {
 // TestHTTPTable: the ratios are those of each round.
 func TestHTTPTable(t *testing.T) {
 	sites := websites()
-	g := webGroup{64, make([][]turn, len(sites))}
+	turns := make([][]turn, len(sites))
 	rates := map[string][]int64{bareSite: {100, 200, 400}, "sash on Redis": {50, 80, 300}, redisRateSite: {20, 80, 100}}
 	for i, s := range sites {
 		for round := range 3 {
@@ -220,24 +203,16 @@ func TestHTTPTable(t *testing.T) {
 			v := volley{Requests: requests, Micros: 1e6, P50: float64(round), P99: 10}
 			cpu := cpuTime{time.Duration(requests) * 2 * time.Microsecond, time.Duration(requests) * time.Microsecond}
 			v.CPU = cpu.User
-			g.turns[i] = append(g.turns[i], turn{volley: v, scripts: 0.1, server: cpu, redis: cpu})
+			turns[i] = append(turns[i], turn{volley: v, scripts: 0.1, server: cpu, redis: cpu})
 		}
 	}
-	var text strings.Builder
-	if err := writeMarkdown(&text, g.lines()); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(text.String(), "\n")
-	for _, want := range []struct{ name, cells string }{
-		{bareSite, "64 no limiter 200 100..400 1 1..1 1 us 10 us 2 + 1 3 8"},
-		{"sash on Redis", "sash on Redis 80 50..300 0.50 0.40..0.75 1 us 10 us 2 + 1 3 8 8 2.50 0.10"},
+	lines := httpLines(64, turns)
+	for i, want := range map[int]string{
+		0: "64,no limiter,200,100..400,1,1..1,1 us,10 us,2 + 1,3,8,,,",
+		3: ",sash on Redis,80,50..300,0.50,0.40..0.75,1 us,10 us,2 + 1,3,8,8,2.50,0.10",
 	} {
-		found := false
-		for _, line := range lines {
-			found = found || strings.Join(strings.Fields(strings.ReplaceAll(line, "|", " ")), " ") == want.cells
-		}
-		if !found {
-			t.Errorf("%s: no row %q in\n%s", want.name, want.cells, text.String())
+		if got := strings.Join(lines[i], ","); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

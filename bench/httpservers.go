@@ -35,8 +35,8 @@ type website struct {
 	wrap wrapper
 }
 
-// wrapper puts a limiter before a handler.
-type wrapper func(load, Env, http.Handler) (http.Handler, error)
+// wrapper puts a limiter before a handler, which counts in Redis if it is one that does.
+type wrapper func(load, *redis.Client, http.Handler) (http.Handler, error)
 
 // counts says which requests the field of a website tells about.
 type counts int
@@ -51,7 +51,7 @@ const (
 const (
 	bareSite      = "no limiter"
 	ululeSite     = "ulule on Redis"
-	redisRateSite = "redis_rate"
+	redisRateSite = redisRate
 )
 
 // websites returns the servers that are compared.
@@ -85,22 +85,20 @@ const greeting = "Hello, World!\n"
 // hello is the handler behind all limiters.
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, greeting) }
 
-func limitNothing(_ load, _ Env, next http.Handler) (http.Handler, error) { return next, nil }
+func limitNothing(_ load, _ *redis.Client, next http.Handler) (http.Handler, error) { return next, nil }
 
-func limitBySash(l load, _ Env, next http.Handler) (http.Handler, error) {
-	limiter, err := l.inMemory(core.SlidingLog, nil)
+func limitBySash(l load, _ *redis.Client, next http.Handler) (http.Handler, error) {
+	limiter, err := l.inMemory(core.SlidingLog)
 	if err != nil {
 		return nil, err
 	}
 	return nethttp.Middleware(limiter, clientKey)(next), nil
 }
 
-// limitBySashOnRedis returns the wrap of sash with a store on Redis. The name keeps the
-// keys of several websites apart.
+// limitBySashOnRedis returns the wrap of sash with a store on Redis. The name keeps the keys of several websites apart.
 func limitBySashOnRedis(name string, a core.Algorithm, options ...redisstore.Option) wrapper {
-	return func(l load, env Env, next http.Handler) (http.Handler, error) {
-		// Redis has a second to answer instead of 100 ms: a stall of the machine is no result.
-		limiter, err := waiting(time.Second, name, redisstore.New(stockClient(env), options...), l.limit(a))
+	return func(l load, rdb *redis.Client, next http.Handler) (http.Handler, error) {
+		limiter, err := waiting(name, redisstore.New(rdb, options...), l.limit(a))
 		if err != nil {
 			return nil, err
 		}
@@ -108,28 +106,27 @@ func limitBySashOnRedis(name string, a core.Algorithm, options ...redisstore.Opt
 	}
 }
 
-func limitByHTTPRate(l load, _ Env, next http.Handler) (http.Handler, error) {
-	return httprate.LimitBy(l.requests, time.Hour, clientKey)(next), nil
+func limitByHTTPRate(l load, _ *redis.Client, next http.Handler) (http.Handler, error) {
+	return httprate.LimitBy(l.requests, l.window, clientKey)(next), nil
 }
 
-func limitByUlule(l load, env Env, next http.Handler) (http.Handler, error) {
-	store, err := ululeredis.NewStore(stockClient(env))
+func limitByUlule(l load, rdb *redis.Client, next http.Handler) (http.Handler, error) {
+	store, err := ululeredis.NewStore(rdb)
 	if err != nil {
 		return nil, err
 	}
-	limiter := ulule.New(store, ulule.Rate{Period: time.Hour, Limit: int64(l.requests)})
+	limiter := ulule.New(store, ulule.Rate{Period: l.window, Limit: int64(l.requests)})
 	// By default an error panics, as it does for each request under way when wrk ends.
 	fail := func(w http.ResponseWriter, _ *http.Request, err error) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
-	guard := ululehttp.NewMiddleware(limiter,
-		ululehttp.WithKeyGetter(clientName), ululehttp.WithErrorHandler(fail))
+	guard := ululehttp.NewMiddleware(limiter, ululehttp.WithKeyGetter(clientName), ululehttp.WithErrorHandler(fail))
 	return guard.Handler(next), nil
 }
 
 // limitByRedisRate is the middleware that a user of redis_rate writes, which has none.
-func limitByRedisRate(l load, env Env, next http.Handler) (http.Handler, error) {
-	limiter := redisrate.NewLimiter(stockClient(env))
+func limitByRedisRate(l load, rdb *redis.Client, next http.Handler) (http.Handler, error) {
+	limiter := redisrate.NewLimiter(rdb)
 	limit := redisrate.PerHour(l.requests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		result, err := limiter.Allow(r.Context(), clientName(r), limit)
@@ -147,6 +144,3 @@ func limitByRedisRate(l load, env Env, next http.Handler) (http.Handler, error) 
 		next.ServeHTTP(w, r)
 	}), nil
 }
-
-// stockClient returns a client of Redis with nothing set but its address.
-func stockClient(env Env) *redis.Client { return redis.NewClient(&redis.Options{Addr: env.Redis}) }

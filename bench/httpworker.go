@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // webJob is the job of a worker that is an HTTP server.
@@ -19,16 +21,26 @@ type webJob struct {
 	Requests int // an hour, of each client
 }
 
-// webAddress is the message of such a worker when it listens.
-type webAddress struct{ Address string }
+// cpuTime holds how long processors have worked for a process, in its own code and in the kernel for it.
+type cpuTime struct{ User, System time.Duration }
 
-// serve serves HTTP on a free port of 127.0.0.1 until input ends. To each order it answers with its cpuTime.
-func (j webJob) serve(env Env, input io.Reader, output io.Writer) error {
+// less returns the time since before.
+func (c cpuTime) less(before cpuTime) cpuTime {
+	return cpuTime{c.User - before.User, c.System - before.System}
+}
+
+// sum returns both parts.
+func (c cpuTime) sum() time.Duration { return c.User + c.System }
+
+// serve serves HTTP on a free port of 127.0.0.1 until the orders end. Its first answer is the address, and those to the
+// orders are its cpuTime.
+func (j webJob) serve(env Env, orders *json.Decoder, answers *json.Encoder) error {
 	for _, s := range websites() {
 		if s.name != j.Site {
 			continue
 		}
-		handler, err := s.wrap(load{requests: j.Requests}, env, http.HandlerFunc(hello))
+		rdb := redis.NewClient(&redis.Options{Addr: env.Redis[0]})
+		handler, err := s.wrap(perHour(j.Requests), rdb, http.HandlerFunc(hello))
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -37,14 +49,15 @@ func (j webJob) serve(env Env, input io.Reader, output io.Writer) error {
 			return err
 		}
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-		ended := make(chan error, 2)
-		go func() { ended <- server.Serve(listener) }()
-		answers := json.NewEncoder(output)
-		if err := answers.Encode(webAddress{listener.Addr().String()}); err != nil {
-			return err
+		go func() { _ = server.Serve(listener) }()
+		for err = answers.Encode(listener.Addr().String()); err == nil; {
+			var u syscall.Rusage
+			err = errors.Join(orders.Decode(new(order)), syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+			if err == nil {
+				err = answers.Encode(cpuTime{time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())})
+			}
 		}
-		go func() { ended <- tellCPU(json.NewDecoder(input), answers) }()
-		return <-ended
+		return unlessEOF(err)
 	}
 	return fmt.Errorf("no website %q", j.Site)
 }
@@ -58,62 +71,55 @@ type site struct {
 	client  *http.Client
 }
 
-// openSite starts the process of a website, with a limit of requests an hour for each
-// client.
+// openSite starts the process of a website, with a limit of requests an hour for each client.
 func openSite(s website, requests int, env Env) (*site, error) {
 	process, err := startWorker(job{Web: &webJob{s.name, requests}, Env: env})
 	if err != nil {
 		return nil, err
 	}
-	var at webAddress
+	var at string
 	if err := process.answers.Decode(&at); err != nil {
 		process.stop()
 		return nil, fmt.Errorf("%s: its server has ended: %w", s.name, err)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: visitors}
-	return &site{s, "http://" + at.Address + "/", requests, process, &http.Client{Transport: transport}}, nil
+	return &site{s, "http://" + at + "/", requests, process, &http.Client{Transport: transport}}, nil
 }
 
-// close ends the process and waits for its end. A nil site is allowed.
+// close ends the process and waits for its end.
 func (s *site) close() {
-	if s == nil {
-		return
-	}
 	s.client.CloseIdleConnections()
 	s.process.stop()
 }
 
-// visitors is the number of connections of a census.
-const visitors = 16
+// webClients is how many clients there are, and visitors the number of connections of a census.
+const webClients, visitors = 1000, 16
 
-// census sends a request of each client, and returns how many requests of all clients
-// the limiter says it has counted, these among them. It returns an error if one of the
-// responses is not the expected one.
+// census sends a request of each client, and returns how many requests of all clients the limiter says it has counted,
+// these among them. It returns an error if one of the responses is not the expected one.
 func (s *site) census() (counted int64, err error) {
-	var (
-		wg   sync.WaitGroup
-		sums [visitors]int64
-		errs [visitors]error
-	)
+	var group sync.WaitGroup
+	var sums [visitors]int64
+	var errs [visitors]error
 	for v := range visitors {
-		wg.Go(func() {
-			for i := v; i < remoteClients && errs[v] == nil; i += visitors {
+		group.Go(func() {
+			for i := v; i < webClients && errs[v] == nil; i += visitors {
 				var used int64
 				used, errs[v] = s.visit(i)
 				sums[v] += used
 			}
 		})
 	}
-	wg.Wait()
+	group.Wait()
 	s.client.CloseIdleConnections()
 	for _, sum := range sums {
 		counted += sum
 	}
-	return counted, cmp.Or(errs[:]...)
+	return counted, errors.Join(errs[:]...)
 }
 
-// visit sends a request of client i, and returns how many of its requests have been
-// counted by what the response says. It is 0 where no field says it.
+// visit sends a request of client i, and returns how many of its requests have been counted by what the response says.
+// It is 0 where no field says it.
 func (s *site) visit(i int) (used int64, err error) {
 	r, err := http.NewRequest(http.MethodGet, s.url, nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"net/http"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/go-chi/httprate"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+	echo5 "github.com/labstack/echo/v5"
+	middleware5 "github.com/labstack/echo/v5/middleware"
 	golimiter "github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
@@ -23,61 +26,61 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	sashecho "github.com/sashlimit/sash/echo"
+	sashecho5 "github.com/sashlimit/sash/echo5"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// load is the limit that all libraries enforce. Fixed windows, token buckets and
-// sliding windows get the same numbers, which mean a different rule for each.
+// load is the limit that all libraries enforce. Fixed windows, token buckets and sliding windows get the same numbers,
+// which mean a different rule for each.
 type load struct {
-	requests int // an hour, all of which may come at once
+	requests int // in a window, all of which may come at once
+	window   time.Duration
 
-	// log is the limit that a sliding log enforces instead, if it is set. A log
-	// remembers each request of its window, and the requests of an hour of a
-	// benchmark do not fit.
+	// log is the limit that a sliding log enforces instead, if it is set. A log remembers each request of its window,
+	// and the requests of an hour of a benchmark do not fit.
 	log core.Limit
 
-	// room is the bound of memstore in bytes; 0 means memstore's default.
-	room int64
+	room int64 // the bound of memstore in bytes; 0 means memstore's default
 }
 
 const unlimited = 1 << 30 // requests an hour that no contestant gets through
 
+func perHour(requests int) load { return load{requests: requests, window: time.Hour} }
+
 // perSecond returns the requests a second.
-func (l load) perSecond() float64 { return float64(l.requests) / time.Hour.Seconds() }
+func (l load) perSecond() float64 { return float64(l.requests) / l.window.Seconds() }
 
 // limit returns the limit of a sash contestant with algorithm a.
 func (l load) limit(a core.Algorithm) core.Limit {
-	if a == core.SlidingLog && l.log != (core.Limit{}) {
+	switch n := int64(l.requests); {
+	case a != core.SlidingLog:
+		return core.Per(n, l.window).Using(a)
+	case l.log != (core.Limit{}):
 		return l.log
+	default:
+		return core.Per(min(n, core.MaxLogRequests), l.window)
 	}
-	return core.PerHour(int64(l.requests)).Using(a)
 }
 
-// inMemory returns a limiter of sash with a store of its own. observer may be nil.
-func (l load) inMemory(a core.Algorithm, observer core.Observer) (*core.Limiter, error) {
+// inMemory returns a limiter of sash with a store of its own.
+func (l load) inMemory(a core.Algorithm) (*core.Limiter, error) {
 	return core.New(core.Config{
 		Name:         "bench",
 		Store:        memstore.New(memstore.WithMaxBytes(cmp.Or(l.room, memstore.DefaultMaxBytes))),
 		Limits:       []core.Limit{l.limit(a)},
 		OnStoreError: core.FailClosed,
-		Observer:     observer,
 	})
-}
-
-// ulule returns the limiter of ulule.
-func (l load) ulule() *ulule.Limiter {
-	return ulule.New(ululemem.NewStore(), ulule.Rate{Period: time.Hour, Limit: int64(l.requests)})
 }
 
 // gcra returns the quota of throttled.
 func (l load) gcra() throttled.RateQuota {
-	return throttled.RateQuota{MaxRate: throttled.PerHour(l.requests), MaxBurst: l.requests - 1}
+	return throttled.RateQuota{MaxRate: throttled.PerDuration(l.requests, l.window), MaxBurst: l.requests - 1}
 }
 
-// throttled returns the limiter of throttled.
-func (l load) throttled() (*throttled.GCRARateLimiterCtx, error) {
-	store, err := throttledmem.NewCtx(0)
+// throttled returns the limiter of throttled, with keys that are kept: 0 for all.
+func (l load) throttled(kept int) (*throttled.GCRARateLimiterCtx, error) {
+	store, err := throttledmem.NewCtx(kept)
 	if err != nil {
 		return nil, err
 	}
@@ -86,30 +89,22 @@ func (l load) throttled() (*throttled.GCRARateLimiterCtx, error) {
 
 // goLimiter returns the store of go-limiter.
 func (l load) goLimiter() (golimiter.Store, error) {
-	return memorystore.New(&memorystore.Config{Tokens: uint64(l.requests), Interval: time.Hour})
+	return memorystore.New(&memorystore.Config{Tokens: uint64(l.requests), Interval: l.window})
 }
 
-// echoStore returns the store of echo's RateLimiter.
-func (l load) echoStore() *middleware.RateLimiterMemoryStore {
-	return middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
-		Rate: rate.Limit(l.perSecond()), Burst: l.requests, ExpiresIn: time.Hour,
-	})
-}
-
-// library is a middleware of net/http or echo. It limits requests by the address of
-// the client's socket and writes its default headers.
+// library is a middleware of net/http or echo. It limits requests by the address of the client's socket and writes its
+// default headers.
 type library struct {
 	name string
 	sash bool
 	wrap func(load, http.Handler) (http.Handler, error)
 }
 
-// sashLibraries returns the libraries of sash with each algorithm. guard puts a limiter
-// before a handler.
+// sashLibraries returns the libraries of sash with each algorithm. guard puts a limiter before a handler.
 func sashLibraries(guard func(*core.Limiter, http.Handler) http.Handler) []library {
 	wrap := func(a core.Algorithm) func(load, http.Handler) (http.Handler, error) {
 		return func(l load, next http.Handler) (http.Handler, error) {
-			limiter, err := l.inMemory(a, nil)
+			limiter, err := l.inMemory(a)
 			if err != nil {
 				return nil, err
 			}
@@ -131,18 +126,17 @@ func sashHTTP(limiter *core.Limiter, next http.Handler) http.Handler {
 func libraries() []library {
 	return append(sashLibraries(sashHTTP), []library{
 		{"httprate", false, func(l load, next http.Handler) (http.Handler, error) {
-			return httprate.LimitBy(l.requests, time.Hour, func(r *http.Request) (string, error) {
+			return httprate.LimitBy(l.requests, l.window, func(r *http.Request) (string, error) {
 				ip, _, err := net.SplitHostPort(r.RemoteAddr)
 				return httprate.CanonicalizeIP(ip), err
 			})(next), nil
 		}},
 		{"ulule", false, func(l load, next http.Handler) (http.Handler, error) {
-			return ululehttp.NewMiddleware(l.ulule()).Handler(next), nil
+			limiter := ulule.New(ululemem.NewStore(), ulule.Rate{Period: l.window, Limit: int64(l.requests)})
+			return ululehttp.NewMiddleware(limiter).Handler(next), nil
 		}},
 		{"throttled", false, func(l load, next http.Handler) (http.Handler, error) {
-			limiter, err := l.throttled()
-			guard := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
-			return guard.RateLimit(next), err
+			return l.guardThrottled(0, next)
 		}},
 		{"go-limiter", false, func(l load, next http.Handler) (http.Handler, error) {
 			store, err := l.goLimiter()
@@ -163,30 +157,100 @@ func libraries() []library {
 	}...)
 }
 
-// echoLibraries returns the middleware of echo that is compared. echo's own
-// RateLimiter writes no headers.
+// guardThrottled puts throttled's middleware before a handler.
+func (l load) guardThrottled(kept int, next http.Handler) (http.Handler, error) {
+	limiter, err := l.throttled(kept)
+	guard := throttled.HTTPRateLimiterCtx{RateLimiter: limiter, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+	return guard.RateLimit(next), err
+}
+
+// echoLibraries returns the middleware of echo v4 that is compared. echo's own RateLimiter writes no headers.
 func echoLibraries() []library {
 	sash := sashLibraries(func(limiter *core.Limiter, next http.Handler) http.Handler {
 		return serveEcho(sashecho.Middleware(limiter, keyfuncs.RemoteIP), next)
 	})
-	return append(sash, library{
-		"echo RateLimiter", false, func(l load, next http.Handler) (http.Handler, error) {
-			return serveEcho(middleware.RateLimiter(l.echoStore()), next), nil
-		},
-	})
+	return append(sash, library{"echo v4", false, func(l load, next http.Handler) (http.Handler, error) {
+		store := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+			Rate: rate.Limit(l.perSecond()), Burst: l.requests, ExpiresIn: time.Hour,
+		})
+		return serveEcho(middleware.RateLimiter(store), next), nil
+	}})
 }
 
-// serveEcho returns an echo with a middleware before a handler.
+// serveEcho returns an echo v4 with a middleware before a handler.
 func serveEcho(limit echo.MiddlewareFunc, next http.Handler) http.Handler {
 	e := echo.New()
-	// echo's guide recommends this setting for a server without a proxy. Without
-	// the setting, RealIP, which names the client for echo's RateLimiter, reads two
-	// headers first.
+	// echo's guide recommends this setting for a server without a proxy. Without it RealIP, which names the client for
+	// echo's RateLimiter, reads two headers first.
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.Use(limit)
-	e.GET("/", func(c echo.Context) error {
-		next.ServeHTTP(c.Response(), c.Request())
-		return nil
-	})
+	e.GET("/", echo.WrapHandler(next))
 	return e
+}
+
+// echo5Libraries returns the middleware of echo v5 that is compared. echo's own RateLimiter takes the client's address
+// from the socket by default.
+func echo5Libraries() []library {
+	sash := sashLibraries(func(limiter *core.Limiter, next http.Handler) http.Handler {
+		return serveEcho5(sashecho5.Middleware(limiter, keyfuncs.RemoteIP), next)
+	})
+	return append(sash, library{"echo v5", false, func(l load, next http.Handler) (http.Handler, error) {
+		store := middleware5.NewRateLimiterMemoryStoreWithConfig(middleware5.RateLimiterMemoryStoreConfig{
+			Rate: l.perSecond(), Burst: l.requests, ExpiresIn: time.Hour,
+		})
+		return serveEcho5(middleware5.RateLimiter(store), next), nil
+	}})
+}
+
+// serveEcho5 returns an echo v5 with a middleware before a handler.
+func serveEcho5(limit echo5.MiddlewareFunc, next http.Handler) http.Handler {
+	e := echo5.New()
+	e.Use(limit)
+	e.GET("/", echo5.WrapHandler(next))
+	return e
+}
+
+// decider is a limiter in memory that decides without HTTP, for many goroutines.
+type decider struct {
+	name  string
+	sash  bool
+	keyed bool // a limit for each key, not one bucket
+	open  func(load) (allow func(key string) (bool, error), err error)
+}
+
+// deciders returns the limiters that are compared.
+func deciders() []decider {
+	ctx := context.Background()
+	decide := func(a core.Algorithm) func(load) (func(string) (bool, error), error) {
+		return func(l load) (func(string) (bool, error), error) {
+			limiter, err := l.inMemory(a)
+			return func(key string) (bool, error) {
+				d := limiter.Allow(ctx, key)
+				return d.Allowed, d.Err
+			}, err
+		}
+	}
+	return []decider{
+		{"sash counter", true, true, decide(core.SlidingCounter)},
+		{"sash log", true, true, decide(core.SlidingLog)},
+		{"sash coarse log", true, true, decide(core.CoarseLog)},
+		{"x/time/rate", false, false, func(l load) (func(string) (bool, error), error) {
+			limiter := rate.NewLimiter(rate.Limit(l.perSecond()), l.requests)
+			return func(string) (bool, error) { return limiter.AllowN(time.Now(), 1), nil }, nil
+		}},
+		{"throttled", false, true, func(l load) (func(string) (bool, error), error) {
+			limiter, err := l.throttled(0)
+			return func(key string) (bool, error) {
+				limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+				return !limited, err
+			}, err
+		}},
+		{"go-limiter", false, true, func(l load) (func(string) (bool, error), error) {
+			store, err := l.goLimiter()
+			return func(key string) (bool, error) {
+				_, _, _, ok, err := store.Take(ctx, key)
+				return ok, err
+			}, err
+		}},
+	}
 }

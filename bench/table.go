@@ -13,59 +13,38 @@ import (
 
 // Row is a line of the table.
 type Row struct {
-	What, Name string
-
-	Values []float64 // one a round, in Unit, or a single one
-	Unit   string
-
-	Bytes, Allocs *float64 // of the contestant's process, per operation; nil if not measured
-
-	// Ratios to the baseline, one a round: how many times as fast, or, where
-	// LowerIsBetter, which share of its cost.
-	Ratios        []float64
-	LowerIsBetter bool
-
-	Goal Goal
-	Note string
+	What, Name    string
+	Values        []float64 // one a round, in Unit, or a single one
+	Unit          string
+	Bytes, Allocs *float64  // of the contestant's process, per operation; nil if not measured
+	Ratios        []float64 // one a round: how many times as fast as the baseline
+	Goal          Goal
+	Note          string
 }
 
 // Goal holds the targets of a row in the table. A nil field is no goal.
 type Goal struct {
-	Ratio  *float64 // of the median of Ratios: at least, or at most if LowerIsBetter
-	Value  *float64 // of the median of Values: at most
+	Ratio  *float64 // of the median of Ratios: at least
 	Allocs *float64 // at most
 }
 
-// Met returns a verdict for each goal, such as ">= 1 met", and reports whether all
-// goals are met.
-func (r Row) Met() (verdicts []string, met bool) {
-	met = true
-	judge := func(what string, goal *float64, value float64, least bool) {
-		if goal == nil {
-			return
-		}
-		sign, ok := "<=", value <= *goal
-		if least {
-			sign, ok = ">=", value >= *goal
-		}
-		verdict := "met"
-		if !ok {
-			verdict, met = "MISSED", false
-		}
-		verdicts = append(verdicts, fmt.Sprintf("%s%s %s %s", what, sign, number(*goal), verdict))
+// verdicts returns a verdict for each goal, such as ">= 1 met", and reports whether one is missed.
+func (r Row) verdicts() (text string, missed bool) {
+	var all []string
+	judge := func(goal string, met bool) {
+		all = append(all, goal+map[bool]string{true: " met", false: " MISSED"}[met])
+		missed = missed || !met
 	}
-	if len(r.Ratios) > 0 {
-		judge("", r.Goal.Ratio, median(r.Ratios), !r.LowerIsBetter)
+	if g := r.Goal.Ratio; g != nil && len(r.Ratios) > 0 {
+		judge(">= "+number(*g), median(r.Ratios) >= *g)
 	}
-	judge("", r.Goal.Value, median(r.Values), false)
-	if r.Allocs != nil {
-		judge("allocs ", r.Goal.Allocs, math.Round(*r.Allocs*100)/100, false)
+	if g := r.Goal.Allocs; g != nil && r.Allocs != nil {
+		judge("allocs <= "+number(*g), math.Round(*r.Allocs*100) <= *g*100)
 	}
-	return verdicts, met
+	return strings.Join(all, ", "), missed
 }
 
-// summary returns the median of values and its confidence interval, as benchstat
-// computes them.
+// summary returns the median of values and its confidence interval, as benchstat computes them.
 func summary(values []float64) benchmath.Summary {
 	sample := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
 	return benchmath.AssumeNothing.Summary(sample, 0.95)
@@ -86,7 +65,7 @@ func ratios(of, to []float64) []float64 {
 	return r
 }
 
-func column(samples []sample, of func(sample) float64) []float64 {
+func column[S any](samples []S, of func(S) float64) []float64 {
 	c := make([]float64, len(samples))
 	for i, s := range samples {
 		c[i] = of(s)
@@ -94,12 +73,10 @@ func column(samples []sample, of func(sample) float64) []float64 {
 	return c
 }
 
-// WriteTable writes rows as one Markdown table, and below it the goals that are
-// missed.
+// WriteTable writes rows as one Markdown table, and below it the goals that are missed.
 func WriteTable(w io.Writer, rows []Row) error {
 	lines := [][]string{{"what", "who", "median", "95 % CI", "B/op", "allocs", "ratio", "min..max", "target", "note"}}
-	previous := ""
-	var missed []string
+	previous, missed := "", "\nEvery target is met.\n"
 	for _, r := range rows {
 		s := summary(r.Values)
 		line := []string{r.What, r.Name, number(s.Center) + " " + r.Unit, spread(s), "", "", "", "", "", r.Note}
@@ -108,48 +85,38 @@ func WriteTable(w io.Writer, rows []Row) error {
 		}
 		previous = r.What
 		if r.Bytes != nil {
-			line[4] = number(math.Round(*r.Bytes))
-		}
-		if r.Allocs != nil {
-			line[5] = number(math.Round(*r.Allocs*100) / 100)
+			line[4], line[5] = number(math.Round(*r.Bytes)), number(math.Round(*r.Allocs*100)/100)
 		}
 		if len(r.Ratios) > 0 {
-			line[6] = number(median(r.Ratios))
-			line[7] = number(slices.Min(r.Ratios)) + ".." + number(slices.Max(r.Ratios))
+			line[6], line[7] = number(median(r.Ratios)), span(r.Ratios)
 		}
-		verdicts, met := r.Met()
-		line[8] = strings.Join(verdicts, ", ")
-		if !met {
-			missed = append(missed, r.What+": "+r.Name+": "+line[8])
+		verdicts, bad := r.verdicts()
+		if line[8] = verdicts; bad {
+			missed = strings.TrimPrefix(missed, "\nEvery target is met.\n") +
+				"\nMissed: " + r.What + ": " + r.Name + ": " + verdicts
 		}
 		lines = append(lines, line)
 	}
 	if err := writeMarkdown(w, lines); err != nil {
 		return err
 	}
-	text := "\nEvery target is met.\n"
-	if len(missed) > 0 {
-		text = fmt.Sprintf("\n%d targets are missed:\n- %s\n", len(missed), strings.Join(missed, "\n- "))
-	}
-	_, err := io.WriteString(w, text)
+	_, err := fmt.Fprintln(w, missed)
 	return err
 }
 
 func writeMarkdown(w io.Writer, lines [][]string) error {
-	widths := make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, cell := range line {
-			widths[i] = max(widths[i], len(cell))
+	rule := make([]string, len(lines[0]))
+	for i := range rule {
+		width := 0
+		for _, line := range lines {
+			width = max(width, len(line[i]))
 		}
-	}
-	lines = slices.Insert(lines, 1, nil)
-	for _, width := range widths {
-		lines[1] = append(lines[1], strings.Repeat("-", width))
+		rule[i] = strings.Repeat("-", width)
 	}
 	var b strings.Builder
-	for _, line := range lines {
+	for _, line := range slices.Insert(lines, 1, rule) {
 		for i, cell := range line {
-			fmt.Fprintf(&b, "| %-*s ", widths[i], cell)
+			fmt.Fprintf(&b, "| %-*s ", len(rule[i]), cell)
 		}
 		b.WriteString("|\n")
 	}
@@ -159,15 +126,16 @@ func writeMarkdown(w io.Writer, lines [][]string) error {
 
 // number writes three significant digits, and integers whole.
 func number(f float64) string {
+	digits := 2
 	switch a := math.Abs(f); {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return "-"
 	case a >= 100 || f == math.Trunc(f):
-		return strconv.FormatFloat(f, 'f', 0, 64)
+		digits = 0
 	case a >= 10:
-		return strconv.FormatFloat(f, 'f', 1, 64)
+		digits = 1
 	}
-	return strconv.FormatFloat(f, 'f', 2, 64)
+	return strconv.FormatFloat(f, 'f', digits, 64)
 }
 
 // spread is the confidence interval in percent of the median.
@@ -176,4 +144,9 @@ func spread(s benchmath.Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("-%.0f +%.0f %%", 100*(s.Center-s.Lo)/s.Center, 100*(s.Hi-s.Center)/s.Center)
+}
+
+// span returns the least and the greatest of values.
+func span(values []float64) string {
+	return number(slices.Min(values)) + ".." + number(slices.Max(values))
 }

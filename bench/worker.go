@@ -21,37 +21,26 @@ type job struct {
 	Env              Env
 }
 
-// order is one order to a worker, which gets many of them.
-type order struct {
-	For  time.Duration // work for about this long, if N is 0
-	N    int           // do this number of operations
-	Heap bool          // and answer how much memory is in use
-}
+// order is one order to a worker, which gets many of them. A contestant works for about so long and answers with a
+// sample, or with an error. An HTTP server answers with its cpuTime.
+type order struct{ For time.Duration }
 
-// answer is the answer to one order.
-type answer struct {
-	Sample sample
-	Heap   uint64 // bytes in use, minus the bytes in use before the contestant was made
-	Error  string
-}
-
-// RunWorker must be called first in main. If this process was started as a worker,
-// RunWorker carries out the worker's orders, ends the process and does not return.
+// RunWorker must be called first in main. If this process was started as a worker, RunWorker carries out the worker's
+// orders, ends the process and does not return.
 func RunWorker() {
 	text, ok := os.LookupEnv(workerVariable)
 	if !ok {
 		return
 	}
-	if err := serve(text, os.Stdin, os.Stdout); err != nil {
+	if err := serve(text, json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// serve carries out orders, which it reads as JSON, until there are no more. text
-// is the job as JSON. A worker that is an HTTP server gets no orders.
-func serve(text string, orders io.Reader, answers io.Writer) error {
+// serve carries out orders until there are no more. text is the job as JSON.
+func serve(text string, orders *json.Decoder, answers *json.Encoder) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
@@ -59,97 +48,71 @@ func serve(text string, orders io.Reader, answers io.Writer) error {
 	if j.Web != nil {
 		return j.Web.serve(j.Env, orders, answers)
 	}
-	contestant, err := find(j)
+	c, err := find(j)
 	if err != nil {
 		return err
 	}
-	d := duty{job: j, latency: contestant.Latency, heapBefore: heap()}
-	if d.work, err = contestant.Open(j.Env); err != nil {
-		return fmt.Errorf("%s, %s: %w", j.Race, j.Contestant, err)
+	w, err := c.open(j.Env)
+	if err == nil {
+		err = carryOut(w, orders, answers)
 	}
-	in, out := json.NewDecoder(orders), json.NewEncoder(answers)
-	for {
+	if err != nil {
+		err = fmt.Errorf("%s, %s: %w", j.Race, j.Contestant, err)
+	}
+	return err
+}
+
+// carryOut answers each order with a sample.
+func carryOut(w work, orders *json.Decoder, answers *json.Encoder) error {
+	first, err := timed(w, 500)
+	for ns := first.NS; err == nil; {
 		var o order
-		if err := in.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
+		if err := orders.Decode(&o); err != nil {
+			return unlessEOF(err)
 		}
-		a, err := d.carryOut(o)
-		if err != nil {
-			return err
-		}
-		if err := out.Encode(a); err != nil {
-			return err
+		var s sample
+		if s, err = timed(w, max(1, int(float64(o.For)/ns))); err == nil {
+			ns, err = s.NS, answers.Encode(s)
 		}
 	}
+	return err
 }
 
-// duty is the state of a worker.
-type duty struct {
-	job        job
-	work       Work
-	latency    *latency // of the contestant; may be nil
-	heapBefore uint64   // bytes in use before the contestant was made
-	ns         float64  // per operation, in the last sample; 0 before the first one
-}
-
-// carryOut does the work of one order.
-func (d *duty) carryOut(o order) (a answer, err error) {
-	if o.N == 0 && d.ns == 0 {
-		first, err := timed(d.work, 500)
-		if err != nil {
-			return a, fmt.Errorf("%s, %s: %w", d.job.Race, d.job.Contestant, err)
-		}
-		d.ns = first.NS
+// unlessEOF returns err, or nil at the end of a file.
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	n := o.N
-	if n == 0 {
-		n = max(1, int(float64(o.For)/d.ns))
-	}
-	if a.Sample, err = timed(d.work, n); err != nil {
-		a.Error = fmt.Sprintf("%s, %s: %v", d.job.Race, d.job.Contestant, err)
-	}
-	if d.latency != nil {
-		a.Sample.P99 = d.latency.p99()
-	}
-	d.ns = a.Sample.NS
-	if o.Heap {
-		if now := heap(); now > d.heapBefore {
-			a.Heap = now - d.heapBefore
-		}
-	}
-	runtime.KeepAlive(d.work) // heap counts the contestant's memory
-	return a, nil
+	return err
 }
 
 // timed does n operations and returns their cost.
-func timed(work Work, n int) (sample, error) {
+func timed(w work, n int) (s sample, err error) {
+	if w.facts != nil { // others have had turns since the last call
+		if _, err = w.facts(); err != nil {
+			return s, err
+		}
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := time.Now()
-	err := work(n)
+	if err = w.do(n); err != nil {
+		return s, err
+	}
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	per := float64(n)
-	return sample{
-		NS:     float64(took) / per,
-		Bytes:  float64(after.TotalAlloc-before.TotalAlloc) / per,
-		Allocs: float64(after.Mallocs-before.Mallocs) / per,
-	}, err
+	s = sample{
+		NS:     float64(took) / float64(n),
+		Bytes:  float64(after.TotalAlloc-before.TotalAlloc) / float64(n),
+		Allocs: float64(after.Mallocs-before.Mallocs) / float64(n),
+	}
+	if w.facts != nil {
+		s.Facts, err = w.facts()
+	}
+	return s, err
 }
 
-// heap returns the bytes of the heap that are in use.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // frees the memory that finalizers and pools released in the first run
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
-// worker is a process that runs one contestant. It ends when its input ends, so it
-// cannot outlive this process.
+// worker is a process that runs one contestant. It ends when its input ends, so it cannot outlive this process.
 type worker struct {
 	cmd     *exec.Cmd
 	input   io.Closer
@@ -178,32 +141,21 @@ func startWorker(j job) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &worker{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, nil
+	return &worker{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, cmd.Start()
 }
 
-// ask gives an order to the worker and waits for the answer.
-func (w *worker) ask(o order) (answer, error) {
-	var a answer
-	if err := w.orders.Encode(o); err != nil {
-		return a, fmt.Errorf("a worker has ended: %w", err)
+// ask gives an order to the worker and waits for the answer. The worker says on its standard error why it has ended.
+func (w *worker) ask(o order, answer any) error {
+	if err := errors.Join(w.orders.Encode(o), w.answers.Decode(answer)); err != nil {
+		return fmt.Errorf("a worker has ended: %w", err)
 	}
-	if err := w.answers.Decode(&a); err != nil {
-		return a, fmt.Errorf("a worker has ended: %w", err)
-	}
-	if a.Error != "" {
-		return a, errors.New(a.Error)
-	}
-	return a, nil
+	return nil
 }
 
 // stop ends the process and waits for its end. A nil worker is allowed.
 func (w *worker) stop() {
-	if w == nil {
-		return
+	if w != nil {
+		_ = w.input.Close()
+		_ = w.cmd.Wait()
 	}
-	_ = w.input.Close()
-	_ = w.cmd.Wait()
 }

@@ -47,31 +47,13 @@ func (v volley) check() error {
 //go:embed wrk.lua
 var wrkScript string
 
-// checkWrk returns an error if there is no wrk.
-func checkWrk() error {
-	if _, err := exec.LookPath("wrk"); err != nil {
-		return fmt.Errorf("%w: install Debian's package wrk, or run make bench-http, which does", err)
-	}
-	return nil
-}
-
-// wrkVersion returns the version of wrk, such as "4.1.0".
-func wrkVersion() string {
-	text, _ := exec.Command("wrk", "-v").CombinedOutput() // it exits with 1
-	words := strings.Fields(string(text))
-	if len(words) < 2 || words[0] != "wrk" {
-		return "of unknown version"
-	}
-	return words[1]
-}
-
 // runWrk returns the generator that runs wrk with one thread. script is the path of
 // wrkScript.
 func runWrk(script string) generator {
 	return func(url string, connections int, seconds time.Duration) (volley, error) {
 		var out, problems bytes.Buffer
 		cmd := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(seconds.Seconds()))+"s",
-			"-s", script, url, "--", strconv.Itoa(remoteClients))
+			"-s", script, url, "--", strconv.Itoa(webClients))
 		cmd.Stdout, cmd.Stderr = &out, &problems
 		if err := cmd.Run(); err != nil {
 			return volley{}, fmt.Errorf("wrk: %w: %s", err, problems.String())

@@ -40,11 +40,7 @@ func run() error {
 	c.Progress = func(what string) {
 		fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(start).Seconds(), what)
 	}
-	table, err := bench.RunHTTP(c)
-	if err != nil {
-		return err
-	}
-	return table.Write(os.Stdout)
+	return bench.RunHTTP(os.Stdout, c)
 }
 
 // parse reads the flags.
@@ -54,7 +50,6 @@ func parse() (c bench.HTTPConfig, err error) {
 	connections := flag.String("connections", "1,64", "numbers of connections, each measured by itself")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		flag.Usage()
 		return c, fmt.Errorf("arguments %q: there are only flags", flag.Args())
 	}
 	for text := range strings.SplitSeq(*connections, ",") {
