@@ -90,6 +90,7 @@ func openSash(a core.Algorithm) func(redis.UniversalClient, load) (func(string) 
 func waiting(name string, store core.Store, limit core.Limit) (*core.Limiter, error) {
 	return core.New(core.Config{
 		Name: name, Store: store, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Timeout: time.Second,
+		Quiet: []string{"large-log"},
 	})
 }
 
@@ -233,7 +234,15 @@ func runTakes(c Config) (rows []Row, err error) {
 	}
 	add("Redis, a client after 100 requests", "B", remote.bytes)
 	add("Redis, admitted in the fullest window, limit 10", "requests", func(r remote, rdb *redis.Client) (int, error) {
-		return r.fullest(rdb, 1)
+		most := 0
+		for i := range 3 { // a busy machine may see less than there is
+			n, err := r.fullest(rdb, i)
+			if err != nil {
+				return 0, err
+			}
+			most = max(most, n)
+		}
+		return most, nil
 	})
 	return rows, err
 }

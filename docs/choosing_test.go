@@ -110,6 +110,7 @@ func kindsOfTraffic() []traffic {
 	}
 	return []traffic{
 		{"even, 90 a minute", even(0, lasts, 900)},
+		{"even, 100 a minute", even(0, lasts, 1000)},
 		{"even, 600 a minute", even(0, lasts, 6000)},
 		{"at random, 100 a minute", random},
 		{"200 around every second full minute", boundary},
