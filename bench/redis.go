@@ -277,6 +277,7 @@ func (r remote) fullest(rdb *redis.Client, number int) (int, error) {
 	}
 	most := 0
 	for _, n := range attacks {
+		time.Sleep(time.Until(time.Now().Truncate(window).Add(window))) // a window of the clock begins
 		most = max(most, attack(n, window, time.Millisecond, func() bool {
 			bad := decide(fmt.Sprint(number, " ", n))
 			if !errors.Is(bad, errRefused) {
