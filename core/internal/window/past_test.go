@@ -87,8 +87,8 @@ func TestEpoch(t *testing.T) {
 // TestPastIsLate: a refusal by a Past alone tells a time that is not too soon, and too late by a window at most: of a
 // CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
 func TestPastIsLate(t *testing.T) {
-	for kind, most := range map[Kind]int64{SlidingLog: 9990, CoarseLog: 60 * 167, SlidingCounter: 0} {
-		l := Limit{N: 10, W: 9990, Kind: kind}
+	for kind, most := range map[core.Algorithm]int64{core.SlidingLog: 9990, core.CoarseLog: 60 * 167, core.SlidingCounter: 0} {
+		l := Limit{N: 10, W: 9990, Algorithm: kind}
 		b := &Bound{l, l.Epoch()}
 		var late, longest int64
 		for at := b.End(5000) + 1; at < b.End(5170); at += 61 {
@@ -100,7 +100,7 @@ func TestPastIsLate(t *testing.T) {
 				if b.Number(now) > b.Number(at) {
 					p = Past{Older: p.Newer}
 				}
-				want, got := c.Decide(l, now, l.N), p.Decide(b, now, l.N)
+				want, got := c.Decide(l, now, now, l.N), p.Decide(b, now, l.N)
 				if got.RetryAfter < want.RetryAfter || !want.Admitted && got.ResetAfter < want.ResetAfter {
 					t.Fatalf("%v: counted at %d, at %d: %+v, want %+v or later", kind, at, now, got, want)
 				}
