@@ -109,7 +109,7 @@ func TestBytesOfClients(t *testing.T) {
 	for _, a := range algorithms {
 		for _, clients := range []int64{1, 1000, 10_000, 50_000} {
 			s, c := newStore(memstore.DefaultMaxBytes)
-			l, empty := limiter(t, s, core.PerHour(1000).Using(a)), s.Bytes()
+			l, empty := limiter(t, s, core.PerHour(1000).Using(a)), s.Stats().Bytes
 			each := int64(75)
 			for range 2 { // slots
 				for i := range clients {
@@ -124,7 +124,7 @@ func TestBytesOfClients(t *testing.T) {
 				each += 512
 			}
 			least, most := clients*each, clients*(each+15)+1_100_000
-			if got := s.Bytes() - empty; got < least || got > most {
+			if got := s.Stats().Bytes - empty; got < least || got > most {
 				t.Errorf("%v: %d clients take %d bytes, want %d to %d", a, clients, got, least, most)
 			}
 		}
