@@ -43,7 +43,9 @@ var parts = []part{
 	{"Chaos", "go test -count=1 -timeout 30m -v -run ^TestChaos$ ./core/redisstore -args -chaos 5m -chaos.seed SEED", "",
 		proved},
 	{"Attack", "make attack", "", proved},
-	{"Traffic", "go test -count=1 -timeout 20m -v -run ^TestTraffic$ ./examples -args -for 70s", "", proved},
+	{"Borders", "go test -count=1 -timeout 20m -v -run ^TestFirstKeyProxy$ ./core/redisstore\n" +
+		"go test -count=1 -timeout 20m -v -run ^TestFarStore$ ./core/redisstore\n" +
+		"go test -count=1 -timeout 20m -v -run ^TestRegionsUnderLoad$ ./core/regions", "", proved},
 	{"Soak", "go -C prove test -count=1 -timeout 40m -v -run ^TestSoak$ . -args -for 20m -seed SEED", "", proved},
 	{"Fuzz", "make fuzz FUZZTIME=10m FUZZJOBS=17", "", `(?m)^(Fuzz\w+: \d+ inputs)`},
 }

@@ -180,7 +180,8 @@ func (f *distant) reach(l *core.Limiter, what string, trips, clients int, alone 
 	if took == 0 || took > time.Duration(trips)*f.trip+time.Second {
 		f.Fatalf("%s: the first decision after %v, want one within %d round trips", what, took, trips)
 	}
-	f.Logf("%s: the first decision after %v, %.1f round trips", what, took, float64(took)/float64(f.trip))
+	f.Logf("proved: %s, %s: the first decision after %.1f round trips of %v", f.Name(), what,
+		float64(took)/float64(f.trip), f.trip)
 	for i := range paced {
 		request(i, true)
 		time.Sleep(50 * time.Millisecond)

@@ -118,6 +118,7 @@ func TestFirstKeyProxy(t *testing.T) {
 				if rush(late, limit); proxy.Mixed.Load() != mixed {
 					t.Errorf("%d scripts more had keys of several clients", proxy.Mixed.Load()-mixed)
 				}
+				t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients", t.Name(), limit, mixed)
 			})
 		}
 	}
