@@ -118,7 +118,8 @@ func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t Outcome) {
 	if e.Stage != StageUnknown {
 		attrs = append(attrs, slog.String("stage", e.Stage.String()))
 	}
-	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], told(attrs, slog.Bool("shadow", e.Shadow), slog.Int("more", silent), slog.Duration("since", now.Sub(began)))...)
+	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], told(attrs, slog.Bool("shadow", e.Shadow),
+		slog.Int("more", silent), slog.Duration("since", now.Sub(began)))...)
 }
 
 // limiterAttrs returns what names the limiter in a line, and the route if it is known.

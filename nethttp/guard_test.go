@@ -104,7 +104,8 @@ func TestAnswers(t *testing.T) {
 			if w.Code != c.status || reached != (c.status == 200) {
 				t.Errorf("status %d, handler reached: %v; want %d", w.Code, reached, c.status)
 			}
-			if len(*events) != 1 || nethttp.Status((*events)[0].Decision) != c.status || !errors.Is((*events)[0].Decision.Err, c.err) {
+			if len(*events) != 1 || nethttp.Status((*events)[0].Decision) != c.status ||
+				!errors.Is((*events)[0].Decision.Err, c.err) {
 				t.Errorf("got the events %+v, want one with %d and %v", *events, c.status, c.err)
 			}
 			body := w.Body.String()

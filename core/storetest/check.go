@@ -93,7 +93,8 @@ func (a *admissions) used(t time.Time, window time.Duration) int64 {
 
 // full reports whether a limit may have had no room for o.
 func (a *admissions) full(l core.Limit, o Outcome) bool {
-	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch() // the longest for which a unit counts
+	// The longest for which a unit counts.
+	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch()
 	longest := time.Duration(epoch) * time.Microsecond
 	units := o.Cost + a.used(o.At, longest)
 	for _, u := range a.unknown {

@@ -326,7 +326,8 @@ func TestShadow(t *testing.T) {
 			if err != nil || len(trailer.Get(pushback)) > 0 {
 				t.Errorf("%s: %v with %v", name, err, trailer)
 			}
-			if e := heard.take(); len(e) != 1 || e[0].Outcome() != core.OutcomeShadowRefused || nethttp.Status(e[0].Decision) == 200 {
+			if e := heard.take(); len(e) != 1 || e[0].Outcome() != core.OutcomeShadowRefused ||
+				nethttp.Status(e[0].Decision) == 200 {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

@@ -156,7 +156,9 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 
 // judge returns the limit that binds, and its verdict on cost units that are counted at stamp: whatever it says, where
 // beyond.
-func judge(limits []core.Limit, counts []*window.Count, now, stamp, cost int64, beyond bool) (core.Limit, window.Verdict) {
+func judge(
+	limits []core.Limit, counts []*window.Count, now, stamp, cost int64, beyond bool,
+) (core.Limit, window.Verdict) {
 	var binding core.Limit
 	var verdict window.Verdict
 	for i, l := range limits {

@@ -65,7 +65,9 @@ func TestPastOfOneRequest(t *testing.T) {
 	for _, kind := range core.Algorithms() {
 		for range 20_000 {
 			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Algorithm: kind}
-			begins := map[core.Algorithm]int64{core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot()} // at multiples of that
+			begins := map[core.Algorithm]int64{ // at multiples of that
+				core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot(),
+			}
 			b := &Bound{l, l.Epoch()}
 			if rng.IntN(2) == 0 {
 				b.Span = 2*l.W + rng.Int64N(l.W)

@@ -45,7 +45,9 @@ func TestUnknownAlgorithm(t *testing.T) {
 
 // TestSpent: something is left of a Count until its newest unit counts no more, and nothing once that is taken back.
 func TestSpent(t *testing.T) {
-	for kind, until := range map[core.Algorithm]int64{core.SlidingLog: 6010, core.SlidingCounter: 12_000, core.CoarseLog: 6099} {
+	for kind, until := range map[core.Algorithm]int64{
+		core.SlidingLog: 6010, core.SlidingCounter: 12_000, core.CoarseLog: 6099,
+	} {
 		l := Limit{N: 10, W: 6000, Algorithm: kind}
 		var c Count
 		c.Add(l, 10, 2)

@@ -16,7 +16,8 @@ func TestPastWords(t *testing.T) {
 		cost int64
 		want int
 	}{
-		{Past{}, core.SlidingLog, 1, 0}, {Past{}, core.SlidingLog, 2, 11}, {some, core.SlidingLog, 1, 11}, // five pairs and a word
+		{Past{}, core.SlidingLog, 1, 0},
+		{Past{}, core.SlidingLog, 2, 11}, {some, core.SlidingLog, 1, 11}, // five pairs and a word
 		{Past{}, core.CoarseLog, 2, 0}, {some, core.CoarseLog, 1, 61},
 		{Past{}, core.SlidingCounter, 2, 0}, {some, core.SlidingCounter, 2, 0},
 	} {
@@ -61,7 +62,9 @@ func TestPastDecide(t *testing.T) {
 
 // TestPastLeaves: older units count until they are a window old, if they were counted at the end of their epoch.
 func TestPastLeaves(t *testing.T) {
-	for kind, leave := range map[core.Algorithm]int64{core.SlidingLog: 4_999_999 + 1000, core.CoarseLog: 5_000_005 + 1000} { // slots of 17
+	for kind, leave := range map[core.Algorithm]int64{
+		core.SlidingLog: 4_999_999 + 1000, core.CoarseLog: 5_000_005 + 1000, // slots of 17
+	} {
 		b := &Bound{Limit{N: 10, W: 1000, Algorithm: kind}, 2000}
 		for now, want := range map[int64]int64{leave - 1: 7, leave: 9} {
 			if got := (Past{Older: 2}).Decide(b, now, 1).Remaining; got != want {
@@ -77,7 +80,9 @@ func TestPastLeaves(t *testing.T) {
 
 // TestEpoch: it is as long as a unit counts at most.
 func TestEpoch(t *testing.T) {
-	for kind, want := range map[core.Algorithm]int64{core.SlidingLog: 6000, core.SlidingCounter: 6000, core.CoarseLog: 6100} {
+	for kind, want := range map[core.Algorithm]int64{
+		core.SlidingLog: 6000, core.SlidingCounter: 6000, core.CoarseLog: 6100,
+	} {
 		if got := (Limit{N: 1, W: 6000, Algorithm: kind}).Epoch(); got != want {
 			t.Errorf("%v: %d, want %d", kind, got, want)
 		}
@@ -87,7 +92,9 @@ func TestEpoch(t *testing.T) {
 // TestPastIsLate: a refusal by a Past alone tells a time that is not too soon, and too late by a window at most: of a
 // CoarseLog by sixty slots, whose length is rounded up. So none waits longer than two windows and a slot.
 func TestPastIsLate(t *testing.T) {
-	for kind, most := range map[core.Algorithm]int64{core.SlidingLog: 9990, core.CoarseLog: 60 * 167, core.SlidingCounter: 0} {
+	for kind, most := range map[core.Algorithm]int64{
+		core.SlidingLog: 9990, core.CoarseLog: 60 * 167, core.SlidingCounter: 0,
+	} {
 		l := Limit{N: 10, W: 9990, Algorithm: kind}
 		b := &Bound{l, l.Epoch()}
 		var late, longest int64
@@ -137,7 +144,9 @@ func TestPast(t *testing.T) {
 			now += rng.Int64N(l.W)
 			var want Past
 			for _, at := range times {
-				begin := at - at%map[core.Algorithm]int64{core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot()}[kind]
+				begin := at - at%map[core.Algorithm]int64{
+					core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot(),
+				}[kind]
 				counts := map[core.Algorithm]bool{
 					core.SlidingLog: at > now-l.W, core.SlidingCounter: at/l.W >= now/l.W-1, core.CoarseLog: l.SlotEnd(at) > now-l.W,
 				}[kind]

@@ -224,5 +224,6 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("proved: package window: %d of %d mutants were found out", len(mutants)*len(core.Algorithms()), len(mutants)*len(core.Algorithms()))
+	n := len(mutants) * len(core.Algorithms())
+	t.Logf("proved: package window: %d of %d mutants were found out", n, n)
 }

@@ -90,8 +90,8 @@ func TestMaxSlots(t *testing.T) {
 	})
 }
 
-// TestInlineNear: a caller does not serve its own call where eight round trips take longer than it has time: it could not
-// leave while a connection is made.
+// TestInlineNear: a caller does not serve its own call where eight round trips take longer than it has time: it could
+// not leave while a connection is made.
 func TestInlineNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inline []bool
