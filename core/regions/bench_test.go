@@ -61,8 +61,8 @@ func benchMemory(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		s.table.mu.Lock()
-		for i := range defaultClients {
-			s.table.add(e.holder(fmt.Sprint("client ", i)), e, 1)
+		for i := range defaultMaxClients {
+			s.table.add(e.holder(fmt.Sprint("client ", i)), e.rule, 1)
 		}
 		s.table.mu.Unlock()
 		runtime.GC()

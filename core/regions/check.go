@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// checkTimeout is the most that Check waits for a region.
+// checkTimeout is the longest time that Check waits for a region.
 const checkTimeout = 5 * time.Second
 
 // checks counts how often regions were checked, by all names and by the names given here. A check leaves
@@ -21,40 +21,40 @@ var checks = core.Binding{Name: "regions.Check", Limits: []core.Limit{
 	core.PerHour(1000).Named("checks"), core.Per(1000, time.Hour+2*checkTimeout).Named("longer"),
 }}
 
-// Check asks every region, and returns what is wrong: regions that do not answer, round trips that are too
-// long for Config.Timeout or Every, and processes that gave other names or another mode within the
+// Check asks every region. Its error names regions that do not answer, round trips that are too
+// long for Config.Timeout or LookEvery, and processes that gave other names or another mode within the
 // last hour. It counts two units in each region. Call it when a program starts, and go on if it
 // fails: it is advice. It waits for at most 5 s. A store's own Check says more about one region.
 //
-// The first request asks too, in the background, if an observer hears of notices, and tells of other names.
+// The first request does the same in the background, and notes other names, if an observer takes notices.
 func (s *Store) Check(ctx context.Context) error {
 	if s == nil || s.regions == nil {
 		return errUnmade
 	}
-	return (&rule{Store: s}).checkAll(ctx)
+	return (&rule{store: s}).checkAll(ctx)
 }
 
 func (r *rule) checkAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, core.ErrTimeout)
 	defer cancel()
-	return r.everywhere(func(i int) error { return r.check(ctx, i) })
+	return r.store.everywhere(func(i int) error { return r.check(ctx, i) })
 }
 
-// begin compares the names, once, in the background, if an observer would hear of others.
+// begin compares the names, once, in the background, if an observer takes notices.
 func (r *rule) begin() {
-	if r.Notice != nil {
-		r.begun.Do(func() { go r.checkAll(context.Background()) })
+	if r.binding.Notice != nil {
+		r.store.begun.Do(func() { go r.checkAll(context.Background()) })
 	}
 }
 
-// check returns what is wrong with a region.
+// check checks one region.
 func (r *rule) check(ctx context.Context, i int) error {
-	ledger, err := r.regions[i].store.Bind(checks)
+	ledger, err := r.store.regions[i].store.Bind(checks)
 	if err != nil {
 		return err
 	}
-	names := fmt.Sprintf("strict=%v", r.config.Strict)
-	for _, region := range r.regions {
+	names := fmt.Sprintf("strict=%v", r.store.config.Strict)
+	for _, region := range r.store.regions {
 		names += fmt.Sprintf(" %q", region.name)
 	}
 	var took time.Duration
@@ -76,13 +76,13 @@ func (r *rule) check(ctx context.Context, i int) error {
 		r.notice(notice.RegionNames, text)
 		err = errors.New("sash: " + text)
 	}
-	if i == r.here {
+	if i == r.store.here {
 		return err
 	}
-	return errors.Join(err, r.checkRoundTrip(took))
+	return errors.Join(err, r.store.checkRoundTrip(took))
 }
 
-// checkRoundTrip returns an error if a round trip is too long for the timeout of a rule, or for Every.
+// checkRoundTrip returns an error if a round trip is too long for the timeout of a rule, or for LookEvery.
 func (s *Store) checkRoundTrip(took time.Duration) error {
 	atLeast := func(need time.Duration, name string, have time.Duration, why string) error {
 		if need <= have {
@@ -94,8 +94,8 @@ func (s *Store) checkRoundTrip(took time.Duration) error {
 	const name = "Config.Timeout of a limiter"
 	timeout := cmp.Or(time.Duration(s.shortest.Load()), core.DefaultTimeout)
 	if s.table == nil {
-		return atLeast(3*took, name, timeout, "what one region refuses the others are asked for")
+		return atLeast(3*took, name, timeout, "the others are asked for what one region refuses")
 	}
 	return errors.Join(atLeast(2*took, name, timeout, "a burst waits for a look"),
-		atLeast(took, "regions.Config.Every", s.table.every, "a look is sent before the one before is answered"))
+		atLeast(took, "regions.Config.LookEvery", s.table.every, "a look is sent before the one before is answered"))
 }

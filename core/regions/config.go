@@ -16,7 +16,7 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Config says which regions there are. It is the same in all of them but for Here.
+// Config names the regions. Only Here differs between them.
 type Config struct {
 	// Here is the name of the region in which this process runs.
 	Here string
@@ -26,33 +26,33 @@ type Config struct {
 	Stores map[string]core.Store
 
 	// Strict chooses the mode that never admits too many; see the package. All processes
-	// choose the same. Decision.Remaining is then that of the share that has decided: it can rise again
+	// choose the same. Decision.Remaining then counts the share of one region: it can rise again
 	// when the next region is asked.
 	Strict bool
 
-	// Every is how often a client that goes on asking here is looked at in the other regions,
-	// unless Strict: 20 ms to 10 s. The default is 200 ms.
-	Every time.Duration
+	// LookEvery is the least time between two looks at a busy client in the other regions: 20 ms to 10 s. The
+	// default is 200 ms. Not with Strict.
+	LookEvery time.Duration
 
-	// Clients is the number of busy clients at most that are looked at, unless Strict; further ones have
-	// the share of this region. The default is 65,536: some 12 MB with three regions.
-	Clients int
+	// MaxClients bounds how many busy clients are looked at; further ones get this region's share. The default
+	// is 65,536: some 12 MB with three regions. Not with Strict.
+	MaxClients int
 
 	// Home gives all of a client's limits to the region that it returns, instead of a share
-	// to each. "" means that the client has none. It must return the same in every
+	// to each. A client for which it returns "" has no home. It must return the same in every
 	// process. It may be nil.
 	Home func(client string) string
 }
 
 const (
-	maxRegions     = 64
-	minEvery       = 20 * time.Millisecond
-	defaultEvery   = 200 * time.Millisecond
-	maxEvery       = 10 * time.Second
-	defaultClients = 1 << 16
+	maxRegions        = 64
+	minLookEvery      = 20 * time.Millisecond
+	defaultLookEvery  = 200 * time.Millisecond
+	maxLookEvery      = 10 * time.Second
+	defaultMaxClients = 1 << 16
 )
 
-// check returns an error that says what is wrong with the Config.
+// check returns an error if New cannot use the Config.
 func (c *Config) check() error {
 	const example = `such as map[string]core.Store{"eu": eu, "us": us}`
 	if n := len(c.Stores); n < 1 || n > maxRegions {
@@ -77,17 +77,20 @@ func (c *Config) check() error {
 		return fmt.Errorf("sash: regions.Config.Here is %q: give one of the names in Stores: %q", c.Here, names)
 	}
 	switch {
-	case c.Strict && (c.Every != 0 || c.Clients != 0):
-		return errors.New("sash: regions.Config has Strict and Every or Clients: strict regions are not looked at")
-	case c.Every != 0 && (c.Every < minEvery || c.Every > maxEvery):
-		return fmt.Errorf("sash: regions.Config.Every is %v: give %v to %v, or 0", c.Every, minEvery, maxEvery)
-	case c.Clients < 0:
-		return fmt.Errorf("sash: regions.Config.Clients is %d: give 1 or more, or 0 for %d", c.Clients, defaultClients)
+	case c.Strict && (c.LookEvery != 0 || c.MaxClients != 0):
+		return errors.New("sash: regions.Config has Strict and LookEvery or MaxClients: " +
+			"give these without Strict, which takes no looks")
+	case c.LookEvery != 0 && (c.LookEvery < minLookEvery || c.LookEvery > maxLookEvery):
+		return fmt.Errorf("sash: regions.Config.LookEvery is %v: give %v to %v, or 0",
+			c.LookEvery, minLookEvery, maxLookEvery)
+	case c.MaxClients < 0:
+		return fmt.Errorf("sash: regions.Config.MaxClients is %d: give 1 or more, or 0 for %d",
+			c.MaxClients, defaultMaxClients)
 	}
 	return nil
 }
 
-// Store is a [core.Store] over those of the regions, made by [New]. It is safe for concurrent
+// Store is a [core.Store] over the stores of the regions, made by [New]. It is safe for concurrent
 // use.
 type Store struct {
 	config  Config
@@ -97,21 +100,21 @@ type Store struct {
 	table   *table    // nil if strict
 	clock   clock     // of this region's store
 
-	shortest atomic.Int64 // Config.Timeout of the limiters; 0 if there is none
-	begun    sync.Once    // the names were compared with those of other processes
+	shortest atomic.Int64 // the shortest Config.Timeout of the limiters; 0 if there is none
+	begun    sync.Once    // the names were compared with the names of other processes
 }
 
 // now returns the time since the epoch, which is never 0.
 func (s *Store) now() time.Duration { return time.Since(s.epoch) }
 
-// New returns a store over those of c. It asks none of them.
+// New returns a store over the stores of c. It asks none of them.
 func New(c Config) (*Store, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	s := &Store{config: c, epoch: time.Now().Add(-time.Nanosecond)}
 	if !c.Strict {
-		s.table = newTable(cmp.Or(c.Clients, defaultClients), cmp.Or(c.Every, defaultEvery))
+		s.table = newTable(cmp.Or(c.MaxClients, defaultMaxClients), cmp.Or(c.LookEvery, defaultLookEvery))
 	}
 	names := slices.Sorted(maps.Keys(c.Stores))
 	s.here = slices.Index(names, c.Here)

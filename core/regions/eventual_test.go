@@ -64,7 +64,7 @@ func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
 			case a.looks != nil:
 				seen := all[i].units(begin, a.looks[i].ran)
 				known += seen
-				if a.at.Sub(a.looks[i].sent) <= silence+defaultEvery {
+				if a.at.Sub(a.looks[i].sent) <= silence+defaultLookEvery {
 					withheld += seen
 				} else {
 					withheld += share(limit.Requests, i, len(all))
@@ -236,7 +236,7 @@ func TestSilent(t *testing.T) {
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()
-		l := s.limiter(t, Config{Here: "ap", Clients: 1}, core.PerMinute(9))
+		l := s.limiter(t, Config{Here: "ap", MaxClients: 1}, core.PerMinute(9))
 		if first, second := admitted(t, l, "first", 12), admitted(t, l, "second", 12); first != 9 || second != 3 {
 			t.Errorf("%d and %d admitted, want 9 and the share of 3", first, second)
 		}
@@ -264,13 +264,13 @@ func TestOverdue(t *testing.T) {
 		const clients = 6000
 		for i := range clients {
 			key := fmt.Sprint(i)
-			e.table.wish(wish{holder: e.holder(key), rule: e, key: key, left: float64(i) / clients}, e.now())
+			e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / clients}, e.store.now())
 		}
 		time.Sleep(2*time.Second + 100*time.Millisecond)
 		looked := func(i int) bool {
-			e.table.mu.Lock()
-			defer e.table.mu.Unlock()
-			return e.table.clients[e.holder(fmt.Sprint(i))].sent > 0
+			e.store.table.mu.Lock()
+			defer e.store.table.mu.Unlock()
+			return e.store.table.clients[e.holder(fmt.Sprint(i))].sent > 0
 		}
 		if n := 10 * atOnce; !looked(0) || !looked(n-1) || looked(n+atOnce) {
 			t.Errorf("looked at the first: %v, at %d: %v, at %d: %v", looked(0), n-1, looked(n-1), n+atOnce,
@@ -309,13 +309,13 @@ func TestLooksTogether(t *testing.T) {
 		for i := range 5 {
 			time.Sleep(time.Millisecond)
 			key := fmt.Sprint(i)
-			e.table.wish(wish{holder: e.holder(key), rule: e, key: key}, e.now())
+			e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key}, e.store.now())
 		}
 		time.Sleep(time.Second)
-		e.table.mu.Lock()
-		defer e.table.mu.Unlock()
-		first := e.table.clients[e.holder("0")].sent
-		for _, c := range e.table.clients {
+		e.store.table.mu.Lock()
+		defer e.store.table.mu.Unlock()
+		first := e.store.table.clients[e.holder("0")].sent
+		for _, c := range e.store.table.clients {
 			if c.sent == 0 || c.sent != first {
 				t.Errorf("a look went at %v, the first at %v", c.sent, first)
 			}

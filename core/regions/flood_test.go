@@ -25,7 +25,7 @@ func inUse() int64 {
 func TestFlood(t *testing.T) {
 	places, flood := 1<<14, 1<<18
 	if *long {
-		places, flood = defaultClients, 1_000_000
+		places, flood = defaultMaxClients, 1_000_000
 	}
 	stores := three()
 	for name, store := range stores { // that keep nothing
@@ -33,7 +33,7 @@ func TestFlood(t *testing.T) {
 			return core.Decision{Allowed: true, Limit: core.PerMinute(100).Named("limit"), Remaining: 10}, nil
 		})
 	}
-	store := newStore(t, Config{Here: "ap", Stores: stores, Every: minEvery, Clients: places})
+	store := newStore(t, Config{Here: "ap", Stores: stores, LookEvery: minLookEvery, MaxClients: places})
 	counts, err := store.Bind(core.Binding{Limits: []core.Limit{core.PerMinute(100).Named("limit")}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,20 +7,19 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// look looks at a client in this region and then in all others. Who waits for it does not wait for a region
-// that is silent.
-func (e *eventual) look(w *wish) {
-	client := w.client
+// look looks at a client in this region and then in all others. It is over when all have answered but the silent ones.
+func (r *rule) look(w *wish) {
+	client, s := w.client, r.store
 	ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
 	defer cancel()
-	asked := e.now()
-	local, err := e.bound[e.here].whole.Usage(ctx, w.key)
-	sent := e.now()
+	asked := s.now()
+	local, err := r.ledgers[s.here].whole.Usage(ctx, w.key)
+	sent := s.now()
 	var awaited, probes sync.WaitGroup
 	if err == nil {
-		e.clock.read(local[0].At.Sub(e.epoch), asked, sent)
-		for at, i := range e.order[1:] {
-			region, group := e.regions[i], &awaited
+		s.clock.read(local[0].At.Sub(s.epoch), asked, sent)
+		for at, i := range r.order[1:] {
+			region, group := s.regions[i], &awaited
 			silent := region.silent(sent)
 			if silent {
 				if group = &probes; !region.probing.CompareAndSwap(false, true) {
@@ -28,35 +27,34 @@ func (e *eventual) look(w *wish) {
 				}
 			}
 			group.Go(func() {
-				uses, err := e.bound[i].whole.Usage(ctx, w.key)
-				came := e.now()
-				e.answered(region, err, sent, came)
+				uses, err := r.ledgers[i].whole.Usage(ctx, w.key)
+				came := s.now()
+				r.answered(region, err, sent, came)
 				region.probing.CompareAndSwap(silent, false)
 				if err == nil {
-					e.table.learn(client, at, local, uses, look{sent: sent, came: came})
+					s.table.learn(client, at, local, uses, look{sent: sent, came: came})
 				}
 			})
 		}
 	}
 	awaited.Wait()
-	e.table.end(w)
+	s.table.end(w)
 	probes.Wait()
 }
 
-// end ends a look, and tells those who wait for it.
+// end ends a look, and wakes the requests that wait for it.
 func (t *table) end(w *wish) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.client.wish == w {
 		w.client.wish = nil
 	}
-	if w.client = nil; w.done != nil {
+	if w.done != nil {
 		close(w.done)
 	}
 }
 
-// learn learns what a look has found in the other region at that place, unless the answer to a later
-// look has come before.
+// learn keeps what a look has found in the other region at that place, unless the table has the answer to a later look.
 func (t *table) learn(c *client, at int, local, uses []core.Usage, found look) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

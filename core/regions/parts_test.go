@@ -59,7 +59,7 @@ func toldRule(t *testing.T, c Config) (r *rule, whole, shares [3]*told) {
 	}
 	for i := range whole {
 		whole[i], shares[i] = new(told), new(told)
-		r.bound[i].whole, r.bound[i].share = whole[i], shares[i]
+		r.ledgers[i].whole, r.ledgers[i].share = whole[i], shares[i]
 	}
 	return r, whole, shares
 }
@@ -135,7 +135,7 @@ func TestStrictNotes(t *testing.T) {
 		if !errors.Is(err, c.answer.err) || err != nil && !strings.Contains(err.Error(), `region "eu": `) {
 			t.Errorf("%s: %v", name, err)
 		}
-		region := r.regions[c.region]
+		region := r.store.regions[c.region]
 		if answers, fails := region.latest.Load() > 0, region.failing.Load() > 0; answers != c.answers || fails != c.fails {
 			t.Errorf("%s: it has answered: %v, it fails: %v", name, answers, fails)
 		}
@@ -149,32 +149,40 @@ func TestStrictNotes(t *testing.T) {
 func TestStrictParts(t *testing.T) {
 	r, whole, shares := toldRule(t, Config{Strict: true})
 	s := &strict{r}
-	for cost, want := range map[int64]int{2: 0, 3: 1, 4: -1} {
-		for _, o := range []*core.Override{nil, {Ahead: 1}} {
-			if got := s.next(&core.Ask{Cost: cost, Override: o}, 0, false); got != want {
-				t.Errorf("a cost of %d, %v: region %d, want %d", cost, o, got, want)
-			}
+	candidates := func(ask core.Ask, want ...int) {
+		t.Helper()
+		if got := s.candidates(nil, &ask); !slices.Equal(got, want) {
+			t.Errorf("%+v: regions %v, want %v", ask, got, want)
 		}
 	}
-	none, all := r.bound[0].share, &core.Override{Limits: []core.Limit{core.PerDay(300)}}
-	r.bound[0].share = nil
+	for _, o := range []*core.Override{nil, {Ahead: 1}} {
+		candidates(core.Ask{Cost: 2, Override: o}, 0, 1, 2)
+		candidates(core.Ask{Cost: 3, Override: o}, 1, 2)
+		candidates(core.Ask{Cost: 4, Override: o})
+	}
+	s.store.regions[1].failing.Store(1)
+	candidates(core.Ask{Cost: 2}, 0, 2, 1)
+	s.store.regions[0].failing.Store(1)
+	candidates(core.Ask{Cost: 2}, 2, 0, 1)
+	s.store.regions[0].failing.Store(0)
+	s.store.regions[1].failing.Store(0)
+	none, all := r.ledgers[0].share, &core.Override{Limits: []core.Limit{core.PerDay(300)}}
+	r.ledgers[0].share = nil
 	for _, o := range []*core.Override{{Charge: true}, all} {
-		if got := s.next(&core.Ask{Cost: 1, Override: o}, 0, false); got != 1 {
-			t.Errorf("%+v: region %d, want one that has a share", o, got)
-		}
+		candidates(core.Ask{Cost: 1, Override: o}, 1, 2)
 	}
 	if n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2}); n != 2 || err != nil || whole[0].asked != 1 {
 		t.Errorf("gave %d back to a region without a share, %v", n, err)
 	}
-	r.bound[0].share = none
+	r.ledgers[0].share = none
 	var text string
-	r.Notice = func(_, said string) { text = said }
+	r.binding.Notice = func(_, said string) { text = said }
 	d, err := s.askInVain(t.Context(), core.Ask{Cost: 4})
-	if err != nil || d.Region != "us" || shares[2].asked != 1 || !strings.Contains(text, fmt.Sprint(r.Limits)) {
+	if err != nil || d.Region != "us" || shares[2].asked != 1 || !strings.Contains(text, fmt.Sprint(r.binding.Limits)) {
 		t.Errorf("%+v, %v, %q", d, err, text)
 	}
 	for home, i := range map[string]int{"ap": 0, "eu": 1} {
-		r.config.Home = func(string) string { return home }
+		r.store.config.Home = func(string) string { return home }
 		before := whole[i].asked
 		if _, err := s.Take(t.Context(), core.Ask{Cost: 4}); err != nil || whole[i].asked != before+1 {
 			t.Errorf("at home in %s: %v", home, err)
@@ -264,7 +272,7 @@ func TestShortest(t *testing.T) {
 // TestTableParts: what is given up, what is overdue, what goes first, and what is over.
 func TestTableParts(t *testing.T) {
 	const now = time.Minute
-	table := newTable(2, defaultEvery)
+	table := newTable(2, defaultLookEvery)
 	recent, due := &client{sent: now - silence}, &client{due: 1}
 	table.clients = map[holder]*client{{1}: recent, {2}: due}
 	if table.giveUp(now) || len(table.clients) != 2 {
@@ -286,11 +294,6 @@ func TestTableParts(t *testing.T) {
 	if batch := table.batch(now); len(batch) != 3 || batch[0].left != 0.1 || batch[1].left != 0.5 {
 		t.Errorf("%v, want those with the least left first", batch)
 	}
-	select {
-	case <-table.over(&wish{}):
-	default:
-		t.Error("a look that is over is waited for")
-	}
 	old, newest := &wish{client: &client{}}, &wish{client: &client{}}
 	old.client, newest.client.wish = newest.client, newest
 	kept := newest.client
@@ -311,16 +314,15 @@ func TestTableParts(t *testing.T) {
 func TestRooms(t *testing.T) {
 	const now = time.Hour
 	r, _, _ := toldRule(t, Config{})
-	r.Limits = []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
-	e := &eventual{rule: r}
-	q := &question{eventual: e, limits: r.Limits, home: -1, holder: holder{1}}
+	r.binding.Limits = []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
+	q := &question{rule: r, limits: r.binding.Limits, home: -1, holder: holder{1}}
 	c := &client{looks: make([]look, 4)}
-	r.table.clients[q.holder] = c
+	r.store.table.clients[q.holder] = c
 	uses := func(a, b int64) []core.Usage {
 		return []core.Usage{{Used: a, ResetAfter: time.Minute}, {Used: b, ResetAfter: time.Minute}}
 	}
-	r.table.learn(c, 0, uses(1, 2), uses(10, 0), look{sent: 1, came: now})
-	r.table.learn(c, 1, uses(1, 2), uses(20, 30), look{sent: now, came: now})
+	r.store.table.learn(c, 0, uses(1, 2), uses(10, 0), look{sent: 1, came: now})
+	r.store.table.learn(c, 1, uses(1, 2), uses(20, 30), look{sent: now, came: now})
 	v := view{takes: true}
 	v.read(q, now)
 	want := []room{{60, 30, 1}, {30, 20, 2}}
@@ -340,7 +342,7 @@ func TestRooms(t *testing.T) {
 		t.Errorf("a unit of the first of two regions has left since: %+v", v)
 	}
 	for limits, want := range map[string]int{"a": 0, "b": 1, "c": 0} {
-		if got := binds(&core.Decision{Limit: core.Limit{Name: limits}}, r.Limits); got != want {
+		if got := limitIndex(&core.Decision{Limit: core.Limit{Name: limits}}, r.binding.Limits); got != want {
 			t.Errorf("limit %q is number %d, want %d", limits, got, want)
 		}
 	}
@@ -399,9 +401,9 @@ func TestEventualAnswers(t *testing.T) {
 				takes = 1
 			}
 			if !errors.Is(err, c.err) || err == nil && d.Allowed != c.answer.d.Allowed || takes != c.whole ||
-				shares[0].asked != c.share || len(r.table.clients) != c.looks {
+				shares[0].asked != c.share || len(r.store.table.clients) != c.looks {
 				t.Errorf("%s: %+v, %v; asked of all %d times and of the share %d times, %d looked at; want %+v",
-					name, d, err, takes, shares[0].asked, len(r.table.clients), c)
+					name, d, err, takes, shares[0].asked, len(r.store.table.clients), c)
 			}
 			if err == nil && !d.Allowed && d.RetryAfter != c.answer.d.RetryAfter {
 				t.Errorf("%s: %+v", name, d)
@@ -411,8 +413,7 @@ func TestEventualAnswers(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r, whole, shares := toldRule(t, Config{Here: "eu", Home: func(string) string { return "ap" }})
-		e := &eventual{rule: r}
-		q := &question{eventual: e, Ask: core.Ask{Cost: 1}, limits: r.Limits, home: 0}
+		q := &question{rule: r, ask: core.Ask{Cost: 1}, limits: r.binding.Limits, home: 0}
 		v := view{short: true, lowers: true, rooms: []room{{left: 8}}}
 		if d, err := q.decide(t.Context(), &v); d.Allowed || err != nil || whole[1].asked+shares[1].asked != 0 {
 			t.Errorf("far from home, in the first region: %+v, %v", d, err)
@@ -422,7 +423,7 @@ func TestEventualAnswers(t *testing.T) {
 		if d, err := q.decide(t.Context(), &view{lowers: true, rooms: []room{{left: 8, most: 8}}}); err != nil || !d.Allowed {
 			t.Errorf("%+v, %v", d, err)
 		}
-		q.Cost, whole[1].d.Remaining = 0, 1
+		q.ask.Cost, whole[1].d.Remaining = 0, 1
 		for _, left := range []int64{0, -3} { // nothing is left, or less
 			d, err := q.decide(t.Context(), &view{known: true, lowers: true, rooms: []room{{left: left, most: left}}})
 			if err != nil || !d.Allowed || d.Remaining != 0 {
@@ -435,15 +436,16 @@ func TestEventualAnswers(t *testing.T) {
 		d := allowed
 		d.Remaining = 6
 		v = view{known: true, short: true, rooms: []room{{left: 6}}}
-		if w, waits := q.wish(&v, &d, time.Minute); w == nil || w.left != 0.75 || waits {
-			t.Errorf("a client that is known is not looked at, or as if it had %+v left, or waits", w)
+		look := q.wish(&v, &d, time.Minute)
+		if w := r.store.table.clients[q.holder].wish; look != nil || w == nil || w.left != 0.75 {
+			t.Errorf("a client that is known: %+v, and waits for %v, want a look and no wait", w, look)
 		}
 		time.Sleep(time.Minute)
 		text := ""
-		r.Notice = func(_, said string) { text = said }
-		now := r.now()
-		r.answered(r.regions[2], errDown, now, now)
-		r.answered(r.regions[2], errDown, now+silence+1, now+silence+1)
+		r.binding.Notice = func(_, said string) { text = said }
+		now := r.store.now()
+		r.answered(r.store.regions[2], errDown, now, now)
+		r.answered(r.store.regions[2], errDown, now+silence+1, now+silence+1)
 		if !strings.Contains(text, `"us" has not answered for 2s`) {
 			t.Errorf("the notice says %q", text)
 		}
@@ -456,11 +458,11 @@ func TestEventualAnswers(t *testing.T) {
 
 // TestRoom: what is left of a limit by the looks at two other regions.
 func TestRoom(t *testing.T) {
-	const now, every = 2 * time.Hour, defaultEvery
+	const now, every = 2 * time.Hour, defaultLookEvery
 	r, whole, _ := toldRule(t, Config{})
-	r.Limits[0].Window = time.Hour
+	r.binding.Limits[0].Window = time.Hour
 	e := &eventual{rule: r}
-	q := &question{eventual: e, limits: r.Limits, home: -1}
+	q := &question{rule: r, limits: r.binding.Limits, home: -1}
 	for name, c := range map[string]struct {
 		look   look
 		left   int64
@@ -482,10 +484,10 @@ func TestRoom(t *testing.T) {
 	}
 	v := &view{rooms: []room{{left: 0, most: 0}}}
 	charge := core.Ask{Cost: 1, Override: &core.Override{Charge: true}}
-	if i, j := v.exceeded(&core.Ask{Cost: 1}, r.Limits), v.exceeded(&charge, r.Limits); i != 0 || j != -1 {
+	if i, j := v.exceeded(&core.Ask{Cost: 1}, r.binding.Limits), v.exceeded(&charge, r.binding.Limits); i != 0 || j != -1 {
 		t.Errorf("a request exceeds limit %d and a charge limit %d, want 0 and none", i, j)
 	}
-	if o := v.override(&charge, r.Limits); !o.Charge || o.Limits[0].Requests != 1 {
+	if o := v.override(&charge, r.binding.Limits); !o.Charge || o.Limits[0].Requests != 1 {
 		t.Errorf("%+v, want a charge by the least limit", o)
 	}
 	if d := q.refuse(0, v); d.RetryAfter != silence || d.Remaining != 0 || d.Allowed {
@@ -494,7 +496,7 @@ func TestRoom(t *testing.T) {
 	whole[0].err = errDown
 	w := &wish{client: &client{}}
 	w.client.wish = w
-	if e.look(w); w.client != nil || whole[1].asked != 0 {
+	if e.look(w); w.client.wish != nil || whole[1].asked != 0 {
 		t.Errorf("the look goes on after its own region has failed: %+v", w)
 	}
 }
@@ -506,22 +508,22 @@ func TestAwait(t *testing.T) {
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errDown)
 		for waits, want := range map[time.Duration]time.Duration{40: 60, 99: 1, 100: 1, 200: 1} {
-			q, began := &question{eventual: &eventual{rule: r}, Ask: core.Ask{Timeout: 100}}, r.now()
+			q, began := &question{rule: r, ask: core.Ask{Timeout: 100}}, r.store.now()
 			time.Sleep(waits)
-			if err := q.await(t.Context(), past.done, began); err != nil && waits < 100 || q.Timeout != want {
-				t.Errorf("after %d ns: %v, %d left, want %d", waits, err, q.Timeout, want)
+			if err := q.await(t.Context(), over, began); err != nil && waits < 100 || q.ask.Timeout != want {
+				t.Errorf("after %d ns: %v, %d left, want %d", waits, err, q.ask.Timeout, want)
 			}
 		}
 		const s = time.Second
 		for timeout, waits := range map[time.Duration]time.Duration{0: silence, s: s * 3 / 4, time.Minute: silence} {
-			q, began := &question{eventual: &eventual{rule: r}, Ask: core.Ask{Timeout: timeout}}, r.now()
+			q, began := &question{rule: r, ask: core.Ask{Timeout: timeout}}, r.store.now()
 			err := q.await(t.Context(), nil, began)
-			if passed := r.now() - began; err != nil || passed != waits || q.Timeout != max(0, timeout-waits) {
-				t.Errorf("of %v: waits for %v, %v, want %v; then %v are left", timeout, passed, err, waits, q.Timeout)
+			if passed := r.store.now() - began; err != nil || passed != waits || q.ask.Timeout != max(0, timeout-waits) {
+				t.Errorf("of %v: waits for %v, %v, want %v; then %v are left", timeout, passed, err, waits, q.ask.Timeout)
 			}
 		}
-		q := &question{eventual: &eventual{rule: r}}
-		if err := q.await(ended, nil, r.now()); err != errDown {
+		q := &question{rule: r}
+		if err := q.await(ended, nil, r.store.now()); err != errDown {
 			t.Errorf("%v, want %v", err, errDown)
 		}
 	})

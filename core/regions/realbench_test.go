@@ -88,8 +88,8 @@ func BenchmarkLookTraffic(b *testing.B) {
 		const askers = 64
 		for asker := range askers {
 			group.Go(func() {
-				for i := asker; !until(i / defaultClients); i += askers {
-					if d := l.AllowN(b.Context(), fmt.Sprintf("client-%05d", i%defaultClients), 3); d.Err != nil {
+				for i := asker; !until(i / defaultMaxClients); i += askers {
+					if d := l.AllowN(b.Context(), fmt.Sprintf("client-%05d", i%defaultMaxClients), 3); d.Err != nil {
 						b.Error(d.Err)
 						return
 					}

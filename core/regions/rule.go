@@ -10,87 +10,88 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// rule is a rule bound to the stores of all regions. Both modes share it.
+// rule is a rule in all regions. Both modes share it.
 type rule struct {
-	*Store
-	core.Binding
-	bound []bound // by region
-	order []int   // the regions, this one first, and then by name from the next one on
+	store   *Store
+	binding core.Binding
+	ledgers []ledgers // by region
+	order   []int     // the regions: this one, and then by name from the next one on
 }
 
-// bound is a rule bound to the store of a region. Both ledgers are on the same counts.
-type bound struct {
+// ledgers are the ledgers of a rule in one region. Both are on the same counts.
+type ledgers struct {
 	whole  core.Ledger
-	share  core.Ledger // nil if the region has no share of a limit
-	shares []core.Limit
+	share  core.Ledger  // nil if the region has no share of a limit
+	shares []core.Limit // the limits of share
 }
 
 func (s *Store) newRule(binding core.Binding) (*rule, error) {
-	r := &rule{Store: s, Binding: binding, bound: make([]bound, len(s.regions))}
-	for i := range s.regions {
-		r.order = append(r.order, (s.here+i)%len(s.regions))
-		if err := r.bind(i); err != nil {
-			return nil, &errs.Worded{Words: fmt.Sprintf("region %q: ", s.regions[i].name), Err: err}
+	r := &rule{store: s, binding: binding}
+	for i, region := range s.regions {
+		all, err := newLedgers(region.store, binding, i, len(s.regions))
+		if err != nil {
+			return nil, region.failed(err)
 		}
+		r.ledgers = append(r.ledgers, all)
+		r.order = append(r.order, (s.here+i)%len(s.regions))
 	}
 	return r, nil
 }
 
-func (r *rule) bind(i int) (err error) {
-	b, binding := &r.bound[i], r.Binding
-	if b.whole, err = r.regions[i].store.Bind(binding); err != nil {
-		return err
+// newLedgers binds the store of region i to the limits of the binding, and to that region's share of them.
+func newLedgers(store core.Store, binding core.Binding, i, regions int) (l ledgers, err error) {
+	if l.whole, err = store.Bind(binding); err != nil {
+		return l, err
 	}
 	var some bool
-	if b.shares, some = shareOf(r.Limits, i, len(r.regions)); some {
-		binding.Limits = b.shares
-		b.share, err = r.regions[i].store.Bind(binding)
+	if l.shares, some = shareOf(binding.Limits, i, regions); some {
+		binding.Limits = l.shares
+		l.share, err = store.Bind(binding)
 	}
-	return err
+	return l, err
 }
 
 // home returns the index of the region that has all of a client's limits, or -1.
 func (r *rule) home(client string) (int, error) {
-	if r.config.Home == nil {
+	if r.store.config.Home == nil {
 		return -1, nil
 	}
-	return r.index(r.config.Home(client))
+	return r.store.index(r.store.config.Home(client))
 }
 
 // index returns the index of a region, or -1 for "".
-func (r *rule) index(name string) (int, error) {
-	i := slices.IndexFunc(r.regions, func(r *region) bool { return r.name == name })
+func (s *Store) index(name string) (int, error) {
+	i := slices.IndexFunc(s.regions, func(r *region) bool { return r.name == name })
 	if i < 0 && name != "" {
 		return 0, fmt.Errorf("sash: there is no region %q", name)
 	}
 	return i, nil
 }
 
-// binds returns the place in limits of the one that a decision by shares of them tells of.
-func binds(d *core.Decision, limits []core.Limit) int {
+// limitIndex returns the index in limits of d.Limit, which may be a share of it.
+func limitIndex(d *core.Decision, limits []core.Limit) int {
 	return max(0, slices.IndexFunc(limits, func(l core.Limit) bool { return l.Name == d.Limit.Name }))
 }
 
-// limitsOf returns the limits that an ask is decided by.
+// limitsOf returns the limits of a request: its own, or the rule's.
 func (r *rule) limitsOf(ask *core.Ask) []core.Limit {
 	if ask.Override != nil && ask.Override.Limits != nil {
 		return ask.Override.Limits
 	}
-	return r.Limits
+	return r.binding.Limits
 }
 
 // notice tells the observer of the rule's limiter, if there is one.
 func (r *rule) notice(code, text string) {
-	if r.Notice != nil {
-		r.Notice(code, text)
+	if r.binding.Notice != nil {
+		r.binding.Notice(code, text)
 	}
 }
 
-// answered notes what became of a question, and tells of a region that has become silent.
+// answered notes that a region has answered or failed, and tells the observer once it is silent.
 func (r *rule) answered(region *region, err error, sent, came time.Duration) {
 	region.answered(err, sent, came)
 	if region.silent(came) {
@@ -100,13 +101,13 @@ func (r *rule) answered(region *region, err error, sent, came time.Duration) {
 }
 
 // everywhere calls do for each region at the same time, and joins the errors.
-func (r *rule) everywhere(do func(i int) error) error {
-	failed := make([]error, len(r.regions))
+func (s *Store) everywhere(do func(i int) error) error {
+	failed := make([]error, len(s.regions))
 	var group sync.WaitGroup
-	for i := range r.regions {
+	for i, region := range s.regions {
 		group.Go(func() {
 			if err := do(i); err != nil {
-				failed[i] = &errs.Worded{Words: fmt.Sprintf("region %q: ", r.regions[i].name), Err: err}
+				failed[i] = region.failed(err)
 			}
 		})
 	}
@@ -115,23 +116,23 @@ func (r *rule) everywhere(do func(i int) error) error {
 }
 
 // Usage implements [core.Ledger]. It asks the client's home, or else all regions, and fails if one
-// of them does: what that one has counted is not known. At is the time of this region then.
+// of them does, since its counts are unknown then. At is the time of this region.
 func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	if home, err := r.home(key); err != nil || home >= 0 {
 		if err != nil {
 			return nil, err
 		}
-		return r.bound[home].whole.Usage(ctx, key)
+		return r.ledgers[home].whole.Usage(ctx, key)
 	}
-	all := make([][]core.Usage, len(r.regions))
-	err := r.everywhere(func(i int) (err error) {
-		all[i], err = r.bound[i].whole.Usage(ctx, key)
+	all := make([][]core.Usage, len(r.ledgers))
+	err := r.store.everywhere(func(i int) (err error) {
+		all[i], err = r.ledgers[i].whole.Usage(ctx, key)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	sum := all[r.here]
+	sum := all[r.store.here]
 	for _, i := range r.order[1:] {
 		for l, use := range all[i] {
 			sum[l].Used += use.Used
@@ -144,7 +145,7 @@ func (r *rule) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 
 // Return implements [core.Ledger]. The units go back to the region that has counted them.
 func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
-	i, err := r.index(cmp.Or(back.Region, r.config.Here))
+	i, err := r.store.index(cmp.Or(back.Region, r.store.config.Here))
 	if err != nil {
 		return 0, err
 	}
@@ -152,26 +153,25 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if b := &r.bound[i]; home < 0 && b.share != nil {
-		return b.share.Return(ctx, back)
+	if share := r.ledgers[i].share; home < 0 && share != nil {
+		return share.Return(ctx, back)
 	}
-	return r.bound[i].whole.Return(ctx, back)
+	return r.ledgers[i].whole.Return(ctx, back)
 }
 
-// Reset implements [core.Ledger]. All regions are reset, or the error says which are not.
+// Reset implements [core.Ledger]. The error names the regions that are not reset.
 func (r *rule) Reset(ctx context.Context, key string) error {
-	return r.everywhere(func(i int) error { return r.bound[i].whole.Reset(ctx, key) })
+	return r.store.everywhere(func(i int) error { return r.ledgers[i].whole.Reset(ctx, key) })
 }
 
-// share returns the part of n that number i of the regions has. The parts of all sum to n, and
-// the last region has the largest.
+// share returns region i's part of n. The parts sum to n, and the last region has the largest.
 func share(n int64, i, regions int) int64 {
 	r := int64(regions)
 	return n*int64(i+1)/r - n*int64(i)/r
 }
 
-// shareOf returns the limits with region i's share of each, and false if it has none of one of
-// them: then it can admit nothing.
+// shareOf returns region i's share of each limit. It reports false if one share is 0: the region can admit nothing
+// then.
 func shareOf(limits []core.Limit, i, regions int) ([]core.Limit, bool) {
 	limits = slices.Clone(limits)
 	for l := range limits {
@@ -186,3 +186,5 @@ func shareOf(limits []core.Limit, i, regions int) ([]core.Limit, bool) {
 func fits(cost int64, limits []core.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l core.Limit) bool { return cost > l.Requests })
 }
+
+func isCharge(ask *core.Ask) bool { return ask.Override != nil && ask.Override.Charge }

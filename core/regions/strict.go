@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/errs"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -39,31 +39,34 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	case err != nil:
 		return core.Decision{}, err
 	case home >= 0:
-		return s.ask(ctx, ask, home, s.bound[home].whole)
+		return s.ask(ctx, ask, home, s.ledgers[home].whole)
 	}
-	var asked places
-	at := s.next(&ask, asked, false)
-	if at < 0 {
+	var few [8]int
+	candidates := s.candidates(few[:0], &ask)
+	if len(candidates) == 0 {
 		return s.askInVain(ctx, ask)
 	}
 	s.probe(ask.Key)
-	var refusal core.Decision // that ends first
+	var refusal core.Decision // the one that ends first
 	var failed error          // of the first region that failed
-	for deadline := time.Now().Add(ask.Timeout); at >= 0; at = s.next(&ask, asked, refusal.RetryAfter > 0) {
-		region := s.order[at]
-		asked |= 1 << at
-		last := s.next(&ask, asked, s.regions[region].answers()) < 0
+	deadline := time.Now().Add(ask.Timeout)
+	for at, i := range candidates {
+		answers := s.store.regions[i].answers()
+		if refusal.RetryAfter > 0 && !answers {
+			continue
+		}
+		last := at == len(candidates)-1 || answers && !s.store.regions[candidates[at+1]].answers()
 		timeout, ok := part(ask.Timeout, deadline, last)
 		if !ok {
 			break
 		}
-		d, err := s.askShare(ctx, ask, region, timeout)
+		d, err := s.askShare(ctx, ask, i, timeout)
 		switch {
 		case err == nil && d.Allowed, err != nil && ctx.Err() != nil:
 			return d, err
-		case err != nil && failed == nil:
-			failed = err
-		case err == nil && (refusal.RetryAfter == 0 || d.RetryAfter < refusal.RetryAfter):
+		case err != nil:
+			failed = cmp.Or(failed, err)
+		case refusal.RetryAfter == 0 || d.RetryAfter < refusal.RetryAfter:
 			refusal = d
 		}
 	}
@@ -73,10 +76,31 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	return core.Decision{}, cmp.Or(failed, errLate)
 }
 
+// candidates appends to none, in their order, the regions whose share may admit the request. A region that has not
+// answered its latest question comes after all that have.
+func (s *strict) candidates(none []int, ask *core.Ask) []int {
+	all, answering := none, 0
+	for _, i := range s.order {
+		shares, some := s.ledgers[i].shares, s.ledgers[i].share != nil
+		if o := ask.Override; some && o != nil && o.Limits != nil {
+			shares, some = shareOf(o.Limits, i, len(s.order))
+		}
+		switch {
+		case !some || !fits(ask.Cost, shares) && !isCharge(ask):
+		case s.store.regions[i].answers():
+			all = slices.Insert(all, answering, i)
+			answering++
+		default:
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
 // probe asks each region that has not answered its latest question whether it is back: in the background, one question
 // at a time, which counts nothing.
 func (s *strict) probe(key string) {
-	for i, region := range s.regions {
+	for i, region := range s.store.regions {
 		if region.answers() || !region.probing.CompareAndSwap(false, true) {
 			continue
 		}
@@ -84,9 +108,9 @@ func (s *strict) probe(key string) {
 			defer region.probing.Store(false)
 			ctx, cancel := context.WithTimeoutCause(context.Background(), silence, core.ErrTimeout)
 			defer cancel()
-			sent := s.now()
-			_, err := s.bound[i].whole.Usage(ctx, key)
-			s.answered(region, err, sent, s.now())
+			sent := s.store.now()
+			_, err := s.ledgers[i].whole.Usage(ctx, key)
+			s.answered(region, err, sent, s.store.now())
 		}()
 	}
 }
@@ -108,67 +132,41 @@ func part(timeout time.Duration, deadline time.Time, last bool) (time.Duration, 
 	return left, left > 0
 }
 
-// places is a set of places in the order of regions, of which there are 64 at most.
-type places uint64
-
-// next returns the first place in the order, of those that were not asked, of a region whose share may admit the
-// request, or -1. Regions that have answered their latest question come first; answering takes no others.
-func (s *strict) next(ask *core.Ask, asked places, answering bool) int {
-	other := -1
-	for at, i := range s.order {
-		shares, some := s.bound[i].shares, s.bound[i].share != nil
-		if o := ask.Override; some && o != nil && o.Limits != nil {
-			shares, some = shareOf(o.Limits, i, len(s.regions))
-		}
-		if asked>>at&1 == 1 || !some || !fits(ask.Cost, shares) && !isCharge(ask) {
-			continue
-		}
-		if s.regions[i].answers() {
-			return at
-		}
-		if other < 0 && !answering {
-			other = at
-		}
-	}
-	return other
-}
-
 // askShare asks region i under its share.
 func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time.Duration) (core.Decision, error) {
 	limits := s.limitsOf(&ask)
 	if o := ask.Override; o != nil && o.Limits != nil {
 		shared := *o
-		shared.Limits, _ = shareOf(o.Limits, i, len(s.regions))
+		shared.Limits, _ = shareOf(o.Limits, i, len(s.order))
 		ask.Override = &shared
 	}
 	ask.Timeout = timeout
-	d, err := s.ask(ctx, ask, i, s.bound[i].share)
-	d.Limit = limits[binds(&d, limits)]
+	d, err := s.ask(ctx, ask, i, s.ledgers[i].share)
+	d.Limit = limits[limitIndex(&d, limits)]
 	return d, err
 }
 
 // ask asks region i by one of its ledgers.
-func (s *strict) ask(ctx context.Context, ask core.Ask, i int, by core.Ledger) (core.Decision, error) {
-	d, err := by.Take(ctx, ask)
-	region := s.regions[i]
+func (s *strict) ask(ctx context.Context, ask core.Ask, i int, ledger core.Ledger) (core.Decision, error) {
+	d, err := ledger.Take(ctx, ask)
+	region := s.store.regions[i]
 	if err != nil && ctx.Err() == nil || err == nil && d.Source == core.SourceCounted {
-		now := s.now()
+		now := s.store.now()
 		s.answered(region, err, now, now)
 	}
-	if err == nil && d.Allowed && i != s.here {
-		region.spilled.Add(1)
-	}
 	if err != nil {
-		return d, &errs.Worded{Words: fmt.Sprintf("region %q: ", region.name), Err: err}
+		return d, region.failed(err)
+	}
+	if d.Allowed && i != s.store.here {
+		region.spilled.Add(1)
 	}
 	d.Region = region.name
 	return d, nil
 }
 
-// askInVain answers a request that is larger than every share, by the last region, which has the
-// largest.
+// askInVain has the last region, which has the largest share, answer a request that exceeds every share.
 func (s *strict) askInVain(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	s.notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has of "+
 		"%v: it can never pass: ask for fewer units, or give a regions.Config.Home", ask.Cost, s.limitsOf(&ask)))
-	return s.askShare(ctx, ask, len(s.regions)-1, ask.Timeout)
+	return s.askShare(ctx, ask, len(s.order)-1, ask.Timeout)
 }

@@ -269,16 +269,16 @@ func TestStrictNever(t *testing.T) {
 func TestConfig(t *testing.T) {
 	same := memstore.New()
 	for want, c := range map[string]Config{
-		"has 0 regions":               {},
-		`Here is "asia": give one`:    {Here: "asia", Stores: three(), Strict: true},
-		"Strict and Every or Clients": {Here: "eu", Stores: three(), Strict: true, Clients: 1},
-		"has Strict and Every":        {Here: "eu", Stores: three(), Strict: true, Every: time.Second},
-		"Every is 19.999999ms: give":  {Here: "eu", Stores: three(), Every: minEvery - 1},
-		"Every is 10.000000001s":      {Here: "eu", Stores: three(), Every: maxEvery + 1},
-		"Clients is -1: give":         {Here: "eu", Stores: three(), Clients: -1},
-		`the name ""`:                 {Stores: map[string]core.Store{"": same}},
-		`"eu" is nil: give one`:       {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
-		`"eu" and "us" have the same`: {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
+		"has 0 regions":                      {},
+		`Here is "asia": give one`:           {Here: "asia", Stores: three(), Strict: true},
+		"Strict and LookEvery or MaxClients": {Here: "eu", Stores: three(), Strict: true, MaxClients: 1},
+		"has Strict and LookEvery":           {Here: "eu", Stores: three(), Strict: true, LookEvery: time.Second},
+		"LookEvery is 19.999999ms: give":     {Here: "eu", Stores: three(), LookEvery: minLookEvery - 1},
+		"LookEvery is 10.000000001s":         {Here: "eu", Stores: three(), LookEvery: maxLookEvery + 1},
+		"MaxClients is -1: give":             {Here: "eu", Stores: three(), MaxClients: -1},
+		`the name ""`:                        {Stores: map[string]core.Store{"": same}},
+		`"eu" is nil: give one`:              {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
+		`"eu" and "us" have the same`:        {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
@@ -293,8 +293,8 @@ func TestConfig(t *testing.T) {
 	for len(many) < maxRegions {
 		many[strconv.Itoa(len(many))] = memstore.New()
 	}
-	for _, every := range []time.Duration{minEvery, maxEvery} {
-		newStore(t, Config{Here: "1", Stores: many, Every: every})
+	for _, every := range []time.Duration{minLookEvery, maxLookEvery} {
+		newStore(t, Config{Here: "1", Stores: many, LookEvery: every})
 	}
 	for _, name := range []string{"another", strings.Repeat("x", 65)} {
 		stores := map[string]core.Store{name: memstore.New()}

@@ -10,57 +10,56 @@ import (
 
 const (
 	gathers = 10 * time.Millisecond // for so long a look waits for others to go with it
-	atOnce  = 512                   // clients at most that are looked at in an Every
+	atOnce  = 512                   // looks at most in a LookEvery
 	silence = 2 * time.Second       // after which a region is silent, and a look that was due is overdue
-	sample  = 8                     // entries that are looked at for one to give up
+	sample  = 8                     // entries at most that are searched for one to give up
 )
 
-// table is what this process knows of busy clients in the other regions. It is safe for
-// concurrent use.
+// table holds the looks at busy clients. It is safe for concurrent use.
 type table struct {
 	most  int
 	every time.Duration
 
-	mu      sync.Mutex // guards what follows, and all clients
+	mu      sync.Mutex // guards the rest, and all clients
 	clients map[holder]*client
 	queue   queue
-	sending bool // a goroutine sends what is in the queue
+	sending bool // a goroutine sends the wishes of the queue
 }
 
-// holder is a client under a rule, by its hash.
+// holder is the hash of a client under a rule.
 type holder [2]uint64
 
-// client is what is known of a client under a rule.
+// client holds the looks at a client under a rule.
 type client struct {
-	due   time.Duration // since when a look is in the queue; 0 if none is
+	due   time.Duration // when a look was put into the queue; 0 if none is there
 	sent  time.Duration // when the latest look was sent
 	wish  *wish         // the latest look, while it is due or under way
 	looks []look        // by limit, and by other region in their order
 }
 
-// look is what a look has found of one limit in another region. It is zero before the first.
+// look is the result of a Usage call to another region, for one limit. It is zero before the first.
 type look struct {
 	sent, came time.Duration
 	local      int64         // units that counted here when it was sent
 	used       int64         // units that counted there
-	leaves     time.Duration // when the first of these counts no more; 0 if none counts
+	leaves     time.Duration // when the first of these leaves; 0 if there are none
 }
 
 // wish is a look that is to be sent.
 type wish struct {
 	holder
-	rule   *eventual
+	rule   *rule
 	key    string
-	client *client       // nil once the look is over
+	client *client
 	done   chan struct{} // closed when the look is over; nil while no request waits for it
-	left   float64       // what is left of the limit that binds, as a part of it; awaited: a request waits for the look
+	left   float64       // the part of the limit that is left; awaited: a request waits for the look
 	place  int           // in the queue
 }
 
 // awaited is less than is left of any limit.
 const awaited = -1
 
-// queue is a heap of wishes. One that a request waits for comes first, and then those of clients near their limit.
+// queue is a heap of wishes: first the ones that requests wait for, and then by how near the client is to its limit.
 type queue []*wish
 
 func (q queue) Len() int { return len(q) }
@@ -95,15 +94,16 @@ func (e *eventual) holder(key string) holder {
 	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
 }
 
-// wish asks for a look at a client unless one has been sent within the last Every, or since now if a request waits
-// for it. It returns the latest look, or nil if there is no place for the client.
-func (t *table) wish(w wish, now time.Duration) *wish {
+// wish asks for a look at a client unless one was sent within the last LookEvery, or since now if a request waits
+// for it. It returns a channel that is closed when the look is over, or nil if no request waits. It reports false if the
+// table has no place for the client.
+func (t *table) wish(w wish, now time.Duration) (<-chan struct{}, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[w.holder]
 	if c == nil {
 		if c = t.add(w.holder, w.rule, now); c == nil {
-			return nil
+			return nil, false
 		}
 	}
 	waits := w.left == awaited
@@ -113,52 +113,46 @@ func (t *table) wish(w wish, now time.Duration) *wish {
 		heap.Push(&t.queue, &w)
 		if !t.sending {
 			t.sending = true
-			go t.send(w.rule.now)
+			go t.send(w.rule.store.now)
 		}
 	case c.due > 0 && waits:
 		c.wish.left = awaited
 		heap.Fix(&t.queue, c.wish.place)
 	}
-	return cmp.Or(c.wish, past)
-}
-
-// past stands for a look that is over.
-var past = &wish{done: func() chan struct{} { c := make(chan struct{}); close(c); return c }()}
-
-// over returns a channel that is closed when a look is over. One for each look that nobody waits for would take half as
-// much memory as its client.
-func (t *table) over(w *wish) <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w.done == nil {
-		w.done = make(chan struct{})
-		if w.client == nil {
-			close(w.done)
-		}
+	switch {
+	case !waits:
+		return nil, true
+	case c.wish == nil:
+		return over, true
+	case c.wish.done == nil: // a channel for each look would take half as much memory as its client
+		c.wish.done = make(chan struct{})
 	}
-	return w.done
+	return c.wish.done, true
 }
+
+// over is closed: it stands for a look that is over.
+var over = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // add makes an entry for a client, or returns nil if the table is full. t.mu must be held.
-func (t *table) add(h holder, rule *eventual, now time.Duration) *client {
+func (t *table) add(h holder, rule *rule, now time.Duration) *client {
 	if len(t.clients) >= t.most && !t.giveUp(now) {
 		return nil
 	}
-	c := &client{looks: make([]look, len(rule.Limits)*(len(rule.regions)-1))}
+	c := &client{looks: make([]look, len(rule.binding.Limits)*(len(rule.order)-1))}
 	t.clients[h] = c
 	return c
 }
 
-// giveUp gives up the entry of a client that has not asked lately, and reports whether it has found
-// one soon. t.mu must be held.
+// giveUp deletes the entry of a client that has not asked lately, and reports whether it has found one among a few.
+// t.mu must be held.
 func (t *table) giveUp(now time.Duration) bool {
-	looked := 0
+	searched := 0
 	for other, c := range t.clients {
 		if c.due == 0 && now-c.sent > silence {
 			delete(t.clients, other)
 			return true
 		}
-		if looked++; looked == sample {
+		if searched++; searched == sample {
 			break
 		}
 	}
@@ -180,8 +174,8 @@ func (t *table) send(now func() time.Duration) {
 	}
 }
 
-// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all that a
-// request waits for.
+// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all the ones that requests
+// wait for.
 func (t *table) batch(now time.Duration) (batch []*wish) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +191,7 @@ func (t *table) batch(now time.Duration) (batch []*wish) {
 	return batch
 }
 
-// count returns how many clients are in the table, and of how many a look is overdue.
+// count returns the number of clients in the table, and of overdue ones among them.
 func (t *table) count(now time.Duration) (clients, overdue int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

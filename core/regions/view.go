@@ -9,32 +9,32 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// view is what a question is decided by.
+// view is what this region knows of a client when it decides a question.
 type view struct {
-	takes bool          // the request may be admitted; where not, all that is left counts
-	asked time.Duration // since when it has waited for a look; 0 if it has not
+	takes bool          // the request may be admitted; if not, all that is left counts
+	asked time.Duration // when it began to wait for a look; 0 if it did not
 
 	known  bool   // the table has the client
 	rooms  []room // by limit
-	lowers bool   // less than all is left of a limit
-	short  bool   // less may be used of a limit than is left by what is known
+	lowers bool   // of a limit less may be used than all
+	short  bool   // of a limit less may be used than is left
 	stale  bool   // units of another region have left since they were seen
 
-	leaves time.Duration // until a unit of another region counts no more; 0 if none counts
+	leaves time.Duration // until a unit of another region leaves; 0 if there are none
 
 	few [4]room
 }
 
-// room is how much of a limit this region may use.
+// room is the part of a limit that this region may use.
 type room struct {
-	left  int64 // what the others leave, by what is known
-	most  int64 // the same, or less: what may be used by the looks that there are
-	local int64 // units that counted here at the oldest of these
+	left  int64 // what the others leave, as far as is known
+	most  int64 // at most left: what this region may use without a new look
+	local int64 // units that counted here at the oldest look
 }
 
-// read reads what the table has at now.
+// read reads the table at now.
 func (v *view) read(q *question, now time.Duration) {
-	t := q.table
+	t := q.rule.store.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[q.holder]
@@ -45,9 +45,7 @@ func (v *view) read(q *question, now time.Duration) {
 	for l := range q.limits {
 		r := v.readLimit(q, c, l, now)
 		v.short = v.short || r.most < r.left
-		if r.most < q.limits[l].Requests {
-			v.lowers = true
-		}
+		v.lowers = v.lowers || r.most < q.limits[l].Requests
 		v.rooms = append(v.rooms, r)
 	}
 }
@@ -55,10 +53,11 @@ func (v *view) read(q *question, now time.Duration) {
 // unknown stands for a client that the table does not have.
 var unknown client
 
-// readLimit returns the room that a limit has. A region withholds what a look has found there. Without a look of
+// readLimit returns the room that a limit has. A region withholds the units of the latest look there. Without a look of
 // the last 2 s it withholds its share, if that is more. t.mu must be held.
 func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room {
-	limit, others, share := q.limits[l], q.order[1:], q.share(q.limits[l].Requests, q.here)
+	s, limit, others := q.rule.store, q.limits[l], q.rule.order[1:]
+	share := q.share(limit.Requests, s.here)
 	r := room{left: limit.Requests, local: math.MaxInt64}
 	var unseen int64 // units that are withheld for want of a look
 	var before, busy bool
@@ -72,10 +71,10 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 		}
 		r.left -= k.used
 		busy = busy || k.used > 0
-		silent := q.regions[i].silent(now)
+		silent := s.regions[i].silent(now)
 		lacks := max(0, q.share(limit.Requests, i)-k.used)
 		switch awaited := v.asked > 0 && k.sent >= v.asked; {
-		case awaited || k.came > 0 && !silent && now-k.sent <= silence+q.table.every:
+		case awaited || k.came > 0 && !silent && now-k.sent <= silence+s.table.every:
 			r.local, before = min(r.local, k.local), before || !awaited
 		case silent || v.asked > 0:
 			r.left -= lacks
@@ -84,8 +83,8 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 		}
 		if k.used > 0 && !silent {
 			left := k.leaves - now
-			if v.stale = v.stale || left <= 0; left <= 0 {
-				left = q.table.every
+			if left <= 0 {
+				v.stale, left = true, s.table.every
 			}
 			left = max(left, time.Millisecond)
 			v.leaves = min(cmp.Or(v.leaves, left), left)
@@ -95,7 +94,7 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 		if r.most -= unseen; before && r.local < r.most {
 			ahead := share
 			if busy { // what is left is for all
-				ahead = min(share, max(q.share(r.most-r.local, q.here), limit.Requests/unnoticed/int64(len(others))))
+				ahead = min(share, max(q.share(r.most-r.local, s.here), limit.Requests/unnoticed/int64(len(others))))
 			}
 			r.most = min(r.most, r.local+ahead)
 		}
@@ -108,14 +107,14 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 func (q *question) share(n int64, i int) int64 {
 	switch q.home {
 	case -1:
-		return share(n, i, len(q.regions))
+		return share(n, i, len(q.rule.order))
 	case i:
 		return n
 	}
 	return 0
 }
 
-// exceeded returns the first limit that has no room for a request but would have without the others,
+// exceeded returns the first limit that has no room for a request but would have it without the others,
 // or -1. A charge and a cost of 0 need no room, even where the others have admitted more than the limit.
 func (v *view) exceeded(ask *core.Ask, limits []core.Limit) int {
 	for i, r := range v.rooms {
