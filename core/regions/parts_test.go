@@ -482,6 +482,12 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: %+v, stale: %v, leaves after %v", name, room, v.stale, v.leaves)
 		}
 	}
+	for asked, want := range map[time.Duration]int64{0: 2, now - 2*time.Hour + 1: 8} {
+		v, old := view{takes: true, asked: asked}, look{now - 2*time.Hour + 1, now - time.Hour, 9, 5, now}
+		if room := v.readLimit(q, &client{looks: []look{old, old}}, 0, now); room.most != want {
+			t.Errorf("a window after looks, awaited since %v: %+v, want %d", asked, room, want)
+		}
+	}
 	v := &view{rooms: []room{{left: 0, most: 0}}}
 	charge := core.Ask{Cost: 1, Override: &core.Override{Charge: true}}
 	if i, j := v.exceeded(&core.Ask{Cost: 1}, r.binding.Limits), v.exceeded(&charge, r.binding.Limits); i != 0 || j != -1 {

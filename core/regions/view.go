@@ -66,8 +66,8 @@ func (v *view) readLimit(q *question, c *client, l int, now time.Duration) room 
 		if c.looks != nil {
 			k = c.looks[l*len(others)+at]
 		}
-		if k.came > 0 && now-k.came >= limit.Window { // all units have left since
-			k = look{}
+		if now-k.came >= limit.Window { // all units have left since
+			k.used, k.local = 0, 0
 		}
 		r.left -= k.used
 		busy = busy || k.used > 0
