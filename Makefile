@@ -31,7 +31,7 @@ GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.
 
 # What make test-short leaves out of the packages that it runs: it starts clusters, breaks servers, or repeats on
 # another server what runs on one.
-SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Endless|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossStores|Faults|FirstKeyProxy|LoneCallerIsCancelled|Misconfigured|MixedScripts|NoBreakerEvent|Region(Failover|s)|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
+SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Endless|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossStores|Faults|FirstKeyProxy|LoneCallerIsCancelled|Misconfigured|MixedScripts|NoBreakerEvent|Regions|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
 
 # Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
@@ -41,7 +41,7 @@ SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoar
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFlood TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
 	TestLeaseScript TestLogLongerThanTheStore TestLogReturn TestLongestLogIsExact TestNoAllocations \
-	TestPartition TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
+	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptForeignValues TestScriptLargeCounts \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
 	TestWhatCannotBeHeld

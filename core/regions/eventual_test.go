@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"slices"
-	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,123 +14,6 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/storetest"
 )
-
-// ledgerOf holds the admissions of a region in the order of their time, with running totals.
-type ledgerOf struct {
-	at     []time.Time
-	totals []int64
-}
-
-// units returns how many were admitted after from and not after to.
-func (l *ledgerOf) units(from, to time.Time) int64 {
-	i := sort.Search(len(l.at), func(i int) bool { return l.at[i].After(from) })
-	j := sort.Search(len(l.at), func(i int) bool { return l.at[i].After(to) })
-	return l.totals[max(i, j)] - l.totals[i]
-}
-
-// byRegion returns the admissions by region.
-func (w *world) byRegion() []ledgerOf {
-	slices.SortFunc(w.used, func(a, b admission) int { return a.at.Compare(b.at) })
-	all := make([]ledgerOf, len(w.servers))
-	for i := range all {
-		all[i].totals = []int64{0}
-	}
-	for _, a := range w.used {
-		l := &all[a.region]
-		l.at, l.totals = append(l.at, a.at), append(l.totals, l.totals[len(l.totals)-1]+a.units)
-	}
-	return all
-}
-
-// checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it,
-// the others until the looks that it was decided by, and the shares of those of which no look has come for 2 s and an
-// Every, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a window
-// shorter by a thousandth. It returns the most units that a window holds in all regions.
-func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
-	all := w.byRegion()
-	for _, a := range w.used {
-		begin := a.at.Add(-limit.Window * 999 / 1000)
-		var whole, known, withheld int64
-		for i := range all {
-			units := all[i].units(begin, a.at)
-			whole += units
-			switch {
-			case i == a.region:
-				known, withheld = known+units, withheld+units
-			case a.looks != nil:
-				seen := all[i].units(begin, a.looks[i].ran)
-				known += seen
-				if a.at.Sub(a.looks[i].sent) <= silence+defaultLookEvery {
-					withheld += seen
-				} else {
-					withheld += share(limit.Requests, i, len(all))
-				}
-			}
-		}
-		most = max(most, whole)
-		own := all[a.region].units(begin, a.at)
-		unseen := !w.alone && own > share(limit.Requests, a.region, len(all)) && withheld > limit.Requests
-		if known > limit.Requests || unseen {
-			return most, fmt.Errorf("region %d admitted at %v, as number %d of its own, %d by what it knew and %d with the "+
-				"shares of regions that it has not seen for 2 s, of %d",
-				a.region, a.at.Format(time.StampMicro), own, known, withheld, limit.Requests)
-		}
-	}
-	return most, nil
-}
-
-// testHistories goes through random histories, of which all together must have had some things.
-func testHistories(t *testing.T, strict bool, things []string, check func(w *world) error) {
-	var mu sync.Mutex
-	had := tally{}
-	t.Cleanup(func() { // when all parts have ended
-		var kinds []string
-		for what, times := range had {
-			kinds = append(kinds, fmt.Sprintf("%s: %d", what, times))
-		}
-		slices.Sort(kinds)
-		t.Log(strings.Join(kinds, ", "))
-		t.Logf("proved: %s, -seed %d: %d histories, %d admitted, %d refused, %d failed, %d messages lost, %d crashes",
-			t.Name(), *first, had["histories"], had["admitted"], had["refused"], had["failed"], had["lost"], had["crashes"])
-		lacks := had.lacks(things...)
-		if had["histories"] >= 100 && len(lacks) > 0 || had["refused"] < had["admitted"]/10 {
-			t.Errorf("too one-sided to prove anything: none of %q", lacks)
-		}
-	})
-	for part := range uint64(parts) {
-		t.Run(fmt.Sprint(part), func(t *testing.T) {
-			t.Parallel()
-			histories(part, func(seed uint64) {
-				synctest.Test(t, func(t *testing.T) {
-					w := randomWorld(seed, strict)
-					if err := check(w); err != nil {
-						t.Fatalf("-seed %d, %d regions: %v", seed, len(w.servers), err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					had["histories"]++
-					had.add(w.had)
-				})
-			})
-		})
-	}
-}
-
-// TestEventualHistories: each admission keeps Theorem E.
-func TestEventualHistories(t *testing.T) {
-	testHistories(t, false, append(usual, "above a limit"), func(w *world) error {
-		for _, limit := range w.limits {
-			most, err := w.checkTheorem(limit)
-			if err != nil {
-				return err
-			}
-			if most > limit.Requests {
-				w.had["above a limit"]++
-			}
-		}
-		return nil
-	})
-}
 
 // count returns the scene's stores with every call counted by its verb and region, such as "Usage us".
 func (s *scene) count() map[string]int {
@@ -572,7 +451,7 @@ func TestClock(t *testing.T) {
 		local(350 * ms)
 		time.Sleep(time.Second)
 		local(100 * time.Microsecond)
-		d, err := tr.processes[0].ledger.Take(t.Context(), core.Ask{Key: served, Cost: 1})
+		d, err := tr.processes[0].Take(t.Context(), core.Ask{Key: served, Cost: 1})
 		now := time.UnixMicro(tr.servers[0].Now())
 		if err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > 5*ms {
 			t.Errorf("%+v, %v, want a refusal at %v", d, err, now)
@@ -635,70 +514,4 @@ func TestAskedFor(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 	})
-}
-
-// TestPartition: two groups of regions that cannot reach each other hold the limit together, from a window after they
-// have noticed: each decides by what its own regions have admitted, and the shares of the others.
-func TestPartition(t *testing.T) {
-	for seed := range uint64(12) {
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 27))
-			limit := core.Per(1+rng.Int64N(100), time.Duration(3+rng.IntN(5))*time.Second).Named("limit")
-			w := newWorld(rng, 2+rng.IntN(9), limit)
-			w.loses = 0
-			regions := len(w.servers)
-			group := 1 + rng.IntN(regions-1) // regions below this one are a group
-			for from := range group {
-				for to := group; to < regions; to++ {
-					w.setCut(from, to, true, true)
-				}
-			}
-			began := time.Now()
-			settled := began.Add(limit.Window + 2*silence)
-			for region := range regions {
-				p := &process{world: w, region: region}
-				p.boot()
-				rest := limit.Window * time.Duration(regions) / time.Duration(4*limit.Requests)
-				go func() {
-					for time.Since(began) < limit.Window*3+2*silence {
-						go p.take(1, 500*time.Millisecond)
-						time.Sleep(1 + min(rest, silence/20)/2 + time.Duration(w.random(int(rest))))
-					}
-				}()
-			}
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			w.checkPartition(t, limit, group, settled)
-		})
-	}
-}
-
-// checkPartition holds every admission after from against what the other group has as its share.
-func (w *world) checkPartition(t *testing.T, limit core.Limit, group int, from time.Time) {
-	t.Helper()
-	all, checked := w.byRegion(), 0
-	for _, a := range w.used {
-		if a.at.Before(from) {
-			continue
-		}
-		checked++
-		known, begin := int64(0), a.at.Add(-limit.Window*999/1000)
-		for i := range all {
-			switch {
-			case i == a.region:
-				known += all[i].units(begin, a.at)
-			case (i < group) != (a.region < group):
-				known += share(limit.Requests, i, len(all))
-			default:
-				known += all[i].units(begin, a.looks[i].ran)
-			}
-		}
-		if known > limit.Requests {
-			t.Fatalf("%d of %d regions: region %d admitted as number %d of %d, with the shares of the others",
-				group, len(all), a.region, known, limit.Requests)
-		}
-	}
-	if checked == 0 && limit.Requests >= int64(len(all)) {
-		t.Errorf("%d of %d regions, %v: nothing admitted", group, len(all), limit)
-	}
 }

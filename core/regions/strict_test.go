@@ -16,20 +16,6 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// TestStrictHistories: in no window do all regions together admit more than a limit, by true time. Clocks that go at
-// other paces make a window shorter by a thousandth.
-func TestStrictHistories(t *testing.T) {
-	testHistories(t, true, append(usual, "admitted elsewhere", "leased"), func(w *world) error {
-		for _, limit := range w.limits {
-			limit.Window -= limit.Window / 1000
-			if err := storetest.CheckLogs(w.outcomes(), limit); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // TestShares: the shares of all regions sum to the limit, and the last region has the largest.
 func TestShares(t *testing.T) {
 	for regions := 1; regions <= 10; regions++ {
@@ -211,7 +197,7 @@ func TestStrictCut(t *testing.T) {
 			p := tr.processes[0]
 			ask := func() (d core.Decision, took time.Duration) {
 				began := time.Now()
-				d, err := p.ledger.Take(t.Context(), core.Ask{Key: served, Cost: 1, Timeout: 500 * ms})
+				d, err := p.Take(t.Context(), core.Ask{Key: served, Cost: 1, Timeout: 500 * ms})
 				if err != nil {
 					t.Error(err)
 				}

@@ -15,32 +15,14 @@ import (
 	"github.com/sashlimit/sash/core/internal/fakeserver"
 	"github.com/sashlimit/sash/core/internal/lease"
 	"github.com/sashlimit/sash/core/internal/remember"
-	"github.com/sashlimit/sash/core/storetest"
 )
+
+const ms = time.Millisecond
 
 var (
 	long  = flag.Bool("long", false, "go through 2,000 histories of each mode instead of 100")
 	first = flag.Uint64("seed", 0, "the seed of the first history; without -long go through that one alone")
 )
-
-// parts is how many parallel subtests share the histories of a mode.
-const parts = 4
-
-// histories calls f with the seeds of a part of the random histories.
-func histories(part uint64, f func(seed uint64)) {
-	n := uint64(100)
-	switch {
-	case *long:
-		n = 2000
-	case *first > 0:
-		n = 1
-	}
-	for seed := *first; seed < *first+n; seed++ {
-		if seed%parts == part {
-			f(seed)
-		}
-	}
-}
 
 // world is some regions that serve one client: a server each, some processes, and the ways between.
 type world struct {
@@ -52,28 +34,13 @@ type world struct {
 	leases  bool
 	loses   int // one way in so many; 0: none, and no way takes longer than another time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the rest
 	rng     *rand.Rand
 	ways    [][]time.Duration // from one region to another, one way
 	cut     [][]bool
 	used    []admission
-	longest time.Duration // that a request took
-	mayWait bool          // for a region that is cut off
-	had     tally
-}
-
-// tally holds how often something was in a history.
-type tally map[string]int
-
-func (t tally) add(other tally) {
-	for what, n := range other {
-		t[what] += n
-	}
-}
-
-// lacks returns what of some things there was none of.
-func (t tally) lacks(things ...string) []string {
-	return slices.DeleteFunc(things, func(what string) bool { return t[what] > 0 })
+	longest time.Duration  // that a request took
+	had     map[string]int // how often something was in the history
 }
 
 // admission is a request that was admitted, and used at a true time. By region, looks are the latest ones of which the
@@ -86,9 +53,14 @@ type admission struct {
 	told   time.Time // with real servers
 }
 
+// ran is when a look was sent, when it ran by the true time, and with real servers when the answer came.
+type ran struct{ sent, ran, came time.Time }
+
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
 func newWorld(rng *rand.Rand, regions int, limits ...core.Limit) *world {
-	w := &world{rng: rng, limits: limits, names: map[string]int{}, had: tally{}, loses: 30, leases: rng.IntN(2) == 0}
+	w := &world{
+		rng: rng, limits: limits, names: map[string]int{}, had: map[string]int{}, loses: 30, leases: rng.IntN(2) == 0,
+	}
 	for i := range regions {
 		const years = 4 * 365 * 24 * time.Hour
 		s := fakeserver.New(time.Duration(rng.Int64N(int64(years)))-years/2, limits...)
@@ -96,14 +68,11 @@ func newWorld(rng *rand.Rand, regions int, limits ...core.Limit) *world {
 		w.servers = append(w.servers, s)
 		w.names[fmt.Sprintf("region %02d", i)] = i
 		w.cut = append(w.cut, make([]bool, regions))
-		w.ways = append(w.ways, nil)
+		w.ways = append(w.ways, make([]time.Duration, regions))
 		for j := range regions {
-			way := 25*time.Millisecond + time.Duration(rng.Int64N(int64(125*time.Millisecond)))
-			if i == j {
-				way = 100 * time.Microsecond
-			}
-			w.ways[i] = append(w.ways[i], way)
+			w.ways[i][j] = 25*ms + time.Duration(rng.Int64N(int64(125*ms)))
 		}
+		w.ways[i][i] = ms / 10
 	}
 	return w
 }
@@ -114,15 +83,21 @@ func (w *world) random(n int) int {
 	return w.rng.IntN(n)
 }
 
+func (w *world) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.had[what]++
+}
+
 // trip returns how long a way takes, or false if what is sent gets lost.
 func (w *world) trip(from, to int) (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	way := w.ways[from][to]
+	way, cut := w.ways[from][to], w.cut[from][to]
 	if w.loses == 0 {
-		return way, !w.cut[from][to]
+		return way, !cut
 	}
-	lost, cut := from != to && w.rng.IntN(w.loses) == 0, w.cut[from][to]
+	lost := from != to && w.rng.IntN(w.loses) == 0
 	if lost {
 		w.had["lost"]++
 	}
@@ -153,21 +128,10 @@ func (w *world) setCut(from, to int, both, cut bool) {
 	w.cut[to][from] = cut && both
 }
 
-// site is the store of a region as one process reaches it.
-type site struct {
-	wire
-	refusals *remember.Refusals
-	leases   *lease.Table
-}
+// bindFunc is a store.
+type bindFunc func(core.Binding) (core.Ledger, error)
 
-func (s site) Bind(b core.Binding) (core.Ledger, error) {
-	s.wire.limits = b.Limits
-	chain := s.refusals.Wrap(b, s.wire)
-	if s.leases != nil {
-		chain = s.leases.Wrap(chain, b.Limits)
-	}
-	return chain, nil
-}
+func (f bindFunc) Bind(b core.Binding) (core.Ledger, error) { return f(b) }
 
 // wire is the way from a process to the server of a region, which decides by the limits.
 type wire struct {
@@ -254,35 +218,53 @@ func (k wire) Return(context.Context, core.Refund) (int64, error) { return 0, ni
 
 func (k wire) Reset(context.Context, string) error { return nil }
 
+// looks holds, by region, the latest look of which a process has the answer.
+type looks struct {
+	mu     sync.Mutex
+	latest []ran
+}
+
+func (l *looks) note(region int, look ran) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if look.sent.After(l.latest[region].sent) {
+		l.latest[region] = look
+	}
+}
+
+func (l *looks) seen() []ran {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.latest)
+}
+
 // process is a process of a region. It may crash, and begins anew then.
 type process struct {
 	*world
 	region int
-
-	life   sync.Mutex // guards what follows
-	ledger core.Ledger
+	ledger atomic.Pointer[core.Ledger]
 }
 
 // boot starts the process: what it knew and held is lost.
 func (p *process) boot() {
-	n := len(p.servers)
-	looks := &looks{latest: make([]ran, n)}
-	stores := map[string]core.Store{}
-	here := ""
+	c := Config{Stores: map[string]core.Store{}, Strict: p.strict}
+	looks := &looks{latest: make([]ran, len(p.servers))}
 	for name, i := range p.names {
-		if p.alone && i != p.region {
+		if i == p.region {
+			c.Here = name
+		} else if p.alone {
 			continue
 		}
-		s := site{wire: wire{world: p.world, from: p.region, to: i, looks: looks}, refusals: remember.New()}
-		if p.leases {
-			s.leases = lease.NewTable(lease.Terms{Size: 1000, Lifetime: 500 * time.Millisecond})
-		}
-		stores[name] = s
-		if i == p.region {
-			here = name
-		}
+		refusals, leases := remember.New(), lease.NewTable(lease.Terms{Size: 1000, Lifetime: 500 * ms})
+		c.Stores[name] = bindFunc(func(b core.Binding) (core.Ledger, error) {
+			chain := refusals.Wrap(b, wire{p.world, p.region, i, b.Limits, looks})
+			if p.leases {
+				chain = leases.Wrap(chain, b.Limits)
+			}
+			return chain, nil
+		})
 	}
-	store, err := New(Config{Here: here, Stores: stores, Strict: p.strict})
+	store, err := New(c)
 	if err != nil {
 		panic(err)
 	}
@@ -290,20 +272,20 @@ func (p *process) boot() {
 	if err != nil {
 		panic(err)
 	}
-	p.life.Lock()
-	defer p.life.Unlock()
-	p.ledger = ledger
+	p.ledger.Store(&ledger)
 }
 
-// take makes a request and writes down what became of it.
+// Take asks the process.
+func (p *process) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+	return (*p.ledger.Load()).Take(ctx, ask)
+}
+
+// take makes a request and notes the answer.
 func (p *process) take(cost int64, timeout time.Duration) {
-	p.life.Lock()
-	ledger := p.ledger
-	p.life.Unlock()
 	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
 	began := time.Now()
-	d, err := ledger.Take(ctx, core.Ask{Key: served, Cost: cost, Timeout: timeout})
+	d, err := p.Take(ctx, core.Ask{Key: served, Cost: cost, Timeout: timeout})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.longest = max(p.longest, time.Since(began))
@@ -315,22 +297,34 @@ func (p *process) take(cost int64, timeout time.Duration) {
 		p.had["refused"]++
 		return
 	}
+	p.had["admitted"]++
 	a := &admission{at: time.Now()}
-	if d.Source != core.SourceLeased {
+	if d.Source == core.SourceLeased {
+		p.had["leased"]++
+	} else {
 		a = ran.Load()
 	}
 	a.region, a.units = p.region, cost
 	if !p.alone {
 		a.region = p.names[d.Region]
 	}
-	p.had["admitted"]++
-	if d.Source == core.SourceLeased {
-		p.had["leased"]++
-	}
 	if a.region != p.region {
 		p.had["admitted elsewhere"]++
 	}
 	p.used = append(p.used, *a)
+}
+
+// flood asks under 1,500 other names, each 5 times a second, for so long.
+func (p *process) flood(lasts time.Duration) {
+	for tick, began := 0, time.Now(); time.Since(began) < lasts; tick++ {
+		for i := range 30 {
+			ask := core.Ask{Key: fmt.Sprint("other ", tick%50*30+i), Cost: 1, Timeout: ms}
+			if _, err := p.Take(context.Background(), ask); err != nil {
+				panic(err)
+			}
+		}
+		time.Sleep(4 * ms)
+	}
 }
 
 // traffic is what the processes of a region ask for, by how much of the history has passed: a burst, and a rest in
@@ -364,8 +358,7 @@ func kinds(regions int, n int64) []traffic {
 		}},
 		{name: "bursts", ask: everywhere},
 		{name: "bursts at once", ask: everywhere, together: true},
-		{name: "bursts in turn", ask: turns},
-		{name: "bursts in turn, at once", ask: turns, together: true},
+		{name: "bursts in turn", ask: turns, together: true},
 		{name: "bursts after rests", together: true, ask: func(int, float64) (int, float64) { return 2 * some, 0.95 }},
 		{name: "slow and fast", ask: func(region int, _ float64) (int, float64) {
 			return 1, 0.5 * float64(1+9*region) / float64(n)
@@ -373,82 +366,55 @@ func kinds(regions int, n int64) []traffic {
 	}
 }
 
-// flood asks under 1,500 other names, each 5 times a second, for so long.
-func (p *process) flood(lasts time.Duration) {
-	p.life.Lock()
-	ledger := p.ledger
-	p.life.Unlock()
-	for tick, began := 0, time.Now(); time.Since(began) < lasts; tick++ {
-		for i := range 30 {
-			ask := core.Ask{Key: fmt.Sprint("other ", tick%50*30+i), Cost: 1, Timeout: ms}
-			if _, err := ledger.Take(context.Background(), ask); err != nil {
-				panic(err)
-			}
-		}
-		time.Sleep(4 * time.Millisecond)
-	}
+// usual is what all histories together must have had.
+var usual = []string{
+	"2 regions", "10 regions", "1 processes", "4 processes", "2 limits", "lost", "sent into a cut", "crashes",
+	"one region", "spread", "sun", "bursts", "bursts at once", "bursts in turn", "bursts after rests", "slow and fast",
+	"late", "admitted", "refused", "failed",
 }
 
 // run has the processes of all regions serve the traffic for some windows, with crashes and cuts.
 func (w *world) run(kind traffic, windows int) {
-	whole := time.Duration(windows) * w.limits[0].Window
+	window, began := w.limits[0].Window, time.Now()
+	whole := time.Duration(windows) * window
 	ctx, cancel := context.WithTimeout(context.Background(), whole)
 	defer cancel()
-	began := time.Now()
-	var group sync.WaitGroup
 	if w.random(2) == 0 {
-		group.Go(func() { w.cuts(ctx, w.limits[0].Window/2) })
-	}
-	flooded := len(w.servers) < 4 && w.random(4) == 0
-	if flooded {
-		w.count("flooded")
+		go w.cuts(ctx, window/2)
 	}
 	for region := range w.servers {
 		processes := 1 + w.random(4)
 		w.count(fmt.Sprint(processes, " processes"))
-		for n := range processes {
+		for range processes {
 			p := &process{world: w, region: region}
 			p.boot()
-			if flooded && n == 0 {
-				group.Go(func() { p.flood(time.Second) })
-			}
-			group.Go(func() {
+			go func() {
 				for ctx.Err() == nil {
 					burst, rest := kind.ask(region, float64(time.Since(began))/float64(whole))
 					for range (burst + w.random(processes)) / processes {
-						cost := 1 + int64(w.random(8)/7)
-						group.Go(func() { p.take(cost, 600*time.Millisecond) })
+						go p.take(1+int64(w.random(8)/7), 600*ms)
 					}
 					if w.random(100) == 0 {
 						w.count("crashes")
 						p.boot()
 					}
-					pause := time.Duration(rest*float64(w.limits[0].Window)) + 1
+					pause := time.Duration(rest*float64(window)) + 1
 					if kind.together {
 						time.Sleep(pause - time.Since(began)%pause)
 					} else {
 						time.Sleep(pause/2 + time.Duration(w.random(int(pause))))
 					}
 				}
-			})
+			}()
 		}
 	}
-	group.Wait()
-	time.Sleep(time.Hour) // for what is under way
+	settle()
+}
+
+// settle waits until nothing is under way.
+func settle() {
+	time.Sleep(time.Hour)
 	synctest.Wait()
-}
-
-func (w *world) count(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.had[what]++
-}
-
-// usual is what all histories together must have had.
-var usual = []string{
-	"2 regions", "10 regions", "1 processes", "4 processes", "2 limits", "lost", "sent into a cut", "crashes",
-	"one region", "spread", "sun", "bursts", "bursts at once", "bursts in turn", "bursts in turn, at once",
-	"bursts after rests", "slow and fast", "late", "flooded", "admitted", "refused", "failed",
 }
 
 // randomWorld returns a random history that has been.
@@ -465,12 +431,12 @@ func randomWorld(seed uint64, strict bool) *world {
 	}
 	w := newWorld(rng, regions, limits...)
 	w.strict = strict
-	if rng.IntN(4) == 0 { // most looks come too late for who waits for them
+	if rng.IntN(4) == 0 { // most looks come too late for a request that waits for them
 		w.had["late"]++
 		for i := range w.ways {
 			for j := range w.ways {
 				if i != j {
-					w.ways[i][j] += 300 * time.Millisecond
+					w.ways[i][j] += 300 * ms
 				}
 			}
 		}
@@ -482,35 +448,4 @@ func randomWorld(seed uint64, strict bool) *world {
 	w.had[fmt.Sprint(len(limits), " limits")]++
 	w.run(kind, 3)
 	return w
-}
-
-// ran is when a look was sent, when it ran by the true time, and with real servers when the answer came.
-type ran struct{ sent, ran, came time.Time }
-
-// looks holds, by region, the latest look of which a process has the answer.
-type looks struct {
-	mu     sync.Mutex
-	latest []ran
-}
-
-func (l *looks) note(region int, look ran) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if look.sent.After(l.latest[region].sent) {
-		l.latest[region] = look
-	}
-}
-
-func (l *looks) seen() []ran {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.latest)
-}
-
-// outcomes returns the admissions for storetest.CheckLogs.
-func (w *world) outcomes() (all []storetest.Outcome) {
-	for _, a := range w.used {
-		all = append(all, storetest.Outcome{At: a.at, Allowed: true, Cost: a.units})
-	}
-	return all
 }

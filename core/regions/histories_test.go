@@ -1,0 +1,133 @@
+package regions
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// admissions are the admissions of a region in the order of their time, with running totals.
+type admissions struct {
+	at     []time.Time
+	totals []int64
+}
+
+func (l *admissions) add(at time.Time, units int64) {
+	l.at, l.totals = append(l.at, at), append(l.totals, l.totals[len(l.totals)-1]+units)
+}
+
+// units returns how many were admitted after from and not after to.
+func (l *admissions) units(from, to time.Time) int64 {
+	i := sort.Search(len(l.at), func(i int) bool { return l.at[i].After(from) })
+	j := sort.Search(len(l.at), func(i int) bool { return l.at[i].After(to) })
+	return l.totals[max(i, j)] - l.totals[i]
+}
+
+// checkTheorem holds every admission against Theorem E: what its region has admitted in the window that ends with it,
+// the others until the looks that it was decided by, and the shares of regions of which no look has come for 2 s and a
+// LookEvery, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a window
+// shorter by a thousandth. It returns the most units that a window holds in all regions.
+func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
+	slices.SortFunc(w.used, func(a, b admission) int { return a.at.Compare(b.at) })
+	all := make([]admissions, len(w.servers))
+	for i := range all {
+		all[i].totals = []int64{0}
+	}
+	for _, a := range w.used {
+		all[a.region].add(a.at, a.units)
+	}
+	for _, a := range w.used {
+		begin := a.at.Add(-limit.Window * 999 / 1000)
+		var whole, known, withheld int64
+		for i := range all {
+			units := all[i].units(begin, a.at)
+			whole += units
+			switch {
+			case i == a.region:
+				known, withheld = known+units, withheld+units
+			case a.looks != nil:
+				seen := all[i].units(begin, a.looks[i].ran)
+				known += seen
+				if a.at.Sub(a.looks[i].sent) <= silence+defaultLookEvery {
+					withheld += seen
+				} else {
+					withheld += share(limit.Requests, i, len(all))
+				}
+			}
+		}
+		most = max(most, whole)
+		own := all[a.region].units(begin, a.at)
+		unseen := !w.alone && own > share(limit.Requests, a.region, len(all)) && withheld > limit.Requests
+		if known > limit.Requests || unseen {
+			return most, fmt.Errorf("region %d admitted at %v, as number %d of its own, %d by what it knew and %d with the "+
+				"shares of regions that it has not seen for 2 s, of %d",
+				a.region, a.at.Format(time.StampMicro), own, known, withheld, limit.Requests)
+		}
+	}
+	return most, nil
+}
+
+// parts is how many parallel subtests share the histories of a mode.
+const parts = 4
+
+// testHistories goes through random histories, each admission of which keeps the theorem, and, if strict, each limit.
+// All together must have had the usual things, and some others.
+func testHistories(t *testing.T, strict bool, others ...string) {
+	var mu sync.Mutex
+	had := map[string]int{}
+	t.Cleanup(func() { // when all parts have ended
+		t.Log(had)
+		t.Logf("proved: %s, -seed %d: %d histories, %d admitted, %d refused, %d failed, %d messages lost, %d crashes",
+			t.Name(), *first, had["histories"], had["admitted"], had["refused"], had["failed"], had["lost"], had["crashes"])
+		for _, thing := range slices.Concat(usual, others) {
+			if had[thing] == 0 && had["histories"] >= 100 {
+				t.Errorf("too one-sided to prove anything: no history had %q", thing)
+			}
+		}
+	})
+	n := uint64(100)
+	switch {
+	case *long:
+		n = 2000
+	case *first > 0:
+		n = 1
+	}
+	for part := range uint64(parts) {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			for seed := *first + part; seed < *first+n; seed += parts {
+				synctest.Test(t, func(t *testing.T) {
+					w := randomWorld(seed, strict)
+					for _, limit := range w.limits {
+						most, err := w.checkTheorem(limit)
+						if most > limit.Requests {
+							w.had["above a limit"]++
+						}
+						if err != nil || strict && most > limit.Requests {
+							t.Fatalf("-seed %d, %d regions: %d admitted, want %d: %v",
+								seed, len(w.servers), most, limit.Requests, err)
+						}
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					had["histories"]++
+					for what, n := range w.had {
+						had[what] += n
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestEventualHistories: each admission keeps Theorem E.
+func TestEventualHistories(t *testing.T) { testHistories(t, false, "above a limit") }
+
+// TestStrictHistories: in no window do all regions together admit more than a limit, by true time.
+func TestStrictHistories(t *testing.T) { testHistories(t, true, "admitted elsewhere", "leased") }
