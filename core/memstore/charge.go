@@ -2,7 +2,7 @@ package memstore
 
 // charge counts cost at every limit, and reports whether there is memory for all
 // of it. A client without a slot gets one, with the past that the sketch says.
-func (c *counts) charge(sh *shard, r *request, all []held) bool {
+func (c *ledger) charge(sh *shard, r *request, all []held) bool {
 	if c.chargeInPlace(r, all) {
 		return true
 	}
@@ -39,7 +39,7 @@ func (c *counts) charge(sh *shard, r *request, all []held) bool {
 
 // chargeInPlace counts cost if that takes no memory at any limit, and reports whether
 // it has.
-func (c *counts) chargeInPlace(r *request, all []held) bool {
+func (c *ledger) chargeInPlace(r *request, all []held) bool {
 	for i := range all {
 		if all[i].slot == nil || all[i].slot.count.Prepare(c.limits[i].bound.Limit, r.now, r.cost) > 0 {
 			return false
@@ -52,7 +52,7 @@ func (c *counts) chargeInPlace(r *request, all []held) bool {
 }
 
 // remember counts cost in the sketch alone.
-func (c *counts) remember(sh *shard, r *request, all []held) {
+func (c *ledger) remember(sh *shard, r *request, all []held) {
 	for i := range all {
 		l, p := &c.limits[i], all[i].past.Past
 		p.Add(&l.bound.Bound, r.now, r.cost)

@@ -16,7 +16,7 @@ const sampleSize = 16
 
 // makeRoom makes room for a request by c. It evicts other clients until there is
 // room, and reports false if it has evicted all of them in vain.
-func (sh *shard) makeRoom(c *counts, r *request, n need) bool {
+func (sh *shard) makeRoom(c *ledger, r *request, n need) bool {
 	for !sh.grow(n) {
 		i := sh.leastUsed(c, r.hash, r.now)
 		if i < 0 {
@@ -30,7 +30,7 @@ func (sh *shard) makeRoom(c *counts, r *request, n need) bool {
 
 // floodedBy reports whether a client that the shard does not know is one of a
 // flood, for which no slot that still counts something is to be evicted.
-func (sh *shard) floodedBy(c *counts, r *request) bool {
+func (sh *shard) floodedBy(c *ledger, r *request) bool {
 	sh.strangers++
 	if sh.recent < flood {
 		return false
@@ -73,7 +73,7 @@ func (sh *shard) longest() (best int) {
 // decides by c. Room for rules is made for no client: c is nil then. It looks at
 // sampleSize slots in a row, and next time begins with the second of them: so
 // that nearly all are in the cache already.
-func (sh *shard) leastUsed(c *counts, h hash, now int64) int {
+func (sh *shard) leastUsed(c *ledger, h hash, now int64) int {
 	if sh.next++; sh.next >= sh.n {
 		sh.next = 0
 	}

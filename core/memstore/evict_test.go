@@ -14,19 +14,19 @@ import (
 var midday = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
 // standing returns a store whose clock stands still, and a rule of it.
-func standing(t *testing.T, size int64, limits ...core.Limit) (*Store, *counts) {
+func standing(t *testing.T, size int64, limits ...core.Limit) (*Store, *ledger) {
 	t.Helper()
 	s := New(WithMaxBytes(size), WithClock(func() time.Time { return time.UnixMicro(midday) }))
 	return s, bind(t, s, limits...)
 }
 
-func bind(t *testing.T, s *Store, limits ...core.Limit) *counts {
+func bind(t *testing.T, s *Store, limits ...core.Limit) *ledger {
 	t.Helper()
 	bound, err := s.Bind(core.Binding{Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bound.(*counts)
+	return bound.(*ledger)
 }
 
 // usedSlot is a slot of a client who has used some units of a limit.
@@ -38,7 +38,7 @@ type usedSlot struct {
 }
 
 // with makes a shard hold such slots alone.
-func (sh *shard) with(c *counts, slots []usedSlot) {
+func (sh *shard) with(c *ledger, slots []usedSlot) {
 	for sh.n > 0 {
 		sh.forget(sh.n - 1)
 	}
@@ -59,7 +59,7 @@ func TestLeastUsed(t *testing.T) {
 	const big, few, another = 0, 1, 2 // limits, of which the client decides by the first two
 	s, all := standing(t, bytesPerShard, core.PerDay(1000).Named("big").Using(core.SlidingCounter),
 		core.PerDay(4).Named("few").Using(core.SlidingCounter), core.PerDay(9).Named("another").Using(core.SlidingCounter))
-	own := &counts{store: s, limits: all.limits[:2]}
+	own := &ledger{store: s, limits: all.limits[:2]}
 	sh := &s.shards[0]
 	for _, c := range []struct {
 		what  string
@@ -103,7 +103,7 @@ func TestNearlyOver(t *testing.T) {
 func TestHeldAgainstTheLastLimit(t *testing.T) {
 	s, ten := standing(t, bytesPerShard, core.PerDay(10).Named("day").Using(core.SlidingCounter))
 	few := bind(t, s, core.PerDay(3).Named("day").Using(core.SlidingCounter))
-	for i, c := range []*counts{ten, few, ten, ten, few} {
+	for i, c := range []*ledger{ten, few, ten, ten, few} {
 		if _, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Peek: i > 2}); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Return implements [core.Ledger]. It ignores the context: it waits for nothing. What an
 // evicted client has counted stays in the sketch, where others may depend on it.
-func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
+func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 	h := c.store.hash(back.Key)
 	sh := c.store.shard(h)
 	now := c.store.lock(sh)

@@ -76,15 +76,3 @@ func (r *rules) count() int64 {
 	defer r.mu.Unlock()
 	return int64(len(r.idents))
 }
-
-// noteRefusal counts a refusal by l that the sketch has caused: a cost above the whole
-// limit is refused whatever is counted. sh.mu must be held.
-func (sh *shard) noteRefusal(l *limit, known *held, cost int64) {
-	switch {
-	case known.slot != nil, known.past.None(), cost > l.Requests:
-	case known.past.known:
-		sh.events.refusedEvicted++
-	default:
-		sh.events.refusedNewcomers++
-	}
-}

@@ -141,7 +141,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	c := &counts{store: s, limits: make([]limit, len(rule.Limits))}
+	c := &ledger{store: s, limits: make([]limit, len(rule.Limits))}
 	for i, l := range rule.Limits {
 		identNumber, boundNumber, err := s.number(rule, l)
 		if err != nil {

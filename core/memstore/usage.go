@@ -11,7 +11,7 @@ import (
 // Usage implements [core.Ledger]. It ignores the context: it waits for nothing. Of a
 // client without a slot it returns what the sketch says, which is at least what the
 // client has used.
-func (c *counts) Usage(_ context.Context, key string) ([]core.Usage, error) {
+func (c *ledger) Usage(_ context.Context, key string) ([]core.Usage, error) {
 	uses, all := make([]core.Usage, len(c.limits)), make([]held, len(c.limits))
 	h := c.store.hash(key)
 	sh := c.store.shard(h)

@@ -27,7 +27,7 @@ type world struct {
 	limit  worlds.Limit
 	rule   worlds.Rule
 	store  *Store
-	counts *counts
+	counts *ledger
 	keys   []string
 	prints []uint16 // of the keys, in the bucket
 	crowd  bool     // others fill the bucket
@@ -43,7 +43,7 @@ func newSmallWorld(t *testing.T, l worlds.Limit, clients int, alike, crowd bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.counts = bound.(*counts)
+	w.counts = bound.(*ledger)
 	for i := 0; len(w.keys) < clients; i++ {
 		key := fmt.Sprint(i)
 		if print := w.print(key); len(w.keys) == 0 || slices.Contains(w.prints, print) == alike {

@@ -9,15 +9,15 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// counts is a rule bound to its store.
-type counts struct {
+// ledger is a rule bound to its store.
+type ledger struct {
 	store  *Store
 	limits []limit
 }
 
 var (
-	_ core.Ledger    = (*counts)(nil)
-	_ core.Immediate = (*counts)(nil)
+	_ core.Ledger    = (*ledger)(nil)
+	_ core.Immediate = (*ledger)(nil)
 )
 
 type limit struct {
@@ -27,10 +27,10 @@ type limit struct {
 }
 
 // Immediate implements [core.Immediate].
-func (c *counts) Immediate() {}
+func (c *ledger) Immediate() {}
 
 // hasIdent reports whether an ident is one of the rule's.
-func (c *counts) hasIdent(ident uint32) bool {
+func (c *ledger) hasIdent(ident uint32) bool {
 	for i := range c.limits {
 		if c.limits[i].ident == ident {
 			return true
@@ -40,7 +40,7 @@ func (c *counts) hasIdent(ident uint32) bool {
 }
 
 // Take implements [core.Ledger]. It ignores the context: it waits for nothing.
-func (c *counts) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
+func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
@@ -76,8 +76,8 @@ type request struct {
 
 // with returns c for a request with limits of its own or for a charge, for which the
 // limits are Boundless.
-func (c *counts) with(s *core.Override) *counts {
-	c = &counts{store: c.store, limits: slices.Clone(c.limits)}
+func (c *ledger) with(s *core.Override) *ledger {
+	c = &ledger{store: c.store, limits: slices.Clone(c.limits)}
 	for i := range c.limits {
 		l := &c.limits[i]
 		if s.Limits != nil {
@@ -101,7 +101,7 @@ type held struct {
 // take returns the verdict of the limit that binds, and which one that is. It reports
 // false if it should have charged and there is no memory for it: it has charged nothing
 // then. sh.mu must be held.
-func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
+func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
 	if len(c.limits) == 1 && charge {
 		if v, done := c.limits[0].take(sh, r); done {
 			return c.limits[0].judged(v, r), 0, true
@@ -129,9 +129,21 @@ func (c *counts) take(sh *shard, r *request, charge bool) (v window.Verdict, bin
 	return v, binding, c.charge(sh, r, all)
 }
 
+// noteRefusal counts a refusal by l that the sketch has caused: a cost above the whole
+// limit is refused whatever is counted. sh.mu must be held.
+func (sh *shard) noteRefusal(l *limit, known *held, cost int64) {
+	switch {
+	case known.slot != nil, known.past.None(), cost > l.Requests:
+	case known.past.known:
+		sh.events.refusedEvicted++
+	default:
+		sh.events.refusedNewcomers++
+	}
+}
+
 // lookup sets all to what the shard knows of the client under each limit. sh.mu must be
 // held.
-func (c *counts) lookup(sh *shard, r *request, all []held) {
+func (c *ledger) lookup(sh *shard, r *request, all []held) {
 	for i := range all {
 		l, known := &c.limits[i], &all[i]
 		if known.slot = sh.find(r.hash, l.ident); known.slot != nil {
@@ -184,7 +196,7 @@ func (l *limit) judged(v window.Verdict, r *request) window.Verdict {
 // their whole limit; then the client has again what it had counted before. It
 // ignores the context: it waits for nothing, and a fallback is reset when Redis has
 // used up the time.
-func (c *counts) Reset(_ context.Context, key string) error {
+func (c *ledger) Reset(_ context.Context, key string) error {
 	h := c.store.hash(key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh)}
