@@ -21,10 +21,12 @@ import (
 	"github.com/sashlimit/sash/extra/sashgrpc"
 )
 
-// refused returns the error of a server that asks for a wait; a negative one has no RetryInfo.
+const none = -time.Hour
+
+// refused returns the error of a server that asks for a wait, or has no RetryInfo if that is none.
 func refused(code codes.Code, wait time.Duration) error {
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: "ANY"}}
-	if wait >= 0 {
+	if wait != none {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
 	s, err := status.New(code, "slow down").WithDetails(details...)
@@ -50,30 +52,27 @@ func sending(l *core.Limiter, key sashgrpc.KeyFunc, answer func(n int) error) fu
 	}
 }
 
-// TestClientRetries: a call that is refused with RetryInfo is sent again after that time, five times in all, and
-// without RetryInfo never.
+// TestClientRetries: a call that is refused is sent again after the time of RetryInfo, five times in all, and the other
+// calls of its key wait for that time.
 func TestClientRetries(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		err   error
+		wait  time.Duration
 		times int // the server refuses
 		sent  int
 		takes time.Duration
 		want  codes.Code
 	}{
-		{"once", refused(codes.ResourceExhausted, 90*time.Millisecond), 1, 2, 90 * time.Millisecond, codes.OK},
-		{"away", refused(codes.Unavailable, 7*time.Second), 2, 3, 14 * time.Second, codes.OK},
-		{"always", refused(codes.ResourceExhausted, time.Second), 99, 5, 4 * time.Second, codes.ResourceExhausted},
-		{"without RetryInfo", refused(codes.ResourceExhausted, -1), 99, 1, 0, codes.ResourceExhausted},
-		{"away without RetryInfo", refused(codes.Unavailable, -1), 99, 1, 0, codes.Unavailable},
-		{"too long for the deadline", refused(codes.ResourceExhausted, time.Hour), 99, 1, 0, codes.ResourceExhausted},
-		{"another error", errors.New("any"), 99, 1, 0, codes.Unknown},
+		{90 * time.Millisecond, 1, 2, 90 * time.Millisecond, codes.OK},
+		{7 * time.Second, 2, 3, 14 * time.Second, codes.OK},
+		{time.Second, 99, 5, 4 * time.Second, codes.ResourceExhausted},
+		{time.Hour, 99, 1, 0, codes.ResourceExhausted}, // too long for the deadline
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			sent := 0
-			send := sending(limiter(t, nil, core.PerHour(100)), user, func(n int) error {
+			sent, refusal := 0, refused(codes.ResourceExhausted, c.wait)
+			l, _ := limiter(t, nil, core.PerHour(100))
+			send := sending(l, user, func(n int) error {
 				if sent = n + 1; n < c.times {
-					return c.err
+					return refusal
 				}
 				return nil
 			})
@@ -82,10 +81,10 @@ func TestClientRetries(t *testing.T) {
 			defer cancel()
 			err := send(ctx)
 			if takes := time.Since(start); status.Code(err) != c.want || sent != c.sent || takes != c.takes {
-				t.Errorf("%s: %v, sent %d times in %v, want %+v", c.name, err, sent, takes, c)
+				t.Errorf("got %v, sent %d times in %v, want %+v", err, sent, takes, c)
 			}
-			if c.want != codes.OK && !errors.Is(err, c.err) {
-				t.Errorf("%s: %v, want the server's error", c.name, err)
+			if c.want != codes.OK && !errors.Is(err, refusal) {
+				t.Errorf("got %v, want the server's error", err)
 			}
 		})
 	}
@@ -95,17 +94,14 @@ func TestClientRetries(t *testing.T) {
 // another error, such as ABORTED, is about more than the call, and a negative one asks for nothing.
 func TestClientRefusals(t *testing.T) {
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		for wait, again := range map[time.Duration]bool{time.Second: true, 0: true, -time.Second: false} {
+		for wait, again := range map[time.Duration]bool{time.Second: true, 0: true, -time.Second: false, none: false} {
 			again = again && (code == codes.ResourceExhausted || code == codes.Unavailable)
 			synctest.Test(t, func(t *testing.T) {
-				s, err := status.New(code, "").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
-				if err != nil {
-					t.Fatal(err)
-				}
 				sent := 0
-				send := sending(limiter(t, nil, core.PerHour(100)), user, func(n int) error {
+				l, _ := limiter(t, nil, core.PerHour(100))
+				send := sending(l, user, func(n int) error {
 					if sent = n + 1; n == 0 {
-						return s.Err()
+						return refused(code, wait)
 					}
 					return nil
 				})
@@ -116,11 +112,11 @@ func TestClientRefusals(t *testing.T) {
 				}
 				wantCode(t, send(t.Context()), want)
 				if sent != calls {
-					t.Errorf("%v, RetryInfo %v: sent %d times, want %d", code, wait, sent, calls)
+					t.Errorf("%v, RetryInfo %v: got it sent %d times, want %d", code, wait, sent, calls)
 				}
 				wantCode(t, send(t.Context()), codes.OK)
 				if takes := time.Since(start); !again && takes != 0 {
-					t.Errorf("%v, RetryInfo %v: the next call waited %v", code, wait, takes)
+					t.Errorf("%v, RetryInfo %v: got a wait of %v for the next call, want none", code, wait, takes)
 				}
 			})
 		}
@@ -132,7 +128,8 @@ func TestClientPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type named struct{}
 		key := func(ctx context.Context, _ sashgrpc.Call) (string, error) { return ctx.Value(named{}).(string), nil }
-		send := sending(limiter(t, nil, core.PerHour(100)), key, func(n int) error {
+		l, _ := limiter(t, nil, core.PerHour(100))
+		send := sending(l, key, func(n int) error {
 			if n == 0 {
 				return refused(codes.ResourceExhausted, 10*time.Second)
 			}
@@ -153,26 +150,6 @@ func TestClientPauses(t *testing.T) {
 	})
 }
 
-// TestClientWaits: calls wait for their turn.
-func TestClientWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		send := sending(limiter(t, nil, core.PerMinute(5)), user, func(int) error { return nil })
-		start := time.Now()
-		var group sync.WaitGroup
-		for range 10 {
-			group.Go(func() {
-				if err := send(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		if takes := time.Since(start); takes < time.Minute || takes > 62*time.Second {
-			t.Errorf("10 calls of 5 in any minute took %v", takes)
-		}
-	})
-}
-
 // TestClientNotSent: a call that cannot be sent has a code, and the error of Wait.
 func TestClientNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -181,8 +158,8 @@ func TestClientNotSent(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		keyFails := errors.New("no key")
-		full := limiter(t, storetest.Fixed(core.Decision{RetryAfter: time.Minute}), core.PerMinute(1))
-		down := limiter(t, storetest.Fixed(core.Decision{Err: core.ErrTimeout}), core.PerMinute(1))
+		full, _ := limiter(t, storetest.Fixed(core.Decision{RetryAfter: time.Minute}), core.PerMinute(1))
+		down, _ := limiter(t, storetest.Fixed(core.Decision{Err: core.ErrTimeout}), core.PerMinute(1))
 		for _, c := range []struct {
 			ctx  context.Context
 			l    *core.Limiter
@@ -203,19 +180,4 @@ func TestClientNotSent(t *testing.T) {
 			wantCode(t, err, c.want)
 		}
 	})
-}
-
-// TestClientAndServer: the client of a server with a lower limit than its own is served after a wait, over a socket.
-func TestClientAndServer(t *testing.T) {
-	s := new(service)
-	client := serve(t, s, both(limiter(t, nil, core.Per(1, 20*time.Millisecond)), user),
-		grpc.WithChainUnaryInterceptor(sashgrpc.UnaryClient(limiter(t, nil, core.PerHour(1000)), user)))
-	for range 5 {
-		if _, err := callUnary(t.Context(), client, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := s.handled.Load(); n != 5 {
-		t.Errorf("%d handled, want 5", n)
-	}
 }

@@ -2,16 +2,10 @@ package sashgrpc_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -26,78 +20,69 @@ import (
 
 const (
 	unaryMethod  = pb.TestService_UnaryCall_FullMethodName
-	emptyMethod  = pb.TestService_EmptyCall_FullMethodName
 	streamMethod = pb.TestService_FullDuplexCall_FullMethodName
-
-	pushback = "grpc-retry-pushback-ms"
 )
 
-// service counts what reaches its handlers. A handler answers by the function do, if that is not nil, with the payload
-// of the first message.
+// transport is the part of a server that takes the trailer of a call.
+type transport struct{ trailer metadata.MD }
+
+func (*transport) Method() string                    { return "" }
+func (*transport) SetHeader(metadata.MD) error       { return nil }
+func (*transport) SendHeader(metadata.MD) error      { return nil }
+func (t *transport) SetTrailer(md metadata.MD) error { t.trailer = md; return nil }
+
+// stream is a stream with nothing but a context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s stream) Context() context.Context { return s.ctx }
+
+// handler is that of a call. It gets the call's context.
+type handler func(context.Context) error
+
+// guarded makes calls of both kinds through interceptors, each with a text as the message of the unary one, and
+// returns their trailers and errors, by the method.
+func guarded(l *core.Limiter, key sashgrpc.KeyFunc, opts ...sashgrpc.Option,
+) map[string]func(ctx context.Context, text string, h handler) (metadata.MD, error) {
+	unary, ofStream := sashgrpc.UnaryServer(l, key, opts...), sashgrpc.StreamServer(l, key, opts...)
+	return map[string]func(context.Context, string, handler) (metadata.MD, error){
+		unaryMethod: func(ctx context.Context, text string, h handler) (metadata.MD, error) {
+			var sent transport
+			ctx = grpc.NewContextWithServerTransportStream(ctx, &sent)
+			_, err := unary(ctx, payload(text), &grpc.UnaryServerInfo{FullMethod: unaryMethod},
+				func(ctx context.Context, _ any) (any, error) { return nil, h(ctx) })
+			return sent.trailer, err
+		},
+		streamMethod: func(ctx context.Context, _ string, h handler) (metadata.MD, error) {
+			var sent transport
+			ctx = grpc.NewContextWithServerTransportStream(ctx, &sent)
+			err := ofStream("service", stream{ctx: ctx}, &grpc.StreamServerInfo{FullMethod: streamMethod},
+				func(_ any, s grpc.ServerStream) error { return h(s.Context()) })
+			return sent.trailer, err
+		},
+	}
+}
+
+func succeeds(context.Context) error { return nil }
+
+// service answers unary calls with their payload.
 type service struct {
 	pb.UnimplementedTestServiceServer
-	do      func(ctx context.Context, text string) error
-	handled atomic.Int64
 }
 
-func (s *service) answer(ctx context.Context, text string) error {
-	s.handled.Add(1)
-	if s.do == nil {
-		return nil
-	}
-	return s.do(ctx, text)
+func (service) UnaryCall(_ context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	return &pb.SimpleResponse{Payload: in.GetPayload()}, nil
 }
 
-func (s *service) EmptyCall(ctx context.Context, in *pb.Empty) (*pb.Empty, error) {
-	return in, s.answer(ctx, "")
-}
-
-func (s *service) UnaryCall(ctx context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-	err := s.answer(ctx, string(in.GetPayload().GetBody()))
-	return &pb.SimpleResponse{Payload: in.GetPayload()}, err
-}
-
-// FullDuplexCall sends each message back until the client sends no more.
-func (s *service) FullDuplexCall(
-	stream grpc.BidiStreamingServer[pb.StreamingOutputCallRequest, pb.StreamingOutputCallResponse],
-) error {
-	text := ""
-	for {
-		in, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return s.answer(stream.Context(), text)
-		}
-		if err != nil {
-			return err
-		}
-		text = string(in.GetPayload().GetBody())
-		if err := stream.Send(&pb.StreamingOutputCallResponse{Payload: in.GetPayload()}); err != nil {
-			return err
-		}
-	}
-}
-
-// serve runs a server on a socket and returns a client of it.
-func serve(t *testing.T, s *service, of []grpc.ServerOption, opts ...grpc.DialOption) pb.TestServiceClient {
+// serve runs a service behind an interceptor and returns a client of it.
+func serve(
+	t *testing.T, listener net.Listener, guard grpc.UnaryServerInterceptor, opts ...grpc.DialOption,
+) pb.TestServiceClient {
 	t.Helper()
-	return pb.NewTestServiceClient(dial(t, s, of, opts...))
-}
-
-func dial(t *testing.T, s *service, of []grpc.ServerOption, opts ...grpc.DialOption) *grpc.ClientConn {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dialOn(t, listener, s, of, opts...)
-}
-
-func dialOn(
-	t *testing.T, listener net.Listener, s *service, of []grpc.ServerOption, opts ...grpc.DialOption,
-) *grpc.ClientConn {
-	t.Helper()
-	server := grpc.NewServer(of...)
-	pb.RegisterTestServiceServer(server, s)
+	server := grpc.NewServer(grpc.UnaryInterceptor(guard))
+	pb.RegisterTestServiceServer(server, service{})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(),
@@ -112,58 +97,40 @@ func dialOn(
 			t.Error(err)
 		}
 	})
-	return conn
+	return pb.NewTestServiceClient(conn)
 }
 
-// both returns the options of a server whose unary calls and streams have the limiter.
-func both(limiter *core.Limiter, key sashgrpc.KeyFunc, opts ...sashgrpc.Option) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(sashgrpc.UnaryServer(limiter, key, opts...)),
-		grpc.ChainStreamInterceptor(sashgrpc.StreamServer(limiter, key, opts...)),
-	}
+// payload returns a message with a text.
+func payload(text string) *pb.SimpleRequest {
+	return &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte(text)}}
 }
 
 // user names one client for all calls.
 func user(context.Context, sashgrpc.Call) (string, error) { return "user:1", nil }
 
-// events is an observer that keeps what it hears.
-type events struct {
-	mu    sync.Mutex
-	heard []core.Event
+// failing is a key function that fails.
+func failing(err error) sashgrpc.KeyFunc {
+	return func(context.Context, sashgrpc.Call) (string, error) { return "", err }
 }
 
-func (e *events) Observe(_ context.Context, event core.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.heard = append(e.heard, event)
-}
-
-// take returns what was heard since the last call.
-func (e *events) take() []core.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	heard := e.heard
-	e.heard = nil
-	return heard
-}
-
-// limiter returns a limiter in memory, or on the store if it is not nil.
-func limiter(t *testing.T, store core.Store, limit core.Limit) *core.Limiter {
+// limiter returns a limiter in memory, or on the store if it is not nil, with a list of its events.
+func limiter(t *testing.T, store core.Store, limit core.Limit) (*core.Limiter, *[]core.Event) {
 	t.Helper()
 	if store == nil {
 		store = memstore.New()
 	}
+	var events []core.Event
 	l, err := core.New(core.Config{
-		Name: "test", Store: store, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Observer: core.Silent,
-		Timeout: 10 * time.Second,
+		Name: "test", Store: store, Limits: []core.Limit{limit}, OnStoreError: core.FailClosed, Timeout: 10 * time.Second,
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { events = append(events, e) }),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return l, &events
 }
 
-// used returns how many units the client of user has used.
+// used returns the number of units that the client of user has used.
 func used(t *testing.T, l *core.Limiter) int64 {
 	t.Helper()
 	uses, err := l.Usage(context.Background(), "user:1")
@@ -173,72 +140,10 @@ func used(t *testing.T, l *core.Limiter) int64 {
 	return uses[0].Used
 }
 
-// payload returns a message with a text.
-func payload(text string) *pb.SimpleRequest {
-	return &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte(text)}}
-}
-
-// callUnary makes a unary call, and returns its trailer and its error.
-func callUnary(ctx context.Context, client pb.TestServiceClient, text string) (trailer metadata.MD, err error) {
-	_, err = client.UnaryCall(ctx, payload(text), grpc.Trailer(&trailer))
-	return trailer, err
-}
-
-// callStream makes a stream with two messages, and returns its trailer and its error.
-func callStream(ctx context.Context, client pb.TestServiceClient, text string) (metadata.MD, error) {
-	stream, err := client.FullDuplexCall(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for range 2 {
-		message := &pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: []byte(text)}}
-		if err := stream.Send(message); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		return nil, err
-	}
-	for {
-		if _, err = stream.Recv(); errors.Is(err, io.EOF) {
-			return stream.Trailer(), nil
-		} else if err != nil {
-			return stream.Trailer(), err
-		}
-	}
-}
-
-// calls are both kinds of calls.
-var calls = map[string]func(context.Context, pb.TestServiceClient, string) (metadata.MD, error){
-	unaryMethod: callUnary, streamMethod: callStream,
-}
-
-// told describes a refusal: code, reason, limit, wait by RetryInfo, pushback.
-func told(trailer metadata.MD, err error) string {
-	s, text := status.Convert(err), ""
-	for _, detail := range s.Details() {
-		switch d := detail.(type) {
-		case *errdetails.ErrorInfo:
-			text += fmt.Sprintf(" %s %s", d.GetReason(), d.GetDomain())
-			if limit := d.GetMetadata()["limit"]; limit != "" {
-				text += " limit " + limit
-			}
-		case *errdetails.RetryInfo:
-			text += fmt.Sprintf(" retry %v", d.GetRetryDelay().AsDuration())
-		default:
-			text += fmt.Sprintf(" %T", d)
-		}
-	}
-	for _, ms := range trailer.Get(pushback) {
-		text += " pushback " + ms
-	}
-	return s.Code().String() + text
-}
-
 // wantCode fails the test unless err has the code.
 func wantCode(t *testing.T, err error, want codes.Code) {
 	t.Helper()
 	if got := status.Code(err); got != want {
-		t.Errorf("%v: %v, want %v", got, err, want)
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
