@@ -24,10 +24,11 @@ func TestSettledByHandler(t *testing.T) {
 		settle func(context.Context, *nethttp.Admission) error
 		left   int64 // of 10
 	}{
-		"less":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 3) }, 7},
-		"more":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 7) }, 3},
-		"huge":   {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, math.MaxInt64) }, 0},
-		"Return": {func(ctx context.Context, a *nethttp.Admission) error { return a.Return(ctx) }, 10},
+		"less":    {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 3) }, 7},
+		"more":    {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, 7) }, 3},
+		"huge":    {func(ctx context.Context, a *nethttp.Admission) error { return a.Settle(ctx, math.MaxInt64) }, 0},
+		"in vain": {nil, 10}, // CountWhen is asked as ever
+		"Return":  {func(ctx context.Context, a *nethttp.Admission) error { return a.Return(ctx) }, 10},
 	} {
 		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(10)}}))
 		get(t, nethttp.Middleware(l, alice, five, never, nethttp.WithDecisionInContext())(
@@ -40,6 +41,9 @@ func TestSettledByHandler(t *testing.T) {
 				leave()
 				if err := a.Settle(gone, -1); !errors.Is(err, core.ErrInvalid) {
 					t.Errorf("%s: settled at -1: got %v, want ErrInvalid", name, err)
+				}
+				if c.settle == nil {
+					return
 				}
 				if err := c.settle(gone, a); err != nil || left(l) != c.left {
 					t.Errorf("%s: got %v and %d left, want nil and %d", name, err, left(l), c.left)

@@ -78,33 +78,3 @@ func attempts(n int, h http.Handler) map[string]int {
 	group.Wait()
 	return outcomes
 }
-
-// TestHeldAttempts: an attempt counts from its beginning and for one window, however long its client holds it. So no
-// window holds more beginnings than the limit, and what was held may end in one window together.
-func TestHeldAttempts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(5)}}))
-		failed := nethttp.CountWhen(func(_ *http.Request, status int) bool { return status == 401 })
-		ended := make(chan struct{})
-		h := nethttp.Middleware(l, alice, failed)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			<-ended // as if the body were read
-			w.WriteHeader(401)
-		}))
-		var windows [10]map[string]int
-		var group sync.WaitGroup
-		for i := range windows {
-			group.Go(func() { windows[i] = attempts(8, h) })
-			time.Sleep(time.Minute)
-		}
-		close(ended)
-		group.Wait()
-		for i, got := range windows {
-			if want := map[string]int{"401": 5, "429, Retry-After 1": 3}; !maps.Equal(got, want) {
-				t.Errorf("window %d: got %v, want %v", i, got, want)
-			}
-		}
-		if d := l.AllowN(t.Context(), "user:alice", 0); d.Remaining != 5 {
-			t.Errorf("after the last window: got %d units left, want 5", d.Remaining)
-		}
-	})
-}

@@ -25,21 +25,6 @@ func observed(s core.Store, policy core.Policy) (*core.Limiter, *[]core.Event) {
 	})), events
 }
 
-// TestRefusedErrorIsOneEvent: a request that a limiter inside the key function refuses is
-// an event of that limiter alone.
-func TestRefusedErrorIsOneEvent(t *testing.T) {
-	l, events := observed(admits(1, 0), nil)
-	key := func(*http.Request) (string, error) {
-		return "", &keyfuncs.RefusedError{Decision: core.Decision{Limit: minute}}
-	}
-	if w := get(t, nethttp.Middleware(l, key)(page), "/"); w.Code != 429 || len(*events) != 0 {
-		t.Errorf("answered %d, %d events", w.Code, len(*events))
-	}
-	if w := get(t, nethttp.Middleware(l, key, nethttp.SkipPaths("/"))(page), "/"); w.Code != 200 || len(*events) != 0 {
-		t.Errorf("skipped: answered %d, %d events", w.Code, len(*events))
-	}
-}
-
 // TestKeyErrorsAreLogged: the log of a limiter without an observer says why nothing is
 // served.
 func TestKeyErrorsAreLogged(t *testing.T) {
@@ -114,18 +99,4 @@ func TestLabels(t *testing.T) {
 func TestLabelOnlyIfObserved(t *testing.T) {
 	label := nethttp.WithLabel(func(*http.Request) string { t.Error("looked up"); return "" })
 	get(t, nethttp.Middleware(limiter(admits(1, 0), nil), alice, label)(page), "/")
-}
-
-// TestConstructionErrorsName: an error of construction names the limiter and the rule.
-func TestConstructionErrorsName(t *testing.T) {
-	rule := core.Must(limiter(admits(1, 0), nil).Rule("login", minute))
-	for want, opt := range map[string]nethttp.Option{
-		`sash: limiter "test", rule "login": SkipPaths("health"): give`: nethttp.SkipPaths("health"),
-		`sash: limiter "test", rule "login": WithLabel(nil): give`:      nethttp.WithLabel(nethttp.PatternIn(nil)),
-		`sash: limiter "test", rule "login": an option is nil`:          nil,
-	} {
-		if _, err := nethttp.New(rule, alice, opt); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
 }

@@ -13,24 +13,6 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// TestSkipBehindStripPrefix: behind an http.StripPrefix, SkipPaths compares the rest of the path.
-func TestSkipBehindStripPrefix(t *testing.T) {
-	for _, c := range []struct {
-		skip, target string
-		want         bool
-	}{
-		{"/health", "/v1/health", true},
-		{"/v1/health", "/v1/health", false},
-		{"/health", "/v1/he%61lth", false},
-	} {
-		s := admits(1, 0)
-		serve(http.StripPrefix("/v1", guarded(s, nethttp.SkipPaths(c.skip))), request(t, c.target))
-		if got := s.calls.Load() == 0; got != c.want {
-			t.Errorf("SkipPaths(%q), %s: got skipped: %v, want %v", c.skip, c.target, got, c.want)
-		}
-	}
-}
-
 // TestSkipKeys: clients are exempt by their keys, and this is observed. What a client writes before
 // the entry of the proxy exempts no client.
 func TestSkipKeys(t *testing.T) {

@@ -140,19 +140,6 @@ func ended(ctx context.Context) context.Context {
 	return ctx
 }
 
-// The request ends while the store is asked: no refusal by policy, no outage.
-func TestRequestEndsInTheStore(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &fakeStore{answer: func(context.Context, []core.Limit, string, int64) (core.Decision, error) {
-		cancel()
-		return core.Decision{}, context.Canceled
-	}}
-	w := serve(guarded(s), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
-	if w.Code != 503 || w.Body.Len() != 0 || w.Header().Get("Retry-After") != "" {
-		t.Errorf("%d %q %v; want 503 without a body", w.Code, w.Body, w.Header())
-	}
-}
-
 func TestSkipPaths(t *testing.T) {
 	for target, skipped := range map[string]bool{
 		"/health":                 true,
@@ -165,9 +152,14 @@ func TestSkipPaths(t *testing.T) {
 		"//health":                false,
 		"/%68ealth":               false,
 		"/health;a=b":             false,
+		"/stripped/health":        true,
+		"/stripped/he%61lth":      false,
 	} {
 		s := admits(1, 0)
 		h := guarded(s, nethttp.SkipPaths("/health"), nethttp.SkipPaths("/ready", "/café"))
+		if strings.HasPrefix(target, "/stripped") {
+			h = http.StripPrefix("/stripped", h)
+		}
 		w := serve(h, request(t, target))
 		if got := s.calls.Load() == 0; got != skipped || w.Body.String() != "page" {
 			t.Errorf("%s: skipped %v, want %v; body %q", target, got, skipped, w.Body)
@@ -254,6 +246,7 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.WithRetryJitter(0), "1s"},
 		{l, alice, nethttp.WithRetryJitter(24*time.Hour + 1), "24h0m0s"},
 		{l, alice, nethttp.CountWhen(nil), "CountWhen(nil)"},
+		{l, alice, nethttp.WithLabel(nethttp.PatternIn(nil)), "WithLabel(nil)"},
 		{l, alice, nethttp.WithLimits(nil), "WithLimits(nil)"},
 		{l, alice, nethttp.WithLimiter(nil), "WithLimiter(nil)"},
 		{l, alice, nethttp.ShadowWhile(nil), "ShadowWhile(nil)"},

@@ -2,6 +2,7 @@ package nethttp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,7 +34,8 @@ func TestRefusedErrorFields(t *testing.T) {
 	}
 }
 
-// A key function's own refusal never admits, and wrapped errors are found.
+// TestRefusedError: a key function's own refusal never admits, and wrapped errors are found. It is an event of the
+// limiter that refused, and not of the guard.
 func TestRefusedError(t *testing.T) {
 	over := &keyfuncs.RefusedError{Decision: core.Decision{Limit: minute, RetryAfter: time.Second}}
 	for name, c := range map[string]struct {
@@ -49,9 +51,12 @@ func TestRefusedError(t *testing.T) {
 		"bad request":     {fmt.Errorf("cookie: %w", keyfuncs.ErrBadRequest), 400},
 	} {
 		store := admits(1, 0)
-		w := get(t, nethttp.Middleware(limiter(store, nil), failing(c.err))(page), "/")
-		if w.Code != c.want || store.calls.Load() != 0 {
-			t.Errorf("%s: got %d and %d calls of the guard's store, want %d and none", name, w.Code, store.calls.Load(), c.want)
+		l, events := observed(store, nil)
+		w := get(t, nethttp.Middleware(l, failing(c.err))(page), "/")
+		none := errors.As(c.err, new(*keyfuncs.RefusedError))
+		if w.Code != c.want || store.calls.Load() != 0 || (len(*events) == 0) != none {
+			t.Errorf("%s: got %d, %d calls of the guard's store and the events %+v, want %d and no call",
+				name, w.Code, store.calls.Load(), *events, c.want)
 		}
 	}
 }

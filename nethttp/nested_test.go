@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -121,19 +120,4 @@ func fields(t *testing.T, h http.Handler, path string) http.Header {
 	}
 	maps.DeleteFunc(w.Header(), func(_ string, values []string) bool { return len(values) == 0 })
 	return w.Header()
-}
-
-// TestTimeout: a response that is too late has the fields of the guard outside. On the
-// machine's clock the timeout might pass before the inner guard is asked.
-func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		waiting := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		inner := nethttp.Middleware(limiter(admits(3, 9*time.Second), nil), alice)(waiting)
-		late := http.TimeoutHandler(inner, time.Millisecond, "late")
-		w := get(t, nethttp.Middleware(limiter(admits(5, 0), nil), alice)(late), "/")
-		if got := w.Header()["X-Ratelimit-Remaining"]; w.Code != 503 || w.Body.String() != "late" ||
-			!slices.Equal(got, []string{"5"}) {
-			t.Errorf("got %d %q, Remaining %q; want 503 \"late\" 5", w.Code, w.Body, got)
-		}
-	})
 }

@@ -2,13 +2,10 @@ package nethttp_test
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +47,8 @@ func followed(h http.HandlerFunc, asked *int) http.Handler {
 	}))(h)
 }
 
-// The handler's ResponseWriter has the interfaces of the server's own, and no others.
+// TestRecorderKeepsInterfaces: the handler's ResponseWriter has the interfaces of the server's own, and no others but
+// io.ReaderFrom.
 func TestRecorderKeepsInterfaces(t *testing.T) {
 	type interfaces struct{ flush, hijack bool }
 	b := bare{httptest.NewRecorder()}
@@ -84,8 +82,8 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 			var got interfaces
 			_, got.flush = w.(http.Flusher)
 			_, got.hijack = w.(http.Hijacker)
-			if got != c.want {
-				t.Errorf("%s: the handler's writer has %+v, want %+v", c.name, got, c.want)
+			if _, ok := w.(io.ReaderFrom); !ok || got != c.want {
+				t.Errorf("%s: got a writer with %+v, want %+v and an io.ReaderFrom", c.name, got, c.want)
 			}
 			err := http.NewResponseController(w).Flush()
 			if got := err == nil; got != c.want.flush {
@@ -96,41 +94,6 @@ func TestRecorderKeepsInterfaces(t *testing.T) {
 		if want := map[bool]int{true: 200, false: 404}[c.want.flush]; asked != want {
 			t.Errorf("%s: asked about %d, want %d", c.name, asked, want)
 		}
-	}
-}
-
-// Over HTTP/1, files are sent and the connection's deadlines are set as without the guard.
-func TestRecorderOverTCP(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var asked int
-	s := httptest.NewServer(followed(func(w http.ResponseWriter, r *http.Request) {
-		soon := time.Now().Add(time.Minute)
-		c := http.NewResponseController(w)
-		if err := errors.Join(c.SetReadDeadline(soon), c.SetWriteDeadline(soon), c.EnableFullDuplex()); err != nil {
-			t.Error(err)
-		}
-		if _, ok := w.(io.ReaderFrom); !ok {
-			t.Error("no io.ReaderFrom")
-		}
-		http.ServeFile(w, r, file)
-	}, &asked))
-	r, err := http.NewRequest("GET", s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Range", "bytes=1-")
-	res, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := io.Copy(io.Discard, res.Body)
-	res.Body.Close()
-	s.Close()
-	if err != nil || res.StatusCode != 206 || n != 1<<20-1 || asked != 206 {
-		t.Errorf("%d, %d bytes, %v; asked about %d", res.StatusCode, n, err, asked)
 	}
 }
 

@@ -2,11 +2,7 @@ package nethttp_test
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -60,56 +56,5 @@ func TestProblemBodies(t *testing.T) {
 		if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
 			t.Errorf("%s: Content-Type %q", c.name, got)
 		}
-	}
-}
-
-// Each 503 draws its own wait: all numbers of the range come, and no other. The
-// response says the same number everywhere, whatever writes it.
-func TestWithRetryAfter(t *testing.T) {
-	down := limiter(&fakeStore{err: errors.New("down")}, core.FailClosed)
-	var seen core.Decision
-	note := nethttp.WithRefusal(func(_ http.ResponseWriter, _ *http.Request, d core.Decision) { seen = d })
-	for _, c := range []struct {
-		name        string
-		opts        []nethttp.Option
-		least, most int
-	}{
-		{"default", nil, 5, 10},
-		{"decision", []nethttp.Option{note}, 5, 10},
-		{"1.2s", []nethttp.Option{nethttp.WithOutageRetryAfter(1200 * time.Millisecond)}, 2, 2},
-		{"2.5s", []nethttp.Option{nethttp.WithOutageRetryAfter(2500 * time.Millisecond)}, 3, 5},
-		{"the last counts",
-			[]nethttp.Option{nethttp.WithOutageRetryAfter(time.Hour), nethttp.WithOutageRetryAfter(7 * time.Second)}, 7, 14},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := nethttp.Middleware(down, alice, c.opts...)(page)
-			drawn := map[int]bool{}
-			for range 1000 { // one of 8 is missing in 1 of 10^57 runs
-				w := get(t, h, "/")
-				seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
-				if err != nil || w.Code != 503 || seconds < c.least || seconds > c.most {
-					t.Fatalf("got %d, Retry-After %q; want 503 and %d to %d", w.Code, w.Header().Get("Retry-After"),
-						c.least, c.most)
-				}
-				var body struct {
-					Detail string
-					Wait   int `json:"retry_after"`
-				}
-				if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
-					t.Fatal(err)
-				}
-				if sentence := fmt.Sprintf("Try again in %d second", seconds); body.Wait != seconds ||
-					!strings.Contains(body.Detail, sentence) {
-					t.Fatalf("Retry-After is %d, the body %s", seconds, w.Body)
-				}
-				if c.name == "decision" && seen.RetryAfter != time.Duration(seconds)*time.Second {
-					t.Fatalf("Retry-After is %d, the decision's RetryAfter %v", seconds, seen.RetryAfter)
-				}
-				drawn[seconds] = true
-			}
-			if len(drawn) != c.most-c.least+1 {
-				t.Errorf("drawn were %v, want all from %d to %d", drawn, c.least, c.most)
-			}
-		})
 	}
 }

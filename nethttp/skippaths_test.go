@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// TestSkipPathsErrors: a path that no request has is an error of construction, and says
-// what to write instead.
+// TestSkipPathsErrors: a path that no request has is an error of construction, which names the limiter and the rule,
+// and says what to write instead.
 func TestSkipPathsErrors(t *testing.T) {
-	l := limiter(admits(1, 0), nil)
+	l := core.Must(limiter(admits(1, 0), nil).Rule("login", minute))
 	for path, want := range map[string]string{
 		"":             `such as "/health"`,
 		"get /health":  "capital letters",
@@ -29,8 +30,9 @@ func TestSkipPathsErrors(t *testing.T) {
 		"/a%2fb":       "nethttp.Skip",
 	} {
 		_, err := nethttp.New(l, alice, nethttp.SkipPaths(path))
-		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: the error %v does not say %q", path, err, want)
+		if err == nil || !strings.HasPrefix(err.Error(), `sash: limiter "test", rule "login": SkipPaths(`) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got the error %v, want one of the limiter with %q", path, err, want)
 		}
 	}
 	for _, path := range []string{"/100%", "/50%-off", "/a b", "M-SEARCH /x", "/x#y", "//x", "/café", "/a;b"} {
