@@ -27,6 +27,9 @@ import (
 
 var errWrong = errors.New("wrong password")
 
+// quiet recovers, and writes no stack.
+var quiet = middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+
 // failures are handlers that fail.
 var failures = map[string]echo.HandlerFunc{
 	"an HTTPError":         func(echo.Context) error { return echo.NewHTTPError(401) },
@@ -38,6 +41,7 @@ var failures = map[string]echo.HandlerFunc{
 	"c.Error":              func(c echo.Context) error { c.Error(echo.ErrUnauthorized); return nil },
 	"c.Error and an error": func(c echo.Context) error { c.Error(echo.ErrUnauthorized); return errWrong },
 	"JSON that fails":      func(c echo.Context) error { return c.JSON(200, func() {}) },
+	"a panic inside":       quiet(func(echo.Context) error { panic("handler") }),
 	"404":                  func(c echo.Context) error { return c.String(404, "none") },
 }
 

@@ -27,6 +27,9 @@ import (
 
 var errWrong = errors.New("wrong password")
 
+// quiet recovers, and writes no stack.
+var quiet = middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+
 // failures are handlers that fail.
 var failures = map[string]echo.HandlerFunc{
 	"an HTTPError":         func(*echo.Context) error { return echo.NewHTTPError(401, "wrong") },
@@ -37,6 +40,7 @@ var failures = map[string]echo.HandlerFunc{
 	"the end of a context": func(*echo.Context) error { return fmt.Errorf("query: %w", context.DeadlineExceeded) },
 	"403 and an error":     func(c *echo.Context) error { _ = c.String(403, "no"); return errWrong },
 	"JSON that fails":      func(c *echo.Context) error { return c.JSON(200, func() {}) },
+	"a panic inside":       quiet(func(*echo.Context) error { panic("handler") }),
 	"404":                  func(c *echo.Context) error { return c.String(404, "none") },
 }
 

@@ -77,7 +77,7 @@ var broken = []struct {
 	{"hands on its own request", around(func(c *call, guard func(handler) handler, next handler) error {
 		r := c.r
 		return guard(func(c *call) error { c.r = r; return next(c) })(c)
-	}), "DecisionInContext SettledByHandler"},
+	}), "DecisionInContext"},
 
 	{"hands on its own ResponseWriter", around(func(c *call, guard func(handler) handler, next handler) error {
 		w := c.w

@@ -24,10 +24,6 @@ var endings = []struct {
 		w.WriteHeader(401)
 	}, 401},
 	{"a flush", func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200},
-	{"a flush, then a status", func(w http.ResponseWriter, _ *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		w.WriteHeader(401)
-	}, 200},
 	{"401", status(401), 401},
 	{"204", status(204), 204},
 	{"401 and a body", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); page(w, r) }, 401},
@@ -40,18 +36,9 @@ var endings = []struct {
 		w.WriteHeader(401)
 	}, 0},
 	{"hijacked", hijack, 101},
-	{"hijacked by a controller", func(w http.ResponseWriter, _ *http.Request) {
-		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-			conn.Close()
-		}
-	}, 101},
 	{"hijacked, then panic", func(w http.ResponseWriter, r *http.Request) { hijack(w, r); panic("handler") }, 101},
 	{"panic", func(http.ResponseWriter, *http.Request) { panic("handler") }, 500},
 	{"abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 500},
-	{"early hints, then abort", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(103)
-		panic(http.ErrAbortHandler)
-	}, 500},
 	{"401, then abort", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(401)
 		w.(http.Flusher).Flush()

@@ -56,7 +56,6 @@
 //	CountWhenElsewhere the same where no handler is reached, and with guards around each other
 //	ClientLeft         a request stays counted if its client has left and nothing was sent
 //	CostAfter          a request costs what its function says, also beyond the limit
-//	SettledByHandler   neither function is asked after the handler has settled its request
 //	DecisionInContext  the handler finds the decision of the innermost guard in its context
 //	HandlerErrors      an error of a handler is answered as without a guard, once, and CountWhen
 //	                   sees its status

@@ -2,8 +2,6 @@ package adaptertest
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,13 +20,6 @@ var refusalSteps = []struct {
 	step   func() Step
 }{
 	{"429", 429, func() Step { return spent() }},
-	{"429 custom", 429, func() Step {
-		return spent(nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
-			w.Header().Set("X-Custom", "yes")
-			w.WriteHeader(nethttp.Status(d))
-			_, _ = io.WriteString(w, "custom")
-		}))
-	}},
 	{"429 followed", 429, func() Step {
 		return spent(nethttp.CountWhen(func(*http.Request, int) bool { panic("asked about a refusal of its own") }))
 	}},
@@ -38,10 +29,6 @@ var refusalSteps = []struct {
 	}},
 	{"400", 400, func() Step {
 		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: keyfuncs.Header("X-Tenant")}
-	}},
-	{"500", 500, func() Step {
-		failing := func(*http.Request) (string, error) { return "", errors.New("secret") }
-		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: failing}
 	}},
 }
 

@@ -77,33 +77,6 @@ func costAfter(t *testing.T, adapter Adapter) {
 	}
 }
 
-// settledByHandler checks that neither function is asked about a request that its handler has settled, and that one
-// is asked as ever if the handler has tried to in vain.
-func settledByHandler(t *testing.T, adapter Adapter) {
-	asked := 0
-	for name, option := range map[string]nethttp.Option{
-		"CountWhen": nethttp.CountWhen(func(*http.Request, int) bool { asked++; return false }),
-		"CostAfter": nethttp.CostAfter(func(*http.Request, int, int64) int { asked++; return 0 }),
-	} {
-		for cost, want := range map[int64]struct {
-			asked int
-			left  int64
-		}{0: {0, 100}, 3: {0, 97}, 10: {0, 90}, 20: {0, 80}, -1: {1, 100}} {
-			asked = 0
-			l := newLimiter(core.PerMinute(100))
-			use := []Step{step(l, tenBefore, option, nethttp.WithDecisionInContext())}
-			serve(t, adapter.Build(behind(use, "GET", "/", func(_ http.ResponseWriter, r *http.Request) {
-				if err := admissionOf(t, r, 90).Settle(r.Context(), cost); (err != nil) != (cost < 0) {
-					t.Errorf("%s: settled at %d: %v", name, cost, err)
-				}
-			})), "GET", "/")
-			if got := left(l); asked != want.asked || got != want.left {
-				t.Errorf("%s: settled at %d: asked %d times and %d left, want %+v", name, cost, asked, got, want)
-			}
-		}
-	}
-}
-
 // admissionOf returns what the handler of r finds in its context, and checks how many units
 // are left.
 func admissionOf(t *testing.T, r *http.Request, remaining int64) *nethttp.Admission {

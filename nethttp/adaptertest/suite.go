@@ -33,7 +33,6 @@ var suite = []struct {
 	{name: "CountWhenElsewhere", test: countWhenElsewhere},
 	{name: "ClientLeft", test: clientLeft},
 	{name: "CostAfter", test: costAfter},
-	{name: "SettledByHandler", test: settledByHandler},
 	{name: "DecisionInContext", test: decisionInContext},
 	{name: "HandlerErrors", test: handlerErrors, needs: hasErrors},
 }
