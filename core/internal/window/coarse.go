@@ -109,8 +109,12 @@ func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
 // add lets a slot hold maxCount, by which every limit refuses.
 func (c *coarse) add(l Limit, stamp, cost int64) {
 	end := c.stamp(l, stamp)
-	if c.words == 0 && c.entries > 0 && end > c.last {
-		c.log().move(Slots+1, false) // with first in it
+	if c.entries > 0 && end > c.last {
+		// More slots than a window has are needed only for units that are counted ahead of the clock.
+		slots := int(c.entries) + int((end-c.last)/l.Slot())
+		if c.words == 0 || slots > c.log().Words() {
+			c.log().move(max(Slots+1, slots), false) // with first in it
+		}
 	}
 	if c.entries == 0 {
 		c.last = end - l.Slot()
