@@ -67,7 +67,7 @@ func TestFlood(t *testing.T) {
 	t.Logf("%.1f MB with %d clients, %.1f MB after %d, %.1f MB when all are looked at",
 		float64(waiting)/1e6, places, float64(flooded)/1e6, flood, float64(rest)/1e6)
 	most := int64(places)
-	if n := store.Stats().Clients; n != places || max(waiting, flooded) > 360*most || rest > 270*most {
+	if n := store.Stats().Clients; n != places || max(waiting, flooded) > 360*most || rest > 320*most {
 		t.Errorf("%d clients take that", n)
 	}
 	runtime.KeepAlive(counts)
