@@ -1,9 +1,12 @@
 package regions
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -23,6 +26,83 @@ func newStore(t testing.TB, c Config) *Store {
 	}
 	return s
 }
+
+// scene is three regions in memory, of which some may be down or silent.
+type scene struct {
+	stores map[string]core.Store
+	down   map[string]error
+	silent map[string]bool
+	notice string
+}
+
+func newScene() *scene {
+	s := &scene{stores: three(), down: map[string]error{}, silent: map[string]bool{}}
+	for name, store := range s.stores {
+		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+			if s.silent[name] {
+				ctx, cancel := call.Ask.Context(ctx)
+				defer cancel()
+				<-ctx.Done()
+				return core.Decision{}, context.Cause(ctx)
+			}
+			if err := s.down[name]; err != nil {
+				return core.Decision{}, err
+			}
+			return call.Next(ctx)
+		})
+	}
+	return s
+}
+
+// limiter returns a limiter of a region.
+func (s *scene) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
+	t.Helper()
+	c.Stores = s.stores
+	l, err := core.New(core.Config{
+		Name: "api", Store: newStore(t, c), Limits: limits, OnStoreError: core.FailClosed, Timeout: time.Second,
+		Observer: observer{&s.notice},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// count returns the scene's stores with every call counted by its verb and region, such as "Usage us".
+func (s *scene) count() map[string]int {
+	var mu sync.Mutex
+	calls := map[string]int{}
+	for name, store := range s.stores {
+		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
+			mu.Lock()
+			if c.Rule.Name == checks.Name {
+				c.Verb = "check"
+			}
+			calls[c.Verb+" "+name]++
+			mu.Unlock()
+			return c.Next(ctx)
+		})
+	}
+	return calls
+}
+
+// admitted returns how many of n requests at once are admitted.
+func admitted(t *testing.T, l *core.Limiter, key string, n int) (admitted int) {
+	t.Helper()
+	for range n {
+		if d := l.Allow(t.Context(), key); d.Allowed {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// observer keeps the code of the latest notice.
+type observer struct{ code *string }
+
+func (observer) Observe(context.Context, core.Event) {}
+
+func (o observer) Notice(_ context.Context, n core.Notice) { *o.code = n.Code }
 
 // TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
 // while the others are idle, eventual regions are too but for three subtests: of several limits, a share may bind that

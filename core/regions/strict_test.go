@@ -3,82 +3,15 @@ package regions
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/core/storetest"
 )
-
-// TestShares: the shares of all regions sum to the limit, and the last region has the largest.
-func TestShares(t *testing.T) {
-	for regions := 1; regions <= 10; regions++ {
-		for n := int64(1); n <= 200; n++ {
-			var sum, most int64
-			for i := range regions {
-				most = max(most, share(n, i, regions))
-				sum += share(n, i, regions)
-			}
-			last, up := share(n, regions-1, regions), (n+int64(regions)-1)/int64(regions)
-			if sum != n || last != most || last != up {
-				t.Fatalf("%d in %d regions: %d in all, %d at most, the last %d", n, regions, sum, most, last)
-			}
-		}
-	}
-}
-
-// scene is three regions in memory, of which some may be down or silent.
-type scene struct {
-	stores map[string]core.Store
-	down   map[string]error
-	silent map[string]bool
-	notice string
-}
-
-func newScene() *scene {
-	s := &scene{stores: three(), down: map[string]error{}, silent: map[string]bool{}}
-	for name, store := range s.stores {
-		s.stores[name] = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-			if s.silent[name] {
-				ctx, cancel := call.Ask.Context(ctx)
-				defer cancel()
-				<-ctx.Done()
-				return core.Decision{}, context.Cause(ctx)
-			}
-			if err := s.down[name]; err != nil {
-				return core.Decision{}, err
-			}
-			return call.Next(ctx)
-		})
-	}
-	return s
-}
-
-// limiter returns a limiter of a region.
-func (s *scene) limiter(t *testing.T, c Config, limits ...core.Limit) *core.Limiter {
-	t.Helper()
-	c.Stores = s.stores
-	l, err := core.New(core.Config{
-		Name: "api", Store: newStore(t, c), Limits: limits, OnStoreError: core.FailClosed, Timeout: time.Second,
-		Observer: observer{&s.notice},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// observer keeps the code of the latest notice.
-type observer struct{ code *string }
-
-func (observer) Observe(context.Context, core.Event)       {}
-func (o observer) Notice(_ context.Context, n core.Notice) { *o.code = n.Code }
 
 // TestStrictTurns: a client gets all of its limit wherever it asks, its own region's share first, and is told by each
 // decision which region has counted; what is given back goes there.
@@ -124,26 +57,6 @@ func (s *scene) turns(t *testing.T, l *core.Limiter, want []string) {
 		if n, err := r.Return(t.Context(), 1); n != 1 || err != nil {
 			t.Errorf("%d given back, %v", n, err)
 		}
-	}
-}
-
-// TestStrictRetryAfter: of the refusals of all regions the one that ends first is told, whichever is asked first.
-func TestStrictRetryAfter(t *testing.T) {
-	for _, order := range [][]string{{"eu", "ap", "us"}, {"us", "eu", "ap"}, {"ap", "us", "eu"}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene()
-			for _, here := range order {
-				got := admitted(t, s.limiter(t, Config{Here: here, Strict: true}, core.PerDay(9)), "k", 3)
-				if got != 3 {
-					t.Errorf("%s: %d of 3 admitted", here, got)
-				}
-				time.Sleep(time.Second)
-			}
-			d := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(9)).Allow(t.Context(), "k")
-			if want := 24*time.Hour - 3*time.Second; d.Allowed || d.RetryAfter != want {
-				t.Errorf("%v: %+v, want it after %v", order, d, want)
-			}
-		})
 	}
 }
 
@@ -220,7 +133,7 @@ func TestStrictCut(t *testing.T) {
 			if d, took := ask(); !d.Allowed || tr.names[d.Region] != cut || took > 301*ms {
 				t.Errorf("region %d is back: %+v after %v", cut, d, took)
 			}
-			time.Sleep(time.Hour)
+			settle()
 		})
 	}
 }
@@ -251,54 +164,144 @@ func TestStrictNever(t *testing.T) {
 	}
 }
 
-// TestConfig: what is wrong with a Config is an error that says what to give.
-func TestConfig(t *testing.T) {
-	same := memstore.New()
-	for want, c := range map[string]Config{
-		"has 0 regions":                      {},
-		`Here is "asia": give one`:           {Here: "asia", Stores: three(), Strict: true},
-		"Strict and LookEvery or MaxClients": {Here: "eu", Stores: three(), Strict: true, MaxClients: 1},
-		"has Strict and LookEvery":           {Here: "eu", Stores: three(), Strict: true, LookEvery: time.Second},
-		"LookEvery is 19.999999ms: give":     {Here: "eu", Stores: three(), LookEvery: minLookEvery - 1},
-		"LookEvery is 10.000000001s":         {Here: "eu", Stores: three(), LookEvery: maxLookEvery + 1},
-		"MaxClients is -1: give":             {Here: "eu", Stores: three(), MaxClients: -1},
-		`the name ""`:                        {Stores: map[string]core.Store{"": same}},
-		`"eu" is nil: give one`:              {Here: "eu", Stores: map[string]core.Store{"eu": nil}},
-		`"eu" and "us" have the same`:        {Here: "eu", Stores: map[string]core.Store{"eu": same, "us": same}},
+// TestStrictAnswers: a refusal and a failure have the next region asked, and an admission or the end of the caller's
+// context is the answer. Of refusals the one that ends first is told, and of failures alone the first.
+func TestStrictAnswers(t *testing.T) {
+	refuses := func(after time.Duration) told { return told{d: core.Decision{RetryAfter: after}} }
+	allows, leaves := told{d: core.Decision{Allowed: true}}, errors.New("left")
+	fails := func(err error) told { return told{d: core.Decision{Allowed: true}, err: err} }
+	first := errors.New("first")
+	for name, c := range map[string]struct {
+		answers [3]told
+		ends    bool // the context ends while the first is asked
+		timeout time.Duration
+		want    core.Decision
+		err     error
+		asked   int
+	}{
+		"all fail":             {answers: [3]told{fails(first), fails(errDown), fails(errDown)}, err: first, asked: 3},
+		"a refusal, failures":  {[3]told{refuses(5), fails(errDown), fails(errDown)}, false, 0, refuses(5).d, nil, 3},
+		"the first ends first": {[3]told{refuses(5), refuses(6), refuses(7)}, false, 0, refuses(5).d, nil, 3},
+		"the last ends first":  {[3]told{refuses(7), refuses(6), refuses(5)}, false, 0, refuses(5).d, nil, 3},
+		"a failure, admission": {[3]told{fails(errDown), allows, fails(first)}, false, 0, allows.d, nil, 2},
+		"left, refused":        {[3]told{refuses(5), allows, allows}, true, 0, allows.d, nil, 2},
+		"left, failed":         {answers: [3]told{fails(leaves), allows, allows}, ends: true, err: leaves, asked: 1},
+		"no time":              {answers: [3]told{allows, allows, allows}, timeout: 1, err: core.ErrTimeout},
 	} {
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want it to say %q", err, want)
+		synctest.Test(t, func(t *testing.T) {
+			r, _, shares := toldRule(t, Config{Strict: true})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			for i := range shares {
+				*shares[i] = c.answers[i]
+			}
+			if c.ends {
+				shares[0].leave = cancel
+			}
+			d, err := (&strict{r}).Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: c.timeout})
+			asked := shares[0].asked + shares[1].asked + shares[2].asked
+			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || asked != c.asked {
+				t.Errorf("%s: %v after %d questions, want %v after %d", name, err, asked, c.err, c.asked)
+			}
+			if err == nil && (d.Allowed != c.want.Allowed || d.RetryAfter != c.want.RetryAfter) {
+				t.Errorf("%s: %+v, want %+v", name, d, c.want)
+			}
+		})
+	}
+}
+
+// TestStrictNotes: what is noted of a region that was asked.
+func TestStrictNotes(t *testing.T) {
+	allows, refuses := core.Decision{Allowed: true, Source: core.SourceCounted}, core.Decision{Source: core.SourceCounted}
+	for name, c := range map[string]struct {
+		region                  int
+		answer                  told
+		left                    bool
+		answers, fails, spilled bool
+	}{
+		"admitted elsewhere": {1, told{d: allows}, false, true, false, true},
+		"admitted here":      {0, told{d: allows}, false, true, false, false},
+		"refused":            {1, told{d: refuses}, false, true, false, false},
+		"remembered":         {1, told{d: core.Decision{Source: core.SourceRemembered}}, false, false, false, false},
+		"down":               {1, told{d: allows, err: errDown}, false, false, true, false},
+		"left":               {1, told{err: errDown}, true, false, false, false},
+	} {
+		r, _, _ := toldRule(t, Config{Strict: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.left {
+			cancel()
+		}
+		_, err := (&strict{r}).ask(ctx, core.Ask{Key: "k", Cost: 1}, c.region, &c.answer)
+		cancel()
+		if !errors.Is(err, c.answer.err) || err != nil && !strings.Contains(err.Error(), `region "eu": `) {
+			t.Errorf("%s: %v", name, err)
+		}
+		region := r.store.regions[c.region]
+		if answers, fails := region.latest.Load() > 0, region.failing.Load() > 0; answers != c.answers || fails != c.fails {
+			t.Errorf("%s: it has answered: %v, it fails: %v", name, answers, fails)
+		}
+		if spilled := region.spilled.Load() == 1; spilled != c.spilled {
+			t.Errorf("%s: another region has admitted: %v", name, spilled)
 		}
 	}
-	for _, unmade := range []*Store{nil, {}} {
-		if _, err := unmade.Bind(core.Binding{}); err != errUnmade {
-			t.Errorf("%v, want %v", err, errUnmade)
+}
+
+// TestStrictParts: which region may admit a request, what time it has, and what is said where none may.
+func TestStrictParts(t *testing.T) {
+	r, whole, shares := toldRule(t, Config{Strict: true})
+	s := &strict{r}
+	candidates := func(ask core.Ask, want ...int) {
+		t.Helper()
+		if got := s.candidates(nil, &ask); !slices.Equal(got, want) {
+			t.Errorf("%+v: regions %v, want %v", ask, got, want)
 		}
 	}
-	many := map[string]core.Store{strings.Repeat("x", 64): same}
-	for len(many) < maxRegions {
-		many[strconv.Itoa(len(many))] = memstore.New()
+	for _, o := range []*core.Override{nil, {Ahead: 1}} {
+		candidates(core.Ask{Cost: 2, Override: o}, 0, 1, 2)
+		candidates(core.Ask{Cost: 3, Override: o}, 1, 2)
+		candidates(core.Ask{Cost: 4, Override: o})
 	}
-	for _, every := range []time.Duration{minLookEvery, maxLookEvery} {
-		newStore(t, Config{Here: "1", Stores: many, LookEvery: every})
+	s.store.regions[1].failing.Store(1)
+	candidates(core.Ask{Cost: 2}, 0, 2, 1)
+	s.store.regions[0].failing.Store(1)
+	candidates(core.Ask{Cost: 2}, 2, 0, 1)
+	s.store.regions[0].failing.Store(0)
+	s.store.regions[1].failing.Store(0)
+	none, all := r.ledgers[0].share, &core.Override{Limits: []core.Limit{core.PerDay(300)}}
+	r.ledgers[0].share = nil
+	for _, o := range []*core.Override{{Charge: true}, all} {
+		candidates(core.Ask{Cost: 1, Override: o}, 1, 2)
 	}
-	for _, name := range []string{"another", strings.Repeat("x", 65)} {
-		stores := map[string]core.Store{name: memstore.New()}
-		if len(name) < 64 {
-			maps.Copy(stores, many)
+	if n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2}); n != 2 || err != nil || whole[0].asked != 1 {
+		t.Errorf("gave %d back to a region without a share, %v", n, err)
+	}
+	r.ledgers[0].share = none
+	var text string
+	r.binding.Notice = func(_, said string) { text = said }
+	d, err := s.askInVain(t.Context(), core.Ask{Cost: 4})
+	if err != nil || d.Region != "us" || shares[2].asked != 1 || !strings.Contains(text, fmt.Sprint(r.binding.Limits)) {
+		t.Errorf("%+v, %v, %q", d, err, text)
+	}
+	for home, i := range map[string]int{"ap": 0, "eu": 1} {
+		r.store.config.Home = func(string) string { return home }
+		before := whole[i].asked
+		if _, err := s.Take(t.Context(), core.Ask{Cost: 4}); err != nil || whole[i].asked != before+1 {
+			t.Errorf("at home in %s: %v", home, err)
 		}
-		if _, err := New(Config{Here: name, Stores: stores}); err == nil {
-			t.Errorf("%d regions, one of the name %q, are no error", len(stores), name)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			left time.Duration
+			last bool
+			want time.Duration
+			ok   bool
+		}{{2, false, 1, true}, {1, true, 1, true}, {1, false, 0, false}, {0, true, 0, false}, {9, true, 9, true}} {
+			if got, ok := part(time.Second, time.Now().Add(c.left), c.last); got != c.want || ok != c.ok {
+				t.Errorf("%+v: %v, %v", c, got, ok)
+			}
 		}
-	}
-	mars := Config{Here: "eu", Strict: true, Home: func(string) string { return "mars" }}
-	l := newScene().limiter(t, mars, core.PerDay(1))
-	if d := l.Allow(t.Context(), "k"); d.Err == nil || !strings.Contains(d.Err.Error(), `no region "mars"`) {
-		t.Errorf("%+v", d)
-	}
-	alone, err := newStore(t, Config{Here: "eu", Stores: map[string]core.Store{"eu": same}, Strict: true}).Bind(
-		core.Binding{Limits: []core.Limit{core.PerDay(1).Named("1d")}})
-	if _, immediate := alone.(core.Immediate); err != nil || !immediate {
-		t.Errorf("one region is not its own store: %T, %v", alone, err)
-	}
+		if got, ok := part(0, time.Now(), false); got != 0 || !ok {
+			t.Errorf("without a timeout: %v, %v", got, ok)
+		}
+	})
 }

@@ -1,0 +1,130 @@
+package regions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+var errDown = errors.New("down")
+
+// told is a ledger that answers as it is told, and counts what it is asked.
+type told struct {
+	core.Ledger
+	d     core.Decision
+	err   error
+	reset time.Duration
+	leave func() // called during a Take
+	asked int
+	ask   core.Ask
+}
+
+func (l *told) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
+	l.ask = ask
+	if l.asked++; l.leave != nil {
+		l.leave()
+	}
+	return l.d, l.err
+}
+
+func (l *told) Usage(context.Context, string) ([]core.Usage, error) {
+	l.asked++
+	return []core.Usage{{Used: 1, ResetAfter: l.reset}}, l.err
+}
+
+func (l *told) Return(_ context.Context, back core.Refund) (int64, error) {
+	l.asked++
+	return back.Units, nil
+}
+
+// toldRule returns a rule of a limit of 8 whose regions ap, eu and us answer as they are told, of all their counts and
+// of their shares.
+func toldRule(t *testing.T, c Config) (r *rule, whole, shares [3]*told) {
+	c.Here, c.Stores = cmp.Or(c.Here, "ap"), three()
+	limits := []core.Limit{core.PerDay(8).Named("limit")}
+	r, err := newStore(t, c).newRule(core.Binding{Name: "api", Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		whole[i], shares[i] = new(told), new(told)
+		r.ledgers[i].whole, r.ledgers[i].share = whole[i], shares[i]
+	}
+	return r, whole, shares
+}
+
+// TestShares: the shares of all regions sum to the limit, and the last region has the largest.
+func TestShares(t *testing.T) {
+	for regions := 1; regions <= 10; regions++ {
+		for n := int64(1); n <= 200; n++ {
+			var sum, most int64
+			for i := range regions {
+				most = max(most, share(n, i, regions))
+				sum += share(n, i, regions)
+			}
+			last, up := share(n, regions-1, regions), (n+int64(regions)-1)/int64(regions)
+			if sum != n || last != most || last != up {
+				t.Fatalf("%d in %d regions: %d in all, %d at most, the last %d", n, regions, sum, most, last)
+			}
+		}
+	}
+}
+
+// TestUsageAndReturn: usage is of all regions, or of the home alone, and a unit goes back to where it was counted.
+func TestUsageAndReturn(t *testing.T) {
+	for resets, want := range map[[3]time.Duration]time.Duration{
+		{0, 0, 0}: 0, {0, 5, 3}: 3, {3, 5, 0}: 3, {5, 0, 3}: 3, {0, 0, 4}: 4, {4, 0, 0}: 4, {3, 4, 5}: 3,
+	} {
+		r, whole, _ := toldRule(t, Config{})
+		for i := range whole {
+			whole[i].reset = resets[i]
+		}
+		if uses, err := r.Usage(t.Context(), "k"); err != nil || uses[0].Used != 3 || uses[0].ResetAfter != want {
+			t.Errorf("%v: %+v, %v, want fewer after %v", resets, uses, err, want)
+		}
+	}
+	for _, c := range []struct {
+		home, region string
+		whole        bool
+		asked        int // the region, or -1 for an error
+	}{
+		{"", "", false, 0}, {"", "us", false, 2}, {"ap", "", true, 0}, {"eu", "eu", true, 1}, {"", "mars", false, -1},
+		{"mars", "", false, -1},
+	} {
+		r, whole, shares := toldRule(t, Config{Home: func(string) string { return c.home }})
+		n, err := r.Return(t.Context(), core.Refund{Key: "k", Units: 2, Region: c.region})
+		if (err != nil) != (c.asked < 0) || (n == 2) != (err == nil) || err != nil && n != 0 {
+			t.Errorf("%+v: gave %d, %v", c, n, err)
+		}
+		for i := range whole {
+			if w, s := whole[i].asked, shares[i].asked; (w == 1) != (i == c.asked && c.whole) ||
+				(s == 1) != (i == c.asked && !c.whole) {
+				t.Errorf("%+v: region %d was given back %d times, and its share %d times", c, i, w, s)
+			}
+		}
+		uses, err := r.Usage(t.Context(), "k")
+		all := map[string]int64{"": 3, "ap": 1, "eu": 1}[c.home]
+		if (err != nil) != (all == 0) || err == nil && uses[0].Used != all {
+			t.Errorf("%+v: %+v, %v, want %d used", c, uses, err, all)
+		}
+	}
+}
+
+// TestLimits: which limit a decision is of, and which share of it a region has.
+func TestLimits(t *testing.T) {
+	limits := []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
+	for name, want := range map[string]int{"a": 0, "b": 1, "c": 0} {
+		if got := limitIndex(&core.Decision{Limit: core.Limit{Name: name}}, limits); got != want {
+			t.Errorf("limit %q is number %d, want %d", name, got, want)
+		}
+	}
+	for i, want := range []bool{false, false, true} {
+		if shares, some := shareOf([]core.Limit{core.PerDay(1)}, i, 3); some != want || some && shares[0].Requests != 1 {
+			t.Errorf("region %d has %v of 1 unit", i, shares)
+		}
+	}
+}

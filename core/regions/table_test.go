@@ -1,0 +1,147 @@
+package regions
+
+import (
+	"container/heap"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// TestFull: a client without a place in the table has the share of this region, and so has one of which a look is
+// overdue.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene()
+		l := s.limiter(t, Config{Here: "ap", MaxClients: 1}, core.PerMinute(9))
+		if first, second := admitted(t, l, "first", 12), admitted(t, l, "second", 12); first != 9 || second != 3 {
+			t.Errorf("%d and %d admitted, want 9 and the share of 3", first, second)
+		}
+		if s.notice != "region-shares" {
+			t.Errorf("the notice is %q", s.notice)
+		}
+		time.Sleep(3 * time.Second) // the first client's place is free
+		if got := admitted(t, l, "third", 12); got != 9 {
+			t.Errorf("%d admitted in the place of another, want 9", got)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// newEventual returns a rule of 90 a minute in ap, eu and us, and asks the table for looks at so many clients, in turn
+// nearer to their limits than all others, with pauses between.
+func newEventual(t *testing.T, clients int, pause time.Duration) *eventual {
+	counts, err := newStore(t, Config{Here: "ap", Stores: three()}).Bind(
+		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := counts.(*eventual)
+	for i := range clients {
+		key := fmt.Sprint(i)
+		e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / 1e4}, e.store.now())
+		time.Sleep(pause)
+	}
+	return e
+}
+
+// TestOverdue: of many clients that are to be looked at, 512 in a LookEvery are, the nearest to their limits first. A
+// look that a request waits for comes before all of these.
+func TestOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, n = 6000, 10 * atOnce
+		e := newEventual(t, clients, 0)
+		time.Sleep(2*time.Second + 100*ms)
+		for i, want := range map[int]bool{0: true, n - 1: true, n + atOnce: false} {
+			e.store.table.mu.Lock()
+			if got := e.store.table.clients[e.holder(fmt.Sprint(i))].sent > 0; got != want {
+				t.Errorf("looked at %d: %v, want %v", i, got, want)
+			}
+			e.store.table.mu.Unlock()
+		}
+		if stats := e.store.Stats(); stats.Clients != clients || stats.Overdue == 0 || stats.Overdue > clients-n {
+			t.Errorf("%+v, want %d clients, and the %d without a look overdue", stats, clients, clients-n)
+		}
+		for _, i := range []int{0, clients - 1} {
+			began, got := time.Now(), 0
+			for range 90 {
+				d, err := e.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: 100 * ms})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Allowed {
+					got++
+				}
+			}
+			if took := time.Since(began); got != 90 || took > 2*gathers {
+				t.Errorf("client %d: %d admitted after %v, want 90 after one look", i, got, took)
+			}
+		}
+		settle()
+	})
+}
+
+// TestLooksTogether: looks that are wished for within 10 ms go at the same moment.
+func TestLooksTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEventual(t, 5, ms)
+		settle()
+		first := e.store.table.clients[e.holder("0")].sent
+		for _, c := range e.store.table.clients {
+			if c.sent == 0 || c.sent != first {
+				t.Errorf("a look went at %v, the first at %v", c.sent, first)
+			}
+		}
+	})
+}
+
+// TestTableParts: what is given up, overdue, first, over and learned, and that each rule has its own clients.
+func TestTableParts(t *testing.T) {
+	const now = time.Minute
+	table := newTable(2, defaultLookEvery)
+	recent, due := &client{sent: now - silence}, &client{due: 1}
+	table.clients = map[holder]*client{{1}: recent, {2}: due}
+	if table.giveUp(now) || len(table.clients) != 2 {
+		t.Error("a client that is due or has asked lately is given up")
+	}
+	recent.sent--
+	if !table.giveUp(now) || len(table.clients) != 1 || table.clients[holder{2}] != due {
+		t.Errorf("%v is left, want the one that is due", slices.Collect(maps.Keys(table.clients)))
+	}
+	for _, w := range []*wish{
+		{left: 0.5, client: &client{due: now - silence}}, {left: 0.1, client: &client{due: now}},
+		{left: 0.9, client: &client{due: now - silence - 1}},
+	} {
+		heap.Push(&table.queue, w)
+	}
+	if clients, overdue := table.count(now); clients != 1 || overdue != 1 {
+		t.Errorf("%d clients, %d overdue, want 1 of each", clients, overdue)
+	}
+	if batch := table.batch(now); len(batch) != 3 || batch[0].left != 0.1 || batch[1].left != 0.5 {
+		t.Errorf("%v, want those with the least left first", batch)
+	}
+	old, newest := &wish{client: &client{}}, &wish{client: &client{}}
+	old.client, newest.client.wish = newest.client, newest
+	kept := newest.client
+	if table.end(old); kept.wish != newest {
+		t.Error("a look that is over ends the next")
+	}
+	if table.end(newest); kept.wish != nil {
+		t.Error("a look that is over is kept")
+	}
+	c := &client{looks: make([]look, 2)}
+	for _, found := range []look{{sent: 2, came: 3}, {sent: 1, came: 9}} { // the second is of an earlier look
+		table.learn(c, 1, []core.Usage{{Used: 4}}, []core.Usage{{Used: 1, ResetAfter: 5}}, found)
+		if want := (look{2, 3, 4, 1, 8}); c.looks[1] != want || c.looks[0] != (look{}) {
+			t.Errorf("%+v, want %+v", c.looks, want)
+		}
+	}
+	e, other := newEventual(t, 0, 0), newEventual(t, 0, 0)
+	if e.holder("k") != e.holder("k") || e.holder("k") == other.holder("k") || e.holder("k") == e.holder("l") {
+		t.Error("a client is not one under a rule, or not another one under another rule")
+	}
+}
