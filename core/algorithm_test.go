@@ -1,9 +1,6 @@
 package core
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
 	"strings"
 	"testing"
@@ -11,15 +8,9 @@ import (
 
 // TestEveryAlgorithm walks all algorithms through what the engine knows of them.
 func TestEveryAlgorithm(t *testing.T) {
-	if want := constants(t); len(want) != len(Algorithms()) {
-		t.Fatalf("the constants are %q, the algorithms are %v", want, Algorithms())
-	}
 	names := map[string]bool{}
 	for i, a := range Algorithms() {
 		t.Run(a.String(), func(t *testing.T) {
-			if own := a.properties(); own.constant != constants(t)[i] {
-				t.Errorf("algorithm %d is called %s, its constant is %s", i, own.constant, constants(t)[i])
-			}
 			if name := a.String(); names[name] || name == "" || strings.ContainsAny(name, "( :/%") {
 				t.Errorf("algorithm %d has the name %q, want one word of its own", i, name)
 			}
@@ -30,30 +21,6 @@ func TestEveryAlgorithm(t *testing.T) {
 			}
 		})
 	}
-}
-
-// constants returns the names of the constants of type Algorithm, which one const
-// declaration has in the order of their numbers.
-func constants(t *testing.T) (names []string) {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "algorithm.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range file.Decls {
-		d, ok := d.(*ast.GenDecl)
-		if !ok || d.Tok != token.CONST {
-			continue
-		}
-		first, _ := d.Specs[0].(*ast.ValueSpec)
-		if kind, _ := first.Type.(*ast.Ident); kind == nil || kind.Name != "Algorithm" {
-			continue
-		}
-		for _, spec := range d.Specs {
-			names = append(names, spec.(*ast.ValueSpec).Names[0].Name)
-		}
-	}
-	return names
 }
 
 // TestUnknownAlgorithm: an algorithm that a method does not know panics there, and

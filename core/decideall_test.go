@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,39 +19,6 @@ import (
 // pair is a request of cost 1.
 func pair(l *core.Limiter, key string) core.Pair {
 	return core.Pair{Limiter: l, Request: core.Request{Key: key, Cost: 1}}
-}
-
-// TestDecideAllInParallel: no limit is ever exceeded, and at the end only what was admitted
-// counts.
-func TestDecideAllInParallel(t *testing.T) {
-	store := memory()
-	each := limiter(t, core.Config{Name: "each", Store: store, Limits: []core.Limit{core.PerMinute(5)}})
-	all := limiter(t, core.Config{Name: "all", Store: store, Limits: []core.Limit{core.PerMinute(30)}})
-	var admitted [8]atomic.Int64
-	var group sync.WaitGroup
-	for i := range 32 {
-		group.Go(func() {
-			client := i % len(admitted)
-			for range 50 {
-				if d, _ := core.DecideAll(ctx, pair(all, "all"), pair(each, strconv.Itoa(client))); d.Allowed {
-					admitted[client].Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	total := int64(0)
-	for i := range admitted {
-		n := admitted[i].Load()
-		uses, err := each.Usage(ctx, strconv.Itoa(i))
-		if err != nil || n > 5 || uses[0].Used != n {
-			t.Errorf("client %d: %d admitted, %+v, %v", i, n, uses, err)
-		}
-		total += n
-	}
-	if uses, err := all.Usage(ctx, "all"); err != nil || total > 30 || uses[0].Used != total {
-		t.Errorf("all: %d admitted, %+v, %v", total, uses, err)
-	}
 }
 
 // TestDecideAllPolicies: a pair whose store cannot be asked is decided by its policy, and

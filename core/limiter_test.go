@@ -153,33 +153,6 @@ func TestRuleOfARule(t *testing.T) {
 	}
 }
 
-// TestReset: both stores forget, and a store that cannot forget returns an error.
-func TestReset(t *testing.T) {
-	first, second := memstore.New(), memstore.New()
-	l := limiter(t, core.Config{
-		Store: first, Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.Fallback(second, 1),
-	})
-	fallback := limiter(t, core.Config{Store: second, Limits: []core.Limit{core.PerHour(1)}})
-	for _, l := range []*core.Limiter{l, fallback} {
-		l.Allow(ctx, "k")
-		l.Allow(ctx, "other")
-		if l.Allow(ctx, "k").Allowed {
-			t.Fatal("the limit does not hold")
-		}
-	}
-	if err := l.Reset(ctx, "k"); err != nil {
-		t.Fatal(err)
-	}
-	for i, l := range []*core.Limiter{l, fallback} {
-		if !l.Peek(ctx, "k").Allowed {
-			t.Errorf("store %d has not forgotten", i)
-		}
-		if l.Peek(ctx, "other").Allowed {
-			t.Errorf("store %d has forgotten somebody else", i)
-		}
-	}
-}
-
 func TestResetErrors(t *testing.T) {
 	errSecond := errors.New("second down")
 	ok := answers(core.Decision{})

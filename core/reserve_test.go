@@ -227,30 +227,16 @@ func TestRequestLimitsInFallback(t *testing.T) {
 	}
 }
 
-// TestChargePolicies: what a charge is told while the store cannot be asked.
-func TestChargePolicies(t *testing.T) {
-	second := memory()
-	for name, c := range map[string]struct {
-		policy  core.Policy
-		allowed bool
-		source  core.Source
-	}{
-		"open":     {core.FailOpen, true, core.SourcePolicy},
-		"closed":   {core.FailClosed, false, core.SourcePolicy},
-		"fallback": {core.Fallback(second, 1), true, core.SourceFallback},
-	} {
-		store := newFlaky()
-		store.down.Store(true)
-		l := limiter(t, core.Config{Store: store, OnStoreError: c.policy, Observer: core.Silent})
-		d := l.Charge(ctx, "k", 50)
-		if d.Allowed != c.allowed || d.Source != c.source || !errors.Is(d.Err, core.ErrStore) {
-			t.Errorf("%s: %+v", name, d)
-		}
-		if name == "fallback" {
-			if d := l.Allow(ctx, "k"); d.Allowed || d.RetryAfter <= 0 {
-				t.Errorf("after a charge of the fallback: %+v", d)
-			}
-		}
+// TestChargeInFallback: while the store cannot be asked, the fallback counts a charge beyond its limits.
+func TestChargeInFallback(t *testing.T) {
+	store := newFlaky()
+	store.down.Store(true)
+	l := limiter(t, core.Config{Store: store, OnStoreError: core.Fallback(memory(), 1), Observer: core.Silent})
+	if d := l.Charge(ctx, "k", 50); !d.Allowed || d.Source != core.SourceFallback || !errors.Is(d.Err, core.ErrStore) {
+		t.Errorf("%+v, want an admission by the fallback", d)
+	}
+	if d := l.Allow(ctx, "k"); d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("after the charge: %+v, want a refusal", d)
 	}
 }
 
