@@ -144,15 +144,8 @@ func TestPauseOfAPIs(t *testing.T) {
 			"X-RateLimit-Reset", "1772366440", "X-RateLimit-Resource", "core"}},
 		"GitHub, Rate limits for the REST API, secondary": {forbidden, []string{
 			"Retry-After", "40", "X-RateLimit-Remaining", "4000", "X-RateLimit-Reset", "1772369000"}},
-		"Foursquare, Rate Limits": {forbidden, []string{
-			"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1772366440"}},
-		"Twitch, Twitch Rate Limits": {limit, []string{
-			"Ratelimit-Limit", "800", "Ratelimit-Remaining", "0", "Ratelimit-Reset", "1772366440"}},
 		"X, Rate limits": {limit, []string{
 			"x-rate-limit-limit", "900", "x-rate-limit-remaining", "0", "x-rate-limit-reset", "1772366440"}},
-		"Okta, Rate limit headers": {limit, []string{
-			"X-Rate-Limit-Limit", "600", "X-Rate-Limit-Remaining", "0", "X-Rate-Limit-Reset", "1772366440",
-			"Date", "Sun, 01 Mar 2026 12:00:00 GMT"}},
 		"Discord, Rate Limits": {limit, []string{
 			"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1772366440.123",
 			"X-RateLimit-Reset-After", "40", "X-RateLimit-Bucket", "abcd1234", "Retry-After", "40"}},
@@ -162,8 +155,6 @@ func TestPauseOfAPIs(t *testing.T) {
 			"x-ratelimit-limit-requests", "60", "x-ratelimit-limit-tokens", "150000",
 			"x-ratelimit-remaining-requests", "0", "x-ratelimit-remaining-tokens", "149984",
 			"x-ratelimit-reset-requests", "40s", "x-ratelimit-reset-tokens", "6m0s"}},
-		"Azure OpenAI, Quotas and limits": {limit, []string{
-			"retry-after-ms", "40000", "retry-after", "40", "x-ratelimit-remaining-requests", "12"}},
 		"Azure Cosmos DB, request headers": {limit, []string{"x-ms-retry-after-ms", "40000"}},
 		"Anthropic, Rate limits": {limit, []string{
 			"anthropic-ratelimit-requests-limit", "50", "anthropic-ratelimit-requests-remaining", "0",
@@ -182,9 +173,6 @@ func TestPauseOfAPIs(t *testing.T) {
 			"X-Ratelimit-Limit", "400", "X-Ratelimit-Remaining", "399"}},
 		"Docker Hub, API reference": {limit, []string{
 			"RateLimit-Limit", "100;w=21600", "RateLimit-Remaining", "0;w=21600", "X-Retry-After", "1772366440"}},
-		"Zoom, Rate limits": {limit, []string{
-			"X-RateLimit-Category", "Heavy", "X-RateLimit-Type", "Daily-limit", "X-RateLimit-Limit", "30000",
-			"X-RateLimit-Remaining", "0", "Retry-After", "2026-03-01T12:00:40Z"}},
 		"Mastodon, Rate limits": {limit, []string{
 			"X-RateLimit-Limit", "300", "X-RateLimit-Remaining", "0",
 			"X-RateLimit-Reset", "2026-03-01T12:00:40.000000Z"}},
@@ -201,11 +189,8 @@ func TestPauseOfAPIs(t *testing.T) {
 			"X-Contentful-RateLimit-Second-Limit", "10", "X-Contentful-RateLimit-Reset", "40"}},
 		"Shopify, REST Admin API rate limits": {limit, []string{
 			"X-Shopify-Shop-Api-Call-Limit", "40/40", "Retry-After", "40.0"}},
-		"Slack, Rate limits": {limit, []string{"Retry-After", "40"}},
 		"The IETF's draft -03, fields of one policy": {limit, []string{
 			"RateLimit-Limit", "100, 100;w=60", "RateLimit-Remaining", "0", "RateLimit-Reset", "40"}},
-		"The IETF's draft -07": {limit, []string{"RateLimit", "limit=100, remaining=0, reset=40"}},
-		"The IETF's draft -10": {limit, []string{"RateLimit", `"minute";r=0;t=40, "day";r=5000;t=36000`}},
 	} {
 		if wait := pause(c.status, fieldsOf(c.fields), noon); wait != 40*time.Second {
 			t.Errorf("%s: %v, want 40s", api, wait)

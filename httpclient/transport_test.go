@@ -293,26 +293,6 @@ func TestTransportKeys(t *testing.T) {
 	}
 }
 
-// TestTransportPolicies: with NoWait, while the store fails, an open policy sends all, and a
-// closed one refuses.
-func TestTransportPolicies(t *testing.T) {
-	down := core.Decision{Err: errors.New("connection refused")}
-	for _, policy := range []core.Policy{core.FailOpen, core.FailClosed} {
-		transport, err := httpclient.NewTransport(limiter(down, policy), httpclient.ByHost, &server{}, httpclient.NoWait())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 10 {
-			err = send(context.Background(), t, transport, "a.example")
-			if policy == core.Policy(core.FailClosed) {
-				refusedWith(t, err, 0, core.ErrStore)
-			} else if err != nil {
-				t.Error(err)
-			}
-		}
-	}
-}
-
 // TestTransportBounded: the pauses of many keys take bounded memory, and the longest stay.
 func TestTransportBounded(t *testing.T) {
 	s := &server{answer: func(r *http.Request) *http.Response {

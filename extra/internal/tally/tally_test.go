@@ -1,21 +1,20 @@
 package tally
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	redisclient "github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/core/storetest"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // told returns what a Tally tells: "metric label label" with its value.
@@ -30,44 +29,12 @@ func told(t *Tally) map[string]float64 {
 	return values
 }
 
-// TestKindsOfRedis: the mistakes that a new user makes, and a server that hangs.
-func TestKindsOfRedis(t *testing.T) {
-	running := redistest.Start(t)
-	hanging := redistest.Start(t)
-	hanging.Pause()
-	gone := redistest.Start(t)
-	gone.Kill()
-	const long = 30 * time.Second
-	for _, test := range []struct {
-		name    string
-		options redisclient.Options
-		timeout time.Duration // long where the answer is to come before it, also on a busy machine
-		want    Kind
-	}{
-		{"wrong password", redisclient.Options{Addr: running.Addr(), Username: "sash", Password: "wrong"}, long, server},
-		{"no such database", redisclient.Options{Addr: running.Addr(), DB: 99}, long, server},
-		{"nothing on the port", redisclient.Options{Addr: gone.Addr()}, long, connection},
-		{"no answer", redisclient.Options{Addr: hanging.Addr()}, 100 * time.Millisecond, timedOut},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			client := redisclient.NewClient(&test.options)
-			defer client.Close()
-			limiter, err := core.New(core.Config{
-				Name: "api", Store: redisstore.New(client), Limits: []core.Limit{core.PerMinute(1)},
-				Timeout: test.timeout, Observer: core.Silent,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := limiter.Allow(t.Context(), "user:1")
-			if got := kindOf(&d); got != test.want {
-				t.Errorf("got %v, want %v; the error: %v", got, test.want, d.Err)
-			}
-		})
-	}
-}
+// answer is an error that a Redis server has answered.
+type answer struct{ error }
 
-// TestKinds: errors that no server was needed for. All kinds of a store with a name are told.
+func (answer) RedisError() {}
+
+// TestKinds: each kind of error. All kinds of a store with a name are told.
 func TestKinds(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -78,6 +45,9 @@ func TestKinds(t *testing.T) {
 		{core.ErrTimeout, timedOut},
 		{io.EOF, connection},
 		{io.ErrUnexpectedEOF, connection},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, connection},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, timedOut},
+		{answer{errors.New("WRONGPASS")}, server},
 		{io.ErrNoProgress, unknown},
 	} {
 		tally := New(false, 0)
