@@ -16,8 +16,8 @@ func TestCommandAllocations(t *testing.T) {
 	c := bind(t, rdb, core.PerMinute(3))
 	batch := []*call{{Request: asking(c, "ip:198.51.100.7", 1, true)}}
 	for name, command := range map[string]func() []any{
-		"in a batch": func() []any { return c.script.batches.command(batch) },
-		"alone":      func() []any { return c.command(&batch[0].Request.Ask) },
+		"in a batch": func() []any { return c.batches.command(batch) },
+		"alone":      func() []any { return c.rule.Call(&batch[0].Request.Ask) },
 	} {
 		if n := testing.AllocsPerRun(100, func() { command() }); n > 3 {
 			t.Errorf("%s: %v allocations, want at most 3", name, n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // attempt is one call to a server, for one request or for a batch, and the context of that call. It lasts until its
@@ -200,7 +201,7 @@ func (a *attempt) Err() error {
 // ctx ends; see guarded.
 func (t target) eval(ctx context.Context, deadline time.Time, args []any, source string) (string, error) {
 	c := &t.ledger.store.client
-	b := c.server(ctx, firstKey(args)).breaker
+	b := c.server(ctx, script.FirstKey(args)).breaker
 	return c.guarded(ctx, deadline, b, t, func(ctx context.Context) (string, error) {
 		return c.evalNow(ctx, args, source)
 	})

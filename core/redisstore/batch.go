@@ -3,13 +3,13 @@ package redisstore
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // Requests that wait together are decided together.
@@ -81,17 +81,52 @@ func newQueue(serve func([]*call) bool, inlineMost time.Duration, slots int) *qu
 	})
 }
 
+// maxScripts is how many scripts a store keeps. Rules may be bound while serving, and of
+// 16 limits alone there are 2^16 scripts.
+const maxScripts = 128
+
+// kept is a script, and where the requests wait that it decides.
+type kept struct {
+	script.Script
+	batches *batches // nil where each must be sent by itself
+}
+
+// script returns the script for the limits of a rule. Rules may be bound while serving, and
+// to render a script takes most of a millisecond. A script that is kept no more is
+// rendered anew for a rule that is bound later, while earlier rules go on using theirs: then
+// the requests of both do not wait together, and are decided all the same.
+func (s *Store) script(lease bool, limits []core.Limit) kept {
+	shape := script.Shape(lease, limits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.scripts[shape]; ok {
+		return known
+	}
+	if len(s.scripts) >= maxScripts {
+		for other := range s.scripts {
+			delete(s.scripts, other)
+			break
+		}
+	}
+	added := kept{Script: script.Decide(lease, limits)}
+	if s.client.heeding != nil { // a script cannot have keys of two servers
+		added.batches = newBatches(&s.client, added.Source)
+	}
+	s.scripts[shape] = added
+	return added
+}
+
 // batches decides together, on a single server, what is decided by one script:
 // one call for many requests costs the client, the network and the server
 // little more than one for one.
 type batches struct {
 	together
-	script script
+	source string
 	apart  *pipeline // sends batches that must not be one script, see joint
 }
 
-func newBatches(c *client, s script) *batches {
-	b := &batches{together: together{client: c, breaker: c.first.breaker}, script: s}
+func newBatches(c *client, source string) *batches {
+	b := &batches{together: together{client: c, breaker: c.first.breaker}, source: source}
 	b.queue = newQueue(b.serve, c.inlineMost, b.breaker.connections.limit)
 	b.apart = &pipeline{together: b.together}
 	return b
@@ -100,9 +135,9 @@ func newBatches(c *client, s script) *batches {
 // serve decides a batch; see [gather.Config].
 func (b *batches) serve(batch []*call) (inTime bool) {
 	if !b.client.joint.may(batch) {
-		store, heard := batch[0].Request.ledger.store, &batch[0].Request.ledger.rule
+		store, heard := batch[0].Request.ledger.store, &batch[0].Request.ledger.rule.Binding
 		for _, c := range batch {
-			if rule := &c.Request.ledger.rule; rule.Notice != nil {
+			if rule := &c.Request.ledger.rule.Binding; rule.Notice != nil {
 				heard = rule
 			}
 		}
@@ -118,7 +153,7 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 		if err := b.breaker.connections.take(a, targetOf(batch)); err != nil {
 			return "", err
 		}
-		return b.client.evalNow(a, b.command(batch), b.script.source)
+		return b.client.evalNow(a, b.command(batch), b.source)
 	})
 	err = a.lateOr(err)
 	if !a.end(err) {
@@ -136,57 +171,34 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err == nil && (!b.breaker.looked.Load() || b.client.joint.unsaid.Load() != nil) {
 		for _, c := range batch { // before they are answered, and used again
-			b.client.noteAnswer(b.breaker, nil, &c.Request.ledger.rule)
+			b.client.noteAnswer(b.breaker, nil, &c.Request.ledger.rule.Binding)
 		}
 	}
 	b.answer(batch, reply, err)
 	return true
 }
 
-// command returns the script's call for a batch. Its memory is not used again: a
-// call that goes on after its deadline may still read it.
+// command returns the script's call for a batch.
 func (b *batches) command(batch []*call) []any {
-	first := batch[0].Request.ledger
-	args := make([]any, 3, 3+len(batch)*(len(first.rule.Limits)+len(first.args)+2))
-	var few [64 * gather.MaxBatch]byte
-	var ends [gather.MaxBatch]int
-	text, end := few[:0], ends[:0]
+	var few [gather.MaxBatch]script.Request
+	all := few[:0]
 	for _, c := range batch {
-		text, end = c.Request.ledger.appendKeys(text, end, c.Request.Key)
+		all = append(all, script.Request{Rule: &c.Request.ledger.rule, Ask: &c.Request.Ask})
 	}
-	args = cut(args, string(text), end)
-	args[0], args[1], args[2] = "evalsha", b.script.sha, first.numkeys
-	if len(batch) > 1 {
-		args[2] = strconv.Itoa(len(args) - 3)
-	}
-	alike := !slices.ContainsFunc(batch, func(c *call) bool {
-		return c.Request.ledger != first || !isPlain(&c.Request.Ask)
-	})
-	args = append(args, first.args...)
-	if alike { // mostly
-		return args
-	}
-	for i, c := range batch {
-		r := &c.Request
-		if i > 0 && r.ledger != batch[i-1].Request.ledger {
-			args = append(append(args, "+"), r.ledger.args...)
-		}
-		args = appendCost(args, &r.Ask)
-	}
-	return args
+	return script.Together(all)
 }
 
 // answer gives each caller its part of the reply.
 func (b *batches) answer(batch []*call, reply string, err error) {
 	var now int64
 	if err == nil {
-		now, reply, err = readTime(reply)
+		now, reply, err = script.ReadTime(reply)
 	}
 	for _, c := range batch {
 		d, own := core.Decision{}, err
 		if err == nil {
 			d, reply, own = c.Request.readPart(reply, now)
-			if errors.Is(own, errReply) {
+			if errors.Is(own, script.ErrReply) {
 				err = own // where the next part begins is not known
 			}
 		}
@@ -231,7 +243,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		switch err := cmds[i].Err(); {
 		case err == nil:
 			r := &c.Request
-			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule)
+			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule.Binding)
 			c.Answer(r.read(cmds[i].(*once).Val()))
 		case notRun(err):
 			go resend(c)
@@ -248,7 +260,7 @@ func (p *pipeline) exec(ctx *attempt, batch []*call) []redis.Cmder {
 	for i, c := range batch {
 		args := c.Request.args
 		if args == nil {
-			args = c.Request.ledger.command(&c.Request.Ask)
+			args = c.Request.ledger.rule.Call(&c.Request.Ask)
 		}
 		cmds[i] = newOnce(ctx, args)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -89,7 +90,7 @@ func (b *breaker) failed(err error, cold time.Duration) {
 	}
 	b.coldFor.Store(int64(cold))
 	text := strings.ReplaceAll(err.Error(), "sash: ", "")
-	text = text[:min(len(text), maxErrorText)]
+	text = text[:min(len(text), script.MaxErrorText)]
 	if addr := b.status.Load().Server; !strings.Contains(text, addr) {
 		text = addr + ": " + text
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 const checkTimeout = 10 * time.Second // of all of Check
@@ -117,10 +118,10 @@ func checkLimits() []core.Limit {
 // clientOf returns a client with keys on master, or "" if none is found, as on a
 // master without slots.
 func clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
-	keys := ledger{store: new(Store), rule: checkRule, suffixes: []string{""}} // what stands in braces decides
+	keys := script.New("", checkRule, script.Script{}) // what stands in braces decides
 	for i := range 4096 {
 		name := client + " " + strconv.Itoa(i)
-		owner, err := rdb.MasterForKey(ctx, keys.keys(nil, name)[0].(string))
+		owner, err := rdb.MasterForKey(ctx, keys.Keys(nil, name)[0].(string))
 		if err == nil && owner.Options().Addr == master.Options().Addr {
 			return name
 		}

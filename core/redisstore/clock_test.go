@@ -16,7 +16,7 @@ import (
 func TestScriptClockWasAheadTogether(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		c := bind(t, rdb, core.PerHour(5), core.PerHour(6).Using(core.SlidingCounter).Named("counter"))
-		keys := c.keys(nil, "k")
+		keys := c.rule.Keys(nil, "k")
 		later := time.Now().Add(48 * time.Hour)
 		for i := range int64(3) {
 			rdb.RPush(ctx, keys[0].(string), logEntry(later, 0, 1+i))
@@ -26,12 +26,12 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 		for i := range batch {
 			batch[i] = &call{Request: asking(c, "k", 1, true)}
 		}
-		args := c.script.batches.command(batch)
-		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))
+		args := c.batches.command(batch)
+		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...))
 		for i, r := range batch {
 			var d core.Decision
 			var err error
-			d, reply, err = r.Request.ledger.read(reply, now, &core.Ask{Cost: 1})
+			d, reply, err = r.Request.ledger.rule.Read(reply, now, &core.Ask{Cost: 1}, nil)
 			if err != nil || d.Allowed != (i < 2) || d.Remaining != max(0, 1-int64(i)) || d.RetryAfter > time.Hour {
 				t.Errorf("request %d: %+v, %v", i, d, err)
 			}
@@ -52,15 +52,15 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 func TestScriptStampsInBatch(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		c := bind(t, rdb, core.PerHour(5))
-		newest := func(client string) string { return rdb.LIndex(ctx, c.keys(nil, client)[0].(string), -1).Val()[:6] }
+		newest := func(client string) string { return rdb.LIndex(ctx, c.rule.Keys(nil, client)[0].(string), -1).Val()[:6] }
 		later := time.Now().Add(time.Minute) // less than the allowance
-		rdb.RPush(ctx, c.keys(nil, "b")[0].(string), logEntry(later, 0, 1))
+		rdb.RPush(ctx, c.rule.Keys(nil, "b")[0].(string), logEntry(later, 0, 1))
 		var batch []*call
 		for _, client := range []string{"a", "b", "c"} {
 			batch = append(batch, &call{Request: asking(c, client, 1, true)})
 		}
-		args := c.script.batches.command(batch)
-		now, _ := timed(t, rdb.Do(ctx, append([]any{"eval", c.script.source}, args[2:]...)...))
+		args := c.batches.command(batch)
+		now, _ := timed(t, rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...))
 		for client, want := range map[string]int64{"a": now, "b": later.UnixMicro(), "c": now} {
 			if got := newest(client); got != big48(want) {
 				t.Errorf("%s is counted at %x, want %x", client, got, big48(want))
@@ -78,9 +78,9 @@ func TestScriptStampOfNeighbour(t *testing.T) {
 			key := a.String()
 			c := bind(t, rdb, core.PerMinute(2).Using(a), core.PerHour(10))
 			c.takeAt(t, key, 1, true, begun)
-			rdb.Del(ctx, c.keys(nil, key)[1].(string))
+			rdb.Del(ctx, c.rule.Keys(nil, key)[1].(string))
 			c.takeAt(t, key, 1, true, begun-10)
-			entry := rdb.LIndex(ctx, c.keys(nil, key)[1].(string), -1).Val()
+			entry := rdb.LIndex(ctx, c.rule.Keys(nil, key)[1].(string), -1).Val()
 			if !strings.HasPrefix(entry, big48(begun)) {
 				t.Errorf("beside a %v that begins at %x: %x", a, big48(begun), entry)
 			}
@@ -98,7 +98,7 @@ func TestScriptClockWasAheadWhenFull(t *testing.T) {
 	for _, a := range core.Algorithms() {
 		rdb.FlushAll(ctx)
 		c := bind(t, rdb, core.PerHour(2).Using(a))
-		key := c.keys(nil, "k")[0].(string)
+		key := c.rule.Keys(nil, "k")[0].(string)
 		later := time.Now().Add(48 * time.Hour)
 		switch a {
 		case core.SlidingLog:

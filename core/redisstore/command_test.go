@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // timed is a script's reply: the time that it begins with, and the rest.
@@ -18,7 +19,7 @@ func timed(t *testing.T, cmd *redis.Cmd) (now int64, rest string) {
 	t.Helper()
 	reply, err := cmd.Text()
 	if err == nil {
-		now, rest, err = readTime(reply)
+		now, rest, err = script.ReadTime(reply)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func TestBatchCommand(t *testing.T) {
 			{ahead(rule(log, 3, 1), time.Minute), ahead(rule(log, 5, 1), time.Second)},
 			{ahead(rule(log, 3, 2), time.Minute), ahead(rule(log, 5, 3), time.Second)},
 		} {
-			if rules[0].script.sha != rules[1].script.sha {
+			if rules[0].rule.Script.SHA != rules[1].rule.Script.SHA {
 				t.Error("these are not decided together")
 			}
 			for range 50 {
@@ -65,25 +66,25 @@ func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledg
 			batch[i].Request.ledger = rules[1]
 		}
 	}
-	args := rules[0].script.batches.command(batch)
-	now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].script.source}, args[2:]...)...))
+	args := rules[0].batches.command(batch)
+	now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].rule.Script.Source}, args[2:]...)...))
 	for i, c := range batch {
 		var d core.Decision
 		var err error
 		r := c.Request
-		d, reply, err = r.ledger.read(reply, now, &r.Ask)
+		d, reply, err = r.ledger.rule.Read(reply, now, &r.Ask, nil)
 		want := r.ledger.rule.Limits[0].Requests - r.Cost
 		counted := d.Allowed && r.Cost > 0 && !r.Peek
 		if err != nil || d.Allowed != (want >= 0) || d.Allowed && d.Remaining != want ||
-			counted && d.At.UnixMicro() != now+r.ledger.ahead {
+			counted && d.At.UnixMicro() != now+r.ledger.rule.Ahead {
 			t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.ledger.rule.Limits, i, r.Cost, r.Peek, d, err)
 		}
 	}
 	last := batch[len(batch)-1].Request
 	if last.Cost > 0 && !last.Peek && last.Cost <= last.ledger.rule.Limits[0].Requests {
-		key := rules[0].keys(nil, last.Key)[1].(string) // of a log
-		if entry := rdb.LIndex(ctx, key, -1).Val(); !strings.HasPrefix(entry, big48(now+last.ledger.ahead)) {
-			t.Errorf("the last request is %x, want one at %x", entry, big48(now+last.ledger.ahead))
+		key := rules[0].rule.Keys(nil, last.Key)[1].(string) // of a log
+		if entry := rdb.LIndex(ctx, key, -1).Val(); !strings.HasPrefix(entry, big48(now+last.ledger.rule.Ahead)) {
+			t.Errorf("the last request is %x, want one at %x", entry, big48(now+last.ledger.rule.Ahead))
 		}
 	}
 	if reply != "" {
@@ -104,7 +105,7 @@ func TestPlan(t *testing.T) {
 	}
 	plan[0].Requests = 7
 	other := rule.with(plan, 0)
-	if first.rule.Limits[0].Requests != 5 || other.rule.Limits[0].Requests != 7 || other.args[0] != "7" {
-		t.Errorf("%v, then %v by the arguments %v", first.rule.Limits, other.rule.Limits, other.args)
+	if first.rule.Limits[0].Requests != 5 || other.rule.Limits[0].Requests != 7 || other.rule.Args[0] != "7" {
+		t.Errorf("%v, then %v by the arguments %v", first.rule.Limits, other.rule.Limits, other.rule.Args)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 const (
@@ -74,8 +75,8 @@ type target struct {
 
 // probe returns the call of a script that changes nothing. The server knows the script then.
 func (t target) probe() []any {
-	args := t.ledger.command(&core.Ask{Key: t.key})
-	args[0], args[1] = "eval", t.ledger.script.source
+	args := t.ledger.rule.Call(&core.Ask{Key: t.key})
+	args[0], args[1] = "eval", t.ledger.rule.Script.Source
 	return args
 }
 
@@ -117,7 +118,7 @@ func (s *connections) take(a *attempt, t target) error {
 		return nil
 	}
 	s.giveBack(t, false)
-	if node := s.client.server(a, firstKey(t.probe())); node != &s.client.first {
+	if node := s.client.server(a, script.FirstKey(t.probe())); node != &s.client.first {
 		return node.breaker.connections.take(a, t)
 	}
 	return nil
@@ -271,7 +272,7 @@ func (s *connections) connect(a *attempt, t target) (err error) {
 		}
 	}()
 	if s.ofMap {
-		_, err = s.client.cluster.MasterForKey(a, firstKey(t.probe()))
+		_, err = s.client.cluster.MasterForKey(a, script.FirstKey(t.probe()))
 		return err
 	}
 	a.client.events.scripts.Add(1)
@@ -332,6 +333,6 @@ func (c *client) warm(l *ledger) {
 	}
 	for i := range names {
 		t := target{l, strconv.Itoa(i)}
-		c.server(context.Background(), firstKey(t.probe())).breaker.connections.begin(t)
+		c.server(context.Background(), script.FirstKey(t.probe())).breaker.connections.begin(t)
 	}
 }

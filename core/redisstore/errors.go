@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -18,15 +19,12 @@ import (
 // was a peek; the next request is counted again. It is also in the error of one
 // whose reply tells of times or units that the limit cannot have, which no
 // server says that runs the store's script.
-var ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
+var ErrForeign = script.ErrForeign
 
 var (
 	// errLate says that no reply has come until the deadline, and errQueued that a request has not been sent until then.
 	errLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
 	errQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
-
-	errReply    = errors.New("sash: the reply of the script cannot be read")
-	errDisagree = errors.New("sash: the script decided otherwise than its facts say")
 
 	// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
 	// reply that announces an impossible length. Decisions run in goroutines where net/http
@@ -35,12 +33,6 @@ var (
 )
 
 func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
-
-// maxErrorText is the most bytes of a reply in an error: more than a key of the store has.
-const maxErrorText = 1024
-
-// notRead returns errReply with the reply.
-func notRead(reply string) error { return fmt.Errorf("%w: %.200q", errReply, reply) }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
 // ended, which says nothing about the server (TestIsFailure).

@@ -63,7 +63,7 @@ func Calls(s *Store) int { return len(s.client.calls) }
 func Keys(s *Store, l *core.Limiter, client string) []string {
 	ledger := s.newLedger(core.Binding{Name: l.Name(), Rule: l.RuleName(), Limits: l.Limits()})
 	var keys []string
-	for _, k := range ledger.keys(nil, client) {
+	for _, k := range ledger.rule.Keys(nil, client) {
 		keys = append(keys, k.(string))
 	}
 	return keys

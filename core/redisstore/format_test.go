@@ -11,11 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-//go:embed format.go
+//go:embed internal/script/format.go
 var formatSource string
 
 // big48 is the last 48 bits of n.
@@ -59,8 +58,8 @@ func bytesOf(t *testing.T, example string) string {
 func (c *ledger) reply(t *testing.T, rdb *redis.Client, now int64) string {
 	t.Helper()
 	at := c.at(t, now)
-	args := at.command(&core.Ask{Key: "k", Cost: 1})[2:] // without EVALSHA and the script's hash
-	text, err := rdb.Do(ctx, append([]any{"eval", at.script.source}, args...)...).Text()
+	args := at.rule.Call(&core.Ask{Key: "k", Cost: 1})[2:] // without EVALSHA and the script's hash
+	text, err := rdb.Do(ctx, append([]any{"eval", at.rule.Script.Source}, args...)...).Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,27 +76,20 @@ func TestFormats(t *testing.T) {
 func testLogFormat(t *testing.T, rdb *redis.Client) {
 	const now = 1_790_000_000_000_005
 	examples := []struct {
-		hex     string
-		dropped int64
-		entry   entry
+		hex         string
+		stamp, cost int64
 	}{
-		{"5bfeda25e005 000001", 0, entry{shortEntry, now, 1, 1}},
-		{"5bfeda352245 00012d 00012c", 0, entry{longEntry, now + 1_000_000, 301, 300}},
-		{"5bfeddc10825 10012e", 1, entry{shortEntry, now + 60_500_000, 302, 1}},
+		{"5bfeda25e005 000001", now, 1},
+		{"5bfeda352245 00012d 00012c", now + 1_000_000, 300},
+		{"5bfeddc10825 10012e", now + 60_500_000, 1},
 	}
 	c := bind(t, rdb, core.PerMinute(1000))
 	var want []string
 	for _, e := range examples {
-		text := bytesOf(t, e.hex)
-		read := readEntry(text, len(text), now)
-		total := read.total
-		if read.total &= totals - 1; read != e.entry || total>>20 != e.dropped {
-			t.Errorf("%s reads as %+v, %d dropped, want %+v, %d", e.hex, read, total>>20, e.entry, e.dropped)
-		}
-		want = append(want, text)
-		c.takeAt(t, "k", e.entry.cost, true, e.entry.stamp)
+		want = append(want, bytesOf(t, e.hex))
+		c.takeAt(t, "k", e.cost, true, e.stamp)
 	}
-	if got := rdb.LRange(ctx, c.keys(nil, "k")[0].(string), 0, -1).Val(); !slices.Equal(got, want) {
+	if got := rdb.LRange(ctx, c.rule.Keys(nil, "k")[0].(string), 0, -1).Val(); !slices.Equal(got, want) {
 		t.Errorf("the script wrote %x, want %x", got, want)
 	}
 	reply := bytesOf(t, "31373930303030303630 20 363030303035 41 4d "+
@@ -114,18 +106,12 @@ func testLogFormat(t *testing.T, rdb *redis.Client) {
 func testCounterFormat(t *testing.T, rdb *redis.Client) {
 	const start = 1_790_000_040_000_000
 	c := bind(t, rdb, core.PerMinute(10_000_000).Using(core.SlidingCounter))
-	key := c.keys(nil, "k")[0].(string)
+	key := c.rule.Keys(nil, "k")[0].(string)
 	c.takeAt(t, "k", 80, true, start-1)
 	c.takeAt(t, "k", 30, true, start+30_000_000)
 	value := bytesOf(t, "000000000050 00000000001e 5bfedc883a00")
 	if got := rdb.Get(ctx, key).Val(); got != value {
 		t.Errorf("the script wrote %x, want %x", got, value)
-	}
-	var f facts
-	newest, rest, ok := f.read(value, c.rule.Limits[0], start)
-	want := window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 30}
-	if !ok || rest != "" || newest != start || f.counter != want {
-		t.Errorf("%x reads as %+v, want %+v", value, f.counter, want)
 	}
 	reply := bytesOf(t, "31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00")
 	if got := c.reply(t, rdb, start+31_000_000); got != reply {
@@ -140,7 +126,7 @@ func testCounterFormat(t *testing.T, rdb *redis.Client) {
 func testCoarseFormat(t *testing.T, rdb *redis.Client) {
 	const begin = 1_790_000_040_000_000
 	c := bind(t, rdb, core.PerMinute(1000).Using(core.CoarseLog))
-	key := c.keys(nil, "k")[0].(string)
+	key := c.rule.Keys(nil, "k")[0].(string)
 	c.takeAt(t, "k", 300, true, begin)
 	c.takeAt(t, "k", 5, true, begin+2_500_000)
 	want := bytesOf(t, "03 5bfedcb600bf 000000 00012c 00012c 000131")
@@ -199,9 +185,10 @@ func TestAlgorithms(t *testing.T) {
 	letters, scripts, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, a := range core.Algorithms() {
 		limit := core.PerHour(2).Using(a)
-		letters[suffix(limit)[:2]] = true
 		c := bind(t, rdb, limit)
-		scripts[c.script.source] = true
+		_, suffix, _ := strings.Cut(c.rule.Keys(nil, "k")[0].(string), "}")
+		letters[suffix[:2]] = true
+		scripts[c.rule.Script.Source] = true
 		now := int64(1_790_000_000_000_000)
 		for i, allowed := range []bool{true, true, false} {
 			want := core.Decision{Allowed: allowed, Remaining: max(0, 1-int64(i))}
@@ -217,26 +204,5 @@ func TestAlgorithms(t *testing.T) {
 	}
 	if n := len(core.Algorithms()); n < 2 || len(letters) != n || len(scripts) != n || len(kinds) != n {
 		t.Errorf("%d algorithms have the keys %v, %d scripts and %d formats", n, letters, len(scripts), len(kinds))
-	}
-}
-
-// TestUnknownAlgorithm: an algorithm that a function does not know panics there, and is not taken for another one.
-func TestUnknownAlgorithm(t *testing.T) {
-	unknown := core.PerHour(2).Using(core.Algorithm(len(core.Algorithms())))
-	var f facts
-	for name, call := range map[string]func(){
-		"suffix":       func() { suffix(unknown) },
-		"scriptSource": func() { scriptSource("decide", false, []core.Limit{core.PerHour(1), unknown}) },
-		"read":         func() { f.read("A", unknown, 0) },
-		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, "unknown algorithm: "+unknown.Algorithm.String()) {
-					t.Errorf("the panic is %q", text)
-				}
-			}()
-			call()
-		})
 	}
 }

@@ -120,7 +120,7 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 		t.Errorf("%v; cancelled: %v, %v before the deadline", err, ctx.Err(), time.Until(deadline))
 	}
 	redistest.WaitFor(t, "the breaker to hear of it", func() error {
-		if n := c.script.batches.breaker.Counts().TotalFailures; n != 1 {
+		if n := c.batches.breaker.Counts().TotalFailures; n != 1 {
 			return fmt.Errorf("%d failures", n)
 		}
 		return nil

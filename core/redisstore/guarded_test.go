@@ -191,11 +191,11 @@ func TestToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := asking(counts, "k", 1, true)
-	r.args = counts.command(&r.Ask)
+	r.args = counts.rule.Call(&r.Ask)
 	own := newBreaker("")
-	counts.script.batches.breaker = own
+	counts.batches.breaker = own
 	for name, together := range map[string]func([]*call) bool{
-		"batches":  counts.script.batches.serve,
+		"batches":  counts.batches.serve,
 		"pipeline": newPipeline(&counts.store.client, nil, own).serve,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -76,11 +77,9 @@ func (j *joint) may(batch []*call) bool {
 
 // oneClient reports whether all requests of a batch have the same first key.
 func oneClient(batch []*call) bool {
-	first, l := &batch[0].Request, batch[0].Request.ledger
+	first := &batch[0].Request
 	return !slices.ContainsFunc(batch[1:], func(c *call) bool {
-		own := c.Request.ledger
-		return c.Request.Key != first.Key || own != l && (own.suffixes[0] != l.suffixes[0] ||
-			own.rule.Name != l.rule.Name || own.rule.Rule != l.rule.Rule)
+		return c.Request.Key != first.Key || !c.Request.ledger.rule.SharesKeys(&first.ledger.rule)
 	})
 }
 
@@ -173,7 +172,7 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 	for i := range batch {
 		batch[i] = &call{Request: request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, ledger: l}}
 	}
-	args := l.script.batches.command(batch)
+	args := l.batches.command(batch)
 	now, reply, err := l.ask(ctx, args)
 	if err != nil {
 		return false, err
@@ -187,15 +186,16 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 		charged.Request.Cost = 0
 	}
 	var uses [1]core.Usage
-	for i, cmd := range l.script.batches.apart.exec(a, batch) {
+	for i, cmd := range l.batches.apart.exec(a, batch) {
 		reply, err := cmd.(*once).Result()
 		if redis.HasErrorPrefix(err, "NOSCRIPT") { // it was not sent there, or was flushed
-			now, reply, err = l.ask(ctx, l.command(&batch[i].Request.Ask))
+			now, reply, err = l.ask(ctx, l.rule.Call(&batch[i].Request.Ask))
 		} else if err == nil {
-			now, reply, err = readTime(reply)
+			now, reply, err = script.ReadTime(reply)
 		}
 		if err == nil {
-			_, err = l.readUses(reply, now, uses[:])
+			_, _, err = l.rule.Read(reply, now, &batch[i].Request.Ask, uses[:])
+			err = told(err)
 		}
 		if err != nil || uses[0].Used != 1 {
 			return err == nil, err
@@ -207,10 +207,10 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 // ask sends a script, and returns the time in its reply and the rest.
 func (l *ledger) ask(ctx context.Context, args []any) (now int64, rest string, err error) {
 	reply, err := l.store.client.inTurn(ctx, func() (string, error) {
-		return l.store.client.evalNow(ctx, args, l.script.source)
+		return l.store.client.evalNow(ctx, args, l.rule.Script.Source)
 	})
 	if err != nil {
 		return 0, "", err
 	}
-	return readTime(reply)
+	return script.ReadTime(reply)
 }

@@ -10,7 +10,7 @@ import (
 // requests of one client, if their first key is the same.
 func TestJointMay(t *testing.T) {
 	counts := func(name, rule string, limits ...core.Limit) *ledger {
-		return new(Store{prefix: "sash", scripts: map[string]script{}}).newLedger(
+		return new(Store{prefix: "sash", scripts: map[string]kept{}}).newLedger(
 			core.Binding{Name: name, Rule: rule, Limits: limits})
 	}
 	minute, hour := core.PerMinute(10), core.PerHour(10)

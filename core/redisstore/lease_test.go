@@ -55,7 +55,7 @@ func TestLeaseScript(t *testing.T) {
 					t.Fatalf("seed %d step %d: %v, cost %d, ahead %v:\n got %+v\nwant %+v",
 						seed, step, limits, cost, ahead, got, want)
 				}
-				for i, key := range c.keys(nil, client) {
+				for i, key := range c.rule.Keys(nil, client) {
 					newest := time.Duration(max(0, s.Client.Begun(limits[i])-now)) * time.Microsecond
 					if ttl := rdb.PTTL(ctx, key.(string)).Val(); got.Allowed && cost > 0 && ttl < newest+limits[i].Window {
 						t.Fatalf("seed %d step %d: a TTL of %v for what is needed for %v",

@@ -2,57 +2,43 @@ package redisstore
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
-// ledger is a rule bound to its store, and the last link of the chain: it asks Redis. command.go makes what it sends,
-// and reply.go reads what comes back.
+// ledger is a rule bound to its store, and the last link of the chain: it asks Redis. Its rule makes what it sends, and
+// reads what comes back.
 type ledger struct {
-	store    *Store
-	rule     core.Binding
-	script   script
-	numkeys  any      // the number of limits, as an argument
-	args     []any    // of the script, for all limits
-	suffixes []string // of the keys, a limit each
-
-	ahead int64                  // how far ahead of the server's clock requests are counted, in microseconds
-	other atomic.Pointer[ledger] // see with
+	store   *Store
+	rule    script.Rule
+	batches *batches               // where requests wait; nil where each must be sent by itself
+	other   atomic.Pointer[ledger] // see with
 }
 
 var _ core.Ledger = (*ledger)(nil)
 
 // newLedger returns how s counts by rule.
 func (s *Store) newLedger(rule core.Binding) *ledger {
-	l := &ledger{
-		store: s, rule: rule, script: s.script(false, rule.Limits),
-		numkeys: strconv.Itoa(len(rule.Limits)),
-		args:    limitArgs(rule.Limits),
-	}
-	for _, limit := range rule.Limits {
-		l.suffixes = append(l.suffixes, suffix(limit))
-	}
-	return l
+	own := s.script(false, rule.Limits)
+	return &ledger{store: s, rule: script.New(s.prefix, rule, own.Script), batches: own.batches}
 }
 
 // with returns l with other limits on the same counts, and with requests counted so far ahead. The latest is kept: the
 // leases of a rule all have one length, and many clients have the same plan.
 func (l *ledger) with(limits []core.Limit, ahead time.Duration) *ledger {
-	if o := l.other.Load(); o != nil && o.ahead == ahead.Microseconds() && slices.Equal(o.rule.Limits, limits) {
+	if o := l.other.Load(); o != nil && o.rule.Has(limits, ahead) {
 		return o
 	}
-	o := &ledger{
-		store: l.store, rule: l.rule, script: l.script, numkeys: l.numkeys, suffixes: l.suffixes,
-		args: limitArgs(limits), ahead: ahead.Microseconds(),
-	}
-	o.rule.Limits = slices.Clone(limits)
+	own := kept{l.rule.Script, l.batches}
 	if ahead > 0 {
-		o.script, o.args = l.store.script(true, limits), append(o.args, micros(ahead))
+		own = l.store.script(true, limits)
 	}
+	o := &ledger{store: l.store, rule: l.rule.With(limits, ahead, own.Script), batches: own.batches}
 	l.other.Store(o)
 	return o
 }
@@ -81,17 +67,17 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
-	return q.send(ctx)
+	return q.route(ctx)
 }
 
-// send has a request decided, together with others if it can.
-func (q *request) send(ctx context.Context) (core.Decision, error) {
+// route has a request decided, together with others if it can.
+func (q *request) route(ctx context.Context) (core.Decision, error) {
 	l := q.ledger
-	if b := l.script.batches; b != nil && b.breaker.closed() {
+	if b := l.batches; b != nil && b.breaker.closed() {
 		return b.Do(ctx, q.deadline, q)
 	}
-	q.args = l.command(&q.Ask)
-	if p := l.store.client.server(ctx, firstKey(q.args)).pipeline; p != nil && p.breaker.closed() {
+	q.args = l.rule.Call(&q.Ask)
+	if p := l.store.client.server(ctx, script.FirstKey(q.args)).pipeline; p != nil && p.breaker.closed() {
 		return p.Do(ctx, q.deadline, q)
 	}
 	return q.alone(ctx)
@@ -101,26 +87,46 @@ func (q *request) send(ctx context.Context) (core.Decision, error) {
 func (q *request) alone(ctx context.Context) (core.Decision, error) {
 	l := q.ledger
 	if q.args == nil {
-		q.args = l.command(&q.Ask)
+		q.args = l.rule.Call(&q.Ask)
 	}
 	if !q.deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
 		defer cancel()
 	}
-	reply, err := target{l, q.Key}.eval(ctx, q.deadline, q.args, l.script.source)
+	reply, err := target{l, q.Key}.eval(ctx, q.deadline, q.args, l.rule.Script.Source)
 	if err != nil {
 		return core.Decision{}, err
 	}
-	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule)
+	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule.Binding)
 	return q.read(reply)
+}
+
+// read reads the script's reply to one request.
+func (q *request) read(reply string) (core.Decision, error) {
+	d, err := q.ledger.rule.ReadAlone(reply, &q.Ask, q.uses)
+	return d, told(err)
+}
+
+// readPart reads the part of a reply for one request, as [script.Rule.Read].
+func (q *request) readPart(part string, now int64) (core.Decision, string, error) {
+	d, rest, err := q.ledger.rule.Read(part, now, &q.Ask, q.uses)
+	return d, rest, told(err)
+}
+
+// told returns an error of reading with its remedy, unless the reply is one that no script of the store gives.
+func told(err error) error {
+	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
+		return err
+	}
+	return remedied(err)
 }
 
 // Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing, together with
 // others as a decision.
 func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	q := request{Ask: core.Ask{Key: key}, ledger: l, uses: make([]core.Usage, len(l.rule.Limits))}
-	if _, err := q.send(ctx); err != nil {
+	if _, err := q.route(ctx); err != nil {
 		return nil, err
 	}
 	return q.uses, nil
@@ -128,14 +134,14 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
-	s := returning()
-	reply, err := target{l, back.Key}.eval(ctx, time.Time{}, l.returnCommand(s, back), s.source)
+	s := script.Return()
+	reply, err := target{l, back.Key}.eval(ctx, time.Time{}, l.rule.ReturnCall(s, back), s.Source)
 	if err != nil {
 		return 0, err
 	}
 	units, err := strconv.ParseInt(reply, 10, 64)
 	if err != nil || units < 0 || units > back.Units {
-		return 0, notRead(reply)
+		return 0, script.NotRead(reply)
 	}
 	return units, nil
 }
@@ -143,5 +149,5 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 // Reset implements [core.Ledger]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
 // an operator's.
 func (l *ledger) Reset(ctx context.Context, key string) error {
-	return l.store.client.del(ctx, l.keys([]any{"del"}, key))
+	return l.store.client.del(ctx, l.rule.Keys([]any{"del"}, key))
 }

@@ -12,13 +12,14 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // chargeAt counts cost units, whatever the limits say, when the server's clock shows now.
 func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Override: &core.Override{Charge: true}}
-	reply, err := target{at, key}.eval(ctx, time.Time{}, at.command(&ask), at.script.source)
+	reply, err := target{at, key}.eval(ctx, time.Time{}, at.rule.Call(&ask), at.rule.Script.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decisi
 func (c *ledger) returnCommandAt(t *testing.T, back core.Refund, now int64) []any {
 	t.Helper()
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
-	args := c.returnCommand(clocked(t, returning().source), back)
+	args := c.rule.ReturnCall(clocked(t, script.Return().Source), back)
 	return slices.Insert(args, 3+len(c.rule.Limits), any(seconds), any(micros))
 }
 
@@ -41,7 +42,7 @@ func (c *ledger) returnCommandAt(t *testing.T, back core.Refund, now int64) []an
 func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
 	reply, err := target{c, back.Key}.eval(
-		ctx, time.Time{}, c.returnCommandAt(t, back, now), clocked(t, returning().source).source)
+		ctx, time.Time{}, c.returnCommandAt(t, back, now), clocked(t, script.Return().Source).Source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestScriptVerbsAgainstModel(t *testing.T) {
 						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
 							seed, step, limits, back, got, want, before)
 					}
-					if err := lives.check(rdb, c.keys(nil, key), &client, now); err != nil {
+					if err := lives.check(rdb, c.rule.Keys(nil, key), &client, now); err != nil {
 						t.Fatalf("seed %d step %d: after a Return %v", seed, step, err)
 					}
 					if got > 0 {

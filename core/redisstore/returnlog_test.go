@@ -23,7 +23,7 @@ func TestReturnTTL(t *testing.T) {
 		if n := c.returnAt(t, core.Refund{Key: "k", Cost: 3, At: first.At, Units: 3}, now); n != 3 {
 			t.Fatalf("%d units taken back", n)
 		}
-		if ttl := rdb.PTTL(ctx, c.keys(nil, "k")[0].(string)).Val() - longer; ttl < time.Hour-time.Minute {
+		if ttl := rdb.PTTL(ctx, c.rule.Keys(nil, "k")[0].(string)).Val() - longer; ttl < time.Hour-time.Minute {
 			t.Errorf("what counts for an hour is gone after %v", ttl)
 		}
 	})
@@ -65,7 +65,7 @@ func TestReturnOfCounter(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const w, begun = int64(1000), int64(1_790_000_000_000_000)
 		c := bind(t, rdb, core.Per(10, time.Duration(w)*time.Microsecond).Using(core.SlidingCounter))
-		key, start := c.keys(nil, "k")[0].(string), time.UnixMicro(begun)
+		key, start := c.rule.Keys(nil, "k")[0].(string), time.UnixMicro(begun)
 		times := []int64{-2 * w, -w - 1, -w, -1, 0, w - 1, w, w + 1, 2*w - 1, 2 * w, 3*w - 1, 3 * w}
 		for _, counts := range [][2]int64{{0, 0}, {0, 3}, {1, 0}, {1 << 40, 0}, {0, 1 << 40}, {5, 1}} {
 			for i, at := range times {
@@ -117,7 +117,7 @@ func TestReturnDepth(t *testing.T) {
 		c := bind(t, rdb, core.PerHour(100_000))
 		c.takeAt(t, "k", 1, true, now)
 		c.takeAt(t, "k", 1, true, now+1)
-		key := c.keys(nil, "k")[0].(string)
+		key := c.rule.Keys(nil, "k")[0].(string)
 		list, entries := rdb.LRange(ctx, key, 0, -1).Val(), make([]any, 0, window.ReturnDepth)
 		for i := range window.ReturnDepth - 1 {
 			entry := []byte(list[1])
@@ -139,7 +139,7 @@ func TestReturnDepth(t *testing.T) {
 		for i := range window.ReturnDepth + 10 {
 			entries = append(entries, one[:7]+string([]byte{byte((i + 1) >> 8), byte(i + 1)}))
 		}
-		rdb.RPush(ctx, c.keys(nil, "many")[0].(string), entries...)
+		rdb.RPush(ctx, c.rule.Keys(nil, "many")[0].(string), entries...)
 		back := core.Refund{Key: "many", Cost: 5000, At: time.UnixMicro(now), Units: 5000}
 		if n := c.returnAt(t, back, now); n != window.ReturnDepth+1 {
 			t.Errorf("%d taken back of many entries, want %d", n, window.ReturnDepth+1)
@@ -148,7 +148,7 @@ func TestReturnDepth(t *testing.T) {
 		for i := range 1300 { // 700 of a request, and 600 newer ones
 			entries = append(entries, logEntry(time.UnixMicro(now+int64(i/700)), 0, int64(i+1)))
 		}
-		rdb.RPush(ctx, c.keys(nil, "both")[0].(string), entries...)
+		rdb.RPush(ctx, c.rule.Keys(nil, "both")[0].(string), entries...)
 		back = core.Refund{Key: "both", Cost: 700, At: time.UnixMicro(now), Units: 700}
 		if n := c.returnAt(t, back, now+1); n != 700 {
 			t.Errorf("%d taken back of 700 entries with 600 newer ones", n)

@@ -18,6 +18,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model"
 	"github.com/sashlimit/sash/core/internal/window"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -29,10 +30,10 @@ const longer = time.Hour
 
 // clocked is a script with two changes: the time comes from the first two
 // arguments, see at, instead of the server; and keys live longer.
-func clocked(t *testing.T, source string) script {
+func clocked(t *testing.T, source string) script.Script {
 	t.Helper()
 	if s, ok := clockedScripts.Load(source); ok {
-		return s.(script)
+		return s.(script.Script)
 	}
 	const time = "call('TIME')"
 	if strings.Count(source, time) != 1 {
@@ -43,7 +44,7 @@ func clocked(t *testing.T, source string) script {
 	if !strings.Contains(changed, ttl) {
 		t.Fatal("the script must give keys a TTL")
 	}
-	s := newScript(strings.ReplaceAll(changed, ttl, fmt.Sprint(ttl, " + ", longer.Milliseconds())))
+	s := script.Make(strings.ReplaceAll(changed, ttl, fmt.Sprint(ttl, " + ", longer.Milliseconds())))
 	clockedScripts.Store(source, s)
 	return s
 }
@@ -54,10 +55,9 @@ var clockedScripts sync.Map // by source: tests ask thousands of times
 func (c *ledger) at(t *testing.T, now int64) *ledger {
 	t.Helper()
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
-	return &ledger{
-		store: c.store, rule: c.rule, numkeys: c.numkeys, suffixes: c.suffixes, ahead: c.ahead,
-		script: clocked(t, c.script.source), args: append([]any{seconds, micros}, c.args...),
-	}
+	rule := c.rule
+	rule.Script, rule.Args = clocked(t, c.rule.Script.Source), append([]any{seconds, micros}, c.rule.Args...)
+	return &ledger{store: c.store, rule: rule}
 }
 
 // takeAt decides when the server's clock shows now.
@@ -199,7 +199,7 @@ func TestScriptAgainstModel(t *testing.T) {
 					highest = now
 				}
 				charged = highest
-				if err := lives.check(rdb, c.keys(nil, key), &client, now); err != nil {
+				if err := lives.check(rdb, c.rule.Keys(nil, key), &client, now); err != nil {
 					t.Fatalf("seed %d step %d: %v", seed, step, err)
 				}
 			}
@@ -281,7 +281,7 @@ func slotOf(l core.Limit) time.Duration {
 // it asks of each key is an error, for a key of another type.
 func dump(t *testing.T, rdb *redis.Client, c *ledger, key string) string {
 	t.Helper()
-	keys := c.keys(nil, key)
+	keys := c.rule.Keys(nil, key)
 	var b strings.Builder
 	answers, _ := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, k := range keys {
@@ -305,4 +305,42 @@ func dump(t *testing.T, rdb *redis.Client, c *ledger, key string) string {
 		}
 	}
 	return b.String()
+}
+
+// TestScriptsBounded: a store keeps few scripts, however many kinds of rules are bound, and a rule whose
+// script is no longer kept goes on.
+func TestScriptsBounded(t *testing.T) {
+	s := New(redistest.Start(t).Client(t))
+	rng := rand.New(rand.NewPCG(1, 16))
+	take := func(c core.Ledger, key string) {
+		t.Helper()
+		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	var first core.Ledger
+	for i := range 3 * maxScripts {
+		limits := make([]core.Limit, 1+rng.IntN(script.MaxLimits))
+		for i := range limits {
+			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(len(core.Algorithms())))).Named(fmt.Sprint(i))
+		}
+		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = c
+		}
+		if i%50 == 0 {
+			take(c, "k")
+		}
+		if len(s.scripts) > maxScripts {
+			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
+		}
+	}
+	if len(s.scripts) != maxScripts {
+		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
+	}
+	clear(s.scripts)
+	take(first, "k")
 }

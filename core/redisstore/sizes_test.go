@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -43,7 +44,7 @@ func TestScriptLargeLog(t *testing.T) {
 		check(100_000-rng.Int64N(20_000), false)
 	}
 	check(5, true)
-	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n > 10_000 {
+	if n := rdb.LLen(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); n > 10_000 {
 		t.Errorf("%d entries are left", n)
 	}
 	for range 100 {
@@ -52,7 +53,7 @@ func TestScriptLargeLog(t *testing.T) {
 	}
 	now += 36_000_000_000
 	check(1, true)
-	if n := rdb.LLen(ctx, c.keys(nil, "k")[0].(string)).Val(); n != 1 {
+	if n := rdb.LLen(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); n != 1 {
 		t.Errorf("%d entries after all have expired, want 1", n)
 	}
 }
@@ -74,7 +75,7 @@ func TestScriptTotalsWrap(t *testing.T) {
 			}
 		}
 		// A total of exactly 2^20 units and one entry that is dropped.
-		c.takeAt(t, "exact", totals-1_000_000, true, now)
+		c.takeAt(t, "exact", 1<<20-1_000_000, true, now)
 		c.takeAt(t, "exact", 1, true, now+1800_000_000)
 		c.takeAt(t, "exact", 999_999, true, now+3600_000_000)
 		if d := c.takeAt(t, "exact", 0, false, now+3600_000_000-1); d.Remaining != 0 {
@@ -90,7 +91,7 @@ func TestScriptTotalsWrap(t *testing.T) {
 				t.Errorf("after all but the last have left, %d units too many: %+v", more, d)
 			}
 		}
-		c.takeAt(t, "later", totals-1_000_000, true, now)
+		c.takeAt(t, "later", 1<<20-1_000_000, true, now)
 		c.takeAt(t, "later", 1_000_000, true, now+7200_000_000)
 		if d := c.takeAt(t, "later", 0, false, now+7200_000_000); d.Remaining != 0 {
 			t.Errorf("where nothing counted before: %+v", d)
@@ -102,7 +103,7 @@ func TestScriptTotalsWrap(t *testing.T) {
 func TestScriptTTLRenewed(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		c, rng := bind(t, rdb, core.Per(1000, time.Hour)), rand.New(rand.NewPCG(1, 17))
-		key, now := c.keys(nil, "k")[0].(string), int64(1_790_000_000_000_000)
+		key, now := c.rule.Keys(nil, "k")[0].(string), int64(1_790_000_000_000_000)
 		for step := range 100 {
 			passed := time.Duration(rng.Int64N(900)) * time.Second
 			if step > 50 { // of some halves of a window no request is the second
@@ -125,7 +126,7 @@ func TestScriptDropped(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const length = 50
 		c := bind(t, rdb, core.Per(1000, length*time.Second))
-		key := c.keys(nil, "k")[0].(string)
+		key := c.rule.Keys(nil, "k")[0].(string)
 		now := int64(1_790_000_000_000_000)
 		longest, shortest := int64(0), int64(length+100)
 		for i := range 4 * length {
@@ -202,7 +203,7 @@ func TestScriptLargeCounts(t *testing.T) {
 				if got.Allowed {
 					back = core.Refund{Key: key, Cost: cost, At: got.At}
 				}
-				for i, k := range c.keys(nil, key) {
+				for i, k := range c.rule.Keys(nil, key) {
 					if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl == -1 {
 						t.Fatalf("seed %d step %d: %v has a TTL of %v", seed, step, limits[i], ttl)
 					}
@@ -218,10 +219,10 @@ func TestScriptLargeCounts(t *testing.T) {
 func TestScriptManyLimits(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for _, logs := range []int{0, 1, 8, 15, 16} {
-			limits := make([]core.Limit, maxLimits)
+			limits := make([]core.Limit, script.MaxLimits)
 			for i := range limits {
 				limits[i] = core.PerHour(int64(3 + i)).Named(fmt.Sprint(logs, "-", i))
-				if i*7%maxLimits >= logs {
+				if i*7%script.MaxLimits >= logs {
 					limits[i] = limits[i].Using(core.SlidingCounter)
 				}
 			}
@@ -240,7 +241,7 @@ func TestScriptManyLimits(t *testing.T) {
 	})
 }
 
-// TestCoarseTotals: running totals of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
+// TestCoarseTotals: running 1<<20 of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
 // on at 0 after 2^48.
 func TestCoarseTotals(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
@@ -259,7 +260,7 @@ func TestCoarseTotals(t *testing.T) {
 		} {
 			name := fmt.Sprint("width ", width)
 			c.takeAt(t, name, 1<<(4*width), true, now)
-			key := c.keys(nil, name)[0].(string)
+			key := c.rule.Keys(nil, name)[0].(string)
 			value := []byte(rdb.Get(ctx, key).Val())
 			copy(value[7:], at) // ten units
 			rdb.Set(ctx, key, value, time.Hour)
@@ -294,7 +295,7 @@ func TestCoarseTotals(t *testing.T) {
 			}
 		}
 		c.takeAt(t, "old", 1, true, now)
-		key := c.keys(nil, "old")[0].(string)
+		key := c.rule.Keys(nil, "old")[0].(string)
 		value := rdb.Get(ctx, key).Val()[:7]
 		for _, total := range []int64{0, 0xc00000, 0xc00000 + 9_000_000, 0xc00000 + 9_000_001} { // the first slot has left
 			value += big48(total)[3:]

@@ -13,6 +13,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/lease"
 	"github.com/sashlimit/sash/core/internal/remember"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -30,9 +31,9 @@ type Store struct {
 	err      error        // of a constructor; Bind returns it
 
 	mu       sync.Mutex
-	scripts  map[string]script // by what the limits have in common, maxScripts at most; see scriptShape
-	warmed   bool              // a rule has been bound
-	shortest time.Duration     // Config.Timeout of the rules; 0 if there is no rule
+	scripts  map[string]kept // by script.Shape, maxScripts at most
+	warmed   bool            // a rule has been bound
+	shortest time.Duration   // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -79,7 +80,7 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, refusals: remember.New(), scripts: map[string]script{}}
+	s := &Store{prefix: DefaultPrefix, refusals: remember.New(), scripts: map[string]kept{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -160,9 +161,9 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
-	if len(rule.Limits) > maxLimits {
+	if len(rule.Limits) > script.MaxLimits {
 		return nil, fmt.Errorf("sash: %d limits in one rule: redisstore takes at most %d; "+
-			"spread them over several rules", len(rule.Limits), maxLimits)
+			"spread them over several rules", len(rule.Limits), script.MaxLimits)
 	}
 	s.mu.Lock()
 	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,4 +33,15 @@ func TestConformanceMiniredis(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { rdb.Close() })
 	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
+
+// TestHugePrefix: the error of a prefix that is too long does not repeat all of it.
+func TestHugePrefix(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { rdb.Close() })
+	s := redisstore.New(rdb, redisstore.WithPrefix(strings.Repeat("x", 1<<20)))
+	_, err := core.New(core.Config{Store: s, Limits: []core.Limit{core.PerMinute(1)}})
+	if err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "1 to 128 bytes") {
+		t.Errorf("got %.400v", err)
+	}
 }

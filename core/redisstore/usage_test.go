@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -79,7 +80,7 @@ func TestUsageWritesNothing(t *testing.T) {
 func TestUsageOfAForeignValue(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	l, c := usageLimiter(New(rdb), usageLimits()...), bind(t, rdb, usageLimits()...)
-	rdb.HSet(ctx, c.keys(nil, "client")[1].(string), "field", "value")
+	rdb.HSet(ctx, c.rule.Keys(nil, "client")[1].(string), "field", "value")
 	before := held(t, rdb, c, "client")
 	uses, err := l.Usage(ctx, "client")
 	if uses != nil || !errors.Is(err, ErrForeign) || !errors.Is(err, core.ErrStore) {
@@ -113,13 +114,14 @@ func TestUsageWithoutServer(t *testing.T) {
 // TestUsageReply: a reply that is cut off, too long, or refuses what costs nothing is an
 // error.
 func TestUsageReply(t *testing.T) {
-	c := &ledger{rule: core.Binding{Limits: []core.Limit{core.PerMinute(1)}}}
+	rule := core.Binding{Limits: []core.Limit{core.PerMinute(1)}}
+	c := &ledger{rule: script.New("", rule, script.Script{})}
 	if uses, err := c.readUsage("1790000000 593790A-"); err != nil || len(uses) != 1 || uses[0].Used != 0 {
 		t.Errorf("%v, %v, want one use", uses, err)
 	}
 	for reply, want := range map[string]error{
-		"": errReply, "1790000000 593790": errReply, "1790000000 593790A": errReply, "1790000000 593790A--": errReply,
-		"1790000000 593790R-": errDisagree, "1790000000 593790Fkey\n": ErrForeign,
+		"": script.ErrReply, "1790000000 593790": script.ErrReply, "1790000000 593790A": script.ErrReply, "1790000000 593790A--": script.ErrReply,
+		"1790000000 593790R-": script.ErrDisagree, "1790000000 593790Fkey\n": ErrForeign,
 	} {
 		if uses, err := c.readUsage(reply); uses != nil || !errors.Is(err, want) {
 			t.Errorf("%q: %v, %v, want %v", reply, uses, err, want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -147,7 +148,7 @@ func (w *world) moves(h history) (all []worlds.Step[history]) {
 
 // send has Redis hold what a trial begins with, tries it, and asks what Redis holds then.
 func (w *world) send(p redis.Pipeliner, one *trial) {
-	keys := w.ledger.keys(nil, one.key)
+	keys := w.ledger.rule.Keys(nil, one.key)
 	for i, l := range w.rule.Limits {
 		key, list := keys[i].(string), one.from.keys[i].list
 		switch {
@@ -265,21 +266,17 @@ func (w *world) ask(l *ledger, h *history, key string, asks []asked) ([]any, che
 			all = append(all, core.Ask{Key: "another", Cost: 1, Peek: true})
 		}
 	}
-	args := []any{"evalsha", l.script.sha, len(all) * len(w.rule.Limits)}
-	for _, one := range all {
-		args = l.keys(args, one.Key)
-	}
-	args = append(args, l.args...)
+	requests := make([]script.Request, len(all))
 	for i := range all {
-		args = appendCost(args, &all[i])
+		requests[i] = script.Request{Rule: &l.rule, Ask: &all[i]}
 	}
-	return args, func(reply string) (worlds.Client, error) {
+	return script.Together(requests), func(reply string) (worlds.Client, error) {
 		client, other := h.client, make(worlds.Client, len(w.rule.Limits))
-		now, part, err := readTime(reply)
+		now, part, err := script.ReadTime(reply)
 		for i := range all {
 			var d core.Decision
 			if err == nil {
-				d, part, err = l.read(part, now, &all[i])
+				d, part, err = l.rule.Read(part, now, &all[i], nil)
 			}
 			if err != nil {
 				return nil, err
@@ -342,10 +339,10 @@ func (w *world) key(h history) string {
 		case len(k.list) == 0:
 		case l.Algorithm == core.SlidingLog:
 			newest := uint24(k.list[len(k.list)-1][6:])
-			dropped, total := newest>>20, newest&(totals-1)
+			dropped, total := newest>>20, newest&(1<<20-1)
 			add(dropped, int64(len(k.list)))
 			for _, e := range k.list[dropped:] {
-				add(max(nearest(e, h.now)-h.now, -age), (total-uint24(e[6:]))&(totals-1), int64(len(e)))
+				add(max(nearest(e, h.now)-h.now, -age), (total-uint24(e[6:]))&(1<<20-1), int64(len(e)))
 			}
 		case l.Algorithm == core.SlidingCounter:
 			add(max(nearest(k.list[0][12:], h.now)-h.now, -age), uint48(k.list[0]), uint48(k.list[0][6:]))
@@ -360,6 +357,13 @@ func (w *world) key(h history) string {
 	}
 	return string(key)
 }
+
+// nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.
+func nearest(s string, now int64) int64 { return now - (now-uint48(s))<<16>>16 }
+
+func uint48(s string) int64 { return uint24(s)<<24 | uint24(s[3:]) }
+
+func uint24(s string) int64 { return int64(s[0])<<16 | int64(s[1])<<8 | int64(s[2]) }
 
 // TestSmallWorlds: in every history of a client under a low limit and a short window, by a clock that steps forth and
 // back, each answer of the scripts is that of the definition.
@@ -384,8 +388,8 @@ func TestSmallWorlds(t *testing.T) {
 	for i, rule := range rules {
 		began := time.Now()
 		w := newSmallWorld(t, rdb, i < fine, rule...)
-		rdb.ScriptLoad(ctx, clocked(t, w.ledger.script.source).source)
-		rdb.ScriptLoad(ctx, clocked(t, returning().source).source)
+		rdb.ScriptLoad(ctx, clocked(t, w.ledger.rule.Script.Source).Source)
+		rdb.ScriptLoad(ctx, clocked(t, script.Return().Source).Source)
 		one, err := w.explore()
 		if err != nil {
 			t.Errorf("%v: %v", rule, err)
@@ -416,13 +420,13 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 	}
 	for _, m := range mutants {
 		w := newSmallWorld(t, rdb, false, worlds.Limit{N: 2, W: 2, Algorithm: m.of})
-		changed := strings.Replace(w.ledger.script.source, m.is, m.becomes, 1)
-		if changed == w.ledger.script.source {
+		changed := strings.Replace(w.ledger.rule.Script.Source, m.is, m.becomes, 1)
+		if changed == w.ledger.rule.Script.Source {
 			t.Fatalf("%v: %q is not in the script", m.of, m.is)
 		}
-		w.ledger.script = newScript(changed)
-		rdb.ScriptLoad(ctx, clocked(t, changed).source)
-		rdb.ScriptLoad(ctx, clocked(t, returning().source).source)
+		w.ledger.rule.Script = script.Make(changed)
+		rdb.ScriptLoad(ctx, clocked(t, changed).Source)
+		rdb.ScriptLoad(ctx, clocked(t, script.Return().Source).Source)
 		if _, err := w.explore(); err == nil {
 			t.Errorf("%v: %q in place of %q is not found out", m.of, m.becomes, m.is)
 		}

@@ -1,4 +1,4 @@
-package redisstore
+package script
 
 import (
 	"strings"
@@ -27,27 +27,18 @@ func TestKeys(t *testing.T) {
 		if l.Name == "" {
 			l.Name = l.Window.String()
 		}
-		s := New(nil, WithPrefix(test.prefix))
-		c := ledger{store: s, rule: core.Binding{Name: test.name, Rule: test.rule}, suffixes: []string{suffix(l)}}
-		if got := c.keys(nil, test.client)[0]; got != test.want {
+		rule := core.Binding{Name: test.name, Rule: test.rule, Limits: []core.Limit{l}}
+		r := New(test.prefix, rule, Script{})
+		if got := r.Keys(nil, test.client)[0]; got != test.want {
 			t.Errorf("%q %q %q:\n got %s\nwant %s", test.name, test.rule, test.client, got, test.want)
 		}
 	}
 }
 
-// TestHugePrefix: the error of a prefix that is too long does not repeat all of it.
-func TestHugePrefix(t *testing.T) {
-	var s Store
-	WithPrefix(strings.Repeat("x", 1<<20))(&s)
-	if s.err == nil || len(s.err.Error()) > 300 || !strings.Contains(s.err.Error(), "1 to 128 bytes") {
-		t.Errorf("got %.300v", s.err)
-	}
-}
-
 // tagOf returns the braces of a key and what is in them.
 func tagOf(name, rule, client string) string {
-	l := ledger{store: new(Store), rule: core.Binding{Name: name, Rule: rule}, suffixes: []string{""}}
-	return strings.TrimPrefix(l.keys(nil, client)[0].(string), ":")
+	r := Rule{Binding: core.Binding{Name: name, Rule: rule}, suffixes: []string{""}}
+	return strings.TrimPrefix(r.Keys(nil, client)[0].(string), ":")
 }
 
 // FuzzTag: different clients have different tags, and nothing that they hold

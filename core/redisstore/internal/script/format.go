@@ -1,11 +1,11 @@
-package redisstore
+package script
 
 import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// This file has all that this package knows of an algorithm, but for the steps in scripts.lua.tmpl, which write what
+// This file has all that is known of an algorithm, but for the steps in scripts.lua.tmpl, which write what
 // is described here. TestFormats holds both to the examples.
 //
 // Numbers are big-endian. A stamp is a time in microseconds modulo 2^48; of the times that it may be, it is the one

@@ -1,15 +1,12 @@
-package redisstore
+package script
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"text/template"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // TestTemplate compares the scripts with those of the package text/template, for all combinations of 1 to 5 limits of
@@ -72,7 +69,7 @@ func TestScriptsFew(t *testing.T) {
 				}
 				return
 			}
-			shape := scriptShape(false, limits)
+			shape := Shape(false, limits)
 			if _, known := sources[shape]; !known {
 				sources[shape] = scriptSource("decide", false, limits)
 			}
@@ -86,42 +83,4 @@ func TestScriptsFew(t *testing.T) {
 			t.Errorf("%d limits lead to %d shapes and %d scripts, want %d", n, len(sources), len(different), want)
 		}
 	}
-}
-
-// TestScriptsBounded: a store keeps few scripts, however many kinds of rules are bound, and a rule whose
-// script is no longer kept goes on.
-func TestScriptsBounded(t *testing.T) {
-	s := New(redistest.Start(t).Client(t))
-	rng := rand.New(rand.NewPCG(1, 16))
-	take := func(c core.Ledger, key string) {
-		t.Helper()
-		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-	var first core.Ledger
-	for i := range 3 * maxScripts {
-		limits := make([]core.Limit, 1+rng.IntN(maxLimits))
-		for i := range limits {
-			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(len(core.Algorithms())))).Named(fmt.Sprint(i))
-		}
-		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = c
-		}
-		if i%50 == 0 {
-			take(c, "k")
-		}
-		if len(s.scripts) > maxScripts {
-			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
-		}
-	}
-	if len(s.scripts) != maxScripts {
-		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
-	}
-	clear(s.scripts)
-	take(first, "k")
 }

@@ -1,4 +1,4 @@
-package redisstore
+package script
 
 import (
 	"crypto/sha256"
@@ -43,7 +43,7 @@ func TestRendered(t *testing.T) {
 	choose(3)
 	for n := range 12 { // of 5 and 16 limits, in which an algorithm begins, and comes again by turns
 		var many []core.Limit
-		for i := range 5 + n%2*(maxLimits-5) {
+		for i := range 5 + n%2*(MaxLimits-5) {
 			a := core.Algorithm((n + i/(1+n/4)) % len(core.Algorithms()))
 			many = append(many, core.PerMinute(10).Using(a))
 		}

@@ -1,4 +1,4 @@
-package redisstore
+package script
 
 import (
 	"errors"
@@ -10,63 +10,80 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// read reads the script's reply to one request.
-func (q *request) read(reply string) (core.Decision, error) {
-	now, part, err := readTime(reply)
+var (
+	// ErrForeign is the one of package script.
+	ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
+
+	// ErrReply and ErrDisagree are in the errors of replies that no script of the store gives.
+	ErrReply    = errors.New("sash: the reply of the script cannot be read")
+	ErrDisagree = errors.New("sash: the script decided otherwise than its facts say")
+)
+
+// MaxErrorText is the most bytes of a reply in an error: more than a key of the store has.
+const MaxErrorText = 1024
+
+// NotRead returns ErrReply with the reply.
+func NotRead(reply string) error { return fmt.Errorf("%w: %.200q", ErrReply, reply) }
+
+// ReadAlone reads the script's reply to one request, as Read.
+func (r *Rule) ReadAlone(reply string, a *core.Ask, uses []core.Usage) (core.Decision, error) {
+	now, part, err := ReadTime(reply)
 	if err != nil {
 		return core.Decision{}, err
 	}
-	d, rest, err := q.readPart(part, now)
+	d, rest, err := r.Read(part, now, a, uses)
 	if err == nil && rest != "" {
-		return core.Decision{}, notRead(reply)
+		return core.Decision{}, NotRead(reply)
 	}
 	return d, err
 }
 
-// readPart reads the part of a reply for one request, as ledger.read, and fills in what a Usage asks for.
-func (q *request) readPart(part string, now int64) (d core.Decision, rest string, err error) {
-	if q.uses == nil {
-		return q.ledger.read(part, now, &q.Ask)
+// Read turns the part of a reply for one request into a decision, and returns the rest of the reply. If there are uses,
+// it fills them in instead: then the request is one of cost 0. After ErrReply, and only then, it is not known where the
+// rest begins.
+func (r *Rule) Read(part string, now int64, a *core.Ask, uses []core.Usage) (d core.Decision, rest string, err error) {
+	if uses == nil {
+		return r.read(part, now, a)
 	}
-	rest, err = q.ledger.readUses(part, now, q.uses)
+	rest, err = r.readUses(part, now, uses)
 	return d, rest, err
 }
 
 // latestSecond is in the year 2255. Times after it are not exact in Lua.
 const latestSecond = 1<<53/1_000_000 - 1
 
-// readTime reads the server's time, with which a reply begins.
-func readTime(reply string) (now int64, rest string, err error) {
+// ReadTime reads the server's time, with which a reply begins.
+func ReadTime(reply string) (now int64, rest string, err error) {
 	seconds, rest, ok := number(reply)
 	micros, rest, ok2 := number(strings.TrimPrefix(rest, " "))
 	if !ok || !ok2 || seconds > latestSecond || micros > 999_999 {
-		return 0, "", notRead(reply)
+		return 0, "", NotRead(reply)
 	}
 	return seconds*1_000_000 + micros, rest, nil
 }
 
 // read turns the part of a reply for one request, see format.go, into a decision, and returns the rest of the reply.
-// The arithmetic is the same as in memory. After errReply, and only then, it is not known where the rest begins.
-func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
-	var seen [maxLimits]facts
-	admitted, stamp, rest, err := l.readFacts(reply, now, &seen)
+// The arithmetic is the same as in memory. After ErrReply, and only then, it is not known where the rest begins.
+func (r *Rule) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
+	var seen [MaxLimits]facts
+	admitted, stamp, rest, err := r.readFacts(reply, now, &seen)
 	if err != nil {
 		return d, rest, err
 	}
 	var binding int
 	var judged window.Verdict
-	for i, limit := range l.rule.Limits {
+	for i, limit := range r.Limits {
 		if v := seen[i].decide(limit, now, stamp, a.Cost, isCharge(a)); i == 0 || v.Binds(judged) {
 			binding, judged = i, v
 		}
 	}
 	if judged.Admitted != admitted {
-		return d, rest, fmt.Errorf("%w: %.200q", errDisagree, reply)
+		return d, rest, fmt.Errorf("%w: %.200q", ErrDisagree, reply)
 	}
 	d = core.Decision{
 		Allowed:    admitted,
 		Source:     core.SourceCounted,
-		Limit:      l.rule.Limits[binding],
+		Limit:      r.Limits[binding],
 		Remaining:  judged.Remaining,
 		ResetAfter: window.Duration(judged.ResetAfter),
 		RetryAfter: window.Duration(judged.RetryAfter),
@@ -79,16 +96,16 @@ func (l *ledger) read(reply string, now int64, a *core.Ask) (d core.Decision, _ 
 }
 
 // readUses reads the part of a reply for a request of cost 0 into uses, and returns the rest as read does.
-func (l *ledger) readUses(part string, now int64, uses []core.Usage) (rest string, err error) {
-	var seen [maxLimits]facts
-	admitted, stamp, rest, err := l.readFacts(part, now, &seen)
+func (r *Rule) readUses(part string, now int64, uses []core.Usage) (rest string, err error) {
+	var seen [MaxLimits]facts
+	admitted, stamp, rest, err := r.readFacts(part, now, &seen)
 	switch {
 	case err != nil:
 		return rest, err
 	case !admitted:
-		return rest, fmt.Errorf("%w: %.200q", errDisagree, part)
+		return rest, fmt.Errorf("%w: %.200q", ErrDisagree, part)
 	}
-	for i, limit := range l.rule.Limits {
+	for i, limit := range r.Limits {
 		limit.Requests = window.Boundless
 		v := seen[i].decide(limit, now, stamp, 0, false)
 		uses[i] = core.Usage{Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now)}
@@ -98,25 +115,25 @@ func (l *ledger) readUses(part string, now int64, uses []core.Usage) (rest strin
 
 // readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has
 // admitted the request, when the request is counted, and the rest of the reply, of which read says the same.
-func (l *ledger) readFacts(
-	part string, now int64, seen *[maxLimits]facts,
+func (r *Rule) readFacts(
+	part string, now int64, seen *[MaxLimits]facts,
 ) (admitted bool, stamp int64, rest string, err error) {
 	if part == "" {
-		return false, 0, "", notRead(part)
+		return false, 0, "", NotRead(part)
 	}
 	switch verdict, rest := part[0], part[1:]; verdict {
 	case 'A', 'R':
 		// All that is there decides when the request is counted, and so about each limit.
-		stamp = now + l.ahead
-		latest := max(stamp, now+l.allowance())
-		for i, limit := range l.rule.Limits {
+		stamp = now + r.Ahead
+		latest := max(stamp, now+r.allowance())
+		for i, limit := range r.Limits {
 			newest, after, ok := seen[i].read(rest, limit, now)
 			if !ok {
-				return false, 0, "", notRead(part)
+				return false, 0, "", NotRead(part)
 			}
 			if err == nil && !seen[i].possible(limit, now, newest, latest) {
-				err = remedied(fmt.Errorf("%w: times or units that limit %q cannot have: %q",
-					ErrForeign, limit.Name, rest[:len(rest)-len(after)]))
+				err = fmt.Errorf("%w: times or units that limit %q cannot have: %q",
+					ErrForeign, limit.Name, rest[:len(rest)-len(after)])
 			}
 			stamp, rest = max(stamp, newest), after
 		}
@@ -126,19 +143,19 @@ func (l *ledger) readFacts(
 		if !ok {
 			break
 		}
-		err = errors.New(text[:min(len(text), maxErrorText)])
+		err = errors.New(text[:min(len(text), MaxErrorText)])
 		if verdict == 'F' {
 			err = fmt.Errorf("%w: %s", ErrForeign, withoutClient(err.Error()))
 		}
-		return false, 0, rest, remedied(err)
+		return false, 0, rest, err
 	}
-	return false, 0, "", notRead(part)
+	return false, 0, "", NotRead(part)
 }
 
 // allowance returns how far ahead of the server's clock the rule may have counted, in microseconds.
-func (l *ledger) allowance() int64 {
-	shortest := l.rule.Limits[0].Window
-	for _, limit := range l.rule.Limits[1:] {
+func (r *Rule) allowance() int64 {
+	shortest := r.Limits[0].Window
+	for _, limit := range r.Limits[1:] {
 		shortest = min(shortest, limit.Window)
 	}
 	return window.Allowance(shortest.Microseconds())

@@ -1,4 +1,4 @@
-package redisstore
+package script
 
 import (
 	"crypto/sha1"
@@ -17,56 +17,33 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// script is a Lua script and the name that Redis knows it by.
-type script struct {
-	source  string
-	sha     any      // an argument: made once, not for each call
-	batches *batches // where the requests wait that it decides; nil where each must be sent by itself
+// Script is a Lua script and the name that Redis knows it by.
+type Script struct {
+	Source string
+	SHA    any // an argument: made once, not for each call
 }
 
-func newScript(source string) script {
+// Make returns the script of a source.
+func Make(source string) Script {
 	sum := sha1.Sum([]byte(source))
-	return script{source: source, sha: hex.EncodeToString(sum[:])}
+	return Script{source, hex.EncodeToString(sum[:])}
 }
 
-// maxLimits is how many limits a rule may have: their variables must fit into
+// MaxLimits is how many limits a rule may have: their variables must fit into
 // the 200 that a Lua function has.
-const maxLimits = 16
+const MaxLimits = 16
 
-// maxScripts is how many scripts a store keeps. Rules may be bound while serving, and of
-// 16 limits alone there are 2^16 scripts.
-const maxScripts = 128
-
-// returning returns the script by which units are given back, whatever the rule.
-var returning = sync.OnceValue(func() script { return newScript(scriptSource("return", false, nil)) })
-
-// script returns the script for the limits of a rule. Rules may be bound while serving, and
-// to render a script takes most of a millisecond. A script that is kept no more is
-// rendered anew for a rule that is bound later, while earlier rules go on using theirs: then
-// the requests of both do not wait together, and are decided all the same.
-func (s *Store) script(lease bool, limits []core.Limit) script {
-	shape := scriptShape(lease, limits)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.scripts[shape]; ok {
-		return known
-	}
-	if len(s.scripts) >= maxScripts {
-		for other := range s.scripts {
-			delete(s.scripts, other)
-			break
-		}
-	}
-	added := newScript(scriptSource("decide", lease, limits))
-	if s.client.heeding != nil { // a script cannot have keys of two servers
-		added.batches = newBatches(&s.client, added)
-	}
-	s.scripts[shape] = added
-	return added
+// Decide returns the script for the limits of rules of one [Shape], or of their leases. To render it takes most of a
+// millisecond.
+func Decide(lease bool, limits []core.Limit) Script {
+	return Make(scriptSource("decide", lease, limits))
 }
 
-// scriptShape returns what the limits of rules have in common that have one script.
-func scriptShape(lease bool, limits []core.Limit) string {
+// Return returns the script by which units are given back, whatever the rule.
+var Return = sync.OnceValue(func() Script { return Make(scriptSource("return", false, nil)) })
+
+// Shape returns what the limits of rules have in common that have one script.
+func Shape(lease bool, limits []core.Limit) string {
 	shape, few := fmt.Sprint(lease), usual(limits)
 	for _, l := range limits {
 		shape += " " + l.Algorithm.String()

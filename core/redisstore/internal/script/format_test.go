@@ -1,0 +1,70 @@
+package script
+
+import (
+	_ "embed"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// bytesOf returns the bytes of an example in format.go, which TestFormats of redisstore holds to be there.
+func bytesOf(t *testing.T, example string) string {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestExamples: the examples of what stands in Redis are read.
+func TestExamples(t *testing.T) {
+	const now, start = 1_790_000_000_000_005, 1_790_000_040_000_000
+	for _, e := range []struct {
+		hex     string
+		dropped int64
+		entry   entry
+	}{
+		{"5bfeda25e005 000001", 0, entry{shortEntry, now, 1, 1}},
+		{"5bfeda352245 00012d 00012c", 0, entry{longEntry, now + 1_000_000, 301, 300}},
+		{"5bfeddc10825 10012e", 1, entry{shortEntry, now + 60_500_000, 302, 1}},
+	} {
+		text := bytesOf(t, e.hex)
+		read := readEntry(text, len(text), now)
+		total := read.total
+		if read.total &= totals - 1; read != e.entry || total>>20 != e.dropped {
+			t.Errorf("%s reads as %+v, %d dropped, want %+v, %d", e.hex, read, total>>20, e.entry, e.dropped)
+		}
+	}
+	value := bytesOf(t, "000000000050 00000000001e 5bfedc883a00")
+	var f facts
+	newest, rest, ok := f.read(value, core.PerMinute(1).Using(core.SlidingCounter), start)
+	want := window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 30}
+	if !ok || rest != "" || newest != start || f.counter != want {
+		t.Errorf("%x reads as %+v, want %+v", value, f.counter, want)
+	}
+}
+
+// TestUnknownAlgorithm: an algorithm that a function does not know panics there, and is not taken for another one.
+func TestUnknownAlgorithm(t *testing.T) {
+	unknown := core.PerHour(2).Using(core.Algorithm(len(core.Algorithms())))
+	var f facts
+	for name, call := range map[string]func(){
+		"suffix":       func() { suffix(unknown) },
+		"scriptSource": func() { scriptSource("decide", false, []core.Limit{core.PerHour(1), unknown}) },
+		"read":         func() { f.read("A", unknown, 0) },
+		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, "unknown algorithm: "+unknown.Algorithm.String()) {
+					t.Errorf("the panic is %q", text)
+				}
+			}()
+			call()
+		})
+	}
+}

@@ -1,0 +1,229 @@
+// Package script is what is said between a store and Redis about the requests of a rule: keys, scripts, their calls and
+// their replies. It knows no connection: to send a call is the business of package redisstore.
+//
+//	rule.go    keys, and the calls for requests
+//	script.go  the scripts, rendered from scripts.lua.tmpl
+//	reply.go   a reply, read into decisions
+//	format.go  what stands in Redis, and what of it is in a reply
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// A Redis key is
+//
+//	prefix:{name/rule/client}:l1m0s
+//	prefix:{name/rule/client}:c1h0m0s:hourly
+//
+// All limits of a client under a rule share what stands in braces, and so the
+// hash slot on a cluster. Behind it: the algorithm's letter (see formatOf), the
+// window, and the limit's name if it is not the window's.
+
+// Rule is what is said about the requests of one rule.
+type Rule struct {
+	core.Binding
+	Script Script
+	Args   []any // of the script, for all limits
+	Ahead  int64 // how far ahead of the server's clock requests are counted, in microseconds
+
+	prefix   string
+	numkeys  any      // the number of limits, as an argument
+	suffixes []string // of the keys, a limit each
+}
+
+// New returns what is said about a rule below the prefix of a store. s is of Decide.
+func New(prefix string, rule core.Binding, s Script) Rule {
+	r := Rule{
+		Binding: rule, Script: s, Args: limitArgs(rule.Limits), prefix: prefix, numkeys: strconv.Itoa(len(rule.Limits)),
+	}
+	for _, limit := range rule.Limits {
+		r.suffixes = append(r.suffixes, suffix(limit))
+	}
+	return r
+}
+
+// With returns r with other limits on the same counts, and with requests counted so far ahead, by the script s.
+func (r Rule) With(limits []core.Limit, ahead time.Duration, s Script) Rule {
+	r.Limits, r.Script, r.Args, r.Ahead = slices.Clone(limits), s, limitArgs(limits), ahead.Microseconds()
+	if ahead > 0 {
+		r.Args = append(r.Args, micros(ahead))
+	}
+	return r
+}
+
+// Has reports whether r has these limits, and counts requests so far ahead.
+func (r *Rule) Has(limits []core.Limit, ahead time.Duration) bool {
+	return r.Ahead == ahead.Microseconds() && slices.Equal(r.Limits, limits)
+}
+
+// SharesKeys reports whether a client has the same first key under both rules of a store.
+func (r *Rule) SharesKeys(o *Rule) bool {
+	return r == o || r.suffixes[0] == o.suffixes[0] && r.Name == o.Name && r.Rule == o.Rule
+}
+
+// maxClient is the length up to which a client's name stands in the key as it
+// is, escaped. A longer one is replaced by its hash.
+const maxClient = 64
+
+// appendKeys appends the keys of a client, a limit each, to text, and where each of them ends to ends. Different names,
+// rules and clients never have the same braces: '/' and '#' are escaped where they would be mistaken for the separator
+// or for the mark of a hash.
+func (r *Rule) appendKeys(text []byte, ends []int, client string) ([]byte, []int) {
+	start := len(text)
+	text = append(append(text, r.prefix...), ":{"...)
+	text = append(appendEscaped(text, r.Name, '/'), '/')
+	text = append(appendEscaped(text, r.Rule, '/'), '/')
+	named := len(text)
+	if len(client) <= maxClient {
+		text = appendEscaped(text, client, '#')
+	}
+	if n := len(text) - named; n == 0 || n > maxClient {
+		sum := sha256.Sum256([]byte(client))
+		text = base64.RawURLEncoding.AppendEncode(append(text[:named], '#'), sum[:])
+	}
+	text = append(text, '}')
+	tagged := len(text)
+	for i, suffix := range r.suffixes {
+		if i > 0 {
+			text = append(text, text[start:tagged]...)
+		}
+		text = append(text, suffix...)
+		ends = append(ends, len(text))
+	}
+	return text, ends
+}
+
+// cut appends the parts of text that end at ends.
+func cut(dst []any, text string, ends []int) []any {
+	start := 0
+	for _, end := range ends {
+		dst = append(dst, text[start:end])
+		start = end
+	}
+	return dst
+}
+
+// Keys appends the keys of a client, a limit each.
+func (r *Rule) Keys(dst []any, client string) []any {
+	var few [192]byte
+	var some [4]int
+	text, ends := r.appendKeys(few[:0], some[:0], client)
+	return cut(dst, string(text), ends)
+}
+
+// appendEscaped writes s with everything but visible ASCII, and what has a
+// meaning in a key, as %XX.
+func appendEscaped(dst []byte, s string, also byte) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ' || c > '~' || c == '%' || c == '{' || c == '}' || c == also:
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// suffix returns what stands in a key behind the braces.
+func suffix(l core.Limit) string {
+	s := ":" + formatOf(l.Algorithm).letter + l.Window.String()
+	if l.Name != l.Window.String() {
+		s += ":" + l.Name
+	}
+	return s
+}
+
+// Call returns the script's call for one request.
+func (r *Rule) Call(a *core.Ask) []any {
+	args := make([]any, 0, 4+len(r.Limits)+len(r.Args))
+	args = append(args, "evalsha", r.Script.SHA, r.numkeys)
+	args = append(r.Keys(args, a.Key), r.Args...)
+	if isPlain(a) {
+		return args
+	}
+	return appendCost(args, a)
+}
+
+// Request is a request that is decided together with others.
+type Request struct {
+	Rule *Rule
+	*core.Ask
+}
+
+// few is for how many requests a call is built without more memory than it takes: a batch has no more.
+const few = 32
+
+// Together returns the call for requests of one script. Its memory is not used again: a call that goes on after its
+// deadline may still read it.
+func Together(requests []Request) []any {
+	first := requests[0].Rule
+	args := make([]any, 3, 3+len(requests)*(len(first.Limits)+len(first.Args)+2))
+	var keys [64 * few]byte
+	var ends [few]int
+	text, end := keys[:0], ends[:0]
+	for _, q := range requests {
+		text, end = q.Rule.appendKeys(text, end, q.Key)
+	}
+	args = cut(args, string(text), end)
+	args[0], args[1], args[2] = "evalsha", first.Script.SHA, first.numkeys
+	if len(requests) > 1 {
+		args[2] = strconv.Itoa(len(args) - 3)
+	}
+	args = append(args, first.Args...)
+	if !slices.ContainsFunc(requests, func(q Request) bool { return q.Rule != first || !isPlain(q.Ask) }) {
+		return args // mostly
+	}
+	for i, q := range requests {
+		if i > 0 && q.Rule != requests[i-1].Rule {
+			args = append(append(args, "+"), q.Rule.Args...)
+		}
+		args = appendCost(args, q.Ask)
+	}
+	return args
+}
+
+// ReturnCall returns the call of the script s for a Return.
+func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
+	args := make([]any, 0, 5+3*len(r.Limits))
+	args = r.Keys(append(args, "evalsha", s.SHA, r.numkeys), back.Key)
+	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
+	for _, limit := range r.Limits {
+		args = append(args, formatOf(limit.Algorithm).steps, micros(limit.Window))
+	}
+	return args
+}
+
+// FirstKey returns the first key of a script's call. All keys of a call are on
+// one server.
+func FirstKey(args []any) string { return args[3].(string) }
+
+// isCharge reports whether a request is counted whatever the limits say.
+func isCharge(a *core.Ask) bool { return a.Override != nil && a.Override.Charge }
+
+// isPlain reports whether a request needs no argument of its own, apart from limits.
+func isPlain(a *core.Ask) bool { return a.Cost == 1 && !a.Peek && !isCharge(a) }
+
+// appendCost appends the script's arguments for what a request costs.
+func appendCost(args []any, a *core.Ask) []any {
+	if isPlain(a) {
+		return append(args, "1") // a constant takes no memory
+	}
+	if isCharge(a) {
+		args = append(args, "!")
+	}
+	// Whatever exceeds every limit is refused alike; this keeps it exact in a double.
+	n := min(a.Cost, core.MaxCounterRequests+1)
+	if a.Peek {
+		n = -n
+	}
+	return append(args, strconv.FormatInt(n, 10))
+}
