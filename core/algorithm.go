@@ -45,12 +45,12 @@ type properties struct {
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
 
-// algorithms are the properties of all algorithms. Another algorithm takes a line here, and its counting:
+// algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
+// rooms, which adds itself; nothing else asks for one by name (TestRooms):
 //
-// - in memory: a constant and a case in internal/window/count.go, and a file beside it with the eight methods of
-// state
-//   - in Redis: three cases in redisstore/format.go, and steps in redisstore/scripts.lua.tmpl
-//   - in the model that the stores are tested against: a case in internal/model/count.go, and five methods
+//   - in memory: internal/window, a .go file
+//   - in Redis: redisstore/internal/script, a .go and a .lua file
+//   - in the definition that the stores are tested against: internal/model/worlds, a .go file
 //   - in the stores of users' own: the example of storetest, which Bind keeps from counting by it unknown
 //
 // The tests of core, of its stores and of storetest go through all algorithms, and the errors of limittext.go name

@@ -1,6 +1,12 @@
 package core
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +26,100 @@ func TestEveryAlgorithm(t *testing.T) {
 				t.Errorf("%v is read as %v, %v", limit, got, err)
 			}
 		})
+	}
+}
+
+// constants returns the names of the constants of type Algorithm, which one const
+// declaration has in the order of their numbers.
+func constants(t *testing.T) (names []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "algorithm.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.CONST {
+			continue
+		}
+		first, _ := d.Specs[0].(*ast.ValueSpec)
+		if kind, _ := first.Type.(*ast.Ident); kind == nil || kind.Name != "Algorithm" {
+			continue
+		}
+		for _, spec := range d.Specs {
+			names = append(names, spec.(*ast.ValueSpec).Names[0].Name)
+		}
+	}
+	return names
+}
+
+// TestRooms: the code asks which algorithm it is in the files of the algorithms alone, so that another one takes no case
+// anywhere.
+func TestRooms(t *testing.T) {
+	names := constants(t)
+	var rooms []string // the files that may ask
+	for _, dir := range []string{"internal/window", "redisstore/internal/script", "internal/model/worlds"} {
+		for _, a := range Algorithms() {
+			rooms = append(rooms, filepath.Join("../core", dir, a.String()+".go"))
+		}
+	}
+	seen := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(path, "go.mod"))
+			if path != ".." && (err == nil || strings.HasPrefix(entry.Name(), ".")) || // another module
+				slices.Contains([]string{"../examples", "../bench", "../docs"}, filepath.ToSlash(path)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == "../core/algorithm.go" {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		kind := func(e ast.Expr) bool {
+			name, _ := e.(*ast.Ident)
+			if of, ok := e.(*ast.SelectorExpr); ok {
+				if from, ok := of.X.(*ast.Ident); ok && from.Name == "core" {
+					name = of.Sel
+				}
+			} else if file.Name.Name != "core" {
+				return false
+			}
+			return name != nil && slices.Contains(names, name.Name)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			asks := false
+			switch n := n.(type) {
+			case *ast.CaseClause:
+				asks = slices.ContainsFunc(n.List, kind)
+			case *ast.BinaryExpr:
+				asks = (n.Op == token.EQL || n.Op == token.NEQ) && (kind(n.X) || kind(n.Y))
+			case *ast.IndexExpr:
+				asks = kind(n.Index)
+			}
+			if asks {
+				seen++
+				if !slices.Contains(rooms, path) {
+					t.Errorf("%v asks for an algorithm by name", files.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < len(rooms) { // each adds itself
+		t.Errorf("%d places ask, fewer than the %d rooms", seen, len(rooms))
 	}
 }
 

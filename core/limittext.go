@@ -125,7 +125,7 @@ func (l Limit) String() string {
 		}
 	}
 	text := strconv.FormatInt(l.Requests, 10) + "/" + window
-	if l.Algorithm != SlidingLog {
+	if l.Algorithm != (Limit{}).Algorithm {
 		text += " " + l.Algorithm.String()
 	}
 	switch name := l.withoutDefaultName().Name; {

@@ -103,7 +103,7 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	}
 }
 
-// checkRule has a limit of each algorithm. That of a log is so short that its counts expire meanwhile.
+// checkRule has a limit of each algorithm. The first is so short that its counts expire meanwhile.
 var checkRule = core.Binding{Name: "redisstore.Check", Limits: checkLimits()}
 
 func checkLimits() []core.Limit {
@@ -111,7 +111,7 @@ func checkLimits() []core.Limit {
 	for i, a := range core.Algorithms() {
 		limits[i] = core.PerMinute(1000).Named(a.String()).Using(a)
 	}
-	limits[core.SlidingLog].Window = 10 * time.Millisecond
+	limits[0].Window = 10 * time.Millisecond
 	return limits
 }
 

@@ -42,8 +42,8 @@
 //	                                      map is known, and what was not decided together,      a goroutine
 //	                                      because a slot has moved for example
 //
-// command.go makes keys and calls, script.go the script, and reply.go reads the reply. All calls are sent by send.go.
-// An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became of it. It
-// takes one of the connections (connections.go), which are made under a time of their own.
+// What is said to Redis is in internal/script: keys and calls, the scripts, and how a reply is read. All calls are sent
+// by send.go. An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became
+// of it. It takes one of the connections (connections.go), which are made under a time of their own.
 // client.go knows the servers, and the server of a key.
 package redisstore

@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -14,8 +14,8 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-//go:embed internal/script/format.go
-var formatSource string
+//go:embed internal/script/log.go internal/script/counter.go internal/script/coarse.go
+var formats embed.FS
 
 // big48 is the last 48 bits of n.
 func big48(n int64) string {
@@ -41,11 +41,12 @@ func logEntry(stamp time.Time, dropped, total int64) string {
 	return big48(stamp.UnixMicro()) + big48(dropped<<20 | total)[3:]
 }
 
-// bytesOf returns the bytes of an example, which must stand in format.go.
-func bytesOf(t *testing.T, example string) string {
+// bytesOf returns the bytes of an example, which must stand in the file of an algorithm.
+func bytesOf(t *testing.T, algorithm, example string) string {
 	t.Helper()
-	if !strings.Contains(formatSource, "//\t"+example+"\n") {
-		t.Errorf("the example %s is not in format.go", example)
+	source, err := formats.ReadFile("internal/script/" + algorithm + ".go")
+	if err != nil || !strings.Contains(string(source), "//\t"+example+"\n") {
+		t.Errorf("the example %s is not in %s.go: %v", example, algorithm, err)
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *ledger) reply(t *testing.T, rdb *redis.Client, now int64) string {
 	return text
 }
 
-// TestFormats holds the script, and what reads its replies, to the examples in format.go.
+// TestFormats holds the script, and what reads its replies, to the examples in the files of the algorithms.
 func TestFormats(t *testing.T) {
 	t.Run("log", func(t *testing.T) { servers(t, testLogFormat) })
 	t.Run("counter", func(t *testing.T) { servers(t, testCounterFormat) })
@@ -86,13 +87,13 @@ func testLogFormat(t *testing.T, rdb *redis.Client) {
 	c := bind(t, rdb, core.PerMinute(1000))
 	var want []string
 	for _, e := range examples {
-		want = append(want, bytesOf(t, e.hex))
+		want = append(want, bytesOf(t, "log", e.hex))
 		c.takeAt(t, "k", e.cost, true, e.stamp)
 	}
 	if got := rdb.LRange(ctx, c.rule.Keys(nil, "k")[0].(string), 0, -1).Val(); !slices.Equal(got, want) {
 		t.Errorf("the script wrote %x, want %x", got, want)
 	}
-	reply := bytesOf(t, "31373930303030303630 20 363030303035 41 4d "+
+	reply := bytesOf(t, "log", "31373930303030303630 20 363030303035 41 4d "+
 		"53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d")
 	if got := c.reply(t, rdb, now+60_600_000); got != reply {
 		t.Errorf("the script replied %x, want %x", got, reply)
@@ -109,11 +110,11 @@ func testCounterFormat(t *testing.T, rdb *redis.Client) {
 	key := c.rule.Keys(nil, "k")[0].(string)
 	c.takeAt(t, "k", 80, true, start-1)
 	c.takeAt(t, "k", 30, true, start+30_000_000)
-	value := bytesOf(t, "000000000050 00000000001e 5bfedc883a00")
+	value := bytesOf(t, "counter", "000000000050 00000000001e 5bfedc883a00")
 	if got := rdb.Get(ctx, key).Val(); got != value {
 		t.Errorf("the script wrote %x, want %x", got, value)
 	}
-	reply := bytesOf(t, "31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00")
+	reply := bytesOf(t, "counter", "31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00")
 	if got := c.reply(t, rdb, start+31_000_000); got != reply {
 		t.Errorf("the script replied %x, want %x", got, reply)
 	}
@@ -129,7 +130,7 @@ func testCoarseFormat(t *testing.T, rdb *redis.Client) {
 	key := c.rule.Keys(nil, "k")[0].(string)
 	c.takeAt(t, "k", 300, true, begin)
 	c.takeAt(t, "k", 5, true, begin+2_500_000)
-	want := bytesOf(t, "03 5bfedcb600bf 000000 00012c 00012c 000131")
+	want := bytesOf(t, "coarse", "03 5bfedcb600bf 000000 00012c 00012c 000131")
 	if got := rdb.Get(ctx, key).Val(); got != want {
 		t.Errorf("the script wrote %x, want %x", got, want)
 	}

@@ -120,8 +120,9 @@ func TestUsageReply(t *testing.T) {
 		t.Errorf("%v, %v, want one use", uses, err)
 	}
 	for reply, want := range map[string]error{
-		"": script.ErrReply, "1790000000 593790": script.ErrReply, "1790000000 593790A": script.ErrReply, "1790000000 593790A--": script.ErrReply,
-		"1790000000 593790R-": script.ErrDisagree, "1790000000 593790Fkey\n": ErrForeign,
+		"": script.ErrReply, "1790000000 593790": script.ErrReply, "1790000000 593790A": script.ErrReply,
+		"1790000000 593790A--": script.ErrReply,
+		"1790000000 593790R-":  script.ErrDisagree, "1790000000 593790Fkey\n": ErrForeign,
 	} {
 		if uses, err := c.readUsage(reply); uses != nil || !errors.Is(err, want) {
 			t.Errorf("%q: %v, %v, want %v", reply, uses, err, want)

@@ -48,7 +48,8 @@ func newGlobe(t *testing.T, limit core.Limit, from, to int) *globe {
 }
 
 // logsOf returns the units that the logs of a rule have counted, by the true time, by region and merged: a unit for
-// each entry that was pushed. An entry has a stamp of six bytes, and a total of three; see format.go of redisstore.
+// each entry that was pushed. An entry has a stamp of six bytes, and a total of three; see log.go of
+// redisstore/internal/script.
 func (g *globe) logsOf(rule string) (logs []admissions, merged []storetest.Outcome) {
 	for region, file := range g.written {
 		text, err := os.ReadFile(file)

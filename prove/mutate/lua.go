@@ -26,7 +26,8 @@ var luaStatement = regexp.MustCompile(`(?m)^\s*((?:[a-z][\w{}.]*(?:, )?)+ = .*[^
 // luaOperand matches an operand of "and" or "or", and what comes after it.
 var luaOperand = regexp.MustCompile(`^(?:and|or) .*?( (?:and|or|then)\b|\n)`)
 
-// luaMutants returns the mutants of a script: each is a place in its text, and what stands there instead.
+// luaMutants returns the mutants of a template of the scripts: each is the variable that has its text, a place in that,
+// and what stands there instead.
 func luaMutants(path string) ([]*mutant, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -39,7 +40,7 @@ func luaMutants(path string) ([]*mutant, error) {
 		all = append(all, &mutant{
 			name:  withoutComment(script[begin:end]) + " => " + withoutComment(script[begin:from]+other+script[to:end]),
 			where: fmt.Sprintf("%s:%d", path, 1+strings.Count(script[:from], "\n")),
-			env:   fmt.Sprintf("%d,%d,%s", from, to, other),
+			env:   fmt.Sprintf("%s,%d,%d,%s", luaVariable(path), from, to, other),
 		})
 	}
 	for _, at := range luaToken.FindAllStringIndex(script, -1) {
@@ -69,9 +70,12 @@ func withoutComment(line string) string {
 	return strings.TrimSpace(code)
 }
 
-// edited is a file of package redisstore that changes the script, and ends the program with status 9 if what is left
-// is no Lua.
-const edited = `package redisstore
+// luaVariable returns the name of the variable that has the text of a template.
+func luaVariable(path string) string { return strings.TrimSuffix(filepath.Base(path), ".lua") + "Lua" }
+
+// edited is a file of the package of the scripts that changes a template, and ends the program with status 9 if what is
+// left is no Lua. The variables of the templates are added to it.
+const edited = `package script
 
 import (
 	"os"
@@ -84,16 +88,17 @@ import (
 )
 
 func init() {
-	edit := strings.SplitN(os.Getenv("MUTANT"), ",", 3)
-	if len(edit) < 3 {
+	edit := strings.SplitN(os.Getenv("MUTANT"), ",", 4)
+	if len(edit) < 4 {
 		return
 	}
-	from, _ := strconv.Atoi(edit[0])
-	to, _ := strconv.Atoi(edit[1])
-	decideText = decideText[:from] + edit[2] + decideText[to:]
+	from, _ := strconv.Atoi(edit[1])
+	to, _ := strconv.Atoi(edit[2])
+	text := edited[edit[0]]
+	*text = (*text)[:from] + edit[3] + (*text)[to:]
 	limits := []core.Limit{core.PerMinute(1), core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter),
 		core.PerMinute(1).Using(core.CoarseLog)}
-	for _, source := range []string{scriptSource("decide", true, limits), scriptSource("return", false, nil)} {
+	for _, source := range []string{decideSource(true, limits), returnSource()} {
 		if _, err := parse.Parse(strings.NewReader(source), "script"); err != nil {
 			os.Exit(9)
 		}
@@ -101,11 +106,22 @@ func init() {
 }
 `
 
-func (p *pkg) compileLua() (err error) {
-	if p.mutants, err = luaMutants(filepath.Join(p.dir, "scripts.lua.tmpl")); err != nil {
+func (p *pkg) compileLua() error {
+	paths, err := filepath.Glob(filepath.Join(p.dir, "*.lua"))
+	if err != nil {
 		return err
 	}
-	out, err := p.compile(map[string]string{filepath.Join(p.dir, "mutant.go"): edited})
+	source := edited + "\nvar edited = map[string]*string{\n"
+	for _, path := range paths {
+		own, err := luaMutants(path)
+		if err != nil {
+			return err
+		}
+		p.mutants = append(p.mutants, own...)
+		source += fmt.Sprintf("\t%q: &%[1]s,\n", luaVariable(path))
+	}
+	// By its name its init comes after those of the algorithms, which add their templates.
+	out, err := p.compile(map[string]string{filepath.Join(p.dir, "zmutant.go"): source + "}\n"})
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

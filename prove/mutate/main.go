@@ -38,9 +38,12 @@ var begun = time.Now()
 
 // packages have the mutants that are tried.
 var packages = []string{
-	"core/internal/window", "core/redisstore", "core/internal/lease", "core/internal/remember",
+	"core/internal/window", scripts, "core/internal/lease", "core/internal/remember",
 	"core/redisstore/internal/gather", "core/memstore", "core/regions",
 }
+
+// scripts is the package whose mutants are those of its Lua. The tests of redisstore run them, on servers.
+const scripts = "core/redisstore/internal/script"
 
 const (
 	// A line for each, and one that begins with a tab and says why. A line is "package: mutant", with or without the
@@ -75,7 +78,7 @@ func main() {
 		if time.Since(begun) > *limit {
 			break
 		}
-		p := &pkg{dir: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
+		p := &pkg{dir: dir, tests: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
 		if err := p.prepare(); err != nil {
 			log.Fatal(err)
 		}
@@ -100,8 +103,8 @@ func (p *pkg) prepare() error {
 		return err
 	}
 	compile := p.compileGo
-	if p.dir == "core/redisstore" {
-		compile = p.compileLua
+	if p.dir == scripts {
+		compile, p.tests = p.compileLua, "core/redisstore"
 	}
 	if err := compile(); err != nil {
 		return err

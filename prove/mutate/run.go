@@ -21,6 +21,7 @@ import (
 // pkg is a package, and its test program.
 type pkg struct {
 	dir, log string
+	tests    string // the directory of the tests that are to kill the mutants
 	mutants  []*mutant
 	stages   []stage
 }
@@ -50,7 +51,7 @@ func (p *pkg) compile(overlay map[string]string) (out string, err error) {
 	if err = os.WriteFile(file, text, 0o600); err != nil {
 		return "", err
 	}
-	all, err := exec.Command("go", "test", "-c", "-gcflags=-e", "-overlay", file, "-o", p.log+".test", "./"+p.dir).
+	all, err := exec.Command("go", "test", "-c", "-gcflags=-e", "-overlay", file, "-o", p.log+".test", "./"+p.tests).
 		CombinedOutput()
 	return string(all), err
 }
@@ -67,7 +68,7 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 	// A mutant must not take all memory.
 	shell := fmt.Sprintf(`ulimit -v 8000000; ulimit -t %d; exec "$0" "$@"`, int(timeout.Seconds()))
 	c := exec.CommandContext(ctx, "sh", append([]string{"-c", shell, program}, args...)...)
-	c.Dir, c.Env, c.WaitDelay = p.dir, append(os.Environ(), "MUTANT="+env), time.Second
+	c.Dir, c.Env, c.WaitDelay = p.tests, append(os.Environ(), "MUTANT="+env), time.Second
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	out, err := c.CombinedOutput()
@@ -87,11 +88,11 @@ var (
 )
 
 // order runs the tests without a mutant, and makes stages of them: the first takes half a second, the next 4. Tests
-// that fail so are left out; they hold that functions are inlined, for example. Of redisstore, the tests run on Redis,
+// that fail so are left out; they hold that functions are inlined, for example. Of the scripts, the tests run on Redis,
 // and then on miniredis and with Lua 5.4.
 func (p *pkg) order() error {
 	begun, tests := time.Now(), "."
-	if p.dir == "core/redisstore" {
+	if p.dir == scripts {
 		tests = scriptTests
 	}
 	others, redis := "/(miniredis|Lua)", "/redis$"

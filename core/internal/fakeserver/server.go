@@ -69,7 +69,7 @@ func (s *Server) Usage(now int64) []core.Usage {
 	return s.Client.Usage(s.Limits, time.UnixMicro(now))
 }
 
-// Return takes back what a request has counted, as the script scripts.lua.tmpl does.
+// Return takes back what a request has counted, as return.lua of redisstore does.
 func (s *Server) Return(back core.Refund) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,8 +3,9 @@
 --
 -- This is a text/template, which script.go renders for the limits of a rule: each step of a decision is written out
 -- for each limit, with the limit's number in the names of the variables, so that the script needs no tables. Comments
--- and indentation are not sent to Redis. What an algorithm does stands in a file of its own, such as log.lua, whose
--- parts are rendered first, and put in here: Find is "log find" for a limit that is a log.
+-- and indentation are not sent to Redis. What an algorithm does stands in a file of its own, such as log.lua. Its parts
+-- are rendered first, and put in here: Script, Request and Counting once for each algorithm of the rule, and Find,
+-- Judge, Count and Reply for each limit. Find is "log find" for a limit that is a log, for example.
 --
 -- KEYS     for each request one for each limit, all in one hash slot
 -- ARGV     the limits of the first request: the Requests of each; then the window of each in microseconds, unless the
@@ -12,8 +13,8 @@
 --          cost, negative to answer without counting, after '!' if it is a charge, which is counted whatever the limits
 --          say, and before that after '+' and its limits if these differ from those of the request before. Costs of 1
 --          at the end are left out.
--- Returns  TIME as 'seconds microseconds', and a part for each request. format.go describes the parts, and log.go and its
---          likes what stands in Redis, with an example of each.
+-- Returns  TIME as 'seconds microseconds', and a part for each request. format.go describes the parts, and the file
+--          of an algorithm, such as log.go, what stands in Redis, with an example of each.
 --
 -- Expiry is reckoned against TIME. Stamps never run backwards, with the exception below. Expired entries stay in the
 -- list until an entry is pushed, which says how many of them are dropped.

@@ -10,7 +10,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
-// bytesOf returns the bytes of an example in format.go, which TestFormats of redisstore holds to be there.
+// bytesOf returns the bytes of an example in a file of an algorithm, which TestFormats of redisstore holds to be there.
 func bytesOf(t *testing.T, example string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))
@@ -40,10 +40,9 @@ func TestExamples(t *testing.T) {
 		}
 	}
 	value := bytesOf(t, "000000000050 00000000001e 5bfedc883a00")
-	var f facts
-	newest, rest, ok := f.read(value, core.PerMinute(1).Using(core.SlidingCounter), start)
+	f, rest, ok := readFacts(value, core.PerMinute(1).Using(core.SlidingCounter), start)
 	want := window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 30}
-	if !ok || rest != "" || newest != start || f.counter != want {
+	if !ok || rest != "" || f.newest != start || f.counter != want {
 		t.Errorf("%x reads as %+v, want %+v", value, f.counter, want)
 	}
 }
@@ -54,8 +53,8 @@ func TestUnknownAlgorithm(t *testing.T) {
 	var f facts
 	for name, call := range map[string]func(){
 		"suffix":       func() { suffix(unknown) },
-		"scriptSource": func() { scriptSource("decide", false, []core.Limit{core.PerHour(1), unknown}) },
-		"read":         func() { f.read("A", unknown, 0) },
+		"decideSource": func() { decideSource(false, []core.Limit{core.PerHour(1), unknown}) },
+		"read":         func() { readFacts("A", unknown, 0) },
 		"decide":       func() { f.decide(unknown, 0, 0, 1, false) },
 	} {
 		t.Run(name, func(t *testing.T) {

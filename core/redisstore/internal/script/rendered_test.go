@@ -19,7 +19,7 @@ func TestRendered(t *testing.T) {
 	sum := sha256.New()
 	write := func(limits []core.Limit) {
 		for _, lease := range []bool{false, true} {
-			io.WriteString(sum, scriptSource("decide", lease, limits)+"\x00")
+			io.WriteString(sum, decideSource(lease, limits)+"\x00")
 		}
 	}
 	var limits []core.Limit
@@ -49,7 +49,7 @@ func TestRendered(t *testing.T) {
 		}
 		write(many)
 	}
-	io.WriteString(sum, scriptSource("return", false, nil))
+	io.WriteString(sum, returnSource())
 	if got := hex.EncodeToString(sum.Sum(nil)); got != rendered {
 		t.Errorf("the scripts have the hash %s, want %s", got, rendered)
 	}

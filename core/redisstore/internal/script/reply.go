@@ -66,7 +66,7 @@ func ReadTime(reply string) (now int64, rest string, err error) {
 // The arithmetic is the same as in memory. After ErrReply, and only then, it is not known where the rest begins.
 func (r *Rule) read(reply string, now int64, a *core.Ask) (d core.Decision, _ string, err error) {
 	var seen [MaxLimits]facts
-	admitted, stamp, rest, err := r.readFacts(reply, now, &seen)
+	admitted, stamp, rest, err := r.readAll(reply, now, &seen)
 	if err != nil {
 		return d, rest, err
 	}
@@ -98,7 +98,7 @@ func (r *Rule) read(reply string, now int64, a *core.Ask) (d core.Decision, _ st
 // readUses reads the part of a reply for a request of cost 0 into uses, and returns the rest as read does.
 func (r *Rule) readUses(part string, now int64, uses []core.Usage) (rest string, err error) {
 	var seen [MaxLimits]facts
-	admitted, stamp, rest, err := r.readFacts(part, now, &seen)
+	admitted, stamp, rest, err := r.readAll(part, now, &seen)
 	switch {
 	case err != nil:
 		return rest, err
@@ -113,9 +113,9 @@ func (r *Rule) readUses(part string, now int64, uses []core.Usage) (rest string,
 	return rest, nil
 }
 
-// readFacts reads the part of a reply for one request into seen, a limit each. It returns whether the script has
+// readAll reads the part of a reply for one request into seen, a limit each. It returns whether the script has
 // admitted the request, when the request is counted, and the rest of the reply, of which read says the same.
-func (r *Rule) readFacts(
+func (r *Rule) readAll(
 	part string, now int64, seen *[MaxLimits]facts,
 ) (admitted bool, stamp int64, rest string, err error) {
 	if part == "" {
@@ -127,15 +127,16 @@ func (r *Rule) readFacts(
 		stamp = now + r.Ahead
 		latest := max(stamp, now+r.allowance())
 		for i, limit := range r.Limits {
-			newest, after, ok := seen[i].read(rest, limit, now)
+			own, after, ok := readFacts(rest, limit, now)
 			if !ok {
 				return false, 0, "", NotRead(part)
 			}
-			if err == nil && !seen[i].possible(limit, now, newest, latest) {
+			seen[i] = own
+			if err == nil && !own.possible(limit, now, latest) {
 				err = fmt.Errorf("%w: times or units that limit %q cannot have: %q",
 					ErrForeign, limit.Name, rest[:len(rest)-len(after)])
 			}
-			stamp, rest = max(stamp, newest), after
+			stamp, rest = max(stamp, own.newest), after
 		}
 		return verdict == 'A', stamp, rest, err
 	case 'F', 'E':

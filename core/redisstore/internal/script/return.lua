@@ -1,6 +1,6 @@
--- Takes units back that decide.lua has counted for a request, under all limits of a rule at one
--- instant of the server's clock. It is a text/template as decide.lua is. Each algorithm has a function of its name in it,
--- "log return" for example, which returns how many of the units count no more under a limit.
+-- Takes units back that decide.lua has counted for a request, under all limits of a rule at one instant of the server's
+-- clock. It is a text/template as decide.lua is. Functions has a function for each algorithm, "log return" for example,
+-- and Steps their names.
 --
 -- KEYS     one for each limit, all in one hash slot
 -- ARGV     the stamp of the request in microseconds, and the units; then for each limit its algorithm, as "log",

@@ -2,9 +2,10 @@
 // their replies. It knows no connection: to send a call is the business of package redisstore.
 //
 //	rule.go    keys, and the calls for requests
-//	script.go  the scripts, rendered from scripts.lua.tmpl
+//	script.go  the scripts, rendered from decide.lua and return.lua
 //	reply.go   a reply, read into decisions
-//	format.go  what stands in Redis, and what of it is in a reply
+//	format.go  what of Redis stands in a reply, and what an algorithm is
+//	log.go     an algorithm, with log.lua; counter and coarse are others
 package script
 
 import (
@@ -23,7 +24,7 @@ import (
 //	prefix:{name/rule/client}:c1h0m0s:hourly
 //
 // All limits of a client under a rule share what stands in braces, and so the
-// hash slot on a cluster. Behind it: the algorithm's letter (see formatOf), the
+// hash slot on a cluster. Behind it: the algorithm's letter (see room), the
 // window, and the limit's name if it is not the window's.
 
 // Rule is what is said about the requests of one rule.
@@ -135,7 +136,7 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 
 // suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
-	s := ":" + formatOf(l.Algorithm).letter + l.Window.String()
+	s := ":" + roomOf(l.Algorithm).letter() + l.Window.String()
 	if l.Name != l.Window.String() {
 		s += ":" + l.Name
 	}
@@ -197,7 +198,7 @@ func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
 	args = r.Keys(append(args, "evalsha", s.SHA, r.numkeys), back.Key)
 	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
 	for _, limit := range r.Limits {
-		args = append(args, formatOf(limit.Algorithm).steps, micros(limit.Window))
+		args = append(args, roomOf(limit.Algorithm).steps(), micros(limit.Window))
 	}
 	return args
 }

@@ -36,11 +36,11 @@ const MaxLimits = 16
 // Decide returns the script for the limits of rules of one [Shape], or of their leases. To render it takes most of a
 // millisecond.
 func Decide(lease bool, limits []core.Limit) Script {
-	return Make(scriptSource("decide", lease, limits))
+	return Make(decideSource(lease, limits))
 }
 
 // Return returns the script by which units are given back, whatever the rule.
-var Return = sync.OnceValue(func() Script { return Make(scriptSource("return", false, nil)) })
+var Return = sync.OnceValue(func() Script { return Make(returnSource()) })
 
 // Shape returns what the limits of rules have in common that have one script.
 func Shape(lease bool, limits []core.Limit) string {
@@ -82,27 +82,69 @@ func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(),
 // linker keeps every exported method of a program that uses it: examples/nethttp would have 18.0 MB instead of 9.3.
 // TestTemplate compares the scripts with what text/template makes.
 
-//go:embed scripts.lua.tmpl
-var decideText string
+//go:embed decide.lua
+var decideLua string
 
-// decideTemplates returns the templates of scripts.lua.tmpl by name.
-var decideTemplates = sync.OnceValue(func() map[string]*parse.Tree {
-	trees, err := parse.Parse("decide", decideText, "", "")
-	if err != nil {
-		panic("sash: " + err.Error())
+//go:embed return.lua
+var returnLua string
+
+// texts returns the texts of the templates by the names of their files, without ".lua".
+func texts() map[string]string {
+	all := map[string]string{"decide": decideLua, "return": returnLua}
+	for _, own := range rooms {
+		if own != nil {
+			all[own.steps()] = own.lua()
+		}
 	}
-	return trees
+	return all
+}
+
+// templates returns the templates of all files by name.
+var templates = sync.OnceValue(func() map[string]*parse.Tree {
+	all := map[string]*parse.Tree{}
+	for file, text := range texts() {
+		trees, err := parse.Parse(file, text, "", "")
+		if err != nil {
+			panic("sash: " + err.Error())
+		}
+		maps.Copy(all, trees)
+	}
+	return all
 })
 
 // variables are what a template may ask for, such as {{.Window}}. In {{if}} the empty text is false.
 type variables map[string]string
 
-// scriptSource returns the script of a template, for such limits in this order. It panics if an algorithm is unknown.
-func scriptSource(template string, lease bool, limits []core.Limit) string {
-	rule, all := ruleVariables(lease, limits)
+// decideSource returns the script for such limits in this order. It panics if an algorithm is unknown.
+func decideSource(lease bool, limits []core.Limit) string {
+	rule, all := ruleVariables(lease, limits, part)
+	return compact(execute("decide", rule, all))
+}
+
+// returnSource returns the script of return.lua.
+func returnSource() string {
+	functions, names := "", []string(nil)
+	for _, own := range rooms {
+		if own != nil {
+			functions += part(own.steps()+" return", nil)
+			names = append(names, own.steps()+" = "+own.steps())
+		}
+	}
+	return compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")}, nil))
+}
+
+// part returns a template of an algorithm, or "" if it has none of this name.
+func part(name string, own variables) string {
+	if templates()[name] == nil {
+		return ""
+	}
+	return execute(name, own, nil)
+}
+
+func execute(template string, rule variables, limits []variables) string {
 	var lua strings.Builder
-	render(&lua, decideTemplates()[template].Root, rule, all)
-	return compact(lua.String())
+	render(&lua, templates()[template].Root, rule, limits)
+	return lua.String()
 }
 
 // render writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
@@ -128,9 +170,9 @@ func render(lua *strings.Builder, list *parse.ListNode, dot any, limits []variab
 				render(lua, n.List, limit, limits)
 			}
 		case *parse.TemplateNode:
-			render(lua, decideTemplates()[n.Name].Root, value(n.Pipe, dot), limits)
+			render(lua, templates()[n.Name].Root, value(n.Pipe, dot), limits)
 		default:
-			panic("sash: scripts.lua.tmpl: unknown: " + node.String())
+			panic("sash: a template of a script: unknown: " + node.String())
 		}
 	}
 }
@@ -145,28 +187,37 @@ func value(pipe *parse.PipeNode, dot any) any {
 	case *parse.FieldNode:
 		return dot.(variables)[word.Ident[0]]
 	}
-	panic("sash: scripts.lua.tmpl: unknown: " + pipe.String())
+	panic("sash: a template of a script: unknown: " + pipe.String())
 }
 
-// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. It panics if an
-// algorithm is unknown.
-func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
-	args, logs := len(limitArgs(limits)), 0
+// ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
+// parts of the algorithms, as part returns them. It panics if an algorithm is unknown.
+func ruleVariables(
+	lease bool, limits []core.Limit, part func(name string, own variables) string,
+) (rule variables, all []variables) {
+	args, few := len(limitArgs(limits)), usual(limits)
 	if lease {
 		args++
 	}
+	number := map[room]int{}
 	for _, l := range limits {
-		if formatOf(l.Algorithm).steps == "log" {
-			logs++
-		}
+		number[roomOf(l.Algorithm)]++
 	}
 	yes := map[bool]string{true: "yes"}
 	rule = variables{
-		"Count": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
-		"Lease": yes[lease], "Logs": yes[logs > 0], "Several": yes[logs > 1],
-		"Few":       yes[usual(limits)], // Lua has no room for more variables (TestScriptManyLimits)
-		"FewLogs":   yes[logs > 0 && usual(limits)],
+		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
+		"Lease":     yes[lease],
+		"Few":       yes[few], // Lua has no room for more variables (TestScriptManyLimits in redisstore)
 		"Allowance": allowanceSource(len(limits)),
+	}
+	// with returns v with the parts of an algorithm, and with whether several limits of the rule have it.
+	with := func(v variables, own room, parts ...string) variables {
+		v = maps.Clone(v)
+		v["Several"] = yes[number[own] > 1]
+		for _, name := range parts {
+			v[name] = part(own.steps()+" "+strings.ToLower(name), v)
+		}
+		return v
 	}
 	for i, l := range limits {
 		n := i + 1
@@ -174,16 +225,27 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 		limit["N"] = strconv.Itoa(n)
 		limit["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
 		limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
-		if usual(limits) {
+		limit["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
+		if few {
 			limit["Window"] = micros(l.Window)
 			limit["Key"] = "key" + limit["N"]
+			limit["Slot"] = strconv.FormatInt(limitOf(l).Slot(), 10)
 		}
-		limit["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
-		if usual(limits) {
-			limit["Slot"] = strconv.FormatInt(window.Limit{W: l.Window.Microseconds()}.Slot(), 10)
+		all = append(all, with(limit, roomOf(l.Algorithm), "Find", "Judge", "Count", "Reply"))
+	}
+	once := []string{"Script", "Request", "Counting"}
+	base := maps.Clone(rule)
+	for _, name := range once {
+		rule[name] = ""
+	}
+	for _, own := range rooms {
+		if number[own] == 0 {
+			continue
 		}
-		limit[formatOf(l.Algorithm).steps] = "yes"
-		all = append(all, limit)
+		v := with(base, own, once...)
+		for _, name := range once {
+			rule[name] += v[name]
+		}
 	}
 	return rule, all
 }

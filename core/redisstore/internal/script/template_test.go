@@ -12,20 +12,33 @@ import (
 // TestTemplate compares the scripts with those of the package text/template, for all combinations of 1 to 5 limits of
 // all algorithms, with windows of which all, some or none stand in the script, with and without a lease.
 func TestTemplate(t *testing.T) {
-	decide := template.Must(template.New("decide").Parse(decideText))
+	files := template.New("")
+	for file, text := range texts() {
+		template.Must(files.New(file).Parse(text))
+	}
+	execute := func(name string, data any) string {
+		var lua strings.Builder
+		if err := files.ExecuteTemplate(&lua, name, data); err != nil {
+			t.Fatal(err)
+		}
+		return lua.String()
+	}
+	part := func(name string, own variables) string {
+		if files.Lookup(name) == nil {
+			return ""
+		}
+		return execute(name, own)
+	}
 	check := func(limits []core.Limit, lease bool) {
 		t.Helper()
-		rule, all := ruleVariables(lease, limits)
+		rule, all := ruleVariables(lease, limits, part)
 		data := map[string]any{"Limits": all}
 		for name, value := range rule {
 			data[name] = value
 		}
-		var want strings.Builder
-		if err := decide.Execute(&want, data); err != nil {
-			t.Fatal(err)
-		}
-		if got := scriptSource("decide", lease, limits); got != compact(want.String()) {
-			t.Fatalf("%v, lease %v:\n got %s\nwant %s", limits, lease, got, compact(want.String()))
+		want := compact(execute("decide", data))
+		if got := decideSource(lease, limits); got != want {
+			t.Fatalf("%v, lease %v:\n got %s\nwant %s", limits, lease, got, want)
 		}
 	}
 	for _, windows := range [][]time.Duration{
@@ -71,7 +84,7 @@ func TestScriptsFew(t *testing.T) {
 			}
 			shape := Shape(false, limits)
 			if _, known := sources[shape]; !known {
-				sources[shape] = scriptSource("decide", false, limits)
+				sources[shape] = decideSource(false, limits)
 			}
 		}
 		choose(0)

@@ -1,0 +1,59 @@
+package script
+
+import (
+	_ "embed"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// A coarse log is a string: a byte that says how many bytes each total has, 3 or 6; the stamp of the last microsecond
+// of the newest slot; the running total of units before the oldest slot; and the running total with each slot in turn,
+// also where a slot between is empty, modulo 2^24 or 2^48. The newest slot is not empty. A total has 6 bytes once 2^24
+// units count. Under a limit of 1000 per minute, a request of cost 300 in the second that begins at 1790000040 and one
+// of cost 5 two seconds later leave
+//
+//	03 5bfedcb600bf 000000 00012c 00012c 000131
+//
+// The facts of a reply are
+//
+//	C stamp units o l  the end of the newest slot; the units that count, 6 bytes; and how many slots before the newest
+//	                   are the oldest one with units and the leaver, a byte each; see log.go
+
+const (
+	coarseFacts = 15
+	mostCoarse  = 1 << 47 // 120 slots hold less
+)
+
+// coarse is the room of a CoarseLog. The newest stamp is the beginning of a slot.
+type coarse struct{}
+
+//go:embed coarse.lua
+var coarseLua string
+
+func init() { rooms[core.CoarseLog] = coarse{} }
+
+func (coarse) letter() string { return "s" }
+
+func (coarse) steps() string { return "coarse" }
+
+func (coarse) lua() string { return coarseLua }
+
+func (coarse) read(s string, l window.Limit, now int64) (f facts, rest string, ok bool) {
+	if s[0] != 'C' || len(s) < coarseFacts {
+		return f, "", false
+	}
+	end, slot := nearest(s[1:], now), l.Slot()
+	f.newest, f.log = end-slot+1, window.LogFacts{
+		Units: uint48(s[7:]), Oldest: end - int64(s[13])*slot, Leaver: end - int64(s[14])*slot,
+	}
+	return f, s[coarseFacts:], true
+}
+
+func (coarse) possible(f facts, l window.Limit, now int64) bool {
+	return f.dated(l, now, f.newest+l.Slot()-1, mostCoarse)
+}
+
+func (coarse) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+	return f.log.Decide(l, now, l.SlotEnd(stamp), cost)
+}

@@ -1,0 +1,54 @@
+package script
+
+import (
+	_ "embed"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/window"
+)
+
+// A counter is a string of three numbers of 6 bytes: the count of the window before, the count of its own window, and
+// the stamp of the beginning of its own window. A minute's counter has this value at 1790000070, after a request of
+// cost 80 in the minute before and one of cost 30:
+//
+//	000000000050 00000000001e 5bfedc883a00
+//
+// The facts of a reply are this value. Of one more request of cost 1 at 1790000071 the reply is, TIME being text:
+//
+//	31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00
+
+const (
+	counterBytes = 18
+	mostCounted  = core.MaxCounterRequests + 255 // of a counter's window
+)
+
+// counter is the room of a SlidingCounter.
+type counter struct{}
+
+//go:embed counter.lua
+var counterLua string
+
+func init() { rooms[core.SlidingCounter] = counter{} }
+
+func (counter) letter() string { return "c" }
+
+func (counter) steps() string { return "counter" }
+
+func (counter) lua() string { return counterLua }
+
+func (counter) read(s string, l window.Limit, now int64) (f facts, rest string, ok bool) {
+	if len(s) < counterBytes {
+		return f, "", false
+	}
+	f.newest = nearest(s[12:], now)
+	f.counter = window.Counter{Index: f.newest / l.W, Prev: uint48(s), Cur: uint48(s[6:])}
+	return f, s[counterBytes:], true
+}
+
+func (counter) possible(f facts, l window.Limit, _ int64) bool {
+	return f.newest%l.W == 0 && max(f.counter.Prev, f.counter.Cur) <= mostCounted
+}
+
+func (counter) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+	return f.counter.At(stamp, l.W).Decide(l, now, stamp, cost)
+}
