@@ -36,7 +36,7 @@ SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Endless|
 # Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
 # detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
 # others. A name stands in these packages alone (TestSingle in docs).
-SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/internal/lease ./core/regions
+SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/script ./core/internal/lease ./core/regions
 SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoarsenEvenly \
 	TestConformanceMiniredis TestEvictionForgetsNothing TestExpiryGivesMemoryBack TestFlood TestFloodOfClientsAtTheirLimit \
 	TestFloodOfFreshKeys TestFloodWhenTheWindowIsOver TestLargeLogsBesideSmallOnes \
@@ -44,7 +44,7 @@ SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoar
 	TestReturnHistories TestRulesInAFullStore TestScriptAgainstModel \
 	TestScriptForeignValues TestScriptLargeCounts \
 	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
-	TestWhatCannotBeHeld
+	TestTemplate TestWhatCannotBeHeld
 SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$ \
 	^TestStrictHistories$$/^[123]$$ ^TestEventualHistories$$/^[123]$$
 empty :=

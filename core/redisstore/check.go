@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -245,4 +246,98 @@ func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr
 		return explain(addr, err, true)
 	}
 	return nil
+}
+
+// findings are what is wrong, and what could not be looked at.
+type findings struct {
+	mu            sync.Mutex
+	wrong, unseen []error
+}
+
+// add adds findings, of which some may be nil.
+func (f *findings) add(errs ...error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wrong = append(f.wrong, errs...)
+}
+
+// catch makes a finding of a panic of go-redis at a reply of the server at addr; see
+// unreadable. It must be deferred.
+func (f *findings) catch(addr string) {
+	if p := recover(); p != nil {
+		f.add(explain(addr, unreadable(p), true))
+	}
+}
+
+func (f *findings) join() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Join(f.wrong...) == nil {
+		return nil
+	}
+	return errors.Join(append(f.wrong, f.unseen...)...)
+}
+
+// leastVersion is of Redis: before it, a script that has read the time may not write.
+const leastVersion = 5
+
+// leastRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
+// that the server does not know is sent again.
+const leastRoundTrips = 3
+
+// checkTimeouts returns what is wrong with the shortest timeout of the rules, 0 if there is none yet, where a round
+// trip and a new connection take so long; connecting is 0 if that is not known.
+func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
+	least, which := leastRoundTrips*roundTrip, "one"
+	if shortest == 0 {
+		shortest, which = core.DefaultTimeout, "the default"
+	}
+	if shortest >= least {
+		return nil
+	}
+	// Rounded up, so that the advice is enough.
+	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
+	cold := ""
+	if connecting > 0 {
+		cold = fmt.Sprintf("; a new connection takes %v: while there is none, decisions wait for one, and get the policy "+
+			"at Config.Timeout", connecting.Round(time.Millisecond))
+	}
+	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
+		"%d round trips, and %s is %v: decisions that wait for others would get the policy%s",
+		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest, cold)
+}
+
+// checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.
+func checkInfo(addr, info string) (wrong []error) {
+	fields := infoFields(info)
+	version := fields["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
+		wrong = append(wrong, fmt.Errorf("sash: %s: Redis %s is too old: the script needs version %d or later",
+			addr, version, leastVersion))
+	}
+	if fields["role"] == "slave" {
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and cannot count (READONLY): "+
+			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
+			addr, fields["master_host"], fields["master_port"]))
+	}
+	if _, crdt := fields["crdt_config_version"]; crdt || fields["role"] == "active-replica" {
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, or "+
+			"active-replica of KeyDB): each gives a client its whole limit: give limits a database with one master", addr))
+	}
+	return append(wrong, checkMemory(addr, fields))
+}
+
+// explain returns err with what an operator can do about it. reached reports
+// whether the server has answered before.
+func explain(addr string, err error, reached bool) error {
+	advice := knownRemedy(err)
+	switch {
+	case advice != "":
+	case reached || isReply(err):
+		advice = "the server answers, but cannot decide"
+	default:
+		advice = unreachable
+	}
+	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
 }

@@ -241,7 +241,7 @@ func TestScriptManyLimits(t *testing.T) {
 	})
 }
 
-// TestCoarseTotals: running 1<<20 of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
+// TestCoarseTotals: running totals of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
 // on at 0 after 2^48.
 func TestCoarseTotals(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
