@@ -53,8 +53,8 @@ func constants(t *testing.T) (names []string) {
 	return names
 }
 
-// TestRooms: the code asks which algorithm it is in the files of the algorithms alone, so that another one takes no case
-// anywhere.
+// TestRooms: which algorithm it is, the code asks in the files of the algorithms alone, so that another one takes no
+// case anywhere.
 func TestRooms(t *testing.T) {
 	names := constants(t)
 	var rooms []string // the files that may ask
