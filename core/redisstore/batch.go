@@ -160,7 +160,7 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 		return false
 	}
 	if err != nil && len(batch) > 1 && notTogether(err) {
-		if redis.HasErrorPrefix(err, "CROSSSLOT") {
+		if severalSlots(err) {
 			// Behind that server is a cluster by now, where a script may have keys of one slot only.
 			b.client.joint.mode.CompareAndSwap(joined, unproved)
 		}

@@ -40,7 +40,7 @@ func TestOpenNamesTheCause(t *testing.T) {
 		other := core.Must(l.Rule("other", core.PerMinute(1)))
 		for range 50 {
 			err := other.Allow(ctx, "k").Err
-			if !errors.Is(err, core.ErrUnavailable) || !mentions(err, "did not wait", server.Addr()+": READONLY") ||
+			if !errors.Is(err, core.ErrUnavailable) || !mentions(err, "did not wait", server.Addr()+": ", "READONLY") ||
 				!strings.Contains(errs.RemedyOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
 				t.Fatalf("%s: %v; remedy: %s", name, err, errs.RemedyOf(err))
 			}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,14 +34,15 @@ const checkTimeout = 10 * time.Second // of all of Check
 //     or 100 ms if there is none yet; it says too how long a new connection takes;
 //   - a server that runs scripts beside each other, as Garnet does unless told
 //     otherwise: pairs of requests at once are decided 200 times, or for 1 s;
-//   - a replica, one of several masters of the same data, a server older than
-//     Redis 5, and whatever else makes a decision fail.
+//   - a replica, one of several masters of the same data, and whatever makes
+//     these decisions fail, as a server older than Redis 5 does.
 //
 // Of a cluster it asks every master, and of a ring every shard that is up. It may
-// wait for 10 s, or until ctx ends. Where INFO is forbidden or unknown, that
-// alone is no finding: then version, role and memory cannot be looked at, which
-// it says only beside other findings. It asks over connections of its own, on
-// which a server that never ends its answer is read for a megabyte.
+// wait for 10 s, or until ctx ends. Where INFO is forbidden, unknown or without
+// maxmemory, as at some services, that alone is no finding: then role or memory
+// cannot be looked at, which it says only beside other findings. It asks over
+// connections of its own, on which a server that never ends its answer is read
+// for a megabyte.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -136,14 +138,14 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	switch {
 	case err == nil:
 		found.add(checkInfo(addr, info)...)
+		if _, seen := infoFields(info)["maxmemory"]; !seen {
+			found.miss(addr, errors.New("INFO has no maxmemory: whether it evicts is seen where the service has its settings"))
+		}
 	case !isReply(err), begins(err, "NOAUTH", "WRONGPASS"):
 		found.add(explain(addr, err, false))
 		return
 	default:
-		found.mu.Lock()
-		found.unseen = append(found.unseen,
-			fmt.Errorf("sash: %s: version, role and maxmemory-policy could not be looked at: %w", addr, err))
-		found.mu.Unlock()
+		found.miss(addr, fmt.Errorf("role and maxmemory-policy could not be looked at: %w", err))
 	}
 	if client == "" {
 		return
@@ -159,7 +161,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 			wrong = checkTimeouts(addr, roundTrip, connecting(ctx, rdb)-roundTrip, shortest)
 		}
 		found.add(wrong, s.checkAtOnce(ctx, rdb, addr, client))
-	case info == "" || !redis.HasErrorPrefix(err, "READONLY"):
+	case info == "" || !begins(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
 }
@@ -261,6 +263,13 @@ func (f *findings) add(errs ...error) {
 	f.wrong = append(f.wrong, errs...)
 }
 
+// miss adds what could not be looked at.
+func (f *findings) miss(addr string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unseen = append(f.unseen, fmt.Errorf("sash: %s: %w", addr, err))
+}
+
 // catch makes a finding of a panic of go-redis at a reply of the server at addr; see
 // unreadable. It must be deferred.
 func (f *findings) catch(addr string) {
@@ -277,9 +286,6 @@ func (f *findings) join() error {
 	}
 	return errors.Join(append(f.wrong, f.unseen...)...)
 }
-
-// leastVersion is of Redis: before it, a script that has read the time may not write.
-const leastVersion = 5
 
 // leastRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
 // that the server does not know is sent again.
@@ -310,13 +316,7 @@ func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) e
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.
 func checkInfo(addr, info string) (wrong []error) {
 	fields := infoFields(info)
-	version := fields["redis_version"]
-	major, _, _ := strings.Cut(version, ".")
-	if n, err := strconv.Atoi(major); err == nil && n < leastVersion {
-		wrong = append(wrong, fmt.Errorf("sash: %s: Redis %s is too old: the script needs version %d or later",
-			addr, version, leastVersion))
-	}
-	if fields["role"] == "slave" {
+	if role := fields["role"]; role == "slave" || role == "replica" {
 		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and cannot count (READONLY): "+
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
 			addr, fields["master_host"], fields["master_port"]))
@@ -336,6 +336,9 @@ func explain(addr string, err error, reached bool) error {
 	case advice != "":
 	case reached || isReply(err):
 		advice = "the server answers, but cannot decide"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		advice = "the server is there, and closes the connection: does it speak TLS where the client does not? " +
+			"A proxy that closes at HELLO, with which go-redis begins, cannot be used"
 	default:
 		advice = unreachable
 	}

@@ -266,37 +266,82 @@ func TestCheckCluster(t *testing.T) {
 	}
 }
 
-// TestCheckVersion: by what servers say of themselves. Where there is no INFO,
-// as in miniredis, that alone is no finding.
+// TestCheckVersion: a server is judged by what it does, and not by the version that it tells. Where there is no INFO,
+// as in miniredis, or none with maxmemory, as at some services, that alone is no finding.
 func TestCheckVersion(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	for version, old := range map[string]bool{
-		"2.8.24": true, "4.0.14": true, "5.0.0": false, "7.2.4": false, "10.0.0": false, "": false,
+	for _, c := range []struct {
+		name, info, eval string
+		says             []string // nothing: all is well
+		lines            int
+	}{
+		{name: "miniredis"},
+		{name: "Kvrocks", info: "redis_version:4.0.0\r\nkvrocks_version:2.10.1\r\nmaxmemory:0\r\nrole:master\r\n"},
+		{name: "a service", info: "redis_version:7.4.0\r\nrole:master\r\n"},
+		{
+			name: "Redis 4", info: "redis_version:4.0.14\r\nmaxmemory:0\r\nrole:master\r\n",
+			eval: "@user_script: 9: Write commands not allowed after non deterministic commands.",
+			says: []string{"too old", "needs Redis 5 or later", "non deterministic"}, lines: 1,
+		},
+		{
+			name: "a service that is full", info: "redis_version:7.4.0\r\nrole:master\r\n",
+			eval: "OOM command not allowed when used memory > 'maxmemory'.",
+			says: []string{"the server is full", "INFO has no maxmemory"}, lines: 2,
+		},
+		{
+			name: "a replica of Redis 6", info: "maxmemory:0\r\nrole:slave\r\nmaster_host:a\r\n",
+			eval: "@user_script: 9: -READONLY You can't write against a read only replica.",
+			says: []string{"this is a replica"}, lines: 1,
+		},
 	} {
-		info := "# Server\r\nredis_version:" + version + "\r\nrole:master\r\n"
-		err := errors.Join(redisstore.CheckInfo("here:1", info)...)
-		if (err != nil) != old || old && !mentions(err, version, "version 5 or later") {
-			t.Errorf("%q: %v", version, err)
+		m := miniredis.RunT(t)
+		m.Server().SetPreHook(func(peer *server.Peer, name string, _ ...string) bool {
+			switch {
+			case name == "INFO" && c.info != "":
+				peer.WriteBulk(c.info)
+			case strings.HasPrefix(name, "EVAL") && c.eval != "":
+				peer.WriteError(c.eval)
+			default:
+				return false
+			}
+			return true
+		})
+		rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+		err := redisstore.New(rdb).Check(ctx)
+		rdb.Close()
+		if (err != nil) != (len(c.says) > 0) || err != nil && !mentions(err, c.says...) ||
+			err != nil && strings.Count(err.Error(), "sash: ") != c.lines {
+			t.Errorf("%s: %v, want %q in %d lines", c.name, err, c.says, c.lines)
 		}
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	defer rdb.Close()
-	if err := redisstore.New(rdb).Check(ctx); err != nil {
-		t.Errorf("miniredis: %v", err)
 	}
 }
 
-// TestCheckMasters: a server that is one of several masters says so in INFO, each in its own words.
-func TestCheckMasters(t *testing.T) {
-	for info, wrong := range map[string]bool{
-		"role:master\r\n": false,
-		"role:active-replica\r\nmaster_global_link_status:up\r\n":                    true,
-		"role:master\r\n# CRDT Context\r\ncrdt_config_version:1\r\ncrdt_slots:0\r\n": true,
+// TestCheckClosing: a server that closes the connection at the first command, as a proxy that does not know HELLO, or
+// one that speaks TLS, has been reached.
+func TestCheckClosing(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	addr := redistest.Serve(t, func(conn net.Conn) { _, _, _ = redistest.ReadCommand(bufio.NewReader(conn)) })
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	if err := redisstore.New(rdb).Check(ctx); !mentions(err, addr, "closes the connection", "HELLO", "TLS") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCheckRole: a replica, and a server that is one of several masters, say so in INFO, each in its own words.
+func TestCheckRole(t *testing.T) {
+	for info, says := range map[string]string{
+		"role:master\r\n": "",
+		"role:slave\r\nmaster_host:a\r\nmaster_port:1\r\n":                           "this is a replica, of a:1",
+		"role:replica\r\nmaster_host:a\r\nmaster_port:1\r\n":                         "this is a replica, of a:1",
+		"role:active-replica\r\nmaster_global_link_status:up\r\n":                    "one of several masters",
+		"role:master\r\n# CRDT Context\r\ncrdt_config_version:1\r\ncrdt_slots:0\r\n": "one of several masters",
 	} {
 		err := errors.Join(redisstore.CheckInfo("here:1", info)...)
-		if (err != nil) != wrong || wrong && !mentions(err, "here:1", "one of several masters") {
-			t.Errorf("%q: %v, want an error: %v", info, err, wrong)
+		if (err != nil) != (says != "") || says != "" && !mentions(err, "here:1", says) {
+			t.Errorf("%q: %v, want %q", info, err, says)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,18 +57,39 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// begins reports whether err is what a server answered, with one of these beginnings.
-func begins(err error, beginnings ...string) bool {
-	return slices.ContainsFunc(beginnings, func(b string) bool { return redis.HasErrorPrefix(err, b) })
+// coded finds the code of an error: its first word. Kvrocks writes ERR before it, and in a script Redis before version
+// 7 and KeyDB the place, "@user_script: 204: -", perhaps after other words.
+var coded = regexp.MustCompile(`^(?:ERR )?(?:.*@user_script: ?\d+: )?-?([A-Z]+)\b`)
+
+// codeOf returns the code of what a server answered, such as "READONLY"; "ERR" is one that says nothing.
+func codeOf(err error) string {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		err = reply // others may have wrapped it in their words
+	}
+	if found := coded.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// begins reports whether err is what a server answered, with one of these codes.
+func begins(err error, codes ...string) bool {
+	return isReply(err) && slices.Contains(codes, codeOf(err))
+}
+
+// severalSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
+// to one is behind a client for a single server. Tair's proxy says so without a code.
+func severalSlots(err error) bool {
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || isReply(err) && strings.Contains(err.Error(), "in same slot")
 }
 
 // notTogether reports whether nothing has run because the requests came together:
-// their keys are of several slots, where a cluster or a proxy to one is behind a
-// client for a single server, or one of the keys is forbidden.
+// their keys are of several slots, or one of the keys is forbidden.
 func notTogether(err error) bool {
 	// Of a command within the script it may come when others have been counted.
 	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
-	return forbidden || redis.HasErrorPrefix(err, "CROSSSLOT")
+	return forbidden || severalSlots(err)
 }
 
 // notRun reports whether err says that the server has not run a script.
@@ -78,32 +100,40 @@ func notRun(err error) bool { return begins(err, "NOSCRIPT", "MOVED", "ASK", "TR
 const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
-// knownRemedy returns what an operator can do about err, or "" if that is not known.
+// knownRemedy returns what an operator can do about err, or "" if that is not known. An error is known by its code,
+// and by its text only where it has none.
 func knownRemedy(err error) string {
+	if err == nil {
+		return ""
+	}
+	code := codeOf(err)
 	has := func(text string) bool { return strings.Contains(err.Error(), text) }
 	switch {
-	case err == nil:
-		return ""
 	case errors.Is(err, ErrForeign):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
 	case errors.Is(err, errEndless):
 		return "no Redis does that: is the address right? If so, the server may have been taken over"
-	case has("NOAUTH"), has("Protocol error: unauthenticated"):
+	case code == "NOAUTH", has("Protocol error: unauthenticated"):
 		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
-	case has("WRONGPASS"):
+	case code == "WRONGPASS":
 		return "the server refuses the user name or the password in the client's options"
-	case has("NOPERM"), has("The user executing the script"): // inside a script it has no code
+	case code == "NOPERM", has("The user executing the script"), has("ACL failure in script"):
 		return "the ACL user may not do what a decision needs: allow it " + commands +
 			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
-	case has("READONLY"):
+	case code == "READONLY":
 		return "this is a replica and cannot count: give the master's address"
-	case has("NOREPLICAS"):
+	case code == "NOREPLICAS":
 		return "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it"
-	case has("OOM"):
+	case code == "OOM", has("Out of memory"):
 		return "the server is full: raise maxmemory, or give limits a Redis of their own"
 	case has("DB index"), has("SELECT is not allowed"):
 		return "the server has no such database: correct DB in the client's options, or the number in the URL"
+	case has("non deterministic commands"):
+		return "the server is too old: the script needs Redis 5 or later"
+	case has("bad lua script for redis cluster"):
+		return "the proxy of Tair refuses the script: set script_check_enable to 0, or give the direct address to " +
+			"redis.NewClusterClient"
 	case has("tls: "):
 		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
 			"in the client's TLSConfig fit the server?"

@@ -144,19 +144,3 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 func (replyError) RedisError()     {}
-
-// TestNotTogether: what may have been counted is not sent again.
-func TestNotTogether(t *testing.T) {
-	for err, want := range map[replyError]bool{
-		"CROSSSLOT Keys in request don't hash to the same slot":                              true,
-		"NOPERM this user has no permissions to access one of the keys used as arguments":    true,
-		"NOPERM No permissions to access a key":                                              true,
-		"NOPERM ACL failure in script: User u has no permissions to run the 'ltrim' command": false,
-		"ERR The user executing the script can't run this command or subcommand":             false,
-		"OOM command not allowed when used memory > 'maxmemory'.":                            false,
-	} {
-		if got := notTogether(err); got != want {
-			t.Errorf("%s: %v", err, got)
-		}
-	}
-}

@@ -96,8 +96,8 @@ func TestMisconfigured(t *testing.T) {
 		{"a replica", "redis://" + replica, patient, "READONLY", "give the master's address"},
 		{"no replicas", "redis://" + alone, patient, "NOREPLICAS", "min-replicas-to-write"},
 		{"too few rights", "redis://api:pw@" + acl, patient, "NOPERM", "the ACL user may not"},
-		{"too few rights in a script", "redis://script:pw@" + acl, patient, "The user executing the script",
-			"the ACL user may not"},
+		{"too few rights in a script", "redis://script:pw@" + acl, patient,
+			"script", "the ACL user may not"}, // TestAnswers has the words of all versions
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := defaultLog(t)

@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestAnswers: whatever server answers an error, and in whichever words, it is known what an operator can do, whether
+// it speaks against the server, and whether requests that came together may be sent again. The texts are of servers
+// that were run (Redis 5.0, 7.0, 7.2 and 8, Valkey 8 and 9), or are in the sources or documents of the others.
+func TestAnswers(t *testing.T) {
+	const (
+		answer   = ""         // the server is there, and waiting for it costs nothing
+		failure  = "failure"  // opens the breaker
+		separate = "separate" // nothing has run: each request goes again alone
+	)
+	const ( // of remedies
+		none, rights, master, replicas = "", "the ACL user may not", "give the master's address", "min-replicas-to-write"
+		full, password, database       = "raise maxmemory", "asks for a password", "has no such database"
+		old, tair                      = "needs Redis 5", "script_check_enable"
+	)
+	const (
+		old1 = "@user_script: 204: "                                         // of pcall in Redis 5.0 to 6.2 and KeyDB 6.3
+		old2 = "ERR Error running script (call to f_a1): @user_script:204: " // of an error that a script raises there
+		new1 = " script: a1b2c3, on @user_script:204."                       // from Redis 7.0 on, and of Valkey
+	)
+	for _, c := range []struct{ text, remedy, verdict string }{
+		// Redis 7.0 and later, Valkey
+		{"READONLY You can't write against a read only replica.", master, failure},
+		{"READONLY You can't write against a read only replica." + new1, master, failure},
+		{"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", none, failure},
+		{"LOADING Redis is loading the dataset in memory", none, failure},
+		{"LOADING Valkey is loading the dataset in memory", none, failure},
+		{"CLUSTERDOWN Hash slot not served", none, failure},
+		{"TRYAGAIN Multiple keys request during rehashing of slot", none, failure},
+		{"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist." + new1, none, failure},
+		{"NOREPLICAS Not enough good replicas to write." + new1, replicas, failure},
+		{"OOM command not allowed when used memory > 'maxmemory'." + new1, full, answer},
+		{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", none, answer},
+		{"NOSCRIPT No matching script. Please use EVAL.", none, answer},
+		{"NOAUTH HELLO must be called with the client already authenticated", password, answer},
+		{"ERR Protocol error: unauthenticated multibulk length", password, answer},
+		{"WRONGPASS invalid username-password pair or user is disabled.", "the user name or the password", answer},
+		{"ERR DB index is out of range", database, answer},
+		{"ERR SELECT is not allowed in cluster mode", database, answer},
+		{"CROSSSLOT Keys in request don't hash to the same slot", none, separate},
+
+		// A missing right: to the script, to a key, and within the script, where others may have been counted before
+		{"NOPERM User api has no permissions to run the 'evalsha' command", rights, separate},
+		{"NOPERM No permissions to access a key", rights, separate},
+		{"NOPERM this user has no permissions to access one of the keys used as arguments", rights, separate}, // 6.0
+		{old1 + "-NOPERM The user executing the script can't run this command or subcommand", rights, answer}, // 6.2
+		{"ERR The user executing the script can't run this command or subcommand" + new1, rights, answer},     // 7.0
+		{"ERR ACL failure in script: User api has no permissions to run the 'time' command" + new1, rights, answer},
+		{"NOPERM ACL failure in script: User u has no permissions to run the 'ltrim' command", rights, answer},
+
+		// Redis 5.0 to 6.2, KeyDB
+		{old1 + "-READONLY You can't write against a read only replica.", master, failure},
+		{old2 + old1 + "-READONLY You can't write against a read only replica.", master, failure},
+		{old1 + "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", none, failure},
+		{old1 + "-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to", none, failure},
+		{old1 + "-NOREPLICAS Not enough good replicas to write.", replicas, failure},
+		{old1 + "-OOM command not allowed when used memory > 'maxmemory'.", full, answer},
+
+		// Redis 4.0 and earlier
+		{old1 + "Write commands not allowed after non deterministic commands. Call redis.replicate_commands()", old, answer},
+
+		// Tair: its proxy has no code
+		{"ERR eval/evalsha command keys must be in same slot", none, separate},
+		{"ERR command keys must in same slot", none, separate},
+		{"ERR bad lua script for redis cluster, all the keys that the script uses should be passed using " +
+			"the KEYS array", tair, answer},
+
+		// Kvrocks: ERR before the code
+		{"ERR READONLY You can't write against a read only slave.", master, failure},
+		{"ERR NOSCRIPT No matching script. Please use EVAL", none, answer},
+		{"ERR CROSSSLOT Attempted to access keys that don't hash to the same slot", none, separate},
+
+		// Dragonfly, Garnet
+		{"ERR Error running script (call to a1): @user_script:2: script tried accessing undeclared key", none, answer},
+		{"ERR Out of memory", full, answer},
+		{"LOADING Dragonfly is loading the dataset in memory", none, failure},
+		{"ERR unknown command", none, answer},
+
+		// A code that stands somewhere else is none.
+		{"ERR no READONLY here, nor OOM or NOAUTH", none, answer},
+	} {
+		err := error(replyError(c.text))
+		verdict := answer
+		switch {
+		case isFailure(err):
+			verdict = failure
+		case notTogether(err):
+			verdict = separate
+		}
+		if verdict != c.verdict {
+			t.Errorf("%s\n is judged %q, want %q", c.text, verdict, c.verdict)
+		}
+		for _, err := range []error{err, errors.New(c.text)} { // as the answer to all requests, and to one of them
+			if got := knownRemedy(err); !strings.Contains(got, c.remedy) || (got == "") != (c.remedy == "") {
+				t.Errorf("%s\n has the remedy %q, want %q", c.text, got, c.remedy)
+			}
+		}
+	}
+}
