@@ -98,7 +98,8 @@ short-extra:
 	cd extra/sashotel && go test ./...
 	cd extra/sashgrpc && go test ./...
 
-# go.mod requires the lowest versions that pass, so that a program keeps its own.
+# go.mod requires the lowest versions that pass, so that a program keeps its own. The server is Valkey where it is there.
+test-newest: export SASH_REDIS := $(or $(SASH_REDIS),$(shell command -v valkey-server))
 test-newest: redis lua proxies faketime
 	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
 
@@ -181,8 +182,10 @@ attack: redis
 prove: redis lua
 	cd prove && go run . $(PROVEFLAGS)
 
+# SASH_REDIS=/path/of/valkey-server runs the tests on another server.
 redis:
-	@./.ci/install redis-server redis-server
+	@./.ci/install $(or $(SASH_REDIS),redis-server) redis-server
+	@PATH=$$PATH:/usr/sbin $(or $(SASH_REDIS),redis-server) --version
 
 lua:
 	@./.ci/install lua5.4 lua5.4

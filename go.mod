@@ -8,7 +8,7 @@ require (
 	github.com/go-chi/chi/v5 v5.2.0
 	github.com/labstack/echo/v4 v4.13.0
 	github.com/labstack/echo/v5 v5.3.0
-	github.com/redis/go-redis/v9 v9.20.0
+	github.com/redis/go-redis/v9 v9.21.0
 	github.com/sony/gobreaker/v2 v2.4.0
 )
 

@@ -3,7 +3,7 @@ module github.com/sashlimit/sash/prove
 go 1.26.0
 
 require (
-	github.com/redis/go-redis/v9 v9.20.0
+	github.com/redis/go-redis/v9 v9.21.0
 	github.com/sashlimit/sash v0.0.0
 )
 

@@ -161,15 +161,22 @@ type view struct {
 // owner returns the master of a slot, or nil if there is none.
 func (v view) owner(slot int64) *Server {
 	for _, shard := range v.shards {
-		for _, n := range shard.Nodes {
-			if n.Role == "master" && slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool {
-				return r.Start <= slot && slot <= r.End
-			}) {
-				return v.cluster.byID(n.ID)
-			}
+		if slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) {
+			return v.cluster.byID(master(shard))
 		}
 	}
 	return nil
+}
+
+// master returns the ID of the master of a shard. From Redis 7.2 on, a master that has failed stays in its shard with
+// the role of a master, beside the one that took over.
+func master(shard redis.ClusterShard) (id string) {
+	for _, n := range shard.Nodes {
+		if n.Role == "master" && (id == "" || n.Health == "online") {
+			id = n.ID
+		}
+	}
+	return id
 }
 
 func (c *Cluster) byID(id string) *Server {
@@ -196,7 +203,7 @@ func (c *Cluster) check(v view) error {
 				return fmt.Errorf("it knows the node %s, which is not one", n.ID)
 			}
 			nodes++
-			if s.answers() && n.Health != "online" || !s.answers() && n.Role == "master" && len(shard.Slots) > 0 {
+			if s.answers() && n.Health != "online" || !s.answers() && n.ID == master(shard) && len(shard.Slots) > 0 {
 				return fmt.Errorf("%s can answer: %v, and is %s", s.Addr(), s.answers(), n.Health)
 			}
 		}
@@ -236,7 +243,10 @@ func (c *Cluster) view(s *Server) (view, error) {
 		return v, err
 	}
 	v.state, v.linked = field(info, "cluster_state"), field(replication, "master_link_status")
-	v.shards, err = admin.ClusterShards(ctx).Result()
+	if v.shards, err = admin.ClusterShards(ctx).Result(); err != nil {
+		return v, err
+	}
+	v.shards = slices.DeleteFunc(v.shards, func(s redis.ClusterShard) bool { return len(s.Nodes) == 0 }) // of Valkey 9
 	for _, shard := range v.shards {
 		for i := range shard.Nodes {
 			shard.Nodes[i].ReplicationOffset = 0 // each node knows another one
@@ -244,7 +254,7 @@ func (c *Cluster) view(s *Server) (view, error) {
 		slices.SortFunc(shard.Nodes, func(a, b redis.Node) int { return strings.Compare(a.ID, b.ID) })
 	}
 	slices.SortFunc(v.shards, func(a, b redis.ClusterShard) int { return strings.Compare(a.Nodes[0].ID, b.Nodes[0].ID) })
-	return v, err
+	return v, nil
 }
 
 // ctx has no deadline: the clients that use it have timeouts.

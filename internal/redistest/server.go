@@ -4,13 +4,16 @@
 // disk, listens on a free port of 127.0.0.1, and is ended by the test's cleanup.
 // A test can pause, kill and restart a server.
 //
-// The package needs Redis 7. Without redis-server the test fails. It is never
-// skipped, because a suite that skips proves nothing.
+// The package runs redis-server of the PATH, or the server that the environment
+// names: SASH_REDIS=/path/of/valkey-server. It must take the options of Redis 7. A
+// test that fails says which version it ran on. Without a server the test fails. It
+// is never skipped, because a suite that skips proves nothing.
 package redistest
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -225,7 +228,12 @@ func start(tb testing.TB, opts options, env ...string) (*Server, error) {
 				"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
 				"--repl-ping-replica-period", "1")
 		}
-		tb.Cleanup(s.Kill)
+		tb.Cleanup(func() {
+			if tb.Failed() {
+				tb.Logf("redistest: %s ran %s", s.Addr(), version())
+			}
+			s.Kill()
+		})
 		s.mu.Lock()
 		err = s.run()
 		s.mu.Unlock()
@@ -236,12 +244,34 @@ func start(tb testing.TB, opts options, env ...string) (*Server, error) {
 	return nil, err
 }
 
+// program returns the path of the server.
+func program() (string, error) {
+	path, err := exec.LookPath(cmp.Or(os.Getenv("SASH_REDIS"), "redis-server"))
+	if err != nil {
+		return "", fmt.Errorf("redistest: %w: install Debian's package redis-server, or run make test, which does, "+
+			"or give the path of a server in SASH_REDIS", err)
+	}
+	return path, nil
+}
+
+// version returns what the server says of itself.
+func version() string {
+	path, err := program()
+	if err != nil {
+		return err.Error()
+	}
+	said, err := exec.Command(path, "--version").CombinedOutput()
+	if err != nil {
+		said = fmt.Append(said, err)
+	}
+	return path + ", " + strings.TrimSpace(string(said))
+}
+
 // run starts the process and waits until it answers. s.mu must be held.
 func (s *Server) run() error {
-	path, err := exec.LookPath("redis-server")
+	path, err := program()
 	if err != nil {
-		return fmt.Errorf("redistest: %w: "+
-			"install Debian's package redis-server, or run make test, which does", err)
+		return err
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {

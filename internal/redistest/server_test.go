@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,28 @@ func TestPortThatIsTaken(t *testing.T) {
 	}
 }
 
+// TestOtherServer: SASH_REDIS names the server that runs, and that failures tell of.
+func TestOtherServer(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	script := "#!/bin/sh\n[ $1 = --version ] && echo Other server v=99.1 && exit\nexec " + path + ` "$@" --maxmemory 7mb`
+	if err := os.WriteFile(other, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SASH_REDIS", other)
+	if got := Start(t).Client(t).ConfigGet(ctx, "maxmemory").Val()["maxmemory"]; got != "7340032" {
+		t.Errorf("maxmemory is %q", got)
+	}
+	if got := version(); !strings.Contains(got, other) || !strings.Contains(got, "v=99.1") {
+		t.Errorf("the version is %q", got)
+	}
+}
+
 func TestMissingServer(t *testing.T) {
+	t.Setenv("SASH_REDIS", "")
 	t.Setenv("PATH", t.TempDir())
 	_, err := start(t, func(string, int) ([]string, error) { return nil, nil })
 	if err == nil || !strings.Contains(err.Error(), "install") {
