@@ -19,11 +19,15 @@ type checked struct {
 func check(ctx context.Context, args []string, sys system) error {
 	s := newSettings()
 	timeout := s.Duration("config-timeout", 100*time.Millisecond, "")
+	thorough := s.Bool("thorough", false, "")
 	store, err := s.open(args, sys)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	if *thorough {
+		return thoroughly(ctx, s, sys, *timeout)
+	}
 	// Check compares the time of a round trip with the timeouts of the limiters on the store.
 	s.limits = []core.Limit{core.PerMinute(1)}
 	if _, err := s.limiter(store, *timeout); err != nil {

@@ -7,7 +7,8 @@ const help = `sash looks up and resets clients of limits that are counted in Red
   sash reset [flags]       forget what is counted for a client under the limits of a rule
   sash check [flags]       whether a Redis is fit for counting: the password, permissions,
                            memory settings, the version, the time of a round trip; makes and
-                           removes counts of its own
+                           removes counts of its own; with -thorough, whether it keeps the
+                           promises of sash, a line for each
 
 Which Redis (all commands):
 
@@ -45,6 +46,10 @@ Which client (usage, reset), one of:
 Of the program that counts (check):
 
   -config-timeout D  its shortest Config.Timeout (default 100ms)
+  -thorough          count for some seconds, as two processes: exactly, also while scripts are
+                     flushed and connections cut; a cluster is asked as a whole. Flushed scripts
+                     come again by themselves, but another program may wonder. Of each promise a
+                     line says ok, WRONG, or untried if the server forbids it
 
 A process that remembers a refusal notices a reset within a second, and leases end with their
 length. Counts of a fallback in memory are not visible here.

@@ -171,7 +171,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"redis", "prefix", "timeout", "json", "name", "rule", "limit", "ip", "ipv6-prefix",
-		"user", "header", "api-key-id", "api-key-stdin", "key", "config-timeout"} {
+		"user", "header", "api-key-id", "api-key-stdin", "key", "config-timeout", "thorough"} {
 		if !strings.Contains(help, "-"+name+" ") {
 			t.Errorf("the help does not name -%s", name)
 		}

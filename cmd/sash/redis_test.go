@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,6 +169,43 @@ func TestCheck(t *testing.T) {
 		!strings.Contains(told.Findings[0], "noeviction") || r.code != exitFailure {
 		t.Errorf("exit code %d, %v: %s", r.code, err, r.out)
 	}
+}
+
+// TestThorough: each promise is kept on a server and on a cluster, and no key is left. What a server forbids is said,
+// and a balancer over two masters, which admits twice as many, is found out.
+func TestThorough(t *testing.T) {
+	t.Parallel()
+	one, two := redistest.Start(t), redistest.Start(t)
+	thorough := []string{"check", "-thorough", "-timeout", "20s", "-config-timeout", "20s"}
+	for _, url := range []string{one.URL(), redistest.StartCluster(t, 2, 0).Servers[1].URL()} {
+		r := sash(t, url, "", thorough...)
+		if r.check(t, exitOK, "redis_version:"); strings.Count(r.out, "ok  ") != len(promises) {
+			t.Errorf("%s", r.out)
+		}
+	}
+	if n := one.Client(t).DBSize(t.Context()).Val(); n > 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	acl := []any{"ACL", "SETUSER", "default", "-script"}
+	if err := one.Client(t).Do(t.Context(), acl...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	sash(t, one.URL(), "", thorough...).check(t, exitOK, "untried  exact while scripts are flushed", "NOPERM")
+	var conns atomic.Int64
+	balancer := redistest.Serve(t, func(c net.Conn) {
+		master, err := net.Dial("tcp", []*redistest.Server{one, two}[conns.Add(1)%2].Addr())
+		if err != nil {
+			return
+		}
+		defer master.Close()
+		go func() { _, _ = io.Copy(master, c) }()
+		_, _ = io.Copy(c, master)
+	})
+	r := sash(t, "", "", append(thorough, "-json", "-redis", "redis://"+balancer)...)
+	if !strings.Contains(r.out, "WRONG") || !strings.Contains(r.out, `"ok": false`) {
+		t.Errorf("%s", r.out)
+	}
+	r.check(t, exitFailure, "promises do not hold")
 }
 
 // TestRedisErrors: what is wrong with the connection is said in words, by each command, and
