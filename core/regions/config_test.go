@@ -1,7 +1,6 @@
 package regions
 
 import (
-	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,8 +13,17 @@ import (
 // TestConfig: what is wrong with a Config is an error that says what to give.
 func TestConfig(t *testing.T) {
 	same := memstore.New()
+	regions := func(n int, name string) map[string]core.Store {
+		stores := map[string]core.Store{name: same}
+		for len(stores) < n {
+			stores[strconv.Itoa(len(stores))] = memstore.New()
+		}
+		return stores
+	}
 	for want, c := range map[string]Config{
 		"has 0 regions":                      {},
+		"has 65 regions":                     {Here: "1", Stores: regions(maxRegions+1, "x")},
+		`the name "xxx`:                      {Here: "1", Stores: regions(2, strings.Repeat("x", 65))},
 		`Here is "asia": give one`:           {Here: "asia", Stores: three(), Strict: true},
 		"Strict and LookEvery or MaxClients": {Here: "eu", Stores: three(), Strict: true, MaxClients: 1},
 		"has Strict and LookEvery":           {Here: "eu", Stores: three(), Strict: true, LookEvery: time.Second},
@@ -31,25 +39,13 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	for _, unmade := range []*Store{nil, {}} {
-		if _, err := unmade.Bind(core.Binding{}); err != errUnmade {
-			t.Errorf("%v, want %v", err, errUnmade)
+		_, err := unmade.Bind(core.Binding{})
+		if failed := unmade.Check(t.Context()); err != errUnmade || failed != err || unmade.Stats().Regions != nil {
+			t.Errorf("%v, %v, want %v and no regions", err, failed, errUnmade)
 		}
-	}
-	many := map[string]core.Store{strings.Repeat("x", 64): same}
-	for len(many) < maxRegions {
-		many[strconv.Itoa(len(many))] = memstore.New()
 	}
 	for _, every := range []time.Duration{minLookEvery, maxLookEvery} {
-		newStore(t, Config{Here: "1", Stores: many, LookEvery: every})
-	}
-	for _, name := range []string{"another", strings.Repeat("x", 65)} {
-		stores := map[string]core.Store{name: memstore.New()}
-		if len(name) < 64 {
-			maps.Copy(stores, many)
-		}
-		if _, err := New(Config{Here: name, Stores: stores}); err == nil {
-			t.Errorf("%d regions, one of the name %q, are no error", len(stores), name)
-		}
+		newStore(t, Config{Here: "1", Stores: regions(maxRegions, strings.Repeat("x", 64)), LookEvery: every})
 	}
 	mars := Config{Here: "eu", Strict: true, Home: func(string) string { return "mars" }}
 	l := newScene().limiter(t, mars, core.PerDay(1))

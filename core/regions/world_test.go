@@ -179,14 +179,13 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	}
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
-	override := core.Override{Limits: k.limits}
-	if o := ask.Override; o != nil {
-		override.Charge, override.Ahead = o.Charge, o.Ahead
-		if o.Limits != nil {
-			override.Limits = o.Limits
-		}
+	var o core.Override
+	if ask.Override != nil {
+		o = *ask.Override
 	}
-	ask.Override = &override
+	if ask.Override = &o; o.Limits == nil {
+		o.Limits = k.limits
+	}
 	seen := k.looks.seen()
 	var d core.Decision // not a result: where the caller leaves, the server may still write it
 	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
