@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// pause returns how long a response asks its client to wait before the next request, from 0 to longestPause. at is the
+// pause returns the time that a response asks to wait before the next request, from 0 to longestPause. at is the
 // time at which it came. What is read depends on the status:
 //
 //   - 429: all of the fields below.
@@ -84,7 +84,7 @@ func kindOf(name string) int {
 	return noKind
 }
 
-// quota is what a response says of a quota: when it comes back, and how much remains.
+// quota is one quota as a response tells it: when it comes back, and how much remains.
 type quota struct{ reset, remaining []string }
 
 // isEmpty reports whether nothing remains of the quota, so that a request was refused for it. A 429 need not say what
@@ -99,7 +99,7 @@ func (q quota) isEmpty(status int, name string) bool {
 	return err == nil && n <= 0
 }
 
-// quotasOf returns what a field says. Beside X-RateLimit-Reset-Requests is X-RateLimit-Remaining-Requests, and beside
+// quotasOf reads the quotas of a field. Beside X-RateLimit-Reset-Requests is X-RateLimit-Remaining-Requests, and beside
 // X-RateLimit-Reset-After is X-RateLimit-Remaining.
 func quotasOf(kind int, name string, values []string, h http.Header) []quota {
 	switch kind {

@@ -95,14 +95,14 @@ func (t *transport) apply(opts []Option) error {
 	return nil
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+// CloseIdleConnections is called by [http.Client.CloseIdleConnections].
 func (t *transport) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// CancelRequest is what an [http.Client] with a Timeout calls, for a base that is older than contexts.
+// CancelRequest is called by an [http.Client] with a Timeout, for a base that is older than contexts.
 func (t *transport) CancelRequest(r *http.Request) {
 	if base, ok := t.base.(interface{ CancelRequest(*http.Request) }); ok {
 		base.CancelRequest(r)

@@ -9,7 +9,7 @@
 // behind one address. [Header] is for what a gateway in front has verified. [First] takes the first name that a
 // request has, and [Join] several of them together.
 //
-// Keys are part of the API: they are what Reset and Usage take, and [IPKey] and its kin return them.
+// Keys are part of the API: Reset and Usage take them, and [IPKey] and its kin return them.
 //
 //	RemoteIP, IP   ip:198.51.100.7   ip:2001:db8:1:2::/64   ip:fe80::1%eth0   ip:unix
 //	APIKey         apikey:0b2c109e25ac7d47cc0c56f999832031

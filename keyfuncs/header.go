@@ -49,7 +49,7 @@ func HeaderKey(name, value string) string {
 	return headerPrefix(name) + value
 }
 
-// headerPrefix returns what stands before the value in a key of Header.
+// headerPrefix returns the part of a key of Header before the value.
 func headerPrefix(name string) string { return "header:" + strings.ToLower(name) + ":" }
 
 // header reads a header that must not be repeated. Its errors are made in advance, so that a request that goes on to
@@ -83,7 +83,7 @@ func (h *header) value(r *http.Request) (string, error) {
 	return trim(lines[0]), nil
 }
 
-// blanks are what HTTP counts as blank around a value.
+// blanks are the characters that HTTP counts as blank around a value.
 const blanks = " \t"
 
 // trim removes the blanks from both ends of a value.

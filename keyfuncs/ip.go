@@ -20,7 +20,7 @@ import (
 //
 // If a trusted proxy sent no header, or the entry that counts is not an IP address, the walk ends there and does not
 // go on to what the client may have written. The client is then named by the peer: all such requests share the count
-// of their proxy, or have the key ip:unix. [OnUntrusted] hears of each.
+// of their proxy, or have the key ip:unix. [OnUntrusted] is called for each.
 //
 // Entries may have a port. Zones in headers are ignored, being of another host. Of a header the last 8 KiB and the
 // last 100 entries are looked at. The error matches [ErrNoKey]: the peer has no IP address. IP panics if an option is
@@ -40,7 +40,7 @@ func IP(options ...IPOption) Func { return newIPConfig("IP", options).key }
 // no prefix contains: a.WithZone("") is without. [IPv6Prefix] changes nothing.
 //
 // The error matches [ErrNoKey] where IP names no client, and also where it names the proxy, because the header cannot
-// be believed: so a list that holds the proxies exempts none of these requests. [OnUntrusted] hears of them here too.
+// be believed: so a list that holds the proxies exempts none of these requests. [OnUntrusted] is called for them too.
 func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 	c := newIPConfig("Addr", options)
 	return func(r *http.Request) (netip.Addr, error) {
@@ -52,7 +52,7 @@ func Addr(options ...IPOption) func(*http.Request) (netip.Addr, error) {
 	}
 }
 
-// newIPConfig returns what the options of IP set. It panics as the caller does.
+// newIPConfig applies the options of IP. It panics as the caller does.
 func newIPConfig(caller string, options []IPOption) *ipConfig {
 	c := &ipConfig{bits: defaultIPv6Prefix}
 	for i, option := range options {

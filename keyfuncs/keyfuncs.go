@@ -33,7 +33,7 @@ var ErrBadRequest = errors.New("sash: bad request: the request names its client 
 // RefusedError is the error of a [Func] that asks a limiter of its own, as [APIKey] does with [LimitFailures], where
 // that limiter refuses. Find it with [errors.As].
 type RefusedError struct {
-	// Decision is the limiter's refusal. Its Limit is the one that is reached, also by the counts of a fallback, or the
+	// Decision is the limiter's refusal. Its Limit is the reached one, also by the counts of a fallback, or the
 	// zero Limit where no store could be asked.
 	Decision core.Decision
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// left returns how many units are left to alice.
+// left returns the units that are left to alice.
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:alice", 0).Remaining }
 
 // TestSettledByHandler: a handler settles its request once, whether its client is there or not, and

@@ -18,7 +18,7 @@ import (
 //
 // A request that finds the limit filled waits while requests of the client are under way at this guard, in this
 // process, until one is given back, for a second at most. If some are under way even then, its Retry-After is 1. The
-// observer hears of each time that the limiter is asked.
+// observer gets an event for each time that the limiter is asked.
 //
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
 // 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, also
@@ -43,7 +43,7 @@ func CountWhen(counted func(r *http.Request, status int) bool) Option {
 // Before the handler, the request costs what [WithCost] says, or 1: an estimate, by which
 // it is admitted or refused. After the handler the rest is given back, or the excess is
 // counted, even beyond the limit: later requests wait until there is room again. An
-// estimate of 0 refuses nobody.
+// estimate of 0 refuses no request.
 //
 // All that [CountWhen] says about its function holds for cost too. A negative cost
 // leaves the estimate. A cost of 0 counts nothing, so the two options do not go together.

@@ -16,7 +16,7 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// observed returns a limiter, and the events that its observer has heard of.
+// observed returns a limiter, and the events of its observer.
 func observed(s core.Store, policy core.Policy) (*core.Limiter, *[]core.Event) {
 	events := new([]core.Event)
 	return core.Must(core.New(core.Config{

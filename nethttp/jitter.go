@@ -11,7 +11,7 @@ import (
 // equally likely, and tells its client to come back that much later, never sooner. The
 // number is the same in Retry-After, in the body, in the t of headers.IETF and in the
 // RetryAfter of the decision that a function of [WithRefusal] gets; X-RateLimit-Reset is
-// about the quota and stays exact. The observer hears of the decision without it. Where max
+// about the quota and stays exact. The observer gets the decision without it. Where max
 // is not a whole number of seconds it is rounded down. max is from 1 s to 24 h.
 //
 // A 503 is spread without this option; see [WithOutageRetryAfter].

@@ -34,7 +34,7 @@ func given[F any](name string, function F, set func(*guard.Config)) Option {
 	})
 }
 
-// wait returns an option that sets how long clients are told to wait beside their limit.
+// wait returns an option that sets a wait of clients that their limit does not set.
 func wait(name string, d time.Duration, set func(*guard.Config)) Option {
 	const most = 24 * time.Hour
 	return option(func(c *guard.Config) error {
@@ -60,7 +60,7 @@ func WithHeaders(formats ...headers.Format) Option {
 	})
 }
 
-// WithOutageRetryAfter sets how long a client is told to wait while the store cannot
+// WithOutageRetryAfter sets the Retry-After of a client while the store cannot
 // be asked (503), instead of 5 s. Each 503 draws its own whole number of seconds
 // from d to 2d, all equally likely, so that the clients of an outage do not come
 // back at once: a d of 5 s draws one of 5, 6, 7, 8, 9 and 10. Where d is not a

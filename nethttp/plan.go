@@ -18,7 +18,7 @@ import (
 // at once, and must not read the body. It is to be quick: keep the numbers in memory for
 // some seconds. The guard does not change the slice, so that limits may return the same
 // one again. If limits returns an error, or limits that are not the limiter's but for
-// their Requests, the request is answered with 500, and the observer hears of it; return
+// their Requests, the request is answered with 500, and the observer gets its event; return
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
 // or core.ErrInvalid.
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
@@ -41,12 +41,12 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 //
 // Any limiter will do, on any store: its counts, its policy and its observer are those of
 // the request, and what is given back after the handler goes back to it. The guard's own
-// limiter hears of requests that are skipped or have no key. With [WithLimits] too, the
+// limiter gets the events of requests that are skipped or have no key. With [WithLimits] too, the
 // numbers are those of the limiter that decides.
 //
 // limiter is called as the function of WithLimits is, before it. If it returns an error, or
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
-// limiter hears of an error that matches core.ErrLimits.
+// limiter gets the event of an error that matches core.ErrLimits.
 func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
 	return given("WithLimiter", limiter, func(c *guard.Config) { c.Limiter = limiter })
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// TestDraws: each refusal draws its own wait: a 429 none sooner than the limiter says and none later than by the jitter,
-// a 503 from the outage's to twice that. All numbers come, and no other, and the response and the decision have the
-// same number. The observer gets the wait of the limiter.
+// TestDraws: each refusal draws its own wait: a 429 none sooner than the limiter says and none later than by the
+// jitter, a 503 from the outage's to twice that. All numbers come, and no other. The response and the decision have
+// the same number, and the observer gets the wait of the limiter.
 func TestDraws(t *testing.T) {
 	const wait = 29300 * time.Millisecond
 	jitter, outage := nethttp.WithRetryJitter, nethttp.WithOutageRetryAfter

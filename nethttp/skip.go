@@ -80,7 +80,7 @@ func Skip(skip func(*http.Request) bool) Option {
 }
 
 // SkipKeys exempts clients by their names: a client is not limited if skip returns true for
-// its key. The request touches no store and gets no fields; the observer hears of it, with
+// its key. The request touches no store and gets no fields; the observer gets its event, with
 // the Source core.SourceSkipped and a cost of 0. skip is called by many goroutines at once.
 // Several SkipKeys add up.
 //

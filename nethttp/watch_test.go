@@ -111,7 +111,7 @@ func TestCountedOnPurpose(t *testing.T) {
 	}
 }
 
-// TestCountedTwice: a request that is counted twice is told of, if it is one of the first that the guards see; a
+// TestCountedTwice: a request that is counted twice is noticed, if it is one of the first that the guards see; a
 // prefix that was stripped in between does not hide it, and Quiet does.
 func TestCountedTwice(t *testing.T) {
 	double := func(l *core.Limiter) http.Handler {
@@ -155,7 +155,7 @@ func TestCountedTwiceAtOnce(t *testing.T) {
 	heard.expect(t, "requests at the same time")
 }
 
-// TestUntrustedProxy: requests that come through a proxy that is not believed are told of,
+// TestUntrustedProxy: requests that come through a proxy that is not believed are noticed,
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
 	const public, proxy = "203.0.113.7:1234", "10.0.0.5:1234"

@@ -67,7 +67,7 @@ Nothing was counted. If that is a surprise: are the database and the prefix, the
 the windows, algorithms and names of the limits, and the client those of the program that counts?
 `
 
-// table returns what is told in words.
+// table returns the answer in words.
 func (a *answer) table(limiter *core.Limiter) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "client %q, %v\n", a.Client, limiter)

@@ -17,7 +17,7 @@
 // A client belongs to one set by a hash with a random seed, so that no client can choose
 // its set. A set counts 16 clients. A client beyond them is counted in one of 64 filters
 // of the set, together with others, until the filter has counted as many requests as the
-// lightest of the 16; then the client takes the place of that one. There are at least 8
+// lightest of the 16; then the client takes its place. There are at least 8
 // places for each client that New is asked for.
 //
 // A count is never too low. It is too high by no more than its part of the set's
@@ -43,7 +43,7 @@ const (
 	// maxK bounds the argument of New.
 	maxK = 1000
 
-	// maxRules bounds how many rules are told apart.
+	// maxRules bounds the rules that have counts of their own.
 	maxRules = 100
 
 	// otherName stands for the rules beyond maxRules.
@@ -71,14 +71,14 @@ type rule struct {
 	tables        [outcomes]table // by core.OutcomeAdmitted and core.OutcomeRefused
 }
 
-// outcomes counts the outcomes that are told apart.
+// outcomes is the number of outcomes with rankings of their own.
 const outcomes = core.OutcomeRefused + 1
 
 // New returns Clients that names the k heaviest of each rule and outcome. k is from 1 to
 // 1,000; another k is an error.
 //
 // A rule takes between 2 and 5 KiB for each of the k clients, and at least 5 KiB, from its
-// first request on. 100 rules are told apart; all others are counted together, as a rule
+// first request on. 100 rules have counts of their own; all others are counted together, as a rule
 // "other" of a limiter "other".
 func New(k int) (*Clients, error) {
 	if k < 1 || k > maxK {

@@ -21,7 +21,7 @@ type ruleID struct{ limiter, rule string }
 // maxFailing is the most rules of which failures are kept.
 const maxFailing = 1000
 
-// runEnds is how long no request must have failed for a run of failures to end.
+// runEnds is the time without a failed request after which a run of failures ends.
 const runEnds = time.Minute
 
 // failures holds the failures of the store of a rule, as this process has seen them.

@@ -49,7 +49,7 @@ func UnaryClient(limiter *core.Limiter, key KeyFunc) grpc.UnaryClientInterceptor
 	}
 }
 
-// retryInfo returns how long a server that refuses a call asks to wait, and reports whether it lets the client retry.
+// retryInfo returns the wait that a server asks for as it refuses a call, and reports whether it lets the client retry.
 func retryInfo(err error) (wait time.Duration, found bool) {
 	s := status.Convert(err)
 	if s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
@@ -69,5 +69,5 @@ type notSent struct{ error }
 
 func (e *notSent) Unwrap() error { return e.error }
 
-// GRPCStatus is what package status asks for.
+// GRPCStatus gives package status the code.
 func (e *notSent) GRPCStatus() *status.Status { return status.FromContextError(e.error) }

@@ -47,7 +47,7 @@ func StreamServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.Strea
 	}
 }
 
-// handler is what comes after an interceptor.
+// handler calls the next interceptor, or the method.
 type handler func() (any, error)
 
 // visit is a call at a guard of package nethttp, and the ResponseWriter of that, which ignores everything. The

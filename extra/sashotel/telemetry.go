@@ -56,7 +56,7 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 // the pattern of the route has a method. Both are made of Event.Label. Invalid UTF-8 is
 // replaced, and a label is cut to 256 bytes.
 //
-// Limiters, rules and routes are told apart up to 1,000 together. What comes later is
+// Up to 1,000 limiters, rules and routes together have series of their own. What comes later is
 // counted with the route "other", and above 2,000 with the limiter and the rule "other"
 // too, so that a program that gives paths as labels does no harm.
 //

@@ -34,7 +34,7 @@ type settings struct{ byRoute bool }
 // the pattern of the route. Each limiter and rule then has a series for each of its
 // routes and outcomes. Invalid UTF-8 is replaced, and a label is cut to 256 bytes.
 //
-// Limiters, rules and routes are told apart up to 1,000 together. What comes later is
+// Up to 1,000 limiters, rules and routes together have series of their own. What comes later is
 // counted with the route "other", and above 2,000 with the limiter and the rule "other"
 // too, so that a program that gives paths as labels does no harm to Prometheus.
 func ByRoute() Option { return func(s *settings) { s.byRoute = true } }

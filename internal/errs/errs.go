@@ -39,7 +39,7 @@ func WithRemedy(remedy string, err error) error {
 	return &remedied{err, remedy}
 }
 
-// RemedyOf returns what the outermost error that has a method Remedy returns there, or "".
+// RemedyOf returns the remedy of the outermost error that has one, or "".
 func RemedyOf(err error) string {
 	known, ok := errors.AsType[interface {
 		error

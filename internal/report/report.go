@@ -36,7 +36,7 @@ type Usage struct {
 	Limits    []Use      `json:"limits"`
 }
 
-// OfLimit returns what is said of a limit.
+// OfLimit describes a limit.
 func OfLimit(l core.Limit) Limit {
 	return Limit{
 		Limit: l, Name: l.Name, Requests: l.Requests,
@@ -44,7 +44,7 @@ func OfLimit(l core.Limit) Limit {
 	}
 }
 
-// OfUses returns what is said of uses that Limiter.Usage has returned. There may be none.
+// OfUses describes the uses that Limiter.Usage has returned, maybe none.
 func OfUses(l *core.Limiter, uses []core.Usage) Usage {
 	usage := Usage{Limiter: l.Name(), Rule: l.RuleName(), Limits: []Use{}}
 	for _, u := range uses {

@@ -34,7 +34,7 @@ type entry struct {
 	wake     chan struct{} // holds an element if a waiting request has something to look at; nil until one waits
 }
 
-// Reserve returns what ask reserves. A refused request waits for others that are under way, a Moment and until
+// Reserve returns the reservation of ask. A refused request waits for others that are under way, a Moment and until
 // ctx ends at most, and asks again once one of them has given units back. If some are under way even then,
 // RetryAfter is a Moment. The caller calls Done for an admitted request.
 //
@@ -140,7 +140,7 @@ func (s *Set) ask(e *entry, ask func() *core.Reservation) (r *core.Reservation, 
 	return ask(), returned
 }
 
-// look returns how many requests are under way, how many have given units back, and the channel to wait with.
+// look returns the number of requests under way, the number of returns, and the channel to wait with.
 func (s *Set) look(e *entry) (underway, returned int, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

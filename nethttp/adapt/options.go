@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// settings are what the options of this package change.
+// settings are set by the options of this package.
 type settings[C any] struct {
 	refuse func(C, core.Decision) error
 	skip   func(C) bool

@@ -15,7 +15,7 @@ import (
 // tenBefore is an estimate of 10.
 var tenBefore = nethttp.WithCost(func(*http.Request) int { return 10 })
 
-// left returns how many units of the limiter are left for the key of sameKey.
+// left returns the units of the limiter that are left for the key of sameKey.
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
 
 // writes returns a handler that writes n bytes in three ways.
@@ -77,7 +77,7 @@ func costAfter(t *testing.T, adapter Adapter) {
 	}
 }
 
-// admissionOf returns what the handler of r finds in its context, and checks how many units
+// admissionOf returns what the handler of r finds in its context, and checks the units that
 // are left.
 func admissionOf(t *testing.T, r *http.Request, remaining int64) *nethttp.Admission {
 	t.Helper()

@@ -30,7 +30,7 @@ func newStore() *store {
 	return s
 }
 
-// asked returns how often the store was asked since the last call of asked.
+// asked returns the number of calls of the store since the last call of asked.
 func (s *store) asked() int64 { return s.calls.Swap(0) }
 
 var errDown = errors.New("down")

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxKeys bounds how many keys are told apart. Twice as many exist at most: beyond the
+	// maxKeys bounds the keys that have counters of their own. Twice as many exist at most: beyond the
 	// bound, what differs only in the last part is counted together.
 	maxKeys = 1000
 

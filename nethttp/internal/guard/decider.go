@@ -124,7 +124,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	return g.answer(v, limits)
 }
 
-// label labels a request by the function of the option, if an observer hears of it.
+// label labels a request by the function of the option, if there is an observer.
 func (g *Decider) label(r *http.Request, request *core.Request) {
 	if g.limiter.Observed() || g.config.Limiter != nil {
 		if found := g.config.Label(r); found != "" {

@@ -57,7 +57,7 @@ func reasonOf(d *core.Decision) *reason {
 			return overAnyLimit
 		}
 		return overLimit
-	case errors.Is(d.Err, core.ErrKey), errors.Is(d.Err, core.ErrLimits): // first: the error inside may match a case below
+	case errors.Is(d.Err, core.ErrKey), errors.Is(d.Err, core.ErrLimits): // first: the error inside may match more
 		return checkFailed
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
 		return noKey

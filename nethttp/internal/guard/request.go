@@ -33,8 +33,8 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 	return l, err
 }
 
-// decideTogether decides the request own by the limiter l, and the one of v by the pairs of Together. It returns the
-// limits of the limiter that binds.
+// decideTogether decides the request own by the limiter l, and the request of v by the pairs of Together. It returns
+// the limits of the limiter that binds.
 func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) []core.Limit {
 	var few [4]core.Pair
 	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})

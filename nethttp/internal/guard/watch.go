@@ -16,7 +16,7 @@ type watch struct {
 	proxy proxyWatch
 }
 
-// watchedFirst is how many requests a watch looks at: a mistake is in all of them, and looks cost time.
+// watchedFirst is the number of requests that a watch looks at: a mistake is in all of them, and looks cost time.
 const watchedFirst = 64
 
 // sighted is the latest request that a watch has looked at, while its handler runs. One for all guards is enough: a
