@@ -2,7 +2,7 @@
 # make demo        run a live page and the example API on ADDR (127.0.0.1:8080), in memory or on REDIS_URL
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
-# make test-metrics  scrape a program through an outage by a real Prometheus: the dashboard and the alerts
+# make test-metrics  hold the dashboard and the alerts to the metrics, by promtool
 # make test-newest  the tests, without the race detector, with the newest of what sash is built on (.ci/newest.mod)
 # make histories   random histories of the stores and of regions, 3 and 20 times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
@@ -112,7 +112,7 @@ histories: redis lua faketime
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestRegions$$' ./core/regions -args -long
 	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories$$' ./core/regions -args -long $(HISTORYFLAGS)
 
-test-metrics: redis prometheus
+test-metrics: prometheus
 	cd extra/grafana && go test -count=1 ./...
 
 # It takes about a minute.
@@ -194,7 +194,6 @@ faketime:
 	@./.ci/install faketime faketime
 
 prometheus:
-	@./.ci/install prometheus prometheus
 	@./.ci/install promtool prometheus
 
 proxies:

@@ -1,3 +1,5 @@
+// Package grafana_test holds the dashboard and the alerts of this folder to the metrics of package sashprom, and to
+// promtool.
 package grafana_test
 
 import (
