@@ -47,7 +47,8 @@ func TestCheck(t *testing.T) {
 		check("far away", `region "us": a round trip takes 60ms, and Config.Timeout of a limiter is 100ms: it should `+
 			"be at least 120ms", Config{})
 		check("here", "", Config{Here: "us"})
-		check("far away for looks", "regions.Config.LookEvery is 50ms: it should be at least 60ms", Config{LookEvery: 50 * ms})
+		check("far away for looks", "regions.Config.LookEvery is 50ms: it should be at least 60ms",
+			Config{LookEvery: 50 * ms})
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		s.down["eu"] = errors.New("no route")

@@ -14,8 +14,8 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// TestCalls: a decision is one call of the own region's store. A client far below its limit is not looked at, a busy one
-// once in a LookEvery.
+// TestCalls: a decision is one call of the own region's store. A client far below its limit is not looked at, a busy
+// one once in a LookEvery.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene()
@@ -88,8 +88,8 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a client that others have used up is told when the first unit leaves, in whichever region that is, and
-// passes then.
+// TestRetryAfter: a client that others have used up is told when the first unit leaves, in whichever region that is,
+// and passes then.
 func TestRetryAfter(t *testing.T) {
 	for _, order := range [][]string{{"ap", "eu", "us"}, {"eu", "us", "ap"}, {"us", "eu", "ap"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -292,8 +292,8 @@ func TestAwait(t *testing.T) {
 	})
 }
 
-// TestLook: a silent region is asked one question at a time, and is not awaited. No other region is asked if the own one
-// fails.
+// TestLook: a silent region is asked one question at a time, and is not awaited. No other region is asked if the own
+// one fails.
 func TestLook(t *testing.T) {
 	r, whole, _ := toldRule(t, Config{})
 	us := r.store.regions[2]

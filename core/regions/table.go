@@ -94,8 +94,8 @@ func (e *eventual) holder(key string) holder {
 	return holder{maphash.String(e.seeds[0], key), maphash.String(e.seeds[1], key)}
 }
 
-// wish asks for a look at a client unless one was sent within the last LookEvery, or since now if a request waits
-// for it. It returns a channel that is closed when the look is over, or nil if no request waits. It reports false if the
+// wish asks for a look at a client unless one was sent within the last LookEvery, or since now if a request waits for
+// it. It returns a channel that is closed when the look is over, or nil if no request waits. It reports false if the
 // table has no place for the client.
 func (t *table) wish(w wish, now time.Duration) (<-chan struct{}, bool) {
 	t.mu.Lock()
@@ -174,8 +174,8 @@ func (t *table) send(now func() time.Duration) {
 	}
 }
 
-// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all the ones that requests
-// wait for.
+// batch takes wishes from the queue: as many as may go in the time in which looks gather, and all the ones that
+// requests wait for.
 func (t *table) batch(now time.Duration) (batch []*wish) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

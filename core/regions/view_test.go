@@ -56,8 +56,9 @@ func TestRoom(t *testing.T) {
 		stale  bool
 		leaves time.Duration
 	}{
-		"one unit":          {looks: [2]look{{1, now, 0, 1, now + s}}, room: room{left: 7, most: 7}, leaves: s},
-		"has left since":    {looks: [2]look{{now, now, 0, 1, now}}, room: room{left: 7, most: 7}, stale: true, leaves: every},
+		"one unit": {looks: [2]look{{1, now, 0, 1, now + s}}, room: room{left: 7, most: 7}, leaves: s},
+		"has left since": {looks: [2]look{{now, now, 0, 1, now}}, room: room{left: 7, most: 7}, stale: true,
+			leaves: every},
 		"nothing, long ago": {looks: [2]look{{1, now, 0, 0, 0}}, room: room{left: 8, most: 8}},
 		"about to leave":    {looks: [2]look{{now, now, 0, 2, now + 1}}, room: room{left: 6, most: 6}, leaves: ms},
 		"a window ago":      {looks: [2]look{old}, room: room{left: 8, most: 8}},
@@ -88,8 +89,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestExceeded: a request exceeds a limit that has no room for it, but not one that is too small for it anyway. A charge
-// and a cost of 0 exceed none.
+// TestExceeded: a request exceeds a limit that has no room for it, but not one that is too small for it anyway. A
+// charge and a cost of 0 exceed none.
 func TestExceeded(t *testing.T) {
 	limits := []core.Limit{core.PerDay(8)}
 	charge := &core.Override{Charge: true}
@@ -97,7 +98,10 @@ func TestExceeded(t *testing.T) {
 		cost, most int64
 		override   *core.Override
 		want       int
-	}{{3, 3, nil, -1}, {4, 3, nil, 0}, {8, 3, nil, 0}, {9, 3, nil, -1}, {1, 0, nil, 0}, {1, 0, charge, -1}, {0, -1, nil, -1}} {
+	}{
+		{3, 3, nil, -1}, {4, 3, nil, 0}, {8, 3, nil, 0}, {9, 3, nil, -1},
+		{1, 0, nil, 0}, {1, 0, charge, -1}, {0, -1, nil, -1},
+	} {
 		v := view{rooms: []room{{left: c.most, most: c.most}}}
 		if got := v.exceeded(&core.Ask{Cost: c.cost, Override: c.override}, limits); got != c.want {
 			t.Errorf("%+v exceeds limit %d, want %d", c, got, c.want)
