@@ -141,7 +141,7 @@ func TestTableParts(t *testing.T) {
 		}
 	}
 	e, other := newEventual(t, 0, 0), newEventual(t, 0, 0)
-	if e.holder("k") != e.holder("k") || e.holder("k") == other.holder("k") || e.holder("k") == e.holder("l") {
+	if k := e.holder("k"); k != e.holder("k") || k == other.holder("k") || k == e.holder("l") {
 		t.Error("a client is not one under a rule, or not another one under another rule")
 	}
 }
