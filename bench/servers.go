@@ -21,6 +21,7 @@ type owner struct {
 }
 
 func (o *owner) Helper()                           {}
+func (o *owner) Failed() bool                      { return false }
 func (o *owner) Fatal(args ...any)                 { panic(failure(fmt.Sprint(args...))) }
 func (o *owner) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
 func (o *owner) Errorf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
