@@ -68,7 +68,7 @@ demo:
 # make lint vets, and nothing here debugs: without both, a fresh clone is tested in six minutes instead of seven.
 test: export GOFLAGS := $(shell go env GOFLAGS) -vet=off -ldflags=-w
 test: redis lua proxies faketime
-	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	@$(MAKE) --no-print-directory -j3 test-race test-single test-modules
 
 test-race:
