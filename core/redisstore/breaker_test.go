@@ -71,6 +71,7 @@ func TestNoBreakerEvent(t *testing.T) {
 			t.Errorf("replaced: %+v", d)
 		}
 	}
+	redisstore.Settle(t, store)
 	sent := calls(t, rdb, "evalsha")
 	left, leave := context.WithCancel(ctx)
 	leave()

@@ -36,14 +36,16 @@ func calls(t *testing.T, rdb redis.UniversalClient, command string) (n int) {
 func TestOneRoundTrip(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
+	store := redisstore.New(rdb)
 	l := core.Must(core.New(core.Config{
-		Store:   redisstore.New(rdb),
+		Store:   store,
 		Limits:  []core.Limit{core.PerSecond(100), core.PerMinute(100), core.PerHour(100).Using(core.SlidingCounter)},
 		Timeout: 20 * time.Second,
 	}))
 	if d := l.Allow(ctx, "warm up"); d.Err != nil {
 		t.Fatal(d.Err)
 	}
+	redisstore.Settle(t, store)
 	rdb.ConfigResetStat(ctx)
 	for range 10 {
 		if d := l.Allow(ctx, "k"); d.Err != nil || !d.Allowed {

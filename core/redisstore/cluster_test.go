@@ -181,10 +181,8 @@ func TestMapAfterFailure(t *testing.T) {
 	t.Cleanup(func() { rdb.Close() })
 	store := redisstore.New(rdb)
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(10)}, Timeout: patient})
-	for want := range uint64(2) { // by itself, and once the map is known in a batch
-		if d, n := l.Allow(ctx, "k"), store.Stats().Batches; d.Err != nil || n != want {
-			t.Fatalf("%+v, %d batches; want %d", d, n, want)
-		}
+	if d := l.Allow(ctx, "k"); d.Err != nil {
+		t.Fatalf("%+v", d)
 	}
 	server.Kill()
 	before := loaded.Load()

@@ -3,12 +3,14 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/remember"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // What the tests of package redisstore_test see of the inside.
@@ -54,6 +56,22 @@ func HoldBreakersClosed(s *Store) {
 			ReadyToTrip: func(gobreaker.Counts) bool { return false },
 		}))
 	}
+}
+
+// Settle waits until no connection is in the making: each is made by a script. A busy machine makes more of them.
+func Settle(t testing.TB, s *Store) {
+	t.Helper()
+	redistest.WaitFor(t, "connections to be made", func() error {
+		for addr, b := range breakersOf(s) {
+			b.connections.mu.Lock()
+			making := b.connections.making
+			b.connections.mu.Unlock()
+			if making > 0 {
+				return fmt.Errorf("%d are in the making to %q", making, addr)
+			}
+		}
+		return nil
+	})
 }
 
 // Calls is how many calls to Redis are under way.

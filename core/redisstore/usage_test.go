@@ -47,9 +47,11 @@ func held(t *testing.T, rdb *redis.Client, c *ledger, client string) string {
 // was, of a client that is known, of one at its limit and of one that is not known.
 func TestUsageWritesNothing(t *testing.T) {
 	rdb := redistest.Start(t, "--save", "").Client(t)
-	l, c := usageLimiter(New(rdb), usageLimits()...), bind(t, rdb, usageLimits()...)
+	s := New(rdb)
+	l, c := usageLimiter(s, usageLimits()...), bind(t, rdb, usageLimits()...)
 	l.AllowN(ctx, "known", 3)
 	l.AllowN(ctx, "full", 10)
+	Settle(t, s)
 	if d := l.Allow(ctx, "full"); d.Allowed || d.Err != nil {
 		t.Fatalf("%+v, want a refusal", d)
 	}
