@@ -2,6 +2,7 @@ package window
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -17,6 +18,9 @@ func (p *plainLog) live(now int64, l Limit) (live []int64) {
 	}
 	return live
 }
+
+// since returns the units after cutoff.
+func (p *plainLog) since(cutoff int64) int64 { return int64(len(p.live(cutoff, Limit{}))) }
 
 // decide follows the promise word by word, and finds RetryAfter by trying.
 func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
@@ -49,6 +53,18 @@ func (p *plainLog) decide(l Limit, now, cost int64, charge bool) Verdict {
 		v.ResetAfter = live[0] + l.W - now
 	}
 	return v
+}
+
+// giveBack is Log.Return.
+func (p *plainLog) giveBack(at, units int64) (returned int64) {
+	p.units = slices.DeleteFunc(p.units, func(stamp int64) bool {
+		gone := stamp == at && returned < units
+		if gone {
+			returned++
+		}
+		return gone
+	})
+	return returned
 }
 
 // decide runs one request through a Log as a store does.
@@ -120,10 +136,27 @@ func TestLogHistories(t *testing.T) {
 				t.Fatalf("seed %d step %d: limit %+v now %d cost %d charge %v:\n got %+v\nwant %+v",
 					seed, step, limit, now, cost, charge, got, want)
 			}
-			if rng.IntN(10) == 0 {
+			switch rng.IntN(10) {
+			case 0:
 				log.Shrink()
+			case 1, 2:
+				at := now - rng.Int64N(limit.W)
+				if live := plain.live(now, limit); len(live) > 0 && rng.IntN(4) > 0 {
+					at = live[rng.IntN(len(live))]
+				}
+				plain.units = plain.live(now, limit)
+				log.Expire(now - limit.W)
+				units := 1 + rng.Int64N(3)
+				if got, want := log.Return(at, units), plain.giveBack(at, units); got != want {
+					t.Fatalf("seed %d step %d: %d of %d units at %d returned, want %d", seed, step, got, units, at, want)
+				}
 			}
 			log.audit(t)
+			for cutoff := now - limit.W; cutoff <= now; cutoff += limit.W / 50 {
+				if got, want := log.Since(cutoff), plain.since(cutoff); got != want {
+					t.Fatalf("seed %d step %d: %d units after %d, want %d", seed, step, got, cutoff, want)
+				}
+			}
 		}
 	}
 }
@@ -135,24 +168,4 @@ func TestEmptiedLog(t *testing.T) {
 	if log.Newest() != 0 || log.Since(20) != 0 || log.Facts(Limit{N: 5, W: 10}, 30, 1) != (LogFacts{}) {
 		t.Errorf("%d units since 20, the newest at %d", log.Since(20), log.Newest())
 	}
-}
-
-func FuzzLog(f *testing.F) {
-	f.Add([]byte{1, 1, 1, 1, 1, 1})
-	f.Add([]byte{0, 200, 1, 3, 255, 9, 128, 2, 64, 5})
-	f.Add([]byte{2, 0, 2, 0, 2, 0, 255, 255, 1, 1})
-	f.Fuzz(func(t *testing.T, history []byte) {
-		limit := Limit{N: 5, W: 1000}
-		var log Log
-		var plain plainLog
-		now := int64(1 << 50)
-		for i := 0; i+1 < len(history) && i < 200; i += 2 {
-			now += (int64(history[i]) - 40) * 8
-			cost := int64(history[i+1] % 8)
-			want := plain.decide(limit, now, cost, true)
-			if got := log.request(limit, now, cost, true); got != want {
-				t.Fatalf("request %d (now %d, cost %d): got %+v, want %+v", i/2, now, cost, got, want)
-			}
-		}
-	})
 }
