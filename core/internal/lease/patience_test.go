@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -203,26 +202,6 @@ func TestNotLeased(t *testing.T) {
 	}
 }
 
-// TestCrowd: where leases are small for the crowd that waits for them, callers that get nothing of one are decided in
-// time.
-func TestCrowd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 4)
-		s.warm(t, 10)
-		s.way = 2500 * time.Microsecond
-		var group sync.WaitGroup
-		for range 400 {
-			group.Go(func() {
-				began := time.Now()
-				if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > nextPatience+4*s.way {
-					t.Errorf("%+v after %v", d, time.Since(began))
-				}
-			})
-		}
-		group.Wait()
-	})
-}
-
 // remember makes the process remember refusals.
 func (s *scene) remember() {
 	s.rule.Ledger = remember.New().Wrap(core.Binding{Name: "lease"}, s.store)
@@ -297,45 +276,6 @@ func TestLeasedAfterReset(t *testing.T) {
 		if n := s.Scripts - before; n > 50 {
 			t.Errorf("%d scripts for 100 requests, want at most 50", n)
 		}
-	})
-}
-
-// TestStoreErrors: while the server is silent, what has been leased is spent, then the policy decides, within the
-// timeout.
-func TestStoreErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := core.Per(10_000, time.Minute)
-		s := newScene(t, limit, 1000)
-		s.warm(t, 20)
-		left := s.unspent()
-		if left < 5 {
-			t.Fatalf("only %d left", left)
-		}
-		s.way = time.Hour
-		for range left {
-			began := time.Now()
-			if d := s.allow(t, 1); !d.Allowed || d.Err != nil || time.Since(began) > 0 {
-				t.Fatalf("%+v after %v", d, time.Since(began))
-			}
-		}
-		var group sync.WaitGroup
-		for range 300 {
-			group.Go(func() {
-				began := time.Now()
-				d := s.allow(t, 1)
-				if d.Allowed || !errors.Is(d.Err, core.ErrStore) || time.Since(began) > core.DefaultTimeout {
-					t.Errorf("%+v after %v", d, time.Since(began))
-				}
-			})
-			time.Sleep(time.Millisecond)
-		}
-		group.Wait()
-		s.way = 100 * time.Microsecond
-		time.Sleep(3 * time.Hour) // the window is empty again
-		if d := s.allow(t, 1); !d.Allowed || d.Remaining != limit.Requests-1 {
-			t.Errorf("afterwards: %+v", d)
-		}
-		s.warm(t, 1)
 	})
 }
 

@@ -49,43 +49,6 @@ func TestRateSaturated(t *testing.T) {
 	})
 }
 
-// TestRateBelow: where less is asked for than the limit allows, leases
-// refuse no request, and ask the server much less.
-func TestRateBelow(t *testing.T) {
-	for _, load := range []float64{0.05, 0.3, 0.6, 0.8} {
-		synctest.Test(t, func(t *testing.T) {
-			limit, lifetime := core.Per(2000, time.Second), 100*time.Millisecond
-			h := &history{server: fakeserver.New(0, limit), longest: lifetime}
-			end := time.Now().Add(20 * limit.Window)
-			var group sync.WaitGroup
-			const processes = 4
-			gap := float64(limit.Window) * processes / (load * float64(limit.Requests))
-			for i := range uint64(processes) {
-				l, _ := process(fakeserver.Quick(h.server), 200, lifetime)
-				rng := rand.New(rand.NewPCG(i, 23))
-				group.Go(func() {
-					for time.Now().Before(end) {
-						group.Go(func() { h.take(context.Background(), l, 1) })
-						time.Sleep(time.Duration(rng.ExpFloat64() * gap))
-					}
-				})
-			}
-			group.Wait()
-			if err := h.check(); err != nil {
-				t.Fatal(err)
-			}
-			if len(h.refused) > 0 {
-				t.Errorf("load %v: %d refused", load, len(h.refused))
-			}
-			if saved := load / 0.06; float64(h.server.Scripts) > float64(len(h.used))/max(1, saved) {
-				t.Errorf("load %v: %d scripts for %d decisions", load, h.server.Scripts, len(h.used))
-			}
-			t.Logf("load %v: %d admitted, %d refused, %d scripts, %d unspent", load, len(h.used), len(h.refused),
-				h.server.Scripts, h.server.Charged()-int64(len(h.used)))
-		})
-	}
-}
-
 // TestRareKeys: a client that comes less often than leases pay is decided
 // as without them: every request asks, and is refused not a moment early.
 func TestRareKeys(t *testing.T) {

@@ -237,30 +237,6 @@ func TestRenewalDeadline(t *testing.T) {
 	}
 }
 
-// TestLeavesAtTheEnd: a caller that leaves at the moment at which its renewal is over is answered, or has spent
-// nothing.
-func TestLeavesAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(1_000_000, time.Minute), 1000)
-		admitted := s.warm(t, 400)
-		answered := 0
-		for range 100 {
-			admitted += s.empty(t)
-			s.way = 10 * time.Millisecond
-			if _, err := s.take(t.Context(), 2*s.way); err == nil {
-				answered++
-			}
-			synctest.Wait()
-			s.way = 100 * time.Microsecond
-			admitted += s.warm(t, 20)
-		}
-		admitted += int64(answered)
-		if wasted := s.Charged() - admitted - s.unspent(); wasted != 0 || answered == 0 || answered == 100 {
-			t.Errorf("%d units are wasted, want none; %d of 100 callers were answered", wasted, answered)
-		}
-	})
-}
-
 // TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.
 func TestAnsweredWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,24 +261,5 @@ func TestAnsweredWhileLeaving(t *testing.T) {
 				t.Fatalf("before the end: %+v, %v", d, err)
 			}
 		}
-	})
-}
-
-// TestNotWorthIt: where a lease would be of one request, callers do not wait for each other.
-func TestNotWorthIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
-		s.allow(t, 1) // so a lease is of twice that
-		s.way = 10 * time.Millisecond
-		var group sync.WaitGroup
-		for range 2 {
-			group.Go(func() {
-				began := time.Now()
-				if d := s.allow(t, 2); !d.Allowed || time.Since(began) != 2*s.way {
-					t.Errorf("%+v after %v, want an answer after %v", d, time.Since(began), 2*s.way)
-				}
-			})
-		}
-		group.Wait()
 	})
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,36 +171,4 @@ func (s *scene) checkRefusal(t *testing.T, limit core.Limit) {
 	if d := s.allow(t, 1); !d.Allowed {
 		t.Fatalf("when told to come: %+v", d)
 	}
-}
-
-// TestCosts: what does not fit a lease takes another, what no lease can hold asks by itself, and what is above the
-// limit never passes.
-func TestCosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := core.Per(1000, time.Hour).Named("a")
-		s := &scene{Server: fakeserver.New(0, limit)}
-		s.rule, s.store = process(fakeserver.Quick(s.Server), 100, time.Minute)
-		s.limiter = limiter(t, s.rule, limit)
-		admitted := s.warm(t, 1)
-		rng := rand.New(rand.NewPCG(1, 25))
-		for {
-			cost := 1 + rng.Int64N(30)
-			if rng.IntN(5) == 0 {
-				cost = 101 + rng.Int64N(20)
-			}
-			d := s.allow(t, cost)
-			if !d.Allowed {
-				break
-			}
-			admitted += cost
-		}
-		charged := s.Charged()
-		t.Logf("%d of %d admitted, %d charged", admitted, limit.Requests, charged)
-		if charged < admitted || charged > limit.Requests || admitted < 700 {
-			t.Error("not as expected")
-		}
-		if d := s.allow(t, 1001); d.RetryAfter != core.Never {
-			t.Errorf("%+v", d)
-		}
-	})
 }

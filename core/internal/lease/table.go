@@ -48,7 +48,7 @@ func (l *ledger) holder(client string) (holder, *shard) {
 }
 
 // add makes an entry for a client that has none. In a full shard it gives up the entry of a client that has nothing
-// to spend, or returns nil if it does not find one soon: see TestTableBounded. s.mu must be held.
+// to spend, or returns nil if it does not find one soon: see TestAddFindsOne. s.mu must be held.
 func (s *shard) add(h holder, now time.Time) *lease {
 	if len(s.byHolder) >= shardSize {
 		looked := 0

@@ -1,39 +1,11 @@
 package lease
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/fakeserver"
 )
-
-// TestTableBounded: clients that come and go do not fill the memory, and do not take away what one holds.
-func TestTableBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := core.Per(100_000, time.Hour)
-		s := &scene{Server: fakeserver.New(0, limit)}
-		s.rule, s.store = process(fakeserver.Steady(s.Server, 0), 1000, time.Minute)
-		s.limiter = limiter(t, s.rule, limit)
-		s.leased(t)
-		for i := range shards * shardSize * 5 / 4 {
-			s.limiter.Allow(t.Context(), fmt.Sprint("another ", i))
-		}
-		before := s.Scripts
-		if d := s.allow(t, 1); !d.Allowed || s.Scripts != before {
-			t.Error("a lease was given up for a client that was seen once")
-		}
-		n := 0
-		for i := range s.rule.table.shards {
-			n += len(s.rule.table.shards[i].byHolder)
-		}
-		if n > shards*shardSize || n < shards*shardSize/2 {
-			t.Errorf("%d clients are known, want %d to %d", n, shards*shardSize/2, shards*shardSize)
-		}
-	})
-}
 
 // TestAdd: a full shard gives up no entry with units to spend, and none that is being renewed.
 func TestAdd(t *testing.T) {
