@@ -116,23 +116,3 @@ func TestNoAllocations(t *testing.T) {
 		}
 	}
 }
-
-// TestBurstsKeepTheirRoom: a client who comes in bursts, more than a window
-// apart, fills the log that it has filled before.
-func TestBurstsKeepTheirRoom(t *testing.T) {
-	c := newClock()
-	l := limiter(t, memstore.New(memstore.WithClock(c.Now)), core.PerSecond(1000))
-	burst := func() {
-		c.Add(2 * time.Second)
-		for range 1000 {
-			c.Add(time.Microsecond)
-			if d := l.Allow(ctx, "client"); !d.Allowed {
-				t.Fatal(d)
-			}
-		}
-	}
-	burst()
-	if n := mallocs(20, burst); n > 10 {
-		t.Errorf("%d allocations in 20 bursts", n)
-	}
-}

@@ -63,32 +63,6 @@ func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*cor
 	return l, keys
 }
 
-// BenchmarkFlood is a client never seen before that asks once, or twice, in a store
-// that is full: of clients that have used little, or of clients at their limits.
-func BenchmarkFlood(b *testing.B) {
-	for _, a := range algorithms {
-		for _, n := range []int64{100, 1} {
-			for _, times := range []int{1, 2} {
-				b.Run(fmt.Sprintf("%v/1 of %d/asks %d", a, n, times), func(b *testing.B) {
-					s, c := newStore(memstore.DefaultMaxBytes)
-					l := limiter(b, s, core.PerDay(n).Using(a))
-					for i := range 2 * fits(memstore.DefaultMaxBytes) {
-						l.Allow(ctx, key("first ", i))
-						c.Add(time.Microsecond)
-					}
-					newcomers := core.Must(l.Rule("newcomers", core.PerDay(100).Using(a)))
-					b.ReportAllocs()
-					for i := 0; b.Loop(); i++ {
-						for range times {
-							newcomers.Allow(ctx, key("newcomer ", i))
-						}
-					}
-				})
-			}
-		}
-	}
-}
-
 // BenchmarkMemory reports what a live client takes, by the store's own account
 // and by the heap's.
 func BenchmarkMemory(b *testing.B) {

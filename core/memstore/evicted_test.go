@@ -59,32 +59,6 @@ func TestRetryAfterOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestEvictedAgainAndAgain: a client whose units go from its slot into the sketch
-// and back has them counted once, and they expire.
-func TestEvictedAgainAndAgain(t *testing.T) {
-	for _, a := range algorithms {
-		s, c := newStore(memstore.DefaultMaxBytes)
-		limit := core.PerDay(1000).Using(a)
-		l := limiter(t, s, limit)
-		for round := range int64(10) {
-			for range 7 {
-				l.Allow(ctx, "k")
-			}
-			if d := l.AllowN(ctx, "k", 0); d.Remaining != 1000-7*(round+1) {
-				t.Fatalf("%v, round %d: %d remain, want %d", a, round, d.Remaining, 1000-7*(round+1))
-			}
-			s.EvictAll()
-		}
-		for range 3 * 4 { // and returns four times a day
-			c.Add(6 * time.Hour)
-			l.Peek(ctx, "k")
-		}
-		if d := l.AllowN(ctx, "k", 0); d.Remaining != 1000 {
-			t.Errorf("%v: three days later %d remain, want all", a, d.Remaining)
-		}
-	}
-}
-
 // TestFirstRequestInAFlood: what the sketch alone has counted is counted once, also
 // where an epoch ends in the middle of a counter's window.
 func TestFirstRequestInAFlood(t *testing.T) {
@@ -107,41 +81,6 @@ func TestFirstRequestInAFlood(t *testing.T) {
 			if i%2 == 1 {
 				s.EvictAll()
 			}
-		}
-	}
-}
-
-// TestResetOfAnEvictedClient: a Reset hides what the sketch holds of a client, for
-// as long as the client keeps the slot that the Reset makes.
-func TestResetOfAnEvictedClient(t *testing.T) {
-	for _, a := range algorithms {
-		s, c := newStore(memstore.DefaultMaxBytes)
-		l := limiter(t, s, core.PerDay(5).Using(a), core.PerHour(100).Using(a))
-		l.AllowN(ctx, "k", 5)
-		l.AllowN(ctx, "other", 5)
-		s.EvictAll()
-		if d := l.Peek(ctx, "k"); d.Allowed {
-			t.Fatalf("%v: evicted at its limit: %+v", a, d)
-		}
-		if err := l.Reset(ctx, "k"); err != nil {
-			t.Fatal(err)
-		}
-		if d := l.AllowN(ctx, "k", 0); d.Remaining != 5 {
-			t.Errorf("%v: after the reset: %+v", a, d)
-		}
-		if d := l.Peek(ctx, "other"); d.Allowed {
-			t.Errorf("%v: another client after that reset: %+v", a, d)
-		}
-		if d := l.AllowN(ctx, "k", 2); !d.Allowed || d.Remaining != 3 {
-			t.Errorf("%v: two of five after the reset: %+v", a, d)
-		}
-		// A day later the slot counts nothing, but what it hides is still there.
-		c.Add(24 * time.Hour)
-		for i := range 2 * fits(small) {
-			l.Peek(ctx, key("stranger ", i))
-		}
-		if d := l.AllowN(ctx, "k", 0); a == core.SlidingLog && d.Remaining != 5 {
-			t.Errorf("%v: a day after the reset: %+v", a, d)
 		}
 	}
 }
@@ -192,24 +131,5 @@ func TestWhatCannotBeHeld(t *testing.T) {
 			}
 		}
 		bounded(t, s, int64(c.size))
-	}
-}
-
-// TestRulesInAFullStore: rules are bound while the store is full; clients make
-// room for them.
-func TestRulesInAFullStore(t *testing.T) {
-	for _, size := range []int{memstore.MinMaxBytes, large} {
-		s, _ := full(t, size)
-		base := limiter(t, s, core.PerMinute(1))
-		for i := range 50 {
-			rule, err := base.Rule(key("rule ", i), core.PerMinute(int64(2+i)))
-			if err != nil {
-				t.Fatalf("%d bytes, rule %d: %v", size, i, err)
-			}
-			if d := rule.Allow(ctx, "k"); !d.Allowed {
-				t.Fatalf("%d bytes, rule %d: %+v", size, i, d)
-			}
-			bounded(t, s, int64(size))
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"runtime"
 	"testing"
 	"time"
 
@@ -104,90 +103,6 @@ func TestFloodOfClientsAtTheirLimit(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestFloodWhenTheWindowIsOver: when the clients of a flood are at their limit no
-// more, there is room for as many newcomers as the store has slots.
-func TestFloodWhenTheWindowIsOver(t *testing.T) {
-	for _, a := range algorithms {
-		s, c := newStore(large)
-		l := limiter(t, s, core.PerHour(1).Using(a))
-		exhaust(l, c, large)
-		c.Add(3 * time.Hour)
-		newcomers, refused := fits(large)*6/10, 0 // as many as there are slots
-		for i := range newcomers {
-			if !l.Allow(ctx, key("later ", i)).Allowed {
-				refused++ // by another's entry in a sketch: one in 100,000
-			}
-			bounded(t, s, large)
-		}
-		if refused > newcomers/1000 {
-			t.Errorf("%v: %d of %d newcomers are refused after the window", a, refused, newcomers)
-		}
-	}
-}
-
-// TestChangedLimitWhenFull: a client at a limit that was lowered is refused, in its
-// slot and in the sketch; one whose limit was raised has what is left.
-func TestChangedLimitWhenFull(t *testing.T) {
-	for _, a := range algorithms {
-		s, _ := newStore(small)
-		l, lowered := limiter(t, s, core.PerDay(100).Using(a)), limiter(t, s, core.PerDay(2).Using(a))
-		const clients = 500
-		for i := range clients {
-			l.AllowN(ctx, key("k", i), 2)
-		}
-		for i := range 2 * fits(small) {
-			l.AllowN(ctx, key("three of 100 ", i), 3)
-			if i < clients {
-				lowered.Peek(ctx, key("k", i))
-			}
-		}
-		for i := range clients {
-			if d := lowered.Peek(ctx, key("k", i)); d.Allowed {
-				t.Fatalf("%v: client %d of a limit that was lowered has its quota back: %+v", a, i, d)
-			}
-			if d := l.Peek(ctx, key("k", i)); !d.Allowed || d.Remaining > 97 {
-				t.Fatalf("%v: client %d with 2 of 100: %+v", a, i, d)
-			}
-		}
-	}
-}
-
-// TestLargeLogsBesideSmallOnes: the bound is one of bytes, not of clients.
-func TestLargeLogsBesideSmallOnes(t *testing.T) {
-	const size = 4 << 20
-	s, _ := newStore(size)
-	before := heap()
-	big := limiter(t, s, core.PerDay(100_000))
-	few := core.Must(big.Rule("few", core.PerDay(100)))
-	const clients, each = 5, 60_000
-	for i := range each {
-		for k := range clients {
-			if d := big.Allow(ctx, key("big ", k)); !d.Allowed {
-				t.Fatalf("request %d of client %d: %+v", i, k, d)
-			}
-		}
-		if d := few.Allow(ctx, key("small ", i)); !d.Allowed {
-			t.Fatalf("newcomer %d: %+v", i, d)
-		}
-		bounded(t, s, size)
-	}
-	for i := range 2 * fits(size) {
-		if d := few.Allow(ctx, key("flood ", i)); !d.Allowed {
-			t.Fatalf("newcomer %d: %+v", i, d)
-		}
-		bounded(t, s, size)
-	}
-	for k := range clients {
-		if d := big.AllowN(ctx, key("big ", k), 0); d.Remaining != 100_000-each {
-			t.Errorf("client %d: %d remain, want %d", k, d.Remaining, 100_000-each)
-		}
-	}
-	if grown := heap() - before; grown > size+size/16 {
-		t.Errorf("the heap grew by %d", grown)
-	}
-	runtime.KeepAlive(s)
 }
 
 // TestExpiryGivesMemoryBack: when everything has expired, some traffic on one

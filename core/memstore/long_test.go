@@ -9,26 +9,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// TestLongestLogIsExact: in a store that is not full, a log of a million entries
-// is exact to the microsecond.
-func TestLongestLogIsExact(t *testing.T) {
-	s, _ := newTickingStore(memstore.DefaultMaxBytes)
-	l := limiter(t, s, core.PerDay(core.MaxLogRequests))
-	first := l.Allow(ctx, "k")
-	for i := 1; i < core.MaxLogRequests; i++ {
-		if d := l.Allow(ctx, "k"); !d.Allowed || d.Remaining != int64(core.MaxLogRequests-i-1) {
-			t.Fatalf("request %d: %+v", i, d)
-		}
-	}
-	for _, leave := range []int{1, 500_000, core.MaxLogRequests} {
-		d := l.Decide(ctx, core.Request{Key: "k", Cost: int64(leave), Peek: true})
-		want := first.At.Add(time.Duration(leave-1)*time.Microsecond + 24*time.Hour)
-		if got := d.At.Add(d.RetryAfter); d.Allowed || !got.Equal(want) {
-			t.Errorf("room for %d is promised for %v, want %v", leave, got, want)
-		}
-	}
-}
-
 // TestLogLongerThanTheStore: a client whose log does not fit goes on counting, with
 // entries merged: it is never admitted above its limit, and hardly less often than
 // an exact log would.
