@@ -51,11 +51,12 @@ type properties struct {
 //   - in memory: internal/window, a .go file
 //   - in Redis: redisstore/internal/script, a .go and a .lua file
 //   - in the definition that the stores are tested against: internal/model/worlds, a .go file
-//   - in the stores of users' own: the example of storetest, which Bind keeps from counting by it unknown
+//
+// The example store of storetest refuses what it does not know.
 //
 // The tests of core, of its stores and of storetest go through all algorithms, and the errors of limittext.go name
-// them. Texts for people do so too: the doc comments of Decision and Ledger, the README and docs/choosing.md, which a
-// test holds to that.
+// them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
+// docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
 	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9},
 	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},

@@ -30,7 +30,7 @@ type Config struct {
 	// A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
-	// Observer hears of every decision. Default [LogErrors] on slog.Default(), at most a line a
+	// Observer is told of every decision. Default [LogErrors] on slog.Default(), at most a line a
 	// minute of each kind: a limit that is not enforced is never silent. [Silent] writes none.
 	Observer Observer
 	Quiet    []string // codes of notices that are not to be said, such as "large-log"

@@ -26,11 +26,11 @@ type Pair struct {
 // Stores that answer from memory are asked first, in turn, and then all others at the same
 // time. What has been counted beside a refusal is given back as by [Reservation.Return], also
 // if ctx ends; until then others may be refused for it. Give the pair that refuses most often
-// first. Units stay counted where a return fails, which the observer hears as a notice, and
+// first. Units stay counted where a return fails, which the observer is told by a notice, and
 // may stay where a store failed.
 //
 // A pair whose store cannot be asked is decided by its policy; then Err is the first such
-// error. Observers hear of decisions that are not given back. Err matches [ErrInvalid] for no
+// error. Observers are told of decisions that are not given back. Err matches [ErrInvalid] for no
 // pairs, a pair without a limiter, and a charge.
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {

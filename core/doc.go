@@ -20,6 +20,6 @@
 // A [Limiter] is a set of limits under a name, on a [Store]. [Limiter.Rule] makes another
 // set on the same store, with counts of its own: a rule, which is a Limiter too. The key
 // names the client that is counted. A limit counts units; a request costs one, unless its
-// Cost says otherwise. Of several limits a [Decision] tells about the one that binds. The
+// Cost says otherwise. Of several limits a [Decision] is about the tightest, which binds. The
 // policy ([FailOpen], [FailClosed] or [Fallback]) decides while the store cannot be asked.
 package core

@@ -53,7 +53,7 @@ type errorLog struct {
 	interval time.Duration
 	budget   *lineBudget // nil if there is none
 
-	outages atomic.Int32 // of the limiters, those that have not ended
+	outages atomic.Int32 // outages of limiters that have not ended
 
 	mu       sync.Mutex // guards limiters and what they hold
 	limiters map[limiterID]*limiterLog

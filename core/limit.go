@@ -116,7 +116,7 @@ func (l Limit) code() string {
 
 // checkName returns an error unless name can stand unescaped in a quoted string of
 // a structured field (RFC 9651), and at the end of a limit's text: printable ASCII without
-// the quote and the backslash, and without blanks around it. kind is what has the name,
+// the quote and the backslash, and without blanks around it. kind is the word for the thing that has the name,
 // such as limit.
 func checkName(kind, name string) error {
 	if len(name) > maxNameLength {

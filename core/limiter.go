@@ -17,12 +17,12 @@ type Limiter struct {
 	boundRule                   // to the first store
 	fallback     *fallback      // nil unless the policy is a Fallback
 	firstTimeout time.Duration  // the longest that the first store may take
-	observed     bool           // whether an observer hears of every decision
-	notices      NoticeObserver // nil if none hears of notices
-	log          *errorLog      // the observer if it is of LogErrors; it hears of errors alone
+	observed     bool           // whether an observer is told of every decision
+	notices      NoticeObserver // nil if no observer takes notices
+	log          *errorLog      // the observer if it is of LogErrors, which is told of errors alone
 	waiting      waitQueues     // the callers of Wait
 	shared       *shared        // with the copies of WithPolicy and WithLimits
-	begun        atomic.Bool    // whether begin has been called, or no observer hears of notices
+	begun        atomic.Bool    // whether begin has been called, or no observer takes notices
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and
@@ -46,8 +46,8 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	return Must(build(c, l.rule, l.limits, l.shared))
 }
 
-// WithLimits returns the same limiter with other limits. One that has the name, the algorithm
-// and the window of one of l's is the same count: a client keeps what it has used. Make a
+// WithLimits returns the same limiter with other limits. A limit with the same name, algorithm
+// and window as one of l's shares its count: a client keeps what it has used. Make a
 // limiter once and use it again: a store keeps what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return build(l.config, l.rule, limits, l.shared)

@@ -10,7 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Notice is what an operator should know, such as a mistake in the use of a limiter.
+// Notice tells an operator of something to mend, such as a mistake in the use of a limiter.
 type Notice struct {
 	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name
@@ -29,7 +29,7 @@ func checkQuiet(codes []string) error {
 	return nil
 }
 
-// NoticeObserver is an [Observer] that hears of notices too, as that of [LogErrors] does.
+// NoticeObserver is an [Observer] that takes notices too, as that of [LogErrors] does.
 // Notice must be safe for concurrent use.
 type NoticeObserver interface {
 	Observer

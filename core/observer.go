@@ -10,7 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Observer hears of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its
+// Observer is told of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its
 // ctx, before the caller has the answer. It must be quick and safe for concurrent use. An observer that panics ends
 // the request as a panic of its handler does.
 type Observer interface {
@@ -92,7 +92,7 @@ func (l observerList) Notice(ctx context.Context, n Notice) {
 // time is measured: to read the clock twice takes about as long as such a decision.
 const timedShare = 16
 
-// startOfTimed returns the present if the observer hears how long the decision takes, and
+// startOfTimed returns the present if the observer is told how long the decision takes, and
 // else the zero Time.
 func (l *Limiter) startOfTimed() (start time.Time) {
 	if !l.observed || !l.waits && rand.Uint32()%timedShare != 0 {
@@ -113,7 +113,7 @@ func since(start time.Time) time.Duration {
 // request that names no client. It is for authors of middleware.
 func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
 
-// Observed reports whether an observer hears of every decision, and not that of [LogErrors] alone.
+// Observed reports whether an observer other than that of [LogErrors] is told of every decision.
 // Middleware can save the work that only an [Event] would show, such as to look up a Label.
 func (l *Limiter) Observed() bool { return l.observed }
 
@@ -129,7 +129,7 @@ func (l *Limiter) watched(d *Decision) bool {
 	return l.observed || l.log != nil && l.log.hears(d)
 }
 
-// event returns what an observer hears of a decision.
+// event returns the event of a decision, for an observer.
 func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	e := Event{
 		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
@@ -141,7 +141,7 @@ func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	return e
 }
 
-// setObserver sets what hears of decisions and of notices, by the config.
+// setObserver sets the observers of decisions and of notices, by the config.
 func (l *Limiter) setObserver() {
 	l.notices, _ = l.config.Observer.(NoticeObserver)
 	l.begun.Store(l.notices == nil) // then nothing is to be said

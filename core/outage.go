@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// calm is how long a store must have failed no request before an outage has ended: a store that
+// calm is the time without a failed request after which an outage has ended: a store that
 // fails now and then has not recovered in between (TestLogOfFlapping).
 const calm = time.Minute
 

@@ -26,7 +26,7 @@ type Binding struct {
 	Timeout time.Duration // Config.Timeout, for a store that can say whether it is enough
 
 	// Notice tells the observer of the limiter, once for each code, a constant of the store's,
-	// what the store has seen. It is nil if no observer would hear; any goroutine may call it.
+	// what the store has seen. It is nil if no observer takes notices; any goroutine may call it.
 	Notice func(code, text string)
 }
 
@@ -40,7 +40,7 @@ type Ledger interface {
 	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus cost are at most
 	//     Requests. A request is counted at the newest of now and what is already counted.
 	//   - Where that is ahead of now by more than 75 s, or than an eighth of the rule's shortest
-	//     window, the clock has stepped back: all units that still count do so from now on.
+	//     window, the clock has stepped back, and every unit that still counts is restamped to now.
 	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its
 	//     slot is a Window old. A slot has Window/60, rounded up to whole microseconds, and slots
 	//     are aligned to the Unix epoch. What is counted already is at the beginning of its slot.

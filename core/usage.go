@@ -17,7 +17,7 @@ type Usage struct {
 
 // Usage returns what the client named key has used of each limit, in the order of
 // [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no observer
-// hears of it. Units that a process has leased are used; a full memstore may return more than
+// is told of it. Units that a process has leased are used; a full memstore may return more than
 // was used, never less.
 // The error matches [ErrInvalid] or [ErrStore], or is the context's. With a [Fallback], an
 // ErrStore may come with what that has counted in this process, under its own limits.

@@ -6,14 +6,14 @@ import "github.com/sashlimit/sash/core/internal/window"
 type slot struct {
 	hash  hash
 	ident uint32 // the number of the limit's identity
-	bound uint32 // the number in rules of what it was last held against, and flags
+	bound uint32 // the number in rules of the bound it was last held against, and flags
 	count window.Count
 }
 
 // The flags stand above the numbers of bounds, of which a store of the greatest size
 // holds less than 2^30.
 const (
-	hides    = 1 << 30 // the sketch says something of the client, which no more counts
+	hides    = 1 << 30 // the sketch still has counts of the client; this slot overrides them
 	forgiven = 1 << 31 // a Reset made the slot
 
 	numberMask = hides - 1

@@ -38,9 +38,9 @@ type Store struct {
 
 	common atomic.Int64 // bytes that any shard may borrow
 
-	// What a shard may always have, and what its sketch takes besides; and from
-	// which length on a ring is long.
-	share, sketchBytes, largeRing int64
+	share       int64 // bytes that a shard may always have
+	sketchBytes int64 // bytes of its sketch, besides
+	largeRing   int64 // a ring of more bytes is a long one
 
 	base       time.Time // the clock counts from here, monotonically
 	baseMicros int64

@@ -76,7 +76,7 @@ func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 	return &wrong
 }
 
-// admissions is what was admitted to one client, in order, and what is not known.
+// admissions holds the requests admitted to one client, in order, and those of unknown outcome.
 type admissions struct {
 	at      []time.Time
 	totals  []int64 // totals[i] is the cost of the first i admissions

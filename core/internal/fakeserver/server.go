@@ -24,7 +24,7 @@ type Server struct {
 	Rewound int // scripts that found something counted too far ahead
 }
 
-// Charge is what one script has counted, by the server's clock in microseconds.
+// Charge holds the units that one script has counted, by the server's clock in microseconds.
 type Charge struct {
 	Taken int64 // when the script ran
 	Stamp int64 // when the units are counted

@@ -19,7 +19,7 @@
 //   - A lease is units that have been taken, and what is known of the client that they are for: table.go, lease.go.
 //   - A holder is a client under a rule.
 //   - A renewal is a request for the next lease, under way in a goroutine of its own: renewal.go.
-//   - Patience is how long a request waits for a renewal that another caller started: patience.go.
+//   - Patience is the time that a request waits for a renewal that another caller started: patience.go.
 //
 // A request asked alone is a request of its own to the next link, which may know a refusal, or send the request
 // together with others.

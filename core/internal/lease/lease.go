@@ -6,7 +6,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// lease is what is known of a client: how much the client asks for, and the units that have been taken ahead, if any.
+// lease holds the knowledge of a client: how much the client asks for, and the units that were taken ahead, if any.
 // The shard's lock guards it.
 type lease struct {
 	since time.Time // the start of the time in which asked is counted
@@ -15,13 +15,13 @@ type lease struct {
 	left     int64         // units that are left to spend
 	until    time.Time     // the end of the lease
 	reply    core.Decision // the reply with which the units were taken; it is stamped with the end of the lease
-	after    time.Time     // the At of a decision from the lease is later, and before that of the reply
+	after    time.Time     // exclusive lower bound of the At of decisions from this lease; reply.At is the upper one
 	given    time.Time     // the latest At that a decision from any lease of the client has been given
 	received time.Time     // when the reply came
 
 	retry   time.Time     // until then the store refuses the client
 	renewal *renewal      // the renewal under way, or nil
-	took    time.Duration // how long the last admission by the store took
+	took    time.Duration // the duration of the last admission by the store
 }
 
 // answer is the store's answer to a question; the zero value is none.

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// renewalPatience is how long a request waits for the renewals of other callers at most, unless a round trip takes
+	// renewalPatience bounds the time that a request waits for the renewals of other callers, unless a round trip takes
 	// longer: see reserve. A renewal that takes longer than that, and than twice the last one, is taken for lost. See
 	// TestPatientCrowd.
 	renewalPatience = core.DefaultTimeout / 2
 
-	// nextPatience is how long a request waits for another renewal, after other callers have spent the lease of the
+	// nextPatience is the time that a request waits for another renewal, after other callers have spent the lease of the
 	// first one: they may be faster again.
 	nextPatience = 20 * time.Millisecond
 )

@@ -12,7 +12,7 @@ const (
 	sample    = 8   // entries that are looked at for one to give up
 )
 
-// Table is what this process has taken ahead, by client and rule. It is safe for concurrent use.
+// Table holds the units that this process has taken ahead, by client and rule. It is safe for concurrent use.
 type Table struct {
 	terms  Terms
 	now    func() time.Time // the clock of this process

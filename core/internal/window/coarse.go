@@ -12,7 +12,7 @@ func (l Limit) Slot() int64 { return (l.W + Slots - 1) / Slots }
 func (l Limit) SlotEnd(at int64) int64 { return at - at%l.Slot() + l.Slot() - 1 }
 
 // coarse is a log of slots, each with the units that were counted in it, and the end of the slot as the stamp of all.
-// Between the oldest slot and the newest none is left out, so that the end of the newest tells those of all. In the
+// No slot between the oldest and the newest is left out, so the end of the newest gives the ends of all. In the
 // fields of a Log, first holds the units of all slots, last is the end of the newest, and entries is the number of
 // slots. A single slot needs no ring.
 type coarse Log
@@ -53,7 +53,7 @@ func (c *coarse) expire(l Limit, now int64) {
 	}
 }
 
-// drop drops the oldest slot, and those after it that are empty. The newest is not.
+// drop drops the oldest slot, and empty slots after it. The newest slot is not empty.
 func (c *coarse) drop() {
 	for c.first -= c.in(0); ; {
 		c.head = c.log().at(1)

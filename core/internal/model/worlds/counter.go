@@ -4,7 +4,8 @@ import "github.com/sashlimit/sash/core"
 
 func init() { definitions[core.SlidingCounter] = counter{} }
 
-// counter counts the units of this fixed window, and those of the one before by the part that is left of this one.
+// counter counts the units of this fixed window, and the units of the window before, by the part of this window that is
+// left.
 type counter struct{}
 
 func (counter) together(l Limit, a, b int64) bool { return a/l.W == b/l.W }

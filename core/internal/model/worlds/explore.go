@@ -13,7 +13,7 @@ type Step[S any] struct {
 	To   S
 }
 
-// Tally is how much of a world was seen.
+// Tally counts the states and steps of a world that were seen.
 type Tally struct{ States, Steps int }
 
 // Add adds what was seen of another world.

@@ -21,7 +21,7 @@ type Limit struct {
 // Unit is some units and the time at which they were admitted.
 type Unit struct{ At, N int64 }
 
-// Client is what was admitted to a client and may still count, by limit of a rule.
+// Client holds the admitted units of a client that may still count, by limit of a rule.
 type Client [][]Unit
 
 // Rule is limits that hold together.
@@ -30,7 +30,7 @@ type Rule struct {
 	Allowance int64 // how far ahead of the clock something may be counted
 }
 
-// Verb is what is asked for: Take counts if all limits admit, Peek never, Charge always.
+// Verb is a kind of request: Take counts if all limits admit, Peek never, Charge always.
 type Verb string
 
 // The verbs.
@@ -46,7 +46,7 @@ type Answer struct {
 	Remaining, ResetAfter, RetryAfter int64
 }
 
-// definition is what an algorithm means, in the plainest words. Each has a file.
+// definition is the meaning of an algorithm, in the plainest words. Each has a file.
 type definition interface {
 	// together reports whether units of two times cannot be told apart.
 	together(l Limit, a, b int64) bool
