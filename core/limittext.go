@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +22,13 @@ var limitForm = `write requests/window, such as "100/1m", then ` + algorithmName
 //	1000000/1h coarse           by a CoarseLog
 //	1000/1d named daily         with a name; see [Limit.Named]
 //	5/15m counter named per IP  the name is all that follows
+//	10 per 15 minutes, 100/hour as other limiters have it
 //
 // A window is written as for [time.ParseDuration], without a sign, and may begin with whole
-// days of 24 hours: 90s, 1h30m, 1d12h. Blanks separate the parts. The limit is one that [New]
-// takes. Its Name is empty if none is given, or the default one.
+// days of 24 hours: 90s, 1h30m, 1d12h. Or it is a number and a unit: second, sec, s, minute, min,
+// m, hour, h, day or d, in the plural too; without a number it is one unit. Blanks separate the
+// parts, and may stand around the slash. The limit is one that [New] takes. Its Name is empty if
+// none is given, or the default one.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseParts(text)
 	if err != nil {
@@ -38,16 +42,20 @@ func ParseLimit(text string) (Limit, error) {
 
 // parseParts returns the limit of a text. What it allows is not checked.
 func parseParts(text string) (l Limit, err error) {
-	quantity, rest := cutWord(text)
-	requests, window, ok := strings.Cut(quantity, "/")
+	requests, rest, ok := cutPer(text)
 	if !ok {
-		return l, fmt.Errorf("%.60q has no slash", quantity)
+		return l, fmt.Errorf(`%.60q has neither a slash nor "per"`, text)
 	}
 	n, err := strconv.ParseUint(requests, 10, 63)
 	if err != nil {
 		return l, fmt.Errorf("%.60q is not a number of requests, such as 100", requests)
 	}
 	l.Requests = int64(n)
+	window, rest := cutWord(rest)
+	if isNumber(window) { // "15 minutes"
+		unit, after := cutWord(rest)
+		window, rest = window+" "+unit, after
+	}
 	if l.Window, err = parseWindow(window); err != nil {
 		return l, err
 	}
@@ -73,9 +81,10 @@ func algorithmNames(from int) string {
 	return strings.Join(names, " or ")
 }
 
+const blanks = " \t\r\n"
+
 // cutWord returns the first word of text, and what follows without blanks around it.
 func cutWord(text string) (word, rest string) {
-	const blanks = " \t\r\n"
 	text = strings.Trim(text, blanks)
 	if i := strings.IndexAny(text, blanks); i >= 0 {
 		return text[:i], strings.Trim(text[i:], blanks)
@@ -83,10 +92,54 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
+// cutPer returns what stands before the first slash or word "per" of text, and what follows it.
+func cutPer(text string) (before, after string, ok bool) {
+	if before, after = cutWord(text); !strings.Contains(before, "/") {
+		if word, rest := cutWord(after); strings.EqualFold(word, "per") {
+			return before, rest, true
+		}
+	}
+	before, after, ok = strings.Cut(text, "/")
+	return strings.Trim(before, blanks), after, ok
+}
+
+// isNumber reports whether text is digits alone.
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// units are the windows that a word names.
+var units = map[string]time.Duration{
+	"s": time.Second, "sec": time.Second, "second": time.Second,
+	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
+	"h": time.Hour, "hour": time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour,
+}
+
+// parseUnit returns the length of a window that is written as a number, or nothing for one, and a unit.
+func parseUnit(text string) (window time.Duration, ok bool) {
+	unit := strings.ToLower(strings.TrimLeft(text, "0123456789"))
+	number := text[:len(text)-len(unit)]
+	unit = strings.Trim(unit, blanks)
+	if len(unit) > 2 { // not "ms"
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	window, ok = units[unit]
+	if number == "" {
+		number = "1"
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || !ok {
+		return 0, false
+	}
+	return time.Duration(min(n, uint64(math.MaxInt64/window))) * window, true
+}
+
 // parseWindow returns the length of a window that is written as a duration, of days
-// maybe.
+// maybe, or by its unit.
 func parseWindow(text string) (time.Duration, error) {
-	wrong := fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m, 24h or 1d", text)
+	if window, ok := parseUnit(text); ok {
+		return window, nil
+	}
+	wrong := fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes", text)
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
 		days, rest = "0", text
