@@ -116,9 +116,9 @@ var units = map[string]time.Duration{
 
 // parseUnit returns the length of a window that is written as a number, or nothing for one, and a unit.
 func parseUnit(text string) (window time.Duration, ok bool) {
-	unit := strings.ToLower(strings.TrimLeft(text, "0123456789"))
+	unit := strings.TrimLeft(text, "0123456789")
 	number := text[:len(text)-len(unit)]
-	unit = strings.Trim(unit, blanks)
+	unit = strings.ToLower(strings.Trim(unit, blanks))
 	if len(unit) > 2 { // not "ms"
 		unit = strings.TrimSuffix(unit, "s")
 	}

@@ -90,6 +90,7 @@ func TestParseLimitErrors(t *testing.T) {
 		"0/1m":                       {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
 		"5/1m Counter":               {`"Counter" is neither an algorithm`, "in lower case"},
 		"1000000/1h buckets":         {`"buckets" is neither an algorithm ("log" or "counter"`, `nor "named" and a name`},
+		"5/\xc7":                     {"is not a window"}, // in lower case it has another length
 		"5/1m named":                 {`"named" is neither`},
 	} {
 		l, err := core.ParseLimit(text)
