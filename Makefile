@@ -3,7 +3,7 @@
 # make test        run all tests; they start their own redis-server, nginx, HAProxy and Caddy processes
 # make test-short  tests for the work in between: none of clusters, faults, attacks or docs
 # make test-metrics  hold the dashboard and the alerts to the metrics, by promtool
-# make test-newest  the tests, without the race detector, with the newest of what sash is built on (.ci/newest.mod)
+# make test-newest  the tests, without the race detector, with the newest of what sash is built on
 # make histories   random histories of the stores and of regions, 3 and 20 times as many as make test goes through
 # make test-browser  drive the page of the demo in a real Chromium
 # make screenshots   take the README's pictures of that page
@@ -17,6 +17,14 @@
 # make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack servers of the five frameworks over sockets, in memory, on Redis and on one that lies
 # make prove       try every claim at length, in less than half an hour, and write docs/proof.md
+
+# Each module is tried with the versions that its own go.mod requires. go.work is for editors.
+export GOWORK := off
+
+# The modules beside the root: what a program may require, and what only this repository runs.
+ADAPTERS := chi gin echo echo5
+EXTRAS   := extra/sashprom extra/sashotel extra/sashgrpc
+MODULES  := $(ADAPTERS) $(EXTRAS) examples headers/sfvtest extra/grafana examples/demo/browsertest prove prove/mutate bench
 
 ADDR      ?= 127.0.0.1:8080
 FUZZTIME  ?= 30s
@@ -60,7 +68,7 @@ help:
 
 demo:
 	@test -x .build/demo || echo "Compiling the demo: half a minute to two minutes the first time, then at once."
-	@go build -o .build/demo ./examples/demo
+	@go -C examples build -o ../.build/demo ./demo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
 # The three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
@@ -77,10 +85,8 @@ test-single:
 	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
 
 test-modules:
+	for m in $(ADAPTERS) $(EXTRAS) examples; do (cd $$m && go test $(RACE) -shuffle=on -parallel 4 -timeout 30m ./...) || exit 1; done
 	cd headers/sfvtest && go test ./...
-	cd extra/sashprom && go test $(RACE) -shuffle=on ./...
-	cd extra/sashotel && go test $(RACE) -shuffle=on ./...
-	cd extra/sashgrpc && go test $(RACE) -shuffle=on ./...
 	cd bench && go test -count=1 ./... # Go's cache does not see that docs/comparison.md changed
 
 # What is left out besides computes for long, drives whole programs, or compiles the pages of docs. Go does not repeat
@@ -93,14 +99,24 @@ short-root:
 	go test -p 4 -parallel 16 -skip '$(SINGLE)|$(SLOW)' $$(go list ./... | grep -vE '/(docs|examples|examples/attack|internal/redistest)$$')
 
 short-extra:
-	cd extra/sashprom && go test ./...
-	cd extra/sashotel && go test ./...
-	cd extra/sashgrpc && go test ./...
+	for m in $(ADAPTERS) $(EXTRAS); do (cd $$m && go test ./...) || exit 1; done
 
-# go.mod requires the lowest versions that pass, so that a program keeps its own. The server is Valkey where it is there.
+# Each go.mod requires the lowest versions that pass, so that a program keeps its own. These are the newest. The server is
+# Valkey where it is there.
+NEWEST      := github.com/alicebob/miniredis/v2@v2.40.0 github.com/redis/go-redis/v9@v9.23.0 github.com/sony/gobreaker/v2@v2.4.0
+NEWEST_chi  := github.com/go-chi/chi/v5@v5.5.0
+NEWEST_gin  := github.com/gin-gonic/gin@v1.12.0
+NEWEST_echo := github.com/labstack/echo/v4@v4.16.0
+NEWEST_echo5 := github.com/labstack/echo/v5@v5.4.4
+
 test-newest: export SASH_REDIS := $(or $(SASH_REDIS),$(shell command -v valkey-server))
 test-newest: redis lua proxies faketime
-	go test -modfile=.ci/newest.mod -parallel 4 -skip '$(SINGLE)' ./...
+	@mkdir -p .build
+	@$(foreach m,$(ADAPTERS),(cd $m && cp go.mod ../.build/$m.mod && cp go.sum ../.build/$m.sum && \
+		go get -modfile=../.build/$m.mod $(NEWEST_$m) && go test -modfile=../.build/$m.mod ./...) && ) true
+	@cp go.mod .build/root.mod; cp go.sum .build/root.sum
+	go get -modfile=.build/root.mod $(NEWEST)
+	go test -modfile=.build/root.mod -parallel 4 -skip '$(SINGLE)' ./...
 
 # HISTORYFLAGS='-seed 10000' goes through other histories of the regions. TestStrictHistories prints the seed of one
 # that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
@@ -126,26 +142,11 @@ screenshots: redis
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@! LC_ALL=C.UTF-8 grep -rnE '^.{121}' --include='*.go' . || { echo "These lines have more than 120 columns."; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
-	go run $(GOSEC) ./...
-	go mod tidy -diff
-	cd headers/sfvtest && go vet ./... && go mod tidy -diff
-	cd extra/sashprom && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
-	cd extra/sashotel && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
-	cd extra/sashgrpc && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
-	cd extra/grafana && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
-	cd examples/demo/browsertest && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
-	cd prove && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
-	cd prove/mutate && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff
-	cd bench && go vet ./... && go run $(STATICCHECK) ./... && go run $(GOSEC) ./... && go mod tidy -diff
+	for m in . $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff) || exit 1; done
+	for m in . $(ADAPTERS) $(EXTRAS) examples bench; do (cd $$m && go run $(GOSEC) ./...) || exit 1; done
 
 audit:
-	go run $(GOVULNCHECK) ./...
-	cd extra/sashprom && go run $(GOVULNCHECK) ./...
-	cd extra/sashotel && go run $(GOVULNCHECK) ./...
-	cd extra/sashgrpc && go run $(GOVULNCHECK) ./...
-	cd bench && go run $(GOVULNCHECK) ./...
+	for m in . $(ADAPTERS) $(EXTRAS) examples bench; do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 bench: redis
 	cd bench && go run ./cmd/compare
@@ -156,7 +157,7 @@ bench-http: redis
 	cd bench && go run ./cmd/http $(HTTPFLAGS)
 
 benchmarks: redis
-	go test -run '^$$' -bench . -benchmem ./...
+	for m in . $(EXTRAS); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...) || exit 1; done
 
 # FUZZJOBS targets run at the same time, once all are listed. A new interesting input may be made smaller 10 times. By
 # default the fuzzer tries that for up to a minute, in which it does nothing else.
@@ -175,7 +176,7 @@ chaos: redis
 	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
 
 attack: redis
-	go test -count=1 -v -run '^Test(Attack|WeakServers)$$' ./examples/attack
+	cd examples && go test -count=1 -v -run '^Test(Attack|WeakServers)$$' ./attack
 
 # PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
 prove: redis lua

@@ -10,6 +10,8 @@ require (
 	github.com/labstack/echo/v5 v5.3.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sashlimit/sash v0.0.0
+	github.com/sashlimit/sash/echo v0.0.0
+	github.com/sashlimit/sash/echo5 v0.0.0
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
@@ -40,5 +42,7 @@ require (
 
 replace (
 	github.com/sashlimit/sash => ../
+	github.com/sashlimit/sash/echo => ../echo
+	github.com/sashlimit/sash/echo5 => ../echo5
 	github.com/sashlimit/sash/extra/sashprom => ../extra/sashprom
 )

@@ -175,7 +175,7 @@ func TestSnippets(t *testing.T) {
 		t.Fatal(err, pages)
 	}
 	dir, prom := t.TempDir(), t.TempDir()
-	writeModule(t, dir, "..")
+	writeModule(t, dir, "../examples")
 	writeModule(t, prom, "../extra/sashprom")
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

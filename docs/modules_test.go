@@ -5,9 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+var replaced = regexp.MustCompile(`=> (\.\S*)`)
 
 // writeModule makes dir a module that sees the one in folder as it is here, and the same
 // versions of everything else.
@@ -20,13 +23,26 @@ func writeModule(t *testing.T, dir, folder string) {
 		}
 		if name == "go.mod" {
 			first, rest, _ := strings.Cut(string(text), "\n")
-			rest = strings.ReplaceAll(rest, "=> ../..", fmt.Sprintf("=> %q", absolute(t, "..")))
+			rest = replaced.ReplaceAllStringFunc(rest, func(to string) string {
+				return fmt.Sprintf("=> %q", absolute(t, filepath.Join(folder, strings.TrimPrefix(to, "=> "))))
+			})
 			module := strings.TrimPrefix(first, "module ")
 			text = fmt.Appendf(nil, "module snippets\n%s\nrequire %s v0.0.0\n\nreplace %[2]s => %q\n",
 				rest, module, absolute(t, folder))
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}
+}
+
+// moduleOf returns the folder of the module that a folder belongs to.
+func moduleOf(t *testing.T, dir string) string {
+	t.Helper()
+	for ; dir != ".."; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	return dir
 }
 
 func absolute(t *testing.T, path string) string {

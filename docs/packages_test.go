@@ -96,10 +96,7 @@ func TestPackagesBeginWithAnExample(t *testing.T) {
 		if c.pkg == "main" || strings.HasPrefix(c.pkg, "adapt") {
 			continue // an example for a shell, and those for a framework that does not exist
 		}
-		module := ".."
-		if c.pkg == "sashprom" || c.pkg == "sashotel" || c.pkg == "sashgrpc" {
-			module = c.dir
-		}
+		module := moduleOf(t, c.dir)
 		if modules[module] == "" {
 			modules[module] = t.TempDir()
 			writeModule(t, modules[module], module)

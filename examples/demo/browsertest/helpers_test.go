@@ -70,7 +70,7 @@ type page struct {
 func open(t *testing.T, redis string) *page {
 	t.Helper()
 	d := &demo{program: filepath.Join(t.TempDir(), "demo"), redis: redis}
-	build := exec.Command("go", "-C", "../../..", "build", "-o", d.program, "./examples/demo")
+	build := exec.Command("go", "-C", "../..", "build", "-o", d.program, "./demo")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
