@@ -180,9 +180,12 @@ func (p *page) play(kind string) state {
 	p.t.Helper()
 	p.click(fmt.Sprintf(`[data-play=%s]`, kind))
 	p.until(kind+" to begin", fmt.Sprintf(`document.querySelector("[data-play=%s]").ariaPressed === "true"`, kind))
-	p.until(kind+" to end", fmt.Sprintf(`document.querySelector("[data-play=%s]").ariaPressed === "false"`, kind))
+	p.until(kind+" to end", ends)
 	return p.settled(kind)
 }
+
+// ends is true in a page that has played something, and plays nothing.
+const ends = `document.querySelector("[data-play][aria-pressed]") && !document.querySelector("[data-play][aria-pressed=true]")`
 
 // state is what the server counted.
 type state struct {
@@ -213,7 +216,7 @@ func (p *page) shown() (text string) {
 	p.run(chromedp.Evaluate(`["log", "counter", "fixed"].map((j) =>
 		document.querySelector("#" + j + " .sums").textContent.replace(/;.*/, "; ") +
 		document.querySelector("#" + j + " .worst").textContent.replace(/^.*: /, "")).join("; ") +
-		"; " + document.getElementById("replicas").textContent.replace(/^.*They let in /, "")`, &text))
+		"; " + document.getElementById("replicas").textContent.replace(/^.* let in /, "")`, &text))
 	return text
 }
 
@@ -228,8 +231,8 @@ func (s state) shown() string {
 		}
 		rows = append(rows, fmt.Sprintf("%d let in, %d refused; %d let in, %s", j.Admitted, j.Refused, j.Worst, verdict))
 	}
-	parts := strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Replicas), "[]"), " ", " + ")
-	rows = append(rows, fmt.Sprintf("%s = %d by the log.", parts, s.Judges["log"].Admitted))
+	parts := strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Replicas), "[]"), " ", ", ")
+	rows = append(rows, fmt.Sprintf("%s: together %d.", parts, s.Judges["log"].Admitted))
 	return strings.Join(rows, "; ")
 }
 

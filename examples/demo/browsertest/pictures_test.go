@@ -9,7 +9,6 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,27 +28,22 @@ func TestPictures(t *testing.T) {
 	p := open(t, *redisURL)
 	p.run(chromedp.EmulateViewport(752, 1000, chromedp.EmulateScale(2)))
 	p.middle()
-	p.run(chromedp.Evaluate(`document.querySelectorAll("#coarse, #counter, #look, #replicas, .sums, .legend span").forEach(
-		(e) => { e.hidden = true; })`, nil))
+	p.run(chromedp.Evaluate(`document.querySelectorAll("#lanes article ~ article ~ article, #status, #look, #replicas, #choose, .sums, " +
+		".legend span:has(.plan, .lost)").forEach((e) => { e.hidden = true; })`, nil))
 	p.take("demo", "#lanes")
 }
 
 // TestStates takes pictures of the whole page, on a desk and on a phone: in a burst, when the store is taken away, and
 // when its Redis is killed.
 func TestStates(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
-	redis := exec.Command("redis-server", "--port", port, "--save", "")
+	socket := filepath.Join(t.TempDir(), "redis")
+	redis := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save", "")
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
 	killed := sync.OnceFunc(func() { redis.Process.Kill(); redis.Wait() })
 	t.Cleanup(killed)
-	p := open(t, "redis://127.0.0.1:"+port)
+	p := open(t, "unix://"+socket)
 	take := func(state string) {
 		p.run(chromedp.EmulateViewport(1280, 1160))
 		p.take(state+"-1280", "body")
@@ -70,10 +64,9 @@ func TestStates(t *testing.T) {
 	take("killed")
 }
 
-// middle holds the picture in the middle of a burst at the boundary.
+// middle holds the picture in the middle of the burst that plays by itself.
 func (p *page) middle() {
 	p.t.Helper()
-	p.click(`[data-play=burst]`)
 	p.until("half a window after the boundary", `/Now steady/.test(document.getElementById("status").textContent)`)
 	p.click("#pause")
 }

@@ -11,32 +11,21 @@ type fixedWindow struct {
 	limit  int
 	window time.Duration
 
-	mu      sync.Mutex
-	clients map[int]fixedCount
-}
-
-// fixedCount counts the requests of a client in one window of the clock.
-type fixedCount struct {
-	window int64 // the number of the window since 1970
-	used   int
-}
-
-func newFixedWindow(limit int, window time.Duration) *fixedWindow {
-	return &fixedWindow{limit: limit, window: window, clients: map[int]fixedCount{}}
+	mu     sync.Mutex
+	number int64       // of the window since 1970
+	used   map[int]int // in it, by client
 }
 
 // allow reports whether a request of a client at now is within the limit of its fixed window, and counts it if so.
 func (f *fixedWindow) allow(client int, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	count := f.clients[client]
-	if number := now.UnixNano() / int64(f.window); number > count.window {
-		count = fixedCount{window: number}
+	if number := now.UnixNano() / int64(f.window); number > f.number {
+		f.number, f.used = number, map[int]int{}
 	}
-	if count.used >= f.limit {
+	if f.used[client] >= f.limit {
 		return false
 	}
-	count.used++
-	f.clients[client] = count
+	f.used[client]++
 	return true
 }

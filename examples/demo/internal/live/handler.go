@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,15 +30,16 @@ func Handler(stores *Stores, log *slog.Logger) http.Handler {
 	})
 	fresh := bound(core.PerMinute(sessionsPerMinute), func(*http.Request) (string, error) { return "sessions", nil })
 
-	files := page()
 	mux := http.NewServeMux()
 	mux.Handle("POST /live/sessions", fresh(http.HandlerFunc(s.open)))
 	mux.Handle("GET /live/sessions/{id}", s.in(s.state))
 	mux.Handle("POST /live/sessions/{id}/requests", busy(s.in(s.request)))
 	mux.Handle("POST /live/sessions/{id}/policies/{policy}", busy(s.in(s.policy)))
 	mux.HandleFunc("PUT /live/store", s.store)
-	mux.Handle("GET /{$}", files)
-	mux.Handle("GET /live/page/", http.StripPrefix("/live/page", files))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _ = page.Execute(w, lanes()) })
+	mux.HandleFunc("GET /live/page/{file}", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, files, "page/"+r.PathValue("file"))
+	})
 	return secure(http.NewCrossOriginProtection().Handler(mux))
 }
 
@@ -114,12 +114,12 @@ func (s *server) request(w http.ResponseWriter, r *http.Request, x *session) {
 }
 
 func (s *server) policy(w http.ResponseWriter, r *http.Request, x *session) {
-	name := r.PathValue("policy")
-	if !slices.Contains(policyNames, name) {
+	handler := x.policies.handlers[r.PathValue("policy")]
+	if handler == nil {
 		writeError(w, http.StatusNotFound, errors.New("the policies are open, closed and fallback"))
 		return
 	}
-	x.policies.handlers[name].ServeHTTP(w, r)
+	handler.ServeHTTP(w, r)
 }
 
 func (s *server) state(w http.ResponseWriter, r *http.Request, x *session) {

@@ -1,6 +1,10 @@
 package live
 
-import "time"
+import (
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
 
 // The verdicts on a request.
 const (
@@ -16,22 +20,23 @@ type judge struct {
 	clients           map[int]*worst
 }
 
-func newJudge(window time.Duration) *judge { return &judge{window: window, clients: map[int]*worst{}} }
-
-// record notes the verdict on a request of a client.
-func (j *judge) record(client int, verdict string, s stamp) {
-	switch verdict {
-	case refused:
-		j.refused++
-	case admitted:
-		j.admitted++
-		w := j.clients[client]
-		if w == nil {
-			w = &worst{window: j.window}
-			j.clients[client] = w
-		}
-		w.add(s)
+// record notes what was decided about a client's request, which was seen at a time, and returns the verdict.
+func (j *judge) record(client int, d core.Decision, seen time.Time) string {
+	if d.Err != nil {
+		return unknown
 	}
+	if !d.Allowed {
+		j.refused++
+		return refused
+	}
+	j.admitted++
+	w := j.clients[client]
+	if w == nil {
+		w = &worst{window: j.window}
+		j.clients[client] = w
+	}
+	w.add(stamp{d.At, seen})
+	return admitted
 }
 
 // Judged holds the requests that a judge has let through, as the page gets it.

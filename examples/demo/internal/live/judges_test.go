@@ -1,10 +1,12 @@
 package live
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -30,11 +32,10 @@ func TestBoundaryBurst(t *testing.T) {
 			p.request(1)
 		}
 		s := p.state(0)
-		if s.Judges["log"].Worst != 10 || s.Judges["log"].Admitted != 10 || s.Judges["log"].Refused != 30 {
-			t.Errorf("the log: %+v", s.Judges["log"])
-		}
-		if j := s.Judges["coarse"]; j.Worst != 10 || j.Admitted != 10 || j.Refused != 30 {
-			t.Errorf("the coarse log: %+v", j)
+		for _, name := range []string{"log", "coarse"} {
+			if j := s.Judges[name]; j.Worst != 10 || j.Admitted != 10 || j.Refused != 30 {
+				t.Errorf("%s: %+v", name, j)
+			}
 		}
 		if n := s.Judges["counter"].Worst; n <= 15 || n > 20 {
 			t.Errorf("the counter: %+v, want a worst window of more than 15", s.Judges["counter"])
@@ -43,23 +44,31 @@ func TestBoundaryBurst(t *testing.T) {
 	})
 }
 
+// TestLanes: the page has a lane for each judge, with words of its own, and the fixed window stands second.
+func TestLanes(t *testing.T) {
+	page := openPage(t, "", Settings{Limit: 1, Window: 1}).send("GET", "/", "").Body.String()
+	all := lanes()
+	for _, l := range all {
+		if l.Text == "" || !strings.Contains(page, `<article id="`+l.ID+`"><h3>`+l.Title+` <small>`+l.Text+`</small>`) {
+			t.Errorf("the page has no lane %q", l)
+		}
+	}
+	if len(all) != len(core.Algorithms())+1 || all[0].ID != core.SlidingLog.String() || all[1].ID != fixed {
+		t.Errorf("%q", all)
+	}
+}
+
 // checkSums checks the sums of a state, which has all events, against the events.
 func checkSums(t *testing.T, s State, events int) {
 	t.Helper()
 	if len(s.Events) != events || s.Seq != events {
 		t.Fatalf("%d events up to %d, want %d", len(s.Events), s.Seq, events)
 	}
-	for name, verdict := range map[string]func(Event) string{
-		"log":     func(e Event) string { return e.Log },
-		"coarse":  func(e Event) string { return e.Coarse },
-		"counter": func(e Event) string { return e.Counter },
-		"fixed":   func(e Event) string { return e.Fixed },
-	} {
+	for name, j := range s.Judges {
 		sums := map[string]int{}
 		for _, e := range s.Events {
-			sums[verdict(e)]++
+			sums[e.Verdicts[name]]++
 		}
-		j := s.Judges[name]
 		if j.Admitted != sums[admitted] || j.Refused != sums[refused] || sums[unknown] != 0 {
 			t.Errorf("%s: %+v, but the events are %v", name, j, sums)
 		}

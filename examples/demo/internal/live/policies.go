@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/nethttp"
 )
-
-// policyNames are the policies that a page compares, in its order.
-var policyNames = []string{"open", "closed", "fallback"}
 
 // maxAnswers is the number of a policy's answers that are remembered.
 const maxAnswers = 30
@@ -26,14 +22,7 @@ type policies struct {
 	handlers map[string]http.Handler
 
 	mu      sync.Mutex
-	answers map[string]*answers
-}
-
-// answers holds the latest answers of a policy. The lock of its policies guards it.
-type answers struct {
-	last      []Answer
-	uncounted bool // the newest was decided without the store
-	resumed   time.Time
+	answers map[string]*PolicyAnswers // each with at least its last maxAnswers
 }
 
 // Answer is the answer to a client under one policy.
@@ -59,17 +48,16 @@ type PolicyAnswers struct {
 
 // newPolicies returns the three limiters of a session. Its id is the key of their client.
 func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*policies, error) {
-	p := &policies{stores: stores, handlers: map[string]http.Handler{}, answers: map[string]*answers{}}
-	choices := map[string]core.Policy{
+	p := &policies{stores: stores, handlers: map[string]http.Handler{}, answers: map[string]*PolicyAnswers{}}
+	for name, policy := range map[string]core.Policy{
 		"open": core.FailOpen, "closed": core.FailClosed, "fallback": stores.fallback,
-	}
-	for _, name := range policyNames {
-		p.answers[name] = &answers{}
+	} {
+		p.answers[name] = &PolicyAnswers{}
 		limiter, err := core.New(core.Config{
 			Name:         "live-" + name,
 			Store:        stores.switched,
 			Limits:       []core.Limit{core.Per(int64(s.Limit), s.window())},
-			OnStoreError: choices[name],
+			OnStoreError: policy,
 			Timeout:      time.Second, // a busy machine is no outage
 			Observer: core.Observers(log, core.ObserverFunc(func(_ context.Context, e core.Event) {
 				p.record(name, e)
@@ -92,16 +80,15 @@ func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*pol
 
 // record notes a decision under a policy.
 func (p *policies) record(name string, e core.Event) {
-	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.answers[name]
 	uncounted := errors.Is(e.Decision.Err, core.ErrStore) || e.Decision.Source == core.SourceFallback
-	if a.uncounted && !uncounted {
-		a.resumed = now
+	if a.Uncounted && !uncounted {
+		a.Resumed = millis(time.Now())
 	}
-	a.uncounted = uncounted
-	a.last = keepLast(append(a.last, Answer{nethttp.Status(e.Decision), e.Decision.Source.String()}), maxAnswers)
+	a.Uncounted = uncounted
+	a.Answers = keepLast(append(a.Answers, Answer{nethttp.Status(e.Decision), e.Decision.Source.String()}), maxAnswers)
 }
 
 func (p *policies) state() Outage {
@@ -113,12 +100,8 @@ func (p *policies) state() Outage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, a := range p.answers {
-		s := PolicyAnswers{Answers: []Answer{}, Uncounted: a.uncounted}
-		s.Answers = append(s.Answers, slices.Clone(a.last[max(0, len(a.last)-maxAnswers):])...)
-		if !a.resumed.IsZero() {
-			s.Resumed = millis(a.resumed)
-		}
-		o.Policies[name] = s
+		last := append([]Answer{}, a.Answers[max(0, len(a.Answers)-maxAnswers):]...)
+		o.Policies[name] = PolicyAnswers{last, a.Uncounted, a.Resumed}
 	}
 	return o
 }

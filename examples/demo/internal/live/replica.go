@@ -11,65 +11,52 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// trial is one request and its verdicts. It travels in the request's context.
+// trial is one request and what the judges decided about it. It travels in the request's context.
 type trial struct {
 	key             string
 	client, replica int
 	at              time.Time // when the request came
-
-	log, coarse, counter core.Decision
-	fixed                bool
+	decisions       map[string]core.Decision
 }
 
 type trialKey struct{}
 
-func trialOf(ctx context.Context) *trial {
-	t, _ := ctx.Value(trialKey{}).(*trial)
-	return t
-}
+func trialOf(ctx context.Context) *trial { return ctx.Value(trialKey{}).(*trial) }
 
 // replica stands for one process of a service: limiters of its own on the store that all replicas share.
 type replica struct {
-	handler         http.Handler // the middleware with a SlidingLog
-	coarse, counter *core.Limiter
+	handler http.Handler    // the middleware with a SlidingLog
+	others  []*core.Limiter // of the other algorithms
 }
 
-// newReplica returns a replica that counts in store. Its main limiter reports its decision to the trial in the
-// request's context.
+// newReplica returns a replica that counts in store. Its limiters report to the trial in a request's context.
 func newReplica(store core.Store, s Settings, log core.Observer) (*replica, error) {
-	config := core.Config{
-		Name:         "live",
-		Store:        store,
-		Limits:       []core.Limit{core.Per(int64(s.Limit), s.window())},
-		OnStoreError: core.FailClosed, // what is not counted cannot be judged
-		Timeout:      time.Second,     // a busy machine is no outage
-		Observer: core.Observers(log, core.ObserverFunc(func(ctx context.Context, e core.Event) {
-			if t := trialOf(ctx); t != nil {
-				t.log = e.Decision
-			}
-		})),
+	x := &replica{}
+	for _, a := range core.Algorithms() {
+		limiter, err := core.New(core.Config{
+			Name:         "live",
+			Store:        store,
+			Limits:       []core.Limit{core.Per(int64(s.Limit), s.window()).Using(a)},
+			OnStoreError: core.FailClosed, // what is not counted cannot be judged
+			Timeout:      time.Second,     // a busy machine is no outage
+			Observer: core.Observers(log, core.ObserverFunc(func(ctx context.Context, e core.Event) {
+				trialOf(ctx).decisions[a.String()] = e.Decision
+			})),
+		})
+		if err != nil {
+			return nil, err
+		}
+		if a != core.SlidingLog {
+			x.others = append(x.others, limiter)
+			continue
+		}
+		guard, err := nethttp.New(limiter, trialName, nethttp.WithHeaders(headers.Classic, headers.IETF))
+		if err != nil {
+			return nil, err
+		}
+		x.handler = guard.Handler(http.HandlerFunc(hello))
 	}
-	limiter, err := core.New(config)
-	if err != nil {
-		return nil, err
-	}
-	guard, err := nethttp.New(limiter, trialName, nethttp.WithHeaders(headers.Classic, headers.IETF))
-	if err != nil {
-		return nil, err
-	}
-	config.Observer = log
-	x := &replica{handler: guard.Handler(http.HandlerFunc(hello))}
-	if x.coarse, err = core.New(using(config, core.CoarseLog)); err != nil {
-		return nil, err
-	}
-	x.counter, err = core.New(using(config, core.SlidingCounter))
-	return x, err
-}
-
-// using returns the config with its limit counted by another algorithm.
-func using(c core.Config, a core.Algorithm) core.Config {
-	c.Limits = []core.Limit{c.Limits[0].Using(a)}
-	return c
+	return x, nil
 }
 
 func trialName(r *http.Request) (string, error) { return trialOf(r.Context()).key, nil }

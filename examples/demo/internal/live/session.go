@@ -32,20 +32,17 @@ type session struct {
 
 // Event is one request and its verdicts.
 type Event struct {
-	Seq     int     `json:"seq"`
-	At      float64 `json:"at"` // milliseconds since 1970
-	Client  int     `json:"client"`
-	Log     string  `json:"log"`
-	Coarse  string  `json:"coarse"`
-	Counter string  `json:"counter"`
-	Fixed   string  `json:"fixed"`
+	Seq      int               `json:"seq"`
+	At       float64           `json:"at"` // milliseconds since 1970
+	Client   int               `json:"client"`
+	Verdicts map[string]string `json:"verdicts"` // of the judges
 }
 
 func newSession(id string, s Settings, stores *Stores, log core.Observer) (*session, error) {
-	x := &session{id: id, settings: s, fixed: newFixedWindow(s.Limit, s.window())}
+	x := &session{id: id, settings: s, fixed: &fixedWindow{limit: s.Limit, window: s.window()}}
 	x.judges = map[string]*judge{}
-	for _, name := range []string{"log", "coarse", "counter", "fixed"} {
-		x.judges[name] = newJudge(s.window())
+	for _, l := range lanes() {
+		x.judges[l.ID] = &judge{window: s.window(), clients: map[int]*worst{}}
 	}
 	var err error
 	for i := range x.replicas {
@@ -61,48 +58,31 @@ func newSession(id string, s Settings, stores *Stores, log core.Observer) (*sess
 // others too.
 func (x *session) request(w http.ResponseWriter, r *http.Request, client int) {
 	replica := int(x.turn.Add(1)-1) % Replicas
-	t := &trial{key: fmt.Sprintf("%s:%d", x.id, client), client: client, replica: replica, at: time.Now()}
+	now := time.Now()
+	t := &trial{fmt.Sprintf("%s:%d", x.id, client), client, replica, now, map[string]core.Decision{
+		fixed: {Allowed: x.fixed.allow(client, now), At: now},
+	}}
 	ctx := context.WithValue(r.Context(), trialKey{}, t)
-	t.fixed = x.fixed.allow(client, t.at)
-	t.coarse = x.replicas[replica].coarse.Allow(ctx, t.key)
-	t.counter = x.replicas[replica].counter.Allow(ctx, t.key)
+	for _, limiter := range x.replicas[replica].others {
+		limiter.Allow(ctx, t.key)
+	}
 	x.replicas[replica].handler.ServeHTTP(w, r.WithContext(ctx))
 	x.record(t)
 }
 
 // record notes a trial. The response is sent after it, so a page that has the answer finds it in the state.
 func (x *session) record(t *trial) {
-	fixed := refused
-	if t.fixed {
-		fixed = admitted
-	}
-	e := Event{
-		At: millis(t.at), Client: t.client,
-		Log: verdict(t.log), Coarse: verdict(t.coarse), Counter: verdict(t.counter), Fixed: fixed,
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seq++
-	e.Seq = x.seq
-	x.judges["log"].record(t.client, e.Log, stamp{t.log.At, t.at})
-	x.judges["coarse"].record(t.client, e.Coarse, stamp{t.coarse.At, t.at})
-	x.judges["counter"].record(t.client, e.Counter, stamp{t.counter.At, t.at})
-	x.judges["fixed"].record(t.client, e.Fixed, stamp{t.at, t.at})
-	if e.Log == admitted {
+	e := Event{x.seq, millis(t.at), t.client, map[string]string{}}
+	for name, d := range t.decisions {
+		e.Verdicts[name] = x.judges[name].record(t.client, d, t.at)
+	}
+	if t.decisions[core.SlidingLog.String()].Allowed {
 		x.byReplica[t.replica]++
 	}
 	x.events = keepLast(append(x.events, e), maxEvents)
-}
-
-// verdict returns the word for a decision.
-func verdict(d core.Decision) string {
-	switch {
-	case d.Err != nil:
-		return unknown
-	case d.Allowed:
-		return admitted
-	}
-	return refused
 }
 
 // keepLast returns the last n to 2n of list, in memory of at most that size.
@@ -131,15 +111,12 @@ func (x *session) state(after int) State {
 	defer x.mu.Unlock()
 	s := State{
 		Now: millis(time.Now()), Settings: x.settings, Seq: x.seq, Judges: map[string]Judged{},
-		Replicas: x.byReplica, Outage: outage,
+		Replicas: x.byReplica, Events: []Event{}, Outage: outage,
 	}
 	for name, j := range x.judges {
 		s.Judges[name] = j.state()
 	}
 	news := min(max(0, x.seq-after), maxEvents, len(x.events))
-	s.Events = slices.Clone(x.events[len(x.events)-news:])
-	if s.Events == nil {
-		s.Events = []Event{}
-	}
+	s.Events = append(s.Events, x.events[len(x.events)-news:]...)
 	return s
 }

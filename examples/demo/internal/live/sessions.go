@@ -2,6 +2,8 @@ package live
 
 import (
 	"crypto/rand"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,21 +29,12 @@ func (s *sessions) open(settings Settings) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byID) >= maxSessions {
-		delete(s.byID, s.oldest())
+		oldest := slices.MinFunc(slices.Collect(maps.Values(s.byID)), func(a, b *session) int { return a.used.Compare(b.used) })
+		delete(s.byID, oldest.id)
 	}
 	x.used = time.Now()
 	s.byID[x.id] = x
 	return x, nil
-}
-
-// oldest returns the id of the session that was not used for longest. The lock is held.
-func (s *sessions) oldest() (id string) {
-	for other, x := range s.byID {
-		if id == "" || x.used.Before(s.byID[id].used) {
-			id = other
-		}
-	}
-	return id
 }
 
 // find returns the session of an id, or nil.

@@ -1,6 +1,5 @@
 // Package live serves a page that plays with the middleware of this module. The page sends real requests. Each is
-// judged by a SlidingLog behind the middleware, and beside it by a CoarseLog, a SlidingCounter and a naive fixed
-// window.
+// judged by a SlidingLog behind the middleware, and beside it by the other algorithms and a naive fixed window.
 package live
 
 import (

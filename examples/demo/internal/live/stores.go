@@ -25,7 +25,6 @@ type Stores struct {
 
 	mu      sync.Mutex
 	away    bool
-	silent  bool      // the newest ping had no answer
 	changed time.Time // when away did; zero if the store was silent since
 }
 
@@ -104,11 +103,10 @@ func (s *Stores) Look() (away, answers bool, switched time.Time) {
 	err := s.ping(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.silent = err != nil
-	if s.silent {
+	if err != nil {
 		s.changed = time.Time{}
 	}
-	return s.away, !s.silent, s.changed
+	return s.away, err == nil, s.changed
 }
 
 // Close ends the connections of the stores.

@@ -1,6 +1,6 @@
 // The page. It sends real requests, and shows what the server says that it has counted.
 import * as server from "./server.js";
-import { draw, judges, most } from "./timeline.js";
+import { draw, judges, within } from "./timeline.js";
 import { kinds } from "./traffic.js";
 import { showAnswer, showLanes, showOutage, text } from "./show.js";
 
@@ -8,6 +8,7 @@ const $ = (id) => document.getElementById(id);
 let session = null, last = null, events = [];
 let offset = 0; // the server's clock less this one's, in milliseconds
 let playing = null; // { kind, abort }
+let played = false; // whether the page has played anything; the first burst plays by itself
 let probing = null; // the timer of the requests to the three policies
 let comeBack = null; // { at, client }: when the last refused client was told to come back
 let planned = []; // when the requests of a burst are to come
@@ -60,6 +61,7 @@ async function play(kind) {
   stop();
   if (!session) return;
   const abort = new AbortController();
+  played = true;
   playing = { kind, abort };
   buttons();
   try {
@@ -145,6 +147,7 @@ async function poll() {
     const s = await server.state(asked.id, events.length ? events[events.length - 1].seq : 0);
     heard();
     if (asked === session) take(s, before);
+    if (!played && !document.hidden) play("burst");
   } catch (error) {
     if (error.status === 404) { heard(); lost(); }
     else if (error.status) { heard(); text("status", error.message); }
@@ -163,12 +166,12 @@ function take(s, before) {
   showOutage(s, session.store);
 }
 
-// frame draws the picture where something has changed. It moves while there is traffic in it.
+// frame draws the picture where something has changed. It moves while requests come, and rests with the last in sight.
 function frame() {
   requestAnimationFrame(frame);
   if (!last || gone) return;
   const length = 1000 * last.settings.window;
-  const moves = playing || (events.length && events[events.length - 1].at > at - 2 * length);
+  const moves = playing || comeBack || (events.length && events[events.length - 1].at > at - length / 4);
   if (!at || (moves && !held())) at = still.matches ? Math.ceil(now() / 1000) * 1000 : now();
   const back = ($("back").value / 100) * length;
   const { clientWidth } = $("lanes"), { devicePixelRatio } = window;
@@ -180,8 +183,9 @@ function frame() {
   for (const judge of judges) {
     draw(document.querySelector(`#${judge} canvas`), events, judge, last, view);
     const { admitted, refused } = last.judges[judge];
+    const yellow = within(events, judge, view);
     text(document.querySelector(`#${judge} .sums`), `${admitted} let in, ${refused} refused; ` +
-      `yellow: ${most(events, judge, view)} of one client`);
+      `${Math.max(0, ...yellow)} in the yellow window${yellow.length > 1 ? ", of the busiest client" : ""}`);
   }
 }
 
@@ -195,7 +199,10 @@ function sliders() {
   text("rate-out", `${rate}/s`);
 }
 for (const id of ["limit", "window", "rate"]) $(id).addEventListener("input", sliders);
-for (const id of ["limit", "window"]) $(id).addEventListener("change", () => begin().catch(silent));
+for (const id of ["limit", "window"]) $(id).addEventListener("change", () => {
+  text("status", "A new limit or window begins afresh. Choose a kind of traffic.");
+  begin().catch(silent);
+});
 for (const b of document.querySelectorAll("[data-play]")) b.addEventListener("click", () => play(b.dataset.play));
 $("stop").addEventListener("click", stop);
 $("pause").addEventListener("click", () => $("pause").setAttribute("aria-pressed", String(!held())));

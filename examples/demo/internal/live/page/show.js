@@ -22,15 +22,15 @@ export function showAnswer(response, client) {
 // showLanes shows what each judge has let through.
 export function showLanes(s) {
   const { limit, window } = s.settings;
-  text("h-line", `Limit per client: ${limit} requests in any ${window} s`);
+  text("rule", `Limit per client: ${limit} requests in any ${window} s`);
   for (const [name, judge] of Object.entries(s.judges)) {
     const worst = document.querySelector(`#${name} .worst`), above = judge.worst - limit;
     const verdict = above > 0 ? `${above} too many` : "limit kept";
     text(worst, judge.worst ? `Worst ${window} s: ${judge.worst} let in, ${verdict}` : "");
     worst.className = above > 0 ? "worst over" : "worst kept";
   }
-  text("replicas", `Each request goes to the next of four replicas, which share the store. They let in ` +
-    `${s.replicas.join(" + ")} = ${s.judges.log.admitted} by the log.`);
+  text("replicas", `Requests go to four replicas in turn, which share one store. By the log, the replicas let in ` +
+    `${s.replicas.join(", ")}: together ${s.judges.log.admitted}.`);
   document.querySelectorAll("#axis span").forEach((span, i) => {
     text(span, i < 2 ? `−${(2 - i) * window} s` : "now");
   });

@@ -1,16 +1,16 @@
 // The picture: a lane for each judge, with a window that slides over its requests.
 
-export const judges = ["log", "coarse", "counter", "fixed"];
+export const judges = Array.from(document.querySelectorAll("#lanes article"), (lane) => lane.id);
 
-// most returns the most requests of one client that a judge admitted in the window of a view.
-export function most(events, judge, view) {
+// within returns how many requests a judge admitted in the window of a view, client by client.
+export function within(events, judge, view) {
   const counts = {};
   for (const e of events) {
-    if (e[judge] === "admitted" && e.at > view.end - view.length && e.at <= view.end) {
+    if (e.verdicts[judge] === "admitted" && e.at > view.end - view.length && e.at <= view.end) {
       counts[e.client] = (counts[e.client] || 0) + 1;
     }
   }
-  return Math.max(0, ...Object.values(counts));
+  return Object.values(counts);
 }
 
 // draw draws the lane of a judge: two windows before now, and one after it. view has the time now and the end of the
@@ -42,7 +42,7 @@ export function draw(canvas, events, judge, state, view) {
   view.planned.forEach((at, i) => { if (at > view.now) disc(g, x(at), y(i)).stroke(); });
   const worst = state.judges[judge];
   for (const e of events) {
-    if (e.at > begin && e.at <= view.now) mark(g, color, e[judge], x(e.at), y(e.seq));
+    if (e.at > begin && e.at <= view.now) mark(g, color, e.verdicts[judge], x(e.at), y(e.seq));
   }
   if (worst.worst > 0 && worst.to > begin) {
     g.strokeStyle = color(worst.worst > state.settings.limit ? "out" : "in");

@@ -30,13 +30,13 @@ export const kinds = {
     const boundary = Math.ceil((now() + lead + 50) / window) * window;
     const first = boundary - lead, second = boundary + window / 10;
     plan([first, second].flatMap((at) => Array(limit).fill(at)));
-    say(`Burst: ${limit} requests come just before the next dashed line, and ${limit} just after it.`);
+    say(`${limit} requests come just before the next dashed line, ${limit} just after it.`);
     await sleep(first - now(), signal);
     await together(limit, send);
     await sleep(Math.max(0, second - now()), signal);
     await together(limit, send);
     await sleep(boundary + window / 2 - now(), signal);
-    say(`Burst: ${limit} before and ${limit} after the boundary were sent. Now steady requests for half a window.`);
+    say(`${limit} came just before a dashed line, ${limit} just after it. Now steady requests.`);
     const pause = Math.max(40, window / limit / 2);
     while (now() + pause < boundary + window - 50) {
       await sleep(pause, signal);
