@@ -36,9 +36,9 @@ type lane struct {
 // Verdict says what is in the fullest minute.
 func (l lane) Verdict() string {
 	if l.Above > 0 {
-		return fmt.Sprintf("%d in the fullest minute: %d too many", l.Most, l.Above)
+		return fmt.Sprintf("Worst minute: %d let in, %d too many", l.Most, l.Above)
 	}
-	return fmt.Sprintf("%d in the fullest minute: the limit is kept", l.Most)
+	return fmt.Sprintf("Worst minute: %d let in, limit kept", l.Most)
 }
 
 // drawing is a picture of what an algorithm makes of drawnTraffic, with its words, and fewer words for a page that has
@@ -62,13 +62,13 @@ func drawingOf(a algorithm) drawing {
 		l.Begin, l.Most = fullest(l.Admitted)
 		l.Above = max(0, l.Most-drawnMost)
 		d.Lanes = append(d.Lanes, l)
-		d.Text += fmt.Sprintf(" %s: %d of %d admitted; %s.", l.Traffic, len(l.Admitted), len(traffic.times), l.Verdict())
-		d.Alt += fmt.Sprintf(" %d of %d admitted, %d in the fullest minute.", len(l.Admitted), len(traffic.times), l.Most)
+		d.Text += fmt.Sprintf(" %s: %d of %d let in. %s.", l.Traffic, len(l.Admitted), len(traffic.times), l.Verdict())
+		d.Alt += fmt.Sprintf(" %d of %d let in, %d in the fullest minute.", len(l.Admitted), len(traffic.times), l.Most)
 	}
 	return d
 }
 
-// svg returns the picture. A second is 6 wide, and a request takes its second.
+// svg returns the picture, in the colours of the demo's page. A second is 6 wide, and a request takes its second.
 func (d drawing) svg(t *testing.T) string {
 	t.Helper()
 	pages := template.New("choosing.svg.tmpl").Funcs(template.FuncMap{
