@@ -92,8 +92,8 @@ var framework = adapt.Framework[echo.Context]{
 	},
 }
 
-// setWriter gives the handlers a Response of their own, which an interim response does not commit for those outside.
-// What waits for it to be sent is called if an error is answered outside, afterwards.
+// setWriter gives the handlers a Response of their own. An interim response commits that one alone, and not the
+// Response of the middleware outside. If an error is answered outside, the functions of Before run then.
 func setWriter(c echo.Context, w http.ResponseWriter) {
 	inner := c.Response()
 	response, outer := w.(*echo.Response)

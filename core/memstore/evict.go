@@ -3,8 +3,8 @@ package memstore
 import "github.com/sashlimit/sash/core/internal/window"
 
 // What is evicted goes on counting. When a shard has no memory for another slot
-// it evicts the one that has used the smallest part of its limit among sampleSize
-// that it looks at, and writes into its sketch what the slot has counted. When
+// it looks at sampleSize slots, evicts the slot that has used the smallest part of
+// its limit, and writes into its sketch what the slot has counted. When
 // the evicted client is back, it begins with what the sketch says. So any slot
 // may be evicted, and no client is ever admitted above its limit.
 //

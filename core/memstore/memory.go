@@ -6,8 +6,7 @@ import "github.com/sashlimit/sash/core/internal/window"
 // half of the rest is shared out among the shards, and the other half is common.
 // A shard always gets what its share holds, so no other shard can take the place
 // of its clients. Beyond that it borrows from the common half while there is
-// something. Long rings are from the common half alone, and so
-// is what rules take.
+// something. Long rings and rules take from the common half alone.
 const (
 	sketchPart = 4
 	commonPart = 2
@@ -37,7 +36,7 @@ func (s *Store) borrow(n int64) bool {
 func (sh *shard) reserve(n int64) bool { return sh.account(n, 0) }
 
 // resizeRing takes the bytes by which a ring grows, if sh can have them, or gives
-// back those by which it shrinks. sh.mu must be held.
+// the bytes back by which it shrinks. sh.mu must be held.
 func (sh *shard) resizeRing(before, after int64) bool {
 	own, large := after-before, int64(0)
 	if before > sh.store.largeRing {

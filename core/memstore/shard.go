@@ -57,7 +57,7 @@ func (sh *shard) forget(i int) {
 	ring := ringBytes(&sh.slot(i).count)
 	sh.remove(i)
 	sh.resizeRing(ring, 0)
-	// A chunk goes when half of the one before it is free, too: a key that
+	// A chunk goes only when half of the chunk before it is free too, so a key that
 	// comes and goes does not make a chunk come and go.
 	sh.release(chunkSlots * 3 / 2)
 }
@@ -95,8 +95,8 @@ func (sh *shard) over(at *slot, now int64) bool {
 	return p.None()
 }
 
-// sweepEvery is the number of decisions before sweep looks at as many slots: at
-// those that stand together, which costs less than one each time.
+// sweepEvery is the number of decisions between two sweeps, and the number of
+// slots of a sweep. Neighbouring slots together cost less than one each time.
 const sweepEvery = 8
 
 // flood is the number of about the last 64 decisions that must be for strangers.

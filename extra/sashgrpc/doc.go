@@ -1,4 +1,4 @@
-// Package sashgrpc limits the calls of a gRPC server, and those that a program makes.
+// Package sashgrpc limits the calls that a gRPC server gets and the calls that a program makes.
 //
 //	api := core.Must(core.New(core.Config{
 //		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}, // for each client
@@ -32,8 +32,8 @@
 // service config go. An UNAVAILABLE draws a time from 5 to 10 s. A call that can never pass has no RetryInfo, and a
 // pushback of -1. A [keyfuncs.RefusedError] of the key function is answered as its decision.
 //
-// A call is decided by a guard of package nethttp, so policies, events and the words in logs and metrics are those of
-// HTTP. An Event has the method as its Label if it is one that the server has registered.
+// A guard of package nethttp decides a call, so policies, events and the words in logs and metrics are as for HTTP. An
+// Event has the method as its Label if it is one that the server has registered.
 //
 // # Clients without an address
 //

@@ -36,8 +36,8 @@ func UnaryServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.UnaryS
 }
 
 // StreamServer is [UnaryServer] for streams. A stream counts once, at its beginning, however many messages it has;
-// for those there is [core.Limiter.Wait]. One of grpc.UnknownServiceHandler has no label, since its method may be
-// anything: nethttp.WithLabel can name the methods that a proxy knows, by the path of the request.
+// [core.Limiter.Wait] limits messages. A stream of grpc.UnknownServiceHandler has no label, since clients choose its
+// method: nethttp.WithLabel can name the methods that a proxy knows, by the path of the request.
 func StreamServer(limiter *core.Limiter, key KeyFunc, opts ...Option) grpc.StreamServerInterceptor {
 	serve := newServer(limiter, key, opts)
 	return func(srv any, in grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -144,9 +144,9 @@ type Call struct {
 // what has the limit, such as the server. It is called by many goroutines at once.
 type KeyFunc func(ctx context.Context, call Call) (string, error)
 
-// Key makes a key function of one for HTTP, such as those of package keyfuncs, so that a client has one name in both.
-// That gets a request with the context of the call, its peer as RemoteAddr, its method as the path, and its metadata
-// as header fields. Key panics if it is nil.
+// Key makes a key function for calls of one for HTTP, such as keyfuncs.RemoteIP, so that a client has one name in both.
+// The function gets a request with the context of the call, its peer as RemoteAddr, its method as the path, and its
+// metadata as header fields. Key panics if the function is nil.
 func Key(of func(*http.Request) (string, error)) KeyFunc {
 	must(of != nil, "Key(nil): give a function, such as keyfuncs.RemoteIP")
 	return func(ctx context.Context, call Call) (string, error) { return of(requestOf(ctx, call)) }

@@ -57,7 +57,7 @@ type Step struct {
 type Route struct {
 	Method  string
 	Pattern string // begins with a slash; a parameter is written {id}, and "/" matches no other path
-	Steps   []Step // run behind those of the group
+	Steps   []Step // run behind the group's
 	Handler http.HandlerFunc
 	Err     error
 }

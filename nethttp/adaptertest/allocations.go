@@ -16,8 +16,8 @@ func (s sink) Header() http.Header         { return s.header }
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 
-// allocations checks that an adapter makes at most two allocations more than a
-// middleware of its framework that does nothing: those for the header fields.
+// allocations checks that an adapter makes at most two allocations more than an
+// empty middleware of its framework. The two are for the header fields.
 func allocations(t *testing.T, adapter Adapter) {
 	l := newLimiter(core.PerHour(100_000))
 	least := func(s Step) float64 {

@@ -9,7 +9,7 @@ import (
 )
 
 // endings are handlers, with the status that CountWhen is asked about. A status of 0
-// stands for the one that the client gets.
+// stands for the status that the client gets.
 var endings = []struct {
 	name    string
 	handler http.HandlerFunc

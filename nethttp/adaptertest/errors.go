@@ -14,8 +14,8 @@ import (
 
 var errHandler = errors.New("the handler's own error")
 
-// beforeErrors are what a handler, or a function of WithRefusal, does before it returns an
-// error.
+// beforeErrors has the acts of a handler, or of a function of WithRefusal, before it returns
+// an error.
 var beforeErrors = map[string]http.HandlerFunc{
 	"nothing": func(http.ResponseWriter, *http.Request) {},
 	"a response": func(w http.ResponseWriter, _ *http.Request) {
@@ -43,8 +43,8 @@ func failing(h http.HandlerFunc, steps ...Step) Tree {
 	}}
 }
 
-// atRootToo returns the tree of failing, and one with its steps at the root. The errors of a
-// handler need not come to the root, but those of a guard there do.
+// atRootToo returns the tree of failing, and one with its steps at the root. A handler's
+// error need not come to the root; the error of a guard there does.
 func atRootToo(h http.HandlerFunc, steps ...Step) map[string]Tree {
 	root := failing(h)
 	root.Use = steps

@@ -120,7 +120,7 @@ func (p *pkg) compileLua() error {
 		p.mutants = append(p.mutants, own...)
 		source += fmt.Sprintf("\t%q: &%[1]s,\n", luaVariable(path))
 	}
-	// By its name its init comes after those of the algorithms, which add their templates.
+	// The file's name puts its init behind the algorithms' inits, which add their templates.
 	out, err := p.compile(map[string]string{filepath.Join(p.dir, "zmutant.go"): source + "}\n"})
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)

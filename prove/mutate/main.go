@@ -42,7 +42,7 @@ var packages = []string{
 	"core/redisstore/internal/gather", "core/memstore", "core/regions",
 }
 
-// scripts is the package whose mutants are those of its Lua. The tests of redisstore run them, on servers.
+// scripts is the package of which the Lua is mutated. The tests of redisstore run these mutants, on servers.
 const scripts = "core/redisstore/internal/script"
 
 const (
@@ -97,7 +97,7 @@ func main() {
 	}
 }
 
-// prepare compiles the package with its mutants, and reads what is known of them.
+// prepare compiles the package with its mutants, and reads the known results.
 func (p *pkg) prepare() error {
 	if err := os.MkdirAll(p.log+".d", 0o700); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (p *pkg) try(all []*mutant) (tried []*mutant) {
 	return tried
 }
 
-// keep writes down what is known.
+// keep writes the results down.
 func (p *pkg) keep() {
 	var b strings.Builder
 	for _, m := range p.mutants {

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// ErrForeign is the one of package script.
+	// ErrForeign means that a key of the store held a value of another kind.
 	ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
 
 	// ErrReply and ErrDisagree are in the errors of replies that no script of the store gives.

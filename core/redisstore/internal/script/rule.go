@@ -1,5 +1,5 @@
-// Package script is what is said between a store and Redis about the requests of a rule: keys, scripts, their calls and
-// their replies. It knows no connection: to send a call is the business of package redisstore.
+// Package script makes the keys, scripts and calls for the requests of a rule, and reads the replies of Redis. It knows
+// no connection: package redisstore sends the calls.
 //
 //	rule.go    keys, and the calls for requests
 //	script.go  the scripts, rendered from decide.lua and return.lua
@@ -27,7 +27,7 @@ import (
 // hash slot on a cluster. Behind it: the algorithm's letter (see room), the
 // window, and the limit's name if it is not the window's.
 
-// Rule is what is said about the requests of one rule.
+// Rule makes the keys and calls for the requests of one rule.
 type Rule struct {
 	core.Binding
 	Script Script
