@@ -13,15 +13,11 @@ import (
 // fake is what is behind the leases of one process.
 type fake struct {
 	fakeserver.Link
-	backdates bool        // counts a lease when it is taken, which looks right and is not
-	silent    atomic.Bool // no reply comes to a renewal
+	silent atomic.Bool // no reply comes to a renewal
 }
 
 func (f *fake) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	silent := ask.Override != nil && f.silent.Load()
-	if f.backdates {
-		ask.Override = nil
-	}
 	d, err := f.Link.Take(ctx, ask)
 	if silent {
 		ctx, cancel := ask.Context(ctx)

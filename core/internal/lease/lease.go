@@ -89,7 +89,7 @@ func (e *lease) learn(a answer, lifetime time.Duration) {
 	default:
 		retry := a.sent.Add(a.reply.RetryAfter)
 		if !a.received.Before(e.retry) {
-			// A time in which the client is refused tells nothing about its rate (TestRateSaturated).
+			// A time in which the client is refused tells nothing about its rate (TestLearn).
 			e.since = e.since.Add(retry.Sub(a.received))
 		}
 		e.retry = retry

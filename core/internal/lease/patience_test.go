@@ -236,30 +236,6 @@ func TestNothingLeft(t *testing.T) {
 	})
 }
 
-// TestAfterRefusal: a caller that is to ask whether a refusal still stands brings an answer to that, not a lease
-// beside which the refusal goes on.
-func TestAfterRefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100, time.Hour), 10)
-		s.remember()
-		for range 100 {
-			if d := s.allow(t, 1); !d.Allowed {
-				t.Fatalf("%+v", d)
-			}
-		}
-		if d := s.limiter.Peek(t.Context(), "client"); d.Allowed {
-			t.Fatalf("%+v", d)
-		}
-		s.Reset() // by another process
-		time.Sleep(remember.AskAgain)
-		for i := range 100 {
-			if d := s.allow(t, 1); !d.Allowed {
-				t.Fatalf("after %d: %+v", i, d)
-			}
-		}
-	})
-}
-
 // TestLeasedAfterReset: a client that was refused for long is leased again as soon as it is admitted, by a reset.
 func TestLeasedAfterReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ type renewal struct {
 }
 
 // startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
-// nil if the client asks for too little: see TestRareKeys. The shard's lock must be held.
+// nil if the client asks for too little: see TestWant. The shard's lock must be held.
 func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease) *renewal {
 	want := e.want(q.now, q.Cost, l.terms)
 	if want <= q.Cost {

@@ -23,43 +23,6 @@ func (s *scene) crowd(t *testing.T, group *sync.WaitGroup, n int) {
 	}
 }
 
-// TestOneRenews: when a lease is used up, one request takes the next and the others wait for it; they do not depend
-// on the patience of that caller.
-func TestOneRenews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		s.warm(t, 400)
-		s.empty(t)
-		s.way = 10 * time.Millisecond
-		before, began := s.Scripts, time.Now()
-		var group sync.WaitGroup
-		s.crowd(t, &group, 100)
-		group.Wait()
-		if n := s.Scripts - before; n != 1 || time.Since(began) > 2*s.way {
-			t.Errorf("%d scripts, %v; want 1 script, at most %v", n, time.Since(began), 2*s.way)
-		}
-
-		// The caller that renews leaves.
-		s.way = 100 * time.Microsecond
-		s.warm(t, 400)
-		s.empty(t)
-		s.way = 10 * time.Millisecond
-		impatient, leave := context.WithCancel(t.Context())
-		group.Go(func() {
-			if d := s.limiter.Allow(impatient, "client"); d.Allowed || !errors.Is(d.Err, context.Canceled) {
-				t.Errorf("%+v", d)
-			}
-		})
-		synctest.Wait()
-		s.crowd(t, &group, 100)
-		synctest.Wait()
-		time.Sleep(time.Millisecond)
-		leave()
-		group.Wait()
-		time.Sleep(time.Second)
-	})
-}
-
 // TestCallerLeaves: a caller that leaves while it renews a lease wastes nothing: the lease is there for the others,
 // whether they wait for it or come later.
 func TestCallerLeaves(t *testing.T) {
@@ -152,42 +115,6 @@ func TestRenewalFails(t *testing.T) {
 		if n := s.Scripts - before; n != 1 {
 			t.Errorf("%d scripts, want 1", n)
 		}
-	})
-}
-
-// TestLostReply: when the reply to a renewal is lost, the time of the callers that wait is not up with it, however
-// long the caller that renews waits.
-func TestLostReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		for s.unspent() < 10 {
-			s.warm(t, 1)
-		}
-		s.empty(t)
-		s.store.silent.Store(true)
-		patient, leave := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		group.Go(func() { _, _ = s.take(patient, time.Hour) })
-		synctest.Wait()
-		for i := range 200 {
-			group.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i)*time.Millisecond)
-				defer cancel()
-				if d := s.limiter.Allow(ctx, "client"); !d.Allowed || d.Err != nil {
-					t.Errorf("with %d ms: %+v", 1+i, d)
-				}
-			})
-		}
-		time.Sleep(renewalPatience)
-		began := time.Now()
-		if d := s.allow(t, 1); !d.Allowed || time.Since(began) > time.Millisecond {
-			t.Errorf("%+v after %v: it waits although that is in vain", d, time.Since(began))
-		}
-		leave()
-		group.Wait()
-		time.Sleep(time.Hour)
-		s.store.silent.Store(false)
-		s.warm(t, 1) // it is leased again
 	})
 }
 

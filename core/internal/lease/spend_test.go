@@ -82,24 +82,6 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-// TestSpent: a lease with nothing left does not answer a cost of 0: what remains for all is not known any more.
-func TestSpent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		s.leased(t)
-		for left := s.unspent(); left >= 0; left-- {
-			d, err := s.rule.Take(t.Context(), core.Ask{Key: "client"})
-			want := map[bool]core.Source{true: core.SourceLeased, false: core.SourceCounted}[left > 0]
-			if err != nil || d.Source != want {
-				t.Errorf("with %d left: %+v, %v, want from %v", left, d, err, want)
-			}
-			if left > 0 {
-				s.allow(t, 1)
-			}
-		}
-	})
-}
-
 // TestResetAfter: when the oldest unit has left since a lease was taken, quota may come back at any time.
 func TestResetAfter(t *testing.T) {
 	now := time.Now()
