@@ -2,62 +2,11 @@ package redistest
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-func TestServer(t *testing.T) {
-	t.Parallel()
-	s := Start(t, "--maxmemory", "10mb")
-	client := s.Client(t)
-	if o, err := redis.ParseURL(s.URL()); err != nil || o.Addr != s.Addr() {
-		t.Errorf("the URL is %s, the address %s: %v", s.URL(), s.Addr(), err)
-	}
-	if got := client.ConfigGet(ctx, "maxmemory").Val()["maxmemory"]; got != "10485760" {
-		t.Errorf("maxmemory is %s", got)
-	}
-	if err := client.Set(ctx, "key", "value", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-
-	s.Pause()
-	impatient := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 50 * time.Millisecond, MaxRetries: -1})
-	defer impatient.Close()
-	var timeout net.Error
-	if err := impatient.Get(ctx, "key").Err(); !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("a paused server answered %v", err)
-	}
-	s.Resume()
-	if got, err := client.Get(ctx, "key").Result(); got != "value" {
-		t.Errorf("after the pause: %q, %v", got, err)
-	}
-
-	for _, pause := range []bool{false, true} {
-		if pause {
-			s.Pause()
-		}
-		s.Kill()
-		s.Kill() // of a dead server: nothing
-		if c, err := net.Dial("tcp", s.Addr()); err == nil {
-			c.Close()
-			t.Error("a killed server listens")
-		}
-		s.Restart()
-		if got, err := client.Get(ctx, "key").Result(); err != redis.Nil {
-			t.Errorf("after the restart: %q, %v", got, err)
-		}
-	}
-	s.Restart() // of a running server
-	if err := client.Ping(ctx).Err(); err != nil {
-		t.Error(err)
-	}
-}
 
 func TestNothingIsLeftAfterCleanup(t *testing.T) {
 	var servers []*Server
@@ -131,18 +80,5 @@ func TestMissingServer(t *testing.T) {
 	_, err := start(t, func(string, int) ([]string, error) { return nil, nil })
 	if err == nil || !strings.Contains(err.Error(), "install") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestAppend(t *testing.T) {
-	t.Parallel()
-	s := Start(t)
-	file := s.Append(t)
-	if err := s.Client(t).Set(ctx, "key", "value", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	s.Kill()
-	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "\r\nkey\r\n$5\r\nvalue\r\n") {
-		t.Errorf("the file holds %q, %v", text, err)
 	}
 }
