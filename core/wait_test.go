@@ -234,24 +234,3 @@ func TestWaitJitter(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkWait compares a Wait that need not sleep with Allow.
-func BenchmarkWait(b *testing.B) {
-	l := limiter(b, core.Config{
-		Store: memstore.New(), Limits: []core.Limit{core.PerSecond(core.MaxCounterRequests).Using(core.SlidingCounter)},
-	})
-	b.Run("Allow", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			l.Allow(ctx, "k")
-		}
-	})
-	b.Run("Wait", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := l.Wait(ctx, "k"); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -276,21 +276,3 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkObserve counts requests of one client, of as many as have places, and of
-// clients that come once.
-func BenchmarkObserve(b *testing.B) {
-	for _, clients := range []int{1, 100, 1_000_000} {
-		keys := make([]string, clients)
-		for i := range keys {
-			keys[i] = fmt.Sprint("user:", i)
-		}
-		b.Run(fmt.Sprint("clients ", clients), func(b *testing.B) {
-			heavy := core.Must(heaviest.New(100))
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				heavy.Observe(b.Context(), request(keys[i%len(keys)], false))
-			}
-		})
-	}
-}

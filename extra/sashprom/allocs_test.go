@@ -1,9 +1,7 @@
 package sashprom_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/extra/sashprom"
@@ -23,24 +21,4 @@ func TestNoAllocation(t *testing.T) {
 			}
 		}
 	}
-}
-
-// BenchmarkObserve is the observer alone, in one goroutine and in as many as there are
-// processors.
-func BenchmarkObserve(b *testing.B) {
-	e := core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
-		Decision: core.Decision{Allowed: true, Source: core.SourceCounted}, Elapsed: 200 * time.Nanosecond}
-	m := core.Must(sashprom.New()).For("memory")
-	b.Run("alone", func(b *testing.B) {
-		for b.Loop() {
-			m.Observe(b.Context(), e)
-		}
-	})
-	b.Run("parallel", func(b *testing.B) {
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				m.Observe(context.Background(), e)
-			}
-		})
-	})
 }

@@ -3,7 +3,6 @@ package sashotel_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -35,29 +34,5 @@ func TestNoAllocation(t *testing.T) {
 				t.Errorf("%s: %v allocations, want none", name, n)
 			}
 		}
-	}
-}
-
-// BenchmarkObserve is the observer alone: with a duration to record, without, and on a
-// span that records.
-func BenchmarkObserve(b *testing.B) {
-	recording, span := sdktrace.NewTracerProvider().Tracer("test").Start(b.Context(), "request")
-	defer span.End()
-	e := core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: "ip:192.0.2.1", Cost: 1,
-		Decision: core.Decision{Allowed: true, Source: core.SourceCounted}}
-	timed := e
-	timed.Elapsed = 200 * time.Nanosecond
-	observer := watch(b).For("memory")
-	for _, c := range []struct {
-		name  string
-		ctx   context.Context
-		event core.Event
-	}{{"not timed", b.Context(), e}, {"timed", b.Context(), timed}, {"recording span", recording, timed}} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				observer.Observe(c.ctx, c.event)
-			}
-		})
 	}
 }
