@@ -39,22 +39,6 @@ func TestDecideAllPolicies(t *testing.T) {
 	}
 }
 
-// TestDecideAllGivesBackLate: units are given back although the caller has left.
-func TestDecideAllGivesBackLate(t *testing.T) {
-	first := limiter(t, core.Config{})
-	leaving, leave := context.WithCancel(ctx)
-	second := limiter(t, core.Config{Store: &fake{answer: func(context.Context) (core.Decision, error) {
-		leave()
-		return core.Decision{}, nil
-	}}})
-	if d, _ := core.DecideAll(leaving, pair(first, "k"), pair(second, "k")); d.Allowed {
-		t.Errorf("%+v", d)
-	}
-	if d := first.AllowN(ctx, "k", 0); d.Remaining != 3 {
-		t.Errorf("after a caller that left: %+v", d)
-	}
-}
-
 // remote returns a store in memory that answers as one over a network does: after a while.
 func remote(store core.Store, after time.Duration) core.Store {
 	return storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {

@@ -95,18 +95,6 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestDeaf: a store does not look for what no observer would hear.
-func TestDeaf(t *testing.T) {
-	deaf := core.ObserverFunc(func(context.Context, core.Event) {})
-	for _, o := range []core.Observer{core.Silent, deaf} {
-		var bound fake
-		limiter(t, core.Config{Observer: o, Store: &bound})
-		if bound.bound[0].Notice != nil {
-			t.Errorf("an observer of type %T hears of notices", o)
-		}
-	}
-}
-
 // TestNoticeOfStore: a store tells the observer what it has seen, once for a limiter and its copies.
 func TestNoticeOfStore(t *testing.T) {
 	var heard notices

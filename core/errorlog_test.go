@@ -216,16 +216,6 @@ func TestLogIsBounded(t *testing.T) {
 	})
 }
 
-// TestSilent: a silent limiter writes nothing.
-func TestSilent(t *testing.T) {
-	var log lines
-	log.asDefault(t)
-	l := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, Observer: core.Silent})
-	l.Allow(ctx, "k")
-	l.Notice(ctx, "twice", "counted twice")
-	expectLines(t, "a silent limiter", log.take())
-}
-
 // TestNotice: a notice is told once for each limiter and code.
 func TestNotice(t *testing.T) {
 	var log lines

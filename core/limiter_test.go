@@ -19,37 +19,9 @@ func everyPolicy(second core.Store) map[string]core.Policy {
 	}
 }
 
-// TestInvalid: what no store could count is refused whatever the policy, and no
-// store hears of it.
-func TestInvalid(t *testing.T) {
-	store, second := &fake{answer: fails(errDown)}, &fake{answer: fails(errDown)}
-	for name, policy := range everyPolicy(second) {
-		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
-		for what, d := range map[string]core.Decision{
-			"Allow, empty key":    l.Allow(ctx, ""),
-			"Peek, empty key":     l.Peek(ctx, ""),
-			"negative cost":       l.AllowN(ctx, "k", -1),
-			"peek, negative cost": l.Decide(ctx, core.Request{Key: "k", Cost: -1, Peek: true}),
-		} {
-			if d.Allowed || !errors.Is(d.Err, core.ErrInvalid) || errors.Is(d.Err, core.ErrStore) {
-				t.Errorf("%s, %s: %+v", name, what, d)
-			}
-			if d.Err = nil; d != (core.Decision{}) {
-				t.Errorf("%s, %s: numbers that nobody counted: %+v", name, what, d)
-			}
-		}
-		if err := l.Reset(ctx, ""); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrStore) {
-			t.Errorf("%s, Reset of an empty key: %v", name, err)
-		}
-	}
-	if n := len(store.calls) + len(second.calls); n > 0 {
-		t.Errorf("%d calls reached a store", n)
-	}
-}
-
-// TestContextEnded: a caller that left is refused whatever the policy, with its
-// own error, and no store hears of it.
-func TestContextEnded(t *testing.T) {
+// TestUncountable: what no store could count, and a caller that has left, is refused whatever the policy, with its own
+// error and no numbers, and no store is asked.
+func TestUncountable(t *testing.T) {
 	allows := answers(core.Decision{Allowed: true})
 	store, second := &fake{answer: allows}, &fake{answer: allows}
 	cancelled, cancel := context.WithCancel(ctx)
@@ -58,14 +30,24 @@ func TestContextEnded(t *testing.T) {
 	defer cancel()
 	for name, policy := range everyPolicy(second) {
 		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
-		for ended, want := range map[context.Context]error{
-			cancelled: context.Canceled, late: context.DeadlineExceeded,
+		for want, all := range map[error][]core.Decision{
+			core.ErrInvalid: {l.Allow(ctx, ""), l.Peek(ctx, ""), l.AllowN(ctx, "k", -1),
+				l.Decide(ctx, core.Request{Key: "k", Cost: -1, Peek: true})},
+			context.Canceled:         {l.Allow(cancelled, "k"), l.AllowN(cancelled, "k", 0), l.Peek(cancelled, "k")},
+			context.DeadlineExceeded: {l.Allow(late, "k"), l.AllowN(late, "k", 0), l.Peek(late, "k")},
 		} {
-			for _, d := range []core.Decision{l.Allow(ended, "k"), l.AllowN(ended, "k", 0), l.Peek(ended, "k")} {
-				if d != (core.Decision{Err: want}) {
-					t.Errorf("%s: %+v, want only the error %v", name, d, want)
+			for i, d := range all {
+				exact := want == core.ErrInvalid || d.Err == want
+				if !errors.Is(d.Err, want) || errors.Is(d.Err, core.ErrStore) || !exact {
+					t.Errorf("%s, %d: %+v, want the error %v", name, i, d, want)
+				}
+				if d.Err = nil; d != (core.Decision{}) {
+					t.Errorf("%s, %d: numbers that nobody counted: %+v", name, i, d)
 				}
 			}
+		}
+		if err := l.Reset(ctx, ""); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrStore) {
+			t.Errorf("%s, Reset of an empty key: %v", name, err)
 		}
 	}
 	if n := len(store.calls) + len(second.calls); n > 0 {

@@ -13,22 +13,27 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-func TestFailOpenAndClosed(t *testing.T) {
-	store := &fake{answer: fails(errDown)}
+// TestNobodyCounts: where no store decides, the policy does, with no numbers. The error holds those of all stores.
+func TestNobodyCounts(t *testing.T) {
+	store, errSecond := &fake{answer: fails(errDown)}, errors.New("disk full")
 	for _, c := range []struct {
 		name    string
 		policy  core.Policy
 		allowed bool
+		is      error
 	}{
-		{"the default", nil, true},
-		{"open", core.FailOpen, true},
-		{"closed", core.FailClosed, false},
+		{"the default", nil, true, errDown},
+		{"open", core.FailOpen, true, errDown},
+		{"closed", core.FailClosed, false, errDown},
+		{"a fallback that fails", core.Fallback(&fake{answer: fails(errSecond)}, 1), false, errSecond},
+		{"a fallback that is full", core.Fallback(&fake{answer: fails(core.ErrStoreFull)}, 1), false, core.ErrStoreFull},
 	} {
 		l := limiter(t, core.Config{Store: store, OnStoreError: c.policy})
 		for _, d := range []core.Decision{
 			l.Allow(ctx, "k"), l.AllowN(ctx, "k", 0), l.AllowN(ctx, "k", 1_000_000), l.Peek(ctx, "k"),
 		} {
-			if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) {
+			if d.Allowed != c.allowed || !errors.Is(d.Err, core.ErrStore) || !errors.Is(d.Err, errDown) ||
+				!errors.Is(d.Err, c.is) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
 			if d.Err, d.Allowed = nil, false; d != (core.Decision{Source: core.SourcePolicy}) {
@@ -40,29 +45,6 @@ func TestFailOpenAndClosed(t *testing.T) {
 	store.answer = fails(core.ErrStoreFull)
 	if d := limiter(t, core.Config{Store: store}).Allow(ctx, "k"); d.Err != error(core.ErrStoreFull) {
 		t.Errorf("a full store: %#v", d.Err)
-	}
-}
-
-// TestFallbackFails: a request that neither store can decide is refused, and its
-// error holds the errors of both.
-func TestFallbackFails(t *testing.T) {
-	errSecond := errors.New("disk full")
-	for _, second := range []error{errSecond, core.ErrStoreFull} {
-		l := limiter(t, core.Config{
-			Store: &fake{answer: fails(errDown)}, OnStoreError: core.Fallback(&fake{answer: fails(second)}, 1),
-		})
-		d := l.Allow(ctx, "k")
-		if d.Allowed {
-			t.Error("admitted, uncounted by both stores")
-		}
-		for _, is := range []error{core.ErrStore, errDown, second} {
-			if !errors.Is(d.Err, is) {
-				t.Errorf("%v does not tell of %v", d.Err, is)
-			}
-		}
-		if d.Err = nil; d != (core.Decision{Source: core.SourcePolicy}) {
-			t.Errorf("numbers that nobody counted: %+v", d)
-		}
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -131,20 +129,6 @@ func TestReturnAfterCaller(t *testing.T) {
 	if d := l.AllowN(ctx, "k", 0); d.Remaining != 0 {
 		t.Errorf("after a charge beyond all limits: %+v", d)
 	}
-}
-
-// TestReturnTimeout: a Return waits no longer than Config.Timeout.
-func TestReturnTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &fake{answer: answers(core.Decision{Allowed: true})}
-		l := limiter(t, core.Config{Store: store})
-		one := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
-		store.answer = hangs
-		begun := time.Now()
-		if _, err := one.Return(ctx, 1); !errors.Is(err, core.ErrTimeout) || time.Since(begun) != core.DefaultTimeout {
-			t.Errorf("%v after %v", err, time.Since(begun))
-		}
-	})
 }
 
 // TestReturnOnceInParallel: however many goroutines give a request back, each unit goes

@@ -171,28 +171,6 @@ func TestWaitFallback(t *testing.T) {
 	})
 }
 
-// TestWaitInvalid: a malformed call and a context that has ended are errors, and the
-// observer hears of them as of those of Allow.
-func TestWaitInvalid(t *testing.T) {
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	heard := 0
-	l := limiter(t, core.Config{Observer: core.ObserverFunc(func(context.Context, core.Event) { heard++ })})
-	for _, c := range []struct {
-		ctx  context.Context
-		key  string
-		n    int64
-		want error
-	}{{ctx, "", 1, core.ErrInvalid}, {ctx, "k", -1, core.ErrInvalid}, {ended, "k", 1, context.Canceled}} {
-		if d, err := l.WaitN(c.ctx, c.key, c.n); !errors.Is(err, c.want) || d.Allowed || !errors.Is(d.Err, c.want) {
-			t.Errorf("%q, %d: got %+v, %v, want %v", c.key, c.n, d, err, c.want)
-		}
-	}
-	if heard != 3 {
-		t.Errorf("the observer heard of %d calls, want 3", heard)
-	}
-}
-
 // TestWaitClosed: while the store fails under a closed policy, one waiter asks now and then,
 // and all go on when the store is back. A deadline before the next try ends the wait at once.
 func TestWaitClosed(t *testing.T) {
@@ -334,24 +312,6 @@ func TestWaitCancelled(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestWaitSmaller: when the first leaves, a next one that costs less asks at once.
-func TestWaitSmaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{Store: newAsked(0), Limits: []core.Limit{core.PerMinute(5)}})
-		l.Allow(ctx, "k")
-		leaving, cancel := context.WithCancel(ctx)
-		var group sync.WaitGroup
-		group.Go(func() { l.WaitN(leaving, "k", 5) })
-		synctest.Wait()
-		start := time.Now()
-		time.AfterFunc(time.Second, cancel)
-		if d, err := l.WaitN(ctx, "k", 4); err != nil || !d.Allowed || time.Since(start) != time.Second {
-			t.Errorf("got %+v, %v after %v, want an admission after 1s", d, err, time.Since(start))
-		}
-		group.Wait()
-	})
 }
 
 const maxJitter = 100 * time.Millisecond
