@@ -46,7 +46,7 @@ SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Endless|
 # others. A name stands in these packages alone (TestSingle in docs).
 SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/script ./core/internal/lease ./core/regions
 SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoarsenEvenly \
-	TestConformanceMiniredis TestExpiryGivesMemoryBack TestFlood TestFloodOfClientsAtTheirLimit \
+	TestConformanceMiniredis TestExpiryGivesMemoryBack TestFlood \
 	TestFloodOfFreshKeys TestLeaseScript TestLogLongerThanTheStore TestNoAllocations \
 	TestReturnHistories TestScriptAgainstModel \
 	TestScriptForeignValues TestScriptLargeCounts \

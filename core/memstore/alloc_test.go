@@ -10,42 +10,27 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// steady returns a limiter and a clock whose every look admits each of so many
-// clients again and again, by limits over windows of four rounds.
-func steady(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
-	s, _ := newTickingStore(memstore.DefaultMaxBytes)
-	window := max(time.Millisecond, time.Duration(4*clients)*time.Microsecond)
-	var ls []core.Limit
-	for i := range limits {
-		ls = append(ls, core.Per(5000, window+time.Duration(i)*time.Millisecond).Using(a))
-	}
-	l := limiter(t, s, ls...)
-	keys := make([]string, clients)
-	for i := range keys {
-		keys[i] = key("client ", i)
-	}
-	for range max(6, 5000/clients) {
-		for _, k := range keys {
-			if d := l.Allow(ctx, k); !d.Allowed {
-				t.Fatal(d)
-			}
-		}
-	}
-	return l, keys
-}
-
-// exhausted returns a limiter and clients whom it refuses.
-func exhausted(t testing.TB, a core.Algorithm, limits, clients int) (*core.Limiter, []string) {
+// steady returns a limiter and clients whom it admits again and again, or refuses. Where they are admitted, the clock
+// goes on with every look, and the windows are of four rounds.
+func steady(t testing.TB, a core.Algorithm, limits, clients int, admitted bool) (*core.Limiter, []string) {
 	s, _ := newStore(memstore.DefaultMaxBytes)
+	requests, window, rounds := int64(1), time.Hour, 1
+	if admitted {
+		s, _ = newTickingStore(memstore.DefaultMaxBytes)
+		requests, rounds = 5000, max(6, 5000/clients)
+		window = max(time.Millisecond, time.Duration(4*clients)*time.Microsecond)
+	}
 	var ls []core.Limit
 	for i := range limits {
-		ls = append(ls, core.Per(1, time.Hour+time.Duration(i)*time.Millisecond).Using(a))
+		ls = append(ls, core.Per(requests, window+time.Duration(i)*time.Millisecond).Using(a))
 	}
 	l := limiter(t, s, ls...)
 	keys := make([]string, clients)
-	for i := range keys {
-		keys[i] = key("client ", i)
-		l.Allow(ctx, keys[i])
+	for i := range rounds * clients {
+		keys[i%clients] = key("client ", i%clients)
+		if d := l.Allow(ctx, keys[i%clients]); !d.Allowed {
+			t.Fatal(d)
+		}
 	}
 	return l, keys
 }
@@ -71,11 +56,7 @@ func TestNoAllocations(t *testing.T) {
 	for _, a := range algorithms {
 		for _, c := range []struct{ limits, clients int }{{1, 1}, {3, 1}, {1, 100_000}, {3, 10_000}} {
 			for _, admitted := range []bool{true, false} {
-				make := exhausted
-				if admitted {
-					make = steady
-				}
-				l, keys := make(t, a, c.limits, c.clients)
+				l, keys := steady(t, a, c.limits, c.clients, admitted)
 				name := fmt.Sprintf("%v, %d limits, %d clients, admitted %v", a, c.limits, c.clients, admitted)
 				i := 0
 				if n := mallocs(calls, func() {

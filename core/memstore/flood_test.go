@@ -67,44 +67,6 @@ func exhaust(l *core.Limiter, c *clock, size int) (clients []string) {
 	return clients
 }
 
-// TestFloodOfClientsAtTheirLimit fills the store with clients at their limit. No
-// flood buys one of them its quota back, and every newcomer is counted.
-func TestFloodOfClientsAtTheirLimit(t *testing.T) {
-	for _, size := range []int{small, large} {
-		for _, a := range algorithms {
-			before := heap()
-			s, c := newStore(int64(size))
-			l := limiter(t, s, core.PerDay(1).Using(a))
-			clients := exhaust(l, c, size)
-			if want := fits(size); len(clients) < want {
-				t.Fatalf("%d, %v: %d clients were admitted, want %d at least", size, a, len(clients), want)
-			}
-			for i := range 10 * fits(size) {
-				k := key("newcomer ", i)
-				if d := l.Allow(ctx, k); d.Err != nil {
-					t.Fatalf("%d, %v: newcomer %d: %+v, want no error", size, a, i, d)
-				} else if d.Allowed {
-					clients = append(clients, k)
-				}
-				bounded(t, s, int64(size))
-				if k := clients[i%len(clients)]; i%7 == 0 {
-					if d := l.Allow(ctx, k); d.Allowed || d.Err != nil {
-						t.Fatalf("%d, %v: %s is admitted again: %+v", size, a, k, d)
-					}
-				}
-			}
-			if grown, slack := heap()-before, int64(size/2+64<<10); grown > int64(size)+slack+int64(len(clients))*48 {
-				t.Errorf("%d, %v: the heap grew by %d", size, a, grown)
-			}
-			for _, k := range clients {
-				if d := l.Peek(ctx, k); d.Allowed || d.Err != nil || d.RetryAfter <= 0 {
-					t.Fatalf("%d, %v: %s has its quota back: %+v", size, a, k, d)
-				}
-			}
-		}
-	}
-}
-
 // TestExpiryGivesMemoryBack: when everything has expired, some traffic on one
 // client, or only looks, free all of it.
 func TestExpiryGivesMemoryBack(t *testing.T) {

@@ -2,7 +2,6 @@ package memstore_test
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,14 +53,6 @@ func TestResetAfterTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeOfTheMachine: without another clock, a decision is as of the time of the machine.
-func TestTimeOfTheMachine(t *testing.T) {
-	d := limiter(t, memstore.New(), core.PerDay(1)).Allow(ctx, "k")
-	if off := time.Since(d.At).Abs(); off > time.Hour {
-		t.Errorf("decided as of %v, off by %v", d.At, off)
-	}
-}
-
 // TestConformanceInAFullStore runs the suite in stores of several sizes whose
 // slots are all taken, by clients that have used little of their limits.
 func TestConformanceInAFullStore(t *testing.T) {
@@ -79,27 +70,6 @@ func TestConformanceInAFullStore(t *testing.T) {
 				return s
 			})
 		})
-	}
-}
-
-// TestHonest: Bytes is what the heap says, but for a little.
-func TestHonest(t *testing.T) {
-	for requests, limit := range map[int]core.Limit{
-		1: core.PerDay(100).Using(core.SlidingCounter), 10: core.PerDay(100), 300: core.PerDay(1000),
-	} {
-		before := heap()
-		s := memstore.New()
-		l := limiter(t, s, limit)
-		for k := range 40_000 / requests {
-			for range requests {
-				l.Allow(ctx, key("k", k))
-			}
-		}
-		grown, says := heap()-before, s.Stats().Bytes
-		if grown > says+says/50+64<<10 || grown < says*3/4 {
-			t.Errorf("%d requests of each by %v: the heap got %d bytes, want what Bytes says, %d", requests, limit, grown, says)
-		}
-		runtime.KeepAlive(s)
 	}
 }
 

@@ -240,6 +240,9 @@ func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
 	if err == nil {
 		err = w.judge(exact, got, want)
 	}
+	if err == nil && v == worlds.Peek {
+		err = w.usage(i)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -247,6 +250,17 @@ func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
 		m.clients[i] = after
 	case !got.Admitted:
 		return w.comesBack(*m, i, cost, now+got.RetryAfter)
+	}
+	return nil
+}
+
+// usage returns an error if Usage says something else of a client than a decision.
+func (w *world) usage(i int) error {
+	look, _ := w.ask(i, 0, worlds.Peek)
+	uses, err := w.counts.Usage(context.Background(), w.keys[i])
+	left := max(0, w.limit.N-uses[0].Used)
+	if err != nil || left != look.Remaining || uses[0].ResetAfter.Microseconds() != look.ResetAfter {
+		return fmt.Errorf("Usage says %+v, %v, and a decision %+v", uses[0], err, look)
 	}
 	return nil
 }
