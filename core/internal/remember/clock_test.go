@@ -80,35 +80,17 @@ func TestStands(t *testing.T) {
 	})
 }
 
-// TestReset: a reset ends what is remembered, and an answer to a question from before the reset is not believed.
-func TestReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		all := New()
-		rule, other := all.Rule(bound), all.Rule(bound)
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		other.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		sent := time.Now()
-		time.Sleep(ms)
-		rule.Changed("k")
-		check(t, rule, "k", 1, false)
-		check(t, other, "k", 1, false)
-		rule.Note("k", 1, sent, refusalFor(time.Hour))
-		check(t, rule, "k", 1, false)
-		time.Sleep(ms)
-		rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
-		check(t, other, "k", 1, false)
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		check(t, rule, "k", 1, true)
-	})
-}
-
-// TestAdmitted: an admission at the same cost ends a refusal.
-func TestAdmitted(t *testing.T) {
+// TestForgotten: an admission at the same cost ends a refusal, and so does a refusal where something remains, which is
+// not remembered.
+func TestForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := New().Rule(bound)
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
-		check(t, rule, "k", 1, false)
+		for _, answer := range []core.Decision{{Allowed: true}, refusalWith(2)} {
+			rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+			check(t, rule, "k", 3, true)
+			rule.Note("k", 3, time.Now(), answer)
+			check(t, rule, "k", 3, false)
+		}
 	})
 }
 
@@ -148,16 +130,6 @@ func TestNever(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		check(t, rule, "k", 2, false)
 		check(t, rule, "k", 2, true)
-	})
-}
-
-// TestSomethingRemains: a refusal where something remains is not remembered, and ends the one before.
-func TestSomethingRemains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rule := New().Rule(bound)
-		rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
-		rule.Note("k", 3, time.Now(), refusalWith(2))
-		check(t, rule, "k", 3, false)
 	})
 }
 
