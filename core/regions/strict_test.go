@@ -100,41 +100,6 @@ func TestStrictFaults(t *testing.T) {
 	})
 }
 
-// TestStrictCut: in a cut a refusal takes what the regions need that answer, but for the first one, wherever the region
-// stands in the order. When the region is back, a request that all others refuse is admitted by it.
-func TestStrictCut(t *testing.T) {
-	for cut := 1; cut < 3; cut++ {
-		synctest.Test(t, func(t *testing.T) {
-			tr := newTrio(true, false)
-			ask := func() time.Duration {
-				tr.longest = 0
-				tr.processes[0].take(1, 500*ms)
-				return tr.longest
-			}
-			tr.cutOff(cut, true)
-			slow := 0
-			for range 80 { // more than the shares of the others
-				if ask() > 151*ms {
-					slow++
-				}
-			}
-			others := 100 - int(share(100, cut, 3))
-			if len(tr.used) != others || slow > 1 {
-				t.Errorf("region %d is cut off: %d admitted, want %d; %d took longer than a round trip, want 1",
-					cut, len(tr.used), others, slow)
-			}
-			tr.cutOff(cut, false)
-			time.Sleep(silence)
-			ask()
-			time.Sleep(200 * ms)
-			if took := ask(); tr.used[len(tr.used)-1].region != cut || took > 301*ms || tr.had["failed"] > 0 {
-				t.Errorf("region %d is back, and has not admitted after %v", cut, took)
-			}
-			settle()
-		})
-	}
-}
-
 // TestStrictNever: what exceeds every share never passes, and a notice says so; what exceeds some goes to another. A
 // limit below the number of regions is the last ones'. A charge counts in its own region.
 func TestStrictNever(t *testing.T) {

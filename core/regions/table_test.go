@@ -33,8 +33,8 @@ func TestFull(t *testing.T) {
 }
 
 // newEventual returns a rule of 90 a minute in ap, eu and us, and asks the table for looks at so many clients, in turn
-// nearer to their limits than all others, with pauses between.
-func newEventual(t *testing.T, clients int, pause time.Duration) *eventual {
+// nearer to their limits than all others.
+func newEventual(t *testing.T, clients int) *eventual {
 	counts, err := newStore(t, Config{Here: "ap", Stores: three()}).Bind(
 		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
 	if err != nil {
@@ -44,7 +44,6 @@ func newEventual(t *testing.T, clients int, pause time.Duration) *eventual {
 	for i := range clients {
 		key := fmt.Sprint(i)
 		e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / 1e4}, e.store.now())
-		time.Sleep(pause)
 	}
 	return e
 }
@@ -54,7 +53,7 @@ func newEventual(t *testing.T, clients int, pause time.Duration) *eventual {
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients, n = 6000, 10 * atOnce
-		e := newEventual(t, clients, 0)
+		e := newEventual(t, clients)
 		time.Sleep(2*time.Second + 100*ms)
 		for i, want := range map[int]bool{0: true, n - 1: true, n + atOnce: false} {
 			e.store.table.mu.Lock()
@@ -82,20 +81,6 @@ func TestOverdue(t *testing.T) {
 			}
 		}
 		settle()
-	})
-}
-
-// TestLooksTogether: looks that are wished for within 10 ms go at the same moment.
-func TestLooksTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEventual(t, 5, ms)
-		settle()
-		first := e.store.table.clients[e.holder("0")].sent
-		for _, c := range e.store.table.clients {
-			if c.sent == 0 || c.sent != first {
-				t.Errorf("a look went at %v, the first at %v", c.sent, first)
-			}
-		}
 	})
 }
 
@@ -140,7 +125,7 @@ func TestTableParts(t *testing.T) {
 			t.Errorf("%+v, want %+v", c.looks, want)
 		}
 	}
-	e, other := newEventual(t, 0, 0), newEventual(t, 0, 0)
+	e, other := newEventual(t, 0), newEventual(t, 0)
 	if k := e.holder("k"); k != e.holder("k") || k == other.holder("k") || k == e.holder("l") {
 		t.Error("a client is not one under a rule, or not another one under another rule")
 	}
