@@ -123,33 +123,6 @@ func TestClientRefusals(t *testing.T) {
 	}
 }
 
-// TestClientPauses: while the server has asked for a pause, no other call of the key is sent, and those of others are.
-func TestClientPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		type named struct{}
-		key := func(ctx context.Context, _ sashgrpc.Call) (string, error) { return ctx.Value(named{}).(string), nil }
-		l, _ := limiter(t, nil, core.PerHour(100))
-		send := sending(l, key, func(n int) error {
-			if n == 0 {
-				return refused(codes.ResourceExhausted, 10*time.Second)
-			}
-			return nil
-		})
-		a, b := context.WithValue(t.Context(), named{}, "a"), context.WithValue(t.Context(), named{}, "b")
-		start := time.Now()
-		go func() { _ = send(a) }()
-		synctest.Wait()
-		for _, c := range []struct {
-			ctx   context.Context
-			after time.Duration
-		}{{b, 0}, {a, 10 * time.Second}} {
-			if err := send(c.ctx); err != nil || time.Since(start) != c.after {
-				t.Errorf("%v after %v, want %v", err, time.Since(start), c.after)
-			}
-		}
-	})
-}
-
 // TestClientNotSent: a call that cannot be sent has a code, and the error of Wait.
 func TestClientNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

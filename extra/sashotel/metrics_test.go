@@ -8,12 +8,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/extra/sashotel"
 )
 
 // TestOutcomes: each event is counted under its outcome, and the other outcomes are there
-// too. So are the errors of a store with a name.
+// too. So are the errors of a store with a name, and notices.
 func TestOutcomes(t *testing.T) {
 	w := watch(t)
 	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
@@ -29,6 +28,10 @@ func TestOutcomes(t *testing.T) {
 	if got := len(w.points(t, "sash.store.errors")); got != 6 {
 		t.Errorf("got %d kinds of errors, want all 6", got)
 	}
+	for _, o := range []core.Observer{w, core.Observers(core.Silent, w.For("memory"))} {
+		o.(core.NoticeObserver).Notice(t.Context(), core.Notice{Code: "large-log", Name: "api"})
+	}
+	w.wantPoints(t, "sash.notices", map[string]float64{"sash.limiter=api sash.notice.code=large-log sash.rule=": 2})
 }
 
 // TestDurations: the buckets reach from 100 ns to 100 ms, and each source, store and kind
@@ -82,24 +85,6 @@ func TestRoutes(t *testing.T) {
 		by.wantPoints(t, "sash.decisions", map[string]float64{want + rest: 1})
 		without.wantPoints(t, "sash.decisions", map[string]float64{rest: 1})
 	}
-}
-
-// TestNotices: notices reach the Telemetry through core.Observers, and are counted by
-// their code.
-func TestNotices(t *testing.T) {
-	w := watch(t)
-	limiter, err := core.New(core.Config{
-		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1_000_000)},
-		Observer: core.Observers(core.Silent, w.For("memory")),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter.Allow(t.Context(), "k")
-	w.Notice(t.Context(), core.Notice{Code: "large-log", Name: "api"})
-	w.wantPoints(t, "sash.notices", map[string]float64{
-		"sash.limiter=api sash.notice.code=large-log sash.rule=": 2,
-	})
 }
 
 // inShadow returns the event of a request that goes on whatever is decided.

@@ -99,26 +99,6 @@ func TestWatchRegions(t *testing.T) {
 		`sash_region_spilled_total{region="us",store="world"} 3`)
 }
 
-// named is a program's own type around a store.
-type named struct {
-	*memstore.Store
-	name string
-}
-
-// TestWatchStores: Watch takes a store as it is, and a type around one.
-func TestWatchStores(t *testing.T) {
-	memory := memstore.New()
-	m := core.Must(sashprom.New())
-	watch(t, m, "memory", memory)
-	watch(t, m, "around", named{memory, "mine"})
-	limiter, err := core.New(core.Config{Name: "api", Store: memory, Limits: []core.Limit{core.PerHour(5)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter.Allow(t.Context(), "user:1")
-	wantLines(t, scrape(t, m), `sash_store_slots{store="memory"} 1`, `sash_store_slots{store="around"} 1`)
-}
-
 // TestMisuse: what the program gives wrong is said when it starts.
 func TestMisuse(t *testing.T) {
 	const want = `sash: Watch("memory", nil): give the store of Config.Store`
