@@ -89,34 +89,6 @@ func TestReturnMeanwhile(t *testing.T) {
 	})
 }
 
-// TestReturnCounted: units that the server counted go back to the server, those of the request that fetched a lease
-// too, and never to a lease, whose units count for longer.
-func TestReturnCounted(t *testing.T) {
-	for _, cost := range []int64{100, 1} { // what no lease can hold is stamped with the end of the one before
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, core.Per(100_000, time.Minute), 50)
-			s.leased(t)
-			if cost == 1 {
-				s.empty(t)
-			}
-			time.Sleep(time.Second)
-			r := s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
-			if cost == 100 {
-				s.empty(t)
-				s.leased(t)
-			}
-			left, held := s.unspent(), s.held()
-			n, err := r.Return(t.Context(), cost)
-			if r.Decision.Source != core.SourceCounted || left == 0 || n != cost || err != nil {
-				t.Errorf("beside %d of a lease: %+v: gave %d, %v, want %d", left, r.Decision, n, err, cost)
-			}
-			if l, h := s.unspent(), s.held(); l != left || h != held-cost {
-				t.Errorf("%d in the lease and %d on the server, want %d and %d", l, h, left, held-cost)
-			}
-		})
-	}
-}
-
 // TestReturnHistories: however units are leased, spent and given back, no window holds more than the limit of what was
 // spent and not given back. What the server counted always goes back.
 func TestReturnHistories(t *testing.T) {
