@@ -135,24 +135,6 @@ func TestRules(t *testing.T) {
 	sash(t, "", "", args...).check(t, exitOK, "Nothing was counted.")
 }
 
-// TestForeign: a reset deletes a value that is not the store's, and usage reports it.
-func TestForeign(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	key := "sash:{//user:42}:l1m0s"
-	if err := rdb.Set(t.Context(), key, "foreign", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	flags := []string{"-limit", "5/1m", "-user", "42", "-timeout", "20s"}
-	sash(t, server.URL(), "", append([]string{"usage"}, flags...)...).
-		check(t, exitFailure, "not the store's stood at its key", "sash:{...}:l1m0s")
-	sash(t, server.URL(), "", append([]string{"reset"}, flags...)...).check(t, exitOK, "Reset.")
-	if n := rdb.Exists(t.Context(), key).Val(); n != 0 {
-		t.Error("the foreign value is still there")
-	}
-}
-
 // TestCheck: a fit Redis is ok, and what is wrong with another one is said in words.
 func TestCheck(t *testing.T) {
 	t.Parallel()
