@@ -477,7 +477,7 @@ func TestDocumentedACL(t *testing.T) {
 			if cluster.MasterOf(key) != from {
 				from, to = to, from
 			}
-			migration := cluster.BeginMigration(t, redistest.Slot(key), from, to)
+			migration := cluster.BeginMigration(t, cluster.Slot(key), from, to)
 			if d := l.Allow(ctx, "client 0"); d.Err != nil || !d.Allowed {
 				t.Errorf("%s, while a slot moves: %+v", kind, d)
 			}

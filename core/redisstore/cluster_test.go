@@ -76,7 +76,7 @@ func TestSlotMigration(t *testing.T) {
 				continue
 			}
 			before := admitted[0][i].Load() + admitted[1][i].Load()
-			m := cluster.BeginMigration(t, redistest.Slot(key), from, to)
+			m := cluster.BeginMigration(t, cluster.Slot(key), from, to)
 			// The log first: the two keys of a rule are on both sides.
 			m.MoveKeys(t, key)
 			if l == one {

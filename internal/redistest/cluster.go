@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Slots is the number of hash slots of a cluster.
-const Slots = 16384
+// slots is the number of hash slots of a cluster.
+const slots = 16384
 
 // nodeTimeout is the time in milliseconds after which a silent node counts as
 // dead. A short timeout makes failovers quick; a shorter one would let a busy
@@ -72,7 +72,7 @@ func (s *Server) joinCluster(i, masters int) (err error) {
 	if err := admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 		return err
 	}
-	first, next := i*Slots/masters, (i+1)*Slots/masters
+	first, next := i*slots/masters, (i+1)*slots/masters
 	return admin.ClusterAddSlotsRange(ctx, first, next-1).Err()
 }
 
@@ -115,6 +115,18 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	return client
 }
 
+// Slot returns the hash slot of key, as the first node says.
+func (c *Cluster) Slot(key string) int {
+	c.tb.Helper()
+	admin := c.Servers[0].admin()
+	defer admin.Close()
+	slot, err := admin.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	return int(slot)
+}
+
 // MasterOf returns the master of key's slot as the first node sees it.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
@@ -122,7 +134,7 @@ func (c *Cluster) MasterOf(key string) *Server {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	return v.owner(int64(Slot(key)))
+	return v.owner(int64(c.Slot(key)))
 }
 
 // WaitOK waits until the cluster is healed: every slot belongs to a server that
@@ -192,10 +204,10 @@ func (c *Cluster) check(v view) error {
 	if v.state != "ok" || v.linked != "" && v.linked != "up" {
 		return fmt.Errorf("cluster_state is %q, and the link to the master %q", v.state, v.linked)
 	}
-	nodes, slots := 0, int64(0)
+	nodes, owned := 0, int64(0)
 	for _, shard := range v.shards {
 		for _, r := range shard.Slots {
-			slots += r.End - r.Start + 1
+			owned += r.End - r.Start + 1
 		}
 		for _, n := range shard.Nodes {
 			s := c.byID(n.ID)
@@ -208,8 +220,8 @@ func (c *Cluster) check(v view) error {
 			}
 		}
 	}
-	if nodes < len(c.Servers) || slots < Slots {
-		return fmt.Errorf("knows %d of %d nodes, and %d slots", nodes, len(c.Servers), slots)
+	if nodes < len(c.Servers) || owned < slots {
+		return fmt.Errorf("knows %d of %d nodes, and %d slots", nodes, len(c.Servers), owned)
 	}
 	return nil
 }

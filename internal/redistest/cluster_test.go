@@ -16,7 +16,7 @@ func TestShards(t *testing.T) {
 	node := func(id, role, health string) []any {
 		return []any{"id", id, "port", 1, "role", role, "replication-offset", 1, "health", health}
 	}
-	all := []any{0, Slots - 1}
+	all := []any{0, slots - 1}
 	for name, shards := range map[string][]any{
 		"Redis 7.0: a failed master is a shard of its own": {
 			[]any{"slots", []any{}, "nodes", []any{node("a", "master", "fail")}},
@@ -76,27 +76,4 @@ func resp(v any) string {
 	default:
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(v.(string)), v)
 	}
-}
-
-func TestSlot(t *testing.T) {
-	t.Parallel()
-	client := Start(t, "--cluster-enabled", "yes", "--cluster-port", mustFreePort(t)).Client(t)
-	for _, key := range []string{
-		"", "a", "123456789", "{a}b", "b{a}", "{}a", "{a", "a}", "{a}{b}", "}{a}", "{{a}}",
-		"\x00\xff", "key with spaces",
-	} {
-		want, err := client.ClusterKeySlot(ctx, key).Result()
-		if got := Slot(key); err != nil || int64(got) != want {
-			t.Errorf("Slot(%q) = %d, want %d, %v", key, got, want, err)
-		}
-	}
-}
-
-func mustFreePort(t *testing.T) string {
-	t.Helper()
-	port, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(port)
 }

@@ -18,8 +18,8 @@ func TestWay(t *testing.T) {
 	defer far.Close()
 	near := s.Client(t)
 	began := time.Now()
-	if err := far.Ping(ctx).Err(); err != nil || time.Since(began) < 2*delay || way.Bytes() == 0 {
-		t.Errorf("an answer came after %v and %d bytes: %v", time.Since(began), way.Bytes(), err)
+	if err := far.Ping(ctx).Err(); err != nil || time.Since(began) < 2*delay {
+		t.Errorf("an answer came after %v: %v", time.Since(began), err)
 	}
 	for _, held := range []struct {
 		key               string
