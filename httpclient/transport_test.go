@@ -172,8 +172,8 @@ func TestTransportNoWait(t *testing.T) {
 	})
 }
 
-// TestTransportHeeds: after a 429, and a 403 or 503 with Retry-After, the requests of the key
-// wait, for at most the longest pause, and those of other keys do not.
+// TestTransportHeeds: after an answer that asks for a pause, by TestPauseOfStatus, the requests of the key wait, for at
+// most the longest pause, and those of other keys do not.
 func TestTransportHeeds(t *testing.T) {
 	const none = time.Duration(0)
 	for _, c := range []struct {
@@ -184,13 +184,8 @@ func TestTransportHeeds(t *testing.T) {
 	}{
 		{429, []string{"Retry-After", "30"}, nil, 30 * time.Second},
 		{503, []string{"Retry-After", "30"}, nil, 30 * time.Second},
-		{503, []string{"RateLimit-Reset", "30"}, nil, none},
-		{429, []string{"RateLimit-Reset", "30"}, nil, 30 * time.Second},
 		{429, []string{"RateLimit-Reset", "946684840"}, nil, 40 * time.Second}, // a bubble begins at 946684800
-		{403, []string{"Retry-After", "30"}, nil, 30 * time.Second},
-		{403, []string{"RateLimit-Reset", "30"}, nil, none},
 		{200, []string{"Retry-After", "30", "RateLimit-Reset", "30"}, nil, none},
-		{429, nil, nil, none},
 		{429, []string{"Retry-After", "999999999999"}, nil, time.Hour},
 		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(9 * time.Second)}, 9 * time.Second},
 		{429, []string{"Retry-After", "30"}, []httpclient.Option{httpclient.MaxPause(0)}, none},
