@@ -85,26 +85,6 @@ func TestFirstRequestInAFlood(t *testing.T) {
 	}
 }
 
-// TestPeekWritesNothing: neither a Peek nor Usage nor a refusal leaves anything in a full
-// store.
-func TestPeekWritesNothing(t *testing.T) {
-	s, _ := full(t, memstore.MinMaxBytes)
-	l := limiter(t, s, core.PerDay(5))
-	l.AllowN(ctx, "k", 3)
-	bytes := s.Stats().Bytes
-	for i := range 3 * fits(memstore.MinMaxBytes) {
-		l.Peek(ctx, key("stranger ", i))
-		l.Usage(ctx, key("stranger ", i))
-		l.AllowN(ctx, key("stranger ", i), 6)
-		if d := l.Peek(ctx, "k"); d.Remaining != 1 {
-			t.Fatalf("after %d peeks at strangers: %+v", i, d)
-		}
-	}
-	if s.Stats().Bytes != bytes {
-		t.Errorf("%d bytes before, %d after", bytes, s.Stats().Bytes)
-	}
-}
-
 // TestWhatCannotBeHeld: a rule with more limits than a shard has slots is the one
 // thing for which a store is full; nothing is charged then.
 func TestWhatCannotBeHeld(t *testing.T) {
