@@ -20,7 +20,8 @@ func TestLogLongerThanTheStore(t *testing.T) {
 		twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), limit)
 		rng := rand.New(rand.NewPCG(uint64(most), 9))
 		var admitted, exact int64
-		var at ledger
+		type admission struct{ at, cost int64 }
+		var at []admission
 		for range 120_000 {
 			c.Add(time.Duration(1+rng.IntN(200_000)) * time.Microsecond)
 			cost := 1 + rng.Int64N(most)

@@ -9,82 +9,30 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// admission is what a client was admitted with, and when.
-type admission struct{ at, cost int64 }
-
-// ledger is the admissions of one client under one limit, in their order, since
-// its last reset.
-type ledger []admission
-
-// check returns an error if the newest admission is above the limit: of a log, if
-// the window that ends with it holds more; of a counter, by the formula, with
-// what was really admitted.
-func (l ledger) check(limit core.Limit) error {
-	w := limit.Window.Microseconds()
-	now := l[len(l)-1].at
-	var log, cur, prev int64
-	for _, a := range l {
-		if stamp(limit, a.at) > now-w {
-			log += a.cost
-		}
-		switch now/w - a.at/w {
-		case 0:
-			cur += a.cost
-		case 1:
-			prev += a.cost
-		}
-	}
-	counted := log
-	if limit.Algorithm == core.SlidingCounter {
-		counted = cur + int64(float64(prev)*(float64(w-now%w)/float64(w)))
-	}
-	if counted > limit.Requests {
-		return fmt.Errorf("%d units are counted at %d by %v", counted, now, limit)
-	}
-	return nil
-}
-
-// stamp returns the time of a unit for a log: of a CoarseLog, the end of its slot.
-func stamp(limit core.Limit, at int64) int64 {
-	slot := int64(1)
-	if limit.Algorithm == core.CoarseLog {
-		slot = (limit.Window.Microseconds() + 59) / 60
-	}
-	return (at/slot+1)*slot - 1
-}
-
-// trim forgets what no window can hold any more.
-func (l ledger) trim(now int64, limit core.Limit) ledger {
-	w := limit.Window.Microseconds()
-	expired := func(a admission) bool {
-		if limit.Algorithm == core.SlidingCounter {
-			return a.at/w < now/w-1
-		}
-		return stamp(limit, a.at) <= now-w
-	}
-	for len(l) > 0 && expired(l[0]) {
-		l = l[1:]
-	}
-	return l
-}
-
-// flooder sends requests by many rules under names that nobody else uses, and
-// checks every admission.
+// flooder sends requests by many rules under names that nobody else uses, and holds every admission against the
+// definition.
 type flooder struct {
 	rng     *rand.Rand
 	rules   []*core.Limiter
-	ledgers []map[string][]ledger // by rule and name
+	defined []worlds.Rule
+	clients []map[string]worlds.Client // by rule and name
 	names   []string
 	refused int
 }
 
 func newFlooder(seed uint64, rules []*core.Limiter) *flooder {
 	f := &flooder{rng: rand.New(rand.NewPCG(seed, 1)), rules: rules}
-	for range rules {
-		f.ledgers = append(f.ledgers, map[string][]ledger{})
+	for _, rule := range rules {
+		var defined worlds.Rule
+		for _, l := range rule.Limits() {
+			defined.Limits = append(defined.Limits,
+				worlds.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm})
+		}
+		f.defined, f.clients = append(f.defined, defined), append(f.clients, map[string]worlds.Client{})
 	}
 	return f
 }
@@ -100,7 +48,7 @@ func (f *flooder) step(fresh string) error {
 	i := f.rng.IntN(len(f.rules))
 	switch f.rng.IntN(40) {
 	case 0:
-		delete(f.ledgers[i], name)
+		delete(f.clients[i], name)
 		return f.rules[i].Reset(ctx, name)
 	case 1:
 		f.rules[i].Peek(ctx, name)
@@ -131,23 +79,16 @@ func (f *flooder) take(i int, name string) error {
 	case !d.Allowed:
 		f.refused++
 		return nil
-	case cost == 0:
-		return nil
 	}
-	limits := f.rules[i].Limits()
-	ledgers := f.ledgers[i][name]
-	if ledgers == nil {
-		ledgers = make([]ledger, len(limits))
-		f.ledgers[i][name] = ledgers
+	client := f.clients[i][name]
+	if client == nil {
+		client = make(worlds.Client, len(f.defined[i].Limits))
 	}
-	at := d.At.UnixMicro()
-	for j, limit := range limits {
-		ledgers[j] = ledgers[j].trim(at, limit)
-		ledgers[j] = append(ledgers[j], admission{at, cost})
-		if err := ledgers[j].check(limit); err != nil {
-			return err
-		}
+	want, after, _ := f.defined[i].Ask(client, d.At.UnixMicro(), cost, worlds.Take)
+	if !want.Admitted || d.Remaining > want.Remaining {
+		return fmt.Errorf("admitted, with %+v, want %+v after %v", d, want, client)
 	}
+	f.clients[i][name] = after
 	return nil
 }
 
