@@ -13,6 +13,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/internal/model/worlds"
 )
 
 // operation is a request of a history: order is counted over all requests.
@@ -23,35 +24,26 @@ type operation struct {
 	decision     core.Decision
 }
 
-// apply returns what is counted after o, given the stamps that are counted before, and
-// reports whether the answer to o was right.
-func (o *operation) apply(limit core.Limit, stamps []time.Time) ([]time.Time, bool) {
-	d, units := &o.decision, int64(len(stamps))
-	left := limit.Requests - units
-	if d.Allowed != (o.cost <= left) {
-		return nil, false
+// apply returns what the client has used after o, and reports whether the answer to o is that of the definition.
+func (o *operation) apply(rule worlds.Rule, client worlds.Client) (worlds.Client, bool) {
+	d, verb := &o.decision, worlds.Peek
+	if o.charge {
+		verb = worlds.Take
 	}
-	if d.Allowed {
-		left -= o.cost
-		if o.charge {
-			stamps = slices.Clone(stamps)
-			for range o.cost {
-				stamps = append(stamps, d.At)
-			}
-		}
-		return stamps, d.Remaining == left
+	got := worlds.Answer{
+		Admitted: d.Allowed, Remaining: d.Remaining,
+		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
 	}
-	leaves := func(unit int64) time.Time { return stamps[unit].Add(limit.Window) }
-	right := d.Remaining == left && (units == 0 || d.At.Add(d.ResetAfter).Equal(leaves(0)))
-	if o.cost > limit.Requests {
-		return stamps, right && d.RetryAfter == core.Never
+	if d.RetryAfter == core.Never {
+		got.RetryAfter = worlds.Never
 	}
-	return stamps, right && d.At.Add(d.RetryAfter).Equal(leaves(o.cost-left-1))
+	want, after, _ := rule.Ask(client, d.At.UnixMicro(), o.cost, verb)
+	return after, got == want
 }
 
 // linearizable reports whether each of the operations can have taken place at one
-// moment between its begin and its end, after those that stamps tell of.
-func linearizable(limit core.Limit, history []operation, stamps []time.Time) bool {
+// moment between its begin and its end, after what the client has used.
+func linearizable(rule worlds.Rule, history []operation, client worlds.Client) bool {
 	first := int64(math.MaxInt64) // the first end: no operation that began later comes first
 	for _, o := range history {
 		first = min(first, o.ended)
@@ -60,8 +52,8 @@ func linearizable(limit core.Limit, history []operation, stamps []time.Time) boo
 		if o.began > first {
 			continue
 		}
-		if after, ok := o.apply(limit, stamps); ok {
-			if linearizable(limit, slices.Delete(slices.Clone(history), i, i+1), after) {
+		if after, ok := o.apply(rule, client); ok {
+			if linearizable(rule, slices.Delete(slices.Clone(history), i, i+1), after) {
 				return true
 			}
 		}
@@ -78,7 +70,8 @@ func TestLinearizable(t *testing.T) {
 	for seed := range uint64(histories) {
 		synctest.Test(t, func(t *testing.T) {
 			limit, history := randomHistory(seed)
-			if !linearizable(limit, history, nil) {
+			rule := worlds.Rule{Limits: []worlds.Limit{{N: limit.Requests, W: limit.Window.Microseconds()}}}
+			if !linearizable(rule, history, make(worlds.Client, 1)) {
 				t.Errorf("seed %d, %v:", seed, limit)
 				for _, o := range history {
 					t.Logf("%d to %d: cost %d, charge %v: %+v", o.began, o.ended, o.cost, o.charge, o.decision)
