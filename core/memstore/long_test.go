@@ -7,6 +7,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/storetest"
 )
 
 // TestLogLongerThanTheStore: a client whose log does not fit goes on counting, with
@@ -20,8 +21,7 @@ func TestLogLongerThanTheStore(t *testing.T) {
 		twin := limiter(t, memstore.New(memstore.WithClock(c.Now)), limit)
 		rng := rand.New(rand.NewPCG(uint64(most), 9))
 		var admitted, exact int64
-		type admission struct{ at, cost int64 }
-		var at []admission
+		var all []storetest.Outcome
 		for range 120_000 {
 			c.Add(time.Duration(1+rng.IntN(200_000)) * time.Microsecond)
 			cost := 1 + rng.Int64N(most)
@@ -34,18 +34,12 @@ func TestLogLongerThanTheStore(t *testing.T) {
 				t.Fatal(d.Err)
 			case d.Allowed:
 				admitted += cost
-				at = append(at, admission{d.At.UnixMicro(), cost})
+				all = append(all, storetest.Outcome{At: d.At, Allowed: true, Cost: cost})
 			}
 			bounded(t, s, memstore.MinMaxBytes)
 		}
-		counted, from := int64(0), 0
-		for _, a := range at {
-			for counted += a.cost; at[from].at <= a.at-limit.Window.Microseconds(); from++ {
-				counted -= at[from].cost
-			}
-			if counted > limit.Requests {
-				t.Fatalf("costs to %d: %d units in the hour that ends at %d", most, counted, a.at)
-			}
+		if err := storetest.CheckLogs(all, limit); err != nil {
+			t.Fatalf("costs to %d: %v", most, err)
 		}
 		if admitted < exact*98/100 || admitted > exact {
 			t.Errorf("costs to %d: %d units were admitted, by an exact log %d", most, admitted, exact)
