@@ -26,32 +26,37 @@ func ask(h http.Handler, client string) {
 
 var byClient = keyfuncs.Header("X-Client")
 
-// Each client has the limits of the plan that it pays for.
+// Each account has the limits of the plan that it pays for.
 func ExampleWithLimiter() {
 	free := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
 	}))
 	pro := core.Must(free.WithLimits(core.PerHour(1000), core.PerDay(5000)))
-	isPro := map[string]bool{"bob": true}
-	handler := nethttp.Middleware(free, byClient, nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
-		if isPro[r.Header.Get("X-Client")] {
-			return pro, nil
-		}
-		return nil, nil // the guard's own
-	}))(hello)
+	accounts := map[string]string{"secret-1": "ann", "secret-2": "bob"} // by API key
+	byAPIKey := keyfuncs.APIKey("X-Client", func(_ context.Context, presented string) (string, error) {
+		return accounts[presented], nil
+	})
+	isPro := map[string]bool{keyfuncs.APIKeyKey("bob"): true}
+	handler := nethttp.Middleware(free, byAPIKey,
+		nethttp.WithLimiter(func(_ *http.Request, key string) (*core.Limiter, error) {
+			if isPro[key] {
+				return pro, nil
+			}
+			return nil, nil // the guard's own
+		}))(hello)
 
-	ask(handler, "bob")
+	ask(handler, "secret-2")
 	for range 3 {
-		ask(handler, "ann")
+		ask(handler, "secret-1")
 	}
-	isPro["ann"] = true // and keeps what it has used
-	ask(handler, "ann")
+	isPro[keyfuncs.APIKeyKey("ann")] = true // and keeps what it has used
+	ask(handler, "secret-1")
 	// Output:
-	// bob 200 999 of 1000
-	// ann 200 1 of 2
-	// ann 200 0 of 2
-	// ann 429 0 of 2
-	// ann 200 997 of 1000
+	// secret-2 200 999 of 1000
+	// secret-1 200 1 of 2
+	// secret-1 200 0 of 2
+	// secret-1 429 0 of 2
+	// secret-1 200 997 of 1000
 }
 
 // Each client has the number that a database has for it.
@@ -59,9 +64,9 @@ func ExampleWithLimits() {
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
 	}))
-	numbers := map[string]int64{"ann": 5}
-	handler := nethttp.Middleware(api, byClient, nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
-		switch n, known := numbers[r.Header.Get("X-Client")]; {
+	numbers := map[string]int64{"header:x-client:ann": 5}
+	handler := nethttp.Middleware(api, byClient, nethttp.WithLimits(func(_ *http.Request, key string) ([]core.Limit, error) {
+		switch n, known := numbers[key]; {
 		case !known:
 			return nil, nil // those of api
 		case n < 0:

@@ -60,7 +60,7 @@ func TestShadow(t *testing.T) {
 	}
 
 	down, outage := observed(&fakeStore{err: errors.New("down")}, core.FailClosed)
-	broken := nethttp.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, errors.New("secret") })
+	broken := nethttp.WithLimits(func(*http.Request, string) ([]core.Limit, error) { return nil, errors.New("secret") })
 	for name, c := range map[string]struct {
 		h      http.Handler
 		events *[]core.Event

@@ -8,8 +8,8 @@ import (
 )
 
 // WithLimits sets the limits for each request, such as numbers that a database has for
-// the client: limits returns one limit for each limit of the limiter, in the same order,
-// with other Requests. They are decided on the limiter's own counts, so that a client
+// the client: limits gets the client's key, such as [keyfuncs.APIKeyKey] of its account, and
+// returns one limit for each limit of the limiter, in the same order, with other Requests. They are decided on the limiter's own counts, so that a client
 // whose numbers change keeps what it has used; see [core.Request]. nil stands for the
 // limits of the limiter. All header fields tell the client these numbers; RateLimit-Policy
 // too.
@@ -21,7 +21,7 @@ import (
 // their Requests, the request is answered with 500, and the observer gets its event; return
 // nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
 // or core.ErrInvalid.
-func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
+func WithLimits(limits func(r *http.Request, key string) ([]core.Limit, error)) Option {
 	return given("WithLimits", limits, func(c *guard.Config) { c.Limits = limits })
 }
 
@@ -32,8 +32,9 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 //
 //	free := core.Must(core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(60)}}))
 //	pro := core.Must(free.WithLimits(core.PerMinute(600), core.PerDay(100_000)))
-//	nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
-//		if isPro(r) {
+//	isPro := map[string]bool{keyfuncs.APIKeyKey("acme"): true} // by the account that identify returns
+//	nethttp.WithLimiter(func(_ *http.Request, key string) (*core.Limiter, error) {
+//		if isPro[key] {
 //			return pro, nil
 //		}
 //		return nil, nil
@@ -47,6 +48,6 @@ func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 // limiter is called as the function of WithLimits is, before it. If it returns an error, or
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
 // limiter gets the event of an error that matches core.ErrLimits.
-func WithLimiter(limiter func(*http.Request) (*core.Limiter, error)) Option {
+func WithLimiter(limiter func(r *http.Request, key string) (*core.Limiter, error)) Option {
 	return given("WithLimiter", limiter, func(c *guard.Config) { c.Limiter = limiter })
 }

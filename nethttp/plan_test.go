@@ -29,7 +29,7 @@ func expectAnswer(t *testing.T, h http.Handler, plan string, status int, limit, 
 }
 
 // withLimits is a WithLimits by which X-Plan has a number.
-var withLimits = nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+var withLimits = nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limit, error) {
 	switch plan := r.Header.Get("X-Plan"); plan {
 	case "":
 		return nil, nil
@@ -81,7 +81,7 @@ func TestWithLimiter(t *testing.T) {
 		"closed":   limiter(&fakeStore{err: errors.New("down")}, core.FailClosed),
 	}
 	h := nethttp.Middleware(own, alice, bothFormats, nethttp.WithLabel(func(*http.Request) string { return "label" }),
-		nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+		nethttp.WithLimiter(func(r *http.Request, _ string) (*core.Limiter, error) {
 			if plan := r.Header.Get("X-Plan"); plan != "broken" {
 				return limiters[plan], nil
 			}
@@ -111,7 +111,7 @@ func TestWithLimiterReturns(t *testing.T) {
 	own := limiter(memstore.New(), nil)
 	chosen := core.Must(own.Rule("chosen", core.PerMinute(5)))
 	h := nethttp.Middleware(own, alice,
-		nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return chosen, nil }),
+		nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return chosen, nil }),
 		nethttp.CountWhen(func(r *http.Request, _ int) bool { return r.Header.Get("X-Counts") != "" }))(page)
 	get(t, h, "/", "X-Counts", "yes")
 	get(t, h, "/")
@@ -129,7 +129,7 @@ func TestPlanOfAll(t *testing.T) {
 	daily := core.Must(l.Rule("daily", core.PerDay(30).Named("1m0s")))
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
 	h := nethttp.Middleware(l, alice, bothFormats, nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
-		withLimits, nethttp.WithLimiter(func(r *http.Request) (*core.Limiter, error) {
+		withLimits, nethttp.WithLimiter(func(r *http.Request, _ string) (*core.Limiter, error) {
 			if r.Header.Get("X-Plan") == "" {
 				return daily, nil
 			}
@@ -151,13 +151,13 @@ func TestPlanOfLeaver(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, core.ErrStore, keyfuncs.ErrNoKey, core.ErrInvalid,
 	} {
-		h := guarded(admits(1, 0), nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return nil, err }))
+		h := guarded(admits(1, 0), nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return nil, err }))
 		if w := get(t, h, "/"); w.Code != http.StatusInternalServerError {
 			t.Errorf("%v: got %d", err, w.Code)
 		}
 	}
 	ctx, leave := context.WithCancel(t.Context())
-	h := guarded(admits(1, 0), nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+	h := guarded(admits(1, 0), nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limit, error) {
 		leave()
 		return nil, r.Context().Err()
 	}))

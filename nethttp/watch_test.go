@@ -90,7 +90,7 @@ func TestCountedOnPurpose(t *testing.T) {
 		}},
 		{"another rule by WithLimiter", func(l *core.Limiter) http.Handler {
 			other := core.Must(l.Rule("other", minute))
-			byOther := nethttp.WithLimiter(func(*http.Request) (*core.Limiter, error) { return other, nil })
+			byOther := nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return other, nil })
 			return nethttp.Middleware(l, alice)(nethttp.Middleware(l, alice, byOther)(page))
 		}},
 		{"another path", func(l *core.Limiter) http.Handler {

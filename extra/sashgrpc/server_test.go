@@ -97,7 +97,7 @@ func TestOptions(t *testing.T) {
 		"SkipKeys": {[]sashgrpc.Option{nethttp.SkipKeys(func(key string) bool { return key == "user:1" })},
 			always},
 		"SkipPaths": {[]sashgrpc.Option{nethttp.SkipPaths("POST " + unaryMethod)}, always},
-		"WithLimits": {[]sashgrpc.Option{nethttp.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+		"WithLimits": {[]sashgrpc.Option{nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limit, error) {
 			if r.Header.Get("X-Plan") != "pro" {
 				return nil, errors.New("no plan")
 			}

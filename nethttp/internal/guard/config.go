@@ -18,8 +18,8 @@ type Config struct {
 	SkipKeys  []func(string) bool
 	Cost      func(*http.Request) int
 	Label     func(*http.Request) string
-	Limits    func(*http.Request) ([]core.Limit, error)
-	Limiter   func(*http.Request) (*core.Limiter, error)
+	Limits    func(r *http.Request, key string) ([]core.Limit, error)
+	Limiter   func(r *http.Request, key string) (*core.Limiter, error)
 	Together  []Pair
 	Shadow    func() bool
 

@@ -13,7 +13,7 @@ import (
 func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter, err error) {
 	l = g.limiter
 	if g.config.Limiter != nil {
-		chosen, err := g.config.Limiter(r)
+		chosen, err := g.config.Limiter(r, request.Key)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
@@ -27,7 +27,7 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 	if g.config.Limits == nil {
 		return l, nil
 	}
-	if request.Limits, err = g.config.Limits(r); err != nil {
+	if request.Limits, err = g.config.Limits(r, request.Key); err != nil {
 		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
 	}
 	return l, err
