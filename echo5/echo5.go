@@ -57,7 +57,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
 // what an earlier middleware has stored in it, or a parameter of the route. As
 // in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
-// refuses the request with 400, and any other error with 500.
+// refuses the request with 400, a keyfuncs.UnauthenticatedError with 401, and any other
+// error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
 	serve := core.Must(adapt.New(framework, limiter, key, opts...))

@@ -55,7 +55,8 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 // MiddlewareBy is [Middleware] with a key function that reads gin's context:
 // what an earlier handler has stored in it, or a parameter of the route. As in
 // package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,
-// refuses the request with 400, and any other error with 500.
+// refuses the request with 400, a keyfuncs.UnauthenticatedError with 401, and any other
+// error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
 	serve := core.Must(adapt.New(framework, limiter, key, opts...))

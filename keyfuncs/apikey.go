@@ -34,9 +34,9 @@ const apiKeyBytes = 16
 // A request names one client, or is refused with an error that matches [ErrBadRequest]: if the header or
 // Authorization comes in more than one line or has more than 8 KiB, if header and bearer are known keys of two
 // identities, or if a key that is not known could hide a known one from another parser, as "a, b" does. If one of
-// header and bearer is known and the other one is not, the known one counts. The error matches ErrNoKey if there is
-// no API key, or if it is not known. If verify fails, the error wraps that of verify, and its text does not repeat
-// it.
+// header and bearer is known and the other one is not, the known one counts. The error is an [*UnauthenticatedError],
+// so an ErrNoKey, if there is no API key, or if it is not known. If verify fails, the error wraps that of verify, and
+// its text does not repeat it.
 func APIKey(header string, verify func(context.Context, string) (string, error), options ...APIKeyOption) Func {
 	k := apiKeys{
 		header:        newHeader(mustHeaderName("APIKey", header)),
@@ -58,6 +58,12 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 		panic("sash: APIKey: HeaderOnly and the header Authorization contradict each other; " +
 			"leave HeaderOnly out")
 	}
+	challenge := `Bearer realm="API key"`
+	if k.headerOnly {
+		challenge = `ApiKey realm="` + k.header.name + `"`
+	}
+	k.missing = &UnauthenticatedError{challenge, k.header.name + " is missing"}
+	k.unknown = &UnauthenticatedError{challenge + `, error="invalid_token"`, "the API key is not known"}
 	return k.key
 }
 
@@ -93,12 +99,12 @@ type apiKeys struct {
 	verify                func(ctx context.Context, presented string) (id string, err error)
 	headerOnly            bool
 	failures              *failures // nil: failures are not limited
+	missing, unknown      *UnauthenticatedError
 }
 
 const authorization = "Authorization"
 
 const (
-	errUnknownKey   noKeyError      = "the API key is not known"
 	errTwoKeys      badRequestError = "the API keys of two identities came together"
 	errMalformedKey badRequestError = "the API key is not known and is no visible ASCII without commas and blanks"
 	errTwoBearers   badRequestError = "the header Authorization holds several credentials, " +
@@ -112,7 +118,7 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 		return "", err
 	}
 	if presented == [2]string{} {
-		return "", k.header.missing
+		return "", k.missing
 	}
 	address := ""
 	if k.failures != nil {
@@ -139,7 +145,7 @@ func (k *apiKeys) key(r *http.Request) (string, error) {
 		}
 	}
 	if id == "" {
-		return "", errUnknownKey
+		return "", k.unknown
 	}
 	return APIKeyKey(id), nil
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // First names the client by the first of the functions that can name it:
@@ -15,8 +17,8 @@ import (
 //
 // It goes on to the next function only on [ErrNoKey], or on an empty key. Any other error ends it and is returned: a
 // client whose name cannot be found out just now is not a client without a name, and neither is one that gives two
-// names ([ErrBadRequest]). If no function names the client, the error matches ErrNoKey and is that of the last
-// function.
+// names ([ErrBadRequest]). If no function names the client, the error matches ErrNoKey. It is that of the last
+// function, and the first [*UnauthenticatedError] too, so that a missing API key is answered with 401.
 //
 // A client that can leave out the first name can choose to be counted under the second, so let each function after
 // the first be at least as hard to forge.
@@ -25,11 +27,18 @@ func First(funcs ...Func) Func {
 	return func(r *http.Request) (string, error) {
 		var key string
 		var err error
+		var unauthenticated *UnauthenticatedError
 		for _, f := range funcs {
 			key, err = named(f, r)
 			if err == nil || !errors.Is(err, ErrNoKey) {
-				break
+				return key, err
 			}
+			if unauthenticated == nil {
+				unauthenticated, _ = errors.AsType[*UnauthenticatedError](err)
+			}
+		}
+		if unauthenticated != nil && !errors.Is(err, unauthenticated) {
+			err = fmt.Errorf("%w; %s", unauthenticated, errs.Text(err))
 		}
 		return key, err
 	}

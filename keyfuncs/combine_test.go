@@ -1,6 +1,7 @@
 package keyfuncs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -73,6 +74,39 @@ func TestJoin(t *testing.T) {
 		key, err := keyfuncs.Join(test.funcs...)(r)
 		if key != test.key || !errors.Is(err, test.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", test.name, key, err, test.key, test.err)
+		}
+	}
+}
+
+// TestFirstKeepsUnauthenticated: where no function names the client, the error of a missing API key is found, wherever
+// it stands, and so is the last one's text. An error that ends First is returned alone.
+func TestFirstKeepsUnauthenticated(t *testing.T) {
+	never := keyfuncs.Issued(func(context.Context, string) (bool, error) { return false, nil })
+	apiKey := keyfuncs.APIKey("X-API-Key", never)
+	other := answers("", &keyfuncs.UnauthenticatedError{Challenge: "Other", Reason: "no ticket"})
+	tenant := keyfuncs.Header("X-Tenant")
+	const bearer = `Bearer realm="API key"`
+	for name, test := range map[string]struct {
+		f               keyfuncs.Func
+		challenge, text string
+	}{
+		"last":        {keyfuncs.First(tenant, apiKey), bearer, "X-Api-Key is missing"},
+		"first":       {keyfuncs.First(apiKey, tenant), bearer, "X-Tenant is missing"},
+		"nested":      {keyfuncs.First(keyfuncs.First(apiKey, tenant), noKey), bearer, "wrapped: no key"},
+		"two":         {keyfuncs.First(other, tenant, apiKey), "Other", "X-Api-Key is missing"},
+		"joined":      {keyfuncs.Join(keyfuncs.RemoteIP, apiKey), bearer, "X-Api-Key is missing"},
+		"header only": {keyfuncs.APIKey("X-A", never, keyfuncs.HeaderOnly()), `ApiKey realm="X-A"`, "X-A is missing"},
+		"fails":       {keyfuncs.First(apiKey, failing), "", "lookup"},
+		"another":     {keyfuncs.First(tenant, noKey), "", ""},
+	} {
+		_, err := test.f(request("198.51.100.7:1234"))
+		found, _ := errors.AsType[*keyfuncs.UnauthenticatedError](err)
+		if found == nil {
+			found = new(keyfuncs.UnauthenticatedError)
+		}
+		if found.Challenge != test.challenge || !strings.Contains(err.Error(), test.text) ||
+			strings.Count(err.Error(), "sash: ") > 1 {
+			t.Errorf("%s: got the challenge %q of %v, want %q and %q", name, found.Challenge, err, test.challenge, test.text)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 // or an error:
 //
 //   - one that matches [ErrNoKey] if the request carries no such name. [First] then asks the next function; at the end
-//     of the line the request is refused with 400, never let through unlimited;
+//     of the line the request is refused with 400, or with 401 for an [*UnauthenticatedError], never let through
+//     unlimited;
 //   - one that matches [ErrBadRequest] if the request names its client more than once, or in a form that no name has.
 //     First ends, and the request is refused with 400: under another name, the client would choose how it is counted;
 //   - a [*RefusedError] if a limiter inside the Func has refused the request: that decision is answered;
@@ -45,6 +46,20 @@ func (e *RefusedError) Error() string {
 	}
 	return fmt.Sprintf("sash: refused by a limiter of the key function: limit %v is reached", e.Decision.Limit)
 }
+
+// UnauthenticatedError is an [ErrNoKey] of a request that lacks a credential, or has one that nobody issued: that of
+// [APIKey], and of a [Func] of yours that looks at tokens. Package nethttp answers it with 401. Find it with
+// [errors.As].
+type UnauthenticatedError struct {
+	Challenge string // the value of WWW-Authenticate, such as `Bearer realm="api"`
+	Reason    string // for logs; it must hold nothing of the client's
+}
+
+// Error implements error.
+func (e *UnauthenticatedError) Error() string { return "sash: no key: " + e.Reason }
+
+// Is reports whether target is ErrNoKey.
+func (e *UnauthenticatedError) Is(target error) bool { return target == ErrNoKey }
 
 // noKeyError is an ErrNoKey that says what was missing.
 type noKeyError string

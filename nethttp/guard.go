@@ -14,6 +14,8 @@
 //	429  over the limit                    Retry-After, unless the request can never pass
 //	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithOutageRetryAfter says otherwise
 //	503  the request's context has ended   no body
+//	401  the API key is missing, or was    WWW-Authenticate; the key function's error is a
+//	     never issued                      keyfuncs.UnauthenticatedError
 //	400  the client has no name            the key function's error matches keyfuncs.ErrNoKey
 //	                                       or ErrBadRequest, or the key is empty
 //	500  no decision is possible           the key function or that of WithLimits or WithLimiter

@@ -8,7 +8,7 @@ import (
 )
 
 // Status returns the HTTP status for a decision of a guard: 200 if it is allowed, else 429,
-// 503, 400 or 500 as the package comment lists them.
+// 503, 401, 400 or 500 as the package comment lists them.
 func Status(d core.Decision) int { return guard.Status(d) }
 
 // Refuse writes the default response to a request that was refused: the status of [Status]
@@ -16,7 +16,7 @@ func Status(d core.Decision) int { return guard.Status(d) }
 // [WithRefusal] may end by calling it. The header fields of the limit are set already.
 //
 // The members of the problem are type, title, status, detail, error (a short
-// constant: rate_limit_exceeded, rate_limiter_unavailable, client_unidentified
-// or internal_error), retry_after (whole seconds; left out if coming back is of
+// constant: rate_limit_exceeded, rate_limiter_unavailable, unauthenticated,
+// client_unidentified or internal_error), retry_after (whole seconds; left out if coming back is of
 // no use) and, with 429, violated-policies (the name of the limit that refused).
 func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) { guard.Refuse(w, r, d) }

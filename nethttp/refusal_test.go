@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -44,6 +45,10 @@ func TestProblemBodies(t *testing.T) {
 			`{"type":"about:blank","title":"Bad Request","status":400,` +
 				`"detail":"The request does not say whose it is.",` +
 				`"error":"client_unidentified"}`},
+		{"401", nethttp.Middleware(limiter(admits(1, 0), nil), failing(&keyfuncs.UnauthenticatedError{}))(page),
+			`{"type":"about:blank","title":"Unauthorized","status":401,` +
+				`"detail":"The request needs a credential that is known here, such as an API key.",` +
+				`"error":"unauthenticated"}`},
 		{"500", guarded(admits(1, 0), nethttp.WithCost(func(*http.Request) int { return -1 })),
 			`{"type":"about:blank","title":"Internal Server Error","status":500,` +
 				`"detail":"The limit on requests could not be checked.",` +

@@ -25,6 +25,8 @@
 //	UNAVAILABLE         RATE_LIMITER_UNAVAILABLE  no store, core.FailClosed
 //	INVALID_ARGUMENT    CLIENT_UNIDENTIFIED       the client has no name: the key function's error matches
 //	                                              keyfuncs.ErrNoKey or ErrBadRequest, or the key is empty
+//	UNAUTHENTICATED     UNAUTHENTICATED           ... or a keyfuncs.UnauthenticatedError: of an API key that is
+//	                                              missing or was never issued
 //	INTERNAL            INTERNAL_ERROR            the key function failed, or WithCost gave a negative cost
 //	CANCELLED, DEADLINE_EXCEEDED                  the call's context has ended; without an ErrorInfo
 //

@@ -73,6 +73,8 @@ func TestRefusals(t *testing.T) {
 			"ResourceExhausted RATE_LIMIT_EXCEEDED" + domain + "guesses retry 1m0s pushback 60000", nil},
 		{t.Context(), over, failing(fmt.Errorf("secret: %w", keyfuncs.ErrNoKey)),
 			"InvalidArgument CLIENT_UNIDENTIFIED" + domain, of(core.OutcomeNameless)},
+		{t.Context(), over, failing(&keyfuncs.UnauthenticatedError{Reason: "secret"}),
+			"Unauthenticated UNAUTHENTICATED" + domain, of(core.OutcomeNameless)},
 		{t.Context(), over, failing(errors.New("secret")), "Internal INTERNAL_ERROR" + domain, of(core.OutcomeKeyFailed)},
 		{t.Context(), core.Decision{Err: errors.New("secret")}, secret,
 			"Unavailable RATE_LIMITER_UNAVAILABLE" + domain + " retry 1s pushback 1000", of(core.OutcomeFailedClosed)},

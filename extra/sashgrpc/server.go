@@ -106,10 +106,11 @@ var refusals = map[int]*status.Status{
 	429: status.New(codes.ResourceExhausted, "the limit on calls is reached"),
 	503: status.New(codes.Unavailable, "the limit on calls cannot be checked at the moment"),
 	400: status.New(codes.InvalidArgument, "the call does not say whose it is"),
+	401: status.New(codes.Unauthenticated, "the call needs a credential that is known here, such as an API key"),
 	500: status.New(codes.Internal, "the limit on calls could not be checked"),
 }
 var reasons = map[int]string{429: "RATE_LIMIT_EXCEEDED", 503: "RATE_LIMITER_UNAVAILABLE",
-	400: "CLIENT_UNIDENTIFIED", 500: "INTERNAL_ERROR"}
+	400: "CLIENT_UNIDENTIFIED", 401: "UNAUTHENTICATED", 500: "INTERNAL_ERROR"}
 
 // refuse sets the error and the trailer of a call that was refused by d.
 func refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {

@@ -27,6 +27,10 @@ var refusalSteps = []struct {
 		down := on(outage, core.PerMinute(3)).WithPolicy(core.FailClosed)
 		return by(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))[0]
 	}},
+	{"401", 401, func() Step {
+		known := keyfuncs.Issued(func(context.Context, string) (bool, error) { return false, nil })
+		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: keyfuncs.APIKey("X-API-Key", known)}
+	}},
 	{"400", 400, func() Step {
 		return Step{Limiter: newLimiter(core.PerMinute(3)), Key: keyfuncs.Header("X-Tenant")}
 	}},

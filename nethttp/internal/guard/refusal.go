@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ var (
 		"This request costs more than the limit ever allows.", "rate_limit_exceeded")
 	noStore = newReason(http.StatusServiceUnavailable, problemTypes+"temporary-reduced-capacity",
 		"The limit on requests cannot be checked at the moment.", "rate_limiter_unavailable")
+	unauthenticated = newReason(http.StatusUnauthorized, "about:blank",
+		"The request needs a credential that is known here, such as an API key.", "unauthenticated")
 	noKey = newReason(http.StatusBadRequest, "about:blank",
 		"The request does not say whose it is.", "client_unidentified")
 	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
@@ -59,6 +62,8 @@ func reasonOf(d *core.Decision) *reason {
 		return overLimit
 	case errors.Is(d.Err, core.ErrKey), errors.Is(d.Err, core.ErrLimits): // first: the error inside may match more
 		return checkFailed
+	case challengeOf(d) != "":
+		return unauthenticated
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
 		return noKey
 	case errors.Is(d.Err, core.ErrStore): // before the contexts: the store may have had a deadline
@@ -67,6 +72,14 @@ func reasonOf(d *core.Decision) *reason {
 		return contextEnded
 	}
 	return checkFailed
+}
+
+// challengeOf returns the value of WWW-Authenticate for a decision, or "" if credentials are not what is missing.
+func challengeOf(d *core.Decision) string {
+	if e, ok := errors.AsType[*keyfuncs.UnauthenticatedError](d.Err); ok {
+		return cmp.Or(e.Challenge, "Bearer")
+	}
+	return ""
 }
 
 // Status returns the HTTP status for a decision.
@@ -81,6 +94,7 @@ func Status(d core.Decision) int {
 type refusalResponse struct {
 	why        *reason
 	retryAfter string // empty for none
+	challenge  string // empty for none
 }
 
 // newRefusalResponse returns the response to a request that was refused with d.
@@ -91,6 +105,9 @@ func newRefusalResponse(d *core.Decision) refusalResponse {
 			f.retryAfter = strconv.FormatInt(seconds, 10)
 		}
 	}
+	if f.why == unauthenticated {
+		f.challenge = challengeOf(d)
+	}
 	return f
 }
 
@@ -100,6 +117,9 @@ func (f *refusalResponse) setFields(h http.Header) {
 	h["Cache-Control"] = values[0:1:1]
 	if f.retryAfter != "" {
 		h["Retry-After"] = values[1:2:2]
+	}
+	if f.challenge != "" {
+		h.Set("WWW-Authenticate", f.challenge)
 	}
 }
 
