@@ -18,9 +18,12 @@ const DefaultTimeout = 100 * time.Millisecond
 type Config struct {
 	// Name is part of the identity of every count: limiters of one name on the same data share
 	// their counts, as replicas do. It may be empty.
-	Name   string
-	Store  Store   // required
-	Limits []Limit // at least one; a request is counted by all, or refused and counted by none
+	Name  string
+	Store Store // required
+
+	// Limits count each request together, or one refuses it and none counts it. Without limits
+	// the limiter is for [Limiter.Rule] alone: to ask it for a decision is an [ErrInvalid].
+	Limits []Limit
 
 	OnStoreError Policy // decides while the store cannot be asked; default FailOpen
 
@@ -99,8 +102,10 @@ func build(c Config, rule string, limits []Limit, state *shared) (*Limiter, erro
 
 // bindAll binds the limits to the store and to the fallback.
 func (l *Limiter) bindAll(limits []Limit) (err error) {
-	if limits, err = checkLimits(limits); err != nil {
-		return err
+	if len(limits) > 0 || l.rule != "" {
+		if limits, err = checkLimits(limits); err != nil {
+			return err
+		}
 	}
 	if l.boundRule, err = l.bind(l.config.Store, limits); err != nil {
 		return err
@@ -128,9 +133,19 @@ type boundRule struct {
 	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
 }
 
+// uncounted is the Ledger of a limiter without limits, which is asked for no decision.
+type uncounted struct{ Ledger }
+
+func (uncounted) Immediate()                                     {}
+func (uncounted) Usage(context.Context, string) ([]Usage, error) { return nil, nil }
+func (uncounted) Reset(context.Context, string) error            { return nil }
+
 // bind binds the limiter's rule with limits to a store. It returns an error if the store
 // returns neither a Ledger nor an error.
 func (l *Limiter) bind(s Store, limits []Limit) (boundRule, error) {
+	if len(limits) == 0 {
+		return boundRule{counts: uncounted{}}, nil
+	}
 	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: slices.Clone(limits), Timeout: l.config.Timeout}
 	if l.notices != nil {
 		r.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }

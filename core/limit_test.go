@@ -25,7 +25,6 @@ func TestConfigErrors(t *testing.T) {
 		says   []string
 	}{
 		{"no store", core.Config{Limits: one}, []string{"Config.Store is nil", "memstore.New()", "redisstore.New("}},
-		{"no limits", limits(), []string{"no limits", "core.PerMinute(100)"}},
 		{"zero limit", limits(core.Limit{}), []string{"window of 0s", "from 1ms to 8784h0m0s"}},
 		{"no requests", limits(core.PerMinute(0)), []string{`"1m0s" allows 0 requests`, "at least 1"}},
 		{"window below 1 ms by 1 ns", limits(core.Per(1, time.Millisecond-1)),
@@ -56,6 +55,8 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"Config.Timeout is -1ns", "at least 10µs", "default of 100ms"}},
 		{"timeout without a unit", core.Config{Store: store, Limits: one, Timeout: 100},
 			[]string{"Config.Timeout is 100ns", "without a unit is nanoseconds"}},
+		{"fallback on nothing, for rules alone", core.Config{Store: store, OnStoreError: core.Fallback(nil, 1)},
+			[]string{"core.Fallback is nil"}},
 		{"fallback on nothing", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(nil, 1)},
 			[]string{"core.Fallback is nil", "memstore.New()"}},
 		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), 0)},

@@ -50,6 +50,9 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 // and window as one of l's shares its count: a client keeps what it has used. Make a
 // limiter once and use it again: a store keeps what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
+	if _, err := checkLimits(limits); err != nil {
+		return nil, constructionError(l.config.Name, l.rule, err)
+	}
 	return build(l.config, l.rule, limits, l.shared)
 }
 
@@ -65,7 +68,8 @@ func (l *Limiter) RuleName() string { return l.rule }
 // Policy returns Config.OnStoreError, in print such as "fail open" or "fallback, shared by 4".
 func (l *Limiter) Policy() Policy { return l.config.OnStoreError }
 
-// Limits returns a copy of the limits, every name filled in.
+// Limits returns a copy of the limits, every name filled in. It is empty for a limiter that is
+// for rules alone.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 
 // Allow decides a request of cost 1 by the client named key, and counts it if

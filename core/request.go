@@ -43,6 +43,8 @@ func (r *Request) override() *Override {
 // or its context has ended. It fills in the names of the request's limits.
 func (r *Request) check(ctx context.Context, l *Limiter) error {
 	switch {
+	case len(l.limits) == 0:
+		return fmt.Errorf("%w: %v has no limits: ask one of its rules, which Limiter.Rule makes", ErrInvalid, l)
 	case r.Key == "":
 		return errEmptyKey
 	case r.Cost < 0:

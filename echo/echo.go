@@ -51,6 +51,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
+// LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
+func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapt.ByIP(limits)) }
+
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
 // what an earlier middleware has stored in it, or a parameter of the route. As
 // in package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,

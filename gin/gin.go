@@ -52,6 +52,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 	return MiddlewareBy(limiter, framework.Key(key), opts...)
 }
 
+// LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
+func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapt.ByIP(limits)) }
+
 // MiddlewareBy is [Middleware] with a key function that reads gin's context:
 // what an earlier handler has stored in it, or a parameter of the route. As in
 // package keyfuncs, an error that matches keyfuncs.ErrNoKey, or an empty key,

@@ -35,7 +35,8 @@ func NewTransport(
 	limiter *core.Limiter, key func(*http.Request) (string, error), base http.RoundTripper, opts ...Option,
 ) (http.RoundTripper, error) {
 	if limiter == nil || len(limiter.Limits()) == 0 {
-		return nil, errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
+		return nil, errors.New("sash: the limiter is nil, the zero Limiter or one without limits: " +
+			"give one made by core.New or Limiter.Rule")
 	}
 	t := &transport{limiter: limiter, key: key, base: base}
 	t.gate.MaxPause = outgoing.DefaultPause

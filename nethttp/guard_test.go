@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
@@ -234,6 +235,7 @@ func TestWithRefusal(t *testing.T) {
 
 func TestConstructionErrors(t *testing.T) {
 	l := limiter(admits(1, 0), nil)
+	rules := core.Must(core.New(core.Config{Name: "api", Store: memstore.New()}))
 	for _, c := range []struct {
 		limiter *core.Limiter
 		key     keyfuncs.Func
@@ -242,6 +244,8 @@ func TestConstructionErrors(t *testing.T) {
 	}{
 		{nil, alice, nethttp.SkipPaths(), "core.New"},
 		{new(core.Limiter), alice, nethttp.SkipPaths(), "core.New"},
+		{rules, alice, nethttp.SkipPaths(), `limiter "api" has no limits: give one of its rules`},
+		{l, alice, nethttp.Together(nethttp.Pair{Limiter: rules, Key: alice}), `pair 0 of Together: limiter "api" has no`},
 		{l, nil, nethttp.SkipPaths(), "keyfuncs.RemoteIP"},
 		{l, alice, nil, "option"},
 		{l, alice, nethttp.SkipPaths("/ok", "health"), `"health"`},

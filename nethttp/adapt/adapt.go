@@ -57,6 +57,11 @@ func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (stri
 	}
 }
 
+// ByIP returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that does.
+func ByIP(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
+	return guard.ByIP(limits)
+}
+
 // New returns a function for the middleware of f. It asks limiter about the request of c, under the name that key gives
 // to its client. It calls next if the request is admitted, writes a response if it is refused, and returns the error of
 // next or of the function of [WithRefusal]. An error of New says which argument is wrong and what to give instead.

@@ -4,6 +4,7 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -55,10 +56,14 @@ func apply[O any](c *Config, opts []O) error {
 	return c.check()
 }
 
-// CheckLimiter returns an error if the limiter is nil or was not made by core.New.
+// CheckLimiter returns an error if the limiter is nil, was not made by core.New, or has no limits.
 func CheckLimiter(limiter *core.Limiter) error {
-	if limiter == nil || len(limiter.Limits()) == 0 {
+	switch {
+	case limiter == nil, limiter.Policy() == nil:
 		return errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
+	case len(limiter.Limits()) == 0:
+		return fmt.Errorf("sash: %v has no limits: give one of its rules, which Limiter.Rule makes, "+
+			"or give Config.Limits at least one", limiter)
 	}
 	return nil
 }

@@ -1,0 +1,77 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// bindings is a store that notes what it is bound to.
+type bindings struct {
+	*memstore.Store
+	rules []string
+}
+
+func (b *bindings) Bind(rule core.Binding) (core.Ledger, error) {
+	b.rules = append(b.rules, rule.Rule)
+	return b.Store.Bind(rule)
+}
+
+// TestRulesAlone: a limiter without limits makes rules, with its name, store and policy. No store is bound for it, and
+// it decides nothing, also under a policy that admits.
+func TestRulesAlone(t *testing.T) {
+	store, second := &bindings{Store: memstore.New()}, &bindings{Store: memstore.New()}
+	api := core.Must(core.New(core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(second, 2)}))
+	open := api.WithPolicy(nil)
+	ctx := t.Context()
+	for name, err := range map[string]error{
+		"Allow":     open.Allow(ctx, "a").Err,
+		"AllowN":    api.AllowN(ctx, "a", 0).Err,
+		"Peek":      api.Peek(ctx, "a").Err,
+		"Charge":    api.Charge(ctx, "a", 1).Err,
+		"Reserve":   open.Reserve(ctx, core.Request{Key: "a", Cost: 1}).Decision.Err,
+		"DecideAll": decideAll(ctx, open),
+		"Wait":      errorOf(open.Wait(ctx, "a")),
+		"Limits":    open.Decide(ctx, core.Request{Key: "a", Limits: []core.Limit{core.PerMinute(1)}}).Err,
+	} {
+		const want = `limiter "api" has no limits: ask one of its rules, which Limiter.Rule makes`
+		if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got the error %v, want an ErrInvalid with %q", name, err, want)
+		}
+	}
+	if d := open.Allow(ctx, "a"); d.Allowed {
+		t.Errorf("got %+v, want a refusal", d)
+	}
+	if uses, err := api.Usage(ctx, "a"); len(uses) != 0 || err != nil || len(api.Limits()) != 0 {
+		t.Errorf("Usage: %v, %v, of the limits %v; want none", uses, err, api.Limits())
+	}
+	if err := api.Reset(ctx, "a"); err != nil {
+		t.Errorf("Reset: %v", err)
+	}
+	if _, err := api.WithLimits(); err == nil || !strings.Contains(err.Error(), `limiter "api": no limits: give at least`) {
+		t.Errorf("WithLimits(): got the error %v", err)
+	}
+	login := core.Must(api.Rule("login", core.PerMinute(1)))
+	if d := login.Allow(ctx, "a"); !d.Allowed || login.String() != `limiter "api", rule "login"` {
+		t.Errorf("%v: got %+v, want an admission", login, d)
+	}
+	if d := core.Must(api.WithLimits(core.PerMinute(1))).Allow(ctx, "a"); !d.Allowed {
+		t.Errorf("WithLimits: got %+v, want an admission", d)
+	}
+	for _, s := range []*bindings{store, second} {
+		if got := strings.Join(s.rules, " "); got != "login " {
+			t.Errorf("got bindings to the rules %q, want those of the rule login and of WithLimits", got)
+		}
+	}
+}
+
+func decideAll(ctx context.Context, l *core.Limiter) error {
+	d, _ := core.DecideAll(ctx, core.Pair{Limiter: l, Request: core.Request{Key: "a", Cost: 1}})
+	return d.Err
+}
+
+func errorOf(_ core.Decision, err error) error { return err }
