@@ -84,9 +84,7 @@ var framework = adapt.Framework[*gin.Context]{
 		return c.Writer, c.Request, c.FullPath()
 	},
 	SetRequest: func(c *gin.Context, r *http.Request) { c.Request = r },
-	SetWriter:  setWriter,
-	SetStatus:  (*gin.Context).Status,
-	Stop:       (*gin.Context).Abort,
+	SetWriter:  setWriter, SetStatus: (*gin.Context).Status, Stop: (*gin.Context).Abort,
 }
 
 func setWriter(c *gin.Context, w http.ResponseWriter) {

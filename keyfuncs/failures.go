@@ -31,7 +31,8 @@ import (
 // process. The error matches [ErrBadRequest] if address gives no name.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 	if limiter == nil || len(limiter.Limits()) == 0 {
-		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; give one made by core.New or Limiter.Rule")
+		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; "+
+			"give one made by core.New or Limiter.Rule")
 	}
 	if address == nil {
 		panic("sash: LimitFailures: the address function is nil; give one such as keyfuncs.RemoteIP")
