@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -24,17 +23,26 @@ import (
 // A limiter without an observer has LogErrors(slog.Default(), time.Minute), and all of them
 // together write at most 100 lines a minute.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
-	switch {
-	case log == nil:
-		return wrongObserver{err: errors.New("sash: core.LogErrors(nil, ...): give a logger, such as slog.Default()")}
-	case log.Handler() == nil:
-		return wrongObserver{err: errors.New("sash: the logger of core.LogErrors has no handler: " +
-			"make it with slog.New, or give slog.Default()")}
-	case interval != 0 && interval < minLogInterval:
+	if err := checkLogger("LogErrors", log); err != nil {
+		return wrongObserver{err: err}
+	}
+	if interval != 0 && interval < minLogInterval {
 		return wrongObserver{err: fmt.Errorf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
 			interval, minLogInterval)}
 	}
 	return newErrorLog(func() *slog.Logger { return log }, interval, nil)
+}
+
+// checkLogger returns an error if the logger that was given to an observer cannot write.
+func checkLogger(observer string, log *slog.Logger) error {
+	if log == nil {
+		return fmt.Errorf("sash: core.%s(nil, ...): give a logger, such as slog.Default()", observer)
+	}
+	if log.Handler() == nil {
+		return fmt.Errorf("sash: the logger of core.%s has no handler: make it with slog.New, or give slog.Default()",
+			observer)
+	}
+	return nil
 }
 
 // minLogInterval is the least interval of a log. Less is a number without a unit, such as 60.

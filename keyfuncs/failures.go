@@ -31,7 +31,7 @@ import (
 // process. The error matches [ErrBadRequest] if address gives no name.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 	if limiter == nil || len(limiter.Limits()) == 0 {
-		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; "+
+		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; " +
 			"give one made by core.New or Limiter.Rule")
 	}
 	if address == nil {
