@@ -9,7 +9,8 @@
 //		fmt.Printf("%q: %d to %d requests\n", c.Key, c.AtLeast, c.Requests)
 //	}
 //
-// Package sashadmin shows them on a page.
+// They are those of this process, since New or the last Reset: each replica has its own. Package
+// sashadmin shows them on a page.
 //
 // # How it counts
 //

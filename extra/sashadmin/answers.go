@@ -25,8 +25,9 @@ type rule struct {
 
 // ofClient is an answer about a client, or with an empty one about the rules.
 type ofClient[R any] struct {
-	Client string `json:"client,omitempty"`
-	Rules  []R    `json:"rules"`
+	Client   string  `json:"client,omitempty"`
+	Rules    []R     `json:"rules"`
+	Refusals *lately `json:"refusals,omitempty"`
 }
 
 // rules answers with the limits of all limiters.
@@ -57,7 +58,7 @@ func (h *Handler) client(r *http.Request, query url.Values) answer {
 	if err != nil {
 		return failed(http.StatusBadRequest, err.Error())
 	}
-	told := ofClient[usage]{Client: key}
+	told := ofClient[usage]{Client: key, Refusals: h.config.Refusals.of(key, h.began)}
 	status := http.StatusOK
 	for _, l := range h.config.Limiters {
 		uses, err := l.Usage(r.Context(), key)

@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 	s := newSite(t, nil)
 	for _, path := range []string{"", "rules"} {
 		s.get(path, http.StatusOK, "<td>api</td><td>100/1h, 1000/8784h counter named yearly</td><td>fail open</td>",
-			"<td>api, rule login</td><td>5/1h</td><td>fail closed</td>", `<form action="client">`)
+			"<td>api, rule login</td><td>5/1h</td><td>fail closed</td>", `<form action="client">`, ">Help</a>")
 	}
 	got := decode[struct {
 		Rules []struct {
@@ -94,7 +94,8 @@ func TestClient(t *testing.T) {
 			login.Limits[0].ResetAfterSeconds < 3000 || login.Limits[0].Limit != "5/1h" || login.At.IsZero() {
 			t.Errorf("%q: %+v", key, login)
 		}
-		s.get("client?"+query, http.StatusOK, `<td>5/1h</td>`, `<td class="n">5</td><td class="n bad">0</td>`,
+		s.get("client?"+query, http.StatusOK, `<td>5/1h <span class="bad">at its limit</span></td>`,
+			`<td class="n">5</td><td class="n bad">0</td>`,
 			`<td class="n">3</td><td class="n">997</td>`, "Reset in all rules")
 	}
 }

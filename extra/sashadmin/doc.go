@@ -35,6 +35,9 @@
 //	curl -u admin 'https://example.com/admin/limits/client.json?user=42'
 //	curl -u admin -X POST 'https://example.com/admin/limits/reset.json?user=42&all=1'
 //
+// With Config.Refusals, the page of a client has its refusals within the last hour by the minute, as this process has
+// seen them: by which rule and limit, how often, the first and the last time, and when it was told to come back.
+//
 // With Config.Failures, a rule of which the store has failed has the failures that this
 // process has seen, on the pages of rules and of clients: since when, the latest error and
 // what to do about it, and how many requests the policy has decided.

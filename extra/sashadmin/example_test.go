@@ -36,16 +36,17 @@ func withPassword(name, password string, next http.Handler) http.Handler {
 
 func Example() {
 	store := memstore.New()
-	heavy := core.Must(heaviest.New(20))
+	heavy, refusals := core.Must(heaviest.New(20)), new(sashadmin.Refusals)
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(100)},
-		Observer: core.Observers(heavy, core.Silent), // or core.LogErrors
+		Observer: core.Observers(heavy, refusals, core.Silent), // or core.LogErrors
 	}))
 	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed)
 
 	admin, err := sashadmin.New(sashadmin.Config{
 		Limiters: []*core.Limiter{api, login},
 		Heaviest: heavy,
+		Refusals: refusals,
 		Stores:   map[string]func() any{"memory": func() any { return store.Stats() }},
 	})
 	if err != nil {

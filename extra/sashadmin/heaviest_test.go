@@ -52,8 +52,8 @@ func TestHeaviest(t *testing.T) {
 	}
 	s.api.Allow(t.Context(), strings.Repeat("k", 200))
 	s.get("heaviest", http.StatusOK, "<h2>api, rule login: refused</h2>", "<h2>api, rule login: admitted</h2>",
-		`<a href="client?key=user%3a42">&#34;user:42&#34;</a></code></td><td class="n">5</td><td class="n">5</td>`,
-		`<code>&#34;`+strings.Repeat("k", 96)+`&#34;...</code>`)
+		`<a href="client?key=user%3a42">user:42</a></code></td><td class="n">5</td><td class="n">5</td>`,
+		`<code>`+strings.Repeat("k", 96)+`...</code>`, "Of this process alone")
 	got := decode[struct {
 		Hashed   bool
 		Rankings []struct {

@@ -5,10 +5,12 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/report"
 )
 
@@ -24,11 +26,21 @@ var source string
 // timeFormat is that of the times on pages, which are all UTC.
 const timeFormat = "2006-01-02 15:04:05 UTC"
 
-// pages are the templates. Keys are shown quoted as in Go, so that no control character and
-// no change of direction hides what they say, and then escaped. Errors, which may have what a
+// pages are the templates. In keys, what cannot be printed is shown as Go writes it, so that no control character and
+// no change of direction hides what they say, and all is then escaped. Errors, which may have what a
 // server has answered, are shown without such characters.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"wait": report.Wait,
+	"key": func(key string) string {
+		quoted := strconv.Quote(key)
+		return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	},
+	"retry": func(r retryAfter) string {
+		if time.Duration(r) == core.Never {
+			return "never"
+		}
+		return report.Wait(time.Duration(r))
+	},
 	"time": func(t time.Time) string { return t.UTC().Format(timeFormat) },
 	"printable": func(text string) string {
 		return strings.Map(func(r rune) rune {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/extra/heaviest"
@@ -25,6 +26,10 @@ type Config struct {
 	// limiters.
 	Failures *Failures
 
+	// Refusals, if it is not nil, tells when and why a client was refused within the last hour. It must be an
+	// observer of the limiters.
+	Refusals *Refusals
+
 	// Stores return the state of a store each, such as the Stats of a memstore or of a
 	// redisstore, by a name for people. The state is shown as JSON. The functions are called
 	// once for each request of the page, by many goroutines at once.
@@ -39,6 +44,7 @@ type Handler struct {
 	config     Config
 	stores     []string // the names of Config.Stores, sorted
 	crossSites *http.CrossOriginProtection
+	began      time.Time
 }
 
 // New returns a handler for c. The error says what is wrong with c.
@@ -48,7 +54,7 @@ func New(c Config) (*Handler, error) {
 	}
 	seen := map[ruleID]bool{}
 	for i, l := range c.Limiters {
-		if l == nil || len(l.Limits()) == 0 {
+		if l == nil || l.Policy() == nil {
 			return nil, fmt.Errorf("sash: sashadmin: limiter %d of Config.Limiters is nil or was not made: "+
 				"leave it out, or make it with core.New or Limiter.Rule", i+1)
 		}
@@ -66,5 +72,5 @@ func New(c Config) (*Handler, error) {
 		}
 	}
 	c.Limiters, c.Stores = slices.Clone(c.Limiters), maps.Clone(c.Stores)
-	return &Handler{c, slices.Sorted(maps.Keys(c.Stores)), http.NewCrossOriginProtection()}, nil
+	return &Handler{c, slices.Sorted(maps.Keys(c.Stores)), http.NewCrossOriginProtection(), time.Now()}, nil
 }
