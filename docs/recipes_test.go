@@ -11,7 +11,9 @@ import (
 // givenRecipes is what the snippets of recipes.md may use beside given[""].
 const givenRecipes = `var mux = http.NewServeMux()
 var messages = api
-var planOf = func(*http.Request) (string, error) { return "free", nil }
+var planOf = func(key string) (plan string) { return "free" }
+var captchaSolved, passwordRight func(*http.Request) bool
+var identify = func(context.Context, string) (string, error) { return "acme", nil }
 var userOf = func(context.Context) (string, bool) { return "ada", true }
 var tenantOf = func(context.Context) (string, bool) { return "acme", true }
 var runModel func(http.ResponseWriter, *http.Request) (tokens int64)
