@@ -82,6 +82,11 @@ var identify func(ctx context.Context, presented string) (id string, err error)
 var global *core.Limiter
 var hello, searchHandler, loginHandler http.HandlerFunc
 `,
+	"README.md": `var mux *http.ServeMux
+var router chi.Router
+var engine *gin.Engine
+var e *echo.Echo
+`,
 	"recipes.md": givenRecipes,
 	"chi.md": `var r chi.Router
 var hello, searchHandler, loginHandler http.HandlerFunc

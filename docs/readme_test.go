@@ -17,15 +17,19 @@ import (
 // readmeAddress is the address that the program of the README listens on, as it stands there.
 const readmeAddress = `"127.0.0.1:8080"`
 
-// TestReadmeProgram takes the program out of the README, builds it in a module of its own,
+// TestReadmeProgram compiles the lines that the README begins with. It takes the program out of the README, builds it in a module of its own,
 // starts it on a free port, and holds its answers against what the README says of them.
 func TestReadmeProgram(t *testing.T) {
 	text := readme(t)
 	found := blocks.FindAllStringSubmatch(text, -1)
-	if len(found) != 1 {
-		t.Fatalf("the README has %d blocks of Go, want 1, the program", len(found))
+	if len(found) != 2 {
+		t.Fatalf("the README has %d blocks of Go, want the lines and the program", len(found))
 	}
-	server := startReadme(t, found[0][1])
+	lines := t.TempDir()
+	writeModule(t, lines, "..")
+	write(t, filepath.Join(lines, "lines.go"), source("README.md", found[0][1]))
+	runGo(t, lines, "vet", ".")
+	server := startReadme(t, found[1][1])
 	first, refusal := readmeAnswers(t, text)
 
 	server.want(t, "GET /", http.StatusOK, first)
