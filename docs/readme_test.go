@@ -117,7 +117,7 @@ func startReadme(t *testing.T, code string) readmeServer {
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	dir := t.TempDir()
-	writeModule(t, dir, "..")
+	writeModule(t, dir, "../examples")
 	write(t, filepath.Join(dir, "main.go"), strings.Replace(code, readmeAddress, strconv.Quote(address), 1))
 	runGo(t, dir, "vet", ".")
 	runGo(t, dir, "build", "-o", "program", ".")
