@@ -52,7 +52,8 @@ func TestRulesAlone(t *testing.T) {
 	if err := api.Reset(ctx, "a"); err != nil {
 		t.Errorf("Reset: %v", err)
 	}
-	if _, err := api.WithLimits(); err == nil || !strings.Contains(err.Error(), `limiter "api": no limits: give at least`) {
+	const none = `limiter "api": no limits: give at least`
+	if _, err := api.WithLimits(); err == nil || !strings.Contains(err.Error(), none) {
 		t.Errorf("WithLimits(): got the error %v", err)
 	}
 	login := core.Must(api.Rule("login", core.PerMinute(1)))

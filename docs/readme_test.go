@@ -17,8 +17,8 @@ import (
 // readmeAddress is the address that the program of the README listens on, as it stands there.
 const readmeAddress = `"127.0.0.1:8080"`
 
-// TestReadmeProgram compiles the lines that the README begins with. It takes the program out of the README, builds it in a module of its own,
-// starts it on a free port, and holds its answers against what the README says of them.
+// TestReadmeProgram compiles the lines that the README begins with. It takes the program out of the README, builds it
+// in a module of its own, starts it on a free port, and holds its answers against what the README says of them.
 func TestReadmeProgram(t *testing.T) {
 	text := readme(t)
 	found := blocks.FindAllStringSubmatch(text, -1)

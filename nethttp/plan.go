@@ -7,12 +7,12 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// WithLimits sets the limits for each request, such as numbers that a database has for
-// the client: limits gets the client's key, such as [keyfuncs.APIKeyKey] of its account, and
-// returns one limit for each limit of the limiter, in the same order, with other Requests. They are decided on the limiter's own counts, so that a client
-// whose numbers change keeps what it has used; see [core.Request]. nil stands for the
-// limits of the limiter. All header fields tell the client these numbers; RateLimit-Policy
-// too.
+// WithLimits sets the limits for each request, such as numbers that a database has for the
+// client. limits gets the client's key, such as [keyfuncs.APIKeyKey] of its account, and
+// returns one limit for each limit of the limiter, in the same order, with other Requests.
+// They are decided on the limiter's own counts, so that a client whose numbers change keeps
+// what it has used; see [core.Request]. nil stands for the limits of the limiter. All header
+// fields tell the client these numbers, RateLimit-Policy too.
 //
 // limits is called for each request that is not skipped and has a key, by many goroutines
 // at once, and must not read the body. It is to be quick: keep the numbers in memory for

@@ -151,7 +151,8 @@ func TestPlanOfLeaver(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, core.ErrStore, keyfuncs.ErrNoKey, core.ErrInvalid,
 	} {
-		h := guarded(admits(1, 0), nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) { return nil, err }))
+		fails := func(*http.Request, string) (*core.Limiter, error) { return nil, err }
+		h := guarded(admits(1, 0), nethttp.WithLimiter(fails))
 		if w := get(t, h, "/"); w.Code != http.StatusInternalServerError {
 			t.Errorf("%v: got %d", err, w.Code)
 		}
