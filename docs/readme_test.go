@@ -26,7 +26,7 @@ func TestReadmeProgram(t *testing.T) {
 		t.Fatalf("the README has %d blocks of Go, want the lines and the program", len(found))
 	}
 	lines := t.TempDir()
-	writeModule(t, lines, "..")
+	writeModule(t, lines, "../examples")
 	write(t, filepath.Join(lines, "lines.go"), source("README.md", found[0][1]))
 	runGo(t, lines, "vet", ".")
 	server := startReadme(t, found[1][1])
@@ -117,7 +117,7 @@ func startReadme(t *testing.T, code string) readmeServer {
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	dir := t.TempDir()
-	writeModule(t, dir, "../examples")
+	writeModule(t, dir, "..")
 	write(t, filepath.Join(dir, "main.go"), strings.Replace(code, readmeAddress, strconv.Quote(address), 1))
 	runGo(t, dir, "vet", ".")
 	runGo(t, dir, "build", "-o", "program", ".")
