@@ -65,7 +65,7 @@ func ExampleWithLimits() {
 		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(2)},
 	}))
 	numbers := map[string]int64{"header:x-client:ann": 5}
-	handler := nethttp.Middleware(api, byClient, nethttp.WithLimits(func(_ *http.Request, key string) ([]core.Limit, error) {
+	byNumber := nethttp.WithLimits(func(_ *http.Request, key string) ([]core.Limit, error) {
 		switch n, known := numbers[key]; {
 		case !known:
 			return nil, nil // those of api
@@ -74,7 +74,8 @@ func ExampleWithLimits() {
 		default:
 			return []core.Limit{core.PerHour(n)}, nil
 		}
-	}))(hello)
+	})
+	handler := nethttp.Middleware(api, byClient, byNumber)(hello)
 
 	ask(handler, "ann")
 	ask(handler, "bob")

@@ -126,7 +126,8 @@ func (p *page) others() {
 		p.t.Errorf("many clients: %+v", s.Judges["log"])
 	}
 	sums := p.text("#log .sums")
-	if n := p.number(`+document.querySelector("#log .sums").textContent.match(/; (\d+).* busiest client/)[1]`); n < 1 || n > 10 {
+	n := p.number(`+document.querySelector("#log .sums").textContent.match(/; (\d+).* busiest client/)[1]`)
+	if n < 1 || n > 10 {
 		p.t.Errorf("many clients: %q, want 1 to 10 of the busiest", sums)
 	}
 	p.slide("rate", 20)

@@ -185,7 +185,8 @@ func (p *page) play(kind string) state {
 }
 
 // ends is true in a page that has played something, and plays nothing.
-const ends = `document.querySelector("[data-play][aria-pressed]") && !document.querySelector("[data-play][aria-pressed=true]")`
+const ends = `document.querySelector("[data-play][aria-pressed]") &&
+	!document.querySelector("[data-play][aria-pressed=true]")`
 
 // state is what the server counted.
 type state struct {

@@ -29,7 +29,8 @@ func (s *sessions) open(settings Settings) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byID) >= maxSessions {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(s.byID)), func(a, b *session) int { return a.used.Compare(b.used) })
+		all := slices.Collect(maps.Values(s.byID))
+		oldest := slices.MinFunc(all, func(a, b *session) int { return a.used.Compare(b.used) })
 		delete(s.byID, oldest.id)
 	}
 	x.used = time.Now()
