@@ -70,17 +70,19 @@ func run(ctx context.Context, args []string, sys system) int {
 // asked for.
 func command(ctx context.Context, args []string, sys system) error {
 	if len(args) == 0 {
-		return wrongUsage("give a command: usage, reset or check")
+		return wrongUsage("give a command: replay, usage, reset or check")
 	}
 	switch name := strings.TrimLeft(args[0], "-"); name {
 	case "usage", "reset":
 		return clientCommand(ctx, args[1:], sys, name == "reset")
+	case "replay":
+		return replayCommand(args[1:], sys)
 	case "check":
 		return check(ctx, args[1:], sys)
 	case "help", "h":
 		return flag.ErrHelp
 	default:
-		return wrongUsage("%.20q is not a command: give usage, reset or check", name)
+		return wrongUsage("%.20q is not a command: give replay, usage, reset or check", name)
 	}
 }
 

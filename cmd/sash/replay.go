@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/extra/replay"
+	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp"
+)
+
+// chosen are the methods and paths of a flag.
+type chosen []func(*http.Request) bool
+
+// matches reports whether a request is one of the chosen.
+func (c chosen) matches(r *http.Request) bool {
+	for _, match := range c {
+		if match(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// choice returns what has the request skipped that SkipPaths would skip.
+func choice(text string) (func(*http.Request) bool, error) {
+	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerDay(1)}}))
+	if _, err := nethttp.New(limiter, keyfuncs.RemoteIP, nethttp.SkipPaths(text)); err != nil {
+		return nil, err
+	}
+	method, path, found := strings.Cut(text, " ")
+	if !found {
+		method, path = http.MethodGet, text
+	}
+	return func(r *http.Request) bool {
+		same := r.Method == method || method == http.MethodGet && r.Method == http.MethodHead
+		return same && r.URL.Path == path && r.URL.RawPath == ""
+	}, nil
+}
+
+// replayCommand tells what limits would have done to the requests of access logs.
+func replayCommand(args []string, sys system) error {
+	var c replay.Config
+	s := flag.NewFlagSet("sash replay", flag.ContinueOnError)
+	s.SetOutput(io.Discard)
+	key, trust, bits := s.String("key", "ip", ""), s.String("trust", "", ""), s.Int("ipv6", 64, "")
+	html, names, asJSON := s.String("html", "", ""), s.String("names", "", ""), s.Bool("json", false, "")
+	s.StringVar(&c.Format, "format", "", "")
+	s.StringVar(&c.Fields, "fields", "", "")
+	memory := s.Int64("memory", 400, "")
+	var only, skip chosen
+	choose := func(of *chosen) func(string) error {
+		return func(text string) error {
+			match, err := choice(text)
+			*of = append(*of, match)
+			return err
+		}
+	}
+	s.Func("only", "", choose(&only))
+	s.Func("skip", "", choose(&skip))
+	s.Func("limit", "", func(text string) error {
+		limit, err := core.ParseLimit(text)
+		c.Limits = append(c.Limits, limit)
+		return err
+	})
+	s.Func("window", "", func(text string) error {
+		limit, err := core.ParseLimit("1/" + text)
+		c.Windows = append(c.Windows, limit.Window)
+		return err
+	})
+	s.Func("route", "", func(text string) error {
+		at := max(0, strings.LastIndexByte(text, '='))
+		limit, err := core.ParseLimit(strings.TrimPrefix(text[at:], "="))
+		match, err2 := choice(text[:at])
+		c.Routes = append(c.Routes, replay.Route{Name: text[:at], Match: match, Limits: []core.Limit{limit}})
+		if n := len(c.Routes) - 2; n >= 0 && c.Routes[n].Name == text[:at] {
+			c.Routes[n].Limits = append(c.Routes[n].Limits, limit)
+			c.Routes = c.Routes[:n+1]
+		}
+		return cmp.Or(err, err2)
+	})
+	var files []string
+	for rest := args; len(rest) > 0; { // flags may stand after files
+		if err := s.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			return err
+		} else if err != nil {
+			return wrongUsage("%s", strings.Replace(err.Error(), "sash: ", "", 1))
+		}
+		if rest = s.Args(); len(rest) > 0 {
+			files, rest = append(files, rest[0]), rest[1:]
+		}
+	}
+	if c.Skip = skip.matches; only != nil {
+		c.Skip = func(r *http.Request) bool { return !only.matches(r) || skip.matches(r) }
+	} else if skip == nil {
+		c.Skip = nil
+	}
+	c.MaxBytes, c.HashNames = *memory*1_000_000, *names == "hash"
+	switch {
+	case *names != "" && !c.HashNames:
+		return wrongUsage("-names %.40q: give hash, or leave the flag out", *names)
+	case *memory < 1:
+		return wrongUsage("-memory %d: give a number of MB, at least 1", *memory)
+	}
+	var err error
+	if c.Key, c.Headers, err = keyOf(*key, *trust, *bits); err != nil {
+		return err
+	}
+	debug.SetGCPercent(400) // until much of the memory is used
+	debug.SetMemoryLimit(c.MaxBytes)
+	log, err := replay.New(c)
+	if err != nil {
+		return &usageError{err}
+	}
+	if err := readAll(log, files, sys); err != nil {
+		return err
+	}
+	report, err := log.Report()
+	if err != nil {
+		return err
+	}
+	if *html != "" {
+		var page bytes.Buffer
+		if err := report.WriteHTML(&page); err != nil {
+			return err
+		}
+		if err := os.WriteFile(*html, page.Bytes(), 0o600); err != nil {
+			return fmt.Errorf("sash: -html: %w", err)
+		}
+	}
+	if *asJSON {
+		return writeJSON(sys, report)
+	}
+	var text strings.Builder
+	_ = report.WriteText(&text) // to a strings.Builder
+	return write(sys.stdout, text.String())
+}
+
+// keyOf returns the key function of the flags, and the headers that it reads.
+func keyOf(key, trust string, bits int) (keyfuncs.Func, []string, error) {
+	kind, name, _ := strings.Cut(key, ":")
+	switch {
+	case key != "ip" && trust != "":
+		return nil, nil, wrongUsage("-trust belongs to -key ip")
+	case bits < 1 || bits > 128:
+		return nil, nil, wrongUsage("-ipv6 %d: give 1 to 128 bits", bits)
+	case key == "user":
+		return keyfuncs.UserID(replay.User), nil, nil
+	case kind == "header" && keyfuncs.HeaderKey(name, "x") != "":
+		return keyfuncs.Header(name), []string{name}, nil
+	case key != "ip":
+		return nil, nil, wrongUsage("-key %.60q: give ip, user or header:NAME", key)
+	case trust == "":
+		return keyfuncs.IP(keyfuncs.IPv6Prefix(bits)), nil, nil
+	}
+	var proxies []netip.Prefix
+	for text := range strings.SplitSeq(trust, ",") {
+		proxy, err := netip.ParsePrefix(text)
+		if addr, notAddr := netip.ParseAddr(text); notAddr == nil {
+			proxy, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return nil, nil, wrongUsage("-trust %.60q: give networks of your proxies, such as 10.0.0.0/8,192.0.2.7", text)
+		}
+		proxies = append(proxies, proxy)
+	}
+	ip := keyfuncs.IP(keyfuncs.TrustProxies(proxies...), keyfuncs.IPv6Prefix(bits))
+	return ip, []string{"X-Forwarded-For"}, nil
+}
+
+// readAll reads files, or the standard input where none is named or one is -.
+func readAll(log *replay.Log, files []string, sys system) error {
+	if terminal(sys.stdin) && len(files) == 0 {
+		return wrongUsage("no file is named: give access logs, or have one on the standard input")
+	}
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	p := progress{log: log, began: time.Now(), next: time.Now().Add(time.Second)}
+	if terminal(sys.stderr) {
+		p.to = sys.stderr
+	}
+	for _, name := range files { // before the first is read, so that a wrong name is told at once
+		if info, err := os.Stat(name); name != "-" && err != nil {
+			return fmt.Errorf("sash: %w", err)
+		} else if name != "-" {
+			p.size += info.Size()
+		}
+	}
+	for _, name := range files {
+		p.from = sys.stdin
+		if name != "-" {
+			file, err := os.Open(name)
+			if err != nil {
+				return fmt.Errorf("sash: %w", err)
+			}
+			defer file.Close()
+			p.from = file
+		}
+		if err := log.Read(name, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// terminal reports whether a reader or writer is a terminal.
+func terminal(of any) bool {
+	file, ok := of.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// progress is a reader that tells once a second how far it is.
+type progress struct {
+	from        io.Reader
+	to          io.Writer // nil if nobody looks
+	log         *replay.Log
+	began, next time.Time
+	done, size  int64 // bytes; size is 0 where it is not known
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.from.Read(b)
+	p.done += int64(n)
+	if now := time.Now(); p.to != nil && now.After(p.next) {
+		p.next = now.Add(time.Second)
+		took := now.Sub(p.began)
+		text := fmt.Sprintf("%d MB, %.0f lines a second", p.done/1_000_000, float64(p.log.Lines())/took.Seconds())
+		if p.size > 0 {
+			left := time.Duration(float64(took) * float64(p.size-p.done) / float64(p.done))
+			text = fmt.Sprintf("%d %% of %s, %v left", 100*p.done/p.size, text, left.Round(time.Second))
+		}
+		fmt.Fprintf(p.to, "\r%s   ", text)
+		if err != nil {
+			fmt.Fprintln(p.to)
+		}
+	}
+	return n, err
+}

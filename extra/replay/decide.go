@@ -1,0 +1,187 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// requests are those of a log, by client.
+type requests struct {
+	at          []uint64 // as in a chunk; those of a client in the order of their times
+	start       []int    // where those of a client begin; one more than there are clients
+	first, last int64    // in microseconds
+}
+
+// of returns the requests of a client.
+func (q *requests) of(client int) []uint64 { return q.at[q.start[client]:q.start[client+1]] }
+
+// clients returns the number of clients.
+func (q *requests) clients() int { return len(q.start) - 1 }
+
+// group returns the requests of the log by client, and sorts them by time. The chunks are given up on the way.
+func (l *Log) group() *requests {
+	q := &requests{at: make([]uint64, l.n), start: make([]int, len(l.names)+1)}
+	for i := range l.n {
+		q.start[l.chunks[i>>16].client[i&0xffff]+1]++
+	}
+	for c := range l.names {
+		q.start[c+1] += q.start[c]
+	}
+	next := slices.Clone(q.start)
+	for k := range l.chunks {
+		c := l.chunks[k]
+		for i := range min(1<<16, l.n-k<<16) {
+			id := c.client[i]
+			q.at[next[id]] = c.at[i]
+			next[id]++
+		}
+		l.chunks[k] = nil
+	}
+	l.chunks, l.ids = nil, nil
+	q.first = latest
+	for c := range l.names {
+		of := q.of(c)
+		slices.Sort(of)
+		q.first, q.last = min(q.first, int64(of[0]>>8)), max(q.last, int64(of[len(of)-1]>>8))
+	}
+	return q
+}
+
+// busiest returns the most requests of a client in any window: in the time after t-window up to t, for any t.
+func busiest(of []uint64, window time.Duration) (most int) {
+	w, from := uint64(window.Microseconds())<<8, 0
+	for i, at := range of {
+		for at&^0xff-of[from]&^0xff >= w {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// engine has limiters on a memstore of its own, whose clock is the log's.
+type engine struct {
+	now      time.Time
+	store    *memstore.Store
+	limiters []*core.Limiter // by route; nil without limits. The first is for all routes
+}
+
+// What is decided by one engine, so that the memory is bounded and its store is never full: so many clients and
+// requests, and the client that goes beyond.
+const (
+	batchClients  = 1 << 12
+	batchRequests = 1 << 17
+	batchBytes    = 1 << 28
+)
+
+// newEngine returns an engine for limits by route.
+func newEngine(limits [][]core.Limit) (*engine, error) {
+	e := &engine{limiters: make([]*core.Limiter, len(limits))}
+	e.store = memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(func() time.Time { return e.now }))
+	for i, of := range limits {
+		if len(of) == 0 {
+			continue
+		}
+		var err error
+		e.limiters[i], err = core.New(core.Config{
+			Name: strconv.Itoa(i), Store: e.store, Limits: of, Observer: core.Silent, OnStoreError: core.FailClosed,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// event is a request of a client.
+type event struct {
+	at     uint64 // as in a chunk
+	client int
+}
+
+// refusal is called with a request that is refused by the limits of a route, or by those for all, route 0.
+type refusal func(e event, route int, d *core.Decision)
+
+// decide has the clients that wants returns true for decided under limits by route. The clients go through several
+// engines, one batch of clients after the other.
+func (q *requests) decide(limits [][]core.Limit, names []string, wants func(client int) bool, refused refusal) error {
+	var batch []event
+	for client, n := 0, 0; client < q.clients(); n = 0 {
+		batch = batch[:0]
+		for ; client < q.clients() && n < batchClients && len(batch) < batchRequests; client++ {
+			if !wants(client) {
+				continue
+			}
+			n++
+			for _, at := range q.of(client) {
+				batch = append(batch, event{at, client})
+			}
+		}
+		slices.SortFunc(batch, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+		if err := decideBatch(limits, names, batch, refused); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decideBatch has the limiters of one engine decide requests, which are sorted by time.
+func decideBatch(limits [][]core.Limit, names []string, batch []event, refused refusal) error {
+	e, err := newEngine(limits)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for _, r := range batch {
+		e.now = time.UnixMicro(int64(r.at >> 8))
+		for _, route := range [...]int{0, int(r.at & 0xff)} {
+			if e.limiters[route] == nil {
+				continue
+			}
+			d := e.limiters[route].Allow(ctx, names[r.client])
+			if d.Err != nil {
+				return d.Err
+			}
+			if !d.Allowed {
+				refused(r, route, &d)
+			}
+			if !d.Allowed || r.at&0xff == 0 {
+				break
+			}
+		}
+	}
+	if s := e.store.Stats(); s.Evictions+s.SketchOnly+s.Full > 0 {
+		return errors.New("sash: a log with so many requests in a window does not fit into the memory of the replay: " +
+			"give fewer or smaller limits")
+	}
+	return nil
+}
+
+// tried is what a limit would have done: requests and clients that it refuses, and how many requests it decided.
+type tried struct{ requests, clients, decided int }
+
+// try returns what a limit would have done. Clients are decided if they have more than a number of requests in a window,
+// of which most has the busiest.
+func (q *requests) try(limit core.Limit, names []string, most []uint32, above int) (t tried, err error) {
+	clients := map[int]bool{}
+	wants := func(client int) bool {
+		if int(most[client]) <= above {
+			return false
+		}
+		t.decided += len(q.of(client))
+		return true
+	}
+	err = q.decide([][]core.Limit{{limit}}, names, wants, func(e event, _ int, _ *core.Decision) {
+		t.requests++
+		clients[e.client] = true
+	})
+	t.clients = len(clients)
+	return t, err
+}

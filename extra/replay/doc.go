@@ -1,0 +1,18 @@
+// Package replay tells which limits fit, from the access logs of a site: how busy its clients are, and which requests a
+// limit would have refused. The limiters are those of package core, on a memstore whose clock is the log's. The command
+// sash replay is made of it; a program takes the package for key functions of its own:
+//
+//	log, err := replay.New(replay.Config{Key: keyfuncs.RemoteIP, Limits: limiter.Limits()})
+//	file, err := os.Open("access.log")
+//	err = log.Read("access.log", file)
+//	report, err := log.Report()
+//	err = report.WriteText(os.Stdout)
+//
+// A line becomes an *http.Request for Key, Skip and Route.Match. It has the method, the address, the path, the host, the
+// user (see [User]) and the headers that the log has, and is reused for the next line. A handler is not asked: it would
+// do what it does, such as to send mail, and refuse requests that have lost their cookies in the log.
+//
+// Requests are sorted by time over the whole log, whatever the order of lines and files. Where the log has the duration
+// of a request, its time is that of its beginning. Files are read one after the other, and the memory is bounded by
+// [Config].MaxBytes: what comes when it is full is counted, and the report says so.
+package replay

@@ -1,0 +1,267 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The fields of a line. From fieldHeaders on they are those of request headers.
+const (
+	fieldNone = iota
+	fieldTime
+	fieldIP
+	fieldUser
+	fieldRequest
+	fieldMethod
+	fieldPath
+	fieldHost
+	fieldDuration
+	fieldHeaders
+	maxFields = fieldHeaders + 16
+)
+
+// values holds the fields of a line. They are parts of the line where that is possible.
+type values [maxFields][]byte
+
+// words name the fields: nginx's variables for Config.Format, and the names of Config.Fields.
+var words = map[string]int{
+	"time_local": fieldTime, "time_iso8601": fieldTime, "msec": fieldTime, "time": fieldTime,
+	"remote_addr": fieldIP, "ip": fieldIP, "remote_user": fieldUser, "user": fieldUser,
+	"request": fieldRequest, "request_method": fieldMethod, "method": fieldMethod,
+	"request_uri": fieldPath, "uri": fieldPath, "path": fieldPath, "host": fieldHost, "http_host": fieldHost,
+	"request_time": fieldDuration, "duration": fieldDuration,
+}
+
+var variable = regexp.MustCompile(`\$\{?(\w+)\}?`)
+
+// format reads the lines of a log.
+type format struct {
+	name    string
+	has     [maxFields]bool
+	headers []string // by field, from fieldHeaders on
+	parts   []part
+	json    bool
+}
+
+// part is a field and the text after it; the first part has the text before the first field. In JSON it is a field and
+// the path to it.
+type part struct {
+	field int
+	text  []byte
+}
+
+// known are the formats that are recognised. One that has more comes before one that has less. A format of JSON has
+// what stands before the names of headers.
+var known = []struct{ name, text, header string }{
+	{"combined with X-Forwarded-For", combined + ` "$http_x_forwarded_for"`, ""},
+	{"combined with the host", `$host ` + combined, ""},
+	{"combined", combined, ""},
+	{"common", common, ""},
+	{"Caddy's JSON", "time=ts,duration=duration,ip=request.remote_ip,user=user_id,method=request.method," +
+		"path=request.uri,host=request.host", "request.headers."},
+	{"Traefik's JSON", "time=StartUTC,ip=ClientHost,user=ClientUsername,method=RequestMethod,path=RequestPath," +
+		"host=RequestHost", "request_"},
+}
+
+const (
+	common   = `$remote_addr $ident $remote_user [$time_local] "$request" $status $bytes`
+	combined = common + ` "$http_referer" "$http_user_agent"`
+)
+
+// formatsOf returns the format that a Config gives, or all that are known.
+func formatsOf(c Config) (all []*format, err error) {
+	f := new(format)
+	switch {
+	case c.Format != "" && c.Fields != "":
+		return nil, errors.New("sash: a format, which is of text, and fields, which are of JSON, are given: give one of both")
+	case c.Format != "":
+		f, err = newFormat("the format", c.Format, false)
+	case c.Fields != "":
+		f, err = newFormat("the list of fields", c.Fields, true)
+	default:
+		for _, k := range known {
+			for _, name := range append(c.Headers, "X-Forwarded-For", "User-Agent") {
+				if k.header != "" {
+					k.text += ",header:" + name + "=" + k.header + http.CanonicalHeaderKey(name)
+				}
+			}
+			if f, err = newFormat(k.name, k.text, k.header != ""); err != nil {
+				return nil, err
+			}
+			all = append(all, f)
+		}
+		return all, nil
+	}
+	if err == nil {
+		err = f.check(c)
+	}
+	return []*format{f}, err
+}
+
+// newFormat returns the format of a text: of JSON such as "time=ts,ip=request.remote_ip", or with nginx's variables.
+func newFormat(name, text string, isJSON bool) (*format, error) {
+	f := &format{name: name, json: isJSON}
+	if isJSON {
+		for pair := range strings.SplitSeq(text, ",") {
+			word, path, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if err := f.add(word, path); err != nil || path == "" || f.parts[len(f.parts)-1].field == fieldNone {
+				return nil, fmt.Errorf("sash: %s: %.60q is not a field of a request and its name in the log: give time, ip, user, "+
+					"method, path, host, request, duration or header:NAME, such as ip=request.remote_ip", name, pair)
+			}
+		}
+		return f, nil
+	}
+	word, from := "", 0
+	for _, at := range append(variable.FindAllStringSubmatchIndex(text, -1), []int{len(text), len(text), len(text), len(text)}) {
+		if from > 0 && at[0] == from && from < len(text) {
+			return nil, fmt.Errorf("sash: %s: nothing stands between $%s and what follows it", name, word)
+		}
+		if err := f.add(word, text[from:at[0]]); err != nil {
+			return nil, err
+		}
+		word, from = text[at[2]:at[3]], at[1]
+	}
+	return f, nil
+}
+
+// add adds the part of a word: one of words, http_NAME or header:NAME, or any other, which is not looked at.
+func (f *format) add(word, text string) error {
+	field := words[word]
+	if _, header, found := strings.Cut(strings.ReplaceAll(word, "http_", "header:"), "header:"); found && field == fieldNone {
+		field = fieldHeaders + len(f.headers)
+		if f.headers = append(f.headers, http.CanonicalHeaderKey(strings.ReplaceAll(header, "_", "-"))); field == maxFields {
+			return fmt.Errorf("sash: %s has more than %d headers", f.name, maxFields-fieldHeaders)
+		}
+	}
+	f.has[field] = true
+	f.parts = append(f.parts, part{field, []byte(text)})
+	return nil
+}
+
+// check returns an error if a format lacks what a Config asks for.
+func (f *format) check(c Config) error {
+	lacks := ""
+	if (c.Skip != nil || len(c.Routes) > 0) && !f.has[fieldPath] && !f.has[fieldRequest] {
+		lacks = "path, which a choice of requests needs: $request or path"
+	}
+	for _, name := range c.Headers {
+		if name = http.CanonicalHeaderKey(name); !slices.Contains(f.headers, name) {
+			lacks = "header " + name + ", which names the client: $http_" +
+				strings.ReplaceAll(strings.ToLower(name), "-", "_") + " or header:" + name
+		}
+	}
+	if !f.has[fieldTime] {
+		lacks = "time: $time_local, $time_iso8601, $msec or time"
+	}
+	if lacks != "" {
+		return fmt.Errorf("sash: %s has no %s in a format or in fields of your own", f.name, lacks)
+	}
+	return nil
+}
+
+// recognise returns the format that reads most of the first lines of a file, or nil.
+func (l *Log) recognise(first []byte) (best *format) {
+	if len(l.formats) == 1 {
+		return l.formats[0]
+	}
+	most := 0
+	for _, f := range l.formats {
+		score := 0
+		for line := range bytes.Lines(first) {
+			var v values
+			if f.read(bytes.TrimRight(line, "\r\n"), &v) != nil || len(v[fieldIP]) == 0 {
+				continue
+			}
+			if _, err := readTime(string(v[fieldTime])); err != nil {
+				continue
+			}
+			score++
+			if _, err := netip.ParseAddr(string(v[fieldIP])); err == nil {
+				score++ // else it may be the name of a host
+			}
+		}
+		if score > most {
+			best, most = f, score
+		}
+	}
+	return best
+}
+
+// read sets v to the fields of a line.
+func (f *format) read(line []byte, v *values) error {
+	if f.json {
+		var object map[string]any
+		if err := json.Unmarshal(line, &object); err != nil {
+			return fmt.Errorf("it is no object of JSON: %w", err)
+		}
+		for _, p := range f.parts {
+			v[p.field] = []byte(lookUp(object, string(p.text)))
+		}
+		return nil
+	}
+	line, found := bytes.CutPrefix(line, f.parts[0].text)
+	for _, p := range f.parts[1:] {
+		end := index(line, p.text)
+		if end < 0 || !found {
+			return fmt.Errorf("it has too few fields: %q is missing", p.text)
+		}
+		if v[p.field] = line[:end]; string(line[:end]) == "-" {
+			v[p.field] = nil
+		} else if bytes.IndexByte(line[:end], '\\') >= 0 { // \x22 of nginx, \" of Apache
+			if plain, err := strconv.Unquote(`"` + string(line[:end]) + `"`); err == nil {
+				v[p.field] = []byte(plain)
+			}
+		}
+		line = line[end+len(p.text):]
+	}
+	return nil
+}
+
+// index returns where a text begins in a line; an empty one, at its end. A quote after a backslash is of a value.
+func index(line, text []byte) int {
+	if len(text) == 0 {
+		return len(line)
+	}
+	for from := 0; ; from++ {
+		i := bytes.Index(line[from:], text)
+		if i < 0 {
+			return -1
+		}
+		from += i
+		before := line[:from]
+		if text[0] != '"' || (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 {
+			return from
+		}
+	}
+}
+
+// lookUp returns the text of the value at a path such as request.headers.Host. A name on it may have dots itself.
+func lookUp(object map[string]any, path string) (text string) {
+	for i := range path {
+		if inner, ok := object[path[:i]].(map[string]any); ok && path[i] == '.' {
+			return lookUp(inner, path[i+1:])
+		}
+	}
+	switch value := object[path].(type) {
+	case string:
+		if text = value; value == "-" {
+			text = ""
+		}
+	case float64:
+		text = strconv.FormatFloat(value, 'f', -1, 64)
+	case []any: // of a header
+		for _, one := range value {
+			text += ", " + fmt.Sprint(one)
+		}
+		text = strings.TrimPrefix(text, ", ")
+	}
+	return text
+}

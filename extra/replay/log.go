@@ -1,0 +1,308 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/keyfuncs"
+)
+
+// Config says how a log is read, and which limits are tried. The zero Config names clients by the address in the log,
+// and tries no limit.
+type Config struct {
+	Key     keyfuncs.Func            // names the client; nil: keyfuncs.RemoteIP
+	Headers []string                 // the request headers that Key reads: a log without one of them is an error
+	Skip    func(*http.Request) bool // leaves out the requests for which it returns true; nil: none
+	Limits  []core.Limit             // what is tried, together as in a rule; may be empty
+	Routes  []Route                  // limits of routes, asked where Limits have admitted the request
+	Windows []time.Duration          // in which clients are measured; nil: 1 s, 10 s, 1 min, 1 h, 24 h
+
+	// Format is the format of nginx's log_format, such as `$remote_addr [$time_local] "$request"`. Fields says which
+	// field of a line in JSON has what: "time=ts,ip=request.remote_ip,method=request.method,path=request.uri". The
+	// others are user, host, request (the request line), duration (of the request, at whose end the line was written)
+	// and header:NAME. If both are empty, common, combined, Caddy's and Traefik's are told by the first lines of a file.
+	Format, Fields string
+
+	MaxBytes  int64 // bounds the memory of requests and clients; 0: 400 MB
+	HashNames bool  // names clients in the report by hashes, which differ in each run, and quotes no line
+}
+
+// Route holds the limits of the requests that Match returns true for. Name is what the report calls it. A request is
+// of the first route that matches.
+type Route struct {
+	Name   string
+	Match  func(*http.Request) bool
+	Limits []core.Limit
+}
+
+const (
+	defaultBytes = 400_000_000
+	requestBytes = 20  // of a request: 12 while reading, 8 when grouped
+	clientBytes  = 100 // of a client, besides its name
+	longestLine  = 256 << 10
+	backwards    = int64(time.Hour / time.Microsecond)
+)
+
+var defaultWindows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
+
+// Log holds the requests of access logs. [New] makes one. It is not safe for concurrent use.
+type Log struct {
+	config     Config
+	formats    []*format // of which a file has one
+	salt, user string    // of the hashes of names; of the request
+	request    http.Request
+	fields     values
+
+	timeText string // the time that was read last
+	at       int64
+	fraction bool // whether a time was not a whole second
+
+	ids     map[string]uint32 // of clients, by their keys
+	names   []string          // by id
+	chunks  []*chunk
+	n       int   // requests in chunks
+	bytes   int64 // that they and the clients take
+	grouped *requests
+
+	lines, unreadable, noRequest, leftOut, unnamed, beyond, goesBack int
+
+	farthest     int64    // back, in microseconds
+	examples     []string // of unreadable lines
+	files, notes []string
+	whyUnnamed   error
+}
+
+// chunk holds requests as they were read.
+type chunk struct {
+	at     [1 << 16]uint64 // microseconds << 8 | number of the route
+	client [1 << 16]uint32
+}
+
+type userKey struct{}
+
+// User returns the user that the log has for a request, for [keyfuncs.UserID].
+func User(ctx context.Context) (string, bool) {
+	user, ok := ctx.Value(userKey{}).(*string)
+	if !ok {
+		return "", false
+	}
+	return *user, *user != ""
+}
+
+// New returns an empty Log. It returns an error if the Config has a limit that core.New refuses, or a format that lacks
+// what Config asks for.
+func New(c Config) (*Log, error) {
+	if c.Key == nil {
+		c.Key = keyfuncs.RemoteIP
+	}
+	if c.Windows == nil {
+		c.Windows = defaultWindows
+	}
+	c.MaxBytes = cmp.Or(c.MaxBytes, defaultBytes)
+	if len(c.Routes) > 255 {
+		return nil, fmt.Errorf("sash: %d routes: at most 255 are allowed", len(c.Routes))
+	}
+	for _, w := range c.Windows {
+		if _, err := core.ParseLimit(fmt.Sprintf("1/%v", w)); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := newEngine(c.limits()); err != nil {
+		return nil, err
+	}
+	l := &Log{config: c, salt: rand.Text(), ids: map[string]uint32{}}
+	l.request = *(&http.Request{URL: new(url.URL), Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}).
+		WithContext(context.WithValue(context.Background(), userKey{}, &l.user))
+	var err error
+	l.formats, err = formatsOf(c)
+	return l, err
+}
+
+// limits returns Limits, and after them those of each route.
+func (c *Config) limits() [][]core.Limit {
+	all := [][]core.Limit{c.Limits}
+	for _, r := range c.Routes {
+		all = append(all, r.Limits)
+	}
+	return all
+}
+
+// Read reads a log, which may be compressed by gzip. Files may be read in any order: Report sorts all requests by time.
+// What cannot be read is counted; if that is more than one line in ten, Read returns an error that says what to do.
+func (l *Log) Read(name string, r io.Reader) error {
+	if l.grouped != nil {
+		return errors.New("sash: Read after Report: make a new Log")
+	}
+	in := bufio.NewReaderSize(r, longestLine)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		plain, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("sash: %.200q: %w", name, err)
+		}
+		in = bufio.NewReaderSize(plain, longestLine)
+	}
+	first, _ := in.Peek(64 << 10)
+	f := l.recognise(first)
+	if len(bytes.TrimSpace(first)) == 0 {
+		l.files = append(l.files, name+", which is empty")
+		return nil
+	} else if f == nil {
+		line, _, _ := bytes.Cut(first, []byte("\n"))
+		l.bad(name, 1, line, errors.New("it is in no format that is known"))
+		return fmt.Errorf("sash: %.200q: the first lines are in no format that is known%s", name, l.help())
+	} else if err := f.check(l.config); err != nil {
+		return fmt.Errorf("%w (%.200q)", err, name)
+	}
+	l.files = append(l.files, name+" as "+f.name)
+	lines, unreadable, newest := l.lines, l.unreadable, int64(0)
+	for number := 1; ; number++ {
+		line, err := in.ReadSlice('\n')
+		end := err
+		for errors.Is(end, bufio.ErrBufferFull) {
+			_, end = in.ReadSlice('\n')
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			l.bad(name, number, nil, fmt.Errorf("it has more than %d bytes", longestLine))
+		} else if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			if err := l.line(f, line, &newest); err != nil {
+				l.bad(name, number, line, err)
+			}
+		}
+		if end == io.EOF {
+			break
+		} else if end != nil {
+			l.notes = append(l.notes, fmt.Sprintf("%q ends early, in line %s: %v.", name, count(number), end))
+			break
+		}
+	}
+	if lines, unreadable = l.lines-lines, l.unreadable-unreadable; unreadable*10 > lines {
+		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s",
+			name, count(unreadable), count(lines), f.name, l.help())
+	}
+	return nil
+}
+
+// Lines returns how many lines have been read.
+func (l *Log) Lines() int { return l.lines }
+
+// help says how a format is given, after the lines that could not be read.
+func (l *Log) help() string {
+	return ":\n" + strings.Join(append(l.examples, ""), "\n") + "Say how a line is written, in the words of nginx's " +
+		"log_format:\n  -format '" + combined + "'\nor, where it is JSON, by the names of its fields:\n  -fields '" +
+		"time=ts,ip=request.remote_ip,method=request.method,path=request.uri'"
+}
+
+// bad counts a line that cannot be read.
+func (l *Log) bad(name string, number int, line []byte, err error) {
+	l.lines++
+	l.unreadable++
+	if text := fmt.Sprintf("%.200q, line %d: %v", name, number, err); len(l.examples) < 3 && l.config.HashNames {
+		l.examples = append(l.examples, fmt.Sprintf("%.200q, line %d", name, number))
+	} else if len(l.examples) < 3 {
+		l.examples = append(l.examples, fmt.Sprintf("%s: %.100q", text, line[:min(len(line), 1000)]))
+	}
+}
+
+// line reads a line, and keeps its request. newest is the newest time of the file.
+func (l *Log) line(f *format, line []byte, newest *int64) error {
+	l.fields = values{}
+	if err := f.read(line, &l.fields); err != nil {
+		return err
+	}
+	if text := l.fields[fieldTime]; string(text) != l.timeText || l.at == 0 {
+		at, err := readTime(string(text))
+		if err != nil {
+			return err
+		}
+		l.timeText, l.at, l.fraction = string(text), at, l.fraction || at%1_000_000 != 0
+	}
+	l.lines++
+	if back := *newest - l.at; back > backwards {
+		l.goesBack++
+		l.farthest = max(l.farthest, back)
+		*newest = l.at // the next line of that time does not go back
+	}
+	*newest = max(*newest, l.at)
+	r := &l.request
+	if !l.build(f) {
+		l.noRequest++
+		return nil
+	}
+	if l.config.Skip != nil && l.config.Skip(r) {
+		l.leftOut++
+		return nil
+	}
+	key, err := l.config.Key(r)
+	if err != nil || key == "" {
+		l.unnamed++
+		l.whyUnnamed = err
+		return nil
+	}
+	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
+	l.add(key, uint64(max(0, l.at-took(string(l.fields[fieldDuration]))))<<8|uint64(route))
+	return nil
+}
+
+// build makes the request of the fields. It reports whether they hold one.
+func (l *Log) build(f *format) bool {
+	r, v := &l.request, &l.fields
+	if f.has[fieldRequest] && v[fieldPath] == nil {
+		v[fieldMethod], v[fieldPath], _ = bytes.Cut(v[fieldRequest], []byte(" "))
+		if i := bytes.LastIndex(v[fieldPath], []byte(" HTTP/")); i >= 0 {
+			v[fieldPath] = v[fieldPath][:i]
+		}
+	}
+	r.Method, r.RequestURI = string(v[fieldMethod]), string(v[fieldPath])
+	if !f.has[fieldMethod] && !f.has[fieldRequest] {
+		r.Method = http.MethodGet
+	}
+	if !f.has[fieldPath] && !f.has[fieldRequest] {
+		r.RequestURI = "/"
+	}
+	to, err := url.ParseRequestURI(r.RequestURI)
+	if r.URL = to; err != nil || r.Method == "" {
+		return false
+	}
+	r.RemoteAddr, r.Host, l.user = string(v[fieldIP]), string(v[fieldHost]), string(v[fieldUser])
+	for i, name := range f.headers {
+		if delete(r.Header, name); len(v[fieldHeaders+i]) > 0 {
+			r.Header[name] = []string{string(v[fieldHeaders+i])}
+		}
+	}
+	return true
+}
+
+// add keeps a request of a client, while there is memory for it.
+func (l *Log) add(key string, at uint64) {
+	id, known := l.ids[key]
+	if l.bytes >= l.config.MaxBytes {
+		l.beyond++
+		return
+	}
+	if !known {
+		id = uint32(len(l.names))
+		l.ids[key] = id
+		l.names = append(l.names, key)
+		l.bytes += clientBytes + int64(len(key))
+	}
+	if l.n>>16 == len(l.chunks) {
+		l.chunks = append(l.chunks, new(chunk))
+	}
+	c := l.chunks[l.n>>16]
+	c.at[l.n&0xffff], c.client[l.n&0xffff] = at, id
+	l.n++
+	l.bytes += requestBytes
+}

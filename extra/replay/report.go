@@ -1,0 +1,301 @@
+package replay
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unicode"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Report is what a log says about limits. Its JSON is for programs.
+type Report struct {
+	Answer   string    `json:"answer"` // the first sentence of all forms of the report
+	Requests int       `json:"requests"`
+	Clients  int       `json:"clients"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Notes    []string  `json:"notes"` // what was left out, and what the numbers mean
+
+	Windows []Window `json:"windows"`
+	Limits  []Limit  `json:"limits"`   // what was tried
+	Refused int      `json:"refused"`  // by the limits, of Requests
+	Heavy   []Client `json:"heaviest"` // those refused most, then those with most requests
+
+	q        *requests
+	names    []string
+	most     [][]uint32 // by window, then by client
+	shown    func(client int) string
+	lines    int
+	answered core.Limit
+}
+
+// Window tells how busy clients were in windows of a length: the requests of a client in its busiest window.
+type Window struct {
+	Window    string         `json:"window"` // "1m"
+	Quantiles map[string]int `json:"quantiles"`
+	Max       int            `json:"max"`
+	Bound     int            `json:"bound,omitempty"` // the most that Max may be in truth, if times are whole seconds
+	Smallest  []Smallest     `json:"smallest"`
+
+	length time.Duration
+}
+
+// Smallest is the smallest limit of its kind that refuses at most a share of clients.
+type Smallest struct {
+	Share    float64 `json:"share_of_clients"` // 0, 0.001 or 0.01
+	Requests int     `json:"requests"`         // of the limit
+	Refused  int     `json:"refused"`          // requests
+	Clients  int     `json:"clients"`          // refused
+}
+
+// Limit is what a limit would have done. Clients are those that it refused at least once.
+type Limit struct {
+	Limit   core.Limit `json:"limit"`
+	Route   string     `json:"route,omitempty"` // empty for all
+	Refused int        `json:"refused"`
+	Clients int        `json:"clients"`
+}
+
+// Client is a client of the log. Busiest has its busiest window of each length, Activity its requests in each of 96
+// equal parts of the log.
+type Client struct {
+	Name     string    `json:"name"`
+	Requests int       `json:"requests"`
+	Refused  int       `json:"refused"`
+	Busiest  []int     `json:"busiest"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Activity []int     `json:"activity"`
+}
+
+const (
+	heavyClients = 10
+	activityBins = 96
+)
+
+var (
+	quantiles = []struct {
+		name string
+		part float64
+	}{{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}}
+	shares = []float64{0, .001, .01}
+)
+
+// Report decides all requests that have been read, and returns what came of it. No more can be read after it.
+func (l *Log) Report() (*Report, error) {
+	if l.n == 0 {
+		return nil, fmt.Errorf("sash: there is no request in the log: %s lines were read%s", count(l.lines), l.instead())
+	}
+	if l.grouped == nil {
+		l.grouped = l.group()
+	}
+	q := l.grouped
+	r := &Report{Requests: len(q.at), Clients: q.clients(), First: stamp(q.first), Last: stamp(q.last),
+		Limits: []Limit{}, q: q, names: l.names, shown: l.shown, lines: l.lines}
+	windows := slices.Clone(l.config.Windows)
+	for _, limit := range slices.Concat(l.config.limits()...) {
+		windows = append(windows, limit.Window)
+	}
+	slices.Sort(windows)
+	for _, length := range slices.Compact(windows) {
+		if err := r.measure(length, !l.fraction); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.tryAll(l.config); err != nil {
+		return nil, err
+	}
+	r.tell(l)
+	return r, nil
+}
+
+// measure adds the window of a length. wholeSeconds says that times have no finer resolution.
+func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
+	w, most := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}, make([]uint32, r.Clients)
+	for c := range most {
+		most[c] = uint32(busiest(r.q.of(c), length))
+		if wholeSeconds && length <= time.Minute {
+			w.Bound = max(w.Bound, busiest(r.q.of(c), length+time.Second))
+		}
+	}
+	sorted := slices.Sorted(slices.Values(most))
+	for _, of := range quantiles {
+		w.Quantiles[of.name] = int(sorted[min(int(of.part*float64(len(sorted))), len(sorted)-1)])
+	}
+	w.Max = int(sorted[len(sorted)-1])
+	for _, share := range shares {
+		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted)))])}
+		if s.Requests < w.Max && s.Requests <= core.MaxLogRequests {
+			t, err := r.q.try(core.Per(int64(s.Requests), length), r.names, most, s.Requests)
+			if err != nil {
+				return err
+			}
+			s.Refused, s.Clients = t.requests, t.clients
+		}
+		w.Smallest = append(w.Smallest, s)
+	}
+	r.Windows, r.most = append(r.Windows, w), append(r.most, most)
+	return nil
+}
+
+// tryAll decides all requests under the limits of a Config. Without limits it takes as the answer the limit of a window
+// that refuses at most one client in a hundred.
+func (r *Report) tryAll(c Config) error {
+	limits := c.limits()
+	var at [][]int // in r.Limits, by route and limit
+	for route, of := range limits {
+		name, in := "", []int{}
+		if route > 0 {
+			name = c.Routes[route-1].Name
+		}
+		for _, limit := range of {
+			in = append(in, len(r.Limits))
+			r.Limits = append(r.Limits, Limit{Limit: limit, Route: name})
+		}
+		at = append(at, in)
+	}
+	refused := make([]int, r.Clients)
+	if len(r.Limits) == 0 {
+		w := r.Windows[len(r.Windows)/2]
+		s := w.Smallest[len(shares)-1]
+		r.answered = core.Per(int64(s.Requests), w.length)
+		r.Answer = sentence(inWords(r.answered), s.Refused, r.Requests, s.Clients, r.Clients)
+	} else {
+		by := make([]map[int]bool, len(r.Limits)) // the clients that a limit has refused
+		err := r.q.decide(limits, r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {
+			i := at[route][max(0, slices.IndexFunc(limits[route], func(l core.Limit) bool { return sameLimit(l, d.Limit) }))]
+			if by[i] == nil {
+				by[i] = map[int]bool{}
+			}
+			by[i][e.client] = true
+			r.Limits[i].Refused++
+			refused[e.client]++
+			r.Refused++
+		})
+		if err != nil {
+			return err
+		}
+		clients := 0
+		for _, n := range refused {
+			clients += min(n, 1)
+		}
+		for i := range by {
+			r.Limits[i].Clients = len(by[i])
+		}
+		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
+	}
+	order := make([]int, r.Clients)
+	for c := range order {
+		order[c] = c
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(refused[b]-refused[a], len(r.q.of(b))-len(r.q.of(a)), a-b)
+	})
+	for _, c := range order[:min(heavyClients, len(order))] {
+		r.Heavy = append(r.Heavy, r.client(c, refused[c]))
+	}
+	return nil
+}
+
+// mayBeRefused reports whether a client has more than half of a limit in a window. No algorithm refuses another one: what
+// has left a log may still count in the others, but not for another window.
+func (r *Report) mayBeRefused(client int) bool {
+	return slices.ContainsFunc(r.Limits, func(l Limit) bool {
+		w := slices.IndexFunc(r.Windows, func(w Window) bool { return w.length == l.Limit.Window })
+		return 2*int64(r.most[w][client]) > l.Limit.Requests
+	})
+}
+
+// sameLimit reports whether a decision's limit, which is complete, is one that was given.
+func sameLimit(given, decided core.Limit) bool {
+	return given.Window == decided.Window && given.Algorithm == decided.Algorithm && given.Requests == decided.Requests &&
+		(given.Name == "" || given.Name == decided.Name)
+}
+
+// client returns what the report says of a client.
+func (r *Report) client(c, refused int) Client {
+	of := r.q.of(c)
+	told := Client{Name: r.shown(c), Requests: len(of), Refused: refused, Activity: make([]int, activityBins),
+		First: stamp(int64(of[0] >> 8)), Last: stamp(int64(of[len(of)-1] >> 8))}
+	for w := range r.Windows {
+		told.Busiest = append(told.Busiest, int(r.most[w][c]))
+	}
+	for _, at := range of {
+		told.Activity[(int64(at>>8)-r.q.first)*activityBins/(r.q.last-r.q.first+1)]++
+	}
+	return told
+}
+
+// shown returns the name of a client for people: as it is, if it can be printed.
+func (l *Log) shown(client int) string {
+	name := l.names[client]
+	if l.config.HashNames {
+		return fmt.Sprintf("client %x", sha256.Sum256([]byte(l.salt+name)))[:19]
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return strconv.Quote(name)
+		}
+	}
+	return name
+}
+
+// instead says what the lines were that are no requests of the report.
+func (l *Log) instead() (text string) {
+	for _, of := range []struct {
+		n    int
+		what string
+	}{
+		{l.unreadable, "could not be read"},
+		{l.noRequest, "hold no HTTP request, such as those of a port scan"},
+		{l.leftOut, "were left out by the choice of requests"},
+		{l.unnamed, "name no client"},
+	} {
+		if of.n > 0 {
+			text += fmt.Sprintf(", %s %s", count(of.n), of.what)
+		}
+	}
+	if l.whyUnnamed != nil && !l.config.HashNames {
+		text += fmt.Sprintf(" (%.200q)", l.whyUnnamed.Error())
+	}
+	return text
+}
+
+// tell adds the notes.
+func (r *Report) tell(l *Log) {
+	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
+	for _, file := range l.files {
+		note("Read %s.", file)
+	}
+	if text := l.instead(); text != "" {
+		note("Of %s lines%s.", count(l.lines), text[1:])
+	}
+	for _, example := range l.examples {
+		note("Unreadable: %s.", example)
+	}
+	r.Notes = append(r.Notes, l.notes...)
+	note("A refused client here sends what the log has: it neither waits nor comes back.")
+	if l.beyond > 0 {
+		note("The memory of %s bytes was full: the last %s requests, in the order of reading, are not looked at. "+
+			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.beyond))
+	}
+	if l.goesBack > 0 {
+		note("Times run backwards by more than an hour at %s places in a file, by up to %v. All requests were sorted by time.",
+			count(l.goesBack), time.Duration(l.farthest)*time.Microsecond)
+	}
+	if !l.fraction {
+		text := ""
+		for _, w := range r.Windows {
+			if w.Bound > 0 {
+				text += fmt.Sprintf("; in %s %s to %s", w.Window, count(w.Max), count(w.Bound))
+			}
+		}
+		note("Times are whole seconds. Within a second the order is unknown, so windows of a few seconds are known between "+
+			"bounds. The busiest client sent%s.", cmp.Or(text, "; no window is that short")[1:])
+	}
+}

@@ -1,0 +1,142 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// stamp returns a time of the log, in UTC.
+func stamp(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// count writes a number with commas: 12,908.
+func count(n int) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// percent writes a share of requests.
+func percent(n, of int) string { return fmt.Sprintf("%.3g %%", 100*float64(n)/float64(of)) }
+
+// windowText writes a window as limits do: 1m, 15m, 24h.
+func windowText(d time.Duration) string {
+	_, text, _ := strings.Cut(core.Per(1, d).String(), "/")
+	return text
+}
+
+// inWords writes a limit for a sentence: 60 a minute, 5 in 15 minutes.
+func inWords(l core.Limit) string {
+	text := count(int(l.Requests))
+	switch w := l.Window; {
+	case w == time.Second:
+		text += " a second"
+	case w == time.Minute:
+		text += " a minute"
+	case w == time.Hour:
+		text += " an hour"
+	case w == 24*time.Hour:
+		text += " a day"
+	case w%time.Hour == 0:
+		text += fmt.Sprintf(" in %d hours", w/time.Hour)
+	case w%time.Minute == 0:
+		text += fmt.Sprintf(" in %d minutes", w/time.Minute)
+	case w%time.Second == 0:
+		text += fmt.Sprintf(" in %d seconds", w/time.Second)
+	default:
+		text += " in " + w.String()
+	}
+	if l.Algorithm != (core.Limit{}).Algorithm {
+		text += " (" + l.Algorithm.String() + ")"
+	}
+	return text
+}
+
+// together writes limits for a sentence.
+func together(limits []Limit) string {
+	var texts []string
+	for _, l := range limits {
+		text := inWords(l.Limit)
+		if l.Route != "" {
+			text += " for " + l.Route
+		}
+		texts = append(texts, text)
+	}
+	if last := len(texts) - 1; last > 0 {
+		return strings.Join(texts[:last], ", ") + " and " + texts[last] + " together"
+	}
+	return texts[0]
+}
+
+// sentence is the answer.
+func sentence(limit string, refused, requests, clients, of int) string {
+	switch {
+	case refused == 0:
+		return fmt.Sprintf("%s would have refused none of %s requests.", limit, count(requests))
+	case clients == 1:
+		return fmt.Sprintf("%s would have refused %s of %s requests, all of one client.",
+			limit, count(refused), count(requests))
+	}
+	return fmt.Sprintf("%s would have refused %s of %s requests, of %s of %s clients.",
+		limit, count(refused), count(requests), count(clients), count(of))
+}
+
+// WriteText writes the report for people. It has no control character of the log.
+func (r *Report) WriteText(w io.Writer) error {
+	const layout = "2006-01-02 15:04:05"
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+	section := func(title string) { _ = t.Flush(); fmt.Fprintf(w, "\n%s\n\n", title) }
+	fmt.Fprintf(w, "%s\n\n%s requests by %s clients, from %s to %s UTC.\n", r.Answer,
+		count(r.Requests), count(r.Clients), r.First.Format(layout), r.Last.Format(layout))
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, note)
+	}
+
+	section("Requests of a client in its busiest window, over clients; then the smallest limit that refuses no client,\n" +
+		"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses")
+	row("WINDOW", "p50", "p90", "p99", "p99.9", "MAX", "NOBODY", "0.1 %", "", "1 %")
+	for _, window := range r.Windows {
+		cells := []string{window.Window}
+		for _, of := range quantiles {
+			cells = append(cells, count(window.Quantiles[of.name]))
+		}
+		cells = append(cells, count(window.Max), count(window.Smallest[0].Requests))
+		for _, s := range window.Smallest[1:] {
+			cells = append(cells, count(s.Requests), percent(s.Refused, r.Requests))
+		}
+		row(cells...)
+	}
+	if len(r.Limits) > 0 {
+		section("What the limits would have done")
+		row("LIMIT", "REFUSED", "SHARE", "CLIENTS REFUSED")
+		for _, l := range r.Limits {
+			name := l.Limit.String()
+			if l.Route != "" {
+				name = l.Route + "=" + name
+			}
+			row(name, count(l.Refused), percent(l.Refused, r.Requests), count(l.Clients))
+		}
+		row("all", count(r.Refused), percent(r.Refused, r.Requests))
+	}
+	section("The clients that were refused most, then those with most requests; their busiest windows")
+	head := []string{"CLIENT", "REQUESTS", "REFUSED"}
+	for _, window := range r.Windows {
+		head = append(head, window.Window)
+	}
+	row(append(head, "FIRST", "LAST")...)
+	for _, c := range r.Heavy {
+		cells := []string{fmt.Sprintf("%.60s", c.Name), count(c.Requests), count(c.Refused)}
+		for _, n := range c.Busiest {
+			cells = append(cells, count(n))
+		}
+		row(append(cells, c.First.Format(layout), c.Last.Format(layout))...)
+	}
+	return t.Flush()
+}
