@@ -225,22 +225,26 @@ func (f *format) read(line []byte, v *values) error {
 	return nil
 }
 
-// index returns where a text begins in a line; an empty one, at its end. A quote after a backslash is of a value.
+// index returns where a text begins in a line; an empty one, at its end. A text that begins with a quote begins at the
+// first one, since quotes in values stand after backslashes.
 func index(line, text []byte) int {
 	if len(text) == 0 {
 		return len(line)
 	}
-	for from := 0; ; from++ {
-		i := bytes.Index(line[from:], text)
-		if i < 0 {
+	if text[0] != '"' {
+		return bytes.Index(line, text)
+	}
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\':
+			i++
+		case line[i] == '"' && bytes.HasPrefix(line[i:], text):
+			return i
+		case line[i] == '"':
 			return -1
 		}
-		from += i
-		before := line[:from]
-		if text[0] != '"' || (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 {
-			return from
-		}
 	}
+	return -1
 }
 
 // lookUp returns the text of the value at a path such as request.headers.Host. A name on it may have dots itself.

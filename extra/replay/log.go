@@ -124,7 +124,7 @@ func New(c Config) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{config: c, salt: rand.Text(), ids: map[string]uint32{}}
-	l.request = *(&http.Request{URL: new(url.URL), Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}).
+	l.request = *(&http.Request{Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(context.WithValue(context.Background(), userKey{}, &l.user))
 	var err error
 	l.formats, err = formatsOf(c)
@@ -265,15 +265,20 @@ func (l *Log) build(f *format) bool {
 			v[fieldPath] = v[fieldPath][:i]
 		}
 	}
-	r.Method, r.RequestURI = string(v[fieldMethod]), string(v[fieldPath])
 	if !f.has[fieldMethod] && !f.has[fieldRequest] {
-		r.Method = http.MethodGet
+		v[fieldMethod] = []byte(http.MethodGet)
 	}
 	if !f.has[fieldPath] && !f.has[fieldRequest] {
-		r.RequestURI = "/"
+		v[fieldPath] = []byte("/")
 	}
-	to, err := url.ParseRequestURI(r.RequestURI)
-	if r.URL = to; err != nil || r.Method == "" {
+	if r.Method != string(v[fieldMethod]) { // a string is made only where it is another one
+		r.Method = string(v[fieldMethod])
+	}
+	if r.RequestURI != string(v[fieldPath]) || r.URL == nil {
+		r.RequestURI = string(v[fieldPath])
+		r.URL, _ = url.ParseRequestURI(r.RequestURI)
+	}
+	if r.URL == nil || r.Method == "" {
 		return false
 	}
 	r.RemoteAddr, r.Host, l.user = string(v[fieldIP]), string(v[fieldHost]), string(v[fieldUser])

@@ -45,8 +45,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		data.Algorithms = append(data.Algorithms, a.String())
 	}
 	for i, window := range r.Windows {
-		shown, first := pageWindow{Window: window.Window, Words: inWords(core.Per(1, window.length))[1:]}, window.Smallest[2].Requests
-		numbers := []int{window.Smallest[0].Requests, window.Smallest[1].Requests, first}
+		shown, first := pageWindow{Window: window.Window, Words: inWords(core.Per(1, window.length))[1:]}, window.Quantiles["p99"]
+		var numbers []int
+		for _, s := range window.Smallest {
+			numbers = append(numbers, s.Requests)
+		}
 		for _, l := range r.Limits {
 			if l.Route == "" && l.Limit.Window == window.length {
 				first, data.Window = int(l.Limit.Requests), i

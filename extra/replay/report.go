@@ -26,12 +26,11 @@ type Report struct {
 	Refused int      `json:"refused"`  // by the limits, of Requests
 	Heavy   []Client `json:"heaviest"` // those refused most, then those with most requests
 
-	q        *requests
-	names    []string
-	most     [][]uint32 // by window, then by client
-	shown    func(client int) string
-	lines    int
-	answered core.Limit
+	q      *requests
+	names  []string
+	most   [][]uint32 // by window, then by client
+	shown  func(client int) string
+	shares []float64 // of clients, that Smallest may refuse
 }
 
 // Window tells how busy clients were in windows of a length: the requests of a client in its busiest window.
@@ -39,8 +38,8 @@ type Window struct {
 	Window    string         `json:"window"` // "1m"
 	Quantiles map[string]int `json:"quantiles"`
 	Max       int            `json:"max"`
-	Bound     int            `json:"bound,omitempty"` // the most that Max may be in truth, if times are whole seconds
-	Smallest  []Smallest     `json:"smallest"`
+	Bound     int            `json:"bound,omitempty"`    // the most that Max may be in truth, if times are whole seconds
+	Smallest  []Smallest     `json:"smallest,omitempty"` // where no limit is tried
 
 	length time.Duration
 }
@@ -96,7 +95,10 @@ func (l *Log) Report() (*Report, error) {
 	}
 	q := l.grouped
 	r := &Report{Requests: len(q.at), Clients: q.clients(), First: stamp(q.first), Last: stamp(q.last),
-		Limits: []Limit{}, q: q, names: l.names, shown: l.shown, lines: l.lines}
+		Limits: []Limit{}, q: q, names: l.names, shown: l.shown, shares: shares}
+	if len(slices.Concat(l.config.limits()...)) > 0 {
+		r.shares = nil // deciding them takes longer than the limits
+	}
 	windows := slices.Clone(l.config.Windows)
 	for _, limit := range slices.Concat(l.config.limits()...) {
 		windows = append(windows, limit.Window)
@@ -128,7 +130,7 @@ func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
 		w.Quantiles[of.name] = int(sorted[min(int(of.part*float64(len(sorted))), len(sorted)-1)])
 	}
 	w.Max = int(sorted[len(sorted)-1])
-	for _, share := range shares {
+	for _, share := range r.shares {
 		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted)))])}
 		if s.Requests < w.Max && s.Requests <= core.MaxLogRequests {
 			t, err := r.q.try(core.Per(int64(s.Requests), length), r.names, most, s.Requests)
@@ -163,8 +165,7 @@ func (r *Report) tryAll(c Config) error {
 	if len(r.Limits) == 0 {
 		w := r.Windows[len(r.Windows)/2]
 		s := w.Smallest[len(shares)-1]
-		r.answered = core.Per(int64(s.Requests), w.length)
-		r.Answer = sentence(inWords(r.answered), s.Refused, r.Requests, s.Clients, r.Clients)
+		r.Answer = sentence(inWords(core.Per(int64(s.Requests), w.length)), s.Refused, r.Requests, s.Clients, r.Clients)
 	} else {
 		by := make([]map[int]bool, len(r.Limits)) // the clients that a limit has refused
 		err := r.q.decide(limits, r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {

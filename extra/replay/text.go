@@ -99,17 +99,25 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintln(w, note)
 	}
 
-	section("Requests of a client in its busiest window, over clients; then the smallest limit that refuses no client,\n" +
-		"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses")
-	row("WINDOW", "p50", "p90", "p99", "p99.9", "MAX", "NOBODY", "0.1 %", "", "1 %")
+	title, head := "Requests of a client in its busiest window, over clients", []string{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
+	if r.shares != nil {
+		title += "; then the smallest limit that refuses no client,\n" +
+			"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses"
+		head = append(head, "NOBODY", "0.1 %", "", "1 %", "")
+	}
+	section(title)
+	row(head...)
 	for _, window := range r.Windows {
 		cells := []string{window.Window}
 		for _, of := range quantiles {
 			cells = append(cells, count(window.Quantiles[of.name]))
 		}
-		cells = append(cells, count(window.Max), count(window.Smallest[0].Requests))
-		for _, s := range window.Smallest[1:] {
-			cells = append(cells, count(s.Requests), percent(s.Refused, r.Requests))
+		cells = append(cells, count(window.Max))
+		for _, s := range window.Smallest {
+			cells = append(cells, count(s.Requests))
+			if s.Share > 0 {
+				cells = append(cells, percent(s.Refused, r.Requests))
+			}
 		}
 		row(cells...)
 	}
@@ -126,7 +134,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		row("all", count(r.Refused), percent(r.Refused, r.Requests))
 	}
 	section("The clients that were refused most, then those with most requests; their busiest windows")
-	head := []string{"CLIENT", "REQUESTS", "REFUSED"}
+	head = []string{"CLIENT", "REQUESTS", "REFUSED"}
 	for _, window := range r.Windows {
 		head = append(head, window.Window)
 	}
