@@ -1,8 +1,9 @@
 package main
 
 // help is the text of sash -help.
-const help = `sash looks up and resets clients of limits that are counted in Redis.
+const help = `sash tells from access logs which limits fit, and looks up and resets clients of limits that are counted in Redis.
 
+  sash replay [flags] [file ...]   how busy clients were, and what limits would have done; needs no Redis
   sash usage [flags]       what a client has used of the limits of a rule; writes nothing
   sash reset [flags]       forget what is counted for a client under the limits of a rule
   sash check [flags]       whether a Redis is fit for counting: the password, permissions,
@@ -10,7 +11,23 @@ const help = `sash looks up and resets clients of limits that are counted in Red
                            removes counts of its own; with -thorough, whether it keeps the
                            promises of sash, a line for each
 
-Which Redis (all commands):
+Which limits fit (replay). Files may be compressed by gzip and come in any order; without one, or for -, the standard
+input is read. Common, combined, and JSON of Caddy and Traefik are recognised.
+
+  -limit LIMIT       try a limit, as below; given several times, they hold together. Without one, the smallest limits
+                     are told that refuse no client, 0.1 % and 1 % of clients
+  -route 'POST /login=5/15m'  try a limit of a route, behind those for all
+  -only 'POST /login', -skip /health   choose requests by method and path, as SkipPaths does; may be repeated
+  -window D          measure clients in windows of this length (default 1s, 10s, 1m, 1h and 24h; may be repeated)
+  -key KIND          ip (default; -ipv6 BITS as below, 64), header:NAME or user: who the client is. -trust CIDR,... are
+                     the proxies whose X-Forwarded-For is believed
+  -format TEXT       how a line is written, as nginx's log_format: '$remote_addr [$time_local] "$request"'
+  -fields LIST       which fields of JSON have what: 'time=ts,ip=request.remote_ip,method=...,path=...'; the others are
+                     user, host, request, duration and header:NAME
+  -html FILE         write a page with a picture; -json prints JSON; -names hash hides the names of clients
+  -memory MB         how much the requests may take (default 400); what comes when it is full is counted
+
+Which Redis (all other commands):
 
   -redis URL       redis://[user:password@]host:port[/db], rediss:// with TLS, or unix://.
                    Without the flag, REDIS_URL of the environment counts: a password there

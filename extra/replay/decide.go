@@ -66,38 +66,26 @@ func busiest(of []uint64, window time.Duration) (most int) {
 	return most
 }
 
-// engine has limiters on a memstore of its own, whose clock is the log's.
-type engine struct {
-	now      time.Time
-	store    *memstore.Store
-	limiters []*core.Limiter // by route; nil without limits. The first is for all routes
-}
-
-// What is decided by one engine, so that the memory is bounded and its store is never full: so many clients and
-// requests, and the client that goes beyond.
+// What is decided on one store, so that the memory is bounded and the store is never full: so many clients and requests,
+// and the client that goes beyond.
 const (
-	batchClients  = 1 << 12
-	batchRequests = 1 << 17
-	batchBytes    = 1 << 28
+	batchClients, batchRequests, batchBytes = 1 << 12, 1 << 17, 1 << 28
 )
 
-// newEngine returns an engine for limits by route.
-func newEngine(limits [][]core.Limit) (*engine, error) {
-	e := &engine{limiters: make([]*core.Limiter, len(limits))}
-	e.store = memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(func() time.Time { return e.now }))
+// limiters returns a limiter for the limits of each route that has some, on a store with a clock. Route 0 is that of all.
+func limiters(limits [][]core.Limit, now *time.Time) (*memstore.Store, []*core.Limiter, error) {
+	all, clock := make([]*core.Limiter, len(limits)), func() time.Time { return *now }
+	store := memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(clock))
 	for i, of := range limits {
 		if len(of) == 0 {
 			continue
 		}
 		var err error
-		e.limiters[i], err = core.New(core.Config{
-			Name: strconv.Itoa(i), Store: e.store, Limits: of, Observer: core.Silent, OnStoreError: core.FailClosed,
-		})
-		if err != nil {
-			return nil, err
+		if all[i], err = core.New(core.Config{Name: strconv.Itoa(i), Store: store, Limits: of, Observer: core.Silent}); err != nil {
+			return nil, nil, err
 		}
 	}
-	return e, nil
+	return store, all, nil
 }
 
 // event is a request of a client.
@@ -134,22 +122,22 @@ func (q *requests) decide(limits [][]core.Limit, names []string, wants func(clie
 
 // decideBatch has the limiters of one engine decide requests, which are sorted by time.
 func decideBatch(limits [][]core.Limit, names []string, batch []event, refused refusal) error {
-	e, err := newEngine(limits)
+	var now time.Time
+	store, all, err := limiters(limits, &now)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	for _, r := range batch {
-		e.now = time.UnixMicro(int64(r.at >> 8))
+		now = time.UnixMicro(int64(r.at >> 8))
 		for _, route := range [...]int{0, int(r.at & 0xff)} {
-			if e.limiters[route] == nil {
+			if all[route] == nil {
 				continue
 			}
-			d := e.limiters[route].Allow(ctx, names[r.client])
+			d := all[route].Allow(ctx, names[r.client])
 			if d.Err != nil {
 				return d.Err
-			}
-			if !d.Allowed {
+			} else if !d.Allowed {
 				refused(r, route, &d)
 			}
 			if !d.Allowed || r.at&0xff == 0 {
@@ -157,9 +145,8 @@ func decideBatch(limits [][]core.Limit, names []string, batch []event, refused r
 			}
 		}
 	}
-	if s := e.store.Stats(); s.Evictions+s.SketchOnly+s.Full > 0 {
-		return errors.New("sash: a log with so many requests in a window does not fit into the memory of the replay: " +
-			"give fewer or smaller limits")
+	if s := store.Stats(); s.Evictions+s.SketchOnly+s.Full > 0 {
+		return errors.New("sash: the requests of a window do not fit into the memory of a replay: try fewer or smaller limits")
 	}
 	return nil
 }

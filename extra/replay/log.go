@@ -77,12 +77,11 @@ type Log struct {
 	bytes   int64 // that they and the clients take
 	grouped *requests
 
-	lines, unreadable, noRequest, leftOut, unnamed, beyond, goesBack int
-
-	farthest     int64    // back, in microseconds
-	examples     []string // of unreadable lines
-	files, notes []string
-	whyUnnamed   error
+	lines, goesBack int
+	farthest        int64           // back, in microseconds
+	left            [len(lefts)]int // lines that are no requests of the report
+	examples, notes []string        // of unreadable lines; of the report
+	whyUnnamed      error
 }
 
 // chunk holds requests as they were read.
@@ -90,6 +89,18 @@ type chunk struct {
 	at     [1 << 16]uint64 // microseconds << 8 | number of the route
 	client [1 << 16]uint32
 }
+
+// Why a line is no request of the report.
+const (
+	unreadable = iota
+	noRequest
+	skipped
+	unnamed
+	beyond
+)
+
+var lefts = [...]string{"could not be read", "hold no HTTP request, such as those of a port scan",
+	"were left out by the choice of requests", "name no client", "came when the memory was full"}
 
 type userKey struct{}
 
@@ -115,12 +126,11 @@ func New(c Config) (*Log, error) {
 	if len(c.Routes) > 255 {
 		return nil, fmt.Errorf("sash: %d routes: at most 255 are allowed", len(c.Routes))
 	}
+	limits := c.limits()
 	for _, w := range c.Windows {
-		if _, err := core.ParseLimit(fmt.Sprintf("1/%v", w)); err != nil {
-			return nil, err
-		}
+		limits = append(limits, []core.Limit{core.Per(1, w)})
 	}
-	if _, err := newEngine(c.limits()); err != nil {
+	if _, _, err := limiters(limits, new(time.Time)); err != nil {
 		return nil, err
 	}
 	l := &Log{config: c, salt: rand.Text(), ids: map[string]uint32{}}
@@ -154,10 +164,18 @@ func (l *Log) Read(name string, r io.Reader) error {
 		}
 		in = bufio.NewReaderSize(plain, longestLine)
 	}
-	first, _ := in.Peek(64 << 10)
-	f := l.recognise(first)
+	first, err := in.Peek(64 << 10)
+	f, number := l.recognise(first), 1
+	for ; f == nil && err == nil && !bytes.Contains(first, []byte("\n")); number++ { // a line that is too long for a format
+		l.bad(name, number, first, fmt.Errorf("it has more than %d bytes", len(first)))
+		for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+			_, err = in.ReadSlice('\n')
+		}
+		first, err = in.Peek(64 << 10)
+		f = l.recognise(first)
+	}
 	if len(bytes.TrimSpace(first)) == 0 {
-		l.files = append(l.files, name+", which is empty")
+		l.notes = append(l.notes, fmt.Sprintf("%.200q is empty.", name))
 		return nil
 	} else if f == nil {
 		line, _, _ := bytes.Cut(first, []byte("\n"))
@@ -166,31 +184,31 @@ func (l *Log) Read(name string, r io.Reader) error {
 	} else if err := f.check(l.config); err != nil {
 		return fmt.Errorf("%w (%.200q)", err, name)
 	}
-	l.files = append(l.files, name+" as "+f.name)
-	lines, unreadable, newest := l.lines, l.unreadable, int64(0)
-	for number := 1; ; number++ {
+	l.notes = append(l.notes, fmt.Sprintf("Read %.200q as %s.", name, f.name))
+	lines, bad, newest := l.lines, l.left[unreadable], int64(0)
+	for ; ; number++ {
 		line, err := in.ReadSlice('\n')
-		end := err
-		for errors.Is(end, bufio.ErrBufferFull) {
-			_, end = in.ReadSlice('\n')
+		var wrong error
+		if line = bytes.TrimRight(line, "\r\n"); errors.Is(err, bufio.ErrBufferFull) {
+			wrong = fmt.Errorf("it has more than %d bytes", longestLine)
+		} else if len(line) > 0 && (err == nil || err == io.EOF) {
+			wrong = l.line(f, line, &newest)
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			l.bad(name, number, nil, fmt.Errorf("it has more than %d bytes", longestLine))
-		} else if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
-			if err := l.line(f, line, &newest); err != nil {
-				l.bad(name, number, line, err)
-			}
+		if wrong != nil {
+			l.bad(name, number, line, wrong)
 		}
-		if end == io.EOF {
-			break
-		} else if end != nil {
-			l.notes = append(l.notes, fmt.Sprintf("%q ends early, in line %s: %v.", name, count(number), end))
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil && err != io.EOF {
+			l.notes = append(l.notes, fmt.Sprintf("%.200q ends early, in line %s: %v.", name, count(number), err))
+		}
+		if err != nil {
 			break
 		}
 	}
-	if lines, unreadable = l.lines-lines, l.unreadable-unreadable; unreadable*10 > lines {
-		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s",
-			name, count(unreadable), count(lines), f.name, l.help())
+	if lines, bad = l.lines-lines, l.left[unreadable]-bad; bad*10 > lines {
+		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s", name, count(bad), count(lines), f.name, l.help())
 	}
 	return nil
 }
@@ -208,12 +226,14 @@ func (l *Log) help() string {
 // bad counts a line that cannot be read.
 func (l *Log) bad(name string, number int, line []byte, err error) {
 	l.lines++
-	l.unreadable++
-	if text := fmt.Sprintf("%.200q, line %d: %v", name, number, err); len(l.examples) < 3 && l.config.HashNames {
-		l.examples = append(l.examples, fmt.Sprintf("%.200q, line %d", name, number))
-	} else if len(l.examples) < 3 {
-		l.examples = append(l.examples, fmt.Sprintf("%s: %.100q", text, line[:min(len(line), 1000)]))
+	if l.left[unreadable]++; l.left[unreadable] > 3 {
+		return
 	}
+	text := fmt.Sprintf("%.200q, line %d", name, number)
+	if !l.config.HashNames {
+		text += fmt.Sprintf(": %v: %.100q", err, line[:min(len(line), 1000)])
+	}
+	l.examples = append(l.examples, text)
 }
 
 // line reads a line, and keeps its request. newest is the newest time of the file.
@@ -238,16 +258,16 @@ func (l *Log) line(f *format, line []byte, newest *int64) error {
 	*newest = max(*newest, l.at)
 	r := &l.request
 	if !l.build(f) {
-		l.noRequest++
+		l.left[noRequest]++
 		return nil
 	}
 	if l.config.Skip != nil && l.config.Skip(r) {
-		l.leftOut++
+		l.left[skipped]++
 		return nil
 	}
 	key, err := l.config.Key(r)
 	if err != nil || key == "" {
-		l.unnamed++
+		l.left[unnamed]++
 		l.whyUnnamed = err
 		return nil
 	}
@@ -294,7 +314,7 @@ func (l *Log) build(f *format) bool {
 func (l *Log) add(key string, at uint64) {
 	id, known := l.ids[key]
 	if l.bytes >= l.config.MaxBytes {
-		l.beyond++
+		l.left[beyond]++
 		return
 	}
 	if !known {

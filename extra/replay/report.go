@@ -246,19 +246,11 @@ func (l *Log) shown(client int) string {
 	return name
 }
 
-// instead says what the lines were that are no requests of the report.
+// instead says how many lines are no requests of the report, and why.
 func (l *Log) instead() (text string) {
-	for _, of := range []struct {
-		n    int
-		what string
-	}{
-		{l.unreadable, "could not be read"},
-		{l.noRequest, "hold no HTTP request, such as those of a port scan"},
-		{l.leftOut, "were left out by the choice of requests"},
-		{l.unnamed, "name no client"},
-	} {
-		if of.n > 0 {
-			text += fmt.Sprintf(", %s %s", count(of.n), of.what)
+	for i, n := range l.left {
+		if n > 0 {
+			text += fmt.Sprintf(", %s %s", count(n), lefts[i])
 		}
 	}
 	if l.whyUnnamed != nil && !l.config.HashNames {
@@ -270,20 +262,17 @@ func (l *Log) instead() (text string) {
 // tell adds the notes.
 func (r *Report) tell(l *Log) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
-	for _, file := range l.files {
-		note("Read %s.", file)
-	}
+	r.Notes = append(r.Notes, l.notes...)
 	if text := l.instead(); text != "" {
 		note("Of %s lines%s.", count(l.lines), text[1:])
 	}
 	for _, example := range l.examples {
 		note("Unreadable: %s.", example)
 	}
-	r.Notes = append(r.Notes, l.notes...)
 	note("A refused client here sends what the log has: it neither waits nor comes back.")
-	if l.beyond > 0 {
+	if l.left[beyond] > 0 {
 		note("The memory of %s bytes was full: the last %s requests, in the order of reading, are not looked at. "+
-			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.beyond))
+			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
 	}
 	if l.goesBack > 0 {
 		note("Times run backwards by more than an hour at %s places in a file, by up to %v. All requests were sorted by time.",
