@@ -17,6 +17,7 @@ import (
 var imports = map[string]string{
 	"core":       "github.com/sashlimit/sash/core",
 	"heaviest":   "github.com/sashlimit/sash/extra/heaviest",
+	"replay":     "github.com/sashlimit/sash/extra/replay",
 	"memstore":   "github.com/sashlimit/sash/core/memstore",
 	"redisstore": "github.com/sashlimit/sash/core/redisstore",
 	"headers":    "github.com/sashlimit/sash/headers",

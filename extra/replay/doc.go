@@ -2,10 +2,10 @@
 // limit would have refused. The limiters are those of package core, on a memstore whose clock is the log's. The command
 // sash replay is made of it; a program takes the package for key functions of its own:
 //
-//	log, err := replay.New(replay.Config{Key: keyfuncs.RemoteIP, Limits: limiter.Limits()})
+//	logs, err := replay.New(replay.Config{Key: keyfuncs.RemoteIP, Limits: limiter.Limits()})
 //	file, err := os.Open("access.log")
-//	err = log.Read("access.log", file)
-//	report, err := log.Report()
+//	err = logs.Read("access.log", file)
+//	report, err := logs.Report()
 //	err = report.WriteText(os.Stdout)
 //
 // A line becomes an *http.Request for Key, Skip and Route.Match. It has the method, the address, the path, the host, the

@@ -64,6 +64,7 @@ type page struct {
 	mu       sync.Mutex
 	last     network.Headers // of the newest answer to a judged request
 	problems []string        // what the browser's console says
+	asked    []string        // what the browser has asked for
 }
 
 // open opens the page of a demo that counts in the Redis of a URL, or in memory.
@@ -76,6 +77,15 @@ func open(t *testing.T, redis string) *page {
 	}
 	d.start(t, "127.0.0.1:0")
 	t.Cleanup(func() { d.stop() })
+	p := browse(t, d.url)
+	p.demo = d
+	p.until("a session", `document.body.dataset.session !== undefined`)
+	return p
+}
+
+// browse opens the page of a URL.
+func browse(t *testing.T, url string) *page {
+	t.Helper()
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal(err)
@@ -88,10 +98,9 @@ func open(t *testing.T, redis string) *page {
 	t.Cleanup(stop)
 	ctx, stop = context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(stop)
-	p := &page{t: t, ctx: ctx, demo: d}
+	p := &page{t: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, p.hear)
-	p.run(network.Enable(), log.Enable(), chromedp.Navigate(d.url))
-	p.until("a session", `document.body.dataset.session !== undefined`)
+	p.run(network.Enable(), log.Enable(), chromedp.Navigate(url))
 	return p
 }
 
@@ -99,6 +108,8 @@ func (p *page) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.asked = append(p.asked, e.Request.URL)
 	case *network.EventResponseReceived:
 		if strings.Contains(e.Response.URL, "/requests?") {
 			p.last = e.Response.Headers
