@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +27,7 @@ type chosen []func(*http.Request) bool
 
 // matches reports whether a request is one of the chosen.
 func (c chosen) matches(r *http.Request) bool {
-	for _, match := range c {
-		if match(r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c, func(match func(*http.Request) bool) bool { return match(r) })
 }
 
 // choice returns what has the request skipped that SkipPaths would skip.
@@ -102,10 +98,8 @@ func replayCommand(args []string, sys system) error {
 			files, rest = append(files, rest[0]), rest[1:]
 		}
 	}
-	if c.Skip = skip.matches; only != nil {
-		c.Skip = func(r *http.Request) bool { return !only.matches(r) || skip.matches(r) }
-	} else if skip == nil {
-		c.Skip = nil
+	if only != nil || skip != nil {
+		c.Skip = func(r *http.Request) bool { return only != nil && !only.matches(r) || skip.matches(r) }
 	}
 	c.MaxBytes, c.HashNames = *memory*1_000_000, *names == "hash"
 	switch {
@@ -181,37 +175,37 @@ func keyOf(key, trust string, bits int) (keyfuncs.Func, []string, error) {
 }
 
 // readAll reads files, or the standard input where none is named or one is -.
-func readAll(log *replay.Log, files []string, sys system) error {
-	if terminal(sys.stdin) && len(files) == 0 {
+func readAll(log *replay.Log, names []string, sys system) error {
+	if len(names) == 0 && terminal(sys.stdin) {
 		return wrongUsage("no file is named: give access logs, or have one on the standard input")
+	} else if len(names) == 0 {
+		names = []string{"-"}
 	}
-	if len(files) == 0 {
-		files = []string{"-"}
-	}
-	p := progress{log: log, began: time.Now(), next: time.Now().Add(time.Second)}
-	if terminal(sys.stderr) {
-		p.to = sys.stderr
-	}
-	for _, name := range files { // before the first is read, so that a wrong name is told at once
-		if info, err := os.Stat(name); name != "-" && err != nil {
+	p := progress{log: log, began: time.Now(), next: time.Now().Add(time.Second), to: sys.stderr, shown: terminal(sys.stderr)}
+	var from []io.Reader
+	for _, name := range names { // all are opened before one is read, so that a wrong name is told at once
+		if name == "-" {
+			from = append(from, sys.stdin)
+			continue
+		}
+		file, err := os.Open(name)
+		if err != nil {
 			return fmt.Errorf("sash: %w", err)
-		} else if name != "-" {
+		}
+		defer file.Close()
+		if info, err := file.Stat(); err == nil {
 			p.size += info.Size()
 		}
+		from = append(from, file)
 	}
-	for _, name := range files {
-		p.from = sys.stdin
-		if name != "-" {
-			file, err := os.Open(name)
-			if err != nil {
-				return fmt.Errorf("sash: %w", err)
-			}
-			defer file.Close()
-			p.from = file
-		}
+	for i, name := range names {
+		p.from = from[i]
 		if err := log.Read(name, &p); err != nil {
 			return err
 		}
+	}
+	if p.shown {
+		fmt.Fprintf(p.to, "\r%70s\r", "")
 	}
 	return nil
 }
@@ -226,10 +220,11 @@ func terminal(of any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// progress is a reader that tells once a second how far it is.
+// progress is a reader that tells once a second how far it is, if that is shown.
 type progress struct {
 	from        io.Reader
-	to          io.Writer // nil if nobody looks
+	to          io.Writer
+	shown       bool
 	log         *replay.Log
 	began, next time.Time
 	done, size  int64 // bytes; size is 0 where it is not known
@@ -238,18 +233,15 @@ type progress struct {
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.from.Read(b)
 	p.done += int64(n)
-	if now := time.Now(); p.to != nil && now.After(p.next) {
+	if now := time.Now(); p.shown && now.After(p.next) {
 		p.next = now.Add(time.Second)
-		took := now.Sub(p.began)
-		text := fmt.Sprintf("%d MB, %.0f lines a second", p.done/1_000_000, float64(p.log.Lines())/took.Seconds())
+		took, speed := now.Sub(p.began), float64(p.log.Lines())/now.Sub(p.began).Seconds()
+		text := fmt.Sprintf("%d MB, %.0f lines a second", p.done/1e6, speed)
 		if p.size > 0 {
 			left := time.Duration(float64(took) * float64(p.size-p.done) / float64(p.done))
 			text = fmt.Sprintf("%d %% of %s, %v left", 100*p.done/p.size, text, left.Round(time.Second))
 		}
-		fmt.Fprintf(p.to, "\r%s   ", text)
-		if err != nil {
-			fmt.Fprintln(p.to)
-		}
+		fmt.Fprintf(p.to, "\r%-70s", text)
 	}
 	return n, err
 }

@@ -14,7 +14,7 @@ import (
 
 // requests are those of a log, by client.
 type requests struct {
-	at          []uint64 // as in a chunk; those of a client in the order of their times
+	at          []uint64 // as Log.times; those of a client in the order of their times
 	start       []int    // where those of a client begin; one more than there are clients
 	first, last int64    // in microseconds
 }
@@ -25,27 +25,21 @@ func (q *requests) of(client int) []uint64 { return q.at[q.start[client]:q.start
 // clients returns the number of clients.
 func (q *requests) clients() int { return len(q.start) - 1 }
 
-// group returns the requests of the log by client, and sorts them by time. The chunks are given up on the way.
+// group returns the requests of the log by client, and sorts them by time. It gives up what was read.
 func (l *Log) group() *requests {
-	q := &requests{at: make([]uint64, l.n), start: make([]int, len(l.names)+1)}
-	for i := range l.n {
-		q.start[l.chunks[i>>16].client[i&0xffff]+1]++
+	q := &requests{at: make([]uint64, len(l.times)), start: make([]int, len(l.names)+1), first: latest}
+	for _, id := range l.clients {
+		q.start[id+1]++
 	}
 	for c := range l.names {
 		q.start[c+1] += q.start[c]
 	}
 	next := slices.Clone(q.start)
-	for k := range l.chunks {
-		c := l.chunks[k]
-		for i := range min(1<<16, l.n-k<<16) {
-			id := c.client[i]
-			q.at[next[id]] = c.at[i]
-			next[id]++
-		}
-		l.chunks[k] = nil
+	for i, id := range l.clients {
+		q.at[next[id]] = l.times[i]
+		next[id]++
 	}
-	l.chunks, l.ids = nil, nil
-	q.first = latest
+	l.times, l.clients, l.ids = nil, nil, nil
 	for c := range l.names {
 		of := q.of(c)
 		slices.Sort(of)
@@ -88,9 +82,9 @@ func limiters(limits [][]core.Limit, now *time.Time) (*memstore.Store, []*core.L
 	return store, all, nil
 }
 
-// event is a request of a client.
+// event is a request of a client, at as Log.times.
 type event struct {
-	at     uint64 // as in a chunk
+	at     uint64
 	client int
 }
 
@@ -151,24 +145,20 @@ func decideBatch(limits [][]core.Limit, names []string, batch []event, refused r
 	return nil
 }
 
-// tried is what a limit would have done: requests and clients that it refuses, and how many requests it decided.
-type tried struct{ requests, clients, decided int }
-
-// try returns what a limit would have done. Clients are decided if they have more than a number of requests in a window,
-// of which most has the busiest.
-func (q *requests) try(limit core.Limit, names []string, most []uint32, above int) (t tried, err error) {
-	clients := map[int]bool{}
+// try returns how many requests and clients a limit would have refused, and how many requests it decided: those of the
+// clients that have more than a number of requests in a window, of which most has the busiest.
+func (q *requests) try(l core.Limit, names []string, most []uint32, above int) (requests, clients, decided int, err error) {
 	wants := func(client int) bool {
 		if int(most[client]) <= above {
 			return false
 		}
-		t.decided += len(q.of(client))
+		decided += len(q.of(client))
 		return true
 	}
-	err = q.decide([][]core.Limit{{limit}}, names, wants, func(e event, _ int, _ *core.Decision) {
-		t.requests++
-		clients[e.client] = true
+	refused := map[int]bool{}
+	err = q.decide([][]core.Limit{{l}}, names, wants, func(e event, _ int, _ *core.Decision) {
+		requests++
+		refused[e.client] = true
 	})
-	t.clients = len(clients)
-	return t, err
+	return requests, len(refused), decided, err
 }

@@ -15,16 +15,9 @@ import (
 
 // The fields of a line. From fieldHeaders on they are those of request headers.
 const (
-	fieldNone = iota
-	fieldTime
-	fieldIP
-	fieldUser
-	fieldRequest
-	fieldMethod
-	fieldPath
-	fieldHost
-	fieldDuration
-	fieldHeaders
+	fieldNone, fieldTime, fieldIP, fieldUser, fieldRequest         = 0, 1, 2, 3, 4
+	fieldMethod, fieldPath, fieldHost, fieldDuration, fieldHeaders = 5, 6, 7, 8, 9
+
 	maxFields = fieldHeaders + 16
 )
 
@@ -183,9 +176,9 @@ func (l *Log) recognise(first []byte) (best *format) {
 			if _, err := readTime(string(v[fieldTime])); err != nil {
 				continue
 			}
-			score++
+			score++ // and once more for an address that is not the name of a host
 			if _, err := netip.ParseAddr(string(v[fieldIP])); err == nil {
-				score++ // else it may be the name of a host
+				score++
 			}
 		}
 		if score > most {

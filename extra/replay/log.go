@@ -56,14 +56,12 @@ const (
 	backwards    = int64(time.Hour / time.Microsecond)
 )
 
-var defaultWindows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
-
 // Log holds the requests of access logs. [New] makes one. It is not safe for concurrent use.
 type Log struct {
 	config     Config
 	formats    []*format // of which a file has one
 	salt, user string    // of the hashes of names; of the request
-	request    http.Request
+	request    *http.Request
 	fields     values
 
 	timeText string // the time that was read last
@@ -72,9 +70,9 @@ type Log struct {
 
 	ids     map[string]uint32 // of clients, by their keys
 	names   []string          // by id
-	chunks  []*chunk
-	n       int   // requests in chunks
-	bytes   int64 // that they and the clients take
+	times   []uint64          // of requests: microseconds << 8 | number of the route
+	clients []uint32          // of requests, by id
+	bytes   int64             // that requests and clients take
 	grouped *requests
 
 	lines, goesBack int
@@ -84,20 +82,8 @@ type Log struct {
 	whyUnnamed      error
 }
 
-// chunk holds requests as they were read.
-type chunk struct {
-	at     [1 << 16]uint64 // microseconds << 8 | number of the route
-	client [1 << 16]uint32
-}
-
 // Why a line is no request of the report.
-const (
-	unreadable = iota
-	noRequest
-	skipped
-	unnamed
-	beyond
-)
+const unreadable, noRequest, skipped, unnamed, beyond = 0, 1, 2, 3, 4
 
 var lefts = [...]string{"could not be read", "hold no HTTP request, such as those of a port scan",
 	"were left out by the choice of requests", "name no client", "came when the memory was full"}
@@ -107,10 +93,7 @@ type userKey struct{}
 // User returns the user that the log has for a request, for [keyfuncs.UserID].
 func User(ctx context.Context) (string, bool) {
 	user, ok := ctx.Value(userKey{}).(*string)
-	if !ok {
-		return "", false
-	}
-	return *user, *user != ""
+	return *cmp.Or(user, new(string)), ok && *user != ""
 }
 
 // New returns an empty Log. It returns an error if the Config has a limit that core.New refuses, or a format that lacks
@@ -120,10 +103,9 @@ func New(c Config) (*Log, error) {
 		c.Key = keyfuncs.RemoteIP
 	}
 	if c.Windows == nil {
-		c.Windows = defaultWindows
+		c.Windows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	}
-	c.MaxBytes = cmp.Or(c.MaxBytes, defaultBytes)
-	if len(c.Routes) > 255 {
+	if c.MaxBytes = cmp.Or(c.MaxBytes, defaultBytes); len(c.Routes) > 255 {
 		return nil, fmt.Errorf("sash: %d routes: at most 255 are allowed", len(c.Routes))
 	}
 	limits := c.limits()
@@ -133,11 +115,9 @@ func New(c Config) (*Log, error) {
 	if _, _, err := limiters(limits, new(time.Time)); err != nil {
 		return nil, err
 	}
-	l := &Log{config: c, salt: rand.Text(), ids: map[string]uint32{}}
-	l.request = *(&http.Request{Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}).
-		WithContext(context.WithValue(context.Background(), userKey{}, &l.user))
-	var err error
-	l.formats, err = formatsOf(c)
+	formats, err := formatsOf(c)
+	l := &Log{config: c, formats: formats, salt: rand.Text(), ids: map[string]uint32{}}
+	l.request = (&http.Request{Header: http.Header{}}).WithContext(context.WithValue(context.Background(), userKey{}, &l.user))
 	return l, err
 }
 
@@ -256,12 +236,11 @@ func (l *Log) line(f *format, line []byte, newest *int64) error {
 		*newest = l.at // the next line of that time does not go back
 	}
 	*newest = max(*newest, l.at)
-	r := &l.request
+	r := l.request
 	if !l.build(f) {
 		l.left[noRequest]++
 		return nil
-	}
-	if l.config.Skip != nil && l.config.Skip(r) {
+	} else if l.config.Skip != nil && l.config.Skip(r) {
 		l.left[skipped]++
 		return nil
 	}
@@ -278,7 +257,7 @@ func (l *Log) line(f *format, line []byte, newest *int64) error {
 
 // build makes the request of the fields. It reports whether they hold one.
 func (l *Log) build(f *format) bool {
-	r, v := &l.request, &l.fields
+	r, v := l.request, &l.fields
 	if f.has[fieldRequest] && v[fieldPath] == nil {
 		v[fieldMethod], v[fieldPath], _ = bytes.Cut(v[fieldRequest], []byte(" "))
 		if i := bytes.LastIndex(v[fieldPath], []byte(" HTTP/")); i >= 0 {
@@ -319,15 +298,7 @@ func (l *Log) add(key string, at uint64) {
 	}
 	if !known {
 		id = uint32(len(l.names))
-		l.ids[key] = id
-		l.names = append(l.names, key)
-		l.bytes += clientBytes + int64(len(key))
+		l.ids[key], l.names, l.bytes = id, append(l.names, key), l.bytes+clientBytes+int64(len(key))
 	}
-	if l.n>>16 == len(l.chunks) {
-		l.chunks = append(l.chunks, new(chunk))
-	}
-	c := l.chunks[l.n>>16]
-	c.at[l.n&0xffff], c.client[l.n&0xffff] = at, id
-	l.n++
-	l.bytes += requestBytes
+	l.times, l.clients, l.bytes = append(l.times, at), append(l.clients, id), l.bytes+requestBytes
 }

@@ -17,11 +17,9 @@ var page = template.Must(template.New("page").Parse(pageText))
 
 // A page has the limits of this grid, times powers of ten, and those of the report. What an algorithm decides for the
 // grid of a window takes at most so many decisions: smaller limits are left out.
-var (
-	grid           = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
-	pageDecisions  = 20_000_000
-	pageAlgorithms = core.Algorithms()
-)
+var grid = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
+
+const pageDecisions = 20_000_000
 
 // pageWindow is a window on the page: the clients by the requests in their busiest window, as pairs of requests and
 // clients, and what limits would have done: the limit, then requests and clients that each algorithm refuses.
@@ -41,11 +39,12 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Algorithms []string
 		Window     int // that is shown at first
 	}{Report: r, Window: len(r.Windows) / 2}
-	for _, a := range pageAlgorithms {
+	for _, a := range core.Algorithms() {
 		data.Algorithms = append(data.Algorithms, a.String())
 	}
 	for i, window := range r.Windows {
-		shown, first := pageWindow{Window: window.Window, Words: inWords(core.Per(1, window.length))[1:]}, window.Quantiles["p99"]
+		first := window.Quantiles["p99"]
+		shown := pageWindow{Window: window.Window, Words: inWords(core.Per(1, window.length))[1:]}
 		var numbers []int
 		for _, s := range window.Smallest {
 			numbers = append(numbers, s.Requests)
@@ -61,8 +60,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 				numbers = append(numbers, int(n))
 			}
 		}
-		sorted := slices.Sorted(slices.Values(r.most[i]))
-		for _, n := range slices.Backward(sorted) {
+		for _, n := range slices.Backward(slices.Sorted(slices.Values(r.most[i]))) {
 			if last := len(shown.Busiest) - 1; last >= 0 && shown.Busiest[last][0] == int(n) {
 				shown.Busiest[last][1]++
 			} else {
@@ -73,19 +71,20 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		slices.Sort(numbers)
 		numbers = slices.DeleteFunc(slices.Compact(numbers), func(n int) bool { return n > core.MaxLogRequests })
 		for _, n := range slices.Backward(numbers) {
-			row, decisions := []int{n}, 0
-			for _, a := range pageAlgorithms {
-				t, err := r.q.try(core.Per(int64(n), window.length).Using(a), r.names, r.most[i], n/2) // see mayBeRefused
+			row := []int{n}
+			for _, a := range core.Algorithms() {
+				limit := core.Per(int64(n), window.length).Using(a)
+				requests, clients, decided, err := r.q.try(limit, r.names, r.most[i], n/2) // see mayBeRefused
 				if err != nil {
 					return err
 				}
-				row, decisions = append(row, t.requests, t.clients), decisions+t.decided
+				row, left = append(row, requests, clients), left-decided
 			}
 			shown.Grid = slices.Insert(shown.Grid, 0, row)
 			if n >= first {
 				shown.Begin = len(shown.Grid)
 			}
-			if left -= decisions; left < 0 {
+			if left < 0 {
 				break
 			}
 		}

@@ -115,17 +115,17 @@ func TestBusiest(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				got, err := r.q.try(core.Per(int64(n), window.length), r.names, r.most[w], 0)
-				if err != nil || got.clients != clients {
-					t.Fatalf("%d in %s refuses %d clients, want %d: %v", n, window.Window, got.clients, clients, err)
+				_, got, _, err := r.q.try(core.Per(int64(n), window.length), r.names, r.most[w], 0)
+				if err != nil || got != clients {
+					t.Fatalf("%d in %s refuses %d clients, want %d: %v", n, window.Window, got, clients, err)
 				}
 				// Clients that have at most half of a limit need not be decided under any algorithm.
 				for _, a := range core.Algorithms() {
 					limit := core.Per(int64(n), window.length).Using(a)
-					few, err := r.q.try(limit, r.names, r.most[w], n/2)
-					all, err2 := r.q.try(limit, r.names, r.most[w], 0)
-					if few.requests != all.requests || err != nil || err2 != nil {
-						t.Fatalf("%v refuses %d requests of some clients, and %d of all: %v, %v", limit, few.requests, all.requests, err, err2)
+					few, _, _, err := r.q.try(limit, r.names, r.most[w], n/2)
+					all, _, _, err2 := r.q.try(limit, r.names, r.most[w], 0)
+					if few != all || err != nil || err2 != nil {
+						t.Fatalf("%v refuses %d requests of some clients, and %d of all: %v, %v", limit, few, all, err, err2)
 					}
 				}
 			}
@@ -299,9 +299,9 @@ func TestPage(t *testing.T) {
 		for _, row := range shown.Grid {
 			for k, a := range core.Algorithms() {
 				limit := core.Per(int64(row[0]), r.Windows[i].length).Using(a)
-				got, err := r.q.try(limit, r.names, r.most[i], 0)
-				if err != nil || got.requests != row[1+2*k] || got.clients != row[2+2*k] {
-					t.Fatalf("%v: %+v, the page says %v: %v", limit, got, row, err)
+				requests, clients, _, err := r.q.try(limit, r.names, r.most[i], 0)
+				if err != nil || requests != row[1+2*k] || clients != row[2+2*k] {
+					t.Fatalf("%v: %d of %d clients, the page says %v: %v", limit, requests, clients, row, err)
 				}
 			}
 		}

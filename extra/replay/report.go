@@ -72,25 +72,18 @@ type Client struct {
 	Activity []int     `json:"activity"`
 }
 
-const (
-	heavyClients = 10
-	activityBins = 96
-)
+const heavyClients, activityBins = 10, 96
 
 var (
-	quantiles = []struct {
-		name string
-		part float64
-	}{{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}}
-	shares = []float64{0, .001, .01}
+	quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .999}
+	shares    = []float64{0, .001, .01}
 )
 
 // Report decides all requests that have been read, and returns what came of it. No more can be read after it.
 func (l *Log) Report() (*Report, error) {
-	if l.n == 0 {
+	if len(l.names) == 0 {
 		return nil, fmt.Errorf("sash: there is no request in the log: %s lines were read%s", count(l.lines), l.instead())
-	}
-	if l.grouped == nil {
+	} else if l.grouped == nil {
 		l.grouped = l.group()
 	}
 	q := l.grouped
@@ -126,18 +119,17 @@ func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
 		}
 	}
 	sorted := slices.Sorted(slices.Values(most))
-	for _, of := range quantiles {
-		w.Quantiles[of.name] = int(sorted[min(int(of.part*float64(len(sorted))), len(sorted)-1)])
+	for name, part := range quantiles {
+		w.Quantiles[name] = int(sorted[int(part*float64(len(sorted)))])
 	}
 	w.Max = int(sorted[len(sorted)-1])
 	for _, share := range r.shares {
 		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted)))])}
 		if s.Requests < w.Max && s.Requests <= core.MaxLogRequests {
-			t, err := r.q.try(core.Per(int64(s.Requests), length), r.names, most, s.Requests)
-			if err != nil {
+			limit, err := core.Per(int64(s.Requests), length), error(nil)
+			if s.Refused, s.Clients, _, err = r.q.try(limit, r.names, most, s.Requests); err != nil {
 				return err
 			}
-			s.Refused, s.Clients = t.requests, t.clients
 		}
 		w.Smallest = append(w.Smallest, s)
 	}
@@ -148,47 +140,38 @@ func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
 // tryAll decides all requests under the limits of a Config. Without limits it takes as the answer the limit of a window
 // that refuses at most one client in a hundred.
 func (r *Report) tryAll(c Config) error {
-	limits := c.limits()
-	var at [][]int // in r.Limits, by route and limit
-	for route, of := range limits {
-		name, in := "", []int{}
-		if route > 0 {
-			name = c.Routes[route-1].Name
-		}
-		for _, limit := range of {
-			in = append(in, len(r.Limits))
-			r.Limits = append(r.Limits, Limit{Limit: limit, Route: name})
-		}
-		at = append(at, in)
+	for _, limit := range c.Limits {
+		r.Limits = append(r.Limits, Limit{Limit: limit})
 	}
-	refused := make([]int, r.Clients)
-	if len(r.Limits) == 0 {
+	names := []string{""} // of routes
+	for _, route := range c.Routes {
+		for _, limit := range route.Limits {
+			r.Limits = append(r.Limits, Limit{Limit: limit, Route: route.Name})
+		}
+		names = append(names, route.Name)
+	}
+	refused, clients, by := make([]int, r.Clients), 0, map[[2]int]bool{} // by limit and client
+	err := r.q.decide(c.limits(), r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {
+		i := slices.IndexFunc(r.Limits, func(l Limit) bool { return l.Route == names[route] && sameLimit(l.Limit, d.Limit) })
+		if !by[[2]int{i, e.client}] {
+			by[[2]int{i, e.client}] = true
+			r.Limits[i].Clients++
+		}
+		if refused[e.client]++; refused[e.client] == 1 {
+			clients++
+		}
+		r.Limits[i].Refused++
+		r.Refused++
+	})
+	if err != nil {
+		return err
+	}
+	if len(r.Limits) > 0 {
+		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
+	} else {
 		w := r.Windows[len(r.Windows)/2]
 		s := w.Smallest[len(shares)-1]
 		r.Answer = sentence(inWords(core.Per(int64(s.Requests), w.length)), s.Refused, r.Requests, s.Clients, r.Clients)
-	} else {
-		by := make([]map[int]bool, len(r.Limits)) // the clients that a limit has refused
-		err := r.q.decide(limits, r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {
-			i := at[route][max(0, slices.IndexFunc(limits[route], func(l core.Limit) bool { return sameLimit(l, d.Limit) }))]
-			if by[i] == nil {
-				by[i] = map[int]bool{}
-			}
-			by[i][e.client] = true
-			r.Limits[i].Refused++
-			refused[e.client]++
-			r.Refused++
-		})
-		if err != nil {
-			return err
-		}
-		clients := 0
-		for _, n := range refused {
-			clients += min(n, 1)
-		}
-		for i := range by {
-			r.Limits[i].Clients = len(by[i])
-		}
-		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
 	}
 	order := make([]int, r.Clients)
 	for c := range order {
@@ -214,8 +197,7 @@ func (r *Report) mayBeRefused(client int) bool {
 
 // sameLimit reports whether a decision's limit, which is complete, is one that was given.
 func sameLimit(given, decided core.Limit) bool {
-	return given.Window == decided.Window && given.Algorithm == decided.Algorithm && given.Requests == decided.Requests &&
-		(given.Name == "" || given.Name == decided.Name)
+	return given.Window == decided.Window && given.Algorithm == decided.Algorithm && given.Requests == decided.Requests
 }
 
 // client returns what the report says of a client.

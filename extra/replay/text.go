@@ -34,23 +34,18 @@ func windowText(d time.Duration) string {
 // inWords writes a limit for a sentence: 60 a minute, 5 in 15 minutes.
 func inWords(l core.Limit) string {
 	text := count(int(l.Requests))
-	switch w := l.Window; {
-	case w == time.Second:
-		text += " a second"
-	case w == time.Minute:
-		text += " a minute"
-	case w == time.Hour:
-		text += " an hour"
-	case w == 24*time.Hour:
-		text += " a day"
-	case w%time.Hour == 0:
-		text += fmt.Sprintf(" in %d hours", w/time.Hour)
-	case w%time.Minute == 0:
-		text += fmt.Sprintf(" in %d minutes", w/time.Minute)
-	case w%time.Second == 0:
-		text += fmt.Sprintf(" in %d seconds", w/time.Second)
-	default:
-		text += " in " + w.String()
+	units := map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
+	if unit, found := units[l.Window]; found {
+		text += strings.Replace(" a "+unit, "a hour", "an hour", 1)
+	} else {
+		length := windowText(l.Window)
+		for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
+			if l.Window > unit && l.Window%unit == 0 {
+				length = fmt.Sprintf("%d %ss", l.Window/unit, units[unit])
+				break
+			}
+		}
+		text += " in " + length
 	}
 	if l.Algorithm != (core.Limit{}).Algorithm {
 		text += " (" + l.Algorithm.String() + ")"
@@ -76,15 +71,12 @@ func together(limits []Limit) string {
 
 // sentence is the answer.
 func sentence(limit string, refused, requests, clients, of int) string {
-	switch {
-	case refused == 0:
-		return fmt.Sprintf("%s would have refused none of %s requests.", limit, count(requests))
-	case clients == 1:
-		return fmt.Sprintf("%s would have refused %s of %s requests, all of one client.",
-			limit, count(refused), count(requests))
+	whose := fmt.Sprintf(", of %s of %s clients", count(clients), count(of))
+	if clients < 2 {
+		whose = strings.Repeat(", all of one client", clients)
 	}
-	return fmt.Sprintf("%s would have refused %s of %s requests, of %s of %s clients.",
-		limit, count(refused), count(requests), count(clients), count(of))
+	return fmt.Sprintf("%s would have refused %s of %s requests%s.",
+		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), count(requests), whose)
 }
 
 // WriteText writes the report for people. It has no control character of the log.
@@ -109,8 +101,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	row(head...)
 	for _, window := range r.Windows {
 		cells := []string{window.Window}
-		for _, of := range quantiles {
-			cells = append(cells, count(window.Quantiles[of.name]))
+		for _, name := range []string{"p50", "p90", "p99", "p99.9"} {
+			cells = append(cells, count(window.Quantiles[name]))
 		}
 		cells = append(cells, count(window.Max))
 		for _, s := range window.Smallest {
