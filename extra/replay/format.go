@@ -227,17 +227,19 @@ func index(line, text []byte) int {
 	if text[0] != '"' {
 		return bytes.Index(line, text)
 	}
-	for i := 0; i < len(line); i++ {
-		switch {
-		case line[i] == '\\':
-			i++
-		case line[i] == '"' && bytes.HasPrefix(line[i:], text):
-			return i
-		case line[i] == '"':
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(line[from:], '"')
+		if from += i; i < 0 {
+			return -1
+		}
+		before := line[:from]
+		if (len(before)-len(bytes.TrimRight(before, `\`)))%2 == 0 {
+			if bytes.HasPrefix(line[from:], text) {
+				return from
+			}
 			return -1
 		}
 	}
-	return -1
 }
 
 // lookUp returns the text of the value at a path such as request.headers.Host. A name on it may have dots itself.

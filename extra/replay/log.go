@@ -282,8 +282,11 @@ func (l *Log) build(f *format) bool {
 	}
 	r.RemoteAddr, r.Host, l.user = string(v[fieldIP]), string(v[fieldHost]), string(v[fieldUser])
 	for i, name := range f.headers {
-		if delete(r.Header, name); len(v[fieldHeaders+i]) > 0 {
-			r.Header[name] = []string{string(v[fieldHeaders+i])}
+		value, old := v[fieldHeaders+i], r.Header[name]
+		if len(value) == 0 && old != nil {
+			delete(r.Header, name)
+		} else if len(value) > 0 && (old == nil || old[0] != string(value)) {
+			r.Header[name] = []string{string(value)}
 		}
 	}
 	return true
