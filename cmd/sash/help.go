@@ -1,7 +1,8 @@
 package main
 
 // help is the text of sash -help.
-const help = `sash tells from access logs which limits fit, and looks up and resets clients of limits that are counted in Redis.
+const help = `sash tells from access logs which limits fit, and looks up and resets clients of limits that
+are counted in Redis.
 
   sash replay [flags] [file ...]   how busy clients were, and what limits would have done; needs no Redis
   sash usage [flags]       what a client has used of the limits of a rule; writes nothing

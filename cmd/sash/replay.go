@@ -181,7 +181,7 @@ func readAll(log *replay.Log, names []string, sys system) error {
 	} else if len(names) == 0 {
 		names = []string{"-"}
 	}
-	p := progress{log: log, began: time.Now(), next: time.Now().Add(time.Second), to: sys.stderr, shown: terminal(sys.stderr)}
+	p := progress{log: log, to: sys.stderr, shown: terminal(sys.stderr), began: time.Now(), last: time.Now()}
 	var from []io.Reader
 	for _, name := range names { // all are opened before one is read, so that a wrong name is told at once
 		if name == "-" {
@@ -226,15 +226,15 @@ type progress struct {
 	to          io.Writer
 	shown       bool
 	log         *replay.Log
-	began, next time.Time
+	began, last time.Time
 	done, size  int64 // bytes; size is 0 where it is not known
 }
 
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.from.Read(b)
 	p.done += int64(n)
-	if now := time.Now(); p.shown && now.After(p.next) {
-		p.next = now.Add(time.Second)
+	if now := time.Now(); p.shown && now.Sub(p.last) > time.Second {
+		p.last = now
 		took, speed := now.Sub(p.began), float64(p.log.Lines())/now.Sub(p.began).Seconds()
 		text := fmt.Sprintf("%d MB, %.0f lines a second", p.done/1e6, speed)
 		if p.size > 0 {

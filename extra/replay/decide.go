@@ -60,13 +60,13 @@ func busiest(of []uint64, window time.Duration) (most int) {
 	return most
 }
 
-// What is decided on one store, so that the memory is bounded and the store is never full: so many clients and requests,
-// and the client that goes beyond.
+// What is decided on one store, so that the memory is bounded and the store is never full: so many clients and
+// requests, and the client that goes beyond.
 const (
 	batchClients, batchRequests, batchBytes = 1 << 12, 1 << 17, 1 << 28
 )
 
-// limiters returns a limiter for the limits of each route that has some, on a store with a clock. Route 0 is that of all.
+// limiters returns a limiter for the limits of each route that has some, on a store with a clock. Route 0 is for all.
 func limiters(limits [][]core.Limit, now *time.Time) (*memstore.Store, []*core.Limiter, error) {
 	all, clock := make([]*core.Limiter, len(limits)), func() time.Time { return *now }
 	store := memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(clock))
@@ -74,10 +74,11 @@ func limiters(limits [][]core.Limit, now *time.Time) (*memstore.Store, []*core.L
 		if len(of) == 0 {
 			continue
 		}
-		var err error
-		if all[i], err = core.New(core.Config{Name: strconv.Itoa(i), Store: store, Limits: of, Observer: core.Silent}); err != nil {
+		limiter, err := core.New(core.Config{Name: strconv.Itoa(i), Store: store, Limits: of, Observer: core.Silent})
+		if err != nil {
 			return nil, nil, err
 		}
+		all[i] = limiter
 	}
 	return store, all, nil
 }
@@ -140,14 +141,16 @@ func decideBatch(limits [][]core.Limit, names []string, batch []event, refused r
 		}
 	}
 	if s := store.Stats(); s.Evictions+s.SketchOnly+s.Full > 0 {
-		return errors.New("sash: the requests of a window do not fit into the memory of a replay: try fewer or smaller limits")
+		return errors.New("sash: the requests of a window do not fit into the store of a replay: try smaller limits")
 	}
 	return nil
 }
 
 // try returns how many requests and clients a limit would have refused, and how many requests it decided: those of the
 // clients that have more than a number of requests in a window, of which most has the busiest.
-func (q *requests) try(l core.Limit, names []string, most []uint32, above int) (requests, clients, decided int, err error) {
+func (q *requests) try(l core.Limit, names []string, most []uint32, above int) (requests, clients, decided int,
+	err error,
+) {
 	wants := func(client int) bool {
 		if int(most[client]) <= above {
 			return false

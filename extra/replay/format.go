@@ -113,7 +113,8 @@ func newFormat(name, text string, isJSON bool) (*format, error) {
 		return f, nil
 	}
 	word, from := "", 0
-	for _, at := range append(variable.FindAllStringSubmatchIndex(text, -1), []int{len(text), len(text), len(text), len(text)}) {
+	end := []int{len(text), len(text), len(text), len(text)}
+	for _, at := range append(variable.FindAllStringSubmatchIndex(text, -1), end) {
 		if from > 0 && at[0] == from && from < len(text) {
 			return nil, fmt.Errorf("sash: %s: nothing stands between $%s and what follows it", name, word)
 		}
@@ -127,10 +128,11 @@ func newFormat(name, text string, isJSON bool) (*format, error) {
 
 // add adds the part of a word: one of words, http_NAME or header:NAME, or any other, which is not looked at.
 func (f *format) add(word, text string) error {
-	field := words[word]
-	if _, header, found := strings.Cut(strings.ReplaceAll(word, "http_", "header:"), "header:"); found && field == fieldNone {
+	field, header := words[word], strings.TrimPrefix(strings.TrimPrefix(word, "http_"), "header:")
+	if field == fieldNone && header != word && header != "" {
 		field = fieldHeaders + len(f.headers)
-		if f.headers = append(f.headers, http.CanonicalHeaderKey(strings.ReplaceAll(header, "_", "-"))); field == maxFields {
+		f.headers = append(f.headers, http.CanonicalHeaderKey(strings.ReplaceAll(header, "_", "-")))
+		if field == maxFields {
 			return fmt.Errorf("sash: %s has more than %d headers", f.name, maxFields-fieldHeaders)
 		}
 	}

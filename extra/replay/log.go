@@ -117,7 +117,8 @@ func New(c Config) (*Log, error) {
 	}
 	formats, err := formatsOf(c)
 	l := &Log{config: c, formats: formats, salt: rand.Text(), ids: map[string]uint32{}}
-	l.request = (&http.Request{Header: http.Header{}}).WithContext(context.WithValue(context.Background(), userKey{}, &l.user))
+	ctx := context.WithValue(context.Background(), userKey{}, &l.user)
+	l.request = (&http.Request{Header: http.Header{}}).WithContext(ctx)
 	return l, err
 }
 
@@ -146,7 +147,7 @@ func (l *Log) Read(name string, r io.Reader) error {
 	}
 	first, err := in.Peek(64 << 10)
 	f, number := l.recognise(first), 1
-	for ; f == nil && err == nil && !bytes.Contains(first, []byte("\n")); number++ { // a line that is too long for a format
+	for ; f == nil && err == nil && !bytes.Contains(first, []byte("\n")); number++ { // the first line is too long
 		l.bad(name, number, first, fmt.Errorf("it has more than %d bytes", len(first)))
 		for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
 			_, err = in.ReadSlice('\n')
@@ -188,7 +189,8 @@ func (l *Log) Read(name string, r io.Reader) error {
 		}
 	}
 	if lines, bad = l.lines-lines, l.left[unreadable]-bad; bad*10 > lines {
-		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s", name, count(bad), count(lines), f.name, l.help())
+		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s",
+			name, count(bad), count(lines), f.name, l.help())
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ import (
 func TestNginx(t *testing.T) {
 	dir := t.TempDir()
 	server := filepath.Join(dir, "server")
-	if out, err := exec.Command("go", "build", "-o", server, "github.com/sashlimit/sash/examples/nethttp").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", server, "github.com/sashlimit/sash/examples/nethttp")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	behind, front := freeAddr(t), freeAddr(t)
@@ -29,7 +30,8 @@ func TestNginx(t *testing.T) {
 
 	var all sync.WaitGroup
 	for client := 2; client <= 5; client++ {
-		transport := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(client))}}).DialContext}
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(client))}}
+		transport := &http.Transport{DialContext: dialer.DialContext}
 		t.Cleanup(transport.CloseIdleConnections)
 		send := func(method, path string) {
 			request, _ := http.NewRequest(method, "http://"+front+path, nil)
@@ -118,7 +120,8 @@ func TestNginx(t *testing.T) {
 			t.Errorf("%s: the server has refused %d requests, the replay %d", client, n, inReplay[client])
 		}
 	}
-	t.Logf("of %d requests %d were refused; %d that were sent at once were refused in another order", r.Requests, r.Refused, other)
+	t.Logf("of %d requests %d were refused; %d that were sent at once were refused in another order",
+		r.Requests, r.Refused, other)
 }
 
 // freeAddr returns an address that nobody listens on.

@@ -61,7 +61,8 @@ func TestAnswer(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{Limits: []core.Limit{core.PerMinute(60)}}, "60 a minute would have refused 40 of 200 requests, all of one client."},
+		{Config{Limits: []core.Limit{core.PerMinute(60)}},
+			"60 a minute would have refused 40 of 200 requests, all of one client."},
 		{Config{Limits: []core.Limit{core.PerMinute(100)}}, "100 a minute would have refused none of 200 requests."},
 		{Config{Limits: []core.Limit{core.Per(1, 15*time.Minute)}},
 			"1 in 15 minutes would have refused 149 of 200 requests, of 51 of 51 clients."},
@@ -87,7 +88,8 @@ func TestBusiest(t *testing.T) {
 			clients = append(clients, rng.IntN(5))
 			after = append(after, time.Duration(rng.IntN(40)*rng.IntN(40))*time.Second)
 		}
-		r := reported(t, Config{Windows: []time.Duration{time.Second, 10 * time.Second, 5 * time.Minute}}, made(clients, after))
+		windows := []time.Duration{time.Second, 10 * time.Second, 5 * time.Minute}
+		r := reported(t, Config{Windows: windows}, made(clients, after))
 		for w, window := range r.Windows {
 			want := map[string]int{}
 			for i, end := range after {
@@ -125,7 +127,7 @@ func TestBusiest(t *testing.T) {
 					few, _, _, err := r.q.try(limit, r.names, r.most[w], n/2)
 					all, _, _, err2 := r.q.try(limit, r.names, r.most[w], 0)
 					if few != all || err != nil || err2 != nil {
-						t.Fatalf("%v refuses %d requests of some clients, and %d of all: %v, %v", limit, few, all, err, err2)
+						t.Fatalf("%v refuses %d requests of some clients, %d of all: %v, %v", limit, few, all, err, err2)
 					}
 				}
 			}
@@ -150,17 +152,20 @@ func TestBatches(t *testing.T) {
 func TestFormats(t *testing.T) {
 	const want = "ip:198.51.100.7 bob POST /login?a=1 example.org 10.1.1.1 2026-03-01T12:00:00.5Z"
 	for name, c := range map[string]struct{ format, fields, line string }{
-		"text": {format: `$host:$server_port ${remote_addr} [$msec] "$request" $remote_user "$http_x_forwarded_for" $request_time`,
+		"text": {format: `$host:$server_port ${remote_addr} [$msec] "$request" $remote_user "$http_x_forwarded_for" ` +
+			`$request_time`,
 			line: `example.org:443 198.51.100.7 [1772366401.000] "POST /login?a=1 HTTP/1.1" bob "10.1.1.1" 0.5`},
 		"escapes": {format: `$remote_addr "$remote_user" "$request" $time_iso8601 $host "$http_x_forwarded_for"`,
 			line: `198.51.100.7 "b\x6fb" "POST /login?a=1 HTTP/1.1" 2026-03-01T13:00:00.5+01:00 example.org "10.1.1.1"`},
-		"Caddy": {line: `{"ts":1772366401,"duration":0.5,"user_id":"bob","request":{"remote_ip":"198.51.100.7","remote_port":"4",` +
-			`"method":"POST","host":"example.org","uri":"/login?a=1","headers":{"X-Forwarded-For":["10.1.1.1"]}},"status":200}`},
-		"Traefik": {line: `{"ClientHost":"198.51.100.7","ClientUsername":"bob","RequestMethod":"POST","RequestHost":"example.org",` +
-			`"RequestPath":"/login?a=1","StartUTC":"2026-03-01T12:00:00.5Z","request_X-Forwarded-For":"10.1.1.1"}`},
+		"Caddy": {line: `{"ts":1772366401,"duration":0.5,"user_id":"bob","request":{"remote_ip":"198.51.100.7",` +
+			`"remote_port":"4","method":"POST","host":"example.org","uri":"/login?a=1",` +
+			`"headers":{"X-Forwarded-For":["10.1.1.1"]}},"status":200}`},
+		"Traefik": {line: `{"ClientHost":"198.51.100.7","ClientUsername":"bob","RequestMethod":"POST",` +
+			`"RequestHost":"example.org","RequestPath":"/login?a=1","StartUTC":"2026-03-01T12:00:00.5Z",` +
+			`"request_X-Forwarded-For":"10.1.1.1"}`},
 		"fields": {fields: "time=at.ms,ip=src.ip,user=user,request=line,host=h,header:x-forwarded-for=xff",
-			line: `{"at":{"ms":1772366400500},"src.ip":"198.51.100.7","user":"bob","line":"POST /login?a=1 HTTP/2.0","h":"example.org",` +
-				`"xff":"10.1.1.1"}`},
+			line: `{"at":{"ms":1772366400500},"src.ip":"198.51.100.7","user":"bob","line":"POST /login?a=1 HTTP/2.0",` +
+				`"h":"example.org","xff":"10.1.1.1"}`},
 	} {
 		var got string
 		var l *Log
@@ -184,10 +189,11 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+	const xff = "combined with X-Forwarded-For"
 	for line, want := range map[string]string{
 		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                               "common",
 		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                "combined",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:          "combined with X-Forwarded-For",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:          xff,
 		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:             "combined with the host",
 		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`: "combined",
 	} {
@@ -205,21 +211,26 @@ func TestBadInput(t *testing.T) {
 	z := gzip.NewWriter(zipped)
 	_, _ = z.Write([]byte(good + made([]int{2}, []time.Duration{-3 * time.Hour})))
 	_ = z.Close()
-	hostile := "192.0.2.3 - \x1b[31m\xff</script> [01/Mar/2026:12:00:00 +0000] \"GET /</script>\x1b[2J HTTP/1.1\" 200 2 \"-\" \"\xff\"\n"
+	hostile := "192.0.2.3 - \x1b[31m\xff</script> [01/Mar/2026:12:00:00 +0000] " +
+		"\"GET /</script>\x1b[2J HTTP/1.1\" 200 2 \"-\" \"\xff\"\n"
+	huge := strings.Repeat("x", 10<<20) + "\n"
 	for name, c := range map[string]struct {
 		config Config
 		text   string
 		want   string // of the error, or of the notes
 	}{
-		"unreadable":  {text: good + "garbage \x1b[2J\n" + strings.Repeat("x", 10<<20) + "\n" + good, want: `line 31: it has too few`},
-		"too long":    {text: good + strings.Repeat("x", 10<<20) + "\n" + good, want: "line 31: it has more than 262144 bytes"},
-		"too many":    {text: good + strings.Repeat("garbage\n", 4), want: `4 of 34 lines cannot be read as combined:` + "\n" + `"log", line 31`},
-		"how":         {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
-		"unknown":     {text: "one\ntwo\n", want: "in no format that is known"},
-		"empty":       {text: "", want: "there is no request in the log: 0 lines"},
-		"no request":  {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n", want: "1 hold no HTTP request"},
-		"no address":  {text: `h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n", want: "1 name no client"},
-		"no header":   {config: Config{Headers: []string{"X-Forwarded-For"}}, text: good, want: "combined has no header X-Forwarded-For"},
+		"unreadable": {text: good + "garbage \x1b[2J\n" + huge + good, want: `line 31: it has too few`},
+		"too long":   {text: good + huge + good, want: "line 31: it has more than 262144 bytes"},
+		"long first": {text: huge + good, want: "line 1: it has more than 65536 bytes"},
+		"too many": {text: good + strings.Repeat("garbage\n", 4),
+			want: `4 of 34 lines cannot be read as combined:` + "\n" + `"log", line 31`},
+		"how":        {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
+		"unknown":    {text: "one\ntwo\n", want: "in no format that is known"},
+		"empty":      {text: "", want: "there is no request in the log: 0 lines"},
+		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n", want: "1 hold no HTTP request"},
+		"no address": {text: `h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n", want: "1 name no client"},
+		"no header": {config: Config{Headers: []string{"X-Forwarded-For"}}, text: good,
+			want: "combined has no header X-Forwarded-For"},
 		"gzip":        {text: zipped.String(), want: "backwards by more than an hour at 1 places in a file, by up to 3h"},
 		"cut":         {text: zipped.String()[:zipped.Len()-6], want: `"log" ends early, in line`},
 		"no time":     {config: Config{Format: "$remote_addr"}, want: "the format has no time"},
@@ -318,7 +329,7 @@ func TestPage(t *testing.T) {
 // FuzzRead: no line breaks the reading or stands in the report raw.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(made([]int{1}, []time.Duration{0})), uint8(0))
-	f.Add([]byte(`{"ts":1772366401,"request":{"remote_ip":"::1","method":"GET","uri":"/%2f","headers":{"A":[1,{}]}}}`), uint8(0))
+	f.Add([]byte(`{"ts":1772366401,"request":{"remote_ip":"::1","method":"GET","uri":"/%2f","headers":{"A":[{}]}}}`), uint8(0))
 	f.Add([]byte(`192.0.2.1 "GET \" / HTTP/1.1" \x1b 1772366400`), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, kind uint8) {
 		config := Config{}

@@ -186,8 +186,8 @@ func (r *Report) tryAll(c Config) error {
 	return nil
 }
 
-// mayBeRefused reports whether a client has more than half of a limit in a window. No algorithm refuses another one: what
-// has left a log may still count in the others, but not for another window.
+// mayBeRefused reports whether a client has more than half of a limit in a window. No algorithm refuses another one:
+// what has left a log may still count in the others, but not for another window.
 func (r *Report) mayBeRefused(client int) bool {
 	return slices.ContainsFunc(r.Limits, func(l Limit) bool {
 		w := slices.IndexFunc(r.Windows, func(w Window) bool { return w.length == l.Limit.Window })
@@ -257,7 +257,7 @@ func (r *Report) tell(l *Log) {
 			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
 	}
 	if l.goesBack > 0 {
-		note("Times run backwards by more than an hour at %s places in a file, by up to %v. All requests were sorted by time.",
+		note("Times run backwards by more than an hour at %s places in a file, by up to %v. All were sorted by time.",
 			count(l.goesBack), time.Duration(l.farthest)*time.Microsecond)
 	}
 	if !l.fraction {

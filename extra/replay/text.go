@@ -34,7 +34,9 @@ func windowText(d time.Duration) string {
 // inWords writes a limit for a sentence: 60 a minute, 5 in 15 minutes.
 func inWords(l core.Limit) string {
 	text := count(int(l.Requests))
-	units := map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day"}
+	units := map[time.Duration]string{
+		time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day",
+	}
 	if unit, found := units[l.Window]; found {
 		text += strings.Replace(" a "+unit, "a hour", "an hour", 1)
 	} else {
@@ -91,7 +93,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintln(w, note)
 	}
 
-	title, head := "Requests of a client in its busiest window, over clients", []string{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
+	title := "Requests of a client in its busiest window, over clients"
+	head := []string{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
 	if r.shares != nil {
 		title += "; then the smallest limit that refuses no client,\n" +
 			"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses"
