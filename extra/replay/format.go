@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The fields of a line. From fieldHeaders on they are those of request headers.
@@ -71,32 +73,29 @@ const (
 
 // formatsOf returns the format that a Config gives, or all that are known.
 func formatsOf(c Config) (all []*format, err error) {
-	f := new(format)
-	switch {
-	case c.Format != "" && c.Fields != "":
+	if c.Format != "" && c.Fields != "" {
 		return nil, errors.New("sash: a format, which is of text, and fields, which are of JSON, are given: give one of both")
-	case c.Format != "":
-		f, err = newFormat("the format", c.Format, false)
-	case c.Fields != "":
-		f, err = newFormat("the list of fields", c.Fields, true)
-	default:
-		for _, k := range known {
-			for _, name := range append(c.Headers, "X-Forwarded-For", "User-Agent") {
-				if k.header != "" {
-					k.text += ",header:" + name + "=" + k.header + http.CanonicalHeaderKey(name)
-				}
-			}
-			if f, err = newFormat(k.name, k.text, k.header != ""); err != nil {
-				return nil, err
-			}
-			all = append(all, f)
+	}
+	if own := cmp.Or(c.Format, c.Fields); own != "" {
+		f, err := newFormat("the format", own, c.Fields != "")
+		if err == nil {
+			err = f.check(c)
 		}
-		return all, nil
+		return []*format{f}, err
 	}
-	if err == nil {
-		err = f.check(c)
+	for _, k := range known {
+		for _, name := range slices.Concat(c.Headers, []string{"X-Forwarded-For", "User-Agent"}) {
+			if k.header != "" {
+				k.text += ",header:" + name + "=" + k.header + http.CanonicalHeaderKey(name)
+			}
+		}
+		f, err := newFormat(k.name, k.text, k.header != "")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
 	}
-	return []*format{f}, err
+	return all, nil
 }
 
 // newFormat returns the format of a text: of JSON such as "time=ts,ip=request.remote_ip", or with nginx's variables.
@@ -172,15 +171,14 @@ func (l *Log) recognise(first []byte) (best *format) {
 		score := 0
 		for line := range bytes.Lines(first) {
 			var v values
-			if f.read(bytes.TrimRight(line, "\r\n"), &v) != nil || len(v[fieldIP]) == 0 {
+			if err := f.read(bytes.TrimRight(line, "\r\n"), &v); err != nil || len(v[fieldIP]) == 0 {
 				continue
 			}
-			if _, err := readTime(string(v[fieldTime])); err != nil {
-				continue
-			}
-			score++ // and once more for an address that is not the name of a host
-			if _, err := netip.ParseAddr(string(v[fieldIP])); err == nil {
-				score++
+			_, noTime := readTime(string(v[fieldTime]))
+			if _, err := netip.ParseAddr(string(v[fieldIP])); noTime == nil && err == nil {
+				score += 2
+			} else if noTime == nil {
+				score++ // the name of a host, or something else
 			}
 		}
 		if score > most {
@@ -265,4 +263,41 @@ func lookUp(object map[string]any, path string) (text string) {
 		text = strings.TrimPrefix(text, ", ")
 	}
 	return text
+}
+
+// layouts are the ways in which times are written. All may have a fraction of a second; one without a zone is UTC.
+var layouts = []string{
+	"02/Jan/2006:15:04:05 -0700", time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05", time.DateTime, "2006/01/02 15:04:05", "02/Jan/2006:15:04:05",
+}
+
+// latest is above all times, in microseconds: the year 2255.
+const latest = 1 << 53
+
+// readTime returns the time of a text in microseconds since 1970: of a date, or of a number of seconds, or of milli-,
+// micro- or nanoseconds if it is too large for seconds.
+func readTime(text string) (at int64, err error) {
+	if n, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && n > 0 && n < 1e20 {
+		for n >= 1e11 {
+			n /= 1000
+		}
+		at = int64(n*1e6 + 0.5)
+	}
+	for i := 0; at == 0 && i < len(layouts); i++ {
+		if t, err := time.Parse(layouts[i], text); err == nil {
+			at = t.UnixMicro()
+		}
+	}
+	if at <= 0 || at >= latest {
+		return 0, fmt.Errorf("%.40q is no time from 1970 to 2255", text)
+	}
+	return at, nil
+}
+
+// took returns how long a request took, in microseconds, of a number of seconds; 0 if that is not within a day.
+func took(text string) int64 {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 && seconds < 86400 {
+		return int64(seconds * 1e6)
+	}
+	return 0
 }

@@ -253,7 +253,11 @@ func (l *Log) line(f *format, line []byte, newest *int64) error {
 		return nil
 	}
 	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
-	l.add(key, uint64(max(0, l.at-took(string(l.fields[fieldDuration]))))<<8|uint64(route))
+	at := l.at
+	if text := l.fields[fieldDuration]; text != nil {
+		at = max(0, at-took(string(text)))
+	}
+	l.add(key, uint64(at)<<8|uint64(route))
 	return nil
 }
 
