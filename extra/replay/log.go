@@ -155,7 +155,9 @@ func (l *Log) Read(name string, r io.Reader) error {
 		first, err = in.Peek(64 << 10)
 		f = l.recognise(first)
 	}
-	if len(bytes.TrimSpace(first)) == 0 {
+	if len(first) == 0 && err != io.EOF {
+		return fmt.Errorf("sash: %.200q: %w", name, err)
+	} else if len(bytes.TrimSpace(first)) == 0 {
 		l.notes = append(l.notes, fmt.Sprintf("%.200q is empty.", name))
 		return nil
 	} else if f == nil {

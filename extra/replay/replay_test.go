@@ -135,6 +135,23 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
+// TestQuantiles: of 1,000 clients, of which client i sends i requests at once, those of the ranks are told, and the
+// smallest limits that refuse none, one and ten.
+func TestQuantiles(t *testing.T) {
+	var b strings.Builder
+	for i := 1; i <= 1000; i++ {
+		line := fmt.Sprintf("10.0.%d.%d - - [01/Mar/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 2\n", i>>8, i&255)
+		b.WriteString(strings.Repeat(line, i))
+	}
+	w := reported(t, Config{}, b.String()).Windows[0]
+	if got, want := fmt.Sprint(w.Quantiles, w.Max), "map[p50:500 p90:900 p99:990 p99.9:999] 1000"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(w.Smallest), "[{0 1000 0 0} {0.001 999 1 1} {0.01 990 55 10}]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestBatches: what many clients are refused does not depend on the batches in which they are decided.
 func TestBatches(t *testing.T) {
 	var b strings.Builder
@@ -283,8 +300,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("a control character stands in %s", form)
 		}
 	}
-	if n := strings.Count(html.String(), "</script>"); n != 2 {
-		t.Errorf("the page has %d ends of scripts, want its own 2", n)
+	if n := strings.Count(html.String(), "</script>"); n != 2 || strings.Contains(html.String(), "://") {
+		t.Errorf("the page has %d ends of scripts, want its own 2, or an address of the web", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -120,11 +121,11 @@ func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
 	}
 	sorted := slices.Sorted(slices.Values(most))
 	for name, part := range quantiles {
-		w.Quantiles[name] = int(sorted[int(part*float64(len(sorted)))])
+		w.Quantiles[name] = int(sorted[int(math.Ceil(part*float64(len(sorted))-1e-9))-1])
 	}
 	w.Max = int(sorted[len(sorted)-1])
 	for _, share := range r.shares {
-		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted)))])}
+		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted))+1e-9)])}
 		if s.Requests < w.Max && s.Requests <= core.MaxLogRequests {
 			limit, err := core.Per(int64(s.Requests), length), error(nil)
 			if s.Refused, s.Clients, _, err = r.q.try(limit, r.names, most, s.Requests); err != nil {
