@@ -337,6 +337,11 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: the last limit %v refuses, or is smaller than %d", shown.Window, last, r.Windows[i].Max)
 		}
 	}
+	for _, limit := range []core.Limit{core.PerMinute(1), core.PerHour(2_000_000).Using(core.SlidingCounter)} {
+		if err := reported(t, Config{Limits: []core.Limit{limit}}, made(clients, after)).WriteHTML(&html); err != nil {
+			t.Errorf("%v: %v", limit, err)
+		}
+	}
 	minute := data.Shown[2]
 	if row := minute.Grid[minute.Begin]; row[0] != 7 || row[1] != r.Refused {
 		t.Errorf("the slider begins at %v, want the given limit, which refuses %d", row, r.Refused)

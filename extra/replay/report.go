@@ -126,8 +126,10 @@ func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
 	w.Max = int(sorted[len(sorted)-1])
 	for _, share := range r.shares {
 		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted))+1e-9)])}
-		if s.Requests < w.Max && s.Requests <= core.MaxLogRequests {
-			limit, err := core.Per(int64(s.Requests), length), error(nil)
+		if limit, err := core.Per(int64(s.Requests), length), error(nil); s.Requests < w.Max {
+			if s.Requests > core.MaxLogRequests {
+				limit = limit.Using(core.CoarseLog)
+			}
 			if s.Refused, s.Clients, _, err = r.q.try(limit, r.names, most, s.Requests); err != nil {
 				return err
 			}
@@ -153,7 +155,10 @@ func (r *Report) tryAll(c Config) error {
 	}
 	refused, clients, by := make([]int, r.Clients), 0, map[[2]int]bool{} // by limit and client
 	err := r.q.decide(c.limits(), r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {
-		i := slices.IndexFunc(r.Limits, func(l Limit) bool { return l.Route == names[route] && sameLimit(l.Limit, d.Limit) })
+		i := max(0, slices.IndexFunc(r.Limits, func(l Limit) bool {
+			return l.Route == names[route] && l.Limit.Requests == d.Limit.Requests &&
+				l.Limit.Window == d.Limit.Window && l.Limit.Algorithm == d.Limit.Algorithm
+		}))
 		if !by[[2]int{i, e.client}] {
 			by[[2]int{i, e.client}] = true
 			r.Limits[i].Clients++
@@ -194,11 +199,6 @@ func (r *Report) mayBeRefused(client int) bool {
 		w := slices.IndexFunc(r.Windows, func(w Window) bool { return w.length == l.Limit.Window })
 		return 2*int64(r.most[w][client]) > l.Limit.Requests
 	})
-}
-
-// sameLimit reports whether a decision's limit, which is complete, is one that was given.
-func sameLimit(given, decided core.Limit) bool {
-	return given.Window == decided.Window && given.Algorithm == decided.Algorithm && given.Requests == decided.Requests
 }
 
 // client returns what the report says of a client.

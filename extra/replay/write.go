@@ -226,7 +226,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 				break
 			}
 		}
-		shown.Begin = len(shown.Grid) - shown.Begin
+		shown.Begin = len(shown.Grid) - max(1, shown.Begin)
 		data.Shown = append(data.Shown, shown)
 	}
 	return page.Execute(w, data)
