@@ -5,8 +5,8 @@
 # make test-metrics  hold the dashboard and the alerts to the metrics, by promtool
 # make test-newest  the tests, without the race detector, with the newest of what sash is built on
 # make histories   random histories of the stores and of regions, 3 and 20 times as many as make test goes through
-# make test-browser  drive the page of the demo in a real Chromium
-# make screenshots   take the README's pictures of that page
+# make test-browser  drive the pages of the demo and of sash replay in a real Chromium
+# make screenshots   take the README's pictures of these pages
 # make lint        gofmt, at most 120 columns, go vet, staticcheck, gosec, go mod tidy
 # make audit       known vulnerabilities of what sash is built on; asks vuln.go.dev, so it needs the network
 # make bench       measure sash side by side with other libraries: one table
@@ -137,7 +137,7 @@ test-browser: redis
 
 screenshots: redis
 	@./.ci/install chromium chromium
-	cd examples/demo/browsertest && go test -count=1 -run TestPictures . -args -pictures $(CURDIR)/docs/images
+	cd examples/demo/browsertest && go test -count=1 -run '^Test(Pictures|ReplayPage)$$' . -args -pictures $(CURDIR)/docs/images
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
