@@ -143,7 +143,12 @@ func replayCommand(args []string, sys system) error {
 }
 
 // keyOf returns the key function of the flags, and the headers that it reads.
-func keyOf(key, trust string, bits int) (keyfuncs.Func, []string, error) {
+func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err error) {
+	defer func() {
+		if text, wrong := recover().(string); wrong { // of TrustProxies, on the network of all
+			err = wrongUsage("%s", strings.TrimPrefix(text, "sash: "))
+		}
+	}()
 	kind, name, _ := strings.Cut(key, ":")
 	switch {
 	case key != "ip" && trust != "":
@@ -160,7 +165,7 @@ func keyOf(key, trust string, bits int) (keyfuncs.Func, []string, error) {
 		return keyfuncs.IP(keyfuncs.IPv6Prefix(bits)), nil, nil
 	}
 	var proxies []netip.Prefix
-	for text := range strings.SplitSeq(trust, ",") {
+	for text := range strings.SplitSeq(strings.ReplaceAll(trust, " ", ""), ",") {
 		proxy, err := netip.ParsePrefix(text)
 		if addr, notAddr := netip.ParseAddr(text); notAddr == nil {
 			proxy, err = netip.PrefixFrom(addr, addr.BitLen()), nil
