@@ -62,6 +62,7 @@ type Log struct {
 	formats    []*format // of which a file has one
 	salt, user string    // of the hashes of names; of the request
 	request    *http.Request
+	urls       map[string]*url.URL // of paths, nil where there is none
 	fields     values
 
 	timeText string // the time that was read last
@@ -116,7 +117,7 @@ func New(c Config) (*Log, error) {
 		return nil, err
 	}
 	formats, err := formatsOf(c)
-	l := &Log{config: c, formats: formats, salt: rand.Text(), ids: map[string]uint32{}}
+	l := &Log{config: c, formats: formats, salt: rand.Text(), urls: map[string]*url.URL{}, ids: map[string]uint32{}}
 	ctx := context.WithValue(context.Background(), userKey{}, &l.user)
 	l.request = (&http.Request{Header: http.Header{}}).WithContext(ctx)
 	return l, err
@@ -281,9 +282,12 @@ func (l *Log) build(f *format) bool {
 	if r.Method != string(v[fieldMethod]) { // a string is made only where it is another one
 		r.Method = string(v[fieldMethod])
 	}
-	if r.RequestURI != string(v[fieldPath]) || r.URL == nil {
-		r.RequestURI = string(v[fieldPath])
-		r.URL, _ = url.ParseRequestURI(r.RequestURI)
+	known := false
+	if r.URL, known = l.urls[string(v[fieldPath])]; !known {
+		uri := string(v[fieldPath])
+		if r.URL, _ = url.ParseRequestURI(uri); len(l.urls) < 1000 && len(uri) < 1000 {
+			l.urls[uri] = r.URL
+		}
 	}
 	if r.URL == nil || r.Method == "" {
 		return false
