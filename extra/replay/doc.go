@@ -9,8 +9,8 @@
 //	err = report.WriteText(os.Stdout)
 //
 // A line becomes an *http.Request for Key, Skip and Route.Match. It has what the log has of the method, the address,
-// the path, the host, the user (see [User]) and the headers, and is reused for the next line. A handler is not asked: it
-// would do what it does, such as to send mail, and refuse requests that have lost their cookies in the log.
+// the path, the host, the user (see [User]) and the headers, and is reused for the next line. A handler is not asked:
+// it would do what it does, such as to send mail, and refuse requests that have lost their cookies in the log.
 //
 // Requests are sorted by time over the whole log, whatever the order of lines and files. Where the log has the duration
 // of a request, its time is that of its beginning. Files are read one after the other, and the memory is bounded by
