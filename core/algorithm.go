@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Algorithm says how a [Limit] counts.
@@ -43,7 +44,14 @@ type properties struct {
 	steady      bool   // what Steady returns
 	leasable    bool   // what Leasable returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
+
+	// opens returns for how long after an admission no cost above its Remaining can pass. It is nil where one answer
+	// does not tell, and Wait reckons it as for a SlidingCounter.
+	opens func(admission *Decision) time.Duration
 }
+
+// atReset is the opens of an algorithm by which all units that leave first leave together.
+func atReset(d *Decision) time.Duration { return d.ResetAfter }
 
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
 // rooms, which adds itself; nothing else asks for one by name (TestRooms):
@@ -58,9 +66,9 @@ type properties struct {
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
 // docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},
-	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9, atReset},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0, nil},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, 0, atReset},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.

@@ -112,18 +112,18 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 	defer s.mu.Unlock()
 	now, tries := time.Now(), q.tries
 	q.outlook = outlook{}
-	counter := !d.Limit.Algorithm.Steady()
-	if counter && !q.reopened {
+	opens := d.Limit.Algorithm.properties().opens
+	if opens == nil && !q.reopened {
 		q.counter.learn(d, cost, now)
 	}
 	switch {
 	case d.Allowed && d.Source == SourcePolicy:
 		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
 	case q.reopened || d.RetryAfter == Never: // the next asks at once
-	case d.Allowed && counter:
+	case d.Allowed && opens == nil:
 		q.closed = d.Remaining + 1
 	case d.Allowed:
-		q.close(now, d.ResetAfter, d.Remaining+1)
+		q.close(now, opens(d), d.Remaining+1)
 	case d.RetryAfter > 0:
 		q.close(now, d.RetryAfter, cost)
 	default:

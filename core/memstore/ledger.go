@@ -85,7 +85,7 @@ func (c *ledger) with(s *core.Override) *ledger {
 			l.bound.N = l.Requests
 		}
 		if s.Charge {
-			l.bound.N = window.Boundless
+			l.bound.Boundless = true
 		}
 	}
 	return c

@@ -338,7 +338,7 @@ func (w *world) key(m memory) string {
 				add(int64(s.bound), int64(s.count.Words()), past.Older, past.Newer)
 				for t := range age {
 					boundless := b.Limit
-					boundless.N = window.Boundless
+					boundless.Boundless = true
 					add(s.count.Decide(boundless, m.now+t, m.now+t, 0).Units())
 				}
 			}

@@ -51,7 +51,7 @@ func (c *Client) count(l core.Limit) *window.Count {
 // units returns how many units a count has at now, for a request that is counted at stamp.
 func units(n *window.Count, l core.Limit, now, stamp int64) int64 {
 	all := windowLimit(l)
-	all.N = window.Boundless
+	all.Boundless = true
 	return n.Decide(all, now, stamp, 0).Units()
 }
 
@@ -163,9 +163,7 @@ func judge(
 	var verdict window.Verdict
 	for i, l := range limits {
 		limit := windowLimit(l)
-		if beyond {
-			limit.N = window.Boundless
-		}
+		limit.Boundless = beyond
 		v := counts[i].Decide(limit, now, stamp, cost)
 		if beyond {
 			v = windowLimit(l).Charged(v)

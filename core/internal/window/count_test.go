@@ -194,7 +194,9 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if past.None() || v.Admitted || now+v.RetryAfter < then {
 		t.Fatalf("the past %+v says %+v, the count told to come at %d", past, v, then)
 	}
-	units := c.Decide(Limit{N: Boundless, W: b.W, Algorithm: b.Algorithm}, now, now, 0).Units()
+	boundless := b.Limit
+	boundless.Boundless = true
+	units := c.Decide(boundless, now, now, 0).Units()
 	if sum := past.Older + past.Newer; b.Algorithm != core.SlidingCounter && sum != units {
 		t.Fatalf("the past %+v of a count of %d units", past, units)
 	}

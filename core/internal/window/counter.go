@@ -56,7 +56,7 @@ func (c Counter) Decide(l Limit, now, stamp, cost int64) Verdict {
 	if v.Admitted {
 		counted += cost
 	}
-	v.Remaining = max(0, l.N-counted)
+	v.Remaining = l.left(counted)
 	if counted > 0 {
 		v.ResetAfter = c.Start(l.W) + l.W - now
 	}

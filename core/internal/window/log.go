@@ -24,7 +24,7 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 	if v.Admitted {
 		counted += cost
 	}
-	v.Remaining = max(0, l.N-counted)
+	v.Remaining = l.left(counted)
 	switch {
 	case f.Units > 0:
 		v.ResetAfter = f.Oldest + l.W - now

@@ -30,6 +30,7 @@ func Duration(micros int64) time.Duration {
 type Limit struct {
 	N, W      int64
 	Algorithm core.Algorithm
+	Boundless bool // whatever is asked for is admitted; see [Verdict.Units]
 }
 
 // MaxAhead is the most that an Allowance may be, and AheadPart says which part of the
@@ -49,7 +50,15 @@ func Allowance(shortest int64) int64 { return min(MaxAhead, shortest/AheadPart) 
 // fits says whether cost may be added to what is counted. The first comparison
 // keeps a cost that no limit allows out of the sum, which might overflow.
 func (l Limit) fits(counted, cost int64) bool {
-	return cost == 0 || cost <= l.N && counted+cost <= l.N
+	return cost == 0 || l.Boundless || cost <= l.N && counted+cost <= l.N
+}
+
+// left returns how many units are left where some are counted.
+func (l Limit) left(counted int64) int64 {
+	if l.Boundless {
+		return boundless - counted
+	}
+	return max(0, l.N-counted)
 }
 
 // Verdict is the answer of one limit to one request.
@@ -77,13 +86,12 @@ func (v Verdict) Binds(w Verdict) bool {
 	}
 }
 
-// Boundless is the N of a limit that no client reaches. The verdict on a cost of 0 under
-// such a limit tells how many units count; see [Verdict.Units].
-const Boundless = 1 << 62
+// boundless is what a Boundless limit leaves where nothing is counted.
+const boundless = 1 << 62
 
-// Units returns how many units count by the verdict on a cost of 0 under a Boundless
+// Units returns how many units count after a request, by the verdict on it under a Boundless
 // limit.
-func (v Verdict) Units() int64 { return Boundless - v.Remaining }
+func (v Verdict) Units() int64 { return boundless - v.Remaining }
 
 // Charged returns the verdict on units that are counted whatever the limit says, given
 // the verdict on them under a Boundless limit.

@@ -114,7 +114,7 @@ func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err er
 	to.client = client
 	l, now, units := w.bend(w.Limit, s.now, cost)
 	if verb == worlds.Charge {
-		l.N = Boundless
+		l.Boundless = true
 	}
 	v := to.count.Decide(l, now, now, units)
 	if verb == worlds.Charge {

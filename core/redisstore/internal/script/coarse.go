@@ -44,10 +44,9 @@ func (coarse) read(s string, l window.Limit, now int64) (f facts, rest string, o
 		return f, "", false
 	}
 	end, slot := nearest(s[1:], now), l.Slot()
-	f.newest, f.log = end-slot+1, window.LogFacts{
+	return dated(end-slot+1, window.LogFacts{
 		Units: uint48(s[7:]), Oldest: end - int64(s[13])*slot, Leaver: end - int64(s[14])*slot,
-	}
-	return f, s[coarseFacts:], true
+	}), s[coarseFacts:], true
 }
 
 func (coarse) possible(f facts, l window.Limit, now int64) bool {
@@ -55,5 +54,5 @@ func (coarse) possible(f facts, l window.Limit, now int64) bool {
 }
 
 func (coarse) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return f.log.Decide(l, now, l.SlotEnd(stamp), cost)
+	return f.log().Decide(l, now, l.SlotEnd(stamp), cost)
 }

@@ -36,19 +36,18 @@ func (counter) steps() string { return "counter" }
 
 func (counter) lua() string { return counterLua }
 
-func (counter) read(s string, l window.Limit, now int64) (f facts, rest string, ok bool) {
+func (counter) read(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
 	if len(s) < counterBytes {
 		return f, "", false
 	}
-	f.newest = nearest(s[12:], now)
-	f.counter = window.Counter{Index: f.newest / l.W, Prev: uint48(s), Cur: uint48(s[6:])}
-	return f, s[counterBytes:], true
+	return facts{nearest(s[12:], now), [3]int64{uint48(s), uint48(s[6:])}}, s[counterBytes:], true
 }
 
 func (counter) possible(f facts, l window.Limit, _ int64) bool {
-	return f.newest%l.W == 0 && max(f.counter.Prev, f.counter.Cur) <= mostCounted
+	return f.newest%l.W == 0 && max(f.own[0], f.own[1]) <= mostCounted
 }
 
 func (counter) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return f.counter.At(stamp, l.W).Decide(l, now, stamp, cost)
+	c := window.Counter{Index: f.newest / l.W, Prev: f.own[0], Cur: f.own[1]}
+	return c.At(stamp, l.W).Decide(l, now, stamp, cost)
 }

@@ -49,9 +49,8 @@ func roomOf(a core.Algorithm) room {
 
 // facts are what a limit is judged by.
 type facts struct {
-	newest  int64           // the newest stamp: no later request is counted before that; 0 where nothing counts
-	log     window.LogFacts // of units that keep their times
-	counter window.Counter
+	newest int64    // the newest stamp: no later request is counted before that; 0 where nothing counts
+	own    [3]int64 // what else the room has read, in an order of its own
 }
 
 // limitOf returns a limit as the arithmetic has it.
@@ -78,19 +77,34 @@ func (f *facts) possible(l core.Limit, now, latest int64) bool {
 
 // decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge.
 func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) window.Verdict {
-	limit := limitOf(l)
-	if !charge {
-		return roomOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
+	v := f.judge(l, now, stamp, cost, charge)
+	if charge {
+		return limitOf(l).Charged(v)
 	}
-	boundless := limit
-	boundless.N = window.Boundless
-	return limit.Charged(roomOf(l.Algorithm).decide(*f, boundless, now, stamp, cost))
+	return v
+}
+
+// judge is decide by a limit that is boundless or not.
+func (f *facts) judge(l core.Limit, now, stamp, cost int64, boundless bool) window.Verdict {
+	limit := limitOf(l)
+	limit.Boundless = boundless
+	return roomOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
+}
+
+// dated returns the facts of units that keep their times.
+func dated(newest int64, l window.LogFacts) facts {
+	return facts{newest, [3]int64{l.Units, l.Oldest, l.Leaver}}
+}
+
+// log returns what dated was given.
+func (f *facts) log() window.LogFacts {
+	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}
 }
 
 // dated reports whether fewer units than most count in the window that ends at now, the last of them at last.
 func (f *facts) dated(l window.Limit, now, last, most int64) bool {
-	return now-l.W < f.log.Oldest && f.log.Oldest <= f.log.Leaver && f.log.Leaver <= last &&
-		0 < f.log.Units && f.log.Units < most
+	log := f.log()
+	return now-l.W < log.Oldest && log.Oldest <= log.Leaver && log.Leaver <= last && 0 < log.Units && log.Units < most
 }
 
 // nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/window"
 )
 
 // bytesOf returns the bytes of an example in a file of an algorithm, which TestFormats of redisstore holds to be there.
@@ -41,9 +40,8 @@ func TestExamples(t *testing.T) {
 	}
 	value := bytesOf(t, "000000000050 00000000001e 5bfedc883a00")
 	f, rest, ok := readFacts(value, core.PerMinute(1).Using(core.SlidingCounter), start)
-	want := window.Counter{Index: start / 60_000_000, Prev: 80, Cur: 30}
-	if !ok || rest != "" || f.newest != start || f.counter != want {
-		t.Errorf("%x reads as %+v, want %+v", value, f.counter, want)
+	if want := (facts{start, [3]int64{80, 30}}); !ok || rest != "" || f != want {
+		t.Errorf("%x reads as %+v, want %+v", value, f, want)
 	}
 }
 

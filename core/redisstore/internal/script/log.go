@@ -77,12 +77,11 @@ func (log) read(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 	if leaver.size == 0 {
 		leaver = first
 	}
-	f.newest, f.log = last.stamp, window.LogFacts{
+	return dated(last.stamp, window.LogFacts{
 		Units:  (last.total - first.total + first.cost) & (totals - 1),
 		Oldest: first.stamp,
 		Leaver: leaver.stamp,
-	}
-	return f, s, true
+	}), s, true
 }
 
 func (log) possible(f facts, l window.Limit, now int64) bool {
@@ -90,7 +89,7 @@ func (log) possible(f facts, l window.Limit, now int64) bool {
 }
 
 func (log) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return f.log.Decide(l, now, stamp, cost)
+	return f.log().Decide(l, now, stamp, cost)
 }
 
 // entry is an entry of a log, or none if its size is 0.

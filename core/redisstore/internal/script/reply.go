@@ -106,8 +106,7 @@ func (r *Rule) readUses(part string, now int64, uses []core.Usage) (rest string,
 		return rest, fmt.Errorf("%w: %.200q", ErrDisagree, part)
 	}
 	for i, limit := range r.Limits {
-		limit.Requests = window.Boundless
-		v := seen[i].decide(limit, now, stamp, 0, false)
+		v := seen[i].judge(limit, now, stamp, 0, true)
 		uses[i] = core.Usage{Used: v.Units(), ResetAfter: window.Duration(v.ResetAfter), At: time.UnixMicro(now)}
 	}
 	return rest, nil
