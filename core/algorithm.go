@@ -33,6 +33,16 @@ const (
 	// back up to a sixtieth of the Window later. A key takes a few hundred bytes, whatever
 	// Requests is. Prefer it to both others where a limit is large and must hold.
 	CoarseLog
+
+	// Bucket lets bursts pass, and refills evenly. It is full with Requests units, of which each request takes its
+	// cost, and empty for a Window when it refills from nothing. In any stretch of length t it admits at most
+	// Requests + Requests*t/Window units, however the stretch lies: so up to 2*Requests in a Window. See
+	// [RateAndBurst]. A key takes as little memory as by a SlidingCounter. It suits clients that begin with a burst,
+	// and callers that want an even flow; a contract says a window.
+	//
+	// Where a charge goes beyond Requests, what is owed comes back at the same pace, or faster so that it takes 100
+	// Windows at most.
+	Bucket
 )
 
 // properties holds the engine's knowledge of an algorithm. How it counts is the stores'
@@ -53,6 +63,12 @@ type properties struct {
 // atReset is the opens of an algorithm by which all units that leave first leave together.
 func atReset(d *Decision) time.Duration { return d.ResetAfter }
 
+// atUnit is the opens of an algorithm by which units come back one after the other, all of them in ResetAfter.
+func atUnit(d *Decision) time.Duration {
+	rest := float64(d.Limit.Requests-d.Remaining-1) / float64(d.Limit.Requests)
+	return max(0, d.ResetAfter-time.Duration(rest*float64(d.Limit.Window)))
+}
+
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
 // rooms, which adds itself; nothing else asks for one by name (TestRooms):
 //
@@ -69,6 +85,7 @@ var algorithms = [...]properties{
 	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9, atReset},
 	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0, nil},
 	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, 0, atReset},
+	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, false, 0, atUnit},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -80,7 +97,7 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// String returns "log", "counter" or "coarse".
+// String returns "log", "counter", "coarse" or "bucket".
 func (a Algorithm) String() string {
 	if a.known() {
 		return algorithms[a].name

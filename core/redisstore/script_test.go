@@ -263,6 +263,9 @@ func (l *lifetimes) check(rdb *redis.Client, keys []any, client *model.Client, n
 		case core.CoarseLog:
 			counts += slotOf(limit) - time.Microsecond
 			most = counts
+		case core.Bucket: // until it is full
+			counts = client.Usage([]core.Limit{limit}, time.UnixMicro(begun))[0].ResetAfter
+			most = counts + w
 		}
 		least := counts + time.Duration(begun-l.latest[i])*time.Microsecond - time.Since(l.began)
 		most += time.Duration(l.ahead[i])*time.Microsecond + 2*time.Second

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
 )
 
 // Run runs the suite as subtests of t, in parallel. factory is called once for
@@ -444,19 +445,13 @@ func (s *suite) extremes() {
 
 func (s *suite) extreme(limit core.Limit) {
 	l, key, n := s.limiter(limit), fmt.Sprint(limit), limit.Requests
-	d := s.admits("all at once", l, key, n, 0)
-	if d.ResetAfter <= 0 || d.ResetAfter > limit.Window+limit.Window/60+time.Microsecond { // a slot of a CoarseLog
-		s.Fatalf("%v: ResetAfter %v", limit, d.ResetAfter)
-	}
-	d = s.refuses("one more", l, key, 1, 0)
-	if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
-		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
-	}
-	d = s.refuses("all again", l, key, n, 0)
-	if d.RetryAfter <= 0 || d.RetryAfter > 2*limit.Window {
-		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
-	}
-	if d = s.refuses("more than all", l, key, n+1, 0); d.RetryAfter != core.Never {
-		s.Fatalf("%v: RetryAfter %v", limit, d.RetryAfter)
+	var client model.Client
+	for what, n := range []int64{n, 1, n, n + 1} {
+		got := l.AllowN(ctx, key, n)
+		want := client.Decide([]core.Limit{limit}, got.At, n, true)
+		want.Source, want.Region = got.Source, got.Region
+		if got != want {
+			s.Fatalf("%v, request %d, of %d units:\n got %+v\nwant %+v", limit, what, n, got, want)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 // TestSpent: something is left of a Count until its newest unit counts no more, and nothing once that is taken back.
 func TestSpent(t *testing.T) {
 	for kind, until := range map[core.Algorithm]int64{
-		core.SlidingLog: 6010, core.SlidingCounter: 12_000, core.CoarseLog: 6099,
+		core.SlidingLog: 6010, core.SlidingCounter: 12_000, core.CoarseLog: 6099, core.Bucket: 1210,
 	} {
 		l := Limit{N: 10, W: 6000, Algorithm: kind}
 		var c Count
@@ -197,7 +197,7 @@ func checkRefused(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	boundless := b.Limit
 	boundless.Boundless = true
 	units := c.Decide(boundless, now, now, 0).Units()
-	if sum := past.Older + past.Newer; b.Algorithm != core.SlidingCounter && sum != units {
+	if sum := past.Older + past.Newer; b.Algorithm.Steady() && sum != units {
 		t.Fatalf("the past %+v of a count of %d units", past, units)
 	}
 	var back Count

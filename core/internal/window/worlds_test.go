@@ -147,6 +147,14 @@ func (w *world) giveBack(s counted, at, units int64) (to counted, err error) {
 // key tells states apart, by all that a Count has: also by where its ring begins.
 func (w *world) key(s counted) string {
 	c, age := &s.count.log, w.W+w.Slot()
+	if w.Algorithm == core.Bucket {
+		b := (*bucket)(c).bucket()
+		key := worlds.AppendTimes(nil, s.client[0], s.now, w.W)
+		for _, n := range []int64{max(b.At-s.now, -age), b.Units, b.Part, b.Rate} {
+			key = binary.AppendVarint(key, n)
+		}
+		return string(key)
+	}
 	if w.Algorithm == core.SlidingCounter {
 		age = 2 * w.W
 	}
@@ -179,7 +187,7 @@ func (w *world) key(s counted) string {
 func smallWorlds() (all []*world) {
 	for n := range int64(3) {
 		for ticks := range int64(4) {
-			for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter} {
+			for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter, core.Bucket} {
 				all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Algorithm: kind}, 1))
 			}
 			if n < 2 && ticks < 2 || *long {

@@ -11,8 +11,6 @@ func slot(l Limit) int64 { return (l.W + 59) / 60 }
 
 func end(l Limit, at int64) int64 { return (at/slot(l)+1)*slot(l) - 1 }
 
-func (coarse) together(l Limit, a, b int64) bool { return end(l, a) == end(l, b) }
-
 func (coarse) begun(l Limit, newest int64) int64 { return newest / slot(l) * slot(l) }
 
 func (coarse) used(l Limit, past []Unit, now, _ int64) (used int64) {
@@ -24,4 +22,13 @@ func (coarse) used(l Limit, past []Unit, now, _ int64) (used int64) {
 	return used
 }
 
-func (coarse) counts(l Limit, at, now, _ int64) bool { return end(l, at) > now-l.W }
+func (coarse) counts(l Limit, _ []Unit, at, now int64) bool { return end(l, at) > now-l.W }
+
+func (coarse) admit(l Limit, past []Unit, now, at, n int64) []Unit {
+	return l.admit(past, now, at, n, func(a, b int64) bool { return end(l, a) == end(l, b) })
+}
+
+func (coarse) giveBack(l Limit, past []Unit, at, units int64) ([]Unit, int64) {
+	left, missing := giveBack(past, at, units, func(a, b int64) bool { return end(l, a) == end(l, b) })
+	return some(left), missing
+}

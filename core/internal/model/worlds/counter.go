@@ -8,8 +8,6 @@ func init() { definitions[core.SlidingCounter] = counter{} }
 // left.
 type counter struct{}
 
-func (counter) together(l Limit, a, b int64) bool { return a/l.W == b/l.W }
-
 func (counter) begun(l Limit, newest int64) int64 { return newest / l.W * l.W }
 
 func (counter) used(l Limit, past []Unit, _, stamp int64) (used int64) {
@@ -25,13 +23,21 @@ func (counter) used(l Limit, past []Unit, _, stamp int64) (used int64) {
 	return used + before*(l.W-stamp%l.W)/l.W
 }
 
-func (counter) counts(l Limit, at, now, begun int64) bool { return (at/l.W+2)*l.W > max(now, begun) }
+func (counter) counts(l Limit, past []Unit, at, now int64) bool {
+	return (at/l.W+2)*l.W > max(now, l.begun(past))
+}
+
+func (counter) admit(l Limit, past []Unit, now, at, n int64) []Unit {
+	return l.admit(past, now, at, n, func(a, b int64) bool { return a/l.W == b/l.W })
+}
+
+// giveBack keeps units of 0: the counter still begins where it began.
+func (counter) giveBack(l Limit, past []Unit, at, units int64) ([]Unit, int64) {
+	return giveBack(past, at, units, func(a, b int64) bool { return a/l.W == b/l.W })
+}
 
 func (counter) resetAfter(l Limit, _ []Unit, now, stamp, _ int64) int64 {
 	return (stamp/l.W+1)*l.W - now
 }
-
-// returned keeps units of 0: the counter still begins where it began.
-func (counter) returned(past []Unit) []Unit { return past }
 
 func (counter) most(l Limit) int64 { return 2 * l.N }

@@ -48,23 +48,25 @@ type Answer struct {
 
 // definition is the meaning of an algorithm, in the plainest words. Each has a file.
 type definition interface {
-	// together reports whether units of two times cannot be told apart.
-	together(l Limit, a, b int64) bool
-
 	// begun returns the time before which nothing more is counted, given the newest unit.
 	begun(l Limit, newest int64) int64
 
 	// used returns how many units count at now, for a request that is counted at stamp.
 	used(l Limit, past []Unit, now, stamp int64) int64
 
-	// counts reports whether units of a time may still count at now, given begun.
-	counts(l Limit, at, now, begun int64) bool
+	// counts reports whether units of a time may still count at now.
+	counts(l Limit, past []Unit, at, now int64) bool
+
+	// admit returns a past with n units more at a time. It may leave out what does not count at now, not even if the
+	// clock steps back after this.
+	admit(l Limit, past []Unit, now, at, n int64) []Unit
 
 	// resetAfter returns the ResetAfter of a past of which used units count.
 	resetAfter(l Limit, past []Unit, now, stamp, used int64) int64
 
-	// returned returns what is left of a past after units were taken back: some may have 0.
-	returned(past []Unit) []Unit
+	// giveBack returns what is left of a past after units of a time, which may count, were taken back, and how many of
+	// them could not be found.
+	giveBack(l Limit, past []Unit, at, units int64) (left []Unit, missing int64)
 
 	// most returns how many units a window may hold at most.
 	most(l Limit) int64
@@ -87,10 +89,8 @@ func (l Limit) used(past []Unit, now, stamp int64) int64 {
 }
 
 func (l Limit) counts(past []Unit, at, now int64) bool {
-	return l.definition().counts(l, at, now, l.begun(past))
+	return l.definition().counts(l, past, at, now)
 }
-
-func (l Limit) together(a, b int64) bool { return l.definition().together(l, a, b) }
 
 // first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
 func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
@@ -106,7 +106,7 @@ func (l Limit) decide(past []Unit, now, stamp, cost int64, verb Verb) Answer {
 	a := Answer{Admitted: cost == 0 || verb == Charge || used+cost <= l.N}
 	switch {
 	case a.Admitted:
-		past = l.admit(past, stamp, cost)
+		past = l.definition().admit(l, past, now, stamp, cost)
 		used += cost
 	case cost > l.N:
 		a.RetryAfter = Never
@@ -133,14 +133,26 @@ func (a Answer) binds(b Answer) bool {
 	return a.ResetAfter > b.ResetAfter
 }
 
-// admit returns a past with some units more.
-func (l Limit) admit(past []Unit, at, n int64) []Unit {
-	past = slices.Clone(past)
-	if last := len(past) - 1; last >= 0 && l.together(past[last].At, at) {
+// admit is that of a definition by which units stay apart unless they are of one time, or of times that are together.
+func (l Limit) admit(past []Unit, now, at, n int64, together func(a, b int64) bool) []Unit {
+	past = slices.DeleteFunc(slices.Clone(past), func(u Unit) bool { return !l.counts(past, u.At, now) })
+	if last := len(past) - 1; last >= 0 && together(past[last].At, at) {
 		past[last] = Unit{at, past[last].N + n}
 		return past
 	}
 	return append(past, Unit{at, n})
+}
+
+// giveBack is that of such a definition. Some units of the past may be 0.
+func giveBack(past []Unit, at, units int64, together func(a, b int64) bool) (left []Unit, missing int64) {
+	left = slices.Clone(past)
+	for j := range left {
+		if u := &left[j]; together(u.At, at) {
+			taken := min(units, u.N)
+			u.N, units = u.N-taken, units-taken
+		}
+	}
+	return left, units
 }
 
 // Ask returns the answer to a request of a client, what the client has used after it, and when the request is counted.
@@ -167,10 +179,7 @@ func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Cl
 		return answer, after, now
 	}
 	for i, l := range r.Limits {
-		past := after[i]
-		after[i] = l.admit(slices.DeleteFunc(slices.Clone(past), func(u Unit) bool {
-			return !l.counts(past, u.At, now) // not even if the clock steps back after this
-		}), stamp, cost)
+		after[i] = l.definition().admit(l, after[i], now, stamp, cost)
 		if verb == Take {
 			l.hold(after[i], stamp)
 		}
@@ -199,16 +208,9 @@ func (r Rule) Return(c Client, now, at, units int64) (least int64, after Client)
 		if !l.counts(c[i], at, now) || !slices.ContainsFunc(c[i], counts) {
 			continue
 		}
-		left := units
-		after[i] = slices.Clone(c[i])
-		for j := range after[i] {
-			if u := &after[i][j]; l.together(u.At, at) {
-				taken := min(left, u.N)
-				u.N, left = u.N-taken, left-taken
-			}
-		}
-		after[i] = l.definition().returned(after[i])
-		least = min(least, units-left)
+		var missing int64
+		after[i], missing = l.definition().giveBack(l, c[i], at, units)
+		least = min(least, units-missing)
 	}
 	return least, after
 }
@@ -237,4 +239,15 @@ func (c Client) AppendKey(key []byte, now, age int64) []byte {
 		key = binary.AppendVarint(key, 1<<60)
 	}
 	return key
+}
+
+// AppendTimes appends the times of a past, seen from now, that are not older than an age.
+func AppendTimes(key []byte, past []Unit, now, age int64) []byte {
+	last := int64(0)
+	for _, u := range past {
+		if u.At > now-age && u.At != last {
+			key, last = binary.AppendVarint(key, u.At-now), u.At
+		}
+	}
+	return binary.AppendVarint(key, 1<<60)
 }
