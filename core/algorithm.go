@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Algorithm says how a [Limit] counts.
@@ -53,20 +52,8 @@ type properties struct {
 	maxRequests int64  // the most that a Limit may allow
 	steady      bool   // what Steady returns
 	leasable    bool   // what Leasable returns
+	even        bool   // what Even returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
-
-	// opens returns for how long after an admission no cost above its Remaining can pass. It is nil where one answer
-	// does not tell, and Wait reckons it as for a SlidingCounter.
-	opens func(admission *Decision) time.Duration
-}
-
-// atReset is the opens of an algorithm by which all units that leave first leave together.
-func atReset(d *Decision) time.Duration { return d.ResetAfter }
-
-// atUnit is the opens of an algorithm by which units come back one after the other, all of them in ResetAfter.
-func atUnit(d *Decision) time.Duration {
-	rest := float64(d.Limit.Requests-d.Remaining-1) / float64(d.Limit.Requests)
-	return max(0, d.ResetAfter-time.Duration(rest*float64(d.Limit.Window)))
 }
 
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
@@ -82,10 +69,10 @@ func atUnit(d *Decision) time.Duration {
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
 // docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, 9, atReset},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0, nil},
-	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, 0, atReset},
-	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, false, 0, atUnit},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, false, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, false, 0},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, false, 0},
+	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, false, true, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -112,6 +99,10 @@ func (a Algorithm) Steady() bool { return a.properties().steady }
 // Leasable reports whether units may be counted ahead of their use, by a lease: each counts
 // from its own time on. It panics if the algorithm is unknown.
 func (a Algorithm) Leasable() bool { return a.properties().leasable }
+
+// Even reports whether units come back one after the other, Window/Requests apart, and all of them in ResetAfter. It
+// panics if the algorithm is unknown.
+func (a Algorithm) Even() bool { return a.properties().even }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }

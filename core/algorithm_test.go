@@ -130,6 +130,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 	for name, call := range map[string]func(){
 		"steady":   func() { unknown.Algorithm.Steady() },
 		"leasable": func() { unknown.Algorithm.Leasable() },
+		"even":     func() { unknown.Algorithm.Even() },
 		"code":     func() { _ = unknown.code() },
 	} {
 		t.Run(name, func(t *testing.T) {

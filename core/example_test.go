@@ -29,7 +29,7 @@ func ExampleNew() {
 
 	// What cannot work is an error when the program starts, with what to do.
 	_, err = limiter.Rule("login", core.PerHour(0))
-	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
+	fmt.Println(strings.NewReplacer(": ", ":\n", ", then", ",\nthen").Replace(err.Error()))
 	// Output:
 	// 10/1s
 	// 1000/1h
@@ -43,7 +43,7 @@ func ExampleParseLimit() {
 	for _, text := range []string{"5/15m", "1000/1d counter named daily", "10 per 15 minutes", "100/month"} {
 		limit, err := core.ParseLimit(text)
 		if err != nil {
-			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
+			fmt.Println(strings.NewReplacer(": ", ":\n", ", then", ",\nthen").Replace(err.Error()))
 			continue
 		}
 		fmt.Println(limit)
@@ -59,7 +59,9 @@ func ExampleParseLimit() {
 	// sash:
 	// the limit "100/month":
 	// "month" is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes:
-	// write requests/window, such as "100/1m", then "counter" or "coarse" or nothing, then "named" and a name if you like:
+	// write requests/window, such as "100/1m",
+	// then "counter" or "coarse" or "bucket" or nothing,
+	// then "named" and a name if you like:
 	// "1000/24h counter named daily"
 	// [10/1s 1000/24h counter named daily] <nil>
 }

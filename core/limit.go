@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"strings"
 	"time"
 )
@@ -9,7 +11,7 @@ import (
 // The bounds of a [Limit].
 const (
 	MaxLogRequests     = 1_000_000 // for SlidingLog
-	MaxCounterRequests = 1 << 40   // for SlidingCounter and CoarseLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
 	MinWindow          = time.Millisecond
 	MaxWindow          = 366 * 24 * time.Hour
 )
@@ -42,6 +44,29 @@ func PerHour(n int64) Limit { return Per(n, time.Hour) }
 
 // PerDay returns a limit of n requests in any 24 hours.
 func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
+
+// RateAndBurst returns a limit by a [Bucket]: burst requests at once, and from then on rate in each per, evenly.
+//
+//	RateAndBurst(10, time.Second, 20) // 20 at once, then 10 a second: Per(20, 2*time.Second).Using(Bucket)
+//
+// Its Window is burst*per/rate, rounded up to whole microseconds, so that no more than said is admitted. What is not
+// positive, or leads to a Window that no limit has, is an error of [New].
+func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
+	l := Limit{Requests: burst, Algorithm: Bucket}
+	if rate <= 0 || per <= 0 || burst <= 0 {
+		l.Name = fmt.Sprintf("rate %d in %v, burst %d", rate, per, burst) // for the error
+		return l
+	}
+	high, low := bits.Mul64(uint64(burst), uint64(per))
+	low, carry := bits.Add64(low, uint64(rate-1), 0)
+	if high += carry; high >= uint64(rate) {
+		l.Window = math.MaxInt64
+		return l
+	}
+	window, _ := bits.Div64(high, low, uint64(rate))
+	l.Window = time.Duration(min(window, math.MaxInt64))
+	return l
+}
 
 // Using returns the limit with another algorithm.
 func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
@@ -91,8 +116,8 @@ func (l Limit) check() error {
 	// The window is checked before the name: a name made of a window below a
 	// millisecond is not ASCII, and an error about it would mislead.
 	if l.Window < MinWindow || l.Window > MaxWindow {
-		return fmt.Errorf("sash: limit %.66q has a window of %v: a window is from %v to %v (366 days)",
-			l.Name, l.Window, MinWindow, MaxWindow)
+		return fmt.Errorf("sash: limit %.66q has a window of %v: a window is from %v to %v (366 days)%s",
+			l.Name, l.Window, MinWindow, MaxWindow, l.windowHint())
 	}
 	if err := checkName("limit", l.Name); err != nil {
 		return err
@@ -102,6 +127,14 @@ func (l Limit) check() error {
 			"to refuse everybody, do not mount the handler", l.Name, l.Requests)
 	}
 	return l.Algorithm.check(l)
+}
+
+// windowHint says in errors where a window may come from that nobody wrote.
+func (l Limit) windowHint() string {
+	if l.Algorithm.known() && l.Algorithm.Even() {
+		return "; that of a RateAndBurst is burst*per/rate, of three numbers above 0"
+	}
+	return ""
 }
 
 // code returns the limit as a program writes it, for error messages. The algorithm

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +33,22 @@ func TestConfigErrors(t *testing.T) {
 		{"window above 366 days by 1 ns", limits(core.Per(1, core.MaxWindow+1)),
 			[]string{"window of 8784h0m0.000000001s", "to 8784h0m0s (366 days)"}},
 		{"unknown algorithm", limits(core.PerMinute(1).Using(9)),
-			[]string{`"1m0s"`, "algorithm 9: use core.SlidingLog or core.SlidingCounter or core.CoarseLog"}},
+			[]string{`"1m0s"`, "algorithm 9: use core.SlidingLog or core.SlidingCounter or core.CoarseLog or core.Bucket"}},
 		{"log too large", limits(core.PerHour(core.MaxLogRequests + 1)),
 			[]string{"allows 1000001 requests", "at most 1000000", "Using(core.CoarseLog)", "core.SlidingCounter",
 				"1099511627776"}},
 		{"counter too large", limits(core.PerHour(core.MaxCounterRequests + 1).Using(core.SlidingCounter)),
 			[]string{"allows 1099511627777 requests", "at most 1099511627776 (2^40)"}},
+		{"bucket too large", limits(core.PerHour(core.MaxCounterRequests + 1).Using(core.Bucket)),
+			[]string{"allows 1099511627777 requests: a Bucket holds at most 1099511627776 (2^40)"}},
+		{"a rate of 0", limits(core.RateAndBurst(0, time.Second, 20)),
+			[]string{`"rate 0 in 1s, burst 20"`, "burst*per/rate", "above 0"}},
+		{"a burst below 0", limits(core.RateAndBurst(1, time.Second, -20)), []string{"burst -20", "above 0"}},
+		{"a time of 0", limits(core.RateAndBurst(1, 0, 20)), []string{"in 0s", "above 0"}},
+		{"a burst that refills too fast", limits(core.RateAndBurst(1_000_000, time.Second, 20)),
+			[]string{"window of 20µs", "from 1ms", "burst*per/rate"}},
+		{"a burst that refills too slowly", limits(core.RateAndBurst(1, core.MaxWindow, math.MaxInt64)),
+			[]string{"(366 days)", "burst*per/rate"}},
 		{"two of one window", limits(core.PerMinute(1), core.PerHour(3), core.PerMinute(2)),
 			[]string{`two limits are named "1m0s"`, "must differ", `core.Per(2, 60000000000 /* 1m0s */).Named("`}},
 		{"one window, two algorithms", limits(core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter)),
@@ -157,6 +168,27 @@ func TestLimits(t *testing.T) {
 	}
 	if l.Name() != "api" || l.RuleName() != "" {
 		t.Errorf("called %q, %q", l.Name(), l.RuleName())
+	}
+}
+
+// TestRateAndBurst: the bucket is as large as the burst, and never refills faster than said.
+func TestRateAndBurst(t *testing.T) {
+	for _, c := range []struct {
+		rate  int64
+		per   time.Duration
+		burst int64
+		want  time.Duration
+	}{
+		{10, time.Second, 20, 2 * time.Second},
+		{1, time.Second, 200, 200 * time.Second},
+		{60, time.Minute, 60, time.Minute},
+		{3, time.Second, 1, 333_334 * time.Microsecond},
+		{1 << 40, 24 * time.Hour, 1 << 40, 24 * time.Hour}, // the product has 87 bits
+	} {
+		l := limiter(t, core.Config{Limits: []core.Limit{core.RateAndBurst(c.rate, c.per, c.burst)}}).Limits()[0]
+		if l.Requests != c.burst || l.Window != c.want || l.Algorithm != core.Bucket || l.Name != c.want.String() {
+			t.Errorf("%d in %v, burst %d: %v, want a window of %v", c.rate, c.per, c.burst, l, c.want)
+		}
 	}
 }
 

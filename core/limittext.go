@@ -20,6 +20,7 @@ var limitForm = `write requests/window, such as "100/1m", then ` + algorithmName
 //	100/1m                      100 in any minute, by a SlidingLog
 //	100/1m counter              by a SlidingCounter; "log" is allowed too
 //	1000000/1h coarse           by a CoarseLog
+//	200/200s bucket             by a Bucket: 200 at once, then one a second
 //	1000/1d named daily         with a name; see [Limit.Named]
 //	5/15m counter named per IP  the name is all that follows
 //	10 per 15 minutes, 100/hour as other limiters have it

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type waitQueue struct {
 type outlook struct {
 	opens   time.Time     // until then a cost of at least closed cannot pass; zero if that follows from the counter
 	closed  int64         // 0: no cost can pass
+	apart   float64       // in nanoseconds: each unit of a cost above closed passes so much later
 	jitter  time.Duration // this process asks so much later than it could
 	paced   bool          // the policy has admitted: opens is the limits' pace, which no Return shortens
 	failing error         // the store's error; nil if the newest answer is the store's
@@ -80,8 +82,9 @@ func (s *waitQueues) turn(ctx context.Context, q *waitQueue, w *waiter) (sleep t
 	if first.cost >= q.closed {
 		now := time.Now()
 		deadline, limited := ctx.Deadline()
-		sleep = max(0, q.opens.Sub(now))
-		if limited && sleep > 0 && !q.opens.Before(deadline) {
+		opens := q.opensFor(first.cost)
+		sleep = max(0, opens.Sub(now))
+		if limited && sleep > 0 && !opens.Before(deadline) {
 			return sleep, chained(ErrTooLate, fmt.Errorf("the next try is in %v", sleep), q.failing)
 		}
 		if later := q.later(first.cost); !limited || later.Before(deadline) {
@@ -102,7 +105,12 @@ func (q *waitQueue) later(cost int64) time.Time {
 	if q.opens.IsZero() && q.closed > 0 {
 		return q.counter.opens(cost)
 	}
-	return q.opens.Add(q.jitter)
+	return q.opensFor(cost).Add(q.jitter)
+}
+
+// opensFor returns until when a cost of at least closed cannot pass.
+func (o *outlook) opensFor(cost int64) time.Time {
+	return o.opens.Add(time.Duration(math.Ceil(o.apart * float64(cost-o.closed))))
 }
 
 // answered notes the answer to a request of the first waiter. pace is for how long the
@@ -112,20 +120,27 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 	defer s.mu.Unlock()
 	now, tries := time.Now(), q.tries
 	q.outlook = outlook{}
-	opens := d.Limit.Algorithm.properties().opens
-	if opens == nil && !q.reopened {
+	even := d.Limit.Algorithm.Even()
+	counter := !even && !d.Limit.Algorithm.Steady()
+	if counter && !q.reopened {
 		q.counter.learn(d, cost, now)
 	}
 	switch {
 	case d.Allowed && d.Source == SourcePolicy:
 		q.opens, q.paced, q.failing = now.Add(pace), true, d.Err
 	case q.reopened || d.RetryAfter == Never: // the next asks at once
-	case d.Allowed && opens == nil:
+	case d.Allowed && counter:
 		q.closed = d.Remaining + 1
+	case d.Allowed && even: // with all units back but these, the whole limit passes
+		q.close(now, d.ResetAfter, d.Limit.Requests)
+		q.spread(&d.Limit, d.Remaining+1)
 	case d.Allowed:
-		q.close(now, opens(d), d.Remaining+1)
+		q.close(now, d.ResetAfter, d.Remaining+1)
 	case d.RetryAfter > 0:
 		q.close(now, d.RetryAfter, cost)
+		if even {
+			q.spread(&d.Limit, cost)
+		}
 	default:
 		wait := min(minRetry<<min(tries, 10), maxRetry)
 		q.outlook = outlook{opens: now.Add(wait/2 + rand.N(wait/2+1)), failing: d.Err, tries: tries + 1}
@@ -136,6 +151,14 @@ func (s *waitQueues) answered(q *waitQueue, d *Decision, cost int64, pace time.D
 func (o *outlook) close(now time.Time, wait time.Duration, closed int64) {
 	o.opens, o.closed = now.Add(wait), closed
 	o.jitter = rand.N(min(max(0, wait/jitterPart), maxJitter) + 1)
+}
+
+// spread notes that units come back one after the other: a cost of closed passes sooner than what was closed so far.
+func (o *outlook) spread(l *Limit, closed int64) {
+	o.apart = float64(l.Window) / float64(l.Requests)
+	less := math.Floor(o.apart * float64(o.closed-closed))
+	o.opens, o.closed = o.opens.Add(-time.Duration(less)), closed
+	o.jitter = min(o.jitter, time.Duration(o.apart)/jitterPart)
 }
 
 // leave removes w, and gives the turn to the next.

@@ -9,7 +9,7 @@ import (
 )
 
 // TestReturnAfterReset: a request from before a Reset takes back what was counted afterwards only in the same fixed
-// window of a counter, the same slot of a coarse log and the same microsecond of a log: as many units as it had.
+// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units as it had.
 func TestReturnAfterReset(t *testing.T) {
 	slot := time.Minute // of an hour
 	for _, c := range []struct {
@@ -20,6 +20,7 @@ func TestReturnAfterReset(t *testing.T) {
 		{core.SlidingLog, 0, 3}, {core.SlidingLog, time.Microsecond, 0},
 		{core.CoarseLog, slot - time.Microsecond, 3}, {core.CoarseLog, slot, 0},
 		{core.SlidingCounter, time.Hour - time.Microsecond, 3},
+		{core.Bucket, 0, 3}, {core.Bucket, 12 * time.Minute, 3},
 	} {
 		store, clock := newStore(memstore.DefaultMaxBytes) // at noon
 		l := limiter(t, store, core.PerHour(5).Using(c.algorithm))

@@ -315,7 +315,7 @@ func (w *world) key(m memory) string {
 	b := &w.counts.limits[0].bound
 	slot := b.Slot()
 	age := w.limit.W + slot
-	if w.limit.Algorithm == core.SlidingCounter {
+	if a := w.limit.Algorithm; a == core.SlidingCounter || a == core.Bucket {
 		age = 2 * w.limit.W
 	}
 	var key []byte

@@ -104,6 +104,7 @@ func BenchmarkBytes(b *testing.B) {
 		{"log of 10", core.PerHour(perHour), all / 10, 10},
 		{"log of 100", core.PerHour(perHour), all / 100, 100},
 		{"log of 1000", core.PerHour(perHour), all / 1000, 1000},
+		{"bucket", core.PerHour(perHour).Using(core.Bucket), all, 1},
 		{"coarse of 1 slot", core.PerHour(perHour).Using(core.CoarseLog), all, 1},
 	} {
 		b.Run(bench.name, func(b *testing.B) {

@@ -107,6 +107,8 @@ func TestScriptClockWasAheadWhenFull(t *testing.T) {
 			rdb.Set(ctx, key, counterValue(later.Truncate(time.Hour), 0, 2), 0)
 		case core.CoarseLog:
 			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
+		case core.Bucket:
+			rdb.Set(ctx, key, bucketValue(later, 2, 0, 2), 0)
 		}
 		before := dump(t, rdb, c, "k")
 		rdb.ConfigSet(ctx, "maxmemory", "1")

@@ -133,6 +133,25 @@ func TestScriptForeignValues(t *testing.T) {
 		"a list that begins with another text": func(rdb *redis.Client, key string) {
 			rdb.RPush(ctx, key, "garbage", logEntry(time.Now().Add(time.Second), 0, 1))
 		},
+		"24 letters": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 24), 0) },
+		"a bucket that holds nothing": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), 0, 0, 2), 0)
+		},
+		"a bucket of a whole part": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), 1, time.Minute.Microseconds(), 2), 0)
+		},
+		"a bucket that does not refill": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), 1, 0, 0), 0)
+		},
+		"a bucket that refills too fast": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), 1, 0, core.MaxCounterRequests+1), 0)
+		},
+		"a bucket of more than any limit": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), core.MaxCounterRequests+1, 0, core.MaxCounterRequests), 0)
+		},
+		"a bucket with a debt of more than is ever owed": func(rdb *redis.Client, key string) {
+			rdb.Set(ctx, key, bucketValue(time.Now(), 200, 0, 2), 0)
+		},
 		"the beginning of a coarse log": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "\x03\x00", 0) },
 		"no whole number of totals": func(rdb *redis.Client, key string) {
 			rdb.Set(ctx, key, coarseText(3, time.Second, 7), 0)
@@ -186,7 +205,7 @@ func TestScriptForeignValues(t *testing.T) {
 				counter := len(rdb.Get(ctx, key).Val()) == 18
 				if counter || strings.HasPrefix(name, "too many") { // it may hold units of now, and none of an hour ago
 					back.At = back.At.Add(-time.Hour)
-					if a == core.SlidingLog || (a == core.SlidingCounter) == counter { // it reads as one of its own
+					if a != core.Bucket && (a == core.SlidingLog || (a == core.SlidingCounter) == counter) { // it reads as one of its own
 						want = 1
 					}
 				}
@@ -225,6 +244,9 @@ func TestScriptErrors(t *testing.T) {
 		}},
 		core.CoarseLog: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
 			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
+		}},
+		core.Bucket: {"GET", []string{"SET"}, func(key string) {
+			rdb.Set(ctx, key, bucketValue(later, 2, 0, 2), 0)
 		}},
 	}
 	for _, a := range core.Algorithms() {

@@ -14,7 +14,7 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-//go:embed internal/script/log.go internal/script/counter.go internal/script/coarse.go
+//go:embed internal/script/log.go internal/script/counter.go internal/script/coarse.go internal/script/bucket.go
 var formats embed.FS
 
 // big48 is the last 48 bits of n.
@@ -25,6 +25,11 @@ func big48(n int64) string {
 // counterValue is a counter as it is stored.
 func counterValue(start time.Time, previous, current int64) string {
 	return big48(previous) + big48(current) + big48(start.UnixMicro())
+}
+
+// bucketValue is a bucket as it is stored.
+func bucketValue(at time.Time, units, part, rate int64) string {
+	return big48(units) + big48(part) + big48(rate) + big48(at.UnixMicro())
 }
 
 // coarseValue is a coarse log of an hour as it is stored, with totals of 3 bytes.
@@ -72,6 +77,7 @@ func TestFormats(t *testing.T) {
 	t.Run("log", func(t *testing.T) { servers(t, testLogFormat) })
 	t.Run("counter", func(t *testing.T) { servers(t, testCounterFormat) })
 	t.Run("coarse", func(t *testing.T) { servers(t, testCoarseFormat) })
+	t.Run("bucket", func(t *testing.T) { servers(t, testBucketFormat) })
 }
 
 func testLogFormat(t *testing.T, rdb *redis.Client) {
@@ -138,6 +144,26 @@ func testCoarseFormat(t *testing.T, rdb *redis.Client) {
 	if d.Allowed || d.Remaining != 695 || d.ResetAfter != 58_499_999*time.Microsecond ||
 		d.RetryAfter != 60_499_999*time.Microsecond {
 		t.Errorf("the reply reads as %+v", d)
+	}
+}
+
+func testBucketFormat(t *testing.T, rdb *redis.Client) {
+	const start = 1_790_000_000_000_000
+	c := bind(t, rdb, core.PerMinute(100).Using(core.Bucket))
+	c.takeAt(t, "k", 3, true, start)
+	c.takeAt(t, "k", 1, true, start+1_000_000)
+	value := bytesOf(t, "bucket", "000000000002 000001312d00 000000000064 5bfeda352240")
+	if got := rdb.Get(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); got != value {
+		t.Errorf("the script wrote %x, want %x", got, value)
+	}
+	reply := bytesOf(t, "bucket",
+		"31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240")
+	if got := c.reply(t, rdb, start+2_000_000); got != reply {
+		t.Errorf("the script replied %x, want %x", got, reply)
+	}
+	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
+	if err != nil || d.Remaining != 98 || d.ResetAfter != time.Second {
+		t.Errorf("the reply reads as %+v, %v", d, err)
 	}
 }
 

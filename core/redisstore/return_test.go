@@ -221,7 +221,7 @@ func TestChargeFull(t *testing.T) {
 }
 
 // TestReturnAfterReset: a request from before a Reset takes back what was counted afterwards only in the same fixed
-// window of a counter, the same slot of a coarse log and the same microsecond of a log: as many units as it had.
+// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units as it had.
 func TestReturnAfterReset(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const noon, minute = int64(1_790_000_000_000_000) / 3_600_000_000 * 3_600_000_000, int64(60_000_000)
@@ -232,6 +232,7 @@ func TestReturnAfterReset(t *testing.T) {
 			{core.SlidingLog, 0, 3}, {core.SlidingLog, 1, 0},
 			{core.CoarseLog, minute - 1, 3}, {core.CoarseLog, minute, 0},
 			{core.SlidingCounter, 60*minute - 1, 3},
+			{core.Bucket, 0, 3}, {core.Bucket, 12 * minute, 3},
 		} {
 			c, key := bind(t, rdb, core.PerHour(5).Using(r.algorithm)), fmt.Sprint("reset ", i)
 			back := core.Refund{Key: key, Cost: 3, Units: 3, At: c.takeAt(t, key, 3, true, noon).At}

@@ -332,7 +332,11 @@ func (w *world) key(h history) string {
 	}
 	for i, l := range w.rule.Limits {
 		age := 2*l.W + l.W/2
-		key = worlds.Client{h.client[i]}.AppendKey(key, h.now, age)
+		if l.Algorithm == core.Bucket { // its value says how much there is
+			key = worlds.AppendTimes(key, h.client[i], h.now, l.W)
+		} else {
+			key = worlds.Client{h.client[i]}.AppendKey(key, h.now, age)
+		}
 		k := h.keys[i]
 		add(max(0, k.until-h.now))
 		switch {
@@ -346,6 +350,9 @@ func (w *world) key(h history) string {
 			}
 		case l.Algorithm == core.SlidingCounter:
 			add(max(nearest(k.list[0][12:], h.now)-h.now, -age), uint48(k.list[0]), uint48(k.list[0][6:]))
+		case l.Algorithm == core.Bucket:
+			text := k.list[0]
+			add(max(nearest(text[18:], h.now)-h.now, -age), uint48(text), uint48(text[6:]), uint48(text[12:]))
 		default:
 			text := k.list[0]
 			add(max(nearest(text[1:], h.now)-h.now, -age), int64(len(text)))
@@ -370,10 +377,11 @@ func uint24(s string) int64 { return int64(s[0])<<16 | int64(s[1])<<8 | int64(s[
 func TestSmallWorlds(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	limit := func(n, ticks int64, a core.Algorithm) worlds.Limit { return worlds.Limit{N: n, W: ticks, Algorithm: a} }
-	l, c, s := core.SlidingLog, core.SlidingCounter, core.CoarseLog
+	l, c, s, b := core.SlidingLog, core.SlidingCounter, core.CoarseLog, core.Bucket
 	rules := [][]worlds.Limit{
 		{limit(1, 2, l)}, // with fine steps
 		{limit(2, 2, l)}, {limit(2, 2, c)}, {limit(1, 2, s)}, {limit(1, 1, l), limit(1, 1, c)},
+		{limit(2, 3, b)}, {limit(1, 1, l), limit(1, 2, b)},
 	}
 	fine := 1
 	if *long {
@@ -381,7 +389,7 @@ func TestSmallWorlds(t *testing.T) {
 		rules = [][]worlds.Limit{
 			{limit(1, 4, l)}, {limit(1, 2, c)},
 			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 1, s)},
-			{limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
+			{limit(3, 4, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
 	var seen worlds.Tally
@@ -415,11 +423,20 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 		{core.SlidingCounter, "if begun == start1 and last < 256", "if last < 256"},
 		{core.SlidingCounter, "elapsed1 >= window1", "elapsed1 > window1"},
 		{core.CoarseLog, "if skipped > 1 then", "if false then"},
+		{core.Bucket, "+ cost > limit1", "+ cost >= limit1"},
+		{core.Bucket, "(part1 > 0 and 1 or 0)", "0"},
+		{core.Bucket, "if at1 - now >", "if at1 + now <"},
+		{core.Bucket, "back, part1 - rest", "back, part1"},
+		{core.Bucket, "part1 + window1 end", "part1 end"},
 		{core.CoarseLog, "local top = stamp - stamp % slot + slot - 1", "local top = stamp"},
 		{core.CoarseLog, "cost > 0 and units + cost - limit1 or 0", "0"},
 	}
 	for _, m := range mutants {
-		w := newSmallWorld(t, rdb, false, worlds.Limit{N: 2, W: 2, Algorithm: m.of})
+		ticks := int64(2)
+		if m.of == core.Bucket {
+			ticks = 3 // for parts of a unit
+		}
+		w := newSmallWorld(t, rdb, false, worlds.Limit{N: 2, W: ticks, Algorithm: m.of})
 		changed := strings.Replace(w.ledger.rule.Script.Source, m.is, m.becomes, 1)
 		if changed == w.ledger.rule.Script.Source {
 			t.Fatalf("%v: %q is not in the script", m.of, m.is)

@@ -27,7 +27,8 @@ type Config struct {
 
 	// Strict chooses the mode that never admits too many; see the package. All processes
 	// choose the same. Decision.Remaining then counts the share of one region: it can rise again
-	// when the next region is asked.
+	// when the next region is asked. Rules with a [core.Bucket] are always decided so: regions that look at each other
+	// would each refill it.
 	Strict bool
 
 	// LookEvery is the least time between two looks at a busy client in the other regions: 20 ms to 10 s. The
@@ -141,7 +142,8 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.config.Strict {
+	even := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Even() })
+	if s.config.Strict || even {
 		return &strict{r}, nil
 	}
 	return &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}, nil

@@ -26,6 +26,9 @@ import (
 // clock, so no offset enters. So no window holds more units of a region than its share, and the
 // shares sum to N. QED.
 //
+// Likewise for a Bucket: in any stretch of length t a region admits at most its share and t/W of that, and the shares
+// sum to N. So a rule with a Bucket is strict whatever the Config says.
+//
 // A store that loses counts, as in a failover of Redis, may admit as many once more; that heals after a window.
 type strict struct{ *rule }
 

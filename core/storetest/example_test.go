@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"slices"
 	"sort"
 	"sync"
@@ -31,8 +32,12 @@ type identity struct {
 	client               string
 }
 
-// entry is an admitted request.
-type entry struct{ at, units int64 } // at is in microseconds
+// entry is an admitted request. A Bucket has a single one, of all that is used.
+type entry struct {
+	at, units int64    // at is in microseconds
+	used      *big.Rat // of a Bucket, at that time
+	rate      int64    // of a Bucket: how many units come back in a window
+}
 
 func newNaive() *naive {
 	return &naive{began: time.Now(), counts: map[identity][]entry{}}
@@ -41,7 +46,7 @@ func newNaive() *naive {
 // Bind implements core.Store.
 func (s *naive) Bind(rule core.Binding) (core.Ledger, error) {
 	for _, l := range rule.Limits {
-		if l.Algorithm > core.CoarseLog {
+		if l.Algorithm > core.Bucket {
 			return nil, fmt.Errorf("this store does not know the algorithm of limit %v", l)
 		}
 	}
@@ -94,7 +99,7 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
 	}
 	for _, l := range limits { // all are charged, at the same instant
 		id := c.identity(l, ask.Key)
-		s.counts[id] = append(counted(l, s.counts[id], now), entry{now, ask.Cost})
+		s.counts[id] = with(l, s.counts[id], now, ask.Cost)
 	}
 	return binding, nil
 }
@@ -104,7 +109,7 @@ func answer(l core.Limit, entries []entry, now, cost int64, charge bool) core.De
 	d := core.Decision{Limit: l, At: time.UnixMicro(now)}
 	d.Allowed = charge || fits(l, entries, now, cost)
 	if d.Allowed && cost > 0 {
-		entries = append(counted(l, entries, now), entry{now, cost}) // as it will be
+		entries = with(l, entries, now, cost) // as it will be
 	}
 	d.Remaining = max(0, l.Requests-used(l, entries, now))
 	d.ResetAfter = resetAfter(l, entries, now)
@@ -112,6 +117,37 @@ func answer(l core.Limit, entries []entry, now, cost int64, charge bool) core.De
 		d.RetryAfter = retryAfter(l, entries, now, cost)
 	}
 	return d
+}
+
+// with returns the entries with a request more.
+func with(l core.Limit, entries []entry, now, cost int64) []entry {
+	if l.Algorithm != core.Bucket {
+		return append(counted(l, entries, now), entry{at: now, units: cost})
+	}
+	level := new(big.Rat).Add(left(l, entries, now), new(big.Rat).SetInt64(cost))
+	whole := new(big.Int).Quo(level.Num(), level.Denom()).Int64()
+	rate := max(l.Requests, (whole+100)/100) // a debt is paid in 100 windows
+	return []entry{{at: now, used: level, rate: rate}}
+}
+
+// left returns what is used of a Bucket.
+func left(l core.Limit, entries []entry, now int64) *big.Rat {
+	if len(entries) == 0 {
+		return new(big.Rat)
+	}
+	e := entries[0]
+	back := new(big.Rat).SetFrac64(now-e.at, l.Window.Microseconds())
+	level := back.Sub(e.used, back.Mul(back, new(big.Rat).SetInt64(e.rate)))
+	if level.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return level
+}
+
+// ceil returns the least whole number that is not below a number, which is not below 0.
+func ceil(r *big.Rat) int64 {
+	up := new(big.Int).Sub(r.Denom(), big.NewInt(1))
+	return up.Quo(up.Add(up, r.Num()), r.Denom()).Int64()
 }
 
 // binds reports whether a is the decision to tell of, rather than b, which was listed first.
@@ -130,8 +166,11 @@ func binds(a, b core.Decision) bool {
 // matters reports whether a unit of the time at plays a part in decisions at now.
 func matters(l core.Limit, at, now int64) bool {
 	w := l.Window.Microseconds()
-	if l.Algorithm == core.SlidingCounter {
+	switch l.Algorithm {
+	case core.SlidingCounter:
 		return at/w >= now/w-1
+	case core.Bucket:
+		return true
 	}
 	return stamp(l, at) > now-w
 }
@@ -153,6 +192,9 @@ func counted(l core.Limit, entries []entry, now int64) []entry {
 
 // used is how many units count at now. It never grows while nothing is added.
 func used(l core.Limit, entries []entry, now int64) int64 {
+	if l.Algorithm == core.Bucket {
+		return ceil(left(l, entries, now))
+	}
 	w := l.Window.Microseconds()
 	var previous, current int64
 	for _, e := range counted(l, entries, now) {
@@ -175,7 +217,7 @@ func retryAfter(l core.Limit, entries []entry, now, cost int64) time.Duration {
 	if cost > l.Requests {
 		return core.Never
 	}
-	after := sort.Search(int(2*l.Window.Microseconds()), func(after int) bool {
+	after := sort.Search(int(101*l.Window.Microseconds()), func(after int) bool {
 		return fits(l, entries, now+int64(after), cost)
 	})
 	return time.Duration(after) * time.Microsecond
@@ -189,6 +231,10 @@ func resetAfter(l core.Limit, entries []entry, now int64) time.Duration {
 		return 0
 	case l.Algorithm == core.SlidingCounter:
 		return time.Duration(w-now%w) * time.Microsecond // until the fixed window ends
+	case l.Algorithm == core.Bucket: // until it is full
+		all := left(l, entries, now)
+		all.Mul(all, new(big.Rat).SetFrac64(w, entries[0].rate))
+		return time.Duration(ceil(all)) * time.Microsecond
 	}
 	return time.Duration(stamp(l, entries[0].at)+w-now) * time.Microsecond // until the oldest leaves
 }
@@ -218,10 +264,16 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 	for _, l := range c.rule.Limits {
 		id := c.identity(l, back.Key)
 		entries := counted(l, s.counts[id], now)
-		if len(entries) == 0 || !matters(l, at, now) {
+		if len(entries) == 0 || !matters(l, at, now) || used(l, entries, now) == 0 && l.Algorithm == core.Bucket {
 			continue // all units count no more
 		}
-		left, taken := takeBack(entries, at, back.Units)
+		var left []entry
+		var taken int64
+		if l.Algorithm == core.Bucket {
+			left, taken = pourBack(l, entries[0], at, back.Units)
+		} else {
+			left, taken = takeBack(entries, at, back.Units)
+		}
 		s.counts[id], returned = left, min(returned, taken)
 	}
 	return returned, nil
@@ -241,6 +293,23 @@ func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
 		}
 	}
 	return entries, taken
+}
+
+// pourBack is takeBack for a Bucket, where what came back in the window since has been found too.
+func pourBack(l core.Limit, e entry, at, units int64) (left []entry, taken int64) {
+	w := l.Window.Microseconds()
+	switch {
+	case at > e.at:
+		return []entry{e}, 0
+	case at <= e.at-w:
+		return []entry{e}, units
+	}
+	since := new(big.Int).Mul(big.NewInt(e.at-at), big.NewInt(e.rate))
+	taken = min(units, ceil(e.used)+since.Quo(since, big.NewInt(w)).Int64())
+	if e.used = new(big.Rat).Sub(e.used, new(big.Rat).SetInt64(units)); e.used.Sign() <= 0 {
+		return nil, taken
+	}
+	return []entry{e}, taken
 }
 
 // Reset implements core.Ledger.

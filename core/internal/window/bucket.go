@@ -172,11 +172,11 @@ func (s *bucket) held(l Limit, now int64) int64 { return s.bucket().On(now, l.W)
 func (s *bucket) trim(Limit, int64) {}
 
 // past counts as Older what may have been used when the epoch began, N at most, so that it goes on coming back. The
-// rest must be of this epoch.
+// rest must be of this epoch. Units that are used just now are of it too, so that they are neither more nor less.
 func (s *bucket) past(b *Bound, now int64) (p Past) {
 	used := s.held(b.Limit, now)
-	if used == 0 {
-		return p
+	if used == 0 || s.first >= now {
+		return Past{Newer: used}
 	}
 	back, _ := share(now-b.older(now), b.N, b.W)
 	then := used + back + 1
@@ -224,4 +224,5 @@ func (*bucket) decidePast(p Past, b *Bound, now, cost int64) Verdict {
 
 func (*bucket) restored(Past, int64) (words int) { return 0 }
 
-func (*bucket) dated() bool { return false }
+// dated is true: a bucket does not ask which units go back.
+func (*bucket) dated() bool { return true }

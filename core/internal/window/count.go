@@ -52,7 +52,7 @@ var nothing Count
 // room returns the room of the limit's algorithm, for methods that look at no Count.
 func (l Limit) room() room { return nothing.of(l.Algorithm) }
 
-// Dated reports whether each unit keeps the time at which it was counted, or that of its slot.
+// Dated reports whether each unit keeps the time at which it was counted, or that of its slot, or goes back without it.
 func (l Limit) Dated() bool { return l.room().dated() }
 
 // begin returns the time before which nothing more is counted, where something is at a time.

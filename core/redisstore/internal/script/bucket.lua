@@ -102,7 +102,7 @@ local function bucket(key, window)
   if type(value) ~= 'string' or #value ~= 24 then return 0 end
   local held, part = number(value, 1, 6), number(value, 7, 12)
   local rate, last = number(value, 13, 18), stamp(value, 19)
-  if part >= window or rate == 0 or held >= 100 * rate then return 0 end
+  if held + part == 0 or part >= window or rate == 0 or rate > 1099511627776 or held >= 100 * rate then return 0 end
   local age, back, rest = math.max(now - last, 0), 0, 0
   if age >= 100 * window then return units end
   back, rest = share(age, rate, window)

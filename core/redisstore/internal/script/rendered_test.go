@@ -14,7 +14,7 @@ import (
 var rendered = map[int]string{
 	3: "f4996ca59b9d29f7f699c3bb880078b6f353223436036f308a24518df32793e0",
 	4: "998db851dcb9ae3481837a4a93011ab5d635e4c3e06d68cd58eca12918a9d55d",
-	0: "c6aec62dd9291307948f6fbcfca46f5d4744c8c1fea7aa29cbb4b83a3775356a",
+	0: "fbd22804c2010113c634e025b58f5b9ed152f6db3e8c2bb8ff5496a8ce7abf18",
 }
 
 // TestRendered: the scripts are, byte for byte, those that servers know. A change of the templates that changes no
