@@ -27,8 +27,8 @@ type Decision struct {
 
 	// ResetAfter is, for a SlidingLog, the time until the oldest counted request leaves the
 	// window and quota starts to come back; for a CoarseLog, until the oldest slot does; for a
-	// SlidingCounter, the time until the current fixed window ends. It is 0 when nothing counts, or less than one
-	// unit of a counter.
+	// SlidingCounter, the time until the current fixed window ends; for a Bucket, until it is full. It is 0 when
+	// nothing counts, or less than one unit of a counter.
 	ResetAfter time.Duration
 
 	// RetryAfter is 0 when allowed, else the time after which the same request would pass if

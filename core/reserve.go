@@ -58,7 +58,7 @@ func (r *Reservation) counted() bool {
 //   - a lease has ended from which the unit came,
 //   - the client was reset, or the store has lost it, and it was counted again. Newer units are
 //     taken back then, as many, in the same fixed window of a [SlidingCounter], the same slot of
-//     a [CoarseLog] or the same microsecond.
+//     a [CoarseLog], the same microsecond, or at all in a [Bucket].
 //
 // Such units stay counted until they leave the window.
 // The units go back to the store that has counted them, the fallback's included. A ctx that has

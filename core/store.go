@@ -46,12 +46,15 @@ type Ledger interface {
 	//     are aligned to the Unix epoch. What is counted already is at the beginning of its slot.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the
 	//     order written there.
+	//   - A Bucket holds what is used: n more at a request, and evenly less, by the Requests of the newest in a Window
+	//     and by a hundredth of all at least. It admits iff what is used and cost, rounded up, are at most Requests.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
 	//   - A refused request leaves no trace. A peek writes nothing and is answered alike.
 	//   - Limits in ask.Override decide on the counts of the rule's.
 	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a
 	//     SlidingLog must count, for a window at least, and MaxCounterRequests of a
-	//     SlidingCounter in each window and of a CoarseLog in each slot.
+	//     SlidingCounter in each window and of a CoarseLog in each slot; a Bucket owes at most as
+	//     many.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With
 	// an error nothing can be said about the request.
@@ -73,7 +76,8 @@ type Ledger interface {
 	//     the client counts.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries
 	//     are newer: then they stay. From a SlidingCounter they are taken from the fixed window
-	//     of ask.At, from a CoarseLog from its slot.
+	//     of ask.At, from a CoarseLog from its slot. A Bucket gives them back whatever ask.At is, unless that is a
+	//     Window before the newest request: then they came back by themselves.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
 	//   - What is taken back is free for the next Take, also where a refusal was remembered.
 	//     Units of a lease go back to the lease, if it lasts.

@@ -38,7 +38,7 @@ var compared = []algorithm{
 	{"CoarseLog", func(most int) func(time.Duration) bool { return sash(core.CoarseLog, most) }},
 	{"SlidingCounter", func(most int) func(time.Duration) bool { return sash(core.SlidingCounter, most) }},
 	{"Fixed window (not in sash)", fixedWindow},
-	{"Token bucket (not in sash)", tokenBucket},
+	{"Bucket", func(most int) func(time.Duration) bool { return sash(core.Bucket, most) }},
 }
 
 // sash is this module, in memory.
@@ -65,21 +65,6 @@ func fixedWindow(most int) func(time.Duration) bool {
 		}
 		used++
 		return used <= most
-	}
-}
-
-// tokenBucket begins with a full bucket.
-func tokenBucket(most int) func(time.Duration) bool {
-	var last time.Duration
-	tokens := float64(most)
-	return func(at time.Duration) bool {
-		tokens = min(float64(most), tokens+float64(most)*float64(at-last)/float64(window))
-		last = at
-		if tokens < 1 {
-			return false
-		}
-		tokens--
-		return true
 	}
 }
 

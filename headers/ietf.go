@@ -21,13 +21,14 @@ var IETF = Draft08
 //
 // RateLimit-Policy lists every limit: q is its requests, w its window in
 // seconds. A window that is not a whole number of seconds has no w, since none
-// would be true. RateLimit tells about the limit that binds:
+// would be true. Of a Bucket they are its burst and the seconds in which all of it comes back, so that q/w is its rate.
+// RateLimit tells about the limit that binds:
 //
 //   - r is [core.Decision].Remaining: how many units the client has left after this
 //     request. It may be above 0 on a refusal, of a cost that is larger.
 //   - t is ResetAfter in seconds, rounded up: when quota begins to come back (a
-//     SlidingLog or a CoarseLog), or when the current fixed window ends (a SlidingCounter). It does
-//     not say when all of q is available again. On a refusal t equals Retry-After, the
+//     SlidingLog or a CoarseLog), when the current fixed window ends (a SlidingCounter), or when all of
+//     q is available again (a Bucket alone). On a refusal t equals Retry-After, the
 //     time after which the same request passes, and is left out if it can never pass.
 //
 // The versions before 08 have other fields, which this package does not write.
