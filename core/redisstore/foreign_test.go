@@ -245,7 +245,7 @@ func TestScriptErrors(t *testing.T) {
 		core.CoarseLog: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
 			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
 		}},
-		core.Bucket: {"GET", []string{"SET"}, func(key string) {
+		core.Bucket: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
 			rdb.Set(ctx, key, bucketValue(later, 2, 0, 2), 0)
 		}},
 	}

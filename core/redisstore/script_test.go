@@ -265,7 +265,7 @@ func (l *lifetimes) check(rdb *redis.Client, keys []any, client *model.Client, n
 			most = counts
 		case core.Bucket: // until it is full
 			counts = client.Usage([]core.Limit{limit}, time.UnixMicro(begun))[0].ResetAfter
-			most = counts + w
+			most = counts + 5*w/2
 		}
 		least := counts + time.Duration(begun-l.latest[i])*time.Microsecond - time.Since(l.began)
 		most += time.Duration(l.ahead[i])*time.Microsecond + 2*time.Second

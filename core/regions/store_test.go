@@ -91,6 +91,24 @@ func (s bucketsAt) Bind(by core.Binding) (core.Ledger, error) {
 	return s.any.Bind(by)
 }
 
+// TestBucketIsStrict: whatever the Config says, all regions together admit the limit of a bucket at once, and what comes
+// back of it since.
+func TestBucketIsStrict(t *testing.T) {
+	stores := three()
+	total := 0
+	for _, here := range []string{"ap", "eu", "us"} {
+		l := core.Must(core.New(core.Config{Name: "api", Store: newStore(t, Config{Here: here, Stores: stores}),
+			Limits: []core.Limit{core.RateAndBurst(1, time.Hour, 10)}, OnStoreError: core.FailClosed}))
+		total += admitted(t, l, "k", 9)
+		if uses, err := l.Usage(t.Context(), "k"); err != nil || uses[0].ResetAfter <= 9*time.Hour {
+			t.Errorf("%s: %+v, %v, want all back in 10 h", here, uses, err)
+		}
+	}
+	if total != 10 {
+		t.Errorf("%d were admitted, want 10", total)
+	}
+}
+
 // TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
 // while the others are idle, eventual regions are too but for three subtests: of several limits, a share may bind that
 // is of another limit than the one with the least left, and on a busy machine a look comes too late for many at once.
@@ -108,6 +126,9 @@ func TestConformance(t *testing.T) {
 				own := c
 				if _, subtest, _ := strings.Cut(t.Name(), "/eventual/"); slices.Contains(shares, subtest) {
 					own.Home = at("eu")
+				}
+				if own.Home != nil {
+					return newStore(t, own)
 				}
 				alone := own
 				alone.Home = at("eu")

@@ -1,6 +1,6 @@
 -- The parts of decide.lua and return.lua for a bucket; bucket.go describes its value.
 
--- Once for each script that needs it. Returns the quotient and the remainder of e * rate / window, for numbers of which
+-- A function that returns the quotient and the remainder of e * rate / window, for numbers of which
 -- only the product is above 2^53: e is below 100 windows of 2^45 at most, and the rate is 2^40 at most. It divides as on
 -- paper, a digit of 7 bits of the rate at a time, so that every number stays below 255 * 2^45.
 {{define "bucket share" -}}
@@ -19,12 +19,8 @@ local function share(e, rate, window)
 end
 {{- end}}
 
-{{define "bucket script" -}}
-{{template "bucket share" "share"}}
-{{end}}
-
 {{define "bucket find" -}}
-local at{{.N}}, units{{.N}}, part{{.N}}, rate{{.N}}, value{{.N}} = -1, 0, 0, 1, try('GET', {{.Key}})
+local at{{.N}}, units{{.N}}, part{{.N}}, rate{{.N}}, value{{.N}} = -1, 0, 0, 0, try('GET', {{.Key}})
 if not value{{.N}} then
   value{{.N}} = '-'
 elseif #value{{.N}} ~= 24 then
@@ -48,8 +44,8 @@ else
       value{{.N}} = six(units{{.N}}) .. six(0) .. six(rate{{.N}}) .. six(now % 281474976710656)
       if charge then
         call('DEL', {{.Key}})
-        local ttl = string.format('%.0f', (units{{.N}} + 1) / rate{{.N}} * window{{.N}} / 1000 + 1000)
-        call('SET', {{.Key}}, value{{.N}}, 'PX', ttl)
+        local ttl = (math.max(units{{.N}} + 1, rate{{.N}}) / rate{{.N}} + 0.5) * window{{.N}}
+        call('SET', {{.Key}}, value{{.N}}, 'PX', string.format('%.0f', ttl / 1000 + 1000))
         written = true
       end
     else
@@ -67,6 +63,7 @@ if stamp > at{{.N}} and units{{.N}} + part{{.N}} > 0 then
     back = math.floor(rest / window{{.N}})
     rest = rest - back * window{{.N}}
   elseif elapsed < 100 * window{{.N}} then
+    {{template "bucket share" "share"}}
     back, rest = share(elapsed, rate{{.N}}, window{{.N}})
   end
   units{{.N}}, part{{.N}} = units{{.N}} - back, part{{.N}} - rest
@@ -78,13 +75,31 @@ if units{{.N}} + (part{{.N}} > 0 and 1 or 0) + cost > limit{{.N}} and cost > 0 t
 
 {{define "bucket count" -}}
 if not failed then
-  {{template "six" .}}
-  local used = math.min(units{{.N}} + cost, 1099511627776)
-  local rate = math.max(limit{{.N}}, math.floor((used + 100) / 100))
-  local ttl = string.format('%.0f', ((used + 1) / rate * window{{.N}} + stamp - now) / 1000 + 1000)
-  local set = six(used) .. six(part{{.N}}) .. six(rate) .. six(stamp % 281474976710656)
-  set = try('SET', {{.Key}}, set, 'PX', ttl)
-  if type(set) == 'table' and set.err then
+  local used, rate, set = units{{.N}} + cost, limit{{.N}}, nil
+  if used > 1099511627776 then used = 1099511627776 end
+  if used >= 100 * rate then rate = math.floor((used + 100) / 100) end -- a debt is paid in 100 windows
+  if used < 256 and part{{.N}} < 4294967296 and rate == rate{{.N}} then -- mostly
+    local a, b, c, d, e, f
+    local low = stamp % 281474976710656
+    {{template "bytes" "low"}}
+    set = string.sub(value{{.N}}, 13, 18) .. char(a, b, c, d, e, f)
+    low = part{{.N}}
+    f = low % 256; low = (low - f) / 256
+    e = low % 256; low = (low - e) / 256
+    d = low % 256
+    set = char(0, 0, 0, 0, 0, used, 0, 0, (low - d) / 256, d, e, f) .. set
+  else
+    {{template "six" .}}
+    set = six(used) .. six(part{{.N}}) .. six(rate) .. six(stamp % 281474976710656)
+  end
+  if rate == rate{{.N}} and used <= rate and stamp - at{{.N}} <= stamp % (window{{.N}} / 2) then
+    set = try('SETRANGE', {{.Key}}, '0', set)
+  else
+    -- A TTL that is renewed in each half of a window, and lasts for half of one longer than all takes to come back.
+    local ttl = (math.max(used + 1, rate) / rate + 0.5) * window{{.N}} + stamp - now
+    set = try('SET', {{.Key}}, set, 'PX', string.format('%.0f', ttl / 1000 + 1000))
+  end
+  if set ~= 24 and set.err then
     {{template "failed" "set"}}
   end
   written = true
@@ -117,7 +132,8 @@ local function bucket(key, window)
     return returned
   end
   -- The TTL first, so that a full server takes the next command.
-  call('PEXPIRE', key, string.format('%.0f', math.max((held + 1) / rate * window - now + last, 0) / 1000 + 1000))
+  local ttl = math.max((math.max(held + 1, rate) / rate + 0.5) * window - now + last, 0)
+  call('PEXPIRE', key, string.format('%.0f', ttl / 1000 + 1000))
   call('SETRANGE', key, '0', bytes(held, 6))
   return returned
 end

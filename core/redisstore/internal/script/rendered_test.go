@@ -13,8 +13,8 @@ import (
 // rendered are the hashes of the scripts that decide by the first so many algorithms, and of the one that returns.
 var rendered = map[int]string{
 	3: "f4996ca59b9d29f7f699c3bb880078b6f353223436036f308a24518df32793e0",
-	4: "998db851dcb9ae3481837a4a93011ab5d635e4c3e06d68cd58eca12918a9d55d",
-	0: "fbd22804c2010113c634e025b58f5b9ed152f6db3e8c2bb8ff5496a8ce7abf18",
+	4: "a179e701287ec86acca72cc1f30e779e19c9c77baf169c2306843090ac84e6ee",
+	0: "9af7e3557e74f1206da19f77945c57a37c29c19afc6226f1b93a1d1498301155",
 }
 
 // TestRendered: the scripts are, byte for byte, those that servers know. A change of the templates that changes no
