@@ -22,7 +22,7 @@ import (
 // redisPeers returns the limiters that docs/comparison.md has, by the names of its rows.
 func redisPeers() (peers []remote) {
 	for _, r := range remotes() {
-		if r.name != "sash coarse log" {
+		if r.name != "sash coarse log" && r.name != "sash bucket" {
 			peers = append(peers, r)
 		}
 	}

@@ -235,6 +235,7 @@ func deciders() []decider {
 		{"sash counter", true, true, decide(core.SlidingCounter)},
 		{"sash log", true, true, decide(core.SlidingLog)},
 		{"sash coarse log", true, true, decide(core.CoarseLog)},
+		{"sash bucket", true, true, decide(core.Bucket)},
 		{"x/time/rate", false, false, func(l load) (func(string) (bool, error), error) {
 			limiter := rate.NewLimiter(rate.Limit(l.perSecond()), l.requests)
 			return func(string) (bool, error) { return limiter.AllowN(time.Now(), 1), nil }, nil

@@ -40,6 +40,7 @@ func remotes() []remote {
 		{"sash counter", openSash(core.SlidingCounter), nil},
 		{"sash log", openSash(core.SlidingLog), nil},
 		{"sash coarse log", openSash(core.CoarseLog), nil},
+		{"sash bucket", openSash(core.Bucket), nil},
 		{redisRate, func(rdb redis.UniversalClient, l load) (func(string) error, error) {
 			limiter := redisrate.NewLimiter(rdb)
 			limit := redisrate.Limit{Rate: l.requests, Burst: l.requests, Period: l.window}

@@ -194,7 +194,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 // A lease is at most a tenth of the smallest limit of its rule and lasts at most
 // a tenth of the shortest window. So a rule that allows less than 20, or has a
 // window under 10 ms, is decided as without WithLease, and so is one that has a
-// SlidingCounter among its limits. So are clients that are not busy in this
+// SlidingCounter or a Bucket among its limits. So are clients that are not busy in this
 // process: only one that asks for some four units in a lifetime is leased, and
 // then as much as it asks for in half a lifetime. At most 16,384 clients are leased
 // at a time.

@@ -37,8 +37,9 @@ func (v *Violations) add(kind *int, format string, args ...any) {
 }
 
 // CheckLogs holds all decisions that were made on one client, in any order and
-// from any number of processes, against the promise of SlidingLogs and CoarseLogs: no window
-// holds more than a limit, and no request was refused while all limits had room. A request
+// from any number of processes, against the promise of SlidingLogs, CoarseLogs and Buckets: no window
+// holds more than a limit, no stretch more than a Bucket lets pass in it, and no request was refused while all limits
+// had room. A request
 // whose answer is not known counts as admitted where a refusal is judged. CheckLogs returns
 // nil or a [*Violations], and may reorder outcomes.
 func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
@@ -53,19 +54,22 @@ func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 			a.totals = append(a.totals, a.totals[len(a.totals)-1]+o.Cost)
 		}
 	}
+	for _, l := range limits {
+		a.fill(l)
+	}
 	var wrong Violations
 	for _, o := range outcomes {
 		switch {
 		case !o.Until.IsZero():
 		case o.Allowed:
-			for _, l := range limits {
-				if n := a.used(o.At, l.Window); n > l.Requests {
+			for i, l := range limits {
+				if n := a.count(i, l, o.At, l.Window); n > l.Requests {
 					wrong.add(&wrong.Above, "%d units admitted in the %v that end at %v: the limit is %d",
 						n, l.Window, o.At.Format(time.StampMicro), l.Requests)
 					break
 				}
 			}
-		case !slices.ContainsFunc(limits, func(l core.Limit) bool { return a.full(l, o) }):
+		case !a.anyFull(limits, o):
 			wrong.add(&wrong.Refused, "a cost of %d was refused at %v while there was room",
 				o.Cost, o.At.Format(time.StampMicro))
 		}
@@ -81,6 +85,41 @@ type admissions struct {
 	at      []time.Time
 	totals  []int64 // totals[i] is the cost of the first i admissions
 	unknown []Outcome
+	levels  [][]window.Bucket // by limit: after the first i admissions, of one by which units come back evenly
+}
+
+// fill adds the levels of a limit.
+func (a *admissions) fill(l core.Limit) {
+	var levels []window.Bucket
+	if limit := (window.Limit{N: l.Requests, W: l.Window.Microseconds()}); l.Algorithm.Even() {
+		var level window.Bucket
+		for i, at := range a.at {
+			levels = append(levels, level)
+			level = level.On(at.UnixMicro(), limit.W).Take(limit, a.totals[i+1]-a.totals[i])
+			level.At = at.UnixMicro()
+		}
+		levels = append(levels, level)
+	}
+	a.levels = append(a.levels, levels)
+}
+
+// count returns how many units count at t under limit i, of those that were admitted in (t-longest, t].
+func (a *admissions) count(i int, l core.Limit, t time.Time, longest time.Duration) int64 {
+	if !l.Algorithm.Even() {
+		return a.used(t, longest)
+	}
+	to := sort.Search(len(a.at), func(i int) bool { return a.at[i].After(t) })
+	return a.levels[i][to].On(t.UnixMicro(), l.Window.Microseconds()).Used()
+}
+
+// anyFull reports whether some limit may have had no room for o.
+func (a *admissions) anyFull(limits []core.Limit, o Outcome) bool {
+	for i, l := range limits {
+		if a.full(i, l, o) {
+			return true
+		}
+	}
+	return false
 }
 
 // used returns the units admitted in (t-window, t]. The number grows only at an
@@ -91,12 +130,12 @@ func (a *admissions) used(t time.Time, window time.Duration) int64 {
 	return a.totals[to] - a.totals[from]
 }
 
-// full reports whether a limit may have had no room for o.
-func (a *admissions) full(l core.Limit, o Outcome) bool {
+// full reports whether limit i may have had no room for o.
+func (a *admissions) full(i int, l core.Limit, o Outcome) bool {
 	// The longest for which a unit counts.
 	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch()
 	longest := time.Duration(epoch) * time.Microsecond
-	units := o.Cost + a.used(o.At, longest)
+	units := o.Cost + a.count(i, l, o.At, longest)
 	for _, u := range a.unknown {
 		if u.Until.After(o.At.Add(-longest)) && !u.At.After(o.At) {
 			units += u.Cost

@@ -47,6 +47,13 @@ func TestCheckLogs(t *testing.T) {
 	if v, ok := err.(*Violations); !ok || v.Above != 1 || v.Refused != 1 {
 		t.Errorf("a coarse log: %v, want one of each kind", err)
 	}
+	bucket := core.Per(2, 10*time.Microsecond).Using(core.Bucket) // a unit in 5 us
+	err = CheckLogs([]Outcome{outcome(0, true, 2), outcome(4, false, 1), outcome(5, true, 1), outcome(10, false, 1),
+		outcome(10, true, 1), outcome(14, true, 1), outcome(40, true, 2), unknown(41, 45), outcome(46, false, 1),
+		outcome(56, false, 1)}, bucket)
+	if v, ok := err.(*Violations); !ok || v.Above != 1 || v.Refused != 1 {
+		t.Errorf("a bucket: %v, want one of each kind", err)
+	}
 }
 
 // FuzzCheckLogs holds CheckLogs against a count of every window, one outcome after the other.

@@ -97,7 +97,7 @@ func init() {
 	text := edited[edit[0]]
 	*text = (*text)[:from] + edit[3] + (*text)[to:]
 	limits := []core.Limit{core.PerMinute(1), core.PerMinute(1), core.PerMinute(1).Using(core.SlidingCounter),
-		core.PerMinute(1).Using(core.CoarseLog)}
+		core.PerMinute(1).Using(core.CoarseLog), core.PerMinute(1).Using(core.Bucket)}
 	for _, source := range []string{decideSource(true, limits), returnSource()} {
 		if _, err := parse.Parse(strings.NewReader(source), "script"); err != nil {
 			os.Exit(9)
