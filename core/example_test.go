@@ -163,3 +163,11 @@ func ExampleFallback() {
 	// allowed true, 24 of 25 left
 	// sash: the store could not be asked: connection refused
 }
+
+func ExampleRateAndBurst() {
+	fmt.Println(core.RateAndBurst(10, time.Second, 20)) // 20 at once, and then ten a second
+	fmt.Println(core.RateAndBurst(1, time.Second, 200))
+	// Output:
+	// 20/2s bucket
+	// 200/3m20s bucket
+}

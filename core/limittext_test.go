@@ -23,6 +23,7 @@ func TestParseLimit(t *testing.T) {
 		{"5/15m", core.Per(5, 15*time.Minute), ""},
 		{"100/1m counter", core.PerMinute(100).Using(core.SlidingCounter), ""},
 		{"1000000/1h coarse", core.PerHour(1_000_000).Using(core.CoarseLog), ""},
+		{"200/3m20s bucket", core.RateAndBurst(1, time.Second, 200), ""},
 		{"1000/24h counter named daily", core.PerDay(1000).Using(core.SlidingCounter).Named("daily"), ""},
 		{"100/60s log named burst", core.PerMinute(100).Named("burst"), "100/1m named burst"},
 		{"1000/1d", core.PerDay(1000), "1000/24h"},

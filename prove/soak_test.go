@@ -51,6 +51,7 @@ func newSoak(t *testing.T, leaks bool) *soak {
 			"log":     {core.Per(40, soakWindow)},
 			"coarse":  {core.Per(40, soakWindow).Using(core.CoarseLog)},
 			"counter": {core.Per(40, soakWindow).Using(core.SlidingCounter)},
+			"bucket":  {core.Per(40, soakWindow).Using(core.Bucket)},
 			"three":   {core.Per(40, soakWindow), core.Per(30, soakWindow/2), core.Per(20, soakWindow/4)},
 		} {
 			s.limiters = append(s.limiters, core.Must(core.New(core.Config{

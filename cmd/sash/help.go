@@ -45,9 +45,9 @@ another one nothing is found:
 
   -name NAME       Config.Name (default empty)
   -rule RULE       the name given to Limiter.Rule (default: the limiter itself)
-  -limit LIMIT     requests/window, then "counter" or "coarse" if it is no log, then "named" and the
-                   name if it has one: 5/15m, "100/1m counter", "1000/24h counter named daily". A
-                   window is 90s, 15m, 1h30m, 24h or 1d. Give the flag once for each limit of the rule.
+  -limit LIMIT     requests/window, then "counter", "coarse" or "bucket" if it is no log, then "named"
+                   and the name if it has one: 5/15m, "100/1m counter", "1000/24h counter named daily".
+                   A window is 90s, 15m, 1h30m, 24h or 1d. Give the flag once for each limit of the rule.
 
 Which client (usage, reset), one of:
 
