@@ -63,7 +63,7 @@ func CheckLogs(outcomes []Outcome, limits ...core.Limit) error {
 		case !o.Until.IsZero():
 		case o.Allowed:
 			for i, l := range limits {
-				if n := a.count(i, l, o.At, l.Window); n > l.Requests {
+				if n := a.count(i, l, o.At); n > l.Requests {
 					wrong.add(&wrong.Above, "%d units admitted in the %v that end at %v: the limit is %d",
 						n, l.Window, o.At.Format(time.StampMicro), l.Requests)
 					break
@@ -85,31 +85,61 @@ type admissions struct {
 	at      []time.Time
 	totals  []int64 // totals[i] is the cost of the first i admissions
 	unknown []Outcome
-	levels  [][]window.Bucket // by limit: after the first i admissions, of one by which units come back evenly
+	levels  [][]point // by limit, where units come back evenly
+	most    [][]point // the same, if all that is not known was counted, and as late as it can have been
 }
 
-// fill adds the levels of a limit.
+// point is what is used of a bucket after an admission.
+type point struct {
+	at    time.Time
+	level window.Bucket
+}
+
+// points returns the points of a limit after outcomes, which are in order.
+func points(l core.Limit, outcomes []Outcome) (all []point) {
+	limit, level := window.Limit{N: l.Requests, W: l.Window.Microseconds()}, window.Bucket{}
+	for _, o := range outcomes {
+		at := o.At.UnixMicro()
+		level = level.On(at, limit.W).Take(limit, o.Cost)
+		level.At = at
+		all = append(all, point{o.At, level})
+	}
+	return all
+}
+
+// fill adds the points of a limit.
 func (a *admissions) fill(l core.Limit) {
-	var levels []window.Bucket
-	if limit := (window.Limit{N: l.Requests, W: l.Window.Microseconds()}); l.Algorithm.Even() {
-		var level window.Bucket
-		for i, at := range a.at {
-			levels = append(levels, level)
-			level = level.On(at.UnixMicro(), limit.W).Take(limit, a.totals[i+1]-a.totals[i])
-			level.At = at.UnixMicro()
-		}
-		levels = append(levels, level)
+	if !l.Algorithm.Even() {
+		a.levels, a.most = append(a.levels, nil), append(a.most, nil)
+		return
 	}
-	a.levels = append(a.levels, levels)
+	var known []Outcome
+	for i, at := range a.at {
+		known = append(known, Outcome{At: at, Cost: a.totals[i+1] - a.totals[i]})
+	}
+	all := slices.Clone(known)
+	for _, u := range a.unknown {
+		all = append(all, Outcome{At: u.Until, Cost: u.Cost})
+	}
+	slices.SortStableFunc(all, func(a, b Outcome) int { return a.At.Compare(b.At) })
+	a.levels, a.most = append(a.levels, points(l, known)), append(a.most, points(l, all))
 }
 
-// count returns how many units count at t under limit i, of those that were admitted in (t-longest, t].
-func (a *admissions) count(i int, l core.Limit, t time.Time, longest time.Duration) int64 {
-	if !l.Algorithm.Even() {
-		return a.used(t, longest)
+// usedAt returns how much of a limit is used at t, by its points.
+func usedAt(l core.Limit, all []point, t time.Time) int64 {
+	i := sort.Search(len(all), func(i int) bool { return all[i].at.After(t) })
+	if i == 0 {
+		return 0
 	}
-	to := sort.Search(len(a.at), func(i int) bool { return a.at[i].After(t) })
-	return a.levels[i][to].On(t.UnixMicro(), l.Window.Microseconds()).Used()
+	return all[i-1].level.On(t.UnixMicro(), l.Window.Microseconds()).Used()
+}
+
+// count returns how many units count under limit i at an admission at t.
+func (a *admissions) count(i int, l core.Limit, t time.Time) int64 {
+	if l.Algorithm.Even() {
+		return usedAt(l, a.levels[i], t)
+	}
+	return a.used(t, l.Window)
 }
 
 // anyFull reports whether some limit may have had no room for o.
@@ -135,7 +165,13 @@ func (a *admissions) full(i int, l core.Limit, o Outcome) bool {
 	// The longest for which a unit counts.
 	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch()
 	longest := time.Duration(epoch) * time.Microsecond
-	units := o.Cost + a.count(i, l, o.At, longest)
+	units := o.Cost
+	if l.Algorithm.Even() {
+		units += usedAt(l, a.most[i], o.At)
+		longest = 0
+	} else {
+		units += a.used(o.At, longest)
+	}
 	for _, u := range a.unknown {
 		if u.Until.After(o.At.Add(-longest)) && !u.At.After(o.At) {
 			units += u.Cost
