@@ -3,10 +3,10 @@
 // a second from this process.
 //
 // A refusal with nothing remaining holds, number for number, until the oldest counted unit leaves or, for a counter,
-// until the request may pass or a fixed window ends. Only a reset, units that are given back, and an admission by other
-// limits on the same counts can change it sooner. Its end is reckoned from before the question was sent, so it never
-// lasts a moment too long. No other refusal is remembered: where something remains, the next smaller request changes
-// the numbers. Nor is one by limits of a request: other requests have others.
+// until the request may pass or a fixed window ends, as for a bucket until it may pass. Only a reset, units that are
+// given back, and an admission by other limits on the same counts can change it sooner. Its end is reckoned from before
+// the question was sent, so it never lasts a moment too long. No other refusal is remembered: where something remains,
+// the next smaller request changes the numbers. Nor is one by limits of a request: other requests have others.
 //
 // After a second one request asks the store again, and the others are still refused from memory: so a reset by
 // another process is seen within a second. If the caller of that request leaves before the reply, another request
