@@ -16,8 +16,8 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// flow is what some processes send in ten seconds, at 10 a second with bursts of 20: how many at once, and in all to the
-// next lower five.
+// flow is what some processes send in ten seconds, at 10 a second with bursts of 20: how many at once, and in all to
+// the next lower five.
 func flow(t *testing.T, processes int, wait func(process int) func(context.Context) error) (row string) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -71,7 +71,8 @@ func TestWaitIsEven(t *testing.T) {
 			return func(ctx context.Context) error { _, err := l.Wait(ctx, "provider"); return err }
 		}
 		byRate := func(int) func(context.Context) error { return rate.NewLimiter(10, 20).Wait }
-		for name, wait := range map[string]func(int) func(context.Context) error{"sash bucket": bySash, "x/time/rate": byRate} {
+		waits := map[string]func(int) func(context.Context) error{"sash bucket": bySash, "x/time/rate": byRate}
+		for name, wait := range waits {
 			row := fmt.Sprintf("| %s | %d | %s |\n", name, processes, flow(t, processes, wait))
 			if !strings.Contains(string(page), row) {
 				t.Errorf("README.md lacks %s", row)

@@ -9,7 +9,8 @@ import (
 )
 
 // TestReturnAfterReset: a request from before a Reset takes back what was counted afterwards only in the same fixed
-// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units as it had.
+// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units
+// as it had.
 func TestReturnAfterReset(t *testing.T) {
 	slot := time.Minute // of an hour
 	for _, c := range []struct {

@@ -205,7 +205,8 @@ func TestScriptForeignValues(t *testing.T) {
 				counter := len(rdb.Get(ctx, key).Val()) == 18
 				if counter || strings.HasPrefix(name, "too many") { // it may hold units of now, and none of an hour ago
 					back.At = back.At.Add(-time.Hour)
-					if a != core.Bucket && (a == core.SlidingLog || (a == core.SlidingCounter) == counter) { // it reads as one of its own
+					// It reads as one of the algorithm's own.
+					if a != core.Bucket && (a == core.SlidingLog || (a == core.SlidingCounter) == counter) {
 						want = 1
 					}
 				}

@@ -221,7 +221,8 @@ func TestChargeFull(t *testing.T) {
 }
 
 // TestReturnAfterReset: a request from before a Reset takes back what was counted afterwards only in the same fixed
-// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units as it had.
+// window of a counter, the same slot of a coarse log and the same microsecond of a log, or from a bucket: as many units
+// as it had.
 func TestReturnAfterReset(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const noon, minute = int64(1_790_000_000_000_000) / 3_600_000_000 * 3_600_000_000, int64(60_000_000)

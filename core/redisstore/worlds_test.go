@@ -389,7 +389,8 @@ func TestSmallWorlds(t *testing.T) {
 		rules = [][]worlds.Limit{
 			{limit(1, 4, l)}, {limit(1, 2, c)},
 			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 1, s)},
-			{limit(3, 4, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)}, {limit(1, 1, l), limit(1, 2, c)},
+			{limit(3, 4, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)},
+			{limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
 	var seen worlds.Tally

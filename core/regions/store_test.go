@@ -91,8 +91,8 @@ func (s bucketsAt) Bind(by core.Binding) (core.Ledger, error) {
 	return s.any.Bind(by)
 }
 
-// TestBucketIsStrict: whatever the Config says, all regions together admit the limit of a bucket at once, and what comes
-// back of it since.
+// TestBucketIsStrict: whatever the Config says, all regions together admit the limit of a bucket at once, and what
+// comes back of it since.
 func TestBucketIsStrict(t *testing.T) {
 	stores := three()
 	total := 0
