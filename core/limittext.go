@@ -127,11 +127,11 @@ func parseUnit(text string) (window time.Duration, ok bool) {
 	if number == "" {
 		number = "1"
 	}
-	n, err := strconv.ParseUint(number, 10, 63)
+	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || !ok {
 		return 0, false
 	}
-	return time.Duration(min(n, uint64(math.MaxInt64/window))) * window, true
+	return time.Duration(min(n, int64(math.MaxInt64/window))) * window, true
 }
 
 // parseWindow returns the length of a window that is written as a duration, of days

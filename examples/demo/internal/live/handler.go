@@ -37,9 +37,7 @@ func Handler(stores *Stores, log *slog.Logger) http.Handler {
 	mux.Handle("POST /live/sessions/{id}/policies/{policy}", busy(s.in(s.policy)))
 	mux.HandleFunc("PUT /live/store", s.store)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _ = page.Execute(w, lanes()) })
-	mux.HandleFunc("GET /live/page/{file}", func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFileFS(w, r, files, "page/"+r.PathValue("file"))
-	})
+	mux.Handle("GET /live/page/{file}", http.StripPrefix("/live", http.FileServerFS(files)))
 	return secure(http.NewCrossOriginProtection().Handler(mux))
 }
 
