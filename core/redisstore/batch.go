@@ -10,6 +10,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 )
 
 // Requests that wait together are decided together.
@@ -33,33 +34,25 @@ const (
 // same server.
 type together struct {
 	*queue
-	client  *client
-	breaker *breaker
+	store  *Store
+	server *server.Server
 }
 
 // begin begins the call for a batch. It returns nil if the breaker is open: then the calls
 // are answered.
-func (t *together) begin(batch []*call) *attempt {
+func (t *together) begin(batch []*call) *server.Attempt {
 	judgeAt, deadline := t.Deadlines(batch)
-	a, err := t.client.attempt(batch[0].Context, t.breaker, judgeAt, deadline)
+	a, err := t.store.client.Begin(batch[0].Context, t.server, judgeAt, deadline)
 	if err != nil {
 		for _, c := range batch {
 			c.Answer(core.Decision{}, err)
 		}
 		return nil
 	}
-	a.queue, a.first, a.inline = t.queue, batch[0], batch[0].Inline()
-	e, size := &t.client.events, uint64(len(batch))
-	e.batches.Add(1)
-	e.batched.Add(size)
-	for most := e.largest.Load(); size > most && !e.largest.CompareAndSwap(most, size); {
-		most = e.largest.Load()
-	}
+	a.Batch, a.Inline = batch[0], batch[0].Inline()
+	t.store.batched.add(uint64(len(batch)))
 	return a
 }
-
-// targetOf returns what a connection for a batch is wanted for.
-func targetOf(batch []*call) target { return target{batch[0].Request.ledger, batch[0].Request.Key} }
 
 // resend has a call decided by itself that was to be decided together with others, and
 // was not.
@@ -71,9 +64,9 @@ func resend(c *call) { c.Answer(c.Request.alone(c.Context)) }
 func newQueue(serve func([]*call) bool, inlineMost time.Duration, slots int) *queue {
 	return gather.New(gather.Config[request, core.Decision]{
 		Serve:       serve,
-		ErrLate:     errLate,
-		ErrQueued:   errQueued,
-		ErrLeft:     ended,
+		ErrLate:     server.ErrLate,
+		ErrQueued:   server.ErrQueued,
+		ErrLeft:     server.Ended,
 		MinPatience: core.DefaultTimeout,
 		InlineMin:   inlineMin,
 		InlineMax:   inlineMost,
@@ -109,8 +102,8 @@ func (s *Store) script(lease bool, limits []core.Limit) kept {
 		}
 	}
 	added := kept{Script: script.Decide(lease, limits)}
-	if s.client.heeding != nil { // a script cannot have keys of two servers
-		added.batches = newBatches(&s.client, added.Source)
+	if s.client.Heeding != nil { // a script cannot have keys of two servers
+		added.batches = newBatches(s, added.Source)
 	}
 	s.scripts[shape] = added
 	return added
@@ -125,53 +118,51 @@ type batches struct {
 	apart  *pipeline // sends batches that must not be one script, see joint
 }
 
-func newBatches(c *client, source string) *batches {
-	b := &batches{together: together{client: c, breaker: c.first.breaker}, source: source}
-	b.queue = newQueue(b.serve, c.inlineMost, b.breaker.connections.limit)
+func newBatches(s *Store, source string) *batches {
+	b := &batches{together: together{store: s, server: s.client.First}, source: source}
+	inlineMost := time.Duration(0)
+	if s.client.Prompt {
+		inlineMost = inlineMax
+	}
+	b.queue = newQueue(b.serve, inlineMost, b.server.Limit())
 	b.apart = &pipeline{together: b.together}
 	return b
 }
 
 // serve decides a batch; see [gather.Config].
 func (b *batches) serve(batch []*call) (inTime bool) {
-	if !b.client.joint.may(batch) {
-		store, heard := batch[0].Request.ledger.store, &batch[0].Request.ledger.rule.Binding
+	if !b.store.joint.may(batch) {
+		heard := &batch[0].Request.ledger.rule.Binding
 		for _, c := range batch {
 			if rule := &c.Request.ledger.rule.Binding; rule.Notice != nil {
 				heard = rule
 			}
 		}
 		inTime = b.apart.serve(batch)
-		store.findOut(heard)
+		b.store.findOut(heard)
 		return inTime
 	}
 	a := b.begin(batch)
 	if a == nil {
 		return true
 	}
-	reply, err := b.client.inTurn(a, func() (string, error) {
-		if err := b.breaker.connections.take(a, targetOf(batch)); err != nil {
-			return "", err
-		}
-		return b.client.evalNow(a, b.command(batch), b.source)
-	})
-	err = a.lateOr(err)
-	if !a.end(err) {
+	reply, err := a.Eval(batch[0].Request.target(), func() []any { return b.command(batch) }, b.source)
+	if !a.End(err) {
 		return false
 	}
-	if err != nil && len(batch) > 1 && notTogether(err) {
-		if severalSlots(err) {
+	if err != nil && len(batch) > 1 && server.NotTogether(err) {
+		if server.SeveralSlots(err) {
 			// Behind that server is a cluster by now, where a script may have keys of one slot only.
-			b.client.joint.mode.CompareAndSwap(joined, unproved)
+			b.store.joint.mode.CompareAndSwap(joined, unproved)
 		}
 		for _, c := range batch {
 			go resend(c)
 		}
 		return true
 	}
-	if err == nil && (!b.breaker.looked.Load() || b.client.joint.unsaid.Load() != nil) {
+	if err == nil {
 		for _, c := range batch { // before they are answered, and used again
-			b.client.noteAnswer(b.breaker, nil, &c.Request.ledger.rule.Binding)
+			b.store.noteAnswer(b.server, &c.Request.ledger.rule.Binding)
 		}
 	}
 	b.answer(batch, reply, err)
@@ -212,12 +203,12 @@ func (b *batches) answer(batch []*call, reply string, err error) {
 // the batches that must not be one script.
 type pipeline struct {
 	together
-	node *redis.Client // nil if the client is for a single server
 }
 
-func newPipeline(c *client, node *redis.Client, breaker *breaker) *pipeline {
-	p := &pipeline{together{client: c, breaker: breaker}, node}
-	p.queue = newQueue(p.serve, 0, breaker.connections.limit) // a node's client does not heed deadlines
+// newPipeline returns where requests wait that go to a node.
+func newPipeline(s *Store, own *server.Server) *pipeline {
+	p := &pipeline{together{store: s, server: own}}
+	p.queue = newQueue(p.serve, 0, own.Limit()) // a node's client does not heed deadlines
 	return p
 }
 
@@ -232,63 +223,36 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 	cmds := p.exec(a, batch)
 	var failure error // the first that speaks against the server
 	for _, cmd := range slices.Backward(cmds) {
-		if err := cmd.Err(); isFailure(err) && !notRun(err) {
-			failure = a.lateOr(err)
+		if err := cmd.Err(); server.IsFailure(err) && !server.NotRun(err) {
+			failure = a.LateOr(err)
 		}
 	}
-	if !a.end(failure) {
+	if !a.End(failure) {
 		return false
 	}
 	for i, c := range batch {
-		switch err := cmds[i].Err(); {
+		switch reply, err := server.Text(cmds[i]); {
 		case err == nil:
 			r := &c.Request
-			p.client.noteAnswer(p.breaker, p.node, &r.ledger.rule.Binding)
-			c.Answer(r.read(cmds[i].(*once).Val()))
-		case notRun(err):
+			p.store.noteAnswer(p.server, &r.ledger.rule.Binding)
+			c.Answer(r.read(reply))
+		case server.NotRun(err):
 			go resend(c)
 		default:
-			c.Answer(core.Decision{}, a.lateOr(err))
+			c.Answer(core.Decision{}, a.LateOr(err))
 		}
 	}
 	return true
 }
 
 // exec sends a script for each call and waits for the replies.
-func (p *pipeline) exec(ctx *attempt, batch []*call) []redis.Cmder {
-	cmds := make([]redis.Cmder, len(batch))
+func (p *pipeline) exec(a *server.Attempt, batch []*call) []redis.Cmder {
+	calls := make([][]any, len(batch))
 	for i, c := range batch {
-		args := c.Request.args
-		if args == nil {
-			args = c.Request.ledger.rule.Call(&c.Request.Ask)
-		}
-		cmds[i] = newOnce(ctx, args)
-	}
-	p.client.events.scripts.Add(uint64(len(batch)))
-	var server redis.UniversalClient = p.node
-	if p.node == nil {
-		server = p.client.within(ctx)
-	}
-	pipe := server.Pipeline()
-	_ = pipe.BatchProcess(ctx, cmds...) // queues them
-	sent := false
-	_, err := p.client.inTurn(ctx, func() (string, error) {
-		err := p.breaker.connections.take(ctx, targetOf(batch))
-		if sent = err == nil; sent {
-			_, err = pipe.Exec(ctx)
-		}
-		return "", err
-	})
-	if err == nil {
-		return cmds
-	}
-	for _, cmd := range cmds {
-		if !sent || errors.Is(err, errUnreadable) {
-			cmd.SetErr(err)
-		}
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			p.client.events.noScripts.Add(1)
+		calls[i] = c.Request.args
+		if calls[i] == nil {
+			calls[i] = c.Request.ledger.rule.Call(&c.Request.Ask)
 		}
 	}
-	return cmds
+	return a.Pipeline(batch[0].Request.target(), calls)
 }

@@ -92,7 +92,7 @@ func TestNoBreakerEvent(t *testing.T) {
 		}
 		cancel()
 	}
-	state, n := redisstore.BreakerState(store, ""), redisstore.BreakerFailures(store, "")
+	state, n := redisstore.BreakerState(store, ""), redisstore.BreakerFailures(store)
 	if state != "closed" || n != 0 {
 		t.Errorf("the breaker is %s after %d failures", state, n)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 )
 
 const checkTimeout = 10 * time.Second // of all of Check
@@ -50,7 +51,7 @@ func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var found findings
-	_, err := untilEnded(ctx, func() (string, error) { // the client may not heed the end of ctx
+	_, err := server.UntilEnded(ctx, func() (string, error) { // the client may not heed the end of ctx
 		s.eachServer(ctx, &found)
 		return "", nil
 	})
@@ -66,11 +67,11 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	defer found.catch("the servers")
 	client := "check " + strconv.FormatUint(rand.Uint64(), 36)
 	var err error
-	switch rdb := s.client.rdb.(type) {
+	switch rdb := s.client.RDB.(type) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
-			own, closes := bounded(ctx, master)
+			own, closes := server.Bounded(ctx, master)
 			defer closes()
 			s.checkServer(ctx, own, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
 			return nil
@@ -81,22 +82,22 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 				"are they up, are the addresses right, is the network open?"))
 		}
 		err = rdb.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
-			own, closes := bounded(ctx, shard)
+			own, closes := server.Bounded(ctx, shard)
 			defer closes()
 			s.checkServer(ctx, own, shard.Options().Addr, client, found)
 			return nil
 		})
 	case *redis.Client:
 		// New reads the client's options; the program may use rdb meanwhile.
-		own, closes := bounded(ctx, s.client.heeding)
+		own, closes := server.Bounded(ctx, s.client.Heeding)
 		defer closes()
 		s.checkServer(ctx, own, rdb.Options().Addr, client, found)
-		if s.client.joint.mode.Load() != forbidden {
+		if s.joint.mode.Load() != forbidden {
 			mode, _ := New(own, WithPrefix(s.prefix)).probe(ctx) // what fails has failed above, or does no harm
-			s.client.learn(mode)
+			s.learn(mode)
 		}
-		if s.client.joint.mode.Load() == split {
-			found.add(s.client.errSplit())
+		if s.joint.mode.Load() == split {
+			found.add(s.errSplit())
 		}
 	default:
 		s.checkServer(ctx, rdb, "the server", client, found)
@@ -141,7 +142,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 		if _, seen := infoFields(info)["maxmemory"]; !seen {
 			found.miss(addr, errors.New("INFO has no maxmemory: whether it evicts is seen where the service has its settings"))
 		}
-	case !isReply(err), begins(err, "NOAUTH", "WRONGPASS"):
+	case !server.IsReply(err), server.Begins(err, "NOAUTH", "WRONGPASS"):
 		found.add(explain(addr, err, false))
 		return
 	default:
@@ -161,7 +162,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 			wrong = checkTimeouts(addr, roundTrip, connecting(ctx, rdb)-roundTrip, shortest)
 		}
 		found.add(wrong, s.checkAtOnce(ctx, rdb, addr, client))
-	case info == "" || !begins(err, "READONLY"):
+	case info == "" || !server.Begins(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
 }
@@ -184,7 +185,7 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 			roundTrip = min(roundTrip, time.Since(sent))
 		}
 		// In the second pause some counts expire, in the third all.
-		if !rest(ctx, checkRule.Limits[0].Window*time.Duration(3+i)/5) {
+		if !server.Rest(ctx, checkRule.Limits[0].Window*time.Duration(3+i)/5) {
 			break
 		}
 	}
@@ -271,10 +272,10 @@ func (f *findings) miss(addr string, err error) {
 }
 
 // catch makes a finding of a panic of go-redis at a reply of the server at addr; see
-// unreadable. It must be deferred.
+// server.Unreadable. It must be deferred.
 func (f *findings) catch(addr string) {
 	if p := recover(); p != nil {
-		f.add(explain(addr, unreadable(p), true))
+		f.add(explain(addr, server.Unreadable(p), true))
 	}
 }
 
@@ -331,16 +332,16 @@ func checkInfo(addr, info string) (wrong []error) {
 // explain returns err with what an operator can do about it. reached reports
 // whether the server has answered before.
 func explain(addr string, err error, reached bool) error {
-	advice := knownRemedy(err)
+	advice := server.Remedy(err)
 	switch {
 	case advice != "":
-	case reached || isReply(err):
+	case reached || server.IsReply(err):
 		advice = "the server answers, but cannot decide"
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		advice = "the server is there, and closes the connection: does it speak TLS where the client does not? " +
 			"A proxy that closes at HELLO, with which go-redis begins, cannot be used"
 	default:
-		advice = unreachable
+		advice = server.Unreachable
 	}
 	return fmt.Errorf("sash: %s: %s: %w", addr, advice, err)
 }

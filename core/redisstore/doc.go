@@ -43,7 +43,5 @@
 //	                                      because a slot has moved for example
 //
 // What is said to Redis is in internal/script: keys and calls, the scripts, and how a reply is read. All calls are sent
-// by send.go. An attempt (attempt.go) is one call to a server: it knows its deadline, and tells the breaker what became
-// of it. It takes one of the connections (connections.go), which are made under a time of their own.
-// client.go knows the servers, and the server of a key.
+// by internal/server, each once and in time. It knows the servers, their breakers and connections.
 package redisstore

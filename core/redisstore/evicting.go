@@ -9,37 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// noteAnswer is called when the server of a breaker has answered a request by a rule. The first
+// noteAnswer is called when a server has answered a request by a rule. The first
 // time that there is an observer to tell, it looks in the background whether the server evicts.
-// node is the server's client, or nil for the program's own one.
-func (c *client) noteAnswer(b *breaker, node *redis.Client, rule *core.Binding) {
-	if c.joint.unsaid.Load() != nil {
-		go c.say(rule)
+func (s *Store) noteAnswer(by *server.Server, rule *core.Binding) {
+	if s.joint.unsaid.Load() != nil {
+		go s.say(rule)
 	}
-	if rule.Notice == nil || b.looked.Load() {
+	if rule.Notice == nil {
 		return
 	}
-	if from := c.informer(node); from != nil && b.looked.CompareAndSwap(false, true) {
-		go lookAtMemory(from, b.status.Load().Server, rule)
+	if from := by.AskOnce(); from != nil {
+		go lookAtMemory(from, by.Addr(), rule)
 	}
-}
-
-// informer returns the client to ask about a server, or nil if a question might delay a
-// decision, or is not certain to reach that server.
-func (c *client) informer(node *redis.Client) redis.UniversalClient {
-	if node == nil {
-		node = c.heeding
-	}
-	switch {
-	case node != nil && node.Options().PoolSize > 1:
-		return node
-	case node == nil && c.cluster == nil && c.ring == nil:
-		return c.rdb
-	}
-	return nil
 }
 
 // lookAtMemory gives a notice if the server evicts. A server that does not answer within the

@@ -1,15 +1,15 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/remember"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -17,44 +17,24 @@ import (
 
 const AskAgain = remember.AskAgain
 
-// breakersOf are the breakers of a store, by the address of the server: "" is
-// the only server, or stands for those that are not known.
-func breakersOf(s *Store) map[string]*breaker {
-	c := &s.client
-	all := map[string]*breaker{"": c.first.breaker}
-	c.nodes.mu.Lock()
-	defer c.nodes.mu.Unlock()
-	for node, server := range c.nodes.byClient {
-		all[node.Options().Addr] = server.breaker
-	}
-	return all
-}
-
-func (b *breaker) Allow() (func(error), error) { return b.current.Load().Allow() }
-func (b *breaker) State() gobreaker.State      { return b.current.Load().State() }
-func (b *breaker) Counts() gobreaker.Counts    { return b.current.Load().Counts() }
-
-// BreakerState is the state of the breaker of the server at addr, or "" if the
-// server is not known.
+// BreakerState is the state of the breaker of the server at addr, or of the first if addr is "".
 func BreakerState(s *Store, addr string) string {
-	if b := breakersOf(s)[addr]; b != nil {
-		return b.State().String()
+	for _, own := range s.Stats().Breakers {
+		if own.Server == cmp.Or(addr, s.client.First.Addr()) {
+			return string(own.State)
+		}
 	}
 	return ""
 }
 
-// BreakerFailures is how many failures a closed breaker has seen.
-func BreakerFailures(s *Store, addr string) int {
-	return int(breakersOf(s)[addr].Counts().TotalFailures)
-}
+// BreakerFailures is how many failures the closed breaker of the first server has seen.
+func BreakerFailures(s *Store) int { return int(s.client.First.Counts().TotalFailures) }
 
 // HoldBreakersClosed makes the breakers of all servers that are known such that
 // they never open.
 func HoldBreakersClosed(s *Store) {
-	for _, b := range breakersOf(s) {
-		b.current.Store(gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
-			ReadyToTrip: func(gobreaker.Counts) bool { return false },
-		}))
+	for _, own := range s.client.Servers() {
+		own.HoldClosed()
 	}
 }
 
@@ -62,12 +42,9 @@ func HoldBreakersClosed(s *Store) {
 func Settle(t testing.TB, s *Store) {
 	t.Helper()
 	redistest.WaitFor(t, "connections to be made", func() error {
-		for addr, b := range breakersOf(s) {
-			b.connections.mu.Lock()
-			making := b.connections.making
-			b.connections.mu.Unlock()
-			if making > 0 {
-				return fmt.Errorf("%d are in the making to %q", making, addr)
+		for _, own := range s.client.Servers() {
+			if making := own.Making(); making > 0 {
+				return fmt.Errorf("%d are in the making to %q", making, own.Addr())
 			}
 		}
 		return nil
@@ -75,7 +52,7 @@ func Settle(t testing.TB, s *Store) {
 }
 
 // Calls is how many calls to Redis are under way.
-func Calls(s *Store) int { return len(s.client.calls) }
+func Calls(s *Store) int { return s.client.Calls() }
 
 // Keys are the Redis keys of a client, a limit each.
 func Keys(s *Store, l *core.Limiter, client string) []string {
@@ -96,15 +73,15 @@ func CheckTimeouts(addr string, roundTrip, connecting, shortest time.Duration) e
 }
 
 // Commands are what Check tells an operator to allow.
-const Commands = commands
+const Commands = server.Commands
 
 // Joined reports whether requests of several clients share scripts.
-func Joined(s *Store) bool { return s.client.joint.mode.Load() == joined }
+func Joined(s *Store) bool { return s.joint.mode.Load() == joined }
 
 // Join has a store find out whether they may, which it does at first use otherwise.
 func Join(s *Store) error {
 	mode, err := s.probe(context.Background())
-	if s.client.learn(mode); !Joined(s) {
+	if s.learn(mode); !Joined(s) {
 		return fmt.Errorf("not joined: %w", err)
 	}
 	return nil

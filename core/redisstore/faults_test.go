@@ -213,7 +213,7 @@ func TestFaults(t *testing.T) {
 					t.Error("the breaker is closed")
 				}
 			} else if !f.either {
-				state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store, "")
+				state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store)
 				if state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
 					t.Errorf("the breaker is %s after %d failures, %d were refused at once; %v",
 						state, n, refusedAtOnce.Load(), other.Load())

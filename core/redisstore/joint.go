@@ -18,6 +18,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/gather"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -28,6 +29,7 @@ import (
 
 // joint is what is known of scripts with the keys of several clients.
 type joint struct {
+	made   time.Time // the store
 	mode   atomic.Int32
 	due    atomic.Int64           // when a probe may begin, in nanoseconds since the store was made; never during one
 	pause  time.Duration          // after the latest probe; belongs to the probe that is under way
@@ -61,7 +63,7 @@ const (
 // behind a proxy that spreads keys over several servers they are not. The probe counts some clients of its own, and
 // deletes them. With WithoutBatches there is no probe. Requests that wait together still share a round trip.
 func WithoutBatches() Option {
-	return func(s *Store) { s.client.joint.mode.Store(forbidden) }
+	return func(s *Store) { s.joint.mode.Store(forbidden) }
 }
 
 // may reports whether a batch may be sent as one script.
@@ -86,49 +88,48 @@ func oneClient(batch []*call) bool {
 // findOut has a probe find out in the background whether one script may have the keys of several clients, if a probe is
 // due and cannot delay a decision. heard is a rule of which an observer hears, or nil.
 func (s *Store) findOut(heard *core.Binding) {
-	c := &s.client
-	j, due, age := &c.joint, c.joint.due.Load(), time.Since(c.first.breaker.made)
-	if j.mode.Load() != unproved || int64(age) < due || c.informer(nil) == nil ||
+	j, due, age := &s.joint, s.joint.due.Load(), time.Since(s.joint.made)
+	if j.mode.Load() != unproved || int64(age) < due || s.client.First.Informer() == nil ||
 		!j.due.CompareAndSwap(due, math.MaxInt64) {
 		return
 	}
 	go func() {
 		mode, _ := s.probe(context.Background())
-		c.learn(mode)
-		c.say(heard)
+		s.learn(mode)
+		s.say(heard)
 		j.pause = min(max(2*j.pause, probePause), longestPause)
-		j.due.Store(int64(time.Since(c.first.breaker.made) + j.pause))
+		j.due.Store(int64(time.Since(j.made) + j.pause))
 	}()
 }
 
 // say gives the notice of a split, if it has not been given yet and an observer hears of rule.
-func (c *client) say(rule *core.Binding) {
+func (s *Store) say(rule *core.Binding) {
 	if rule == nil || rule.Notice == nil {
 		return
 	}
-	if text := c.joint.unsaid.Swap(nil); text != nil {
+	if text := s.joint.unsaid.Swap(nil); text != nil {
 		rule.Notice(notice.FirstKeyProxy, *text)
 	}
 }
 
 // errSplit returns what is wrong with a server whose scripts go to several.
-func (c *client) errSplit() error {
+func (s *Store) errSplit() error {
 	return fmt.Errorf("sash: %s: behind this address is a proxy that sends a script to the server of its first key, "+
 		"and other keys of the script are counted there too: so each request gets a script of its own, "+
 		"which is exact, but slower: give the address of one server, or of all by redis.NewClusterClient or "+
 		"redis.NewRing, or redisstore.WithoutBatches to say that it is meant so",
-		cmp.Or(c.first.breaker.status.Load().Server, "the server"))
+		cmp.Or(s.client.First.Addr(), "the server"))
 }
 
 // learn keeps the mode that a probe has found.
-func (c *client) learn(mode int32) {
+func (s *Store) learn(mode int32) {
 	switch mode {
 	case joined:
-		c.joint.mode.CompareAndSwap(unproved, joined)
+		s.joint.mode.CompareAndSwap(unproved, joined)
 	case split:
-		if c.joint.mode.Swap(split) != split {
-			text := strings.TrimPrefix(c.errSplit().Error(), "sash: ")
-			c.joint.unsaid.Store(&text)
+		if s.joint.mode.Swap(split) != split {
+			text := strings.TrimPrefix(s.errSplit().Error(), "sash: ")
+			s.joint.unsaid.Store(&text)
 		}
 	}
 }
@@ -161,13 +162,12 @@ func (s *Store) probe(ctx context.Context) (mode int32, err error) {
 // strays charges some new clients a unit each by one script, and reports whether one of them by itself is not seen with
 // exactly that unit. Then it deletes them.
 func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
-	c, name := &l.store.client, "probe "+strconv.FormatUint(rand.Uint64(), 36)+" "
+	c, name := l.store.client, "probe "+strconv.FormatUint(rand.Uint64(), 36)+" "
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	a := &attempt{Context: ctx, client: c, breaker: c.first.breaker, deadline: deadline, over: make(chan struct{})}
-	a.startTimer(deadline)
-	defer func() { a.end(err) }()
+	a := c.Unheard(ctx, c.First, deadline)
+	defer func() { a.End(err) }()
 	batch := make([]*call, gather.MaxBatch)
 	for i := range batch {
 		batch[i] = &call{Request: request{Ask: core.Ask{Key: name + strconv.Itoa(i), Cost: 1}, ledger: l}}
@@ -178,7 +178,7 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 		return false, err
 	}
 	// The first key is that of the script, so that such a proxy deletes them where they are.
-	defer func() { _ = c.del(ctx, append([]any{"del"}, args[3:3+len(batch)]...)) }()
+	defer func() { _ = c.Del(ctx, append([]any{"del"}, args[3:3+len(batch)]...)) }()
 	for _, charged := range batch {
 		if _, reply, err = charged.Request.readPart(reply, now); err != nil {
 			return false, err
@@ -187,7 +187,7 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 	}
 	var uses [1]core.Usage
 	for i, cmd := range l.batches.apart.exec(a, batch) {
-		reply, err := cmd.(*once).Result()
+		reply, err := server.Text(cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") { // it was not sent there, or was flushed
 			now, reply, err = l.ask(ctx, l.rule.Call(&batch[i].Request.Ask))
 		} else if err == nil {
@@ -206,9 +206,7 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 
 // ask sends a script, and returns the time in its reply and the rest.
 func (l *ledger) ask(ctx context.Context, args []any) (now int64, rest string, err error) {
-	reply, err := l.store.client.inTurn(ctx, func() (string, error) {
-		return l.store.client.evalNow(ctx, args, l.rule.Script.Source)
-	})
+	reply, err := l.store.client.Ask(ctx, args, l.rule.Script.Source)
 	if err != nil {
 		return 0, "", err
 	}

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 )
 
 // TestJointMay: one script has the keys of several clients only once that is known to be right. Before, it may have the
 // requests of one client, if their first key is the same.
 func TestJointMay(t *testing.T) {
 	counts := func(name, rule string, limits ...core.Limit) *ledger {
-		return new(Store{prefix: "sash", scripts: map[string]kept{}}).newLedger(
+		return new(Store{client: new(server.Client), prefix: "sash", scripts: map[string]kept{}}).newLedger(
 			core.Binding{Name: name, Rule: rule, Limits: limits})
 	}
 	minute, hour := core.PerMinute(10), core.PerHour(10)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 )
 
 // ledger is a rule bound to its store, and the last link of the chain: it asks Redis. Its rule makes what it sends, and
@@ -70,14 +71,17 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	return q.route(ctx)
 }
 
+// target returns what a connection for the request is wanted for.
+func (q *request) target() server.Target { return server.Target{Rule: &q.ledger.rule, Key: q.Key} }
+
 // route has a request decided, together with others if it can.
 func (q *request) route(ctx context.Context) (core.Decision, error) {
 	l := q.ledger
-	if b := l.batches; b != nil && b.breaker.closed() {
+	if b := l.batches; b != nil && b.server.Closed() {
 		return b.Do(ctx, q.deadline, q)
 	}
 	q.args = l.rule.Call(&q.Ask)
-	if p := l.store.client.server(ctx, script.FirstKey(q.args)).pipeline; p != nil && p.breaker.closed() {
+	if p, _ := l.store.client.Server(ctx, script.FirstKey(q.args)).Requests.(*pipeline); p != nil && p.server.Closed() {
 		return p.Do(ctx, q.deadline, q)
 	}
 	return q.alone(ctx)
@@ -94,12 +98,17 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
 		defer cancel()
 	}
-	reply, err := target{l, q.Key}.eval(ctx, q.deadline, q.args, l.rule.Script.Source)
+	reply, err := l.send(ctx, q.deadline, q.Key, q.args, l.rule.Script.Source)
 	if err != nil {
 		return core.Decision{}, err
 	}
-	l.store.client.noteAnswer(l.store.client.first.breaker, nil, &l.rule.Binding)
+	l.store.noteAnswer(l.store.client.First, &l.rule.Binding)
 	return q.read(reply)
+}
+
+// send sends a script of a client by itself.
+func (l *ledger) send(ctx context.Context, deadline time.Time, key string, args []any, source string) (string, error) {
+	return l.store.client.Alone(ctx, deadline, server.Target{Rule: &l.rule, Key: key}, args, source)
 }
 
 // read reads the script's reply to one request.
@@ -119,7 +128,7 @@ func told(err error) error {
 	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
 		return err
 	}
-	return remedied(err)
+	return server.Remedied(err)
 }
 
 // Usage implements [core.Ledger]. It asks by the rule's script with a cost of 0, which writes nothing, together with
@@ -135,7 +144,7 @@ func (l *ledger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 // Return implements [core.Ledger]. It sends a script of its own, once.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	s := script.Return()
-	reply, err := target{l, back.Key}.eval(ctx, time.Time{}, l.rule.ReturnCall(s, back), s.Source)
+	reply, err := l.send(ctx, time.Time{}, back.Key, l.rule.ReturnCall(s, back), s.Source)
 	if err != nil {
 		return 0, err
 	}
@@ -146,8 +155,8 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	return units, nil
 }
 
-// Reset implements [core.Ledger]. It waits until ctx ends (TestDelEnds). The breaker is not asked: a Reset is rare, and
+// Reset implements [core.Ledger]. It waits until ctx ends. The breaker is not asked: a Reset is rare, and
 // an operator's.
 func (l *ledger) Reset(ctx context.Context, key string) error {
-	return l.store.client.del(ctx, l.rule.Keys([]any{"del"}, key))
+	return l.store.client.Del(ctx, l.rule.Keys([]any{"del"}, key))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -120,11 +121,11 @@ func TestLoneCallerIsCancelled(t *testing.T) {
 	c := bind(t, rdb, core.PerHour(10))
 	deadline := time.Now().Add(time.Second)
 	_, err = c.Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: time.Until(deadline)})
-	if err != errLate || ctx.Err() == nil || time.Now().Before(deadline) {
+	if err != server.ErrLate || ctx.Err() == nil || time.Now().Before(deadline) {
 		t.Errorf("%v; cancelled: %v, %v before the deadline", err, ctx.Err(), time.Until(deadline))
 	}
 	redistest.WaitFor(t, "the breaker to hear of it", func() error {
-		if n := c.batches.breaker.Counts().TotalFailures; n != 1 {
+		if n := c.batches.server.Counts().TotalFailures; n != 1 {
 			return fmt.Errorf("%d failures", n)
 		}
 		return nil
@@ -143,8 +144,3 @@ type noLimiter struct{}
 
 func (noLimiter) Allow() error       { return nil }
 func (noLimiter) ReportResult(error) {}
-
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-func (replyError) RedisError()     {}

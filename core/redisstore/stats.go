@@ -1,8 +1,7 @@
 package redisstore
 
 import (
-	"cmp"
-	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,9 +29,38 @@ type Stats struct {
 	UnspentUnits int64 // units that they have left
 }
 
-// idleAfter is how long a node of a cluster or a ring has been failing without a trial
-// when it is no longer told of: it has probably been replaced.
-const idleAfter = time.Minute
+// Breaker is the state of the breaker of a server: whether decisions wait for the
+// server.
+type Breaker struct {
+	// Server is the address, as the Redis client has it: "FailoverClient" behind
+	// Sentinel. It is "" for the breaker of all servers that are not known: before the
+	// map of a cluster has been loaded, for a ring without a shard, and always behind
+	// a client of a program's own type.
+	Server string
+
+	State   State
+	Changed time.Time // when the breaker entered the State; at first, when it was made
+
+	FailingSince time.Time `json:",omitzero"` // when the breaker was closed last; zero while it is closed
+	Trips        uint64    // how often the breaker has opened after it was closed
+}
+
+// State is the state of a breaker: one of [StateClosed], [StateHalfOpen] and [StateOpen].
+type State string
+
+const (
+	// StateClosed means that decisions wait for the server.
+	StateClosed State = "closed"
+
+	// StateHalfOpen means that a request is sent to try whether the server is back.
+	// No decision waits for the server.
+	StateHalfOpen State = "half-open"
+
+	// StateOpen means that the server has been failing, and no decision waits for it.
+	// The first request that comes 100 ms after the last failure, or later, tries the
+	// server again; until one comes the breaker stays open.
+	StateOpen State = "open"
+)
 
 // Stats returns what this process knows of the servers and has sent to them. It does
 // not ask Redis. It takes some microseconds, with thousands of leases up to a
@@ -45,17 +73,20 @@ const idleAfter = time.Minute
 // minute is left out until one does. What is known of a server is forgotten when the
 // client has had 256 others.
 func (s *Store) Stats() Stats {
-	if s == nil || s.client.rdb == nil {
+	if s == nil || s.client == nil {
 		return Stats{}
 	}
-	e := &s.client.events
 	stats := Stats{
-		Breakers:        s.client.breakers(time.Now()),
-		Batches:         e.batches.Load(),
-		BatchedRequests: e.batched.Load(),
-		LargestBatch:    e.largest.Load(),
-		Scripts:         e.scripts.Load(),
-		NoScripts:       e.noScripts.Load(),
+		Batches:         s.batched.batches.Load(),
+		BatchedRequests: s.batched.requests.Load(),
+		LargestBatch:    s.batched.largest.Load(),
+		Scripts:         s.client.Scripts.Load(),
+		NoScripts:       s.client.NoScripts.Load(),
+	}
+	for _, b := range s.client.Breakers(time.Now()) {
+		stats.Breakers = append(stats.Breakers, Breaker{
+			Server: b.Server, State: State(b.State.String()), Changed: b.Changed, FailingSince: b.FailingSince, Trips: b.Trips,
+		})
 	}
 	stats.Refusals, stats.RefusedFromMemory = s.refusals.Stats()
 	if s.leases != nil {
@@ -64,26 +95,14 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// breakers returns the breakers of all servers, by address. Of several clients that
-// go-redis has made for one address, the latest counts.
-func (c *client) breakers(now time.Time) []Breaker {
-	latest := map[string]*breaker{}
-	c.nodes.mu.Lock()
-	for _, known := range c.nodes.byClient {
-		b := known.breaker
-		addr := b.status.Load().Server
-		if other := latest[addr]; other == nil || other.made.Before(b.made) {
-			latest[addr] = b
-		}
+// batched is what a store counts of its batches for [Stats].
+type batched struct{ batches, requests, largest atomic.Uint64 }
+
+// add counts a batch.
+func (b *batched) add(size uint64) {
+	b.batches.Add(1)
+	b.requests.Add(size)
+	for most := b.largest.Load(); size > most && !b.largest.CompareAndSwap(most, size); {
+		most = b.largest.Load()
 	}
-	c.nodes.mu.Unlock()
-	all := []Breaker{*c.first.breaker.status.Load()}
-	for _, b := range latest {
-		status := *b.status.Load()
-		if status.State == StateClosed || now.Sub(status.Changed) <= idleAfter {
-			all = append(all, status)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Breaker) int { return cmp.Compare(a.Server, b.Server) })
-	return all
 }

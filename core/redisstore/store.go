@@ -14,6 +14,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/lease"
 	"github.com/sashlimit/sash/core/internal/remember"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/errs"
 )
 
@@ -23,7 +24,9 @@ const DefaultPrefix = "sash"
 // Store is a [core.Store] in Redis, made by [New] or [Open]. It is safe for
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
-	client   client
+	client   *server.Client // nil if the store was not made
+	joint    joint
+	batched  batched
 	refusals *remember.Refusals
 	leases   *lease.Table // nil without WithLease
 	prefix   string
@@ -93,7 +96,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 			"such as redis.NewClient(&redis.Options{Addr: \"127.0.0.1:6379\"})")
 		return s
 	}
-	s.client.init(rdb)
+	s.joint.made = time.Now()
+	s.client = server.New(rdb, func(own *server.Server) any { return newPipeline(s, own) })
 	return s
 }
 
@@ -112,11 +116,18 @@ var errUnmade = errors.New("sash: the *redisstore.Store was not made by redissto
 
 // ready returns what keeps the store from being used: how it was made.
 func (s *Store) ready() error {
-	if s == nil || s.err == nil && s.client.rdb == nil {
+	if s == nil || s.err == nil && s.client == nil {
 		return errUnmade
 	}
 	return s.err
 }
+
+// ErrForeign is in the error of a decision that found, at a key of the store, a
+// value that is not the store's. The value has been deleted, unless the request
+// was a peek; the next request is counted again. It is also in the error of one
+// whose reply tells of times or units that the limit cannot have, which no
+// server says that runs the store's script.
+var ErrForeign = script.ErrForeign
 
 // Open returns a store with a client of its own for the single server at url,
 // such as "redis://user:password@127.0.0.1:6379/0" or "rediss://..." for TLS.
@@ -174,7 +185,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	s.mu.Unlock()
 	l := s.newLedger(rule)
 	if first {
-		s.client.warm(l)
+		s.client.Warm(&l.rule)
 	}
 	chain := s.refusals.Wrap(rule, l)
 	if s.leases != nil {

@@ -12,6 +12,8 @@ type Call[Q, A any] struct {
 	Deadline time.Time // the zero time is none
 	Request  Q
 
+	queue *Queue[Q, A]
+
 	// settled is set by the goroutine that decides the outcome: the server's, the timer's or the caller's. The first
 	// of them wins, and it alone writes what follows and sends to done (TestAnswers).
 	settled atomic.Bool
@@ -34,6 +36,28 @@ func (c *Call[Q, A]) Answer(answer A, err error) {
 
 // Inline reports whether the caller serves the call itself.
 func (c *Call[Q, A]) Inline() bool { return c.inline }
+
+// Hold notes that the batch with c at its head waits for a connection, and returns how many other calls wait. They
+// go together when the batch has been sent: until then, or until a time at most, none is begun, and this one is not
+// presumed lost (TestHeld).
+func (c *Call[Q, A]) Hold(until time.Time) (others int) {
+	q := c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots.held = true
+	q.hold(c, until)
+	return len(q.waiting)
+}
+
+// Sent notes that the batch with c at its head has waited for a connection, and is sent now.
+func (c *Call[Q, A]) Sent() {
+	q := c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slots.held = false
+	q.hold(c, time.Time{})
+	q.dispatch()
+}
 
 // past reports whether the call's deadline has passed.
 func (c *Call[Q, A]) past(now time.Time) bool { return !c.Deadline.IsZero() && !c.Deadline.After(now) }

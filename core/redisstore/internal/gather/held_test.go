@@ -18,9 +18,9 @@ func TestHeld(t *testing.T) {
 		q = New(byWorkers(func(batch []*testCall) bool {
 			newest.Store(int64(len(batch)))
 			if batches.Add(1) == 1 {
-				q.Hold(batch[0], time.Now().Add(hold))
+				batch[0].Hold(time.Now().Add(hold))
 				time.Sleep(time.Second)
-				q.Sent(batch[0])
+				batch[0].Sent()
 				time.Sleep(time.Second)
 			}
 			return echo(batch)

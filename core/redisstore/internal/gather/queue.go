@@ -73,7 +73,7 @@ func New[Q, A any](config Config[Q, A]) *Queue[Q, A] {
 	q.slots.total, q.slots.most = minSlots, cmp.Or(config.MaxSlots, maxSlots)
 	q.workers.wake = make(chan bool, maxSlots) // so that nothing waits with the lock held (TestWakeDoesNotWait)
 	q.calls.New = func() any {
-		c := &Call[Q, A]{done: make(chan struct{}, 1)}
+		c := &Call[Q, A]{queue: q, done: make(chan struct{}, 1)}
 		c.own.calls = []*Call[Q, A]{c}
 		return c
 	}
@@ -147,26 +147,6 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 			c.Answer(*new(A), q.config.ErrLate)
 		}
 	}
-}
-
-// Hold notes that the batch with first at its head waits for a connection, and returns how many other calls wait. They
-// go together when the batch has been sent: until then, or until a time at most, none is begun, and this one is not
-// presumed lost (TestHeld).
-func (q *Queue[Q, A]) Hold(first *Call[Q, A], until time.Time) (others int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.slots.held = true
-	q.hold(first, until)
-	return len(q.waiting)
-}
-
-// Sent notes that the batch with first at its head has waited for a connection, and is sent now.
-func (q *Queue[Q, A]) Sent(first *Call[Q, A]) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.slots.held = false
-	q.hold(first, time.Time{})
-	q.dispatch()
 }
 
 // hold notes until when a batch is held. q.mu must be held.

@@ -1,10 +1,61 @@
-package redisstore
+package server
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
 )
+
+// TestIsFailure: an error speaks against a server if there was no answer, or if the answer is that the server cannot
+// decide for now (TestAnswers). An error that is the caller's doing says nothing.
+func TestIsFailure(t *testing.T) {
+	type verdict struct{ failure, callers bool }
+	failure, callers, answer := verdict{failure: true}, verdict{true, true}, verdict{}
+	left, end := context.WithCancel(t.Context())
+	end()
+	for err, want := range map[error]verdict{
+		nil:                                   answer,
+		ErrLate:                               failure,
+		io.EOF:                                failure,
+		&net.OpError{Op: "dial", Err: io.EOF}: failure,
+		fmt.Errorf("%w: %v", errors.New("wrapped"), 1): failure,
+
+		fmt.Errorf("wrapped: %w", replyError("LOADING")): failure,
+		fmt.Errorf("wrapped: %w", replyError("OOM")):     answer,
+		redis.Nil: answer,
+
+		redis.ErrClosed:             callers,
+		errCaller{context.Canceled}: callers,
+		core.AtStage(core.StageQueued, errCaller{context.Canceled}): callers,
+		Ended(left):                           callers,
+		fmt.Errorf("%w: %w", ErrLate, io.EOF): failure,
+	} {
+		if got := (verdict{IsFailure(err), isCallers(err)}); got != want {
+			t.Errorf("%v: %+v, want %+v", err, got, want)
+		}
+	}
+}
+
+// TestEnded: the end of a context is the server's fault if it was the limiter's timeout, and else the caller's doing.
+func TestEnded(t *testing.T) {
+	for cause, callers := range map[error]bool{
+		core.ErrTimeout: false, context.DeadlineExceeded: true, context.Canceled: true, io.EOF: true,
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if err := Ended(ctx); !errors.Is(err, cause) || isCallers(err) != callers {
+			t.Errorf("%v: %v, the caller's: %v; want %v", cause, err, isCallers(err), callers)
+		}
+	}
+}
 
 // TestAnswers: whatever server answers an error, and in whichever words, it is known what an operator can do, whether
 // it speaks against the server, and whether requests that came together may be sent again. The texts are of servers
@@ -89,18 +140,23 @@ func TestAnswers(t *testing.T) {
 		err := error(replyError(c.text))
 		verdict := answer
 		switch {
-		case isFailure(err):
+		case IsFailure(err):
 			verdict = failure
-		case notTogether(err):
+		case NotTogether(err):
 			verdict = separate
 		}
 		if verdict != c.verdict {
 			t.Errorf("%s\n is judged %q, want %q", c.text, verdict, c.verdict)
 		}
 		for _, err := range []error{err, errors.New(c.text)} { // as the answer to all requests, and to one of them
-			if got := knownRemedy(err); !strings.Contains(got, c.remedy) || (got == "") != (c.remedy == "") {
+			if got := Remedy(err); !strings.Contains(got, c.remedy) || (got == "") != (c.remedy == "") {
 				t.Errorf("%s\n has the remedy %q, want %q", c.text, got, c.remedy)
 			}
 		}
 	}
 }
+
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+func (replyError) RedisError()     {}

@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/sashlimit/sash/core"
 )
 
 // begun returns a call to the server of a breaker, which is judged and ends after these times; 0 is never.
-func begun(t *testing.T, ctx context.Context, b *breaker, judged, ends time.Duration) *attempt {
+func begun(t *testing.T, ctx context.Context, b *Server, judged, ends time.Duration) *Attempt {
 	t.Helper()
 	at := func(after time.Duration) (at time.Time) {
 		if after > 0 {
@@ -21,7 +23,7 @@ func begun(t *testing.T, ctx context.Context, b *breaker, judged, ends time.Dura
 		}
 		return at
 	}
-	a, err := idle().attempt(ctx, b, at(judged), at(ends))
+	a, err := idle().Begin(ctx, b, at(judged), at(ends))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				type key struct{}
 				ctx, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-				b := newBreaker("")
+				b := newServer("")
 				a := begun(t, ctx, b, want.judged, want.ends)
 				own, cancel := context.WithCancel(a) // as clients derive them
 				defer cancel()
@@ -63,10 +65,10 @@ func TestAttempt(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if ended := errors.Is(context.Cause(a), errLate) && own.Err() != nil; ended != (want.ends > 0) {
+				if ended := errors.Is(context.Cause(a), ErrLate) && own.Err() != nil; ended != (want.ends > 0) {
 					t.Errorf("ended with %v, own %v", context.Cause(a), own.Err())
 				}
-				if inTime := a.end(nil); inTime != (want.ends == 0) {
+				if inTime := a.End(nil); inTime != (want.ends == 0) {
 					t.Errorf("in time: %v", inTime)
 				}
 				if n := b.Counts(); n.TotalFailures+n.TotalSuccesses != 1 {
@@ -83,10 +85,10 @@ func TestAttemptEnds(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		for after, failures := range map[time.Duration]uint32{99 * ms: 0, 150 * ms: 1} {
-			b := newBreaker("")
+			b := newServer("")
 			a := begun(t, t.Context(), b, 100*ms, 200*ms)
 			time.Sleep(after)
-			if !a.end(nil) {
+			if !a.End(nil) {
 				t.Errorf("after %v: not in time", after)
 			}
 			if a.timer.Stop() {
@@ -106,20 +108,20 @@ func TestAttemptEnds(t *testing.T) {
 // has passed, and a reply never does.
 func TestLateOr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		own := begun(t, t.Context(), newBreaker(""), core.DefaultTimeout, core.DefaultTimeout)
-		defer own.end(nil)
+		own := begun(t, t.Context(), newServer(""), core.DefaultTimeout, core.DefaultTimeout)
+		defer own.End(nil)
 		refused, reply := error(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), error(replyError("ERR"))
 		for _, passed := range []bool{false, true} {
 			want := refused
 			if passed {
 				time.Sleep(core.DefaultTimeout)
-				want = errLate
+				want = ErrLate
 			}
-			if got := own.lateOr(refused); got != want {
+			if got := own.LateOr(refused); got != want {
 				t.Errorf("passed: %v: an error of the connection is %v, want %v", passed, got, want)
 			}
 			for _, err := range []error{nil, reply} {
-				if got := own.lateOr(err); got != err {
+				if got := own.LateOr(err); got != err {
 					t.Errorf("passed: %v: %v is %v", passed, err, got)
 				}
 			}
@@ -130,12 +132,12 @@ func TestLateOr(t *testing.T) {
 // TestLeftBeforeItsTurn: a request whose caller leaves while it waits for its turn is not sent later.
 func TestLeftBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, b := &client{calls: make(chan struct{}, 1)}, newBreaker("")
+		c, b := &Client{calls: make(chan struct{}, 1)}, newServer("")
 		c.calls <- struct{}{} // another call is under way
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		sent := false
-		_, err := c.guarded(ctx, time.Now().Add(time.Second), b, target{}, func(context.Context) (string, error) {
+		_, err := c.guarded(ctx, time.Now().Add(time.Second), b, Target{}, func(context.Context) (string, error) {
 			sent = true
 			return "", nil
 		})
@@ -148,4 +150,97 @@ func TestLeftBeforeItsTurn(t *testing.T) {
 			t.Errorf("sent: %v, told %+v; want neither", sent, n)
 		}
 	})
+}
+
+// idle returns a client that has nobody to send to.
+func idle() *Client { return &Client{calls: make(chan struct{}, maxCalls)} }
+
+// TestTrialOfTheHasty: a trial, whether the server is back, takes as long as it
+// may, though the caller whose request is tried is in a hurry. The caller is told that
+// the request may have been sent.
+func TestTrialOfTheHasty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := opened(t)
+		hasty, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, core.ErrTimeout)
+		defer cancel()
+		_, err := idle().guarded(hasty, time.Time{}, b, Target{}, func(ctx context.Context) (string, error) {
+			select {
+			case <-time.After(core.DefaultTimeout * 9 / 10):
+				return "", nil
+			case <-ctx.Done():
+				return "", Ended(ctx)
+			}
+		})
+		if !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) != core.StageReply {
+			t.Errorf("the caller is told %v, at the stage %v", err, core.StageOf(err))
+		}
+		time.Sleep(core.DefaultTimeout)
+		if !b.Closed() {
+			t.Error("the server was back, and the breaker is not closed")
+		}
+	})
+}
+
+// TestTrialWithoutDeadline: a trial of a silent server ends, though its caller has no deadline.
+func TestTrialWithoutDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := opened(t)
+		_, err := idle().guarded(t.Context(), time.Time{}, b, Target{}, func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			return "", Ended(ctx)
+		})
+		if !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("the caller is told %v", err)
+		}
+		time.Sleep(core.DefaultTimeout)
+		synctest.Wait()
+		if state := b.current.Load().State(); state != gobreaker.StateOpen {
+			t.Errorf("%v after the trial", state)
+		}
+	})
+}
+
+// TestHastyCallers: callers that leave before the server is due neither speak
+// for the server nor against it; the calls that they leave behind do.
+func TestHastyCallers(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes   time.Duration // until the server answers
+		timeout time.Duration // of the limiter; 0: none
+		open    bool
+	}{
+		"silent":             {time.Hour, core.DefaultTimeout, true},
+		"slow":               {core.DefaultTimeout * 9 / 10, core.DefaultTimeout, false},
+		"silent, no timeout": {time.Hour, 0, true},
+		"slow, no timeout":   {core.DefaultTimeout * 9 / 10, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, c := newServer(""), idle()
+				var deadline time.Time
+				if test.timeout > 0 {
+					deadline = time.Now().Add(test.timeout)
+				}
+				for range breakerFailures {
+					own, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+					_, err := c.guarded(own, deadline, b, Target{}, func(ctx context.Context) (string, error) {
+						time.Sleep(test.takes) // go-redis may not heed ctx
+						return "", nil
+					})
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) || !isCallers(err) {
+						t.Errorf("a caller is told %v", err)
+					}
+				}
+				if !b.Closed() {
+					t.Error("the breaker is open before the server is due")
+				}
+				time.Sleep(core.DefaultTimeout)
+				synctest.Wait()
+				if b.Closed() == test.open {
+					t.Errorf("the breaker is open: %v, want %v", !test.open, test.open)
+				}
+				time.Sleep(time.Hour) // till the calls have ended
+			})
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 	prompt = 20 * time.Millisecond
 
 	// fewMaking is how many connections to a server may be in the making at a time; as many more as there are already
-	// (TestStuckWorkers). So many are made to a server that is far away, before requests wait for them: it takes too long
-	// then (TestFarStore).
+	// (TestStuckWorkers of redisstore). So many are made to a server that is far away, before requests wait for them:
+	// it takes too long then (TestFarStore of redisstore).
 	fewMaking = 4
 
 	// doubtAfter is how long connections are idle before they are tried: a server or a NAT may have forgotten them.
@@ -39,13 +39,13 @@ const (
 // connections are those to one server that this process knows of, because a script has gone through them. They are in
 // go-redis's pool, where a request that finds none makes one within its own time, and breaks it off then. So a request
 // waits here until one is free, while one is made in the background: if the request has left by then, the next has it
-// (TestFarStore). The zero value lets all pass.
+// (TestFarStore of redisstore). The zero value lets all pass.
 type connections struct {
-	client  *client
-	breaker *breaker
-	via     redis.UniversalClient // makes them; nil if they are not waited for
-	limit   int                   // of the pool
-	ofMap   bool                  // what is waited for is the map of a cluster, and then a connection to a master
+	client *Client
+	server *Server
+	via    redis.UniversalClient // makes them; nil if they are not waited for
+	limit  int                   // of the pool
+	ofMap  bool                  // what is waited for is the map of a cluster, and then a connection to a master
 
 	mu      sync.Mutex // guards the fields below
 	free    int
@@ -64,38 +64,38 @@ func (s *connections) roundTrip() time.Duration { return time.Duration(s.trip.Lo
 // reached notes that a connection has been made, and how long a reply took.
 func (s *connections) reached(roundTrip time.Duration) {
 	s.trip.Store(int64(roundTrip))
-	s.breaker.reached(roundTrip)
+	s.server.reached(roundTrip)
 }
 
-// target is what a connection is wanted for: requests of a client by a rule.
-type target struct {
-	ledger *ledger
-	key    string
+// Target is what a connection is wanted for: requests of a client by a rule.
+type Target struct {
+	Rule *script.Rule
+	Key  string
 }
 
 // probe returns the call of a script that changes nothing. The server knows the script then.
-func (t target) probe() []any {
-	args := t.ledger.rule.Call(&core.Ask{Key: t.key})
-	args[0], args[1] = "eval", t.ledger.rule.Script.Source
+func (t Target) probe() []any {
+	args := t.Rule.Call(&core.Ask{Key: t.Key})
+	args[0], args[1] = "eval", t.Rule.Script.Source
 	return args
 }
 
 // waiter is a call that waits for a connection.
 type waiter struct {
-	target
+	Target
 	deadline time.Time
 	made     chan error // nil, or why there is none; has room for one
 	calls    int        // with those behind it, in its queue
 }
 
 // init has connections waited for. node is the server's client, or nil for the program's own.
-func (s *connections) init(c *client, b *breaker, node *redis.Client) {
-	s.client, s.breaker, s.limit, s.ofMap = c, b, maxCalls, c.cluster != nil && node == nil
+func (s *connections) init(c *Client, own *Server, node *redis.Client) {
+	s.client, s.server, s.limit, s.ofMap = c, own, maxCalls, c.cluster != nil && node == nil
 	if node == nil {
-		node = c.heeding
+		node = c.Heeding
 	}
 	if node == nil {
-		s.via = c.rdb
+		s.via = c.RDB
 		return
 	}
 	o := node.Options()
@@ -106,7 +106,7 @@ func (s *connections) init(c *client, b *breaker, node *redis.Client) {
 }
 
 // take waits until there is a connection for a, or a is over. What was taken is given back when a ends.
-func (s *connections) take(a *attempt, t target) error {
+func (s *connections) take(a *Attempt, t Target) error {
 	if s.via == nil {
 		return nil
 	}
@@ -118,23 +118,23 @@ func (s *connections) take(a *attempt, t target) error {
 		return nil
 	}
 	s.giveBack(t, false)
-	if node := s.client.server(a, script.FirstKey(t.probe())); node != &s.client.first {
-		return node.breaker.connections.take(a, t)
+	if node := s.client.Server(a, script.FirstKey(t.probe())); node != s.client.First {
+		return node.connections.take(a, t)
 	}
 	return nil
 }
 
 // wait waits as take does.
-func (s *connections) wait(a *attempt, t target) error {
+func (s *connections) wait(a *Attempt, t Target) error {
 	if s.takeFree() {
 		return nil
 	}
 	w := &waiter{t, a.deadline, make(chan error, 1), 1}
-	if a.queue != nil {
+	if a.Batch != nil {
 		if soon := 2*s.roundTrip() + prompt; s.freeSince(time.Now().Add(-soon)) {
-			w.calls += a.queue.Hold(a.first, time.Now().Add(soon))
+			w.calls += a.Batch.Hold(time.Now().Add(soon))
 		}
-		defer a.queue.Sent(a.first)
+		defer a.Batch.Sent()
 	}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
@@ -157,7 +157,7 @@ func (s *connections) wait(a *attempt, t target) error {
 		s.taken--
 		s.give(nil)
 	}
-	return errQueued
+	return ErrQueued
 }
 
 // takeFree takes a free connection, and reports whether there was one.
@@ -177,7 +177,7 @@ func (s *connections) takeFree() bool {
 
 // giveBack gives a connection back, or notes that it is lost. Then the free ones are in doubt, and another is made for
 // the request that comes next.
-func (s *connections) giveBack(t target, lost bool) {
+func (s *connections) giveBack(t Target, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken--
@@ -192,7 +192,7 @@ func (s *connections) giveBack(t target, lost bool) {
 }
 
 // begin has a connection made if there is none.
-func (s *connections) begin(t target) {
+func (s *connections) begin(t Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.via != nil && s.free+s.taken+s.making == 0 {
@@ -205,13 +205,13 @@ func (s *connections) make() {
 	there, calls := s.free+s.taken, 0
 	for _, w := range s.waiting {
 		for calls += w.calls; s.making < min(max(fewMaking, there), calls, s.limit-there); {
-			s.start(w.target)
+			s.start(w.Target)
 		}
 	}
 }
 
 // start begins to make a connection. s.mu must be held.
-func (s *connections) start(t target) {
+func (s *connections) start(t Target) {
 	s.making++
 	late := time.AfterFunc(overdue, func() {
 		s.mu.Lock()
@@ -227,23 +227,19 @@ func (s *connections) start(t target) {
 		}
 	})
 	go func() {
-		a := &attempt{
-			Context: context.Background(), client: s.client, breaker: s.breaker,
-			deadline: time.Now().Add(connectTime), over: make(chan struct{}),
-		}
-		a.startTimer(a.deadline)
+		a := s.client.Unheard(context.Background(), s.server, time.Now().Add(connectTime))
 		err := s.connect(a, t)
-		switch a.end(err); {
-		case a.lateOr(err) == errLate:
-			err = errQueued // for the call that waits
-		case isReply(err) && !a.sentAt.IsZero() && !closes(err):
+		switch a.End(err); {
+		case a.LateOr(err) == ErrLate:
+			err = ErrQueued // for the call that waits
+		case IsReply(err) && !a.sentAt.IsZero() && !closes(err):
 			err = nil // the script of the call that waits has an answer of its own
 		}
 		switch {
 		case err != nil:
 		case s.ofMap:
 			s.client.mapped.Store(true)
-			s.client.warm(t.ledger)
+			s.client.Warm(t.Rule)
 			s.reached(0)
 		default:
 			s.reached(time.Since(a.sentAt))
@@ -262,21 +258,21 @@ func (s *connections) start(t target) {
 }
 
 // closes reports whether go-redis closes the connection after a reply.
-func closes(reply error) bool { return begins(reply, "READONLY") }
+func closes(reply error) bool { return Begins(reply, "READONLY") }
 
 // connect sends a script that changes nothing, or loads the map of a cluster.
-func (s *connections) connect(a *attempt, t target) (err error) {
+func (s *connections) connect(a *Attempt, t Target) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = unreadable(p)
+			err = Unreadable(p)
 		}
 	}()
 	if s.ofMap {
 		_, err = s.client.cluster.MasterForKey(a, script.FirstKey(t.probe()))
 		return err
 	}
-	a.client.events.scripts.Add(1)
-	for again := true; again; again = err != nil && !isReply(err) && a.Err() == nil && s.wasBroken(a) {
+	a.client.Scripts.Add(1)
+	for again := true; again; again = err != nil && !IsReply(err) && a.Err() == nil && s.wasBroken(a) {
 		err = s.via.Process(a, newOnce(a, t.probe()))
 	}
 	return err
@@ -284,7 +280,7 @@ func (s *connections) connect(a *attempt, t target) (err error) {
 
 // wasBroken reports whether the connection on which a's script was lost may be one that was there before: go-redis does
 // not see that one by TLS is broken.
-func (s *connections) wasBroken(a *attempt) bool {
+func (s *connections) wasBroken(a *Attempt) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.mu.Lock()
@@ -325,14 +321,14 @@ func (s *connections) freeSince(at time.Time) bool {
 	return s.freed.After(at)
 }
 
-// warm has a connection made to each server that is known, and the script of a rule loaded there.
-func (c *client) warm(l *ledger) {
+// Warm has a connection made to each server that is known, and the script of a rule loaded there.
+func (c *Client) Warm(rule *script.Rule) {
 	names := 1
 	if c.ring != nil || c.mapped.Load() {
 		names = 64 // most servers hold some of them
 	}
 	for i := range names {
-		t := target{l, strconv.Itoa(i)}
-		c.server(context.Background(), script.FirstKey(t.probe())).breaker.connections.begin(t)
+		t := Target{rule, strconv.Itoa(i)}
+		c.Server(context.Background(), script.FirstKey(t.probe())).connections.begin(t)
 	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -16,9 +16,9 @@ const mostRead = 1 << 20
 
 var errEndless = errors.New("sash: the server answers with more than a megabyte")
 
-// bounded returns a client for the server of rdb that does not read endless replies, and what closes it. It returns rdb
+// Bounded returns a client for the server of rdb that does not read endless replies, and what closes it. It returns rdb
 // where that is closed, and where its options do not tell how to reach the server, as with a DialHook.
-func bounded(ctx context.Context, rdb *redis.Client) (client *redis.Client, closes func()) {
+func Bounded(ctx context.Context, rdb *redis.Client) (client *redis.Client, closes func()) {
 	o := *rdb.Options()
 	dial := o.Dialer
 	ended, cancel := context.WithCancel(ctx)

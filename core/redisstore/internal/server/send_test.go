@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -47,10 +47,9 @@ func (s *scripted) Process(ctx context.Context, cmd redis.Cmder) error {
 }
 
 // newScripted returns a client of a server that gives these replies.
-func newScripted(t *testing.T, replies ...any) (*scripted, *client) {
-	s, c := &scripted{t: t, replies: replies}, new(client)
-	c.init(s)
-	return s, c
+func newScripted(t *testing.T, replies ...any) (*scripted, *Client) {
+	s := &scripted{t: t, replies: replies}
+	return s, New(s, nil)
 }
 
 // TestSending: a script goes out by its hash, once more by its source if the server does not know it, and again after
@@ -100,8 +99,8 @@ func TestSending(t *testing.T) {
 }
 
 // evalInTurn runs a script by itself.
-func evalInTurn(ctx context.Context, c *client, args []any, source string) (string, error) {
-	return c.inTurn(ctx, func() (string, error) { return c.evalNow(ctx, args, source) })
+func evalInTurn(ctx context.Context, c *Client, args []any, source string) (string, error) {
+	return c.Ask(ctx, args, source)
 }
 
 // TestPausesEnd: a caller that leaves while a slot moves ends the pauses.
@@ -125,7 +124,7 @@ func TestDelEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
 		defer cancel()
 		start := time.Now()
-		if err := c.del(ctx, []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
+		if err := c.Del(ctx, []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)
@@ -137,12 +136,45 @@ func TestDelEnds(t *testing.T) {
 func TestConnectionIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := time.Now().Add(core.DefaultTimeout)
-		_, err := idle().guarded(t.Context(), deadline, newBreaker(""), target{}, func(context.Context) (string, error) {
+		_, err := idle().guarded(t.Context(), deadline, newServer(""), Target{}, func(context.Context) (string, error) {
 			time.Sleep(time.Until(deadline))
 			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
 		})
-		if err != errLate {
+		if err != ErrLate {
 			t.Errorf("the caller is told %v", err)
 		}
+	})
+}
+
+// TestCallsBounded: no more than 1024 calls are under way. Another one waits for its turn, until its context ends.
+func TestCallsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Client{calls: make(chan struct{}, maxCalls)}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
+		defer cancel()
+		n, end := 0, make(chan struct{})
+		call := func() (string, error) {
+			n++
+			<-end
+			return "", nil
+		}
+		for range 1025 {
+			go func() { _, _ = c.inTurn(t.Context(), call) }()
+			synctest.Wait()
+		}
+		if n != 1024 {
+			t.Errorf("%d calls at a time", n)
+		}
+		if _, err := c.inTurn(ctx, call); core.StageOf(err) != core.StageQueued || !errors.Is(err, core.ErrTimeout) {
+			t.Errorf("one more call: %v at the stage %q, want ErrTimeout while queued", err, core.StageOf(err))
+		}
+		if synctest.Wait(); n != 1024 {
+			t.Errorf("%d calls before a turn comes", n)
+		}
+		end <- struct{}{}
+		if synctest.Wait(); n != 1025 {
+			t.Errorf("%d calls after a turn has come", n)
+		}
+		close(end)
 	})
 }

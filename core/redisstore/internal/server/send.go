@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 const maxCalls = 1024
 
 // once is a command that go-redis does not repeat: a script may have run although
-// its reply was lost (TestSending, TestAtMostOneCharge).
+// its reply was lost (TestSending, TestAtMostOneCharge of redisstore).
 type once struct {
 	redis.StringCmd
-	attempt *attempt // nil if there is none
+	attempt *Attempt // nil if there is none
 }
 
 func (*once) NoRetry() bool { return true }
 
 // Args returns what is sent. go-redis asks for it when it has a connection. If the callers have left by then, as it had
 // to be made, a script that changes nothing is sent: a charge would be seconds late, and with nothing to answer the
-// connection would be lost (TestFarStore).
+// connection would be lost (TestFarStore of redisstore).
 func (o *once) Args() []any {
 	if o.attempt != nil && !o.attempt.send() {
 		return o.attempt.target.probe()
@@ -34,25 +34,25 @@ func (o *once) Args() []any {
 }
 
 func newOnce(ctx context.Context, args []any) *once {
-	a, _ := ctx.(*attempt)
+	a, _ := ctx.(*Attempt)
 	return &once{*redis.NewStringCmd(ctx, args...), a}
 }
 
 // evalNow sends a script by its hash, and by its source if the server does not
 // know the hash: then nothing has run, so the script is not repeated (TestSending).
 // The call must have its turn.
-func (c *client) evalNow(ctx context.Context, args []any, source string) (string, error) {
+func (c *Client) evalNow(ctx context.Context, args []any, source string) (string, error) {
 	for pause := time.Millisecond; ; {
-		c.events.scripts.Add(1)
+		c.Scripts.Add(1)
 		cmd := newOnce(ctx, args)
 		err := c.within(ctx).Process(ctx, cmd)
 		switch {
 		case err == nil:
 			return cmd.Val(), nil
 		case redis.HasErrorPrefix(err, "NOSCRIPT") && args[0] == "evalsha":
-			c.events.noScripts.Add(1)
+			c.NoScripts.Add(1)
 			args = append([]any{"eval", source}, args[2:]...)
-		case redis.HasErrorPrefix(err, "TRYAGAIN") && rest(ctx, pause):
+		case redis.HasErrorPrefix(err, "TRYAGAIN") && Rest(ctx, pause):
 			// While a slot moves, some keys are here and some there; nothing has run (TestSending).
 			pause *= 2
 		default:
@@ -61,26 +61,31 @@ func (c *client) evalNow(ctx context.Context, args []any, source string) (string
 	}
 }
 
+// Ask sends a script whose outcome no breaker is told of.
+func (c *Client) Ask(ctx context.Context, args []any, source string) (string, error) {
+	return c.inTurn(ctx, func() (string, error) { return c.evalNow(ctx, args, source) })
+}
+
 // inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
 // its turn, it is not made.
-func (c *client) inTurn(ctx context.Context, call func() (string, error)) (reply string, err error) {
+func (c *Client) inTurn(ctx context.Context, call func() (string, error)) (reply string, err error) {
 	select {
 	case c.calls <- struct{}{}:
 	case <-ctx.Done():
-		return "", core.AtStage(core.StageQueued, ended(ctx))
+		return "", core.AtStage(core.StageQueued, Ended(ctx))
 	}
 	defer func() {
 		<-c.calls
 		if p := recover(); p != nil {
-			err = unreadable(p)
+			err = Unreadable(p)
 		}
 	}()
 	return call()
 }
 
-// rest pauses, and reports whether ctx lasts for longer: else the last error is
+// Rest pauses, and reports whether ctx lasts for longer: else the last error is
 // told in time (TestSending).
-func rest(ctx context.Context, pause time.Duration) bool {
+func Rest(ctx context.Context, pause time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
 	}
@@ -92,9 +97,9 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// del deletes keys of one slot, and waits until ctx ends (TestDelEnds). No breaker is asked.
-func (c *client) del(ctx context.Context, args []any) error {
-	_, err := untilEnded(ctx, func() (string, error) {
+// Del deletes keys of one slot, and waits until ctx ends (TestDelEnds). No breaker is asked.
+func (c *Client) Del(ctx context.Context, args []any) error {
+	_, err := UntilEnded(ctx, func() (string, error) {
 		return c.inTurn(ctx, func() (string, error) {
 			return "", c.within(ctx).Process(ctx, newOnce(ctx, args))
 		})
@@ -102,9 +107,9 @@ func (c *client) del(ctx context.Context, args []any) error {
 	return err
 }
 
-// untilEnded makes a call, and waits for what it returns until ctx ends. The call goes
+// UntilEnded makes a call, and waits for what it returns until ctx ends. The call goes
 // on then.
-func untilEnded(ctx context.Context, call func() (string, error)) (string, error) {
+func UntilEnded(ctx context.Context, call func() (string, error)) (string, error) {
 	type result struct {
 		reply string
 		err   error
@@ -118,6 +123,6 @@ func untilEnded(ctx context.Context, call func() (string, error)) (string, error
 	case r := <-answered:
 		return r.reply, r.err
 	case <-ctx.Done():
-		return "", ended(ctx)
+		return "", Ended(ctx)
 	}
 }

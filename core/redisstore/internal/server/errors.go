@@ -1,4 +1,4 @@
-package redisstore
+package server
 
 import (
 	"context"
@@ -15,17 +15,10 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// ErrForeign is in the error of a decision that found, at a key of the store, a
-// value that is not the store's. The value has been deleted, unless the request
-// was a peek; the next request is counted again. It is also in the error of one
-// whose reply tells of times or units that the limit cannot have, which no
-// server says that runs the store's script.
-var ErrForeign = script.ErrForeign
-
 var (
-	// errLate says that no reply has come until the deadline, and errQueued that a request has not been sent until then.
-	errLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
-	errQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
+	// ErrLate says that no reply has come until the deadline, and ErrQueued that a request has not been sent until then.
+	ErrLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
+	ErrQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
 
 	// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
 	// reply that announces an impossible length. Decisions run in goroutines where net/http
@@ -33,7 +26,8 @@ var (
 	errUnreadable = errors.New("sash: the Redis client cannot read the reply")
 )
 
-func unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
+// Unreadable returns the error of a call at which go-redis panicked.
+func Unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
 // ended, which says nothing about the server (TestIsFailure).
@@ -41,9 +35,9 @@ type errCaller struct{ error }
 
 func (e errCaller) Unwrap() error { return e.error }
 
-// ended returns the error of a call after the end of its context: the server's, if
+// Ended returns the error of a call after the end of its context: the server's, if
 // the limiter's timeout ended the context, and else the caller's (TestEnded).
-func ended(ctx context.Context) error {
+func Ended(ctx context.Context) error {
 	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
 	if errors.Is(err, core.ErrTimeout) {
 		return err
@@ -51,8 +45,8 @@ func ended(ctx context.Context) error {
 	return errCaller{err}
 }
 
-// isReply reports whether err is what a server answered.
-func isReply(err error) bool {
+// IsReply reports whether err is what a server answered.
+func IsReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
@@ -73,43 +67,43 @@ func codeOf(err error) string {
 	return ""
 }
 
-// begins reports whether err is what a server answered, with one of these codes.
-func begins(err error, codes ...string) bool {
-	return isReply(err) && slices.Contains(codes, codeOf(err))
+// Begins reports whether err is what a server answered, with one of these codes.
+func Begins(err error, codes ...string) bool {
+	return IsReply(err) && slices.Contains(codes, codeOf(err))
 }
 
-// severalSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
+// SeveralSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
 // to one is behind a client for a single server. Tair's proxy says so without a code.
-func severalSlots(err error) bool {
-	return redis.HasErrorPrefix(err, "CROSSSLOT") || isReply(err) && strings.Contains(err.Error(), "in same slot")
+func SeveralSlots(err error) bool {
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || IsReply(err) && strings.Contains(err.Error(), "in same slot")
 }
 
-// notTogether reports whether nothing has run because the requests came together:
+// NotTogether reports whether nothing has run because the requests came together:
 // their keys are of several slots, or one of the keys is forbidden.
-func notTogether(err error) bool {
+func NotTogether(err error) bool {
 	// Of a command within the script it may come when others have been counted.
 	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
-	return forbidden || severalSlots(err)
+	return forbidden || SeveralSlots(err)
 }
 
-// notRun reports whether err says that the server has not run a script.
-func notRun(err error) bool { return begins(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
+// NotRun reports whether err says that the server has not run a script.
+func NotRun(err error) bool { return Begins(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
 
-// commands are what an ACL user needs, as docs/operations.md has it: the commands
+// Commands are what an ACL user needs, as docs/operations.md has it: the commands
 // of the script, and the ones by which go-redis connects.
-const commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
+const Commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
-// knownRemedy returns what an operator can do about err, or "" if that is not known. An error is known by its code,
+// Remedy returns what an operator can do about err, or "" if that is not known. An error is known by its code,
 // and by its text only where it has none.
-func knownRemedy(err error) string {
+func Remedy(err error) string {
 	if err == nil {
 		return ""
 	}
 	code := codeOf(err)
 	has := func(text string) bool { return strings.Contains(err.Error(), text) }
 	switch {
-	case errors.Is(err, ErrForeign):
+	case errors.Is(err, script.ErrForeign):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
 	case errors.Is(err, errEndless):
@@ -119,7 +113,7 @@ func knownRemedy(err error) string {
 	case code == "WRONGPASS":
 		return "the server refuses the user name or the password in the client's options"
 	case code == "NOPERM", has("The user executing the script"), has("ACL failure in script"):
-		return "the ACL user may not do what a decision needs: allow it " + commands +
+		return "the ACL user may not do what a decision needs: allow it " + Commands +
 			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
 	case code == "READONLY":
 		return "this is a replica and cannot count: give the master's address"
@@ -138,13 +132,14 @@ func knownRemedy(err error) string {
 		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
 			"in the client's TLSConfig fit the server?"
 	case core.StageOf(err) == core.StageConnect:
-		return unreachable
+		return Unreachable
 	}
 	return ""
 }
 
-const unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
+// Unreachable is the remedy of an error of the connection.
+const Unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
 	"does the server speak TLS where the client does, and only there?"
 
-// remedied returns err with its remedy, if that is known.
-func remedied(err error) error { return errs.WithRemedy(knownRemedy(err), err) }
+// Remedied returns err with its remedy, if that is known.
+func Remedied(err error) error { return errs.WithRemedy(Remedy(err), err) }
