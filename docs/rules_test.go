@@ -20,6 +20,7 @@ func TestRulesHaveTests(t *testing.T) {
 	tests, places := map[test]bool{}, map[test]token.Position{}
 	packages := map[string]string{
 		"memstore": "../core/memstore", "redisstore": "../core/redisstore", "nethttp": "../nethttp",
+		"script": "../core/redisstore/internal/script",
 	}
 	files := token.NewFileSet()
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/internal/notice"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -145,47 +148,239 @@ func TestBatchCrossSlot(t *testing.T) {
 	}
 }
 
-// TestBatchFull: a server without memory still refuses those who are at their
-// limit, also beside others whom it cannot count.
-func TestBatchFull(t *testing.T) {
-	server := redistest.Start(t)
-	for _, a := range core.Algorithms() {
-		t.Run(a.String(), func(t *testing.T) {
-			config := core.Config{
-				Name: a.String(), Store: redisstore.New(server.Client(t)),
-				Limits: []core.Limit{core.PerDay(1).Using(a)}, Timeout: patient,
-			}
-			earlier := limiter(t, config)
-			config.Store = redisstore.New(server.Client(t)) // which remembers no refusal
-			l := limiter(t, config)
-			const clients = 40
-			var requests []func() core.Decision
-			for i := range clients {
-				if d := earlier.Allow(ctx, fmt.Sprint(i)); d.Err != nil || !d.Allowed {
-					t.Fatalf("%+v", d)
+// firstKeyProxy starts a proxy of as many servers as there are weights.
+func firstKeyProxy(t *testing.T, weights ...uint32) *redistest.FirstKey {
+	servers := make([]*redistest.Server, len(weights))
+	for i := range servers {
+		servers[i] = redistest.Start(t)
+	}
+	return redistest.StartFirstKey(t, servers, weights...)
+}
+
+// storeAt returns a store on a client for a single server.
+func storeAt(t *testing.T, addr string, options ...redisstore.Option) *redisstore.Store {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { rdb.Close() })
+	return redisstore.New(rdb, options...)
+}
+
+// rush has many goroutines ask for ten clients, until each client has been asked for twice its limit, and returns how
+// many requests of each were admitted, and how many were not decided.
+func rush(l *core.Limiter, limit int) (admitted []atomic.Int64, failed int64) {
+	admitted = make([]atomic.Int64, 10)
+	var failures, next atomic.Int64
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(2*limit*len(admitted)) {
+					return
 				}
-				requests = append(requests,
-					func() core.Decision { return l.Allow(ctx, fmt.Sprint("new ", i)) },
-					func() core.Decision { return l.Allow(ctx, fmt.Sprint(i)) })
+				client := i % int64(len(admitted))
+				switch d := l.Allow(ctx, fmt.Sprint("client ", client)); {
+				case d.Err != nil:
+					failures.Add(1)
+				case d.Allowed:
+					admitted[client].Add(1)
+				}
 			}
-			if d := l.AllowN(ctx, "warm", 0); d.Err != nil {
-				t.Fatal(d.Err)
-			}
-			rdb := admin(t, server.Addr())
-			rdb.ConfigSet(ctx, "maxmemory", "1000")
-			defer rdb.ConfigSet(ctx, "maxmemory", "0")
-			for i, d := range together(t, server, requests) {
-				switch i % 2 {
-				case 0:
-					if !errors.Is(d.Err, core.ErrStore) || !strings.Contains(d.Err.Error(), "OOM") {
-						t.Errorf("a newcomer: %+v", d)
+		})
+	}
+	all.Wait()
+	return admitted, failures.Load()
+}
+
+// TestFirstKeyProxy: behind a proxy that sends a script to the server of its first key each client has its limit, not
+// more, from the first request on; a notice says so once, and so does Check.
+func TestFirstKeyProxy(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	for name, weights := range map[string][]uint32{"two": {1, 1}, "four, unequal": {1, 2, 7, 40}} {
+		for _, a := range core.Algorithms() {
+			t.Run(name+" "+a.String(), func(t *testing.T) {
+				noLeaks(t)
+				proxy := firstKeyProxy(t, weights...)
+				opened, err := redisstore.Open("redis://" + proxy.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer opened.Close()
+				heard := make(notices, 10)
+				for i, store := range []*redisstore.Store{storeAt(t, proxy.Addr()), opened} {
+					l := limiter(t, core.Config{Name: fmt.Sprint("api ", i), Store: store, Timeout: patient,
+						Limits: []core.Limit{core.PerDay(limit).Using(a), core.PerHour(10 * limit)}, Observer: heard})
+					admitted, failed := rush(l, limit)
+					for client := range admitted {
+						if n := admitted[client].Load(); n != limit || failed > 0 {
+							t.Errorf("store %d, client %d: %d admitted of %d; %d failed", i, client, n, limit, failed)
+						}
 					}
-				case 1:
-					if d.Err != nil || d.Allowed || d.Limit.Requests != 1 {
-						t.Errorf("one at its limit: %+v", d)
+					select {
+					case n := <-heard:
+						if n.Code != notice.FirstKeyProxy || n.Name != l.Name() || !strings.Contains(n.Text, proxy.Addr()) {
+							t.Errorf("the notice is %+v", n)
+						}
+					case <-time.After(patient):
+						t.Error("no notice")
+					}
+					if err := store.Check(ctx); !mentions(err, proxy.Addr(), "a proxy", "WithoutBatches") {
+						t.Errorf("Check: %v", err)
+					}
+					for client := range admitted {
+						key := fmt.Sprint("client ", client)
+						if d := l.AllowN(ctx, key, 0); d.Err != nil || d.Remaining != 0 {
+							t.Errorf("client %d: %+v", client, d)
+						}
+						if err := l.Reset(ctx, key); err != nil {
+							t.Error(err)
+						}
+						if d := l.Peek(ctx, key); d.Err != nil || d.Remaining != limit-1 {
+							t.Errorf("client %d after a reset: %+v", client, d)
+						}
+					}
+				}
+				if len(heard) > 0 {
+					t.Errorf("told again: %+v", <-heard)
+				}
+				mixed := proxy.Mixed.Load()
+				late := limiter(t, core.Config{Name: "late", Store: opened, Timeout: patient,
+					Limits: []core.Limit{core.PerDay(limit).Using(a)}})
+				if rush(late, limit); proxy.Mixed.Load() != mixed {
+					t.Errorf("%d scripts more had keys of several clients", proxy.Mixed.Load()-mixed)
+				}
+				t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients", t.Name(), limit, mixed)
+			})
+		}
+	}
+}
+
+// TestMixedScripts: where a proxy takes no keys of several clients, limits hold, every decision is made, and few
+// scripts try.
+func TestMixedScripts(t *testing.T) {
+	t.Parallel()
+	const limit = 100
+	for name, mode := range map[string]int32{
+		"refused": redistest.MixedRefused, "cut": redistest.MixedCut, "silent": redistest.MixedSilent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := firstKeyProxy(t, 1, 1)
+			proxy.Mode.Store(mode)
+			store := storeAt(t, proxy.Addr())
+			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(limit)}})
+			began := time.Now()
+			admitted, failed := rush(l, limit)
+			for client := range admitted {
+				if n := admitted[client].Load(); n != limit || failed > 0 {
+					t.Errorf("client %d: %d admitted of %d; %d failed", client, n, limit, failed)
+				}
+			}
+			if n := proxy.Mixed.Load(); n < 1 || n > 2+int64(time.Since(began).Seconds()) {
+				t.Errorf("%d scripts tried, of %d", n, proxy.Scripts.Load())
+			}
+			if err := store.Check(ctx); err != nil {
+				t.Errorf("Check: %v", err)
+			}
+		})
+	}
+}
+
+// TestWithoutBatches: each script is for one request then, and no other script is sent.
+func TestWithoutBatches(t *testing.T) {
+	t.Parallel()
+	proxy := firstKeyProxy(t, 1, 1)
+	store := storeAt(t, proxy.Addr(), redisstore.WithoutBatches())
+	heard := make(notices, 10)
+	l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(50)}, Observer: heard})
+	admitted, failed := rush(l, 50)
+	for client := range admitted {
+		if n := admitted[client].Load(); n != 50 || failed > 0 {
+			t.Errorf("client %d: %d admitted of 50; %d failed", client, n, failed)
+		}
+	}
+	if err := store.Check(ctx); err != nil || len(heard) > 0 || proxy.Mixed.Load() > 0 {
+		t.Errorf("Check: %v; %d notices; %d scripts had keys of several clients", err, len(heard), proxy.Mixed.Load())
+	}
+}
+
+// TestJoined: on a single server the keys of several clients go in one script once a probe has seen that they may, and
+// nothing stays of it. Where the only connection would be kept from decisions there is no probe.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for size, want := range map[int]bool{10: true, 1: false} {
+		t.Run(fmt.Sprint("a pool of ", size), func(t *testing.T) {
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: size})
+			defer rdb.Close()
+			store := redisstore.New(rdb)
+			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(100)}})
+			if size == 1 {
+				rush(l, 100)
+			} else {
+				redistest.WaitFor(t, "the store to join requests", func() error {
+					if rush(l, 10); !redisstore.Joined(store) {
+						return errors.New("it does not")
+					}
+					return nil
+				})
+			}
+			if got := redisstore.Joined(store); got != want {
+				t.Errorf("joined: %v, want %v", got, want)
+			}
+		})
+	}
+	redistest.WaitFor(t, "the probe to delete its clients", func() error {
+		keys, err := admin(t, server.Addr()).Keys(ctx, "*redisstore.Check*").Result()
+		if len(keys) > 0 {
+			err = fmt.Errorf("%d keys are left", len(keys))
+		}
+		return err
+	})
+}
+
+// TestFirstKeyVerbs: behind such a proxy leases never admit more than the limit, and what is reserved, settled, charged
+// and counted under plans is seen by Usage.
+func TestFirstKeyVerbs(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	proxy := firstKeyProxy(t, 1, 1, 8)
+	leased := limiter(t, core.Config{Name: "leased", Timeout: patient, Limits: []core.Limit{core.PerDay(limit)},
+		Store: storeAt(t, proxy.Addr(), redisstore.WithLease(1000, 100*time.Millisecond))})
+	admitted, failed := rush(leased, 4*limit)
+	for client := range admitted {
+		if n := admitted[client].Load(); n > limit || n < limit/2 || failed > 0 {
+			t.Errorf("client %d: %d admitted of %d by leases; %d failed", client, n, limit, failed)
+		}
+	}
+	store := storeAt(t, proxy.Addr())
+	l := limiter(t, core.Config{Name: "verbs", Store: store, Timeout: patient,
+		Limits: []core.Limit{core.PerDay(limit), core.PerHour(limit).Using(core.CoarseLog)}})
+	plan, err := l.WithLimits(core.PerDay(2*limit), core.PerHour(2*limit).Using(core.CoarseLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for worker := range 40 { // four for each client
+		all.Go(func() {
+			key := fmt.Sprint("client ", worker%10)
+			for range 5 {
+				r := l.Reserve(ctx, core.Request{Key: key, Cost: 4})
+				if err := r.Settle(ctx, 1); err != nil || r.Decision.Err != nil {
+					t.Errorf("%+v, %v", r.Decision, err)
+				}
+				for _, d := range []core.Decision{l.Charge(ctx, key, 3), plan.Allow(ctx, key)} {
+					if d.Err != nil {
+						t.Errorf("%+v", d)
 					}
 				}
 			}
 		})
+	}
+	all.Wait()
+	for client := range 10 {
+		uses, err := l.Usage(ctx, fmt.Sprint("client ", client))
+		if err != nil || len(uses) != 2 || uses[0].Used != 100 || uses[1].Used != 100 {
+			t.Errorf("client %d: %+v, %v, want 100 used", client, uses, err)
+		}
 	}
 }

@@ -42,7 +42,7 @@ var packages = []string{
 	"core/redisstore/internal/gather", "core/memstore", "core/regions",
 }
 
-// scripts is the package of which the Lua is mutated. The tests of redisstore run these mutants, on servers.
+// scripts is the package of which the Lua is mutated. Its tests run these mutants, on servers.
 const scripts = "core/redisstore/internal/script"
 
 const (
@@ -78,7 +78,7 @@ func main() {
 		if time.Since(begun) > *limit {
 			break
 		}
-		p := &pkg{dir: dir, tests: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
+		p := &pkg{dir: dir, log: filepath.Join(".build/mutants", strings.ReplaceAll(dir, "/", "-"))}
 		if err := p.prepare(); err != nil {
 			log.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func (p *pkg) prepare() error {
 	}
 	compile := p.compileGo
 	if p.dir == scripts {
-		compile, p.tests = p.compileLua, "core/redisstore"
+		compile = p.compileLua
 	}
 	if err := compile(); err != nil {
 		return err

@@ -21,7 +21,6 @@ import (
 // pkg is a package, and its test program.
 type pkg struct {
 	dir, log string
-	tests    string // the directory of the tests that are to kill the mutants
 	mutants  []*mutant
 	stages   []stage
 }
@@ -51,7 +50,7 @@ func (p *pkg) compile(overlay map[string]string) (out string, err error) {
 	if err = os.WriteFile(file, text, 0o600); err != nil {
 		return "", err
 	}
-	all, err := exec.Command("go", "test", "-c", "-gcflags=-e", "-overlay", file, "-o", p.log+".test", "./"+p.tests).
+	all, err := exec.Command("go", "test", "-c", "-gcflags=-e", "-overlay", file, "-o", p.log+".test", "./"+p.dir).
 		CombinedOutput()
 	return string(all), err
 }
@@ -68,17 +67,17 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 	// A mutant must not take all memory.
 	shell := fmt.Sprintf(`ulimit -v 8000000; ulimit -t %d; exec "$0" "$@"`, int(timeout.Seconds()))
 	c := exec.CommandContext(ctx, "sh", append([]string{"-c", shell, program}, args...)...)
-	c.Dir, c.Env, c.WaitDelay = p.tests, append(os.Environ(), "MUTANT="+env), time.Second
+	c.Dir, c.Env, c.WaitDelay = p.dir, append(os.Environ(), "MUTANT="+env), time.Second
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
-// scriptTests are the tests of redisstore that tell of its scripts, and deadliest is one that kills most
+// scriptTests are the tests that run scripts, and deadliest is one that kills most
 // mutants, in its first histories.
 const (
-	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|LeaseS|Batch(Com|F)|Usage(Writes|Of|Tog))"
+	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|Bucket|LeaseS|Batch)"
 	deadliest   = "TestScriptVerbsAgainstModel"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// Server decides as the script does: TestLeaseScript of redisstore compares the two. It is safe for concurrent use;
+// Server decides as the script does: TestLeaseScript in script compares the two. It is safe for concurrent use;
 // the fields are read between its decisions.
 type Server struct {
 	Limits []core.Limit

@@ -15,7 +15,7 @@ const (
 
 	// part says that a lease is at most this part of a limit, and lasts at most this part of its window. That is less
 	// than the [window.Allowance]: what is further ahead of the server's clock would count from then on, and what is
-	// spent later for less than a window (TestLeaseStepBack of redisstore).
+	// spent later for less than a window (TestLeaseStepBack in script).
 	part = 10
 )
 

@@ -6,7 +6,7 @@ import (
 )
 
 // All that is known here of an algorithm stands in its file of Go, such as log.go, and in the one of Lua, such as
-// log.lua, which writes what the first describes. TestFormats of redisstore holds both to the examples.
+// log.lua, which writes what the first describes. TestFormats holds both to the examples.
 //
 // Numbers are big-endian. A stamp is a time in microseconds modulo 2^48; of the times that it may be, it is the one
 // nearest to TIME.

@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// bytesOf returns the bytes of an example in a file of an algorithm, which TestFormats of redisstore holds to be there.
+// bytesOf returns the bytes of an example in a file of an algorithm, which TestFormats holds to be there.
 func bytesOf(t *testing.T, example string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))

@@ -207,7 +207,7 @@ func ruleVariables(
 	rule = variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease":     yes[lease],
-		"Few":       yes[few], // Lua has no room for more variables (TestScriptManyLimits in redisstore)
+		"Few":       yes[few], // Lua has no room for more variables (TestScriptManyLimits)
 		"Allowance": allowanceSource(len(limits)),
 	}
 	// with returns v with the parts of an algorithm, and with whether several limits of the rule have it.

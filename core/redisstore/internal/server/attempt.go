@@ -228,7 +228,7 @@ func (a *Attempt) Eval(t Target, args func() []any, source string) (string, erro
 	return reply, a.LateOr(err)
 }
 
-// Pipeline sends several scripts by their hashes, when there is a connection, and waits for the replies; see [Text]. The
+// Pipeline sends scripts by their hashes, when there is a connection, and waits for the replies; see [Text]. The
 // caller ends the attempt.
 func (a *Attempt) Pipeline(t Target, calls [][]any) []redis.Cmder {
 	cmds := make([]redis.Cmder, len(calls))

@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // forgedLog returns entries, most of the sizes of ours, that another program may have written: times around now, in any
@@ -59,8 +60,8 @@ func TestScriptForgedLogs(t *testing.T) {
 			switch {
 			case err == nil:
 				continue
-			case !errors.Is(err, ErrForeign):
-				t.Fatalf("list %d: %v, want a decision or %v", i, err, ErrForeign)
+			case !errors.Is(err, script.ErrForeign):
+				t.Fatalf("list %d: %v, want a decision or %v", i, err, script.ErrForeign)
 			case ask.Peek || ask.Cost == 0:
 				continue
 			}
@@ -195,7 +196,7 @@ func TestScriptForeignValues(t *testing.T) {
 				key := c.rule.Keys(nil, "k")[0].(string)
 				put(rdb, key)
 				before := dump(t, rdb, c, "k")
-				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, ErrForeign) {
+				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, script.ErrForeign) {
 					t.Errorf("%s at a %v: a peek says %v", name, a, err)
 				}
 				if after := dump(t, rdb, c, "k"); after != before {
@@ -213,7 +214,7 @@ func TestScriptForeignValues(t *testing.T) {
 				if n, err := c.Return(ctx, back); n != want || err != nil {
 					t.Errorf("%s at a %v: %d given back, %v, want %d", name, a, n, err, want)
 				}
-				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, ErrForeign) {
+				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, script.ErrForeign) {
 					t.Errorf("%s at a %v: %v", name, a, err)
 				}
 				for i, want := range []bool{true, true, false} {
@@ -265,14 +266,14 @@ func TestScriptErrors(t *testing.T) {
 					put()
 				}
 				if fails == "SETRANGE" {
-					c.askAlone(ctx, time.Time{}, "second", 1, true)
+					_, _ = c.Take(ctx, core.Ask{Key: "second", Cost: 1})
 				}
 				server.fails.Store(fails+" "+key("second"), text)
-				var batch []*call
+				var batch []request
 				for i, client := range []string{"first", "second", "third"} {
-					batch = append(batch, &call{Request: asking(c, client, 1, i > 0 || put != nil)})
+					batch = append(batch, asking(c, client, 1, i > 0 || put != nil))
 				}
-				args := c.batches.command(batch)
+				args := command(batch)
 				cmd := rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...)
 				server.fails.Clear()
 				if fails == step.reads || put == nil {
@@ -282,12 +283,12 @@ func TestScriptErrors(t *testing.T) {
 					continue
 				}
 				now, rest := timed(t, cmd)
-				_, rest, _ = c.rule.Read(rest, now, &batch[0].Request.Ask, nil)
-				_, rest, err := c.rule.Read(rest, now, &batch[1].Request.Ask, nil)
+				_, rest, _ = c.rule.Read(rest, now, &batch[0].Ask, nil)
+				_, rest, err := c.rule.Read(rest, now, &batch[1].Ask, nil)
 				if !mentionsError(err, text) {
 					t.Errorf("%v, %s, an error of %s: %v", a, name, fails, err)
 				}
-				if d, _, err := c.rule.Read(rest, now, &batch[2].Request.Ask, nil); err != nil || !d.Allowed {
+				if d, _, err := c.rule.Read(rest, now, &batch[2].Ask, nil); err != nil || !d.Allowed {
 					t.Errorf("%v, %s, an error of %s: its neighbour: %+v, %v", a, name, fails, d, err)
 				}
 			}

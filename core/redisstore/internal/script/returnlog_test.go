@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"encoding/binary"
@@ -95,7 +95,7 @@ func TestReturnOnFullServer(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for _, a := range core.Algorithms() {
 		rdb.ConfigSet(ctx, "maxmemory", "0")
-		l := core.Must(core.New(core.Config{Store: New(rdb), Timeout: 20 * time.Second, OnStoreError: core.FailClosed,
+		l := core.Must(core.New(core.Config{Store: counts{rdb}, Timeout: 20 * time.Second, OnStoreError: core.FailClosed,
 			Limits: []core.Limit{core.PerHour(10).Using(a)}}))
 		r := l.Reserve(ctx, core.Request{Key: "k", Cost: 4})
 		l.Reserve(ctx, core.Request{Key: "k", Cost: 1})

@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"strings"
@@ -22,16 +22,16 @@ func TestScriptClockWasAheadTogether(t *testing.T) {
 			rdb.RPush(ctx, keys[0].(string), logEntry(later, 0, 1+i))
 		}
 		rdb.Set(ctx, keys[1].(string), counterValue(later.Truncate(time.Hour), 1, 2), 0)
-		batch := make([]*call, 4)
+		batch := make([]request, 4)
 		for i := range batch {
-			batch[i] = &call{Request: asking(c, "k", 1, true)}
+			batch[i] = asking(c, "k", 1, true)
 		}
-		args := c.batches.command(batch)
+		args := command(batch)
 		now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...))
 		for i, r := range batch {
 			var d core.Decision
 			var err error
-			d, reply, err = r.Request.ledger.rule.Read(reply, now, &core.Ask{Cost: 1}, nil)
+			d, reply, err = r.ledger.rule.Read(reply, now, &core.Ask{Cost: 1}, nil)
 			if err != nil || d.Allowed != (i < 2) || d.Remaining != max(0, 1-int64(i)) || d.RetryAfter > time.Hour {
 				t.Errorf("request %d: %+v, %v", i, d, err)
 			}
@@ -55,11 +55,11 @@ func TestScriptStampsInBatch(t *testing.T) {
 		newest := func(client string) string { return rdb.LIndex(ctx, c.rule.Keys(nil, client)[0].(string), -1).Val()[:6] }
 		later := time.Now().Add(time.Minute) // less than the allowance
 		rdb.RPush(ctx, c.rule.Keys(nil, "b")[0].(string), logEntry(later, 0, 1))
-		var batch []*call
+		var batch []request
 		for _, client := range []string{"a", "b", "c"} {
-			batch = append(batch, &call{Request: asking(c, client, 1, true)})
+			batch = append(batch, asking(c, client, 1, true))
 		}
-		args := c.batches.command(batch)
+		args := command(batch)
 		now, _ := timed(t, rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...))
 		for client, want := range map[string]int64{"a": now, "b": later.UnixMicro(), "c": now} {
 			if got := newest(client); got != big48(want) {
@@ -112,12 +112,12 @@ func TestScriptClockWasAheadWhenFull(t *testing.T) {
 		}
 		before := dump(t, rdb, c, "k")
 		rdb.ConfigSet(ctx, "maxmemory", "1")
-		d, err := c.askAlone(ctx, time.Time{}, "k", 1, true)
+		d, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1})
 		if err != nil || d.Allowed || d.RetryAfter > 2*time.Hour {
 			t.Errorf("%v: %+v, %v", a, d, err)
 		}
 		larger := bind(t, rdb, core.PerHour(3).Using(a))
-		if d, err := larger.askAlone(ctx, time.Time{}, "k", 1, true); err == nil || !strings.Contains(err.Error(), "OOM") {
+		if d, err := larger.Take(ctx, core.Ask{Key: "k", Cost: 1}); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("%v: %+v, %v", a, d, err)
 		}
 		if after := dump(t, rdb, c, "k"); after == before {

@@ -1,9 +1,8 @@
-package redisstore
+package script_test
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // timed is a script's reply: the time that it begins with, and the rest.
@@ -54,24 +54,24 @@ func TestBatchCommand(t *testing.T) {
 
 // batchCommand has the script decide a batch of random requests by two rules.
 func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledger) {
-	batch := make([]*call, 1+rng.IntN(8))
+	batch := make([]request, 1+rng.IntN(8))
 	for i := range batch {
-		batch[i] = &call{Request: asking(rules[0], fmt.Sprint(i), 1, true)}
+		batch[i] = asking(rules[0], fmt.Sprint(i), 1, true)
 		switch rng.IntN(8) {
 		case 0:
-			batch[i].Request.Cost = rng.Int64N(5)
+			batch[i].Cost = rng.Int64N(5)
 		case 1:
-			batch[i].Request.Peek = true
+			batch[i].Peek = true
 		case 2:
-			batch[i].Request.ledger = rules[1]
+			batch[i].ledger = rules[1]
 		}
 	}
-	args := rules[0].batches.command(batch)
+	args := command(batch)
 	now, reply := timed(t, rdb.Do(ctx, append([]any{"eval", rules[0].rule.Script.Source}, args[2:]...)...))
-	for i, c := range batch {
+	for i := range batch {
 		var d core.Decision
 		var err error
-		r := c.Request
+		r := &batch[i]
 		d, reply, err = r.ledger.rule.Read(reply, now, &r.Ask, nil)
 		want := r.ledger.rule.Limits[0].Requests - r.Cost
 		counted := d.Allowed && r.Cost > 0 && !r.Peek
@@ -80,7 +80,7 @@ func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledg
 			t.Errorf("%v, request %d, cost %d, peek %v: %+v, %v", r.ledger.rule.Limits, i, r.Cost, r.Peek, d, err)
 		}
 	}
-	last := batch[len(batch)-1].Request
+	last := batch[len(batch)-1]
 	if last.Cost > 0 && !last.Peek && last.Cost <= last.ledger.rule.Limits[0].Requests {
 		key := rules[0].rule.Keys(nil, last.Key)[1].(string) // of a log
 		if entry := rdb.LIndex(ctx, key, -1).Val(); !strings.HasPrefix(entry, big48(now+last.ledger.rule.Ahead)) {
@@ -93,19 +93,30 @@ func batchCommand(t *testing.T, rdb *redis.Client, rng *rand.Rand, rules []*ledg
 	rdb.FlushAll(ctx)
 }
 
-// TestPlan: requests with the same limits of their own are decided by one ledger, and others by another, also if the
-// caller has changed the limits.
-func TestPlan(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { rdb.Close() })
-	rule, plan := bind(t, rdb, core.PerMinute(3)), []core.Limit{core.PerMinute(5)}
-	first := rule.with(plan, 0)
-	if again := rule.with(slices.Clone(plan), 0); again != first {
-		t.Error("the same limits have another ledger")
-	}
-	plan[0].Requests = 7
-	other := rule.with(plan, 0)
-	if first.rule.Limits[0].Requests != 5 || other.rule.Limits[0].Requests != 7 || other.rule.Args[0] != "7" {
-		t.Errorf("%v, then %v by the arguments %v", first.rule.Limits, other.rule.Limits, other.rule.Args)
+// TestBatchFull: on a full server each request of a batch is answered for itself: a newcomer that it is full, and a
+// client at its limit with a refusal.
+func TestBatchFull(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	for _, a := range core.Algorithms() {
+		c := bind(t, rdb, core.PerDay(1).Using(a))
+		var batch []request
+		for i := range 16 {
+			known := fmt.Sprint("known ", i)
+			if d, err := c.Take(ctx, core.Ask{Key: known, Cost: 1}); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			batch = append(batch, asking(c, fmt.Sprint("new ", i), 1, true), asking(c, known, 1, true))
+		}
+		rdb.ConfigSet(ctx, "maxmemory", "1000")
+		now, rest := timed(t, rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, command(batch)[2:]...)...))
+		rdb.ConfigSet(ctx, "maxmemory", "0")
+		for i := range batch {
+			var d core.Decision
+			var err error
+			d, rest, err = c.rule.Read(rest, now, &batch[i].Ask, nil)
+			if newcomer := i%2 == 0; newcomer != mentionsError(err, "OOM") || !newcomer && (err != nil || d.Allowed) {
+				t.Errorf("%v, %s: %+v, %v", a, batch[i].Key, d, err)
+			}
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"fmt"

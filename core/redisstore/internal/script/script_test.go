@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"context"
@@ -57,28 +57,17 @@ func (c *ledger) at(t *testing.T, now int64) *ledger {
 	seconds, micros := strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10)
 	rule := c.rule
 	rule.Script, rule.Args = clocked(t, c.rule.Script.Source), append([]any{seconds, micros}, c.rule.Args...)
-	return &ledger{store: c.store, rule: rule}
+	return &ledger{c.rdb, rule}
 }
 
 // takeAt decides when the server's clock shows now.
 func (c *ledger) takeAt(t *testing.T, key string, cost int64, charge bool, now int64) core.Decision {
 	t.Helper()
-	d, err := c.at(t, now).askAlone(ctx, time.Time{}, key, cost, charge)
+	d, err := c.at(t, now).Take(ctx, core.Ask{Key: key, Cost: cost, Peek: !charge})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
-}
-
-func bind(t *testing.T, rdb redis.UniversalClient, limits ...core.Limit) *ledger {
-	t.Helper()
-	s := New(rdb)   // one, for tests bind hundreds of times
-	s.warmed = true // what a test sends is all that is sent
-	l, err := core.New(core.Config{Name: "test", Store: s, Limits: limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.newLedger(core.Binding{Name: "test", Limits: l.Limits()})
 }
 
 // servers runs a test on a real server, on miniredis, and with Lua 5.4, at the same time.
@@ -308,42 +297,4 @@ func dump(t *testing.T, rdb *redis.Client, c *ledger, key string) string {
 		}
 	}
 	return b.String()
-}
-
-// TestScriptsBounded: a store keeps few scripts, however many kinds of rules are bound, and a rule whose
-// script is no longer kept goes on.
-func TestScriptsBounded(t *testing.T) {
-	s := New(redistest.Start(t).Client(t))
-	rng := rand.New(rand.NewPCG(1, 16))
-	take := func(c core.Ledger, key string) {
-		t.Helper()
-		if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
-	}
-	var first core.Ledger
-	for i := range 3 * maxScripts {
-		limits := make([]core.Limit, 1+rng.IntN(script.MaxLimits))
-		for i := range limits {
-			limits[i] = core.PerHour(10).Using(core.Algorithm(rng.IntN(len(core.Algorithms())))).Named(fmt.Sprint(i))
-		}
-		c, err := s.Bind(core.Binding{Name: "test", Rule: fmt.Sprint(i), Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = c
-		}
-		if i%50 == 0 {
-			take(c, "k")
-		}
-		if len(s.scripts) > maxScripts {
-			t.Fatalf("%d scripts after %d rules", len(s.scripts), i+1)
-		}
-	}
-	if len(s.scripts) != maxScripts {
-		t.Errorf("%d scripts, want %d", len(s.scripts), maxScripts)
-	}
-	clear(s.scripts)
-	take(first, "k")
 }

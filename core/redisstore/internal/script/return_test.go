@@ -1,4 +1,4 @@
-package redisstore
+package script_test
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 func (c *ledger) chargeAt(t *testing.T, key string, cost, now int64) core.Decision {
 	t.Helper()
 	at, ask := c.at(t, now), core.Ask{Key: key, Cost: cost, Override: &core.Override{Charge: true}}
-	reply, err := at.send(ctx, time.Time{}, key, at.rule.Call(&ask), at.rule.Script.Source)
+	reply, err := at.send(ctx, at.rule.Call(&ask), at.rule.Script.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func (c *ledger) returnCommandAt(t *testing.T, back core.Refund, now int64) []an
 func (c *ledger) returnAt(t *testing.T, back core.Refund, now int64) int64 {
 	t.Helper()
 	reply, err := c.send(
-		ctx, time.Time{}, back.Key, c.returnCommandAt(t, back, now), clocked(t, script.Return().Source).Source)
+		ctx, c.returnCommandAt(t, back, now), clocked(t, script.Return().Source).Source)
 	if err != nil {
 		t.Fatal(err)
 	}

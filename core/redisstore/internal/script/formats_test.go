@@ -1,8 +1,8 @@
-package redisstore
+package script_test
 
 import (
-	"embed"
 	"encoding/hex"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,9 +13,6 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/redistest"
 )
-
-//go:embed internal/script/log.go internal/script/counter.go internal/script/coarse.go internal/script/bucket.go
-var formats embed.FS
 
 // big48 is the last 48 bits of n.
 func big48(n int64) string {
@@ -49,7 +46,7 @@ func logEntry(stamp time.Time, dropped, total int64) string {
 // bytesOf returns the bytes of an example, which must stand in the file of an algorithm.
 func bytesOf(t *testing.T, algorithm, example string) string {
 	t.Helper()
-	source, err := formats.ReadFile("internal/script/" + algorithm + ".go")
+	source, err := os.ReadFile(algorithm + ".go")
 	if err != nil || !strings.Contains(string(source), "//\t"+example+"\n") {
 		t.Errorf("the example %s is not in %s.go: %v", example, algorithm, err)
 	}
