@@ -37,25 +37,12 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # .ci/gosec.json lists what gosec finds that is meant so, and why.
 GOSEC := github.com/securego/gosec/v2/cmd/gosec@v2.29.0 -quiet -conf $(CURDIR)/.ci/gosec.json
 
-# What make test-short leaves out of the packages that it runs: it starts clusters, breaks servers, or repeats on
-# another server what runs on one.
-SLOW := ^Test(AtMostOneCharge|BatchCrossSlot|Chaos|Check(AtOnce|Cluster|Endless|Far|RingDown|Unreachable|Version)?|ClusterNode|Conformance(Bare|Cluster|Leased|Ring)|ConnAtTheSameTime|DocumentedACL|EvictingIsNo.*|ExactAcrossStores|Faults|FirstKeyProxy|LoneCallerIsCancelled|Misconfigured|MixedScripts|NoBreakerEvent|Regions|Refusals(AfterALostReply|InAnOutage)|ResetTooLate|ScriptsBounded|SilentShard|SlotMigration|StatsOfARing|TLS|TTLComesBack|UsageWithoutServer)$$
-
-# Tests that compute for long in one goroutine, or repeat with another size what runs with the race detector. The
-# detector has nothing to find in them and makes them 4 to 15 times as slow: make test runs them without, after the
-# others. A name stands in these packages alone (TestSingle in docs).
-SINGLE_PACKAGES := ./core/internal/window ./core/memstore ./core/redisstore ./core/redisstore/internal/script ./core/internal/lease ./core/regions
-SINGLE_TESTS := TestAccounting TestAdversary TestChargeFull TestCoarsen TestCoarsenEvenly \
-	TestConformanceMiniredis TestExpiryGivesMemoryBack TestFlood \
-	TestFloodOfFreshKeys TestLeaseScript TestLogLongerThanTheStore TestNoAllocations \
-	TestReturnHistories TestScriptAgainstModel \
-	TestScriptForeignValues TestScriptLargeCounts \
-	TestScriptLargeLog TestScriptManyLimits TestScriptVerbsAgainstModel TestSizes TestSmallWorlds TestSmallWorldsFindMutants \
-	TestTemplate TestWhatCannotBeHeld
-SINGLE_SUBTESTS := ^TestNobodyIsAdmittedAboveItsLimit$$/^262144$$ ^TestConformanceInAFullStore$$/^1048576$$ ^TestModel$$/^[123]$$ \
-	^TestStrictHistories$$/^[123]$$ ^TestEventualHistories$$/^[123]$$
-empty :=
-SINGLE := $(subst $(empty) ,|,$(patsubst %,^%$$,$(strip $(SINGLE_TESTS))) $(SINGLE_SUBTESTS))
+# Files that begin with this line hold tests that compute for long in one goroutine, or repeat with another size what
+# runs with the race detector. It has nothing to find in them and makes them 4 to 15 times as slow: with it go test leaves
+# these files out, and make test runs their tests without it. make test-short leaves them out too, and files that begin
+# with //go:build !short: their tests start clusters, break servers, or repeat on another server what runs on one.
+SINGLE_FILES = $(shell grep -rlx --include='*_test.go' '//go:build !race && !short' .)
+SINGLE = ^($(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(SINGLE_FILES) | paste -sd '|' -))$$
 
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
@@ -76,13 +63,13 @@ demo:
 test: export GOFLAGS := $(shell go env GOFLAGS) -vet=off -ldflags=-w
 test: redis lua proxies faketime
 	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
-	@$(MAKE) --no-print-directory -j3 test-race test-single test-modules
+	@$(MAKE) --no-print-directory -j3 test-race $(if $(RACE),test-single) test-modules
 
 test-race:
-	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -p 4 -parallel 4 -timeout 30m -skip '$(SINGLE)' ./...
+	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -p 4 -parallel 4 -timeout 30m ./...
 
 test-single:
-	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(SINGLE_PACKAGES)
+	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(sort $(dir $(SINGLE_FILES)))
 
 test-modules:
 	for m in $(ADAPTERS) $(EXTRAS) examples; do (cd $$m && go test $(RACE) -shuffle=on -parallel 4 -timeout 30m ./...) || exit 1; done
@@ -96,7 +83,7 @@ test-short: redis lua
 	@$(MAKE) --no-print-directory -j2 short-root short-extra
 
 short-root:
-	go test -p 4 -parallel 16 -skip '$(SINGLE)|$(SLOW)' $$(go list ./... | grep -vE '/(docs|examples|examples/attack|internal/redistest)$$')
+	go test -tags short -p 4 -parallel 16 $$(go list ./... | grep -vE '/(docs|examples|examples/attack|internal/redistest)$$')
 
 short-extra:
 	for m in $(ADAPTERS) $(EXTRAS); do (cd $$m && go test ./...) || exit 1; done
@@ -122,10 +109,10 @@ test-newest: redis lua proxies faketime
 # that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
 # of what happens at the same moment.
 histories: redis lua faketime
-	go test $(RACE) -count=1 -timeout 30m -v -run '^TestScript(Verbs)?AgainstModel$$' ./core/redisstore/internal/script -args -long
+	go test -count=1 -timeout 30m -v -run '^TestScript(Verbs)?AgainstModel$$' ./core/redisstore/internal/script -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestRegions$$' ./core/regions -args -long
-	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories$$' ./core/regions -args -long $(HISTORYFLAGS)
+	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories' ./core/regions -args -long $(HISTORYFLAGS)
 
 test-metrics: prometheus
 	cd extra/grafana && go test -count=1 ./...

@@ -1,3 +1,5 @@
+//go:build !race && !short
+
 package memstore_test
 
 import (
@@ -6,14 +8,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 )
-
-const (
-	small = 256 << 10 // one shard
-	large = 2 << 20   // several
-)
-
-// fits is more than how many clients under one limit a store of that size holds.
-func fits(size int) int { return size / 80 }
 
 // TestFloodOfFreshKeys sends ten times as many clients as fit, each with one
 // request. Neither the store's own count nor the heap may pass the bound, no

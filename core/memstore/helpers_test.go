@@ -14,6 +14,12 @@ import (
 
 var ctx = context.Background()
 
+// Sizes of stores.
+const (
+	small = 256 << 10 // one shard
+	large = 2 << 20   // several
+)
+
 // noon is a whole number of days after the epoch, so of most windows.
 var noon = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
@@ -76,3 +82,6 @@ func bounded(t testing.TB, s *memstore.Store, most int64) {
 }
 
 var algorithms = core.Algorithms()
+
+// fits is more than how many clients under one limit a store of that size holds.
+func fits(size int) int { return size / 80 }

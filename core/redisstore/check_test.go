@@ -1,3 +1,5 @@
+//go:build !short
+
 package redisstore_test
 
 import (
@@ -727,5 +729,37 @@ func TestMisconfigured(t *testing.T) {
 				t.Errorf("the line has the password, or says sash: more than once: %s", lines[0])
 			}
 		})
+	}
+}
+
+// TestConnAtTheSameTime: a program may use its client, in any way, while the
+// first decisions are made, and Check. The race detector judges.
+func TestConnAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	server := redistest.Start(t)
+	for range 20 {
+		rdb := server.Client(t)
+		store := redisstore.New(rdb)
+		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
+		var group sync.WaitGroup
+		group.Go(func() {
+			if err := store.Check(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			conn := rdb.Conn()
+			defer conn.Close()
+			if err := conn.Ping(ctx).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if d := l.Allow(ctx, "k"); d.Err != nil {
+				t.Error(d.Err)
+			}
+		})
+		group.Wait()
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !short
+
 package redisstore_test
 
 import (
@@ -16,6 +18,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -199,21 +202,6 @@ func TestMapAfterFailure(t *testing.T) {
 	})
 }
 
-// startRing starts servers and returns a client of all of them. heartbeat is how
-// often the client looks for shards that are down; 0 is go-redis's default.
-func startRing(t testing.TB, shards int, heartbeat time.Duration) ([]*redistest.Server, *redis.Ring) {
-	t.Helper()
-	addrs := map[string]string{}
-	var servers []*redistest.Server
-	for i := range shards {
-		servers = append(servers, redistest.Start(t))
-		addrs[strconv.Itoa(i)] = servers[i].Addr()
-	}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: heartbeat})
-	t.Cleanup(func() { ring.Close() })
-	return servers, ring
-}
-
 // clientsOf returns n clients of l whose counts are on each of the shards, by
 // the shard's address.
 func clientsOf(t testing.TB, ring *redis.Ring, store *redisstore.Store, l *core.Limiter, n int) map[string][]string {
@@ -324,4 +312,64 @@ func listen(t *testing.T) string {
 	}
 	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().String()
+}
+
+// startRing starts servers and returns a client of all of them. heartbeat is how
+// often the client looks for shards that are down; 0 is go-redis's default.
+func startRing(t testing.TB, shards int, heartbeat time.Duration) ([]*redistest.Server, *redis.Ring) {
+	t.Helper()
+	addrs := map[string]string{}
+	var servers []*redistest.Server
+	for i := range shards {
+		servers = append(servers, redistest.Start(t))
+		addrs[strconv.Itoa(i)] = servers[i].Addr()
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: heartbeat})
+	t.Cleanup(func() { ring.Close() })
+	return servers, ring
+}
+
+// TestStatsOfARing: each shard has a breaker, beside the one for no shard. What is sent
+// in pipelines is counted by script.
+func TestStatsOfARing(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	servers, ring := startRing(t, 2, time.Hour)
+	store := redisstore.New(ring)
+	l := closedFor(t, store, patient)
+	clients := clientsOf(t, ring, store, l, 1)
+	for _, own := range clients {
+		redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, own[0]).Err })
+	}
+	got := checkSent(t, store, servers...)
+	if len(got.Breakers) != 3 || got.Breakers[0].Server != "" || got.Breakers[1].Server > got.Breakers[2].Server {
+		t.Fatalf("%+v, want three breakers in order", got.Breakers)
+	}
+	if got.Batches == 0 || got.BatchedRequests < got.Batches {
+		t.Errorf("%d requests in %d batches", got.BatchedRequests, got.Batches)
+	}
+	servers[0].Pause()
+	defer servers[0].Resume()
+	failing := time.Now()
+	waitOpen(t, closedFor(t, store, 200*time.Millisecond), clients[servers[0].Addr()][0])
+	for _, b := range store.Stats().Breakers {
+		switch {
+		case b.Server == servers[0].Addr():
+			if b.State == redisstore.StateClosed || b.Trips != 1 || b.FailingSince.Before(failing) {
+				t.Errorf("%+v, want one that is not closed, since %v", b, failing)
+			}
+		case b.State != redisstore.StateClosed || b.Trips != 0 || !b.FailingSince.IsZero():
+			t.Errorf("%+v, want one that has never opened", b)
+		}
+	}
+}
+
+func TestConformanceCluster(t *testing.T) {
+	rdb := redistest.StartCluster(t, 3, 0).Client(t)
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
+}
+
+func TestConformanceRing(t *testing.T) {
+	_, rdb := startRing(t, 3, 0)
+	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
 }

@@ -84,41 +84,6 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestStatsOfARing: each shard has a breaker, beside the one for no shard. What is sent
-// in pipelines is counted by script.
-func TestStatsOfARing(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	servers, ring := startRing(t, 2, time.Hour)
-	store := redisstore.New(ring)
-	l := closedFor(t, store, patient)
-	clients := clientsOf(t, ring, store, l, 1)
-	for _, own := range clients {
-		redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, own[0]).Err })
-	}
-	got := checkSent(t, store, servers...)
-	if len(got.Breakers) != 3 || got.Breakers[0].Server != "" || got.Breakers[1].Server > got.Breakers[2].Server {
-		t.Fatalf("%+v, want three breakers in order", got.Breakers)
-	}
-	if got.Batches == 0 || got.BatchedRequests < got.Batches {
-		t.Errorf("%d requests in %d batches", got.BatchedRequests, got.Batches)
-	}
-	servers[0].Pause()
-	defer servers[0].Resume()
-	failing := time.Now()
-	waitOpen(t, closedFor(t, store, 200*time.Millisecond), clients[servers[0].Addr()][0])
-	for _, b := range store.Stats().Breakers {
-		switch {
-		case b.Server == servers[0].Addr():
-			if b.State == redisstore.StateClosed || b.Trips != 1 || b.FailingSince.Before(failing) {
-				t.Errorf("%+v, want one that is not closed, since %v", b, failing)
-			}
-		case b.State != redisstore.StateClosed || b.Trips != 0 || !b.FailingSince.IsZero():
-			t.Errorf("%+v, want one that has never opened", b)
-		}
-	}
-}
-
 // TestStatsOfLeases: a lease that is held has units, and each request spends its cost.
 func TestStatsOfLeases(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
@@ -24,22 +22,6 @@ import (
 
 func TestConformanceSingle(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
-}
-
-func TestConformanceCluster(t *testing.T) {
-	rdb := redistest.StartCluster(t, 3, 0).Client(t)
-	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
-}
-
-func TestConformanceRing(t *testing.T) {
-	_, rdb := startRing(t, 3, 0)
-	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
-}
-
-func TestConformanceMiniredis(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { rdb.Close() })
 	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
 }
 
@@ -62,63 +44,6 @@ func TestMain(m *testing.M) {
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
-
-// TestExactAcrossStores checks every window of keys that eight stores hammer. They share nothing but Redis, as eight
-// processes do: no store has a client, or what it remembers, from another.
-func TestExactAcrossStores(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for name, limits := range map[string][]core.Limit{
-		"one limit":                     {core.Per(50, 100*time.Millisecond)},
-		"two limits that bind by turns": {core.Per(40, 50*time.Millisecond), core.Per(100, 400*time.Millisecond)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var outcomes []storetest.Outcome
-			var mu sync.Mutex
-			var group sync.WaitGroup
-			for range 8 {
-				l := limiter(t, core.Config{
-					Name: name, Store: redisstore.New(server.Client(t)), Limits: limits, Timeout: patient,
-				})
-				group.Go(func() {
-					own := hammer(t, l)
-					mu.Lock()
-					defer mu.Unlock()
-					outcomes = append(outcomes, own...)
-				})
-			}
-			group.Wait()
-			if err := storetest.CheckLogs(outcomes, limits...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// hammer decides as fast as it can for some windows. It returns what Redis has decided, and one in 16 of the refusals
-// that the store remembers, which are most.
-func hammer(t *testing.T, l *core.Limiter) (outcomes []storetest.Outcome) {
-	remembered, admitted := 0, 0
-	for end := time.Now().Add(time.Second); time.Now().Before(end) || admitted < 10; {
-		cost := 1 + max(0, rand.Int64N(50)-45)
-		d := l.AllowN(ctx, "k", cost)
-		if d.Err != nil {
-			t.Error(d.Err)
-			break
-		}
-		if d.Allowed {
-			admitted++
-		}
-		if d.Source == core.SourceRemembered {
-			if remembered++; remembered%16 != 0 {
-				continue
-			}
-		}
-		outcomes = append(outcomes, storetest.Outcome{At: d.At, Allowed: d.Allowed, Cost: cost})
-	}
-	return outcomes
-}
 
 var ctx = context.Background()
 
@@ -156,38 +81,6 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 	if n, time := calls(t, rdb, "evalsha"), calls(t, rdb, "time"); n != 10 || time != 10 {
 		t.Errorf("10 decisions under 3 limits took %d scripts that read the time %d times", n, time)
-	}
-}
-
-// TestConnAtTheSameTime: a program may use its client, in any way, while the
-// first decisions are made, and Check. The race detector judges.
-func TestConnAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	for range 20 {
-		rdb := server.Client(t)
-		store := redisstore.New(rdb)
-		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1000)}, Timeout: patient})
-		var group sync.WaitGroup
-		group.Go(func() {
-			if err := store.Check(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Go(func() {
-			conn := rdb.Conn()
-			defer conn.Close()
-			if err := conn.Ping(ctx).Err(); err != nil {
-				t.Error(err)
-			}
-		})
-		group.Go(func() {
-			if d := l.Allow(ctx, "k"); d.Err != nil {
-				t.Error(d.Err)
-			}
-		})
-		group.Wait()
 	}
 }
 
@@ -368,39 +261,4 @@ func TestOpen(t *testing.T) {
 	if d := l.Allow(ctx, "k"); d.Allowed || !errors.Is(d.Err, redis.ErrClosed) {
 		t.Errorf("after Close: %+v", d)
 	}
-}
-
-// TestTTLComesBack: keys whose TTL somebody took get one again.
-func TestTTLComesBack(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	rdb := redistest.Start(t).Client(t)
-	store := redisstore.New(rdb)
-	const window = 400 * time.Millisecond
-	log := core.Per(1_000_000, window)
-	l := limiter(t, core.Config{
-		Store: store, Timeout: patient,
-		Limits: []core.Limit{log, log.Using(core.SlidingCounter).Named("counter")},
-	})
-	for _, key := range redisstore.Keys(store, l, "k") {
-		redistest.WaitFor(t, "a key with a TTL", func() error { // a slow machine may find it expired
-			if l.Allow(ctx, "k"); !rdb.Persist(ctx, key).Val() {
-				return fmt.Errorf("%s had none", key)
-			}
-			return nil
-		})
-		redistest.WaitFor(t, "a TTL", func() error {
-			l.Allow(ctx, "k")
-			if ttl := rdb.PTTL(ctx, key).Val(); ttl <= 0 {
-				return fmt.Errorf("%s has %v", key, ttl)
-			}
-			return nil
-		})
-	}
-	redistest.WaitFor(t, "the keys to expire", func() error {
-		if n := rdb.DBSize(ctx).Val(); n > 0 {
-			return fmt.Errorf("%d are there", n)
-		}
-		return nil
-	})
 }

@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,62 +85,4 @@ func TestReturnMeanwhile(t *testing.T) {
 			t.Errorf("from the lease that is there: %d, %v, want 1", n, err)
 		}
 	})
-}
-
-// TestReturnHistories: however units are leased, spent and given back, no window holds more than the limit of what was
-// spent and not given back. What the server counted always goes back.
-func TestReturnHistories(t *testing.T) {
-	for seed := range uint64(200) {
-		synctest.Test(t, func(t *testing.T) { returnHistory(t, rand.New(rand.NewPCG(seed, 1))) })
-	}
-}
-
-// returnHistory makes requests of costs below and above what a lease may be, and gives their units back. The pauses are
-// about as long as what is left of a lease, or of a window.
-func returnHistory(t *testing.T, rng *rand.Rand) {
-	limit := core.Per(1000, time.Minute)
-	s := newScene(t, limit, 100)
-	s.way = time.Duration(rng.IntN(20)) * time.Millisecond
-	type spent struct {
-		*core.Reservation
-		at    time.Time
-		units int64
-	}
-	var all []spent
-	for range 3000 {
-		pause := 20 * time.Millisecond
-		switch {
-		case rng.IntN(20) == 0: // the rest of the lease
-			pause = 5 * time.Second
-		case rng.IntN(40) == 0: // until what came before is about to leave the window
-			time.Sleep(limit.Window - 5*time.Second)
-			pause = 5 * time.Second
-		}
-		time.Sleep(time.Duration(rng.Int64N(int64(pause))))
-		if rng.IntN(3) == 0 && len(all) > 0 {
-			one := &all[max(0, len(all)-1-rng.IntN(5))]
-			n, err := one.Return(t.Context(), one.units)
-			if err != nil || one.Decision.Source == core.SourceCounted && n != one.units {
-				t.Fatalf("%+v: gave %d of %d, %v", one.Decision, n, one.units, err)
-			}
-			one.units -= n
-			continue
-		}
-		cost := 1 + rng.Int64N(30)
-		if rng.IntN(5) == 0 {
-			cost = 101 + rng.Int64N(800)
-		}
-		r := s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
-		if r.Decision.Allowed {
-			all = append(all, spent{r, time.Now(), cost})
-		}
-		all = slices.DeleteFunc(all, func(one spent) bool { return time.Since(one.at) >= limit.Window })
-		held := int64(0)
-		for _, one := range all {
-			held += one.units
-		}
-		if held > limit.Requests {
-			t.Fatalf("%d units in a window of %v", held, limit)
-		}
-	}
 }

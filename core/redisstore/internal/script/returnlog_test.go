@@ -1,3 +1,5 @@
+//go:build !race && !short
+
 package script_test
 
 import (
