@@ -191,8 +191,7 @@ func (f *distant) reach(l *core.Limiter, what string, trips, clients int, alone 
 	if took == 0 || took > time.Duration(trips)*f.trip+time.Second {
 		f.Fatalf("%s: the first decision after %v, want one within %d round trips", what, took, trips)
 	}
-	f.Logf("proved: %s, %s: the first decision after %.1f round trips of %v", f.Name(), what,
-		float64(took)/float64(f.trip), f.trip)
+	f.Logf("proved: %s, %s: %.1f round trips", f.Name(), what, float64(took)/float64(f.trip))
 	group.Wait()
 	for range 20 { // a busy machine may stop this process for longer than the requests have
 		failed.Store(0)
