@@ -21,7 +21,7 @@ import (
 func TestNginx(t *testing.T) {
 	dir := t.TempDir()
 	server := filepath.Join(dir, "server")
-	build := exec.Command("go", "build", "-o", server, "github.com/sashlimit/sash/examples/nethttp")
+	build := exec.Command("go", "-C", "../../examples", "build", "-o", server, "./nethttp")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
