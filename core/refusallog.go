@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,8 @@ import (
 )
 
 // LogRefusals returns an Observer that writes to log whom the limits refuse: the client, the
-// limit, how often, the first and the last time, and when the client was told to come back. It
-// stands beside [LogErrors]:
+// limit, how often, the first and the last time, and in how many seconds the client may come back.
+// It stands beside [LogErrors]:
 //
 //	Observer: core.Observers(core.LogErrors(log, time.Minute), core.LogRefusals(log, time.Minute))
 //
@@ -141,9 +142,9 @@ func (o *refusalLog) write(ctx context.Context, r *refusals) {
 		o.log.LogAttrs(ctx, slog.LevelInfo, "sash: clients beyond the 100 that are told apart were refused", often...)
 		return
 	}
-	wait := r.latest.Decision.RetryAfter.String()
-	if r.latest.Decision.RetryAfter == Never {
-		wait = "never"
+	wait := "never"
+	if after := r.latest.Decision.RetryAfter; after != Never {
+		wait = (time.Duration(math.Ceil(after.Seconds())) * time.Second).String()
 	}
 	attrs := append(limiterAttrs(&r.latest), slog.String("client", r.client),
 		slog.String("limit", r.latest.Decision.Limit.String()))

@@ -17,7 +17,7 @@ import (
 // refusal is the event of a request that a limit has refused.
 func refusal(key string) core.Event {
 	return core.Event{Name: "api", Rule: "login", Label: "POST /login", Key: key, Decision: core.Decision{
-		Source: core.SourceCounted, Limit: core.Per(5, 15*time.Minute), RetryAfter: 90 * time.Second,
+		Source: core.SourceCounted, Limit: core.Per(5, 15*time.Minute), RetryAfter: 90*time.Second - 1,
 	}}
 }
 
