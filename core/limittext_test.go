@@ -83,6 +83,7 @@ func TestParseLimitErrors(t *testing.T) {
 		"1e6/1m":                     {`"1e6" is not a number of requests`},
 		"5/":                         {`"" is not a window`, "15m", "1d"},
 		"5/+1m":                      {`"+1m" is not a window`},
+		"5/1":                        {`"1" is not a window`},
 		"5/1m daily counter":         {`"daily counter" is neither`},
 		"5/-1m":                      {`"-1m" is not a window`},
 		"5/1.5d":                     {`"1.5d" is not a window`},
