@@ -12,8 +12,8 @@ import (
 )
 
 // Refusals is a core.Observer that remembers for an hour whom the limits have refused, for Config.Refusals. The zero
-// value is ready. It is safe for concurrent use, and takes some 3 MB at most: it keeps 10,000 rows, one for each minute
-// of a client and a rule. In a flood of clients the oldest go first, and the answer says from when on all are there.
+// value is ready. It is safe for concurrent use. It keeps 10,000 rows, one for each minute of a client and a rule, in
+// some 3 MB, or 6 MB after millions of clients. The oldest go first, and the answer says from when on all are there.
 type Refusals struct {
 	mu     sync.Mutex // guards the fields below
 	seed   maphash.Seed
