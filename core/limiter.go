@@ -115,7 +115,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 			d.Source = SourceCounted
 		}
 	}
-	if !r.unreported && l.watched(&d) {
+	if !r.unreported && (d.Allowed || !r.Held) && l.watched(&d) {
 		l.report(ctx, &r, &d, since(start))
 	}
 	return d

@@ -17,6 +17,7 @@ type Request struct {
 	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
 	Label  string // handed to the observer; not part of any count
 	Shadow bool   // handed to the observer: the caller goes on whatever is decided
+	Held   bool   // the observer does not hear of a refusal: the caller asks again, or calls [Limiter.Report]
 
 	// Limits, if not nil, are the limits for this request: those of the rule, in order, with
 	// other Requests, on the same counts. So a client's plan needs no limiter of its own. An

@@ -28,7 +28,9 @@ type Reservation struct {
 // needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	r.Limits = slices.Clone(r.Limits) // Settle needs them later
-	return newReservation(l, r, l.Decide(ctx, r))
+	d := l.Decide(ctx, r)
+	r.Held = false // the observer hears of what Settle charges
+	return newReservation(l, r, d)
 }
 
 // newReservation returns a reservation for a request that l has decided.

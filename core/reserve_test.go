@@ -3,7 +3,9 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -235,5 +237,26 @@ func TestSettleKeepsLimits(t *testing.T) {
 	}
 	if d := l.AllowN(ctx, "k", 0); d.Remaining != 3 {
 		t.Errorf("%+v, want 3 remaining", d)
+	}
+}
+
+// TestHeld: the observer hears of a held request that is admitted, of none that is refused, and of what Settle charges.
+func TestHeld(t *testing.T) {
+	var told []string
+	store := newFlaky()
+	l := limiter(t, core.Config{
+		Store: store, Limits: []core.Limit{core.PerHour(10)}, OnStoreError: core.FailClosed,
+		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+			told = append(told, fmt.Sprint(e.Cost, " ", e.Decision.Allowed))
+		}),
+	})
+	r := l.Reserve(ctx, core.Request{Key: "k", Cost: 4, Held: true})
+	l.Reserve(ctx, core.Request{Key: "k", Cost: 7, Held: true})
+	store.down.Store(true)
+	if err := r.Settle(ctx, 6); !errors.Is(err, core.ErrStore) {
+		t.Errorf("Settle returned %v, want ErrStore", err)
+	}
+	if want := []string{"4 true", "2 false"}; !slices.Equal(told, want) {
+		t.Errorf("the observer heard %q, want %q", told, want)
 	}
 }

@@ -59,9 +59,7 @@ func (f *failures) addressOf(r *http.Request) (string, error) {
 
 // identify is [apiKeys.ask] with a unit of the request's address, which stays counted if the key is unknown.
 func (f *failures) identify(ctx context.Context, address string, ask func() (string, error)) (id string, err error) {
-	r := f.underway.Reserve(ctx, address, func() *core.Reservation {
-		return f.limiter.Reserve(ctx, core.Request{Key: address, Cost: 1})
-	})
+	r := f.underway.Ask(ctx, f.limiter, core.Request{Key: address, Cost: 1})
 	if !r.Decision.Allowed {
 		return "", &RefusedError{r.Decision}
 	}

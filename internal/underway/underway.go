@@ -1,7 +1,7 @@
 // Package underway lets a request wait that is refused because other requests fill its limit, of which some
 // will give their units back: the right passwords among attempts of which only the failed ones count.
 //
-//	r := attempts.Reserve(ctx, key, func() *core.Reservation { return limiter.Reserve(ctx, request) })
+//	r := attempts.Ask(ctx, limiter, request)
 //	if r.Decision.Allowed {
 //		defer attempts.Done(key, true)
 //		...
@@ -74,6 +74,17 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 			return r
 		}
 	}
+}
+
+// Ask is Reserve by a limiter. Its observer hears once of a request that waits: how it ended.
+func (s *Set) Ask(ctx context.Context, l *core.Limiter, request core.Request) *core.Reservation {
+	held := request
+	held.Held = true
+	r := s.Reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
+	if !r.Decision.Allowed {
+		l.Report(ctx, request, r.Decision)
+	}
+	return r
 }
 
 // mayPassSoon reports whether a request is refused for longer than a Moment by what is counted.

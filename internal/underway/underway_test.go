@@ -2,12 +2,15 @@ package underway
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 )
 
 // limit counts the units of one key.
@@ -168,6 +171,32 @@ func TestReserveEnds(t *testing.T) {
 		}()
 		if len(s.keys) > 0 {
 			t.Errorf("got %d keys, want 0", len(s.keys))
+		}
+	})
+}
+
+// TestAskIsToldOnce: the observer hears once of a request that waits: that it was admitted in the end, or that it was
+// refused, with the RetryAfter that the client gets.
+func TestAskIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
+				told = append(told, fmt.Sprintf("%s %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter))
+			})}))
+		var s Set
+		request := core.Request{Key: "k", Cost: 1}
+		first := s.Ask(t.Context(), l, request)
+		go func() {
+			time.Sleep(time.Millisecond)
+			first.Return(context.Background(), 1)
+			s.Done("k", true)
+		}()
+		s.Ask(t.Context(), l, request)
+		s.Ask(t.Context(), l, request)
+		want := []string{"k true 0s", "k true 0s", "k false 1s"}
+		if !slices.Equal(told, want) {
+			t.Errorf("the observer heard %q, want %q", told, want)
 		}
 	})
 }

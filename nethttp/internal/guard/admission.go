@@ -29,12 +29,11 @@ type Admission struct {
 // their units back, and this one waits for them a moment.
 func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
 	ctx := a.request.Context()
-	reserve := func() *core.Reservation { return l.Reserve(ctx, *request) }
 	if a.decider.config.CountWhen == nil || request.Shadow {
-		a.reservation = reserve()
+		a.reservation = l.Reserve(ctx, *request)
 		return
 	}
-	if a.reservation = a.decider.underway.Reserve(ctx, request.Key, reserve); a.reservation.Decision.Allowed {
+	if a.reservation = a.decider.underway.Ask(ctx, l, *request); a.reservation.Decision.Allowed {
 		a.underway = request.Key
 	}
 }
