@@ -69,4 +69,4 @@ func (bucket) resetAfter(l Limit, past []Unit, now, stamp, _ int64) int64 {
 	return l.first(past, now, stamp, func(used int64) bool { return used == 0 })
 }
 
-func (bucket) most(l Limit) int64 { return 2 * l.N }
+func (bucket) most(l Limit, _ []Unit, _ int64) int64 { return 2 * l.N }

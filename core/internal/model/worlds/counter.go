@@ -40,4 +40,13 @@ func (counter) resetAfter(l Limit, _ []Unit, now, stamp, _ int64) int64 {
 	return (stamp/l.W+1)*l.W - now
 }
 
-func (counter) most(l Limit) int64 { return 2 * l.N }
+// most is 2*N, and more after charges: the fixed window before may hold more than N by them, all of it at its end.
+func (counter) most(l Limit, past []Unit, end int64) int64 {
+	before := int64(0)
+	for _, u := range past {
+		if u.At/l.W == end/l.W-1 {
+			before += u.N
+		}
+	}
+	return l.N + max(l.N, before)
+}

@@ -40,4 +40,4 @@ func (log) resetAfter(l Limit, past []Unit, now, stamp, used int64) int64 {
 	return l.first(past, now, stamp, func(later int64) bool { return later < used })
 }
 
-func (log) most(l Limit) int64 { return l.N }
+func (log) most(l Limit, _ []Unit, _ int64) int64 { return l.N }

@@ -68,8 +68,8 @@ type definition interface {
 	// them could not be found.
 	giveBack(l Limit, past []Unit, at, units int64) (left []Unit, missing int64)
 
-	// most returns how many units a window may hold at most.
-	most(l Limit) int64
+	// most returns how many units the window that ends at a time, when a request was admitted, may hold at most.
+	most(l Limit, past []Unit, end int64) int64
 }
 
 var definitions = map[core.Algorithm]definition{}
@@ -195,7 +195,7 @@ func (l Limit) hold(past []Unit, end int64) {
 			held += u.N
 		}
 	}
-	if held > l.definition().most(l) {
+	if held > l.definition().most(l, past, end) {
 		panic(fmt.Sprintf("by the definition %+v holds %v", l, past))
 	}
 }
