@@ -31,14 +31,16 @@ var (
 	seed  = flag.Uint64("seed", 0, "of TestLinearizable; 0: a new one")
 )
 
-// limit is small, so that some are refused, and lasts longer than the test.
+// limit is small, so that some are refused, and lasts longer than the test. A unit comes back to a bucket in ten
+// minutes.
 const limit = 6
 
 // asked is what a process has asked for, and the answer. The answer to what is lost is not known.
 type asked struct {
-	Verb  string
-	Units int64
-	At    int64 // of a return: when the units were counted
+	Verb   string
+	Units  int64
+	At     int64 // of a return: when the units were counted
+	Bucket bool  // or a log
 }
 
 type answer struct {
@@ -90,8 +92,12 @@ func (s state) add(at, n int64) (state, int64) {
 	return s[:i] + rest, n
 }
 
-// step returns the states after a request, by the definition: none if it is not answered so.
+// step returns the states after a request, by the definition: none if it is not answered so. A bucket does not ask
+// which units go back, so all of its units are of one time.
 func step(s state, q asked, a answer) []state {
+	if q.Bucket {
+		q.At, a.At = 0, 0
+	}
 	switch q.Verb {
 	case "reset":
 		if a.Lost {
@@ -169,6 +175,7 @@ func check(seen []porcupine.Operation) porcupine.CheckResult {
 // caller asks by one limiter about one client, and keeps what was answered.
 type caller struct {
 	limiter *core.Limiter
+	bucket  bool
 	rng     *rand.Rand
 	held    []*core.Reservation
 	history
@@ -183,7 +190,7 @@ type history struct {
 // one asks once. What was answered from memory is left out: another process may have given units back since.
 func (c *caller) one(key string) {
 	ctx := context.Background()
-	q, a := asked{Verb: "take", Units: 1 + c.rng.Int64N(2)}, answer{}
+	q, a := asked{Verb: "take", Units: 1 + c.rng.Int64N(2), Bucket: c.bucket}, answer{}
 	call, err := time.Now().UnixNano(), error(nil)
 	switch verb := c.rng.IntN(12); {
 	case verb == 0:
@@ -192,7 +199,7 @@ func (c *caller) one(key string) {
 	case verb < 4 && len(c.held) > 0:
 		r := c.held[0]
 		c.held = c.held[1:]
-		q = asked{"return", 1, r.Decision.At.UnixMicro()}
+		q = asked{"return", 1, r.Decision.At.UnixMicro(), c.bucket}
 		a.Units, err = r.Return(ctx, 1)
 	default:
 		r := core.Request{Key: key, Cost: q.Units, Peek: verb == 11, Charge: verb == 10}
@@ -221,9 +228,10 @@ func (c *caller) one(key string) {
 
 // A process takes jobs from its standard input, and writes a history for each to its standard output.
 type job struct {
-	Key  string
-	Seed uint64
-	At   time.Time // when all processes begin
+	Key    string
+	Seed   uint64
+	At     time.Time // when all processes begin
+	Bucket bool
 }
 
 // kinds are the clients of Redis, by the number of servers.
@@ -254,17 +262,19 @@ func TestMain(m *testing.M) {
 	if !isProcess {
 		os.Exit(m.Run())
 	}
-	limiter := core.Must(core.New(core.Config{
+	byLog := core.Must(core.New(core.Config{
 		Name: "linear", Store: redisstore.New(kind.open(strings.Fields(os.Getenv("LINEAR_ADDRS")))),
 		Limits: []core.Limit{core.PerHour(limit)}, OnStoreError: core.FailClosed, Timeout: time.Second,
 	}))
+	byBucket := core.Must(byLog.Rule("even", core.PerHour(limit).Using(core.Bucket)))
+	limiters := map[bool]*core.Limiter{false: byLog, true: byBucket}
 	jobs, histories := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
 		var j job
 		if jobs.Decode(&j) != nil {
 			return // the test has ended
 		}
-		c := caller{limiter: limiter, rng: rand.New(rand.NewPCG(j.Seed, 0))}
+		c := caller{limiter: limiters[j.Bucket], bucket: j.Bucket, rng: rand.New(rand.NewPCG(j.Seed, 0))}
 		time.Sleep(time.Until(j.At))
 		for range 6 {
 			c.one(j.Key)
@@ -303,9 +313,9 @@ func start(t *testing.T, kind string, servers []*redistest.Server) (all [8]proce
 }
 
 // play has the processes ask about one client at the same time, and returns what they saw.
-func play(t *testing.T, all [8]process, key string, seed uint64) (seen []porcupine.Operation) {
+func play(t *testing.T, all [8]process, key string, seed uint64, bucket bool) (seen []porcupine.Operation) {
 	for i, p := range all {
-		j := job{key, seed + uint64(i)<<32, time.Now().Add(time.Millisecond)}
+		j := job{key, seed + uint64(i)<<32, time.Now().Add(time.Millisecond), bucket}
 		if err := p.jobs.Encode(j); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +359,8 @@ func TestLinearizable(t *testing.T) {
 		}
 		var histories, asked, lost, forged int
 		next := func() {
-			seen, unknown := play(t, all, fmt.Sprint(name, histories), *seed+uint64(histories)), 0
+			bucket := histories%2 == 1
+			seen, unknown := play(t, all, fmt.Sprint(name, histories), *seed+uint64(histories), bucket), 0
 			for _, o := range seen {
 				if o.Output.(answer).Lost {
 					unknown++
@@ -378,8 +389,8 @@ func TestLinearizable(t *testing.T) {
 		if lost == 0 || forged == 0 {
 			t.Errorf("%s: %d replies were lost, %d answers forged: too few to prove anything", name, lost, forged)
 		}
-		t.Logf("proved: %s: %d histories of 8 processes, %d requests, %d replies lost, all linearizable; "+
-			"all %d forged answers found out", name, histories, asked, lost, forged)
+		t.Logf("proved: %s: %d histories of 8 processes, by a log and a bucket in turn, %d requests, %d replies lost, "+
+			"all linearizable; all %d forged answers found out", name, histories, asked, lost, forged)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestAdversary(t *testing.T) {
 	if worst[core.SlidingCounter] < 2*n-2 {
 		t.Errorf("the worst that was found of a counter is %d, and %d is possible", worst[core.SlidingCounter], 2*n-1)
 	}
-	t.Logf("proved: limit %d, at most %d admitted in a window by a log, %d by a coarse log, %d by a counter; "+
-		"seeds 0 to %d, %d tries each; a window a sixtieth too short was found out by each",
-		n, worst[core.SlidingLog], worst[core.CoarseLog], worst[core.SlidingCounter], seeds-1, tries)
+	t.Logf("proved: limit %d, at most %d admitted in a window by a log, %d by a coarse log, %d by a counter, %d by a "+
+		"bucket; seeds 0 to %d, %d tries each; a window a sixtieth too short was found out by the first three", n,
+		worst[core.SlidingLog], worst[core.CoarseLog], worst[core.SlidingCounter], worst[core.Bucket], seeds-1, tries)
 }

@@ -13,6 +13,9 @@ import (
 //
 //	000000000002 000001312d00 000000000064 5bfeda352240
 //
+// A debt may last for 100 windows, and a stamp is known for 2^47 us, 4.4 years. One that nobody has touched for longer
+// begins anew: it is read as no older than it is, so that more is owed and never less.
+//
 // The facts of a reply are this value. Of one more request of cost 1 at 1790000002 the reply is, TIME being text:
 //
 //	31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240
