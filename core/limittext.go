@@ -169,7 +169,7 @@ func (l Limit) withoutDefaultName() Limit {
 }
 
 // String returns the limit as [ParseLimit] reads it, in its shortest form with a window in
-// hours, minutes and seconds: "1000/24h counter named daily". Neither a SlidingLog nor the
+// hours, minutes and seconds: "1000/24h counter named daily". Neither "log" nor the
 // default name is written.
 func (l Limit) String() string {
 	window := l.Window.String()

@@ -52,8 +52,9 @@ func (p fallbackPolicy) String() string {
 // After the outage the first store alone decides, and knows nothing of what the fallbacks
 // have admitted. For a SlidingLog of N in W and R replicas that share it, a window of
 // length W that holds the end of an outage holds at most N + R*max(1, N/R) admitted
-// units: N of the store, and a share of each fallback. No window holds more (a process
-// that restarts forgets, and counts as another replica).
+// units: N of the store, and a share of each fallback. No window holds more, and by a Bucket no
+// stretch t more than 1+t/W times as many (a process that restarts forgets, and counts as
+// another replica).
 //
 // [New] refuses a fallback that is the limiter's own store by ==. A store around that store,
 // and two stores of package redisstore on one Redis, are not seen to be the same.

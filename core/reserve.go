@@ -23,8 +23,8 @@ type Reservation struct {
 
 // Reserve decides a request like [Limiter.Decide], so that what it counts can be given back
 // later: to count only requests that fail, or an estimate that [Reservation.Settle] corrects.
-// A request counts from its decision on, so no window holds more beginnings than a limit,
-// however many requests are under way. What is not given back stays counted; a Reservation
+// A request counts from its decision on, so a limit holds for the beginnings of requests,
+// however many are under way. What is not given back stays counted; a Reservation
 // needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	r.Limits = slices.Clone(r.Limits) // Settle needs them later

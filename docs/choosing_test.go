@@ -164,7 +164,7 @@ func TestChoosing(t *testing.T) {
 		}
 		says(t, string(page), row)
 	}
-	for i, name := range []string{"log", "coarse", "counter", "fixed"} {
+	for i, name := range []string{"log", "coarse", "counter", "fixed", "bucket"} {
 		file := "images/choosing-" + name + ".svg"
 		drawing := drawingOf(compared[i])
 		says(t, string(page), "!["+drawing.Alt+"]("+file+")")

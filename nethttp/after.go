@@ -12,9 +12,9 @@ import (
 //	nethttp.CountWhen(func(r *http.Request, status int) bool { return status == http.StatusUnauthorized })
 //
 // The request is counted before its handler runs, and given back after it if counted returns false. So it counts from
-// the limiter's decision on: no window holds the beginnings of more requests than the limit says, however many come at
-// once. Requests that are held, by a slow body for example, may end in one window together; http.Server.ReadTimeout
-// bounds them. The limit fields say what is left while the request is under way.
+// the limiter's decision on: the limit holds for the beginnings of requests, however many come at once. Requests that
+// are held, by a slow body for example, may end in one window together; http.Server.ReadTimeout bounds them. The limit
+// fields say what is left while the request is under way.
 //
 // A request that finds the limit filled waits while requests of the client are under way at this guard, in this
 // process, until one is given back, for a second at most. If some are under way even then, its Retry-After is 1. The

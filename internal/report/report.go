@@ -14,7 +14,7 @@ type Limit struct {
 	Name          string     `json:"name"`
 	Requests      int64      `json:"requests"`
 	WindowSeconds float64    `json:"window_seconds"`
-	Algorithm     string     `json:"algorithm"` // log or counter
+	Algorithm     string     `json:"algorithm"` // as core.Algorithm says it
 }
 
 // Use holds the units that a client has used of a limit.

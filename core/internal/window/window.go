@@ -26,7 +26,7 @@ func Duration(micros int64) time.Duration {
 	return time.Duration(micros) * time.Microsecond
 }
 
-// Limit is N units in any window of W microseconds. A [Log] and a [Counter] do not look at the Algorithm.
+// Limit is N units in any window of W microseconds, by the Algorithm. The types of the algorithms do not look at that.
 type Limit struct {
 	N, W      int64
 	Algorithm core.Algorithm

@@ -41,13 +41,13 @@ func (p *page) burst() {
 	}
 	for attempt := 1; ; attempt++ {
 		log, counter, fixed := s.Judges["log"].Worst, s.Judges["counter"].Worst, s.Judges["fixed"].Worst
-		coarse := s.Judges["coarse"].Worst
-		if log == 10 && coarse == 10 && counter > 10 && counter <= 20 && fixed == 20 {
+		coarse, bucket := s.Judges["coarse"].Worst, s.Judges["bucket"].Worst
+		if log == 10 && coarse == 10 && counter > 10 && counter <= 20 && fixed == 20 && bucket > 10 && bucket < 20 {
 			return
 		}
-		if log > 10 || coarse > 10 || attempt == 3 {
-			p.t.Errorf("worst windows of a burst: log %d, coarse log %d, counter %d, fixed %d, want 10, 10, 11 to 20, 20",
-				log, coarse, counter, fixed)
+		if log > 10 || coarse > 10 || bucket >= 20 || attempt == 3 {
+			p.t.Errorf("worst windows of a burst: log %d, coarse log %d, counter %d, bucket %d, fixed %d, "+
+				"want 10, 10, 11 to 20, 11 to 19, 20", log, coarse, counter, bucket, fixed)
 			return
 		}
 		p.fresh()

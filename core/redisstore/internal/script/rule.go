@@ -5,7 +5,7 @@
 //	script.go  the scripts, rendered from decide.lua and return.lua
 //	reply.go   a reply, read into decisions
 //	format.go  what of Redis stands in a reply, and what an algorithm is
-//	log.go     an algorithm, with log.lua; counter and coarse are others
+//	log.go     an algorithm, with log.lua; counter, coarse and bucket are others
 package script
 
 import (

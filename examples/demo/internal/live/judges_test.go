@@ -10,8 +10,8 @@ import (
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
-// TestBoundaryBurst: around a boundary the fixed window lets twice the limit through, the counter more than the limit
-// in some window, and the logs never.
+// TestBoundaryBurst: around a boundary the fixed window lets twice the limit through, the counter and the bucket more
+// than the limit in some window, and the logs never.
 func TestBoundaryBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPage(t, "", Settings{Limit: 10, Window: 5})
@@ -39,6 +39,9 @@ func TestBoundaryBurst(t *testing.T) {
 		}
 		if n := s.Judges["counter"].Worst; n <= 15 || n > 20 {
 			t.Errorf("the counter: %+v, want a worst window of more than 15", s.Judges["counter"])
+		}
+		if j := s.Judges["bucket"]; j.Worst != 19 || j.Admitted != 19 { // 10, and one in each half second
+			t.Errorf("the bucket: %+v, want 10 at once and 9 evenly", j)
 		}
 		checkSums(t, s, 40)
 	})

@@ -26,7 +26,7 @@ var texts = map[string]string{
 	fixed:     "not in sash: up to twice the limit",
 	"counter": "an estimate in 80 bytes a client, up to twice the limit; choose it for millions of clients",
 	"coarse":  "never above the limit, in constant memory; choose it for large limits",
-	"bucket":  "a burst, then an even flow: up to twice the limit; choose it for bursts with a refill",
+	"bucket":  "a burst, then an even flow: below twice the limit; choose it for bursts with a refill",
 }
 
 // lanes returns the lanes in the order of the page. The log answers the requests, and the fixed window beside it makes
