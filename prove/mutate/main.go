@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	only    = flag.String("only", "", "try only mutants with this `text` in their names")
+	only    = flag.String("only", "", "try only mutants with this `text` in their names or places")
 	sample  = flag.Int("sample", 0, "try so many mutants of each package, chosen by -seed")
 	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of the sample")
 	workers = flag.Int("j", 2, "how many mutants are tried at a time")
@@ -156,7 +156,7 @@ func lines(path string) []string {
 // chosen returns the mutants to try, in random order, known survivors last.
 func (p *pkg) chosen() (all []*mutant) {
 	for _, m := range p.mutants {
-		if !m.unfit && !m.explained && (*sample > 0 || !m.killed) && strings.Contains(m.name, *only) {
+		if !m.unfit && !m.explained && (*sample > 0 || !m.killed) && strings.Contains(m.where+m.name, *only) {
 			all = append(all, m)
 		}
 	}
