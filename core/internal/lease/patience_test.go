@@ -156,23 +156,31 @@ func TestPatientCrowd(t *testing.T) {
 
 // TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
 func TestSecondRenewal(t *testing.T) {
-	for _, c := range []struct{ roundTrip, timeout time.Duration }{
-		{30 * time.Millisecond, core.DefaultTimeout}, {8 * time.Millisecond, 24 * time.Millisecond},
+	for _, c := range []struct{ roundTrip, timeout, served time.Duration }{
+		{8 * time.Millisecond, core.DefaultTimeout, nextPatience + 8*time.Millisecond},
+		{30 * time.Millisecond, core.DefaultTimeout, 60 * time.Millisecond},
+		{8 * time.Millisecond, 24 * time.Millisecond, 20 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, core.Per(100_000, time.Minute), 4)
 			s.slow(t, c.roundTrip)
+			began := time.Now()
 			time.AfterFunc(time.Millisecond, func() { s.store.silent.Store(true) })
 			var group sync.WaitGroup
-			var failed atomic.Int64
+			var failed, served atomic.Int64
 			for range 100 {
 				group.Go(func() {
 					if _, err := s.take(t.Context(), c.timeout); err != nil {
 						failed.Add(1)
+					} else {
+						served.Store(int64(time.Since(began))) // the latest
 					}
 				})
 			}
 			group.Wait()
+			if latest := time.Duration(served.Load()); latest != c.served {
+				t.Errorf("%v: the last was served after %v", c, latest)
+			}
 			if n := failed.Load(); n != 1 { // the caller that renews
 				t.Errorf("%v: %d callers failed, want 1", c, n)
 			}

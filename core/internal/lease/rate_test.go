@@ -2,6 +2,7 @@ package lease
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -33,6 +34,23 @@ func TestWant(t *testing.T) {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
+}
+
+// TestWantNothingMore: a client that asks for no more than it has just asked for gets no lease.
+func TestWantNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		for asked, want := range map[int64]bool{2: false, 4: true} { // in a lifetime
+			q := request{Ask: core.Ask{Key: "client", Cost: 1}, now: time.Now()}
+			q.holder, q.shard = s.rule.holder("client")
+			e := &lease{since: q.now.Add(-s.rule.terms.Lifetime), asked: asked}
+			if r := s.rule.startRenewal(t.Context(), &q, e); (r != nil) != want {
+				t.Errorf("asked for %d in a lifetime: %+v", asked, r)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+	})
 }
 
 // TestLearn: what a client asks for is counted for a lifetime, and the time in which it is refused is left out.
