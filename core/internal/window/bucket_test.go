@@ -63,6 +63,9 @@ func TestBucketExact(t *testing.T) {
 				now += rng.Int64N(min(l.W, 2+l.W/l.N))
 			}
 			cost := border(rng, min(l.N, 1+l.N/int64(1+rng.IntN(9))))
+			if rng.IntN(10) == 0 {
+				cost = 0
+			}
 			if rng.IntN(8) == 0 {
 				l.N = border(rng, core.MaxCounterRequests)
 			}
@@ -71,11 +74,12 @@ func TestBucketExact(t *testing.T) {
 			by.Boundless = rng.IntN(10) == 0
 			used := plain.on(now, l.W)
 			v := c.Decide(by, now, now, cost)
-			if want := by.Boundless || ceil(used)+cost <= l.N; v.Admitted != want {
+			if want := by.Boundless || cost == 0 || ceil(used)+cost <= l.N; v.Admitted != want {
 				t.Fatalf("seed %d: %+v, %s used, cost %d: %+v", seed, by, used.FloatString(3), cost, v)
 			}
 			fits := func(at int64) bool { return ceil(plain.on(at, l.W))+cost <= l.N }
 			switch {
+			case v.Admitted && cost == 0: // nothing changes
 			case v.Admitted:
 				c.Add(by, now, cost)
 				plain.used, plain.at = new(big.Rat).Add(used, new(big.Rat).SetInt64(cost)), now
