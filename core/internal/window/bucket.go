@@ -95,7 +95,7 @@ func (b Bucket) Decide(l Limit, now, stamp, cost int64) Verdict {
 		v.RetryAfter = stamp + b.falls(l.N-cost, l.W) - now
 	}
 	if b.Used() > 0 {
-		v.ResetAfter = max(stamp, b.At) + b.falls(0, l.W) - now
+		v.ResetAfter = stamp + b.falls(0, l.W) - now
 	}
 	v.Remaining = l.left(b.Used())
 	return v
@@ -197,13 +197,9 @@ func (*bucket) epoch(l Limit) int64 { return l.W }
 func (*bucket) decidePast(p Past, b *Bound, now, cost int64) Verdict {
 	var c bucket
 	counted, older := p.counted(b, now), b.older(now)
-	if counted.Older > 0 {
-		c.add(b.Limit, older, counted.Older)
-	}
+	c.add(b.Limit, older, counted.Older)
 	whole := c.bucket()
-	if counted.Newer > 0 {
-		c.add(b.Limit, now, counted.Newer)
-	}
+	c.add(b.Limit, now, counted.Newer)
 	v := c.decide(b.Limit, now, now, cost)
 	// Until the epoch ends the Newer stay as they are. Then they come back, and an epoch later they are forgotten.
 	till := func(room int64) int64 {

@@ -3,6 +3,7 @@ package window
 import (
 	"math/big"
 	"math/rand/v2"
+	"sort"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -61,6 +62,9 @@ func TestBucketExact(t *testing.T) {
 				now += rng.Int64N(l.W)
 			default:
 				now += rng.Int64N(min(l.W, 2+l.W/l.N))
+			}
+			if rng.IntN(30) == 0 {
+				now += 99*l.W + rng.Int64N(2*l.W)
 			}
 			cost := border(rng, min(l.N, 1+l.N/int64(1+rng.IntN(9))))
 			if rng.IntN(10) == 0 {
@@ -176,6 +180,10 @@ func TestBucketClock(t *testing.T) {
 	if v := c.Decide(l, 5_000_250, 5_000_250, 2); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 950 {
 		t.Errorf("250 us after: %+v", v)
 	}
+	var empty Count
+	if v := empty.Decide(l, 4_999_900, 5_000_000, 0); v.ResetAfter != 0 || v.Remaining != 10 {
+		t.Errorf("an empty one before another limit's newest request: %+v", v)
+	}
 }
 
 // TestBucketReturn: units go back, of a request of the last window, and never more than are used.
@@ -222,6 +230,10 @@ func TestBucketPast(t *testing.T) {
 		if used := c.Units(l, now); p.None() != (used == 0) || p.Newer > used {
 			t.Fatalf("seed %d: %d used, and the past is %+v", seed, used, p)
 		}
+		var back Count
+		if back.Restore(b, p, now); c.log.first == now && back.Units(l, now) != c.Units(l, now) {
+			t.Fatalf("seed %d: %+v is no more than is used just now: %+v", seed, p, c)
+		}
 		epoch := b.Number(now)
 		for later := now; later < now+2*l.W; later += 1 + rng.Int64N(l.W/9) {
 			q := p
@@ -235,5 +247,43 @@ func TestBucketPast(t *testing.T) {
 				t.Fatalf("seed %d: %+v restored %d after: %d used, and %d are known", seed, p, later-now, used, known)
 			}
 		}
+	}
+}
+
+// TestBucketPastDecides: a Past says to the microsecond when it will let a request pass, and when it is empty, debts
+// included.
+func TestBucketPastDecides(t *testing.T) {
+	refused := 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 46))
+		l := Limit{N: 1 + rng.Int64N(20), W: 1000 + rng.Int64N(2000), Algorithm: core.Bucket}
+		b := &Bound{l, l.W}
+		if rng.IntN(2) == 0 {
+			b.Span = 2*l.W + rng.Int64N(l.W)
+		}
+		p, cost := Past{rng.Int64N(3 * l.N), rng.Int64N(2 * l.N)}, rng.Int64N(l.N+1)
+		now := b.End(1_000_000) + 1 + rng.Int64N(b.Span)
+		at := func(d int) Verdict {
+			q := p
+			for range b.Number(now+int64(d)) - b.Number(now) {
+				q = Past{Older: q.Newer}
+			}
+			return q.Decide(b, now+int64(d), cost)
+		}
+		v, longest := at(0), int(3*b.Span)
+		if first := int64(sort.Search(longest, func(d int) bool { return at(d).Admitted })); v.RetryAfter != first {
+			t.Fatalf("seed %d: %+v of %+v, cost %d: %+v, want RetryAfter %d", seed, p, b, cost, v, first)
+		}
+		if v.Admitted && cost > 0 {
+			continue
+		}
+		refused++
+		empty := func(d int) bool { return at(d).Remaining == l.N-cost && at(d).Admitted }
+		if first := int64(sort.Search(longest, empty)); v.ResetAfter != first {
+			t.Fatalf("seed %d: %+v of %+v, cost %d: %+v, want ResetAfter %d", seed, p, b, cost, v, first)
+		}
+	}
+	if refused < 500 {
+		t.Errorf("%d requests were refused", refused)
 	}
 }
