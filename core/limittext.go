@@ -140,7 +140,8 @@ func parseWindow(text string) (time.Duration, error) {
 	if window, ok := parseUnit(text); ok {
 		return window, nil
 	}
-	wrong := fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes", strings.Trim(text, blanks))
+	wrong := fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes",
+		strings.Trim(text, blanks))
 	days, rest, hasDays := strings.Cut(text, "d")
 	if !hasDays {
 		days, rest = "0", text
