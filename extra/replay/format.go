@@ -161,31 +161,21 @@ func (f *format) check(c Config) error {
 	return nil
 }
 
-// recognise returns the format that reads most of the first lines of a file, or nil.
-func (l *Log) recognise(first []byte) (best *format) {
-	if len(l.formats) == 1 {
-		return l.formats[0]
-	}
-	most := 0
+// recognise returns the format that reads a line: one with an address, or else with the name of a host, or nil.
+func (l *Log) recognise(line []byte) (named *format) {
 	for _, f := range l.formats {
-		score := 0
-		for line := range bytes.Lines(first) {
-			var v values
-			if err := f.read(bytes.TrimRight(line, "\r\n"), &v); err != nil || len(v[fieldIP]) == 0 {
-				continue
-			}
-			_, noTime := readTime(string(v[fieldTime]))
-			if _, err := netip.ParseAddr(string(v[fieldIP])); noTime == nil && err == nil {
-				score += 2
-			} else if noTime == nil {
-				score++ // the name of a host, or something else
-			}
+		var v values
+		if f.read(line, &v) != nil || len(v[fieldIP]) == 0 {
+			continue
 		}
-		if score > most {
-			best, most = f, score
+		_, noTime := readTime(string(v[fieldTime]))
+		if _, noAddr := netip.ParseAddr(string(v[fieldIP])); noTime == nil && noAddr == nil {
+			return f
+		} else if noTime == nil && named == nil {
+			named = f
 		}
 	}
-	return best
+	return named
 }
 
 // read sets v to the fields of a line.

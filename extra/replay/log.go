@@ -53,7 +53,6 @@ const (
 	requestBytes = 20  // of a request: 12 while reading, 8 when grouped
 	clientBytes  = 100 // of a client, besides its name
 	longestLine  = 256 << 10
-	backwards    = int64(time.Hour / time.Microsecond)
 )
 
 // Log holds the requests of access logs. [New] makes one. It is not safe for concurrent use.
@@ -76,8 +75,7 @@ type Log struct {
 	bytes   int64             // that requests and clients take
 	grouped *requests
 
-	lines, goesBack int
-	farthest        int64           // back, in microseconds
+	lines           int
 	left            [len(lefts)]int // lines that are no requests of the report
 	examples, notes []string        // of unreadable lines; of the report
 	whyUnnamed      error
@@ -146,37 +144,24 @@ func (l *Log) Read(name string, r io.Reader) error {
 		}
 		in = bufio.NewReaderSize(plain, longestLine)
 	}
-	first, err := in.Peek(64 << 10)
-	f, number := l.recognise(first), 1
-	for ; f == nil && err == nil && !bytes.Contains(first, []byte("\n")); number++ { // the first line is too long
-		l.bad(name, number, first, fmt.Errorf("it has more than %d bytes", len(first)))
-		for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
-			_, err = in.ReadSlice('\n')
-		}
-		first, err = in.Peek(64 << 10)
-		f = l.recognise(first)
+	var f *format // told by the first line that is in one
+	if len(l.formats) == 1 {
+		f = l.formats[0]
 	}
-	if len(first) == 0 && err != io.EOF {
-		return fmt.Errorf("sash: %.200q: %w", name, err)
-	} else if len(bytes.TrimSpace(first)) == 0 {
-		l.notes = append(l.notes, fmt.Sprintf("%.200q is empty.", name))
-		return nil
-	} else if f == nil {
-		line, _, _ := bytes.Cut(first, []byte("\n"))
-		l.bad(name, 1, line, errors.New("it is in no format that is known"))
-		return fmt.Errorf("sash: %.200q: the first lines are in no format that is known%s", name, l.help())
-	} else if err := f.check(l.config); err != nil {
-		return fmt.Errorf("%w (%.200q)", err, name)
-	}
-	l.notes = append(l.notes, fmt.Sprintf("Read %.200q as %s.", name, f.name))
-	lines, bad, newest := l.lines, l.left[unreadable], int64(0)
-	for ; ; number++ {
-		line, err := in.ReadSlice('\n')
+	lines, bad, err := l.lines, l.left[unreadable], error(nil)
+	for number := 1; err == nil; number++ {
+		var line []byte
 		var wrong error
+		line, err = in.ReadSlice('\n')
 		if line = bytes.TrimRight(line, "\r\n"); errors.Is(err, bufio.ErrBufferFull) {
 			wrong = fmt.Errorf("it has more than %d bytes", longestLine)
 		} else if len(line) > 0 && (err == nil || err == io.EOF) {
-			wrong = l.line(f, line, &newest)
+			if f == nil {
+				if f = l.recognise(line); f != nil && f.check(l.config) != nil {
+					return fmt.Errorf("%w (%.200q)", f.check(l.config), name)
+				}
+			}
+			wrong = l.line(f, line)
 		}
 		if wrong != nil {
 			l.bad(name, number, line, wrong)
@@ -187,10 +172,16 @@ func (l *Log) Read(name string, r io.Reader) error {
 		if err != nil && err != io.EOF {
 			l.notes = append(l.notes, fmt.Sprintf("%.200q ends early, in line %s: %v.", name, count(number), err))
 		}
-		if err != nil {
-			break
-		}
 	}
+	if l.lines == lines && err != io.EOF {
+		return fmt.Errorf("sash: %.200q: %w", name, err)
+	} else if l.lines == lines {
+		l.notes = append(l.notes, fmt.Sprintf("%.200q is empty.", name))
+		return nil
+	} else if f == nil {
+		return fmt.Errorf("sash: %.200q: no line is in a format that is known%s", name, l.help())
+	}
+	l.notes = append(l.notes, fmt.Sprintf("Read %.200q as %s.", name, f.name))
 	if lines, bad = l.lines-lines, l.left[unreadable]-bad; bad*10 > lines {
 		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s",
 			name, count(bad), count(lines), f.name, l.help())
@@ -221,10 +212,12 @@ func (l *Log) bad(name string, number int, line []byte, err error) {
 	l.examples = append(l.examples, text)
 }
 
-// line reads a line, and keeps its request. newest is the newest time of the file.
-func (l *Log) line(f *format, line []byte, newest *int64) error {
+// line reads a line, and keeps its request.
+func (l *Log) line(f *format, line []byte) error {
 	l.fields = values{}
-	if err := f.read(line, &l.fields); err != nil {
+	if f == nil {
+		return errors.New("it is in no format that is known")
+	} else if err := f.read(line, &l.fields); err != nil {
 		return err
 	}
 	if text := l.fields[fieldTime]; string(text) != l.timeText || l.at == 0 {
@@ -235,12 +228,6 @@ func (l *Log) line(f *format, line []byte, newest *int64) error {
 		l.timeText, l.at, l.fraction = string(text), at, l.fraction || at%1_000_000 != 0
 	}
 	l.lines++
-	if back := *newest - l.at; back > backwards {
-		l.goesBack++
-		l.farthest = max(l.farthest, back)
-		*newest = l.at // the next line of that time does not go back
-	}
-	*newest = max(*newest, l.at)
 	r := l.request
 	if !l.build(f) {
 		l.left[noRequest]++
