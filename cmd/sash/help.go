@@ -26,7 +26,6 @@ input is read. Common, combined, and JSON of Caddy and Traefik are recognised.
   -fields LIST       which fields of JSON have what: 'time=ts,ip=request.remote_ip,method=...,path=...'; the others are
                      user, host, request, duration and header:NAME
   -html FILE         write a page with a picture; -json prints JSON; -names hash hides the names of clients
-  -memory MB         how much the requests may take (default 400); what comes when it is full is counted
 
 Which Redis (all other commands):
 

@@ -55,7 +55,6 @@ func replayCommand(args []string, sys system) error {
 	html, names, asJSON := s.String("html", "", ""), s.String("names", "", ""), s.Bool("json", false, "")
 	s.StringVar(&c.Format, "format", "", "")
 	s.StringVar(&c.Fields, "fields", "", "")
-	memory := s.Int64("memory", 400, "")
 	var only, skip chosen
 	choose := func(of *chosen) func(string) error {
 		return func(text string) error {
@@ -101,19 +100,15 @@ func replayCommand(args []string, sys system) error {
 	if only != nil || skip != nil {
 		c.Skip = func(r *http.Request) bool { return only != nil && !only.matches(r) || skip.matches(r) }
 	}
-	c.MaxBytes, c.HashNames = *memory*1_000_000, *names == "hash"
-	switch {
-	case *names != "" && !c.HashNames:
+	if c.HashNames = *names == "hash"; *names != "" && !c.HashNames {
 		return wrongUsage("-names %.40q: give hash, or leave the flag out", *names)
-	case *memory < 1:
-		return wrongUsage("-memory %d: give a number of MB, at least 1", *memory)
 	}
 	var err error
 	if c.Key, c.Headers, err = keyOf(*key, *trust, *bits); err != nil {
 		return err
 	}
 	debug.SetGCPercent(400) // until much of the memory is used
-	debug.SetMemoryLimit(c.MaxBytes)
+	debug.SetMemoryLimit(400_000_000)
 	log, err := replay.New(c)
 	if err != nil {
 		return &usageError{err}
@@ -145,7 +140,7 @@ func replayCommand(args []string, sys system) error {
 // keyOf returns the key function of the flags, and the headers that it reads.
 func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err error) {
 	defer func() {
-		if text, wrong := recover().(string); wrong { // of TrustProxies, on the network of all
+		if text, wrong := recover().(string); wrong { // of TrustProxies and IPv6Prefix
 			err = wrongUsage("%s", strings.TrimPrefix(text, "sash: "))
 		}
 	}()
@@ -153,16 +148,16 @@ func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err
 	switch {
 	case key != "ip" && trust != "":
 		return nil, nil, wrongUsage("-trust belongs to -key ip")
-	case bits < 1 || bits > 128:
-		return nil, nil, wrongUsage("-ipv6 %d: give 1 to 128 bits", bits)
 	case key == "user":
 		return keyfuncs.UserID(replay.User), nil, nil
 	case kind == "header" && keyfuncs.HeaderKey(name, "x") != "":
 		return keyfuncs.Header(name), []string{name}, nil
 	case key != "ip":
 		return nil, nil, wrongUsage("-key %.60q: give ip, user or header:NAME", key)
-	case trust == "":
-		return keyfuncs.IP(keyfuncs.IPv6Prefix(bits)), nil, nil
+	}
+	options := []keyfuncs.IPOption{keyfuncs.IPv6Prefix(bits)}
+	if trust == "" {
+		return keyfuncs.IP(options...), nil, nil
 	}
 	var proxies []netip.Prefix
 	for text := range strings.SplitSeq(strings.ReplaceAll(trust, " ", ""), ",") {

@@ -39,7 +39,6 @@ type Window struct {
 	Window    string         `json:"window"` // "1m"
 	Quantiles map[string]int `json:"quantiles"`
 	Max       int            `json:"max"`
-	Bound     int            `json:"bound,omitempty"`    // the most that Max may be in truth, if times are whole seconds
 	Smallest  []Smallest     `json:"smallest,omitempty"` // where no limit is tried
 
 	length time.Duration
@@ -99,7 +98,7 @@ func (l *Log) Report() (*Report, error) {
 	}
 	slices.Sort(windows)
 	for _, length := range slices.Compact(windows) {
-		if err := r.measure(length, !l.fraction); err != nil {
+		if err := r.measure(length); err != nil {
 			return nil, err
 		}
 	}
@@ -110,14 +109,11 @@ func (l *Log) Report() (*Report, error) {
 	return r, nil
 }
 
-// measure adds the window of a length. wholeSeconds says that times have no finer resolution.
-func (r *Report) measure(length time.Duration, wholeSeconds bool) error {
+// measure adds the window of a length.
+func (r *Report) measure(length time.Duration) error {
 	w, most := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}, make([]uint32, r.Clients)
 	for c := range most {
 		most[c] = uint32(busiest(r.q.of(c), length))
-		if wholeSeconds && length <= time.Minute {
-			w.Bound = max(w.Bound, busiest(r.q.of(c), length+time.Second))
-		}
 	}
 	sorted := slices.Sorted(slices.Values(most))
 	for name, part := range quantiles {
@@ -259,13 +255,7 @@ func (r *Report) tell(l *Log) {
 			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
 	}
 	if !l.fraction {
-		text := ""
-		for _, w := range r.Windows {
-			if w.Bound > 0 {
-				text += fmt.Sprintf("; in %s %s to %s", w.Window, count(w.Max), count(w.Bound))
-			}
-		}
-		note("Times are whole seconds. Within a second the order is unknown, so windows of a few seconds are known between "+
-			"bounds. The busiest client sent%s.", cmp.Or(text, "; no window is that short")[1:])
+		note("Times are whole seconds. Within a second the order is unknown, so windows of a few seconds are upper bounds: " +
+			"no 9 seconds held more requests of a client than its busiest window of 10s.")
 	}
 }
