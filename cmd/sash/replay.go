@@ -22,14 +22,6 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// chosen are the methods and paths of a flag.
-type chosen []func(*http.Request) bool
-
-// matches reports whether a request is one of the chosen.
-func (c chosen) matches(r *http.Request) bool {
-	return slices.ContainsFunc(c, func(match func(*http.Request) bool) bool { return match(r) })
-}
-
 // choice returns what has the request skipped that SkipPaths would skip.
 func choice(text string) (func(*http.Request) bool, error) {
 	limiter := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerDay(1)}}))
@@ -55,16 +47,14 @@ func replayCommand(args []string, sys system) error {
 	html, names, asJSON := s.String("html", "", ""), s.String("names", "", ""), s.Bool("json", false, "")
 	s.StringVar(&c.Format, "format", "", "")
 	s.StringVar(&c.Fields, "fields", "", "")
-	var only, skip chosen
-	choose := func(of *chosen) func(string) error {
-		return func(text string) error {
+	chosen := map[string][]func(*http.Request) bool{}
+	for _, name := range []string{"only", "skip"} {
+		s.Func(name, "", func(text string) error {
 			match, err := choice(text)
-			*of = append(*of, match)
+			chosen[name] = append(chosen[name], match)
 			return err
-		}
+		})
 	}
-	s.Func("only", "", choose(&only))
-	s.Func("skip", "", choose(&skip))
 	s.Func("limit", "", func(text string) error {
 		limit, err := core.ParseLimit(text)
 		c.Limits = append(c.Limits, limit)
@@ -97,8 +87,11 @@ func replayCommand(args []string, sys system) error {
 			files, rest = append(files, rest[0]), rest[1:]
 		}
 	}
-	if only != nil || skip != nil {
-		c.Skip = func(r *http.Request) bool { return only != nil && !only.matches(r) || skip.matches(r) }
+	if only, skip := chosen["only"], chosen["skip"]; len(chosen) > 0 {
+		c.Skip = func(r *http.Request) bool {
+			of := func(match func(*http.Request) bool) bool { return match(r) }
+			return only != nil && !slices.ContainsFunc(only, of) || slices.ContainsFunc(skip, of)
+		}
 	}
 	if c.HashNames = *names == "hash"; *names != "" && !c.HashNames {
 		return wrongUsage("-names %.40q: give hash, or leave the flag out", *names)

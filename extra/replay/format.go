@@ -283,11 +283,3 @@ func readTime(text string) (at int64, err error) {
 	}
 	return at, nil
 }
-
-// took returns how long a request took, in microseconds, of a number of seconds; 0 if that is not within a day.
-func took(text string) int64 {
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 && seconds < 86400 {
-		return int64(seconds * 1e6)
-	}
-	return 0
-}

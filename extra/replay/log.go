@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -244,8 +245,8 @@ func (l *Log) line(f *format, line []byte) error {
 	}
 	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
 	at := l.at
-	if text := l.fields[fieldDuration]; text != nil {
-		at = max(0, at-took(string(text)))
+	if took, _ := strconv.ParseFloat(string(l.fields[fieldDuration]), 64); took > 0 && took < 86400 {
+		at = max(0, at-int64(took*1e6))
 	}
 	l.add(key, uint64(at)<<8|uint64(route))
 	return nil

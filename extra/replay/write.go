@@ -37,22 +37,18 @@ func windowText(d time.Duration) string {
 
 // inWords writes a limit for a sentence: 60 a minute, 5 in 15 minutes.
 func inWords(l core.Limit) string {
-	text := count(int(l.Requests))
-	units := map[time.Duration]string{
-		time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day",
-	}
-	if unit, found := units[l.Window]; found {
-		text += strings.Replace(" a "+unit, "a hour", "an hour", 1)
-	} else {
-		length := windowText(l.Window)
-		for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
-			if l.Window > unit && l.Window%unit == 0 {
-				length = fmt.Sprintf("%d %ss", l.Window/unit, units[unit])
-				break
-			}
+	length := " in " + windowText(l.Window)
+	for _, u := range []struct {
+		unit time.Duration
+		one  string
+	}{{time.Second, "a second"}, {time.Minute, "a minute"}, {time.Hour, "an hour"}, {24 * time.Hour, "a day"}} {
+		if _, name, _ := strings.Cut(u.one, " "); l.Window == u.unit {
+			length = " " + u.one
+		} else if l.Window%u.unit == 0 && name != "day" {
+			length = fmt.Sprintf(" in %d %ss", l.Window/u.unit, name)
 		}
-		text += " in " + length
 	}
+	text := count(int(l.Requests)) + length
 	if l.Algorithm != (core.Limit{}).Algorithm {
 		text += " (" + l.Algorithm.String() + ")"
 	}
@@ -89,7 +85,14 @@ func sentence(limit string, refused, requests, clients, of int) string {
 func (r *Report) WriteText(w io.Writer) error {
 	const layout = "2006-01-02 15:04:05"
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+	row := func(cells ...any) { // numbers with commas
+		for i, cell := range cells {
+			if n, ok := cell.(int); ok {
+				cells[i] = count(n)
+			}
+		}
+		fmt.Fprintf(t, strings.Repeat("\t%v", len(cells))[1:]+"\n", cells...)
+	}
 	section := func(title string) { _ = t.Flush(); fmt.Fprintf(w, "\n%s\n\n", title) }
 	fmt.Fprintf(w, "%s\n\n%s requests by %s clients, from %s to %s UTC.\n", r.Answer,
 		count(r.Requests), count(r.Clients), r.First.Format(layout), r.Last.Format(layout))
@@ -98,7 +101,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 
 	title := "Requests of a client in its busiest window, over clients"
-	head := []string{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
+	head := []any{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
 	if r.shares != nil {
 		title += "; then the smallest limit that refuses no client,\n" +
 			"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses"
@@ -107,13 +110,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	section(title)
 	row(head...)
 	for _, window := range r.Windows {
-		cells := []string{window.Window}
-		for _, name := range []string{"p50", "p90", "p99", "p99.9"} {
-			cells = append(cells, count(window.Quantiles[name]))
-		}
-		cells = append(cells, count(window.Max))
+		q := window.Quantiles
+		cells := []any{window.Window, q["p50"], q["p90"], q["p99"], q["p99.9"], window.Max}
 		for _, s := range window.Smallest {
-			cells = append(cells, count(s.Requests))
+			cells = append(cells, s.Requests)
 			if s.Share > 0 {
 				cells = append(cells, percent(s.Refused, r.Requests))
 			}
@@ -128,20 +128,20 @@ func (r *Report) WriteText(w io.Writer) error {
 			if l.Route != "" {
 				name = l.Route + "=" + name
 			}
-			row(name, count(l.Refused), percent(l.Refused, r.Requests), count(l.Clients))
+			row(name, l.Refused, percent(l.Refused, r.Requests), l.Clients)
 		}
-		row("all", count(r.Refused), percent(r.Refused, r.Requests))
+		row("all", r.Refused, percent(r.Refused, r.Requests))
 	}
 	section("The clients that were refused most, then those with most requests; their busiest windows")
-	head = []string{"CLIENT", "REQUESTS", "REFUSED"}
+	head = []any{"CLIENT", "REQUESTS", "REFUSED"}
 	for _, window := range r.Windows {
 		head = append(head, window.Window)
 	}
 	row(append(head, "FIRST", "LAST")...)
 	for _, c := range r.Heavy {
-		cells := []string{fmt.Sprintf("%.60s", c.Name), count(c.Requests), count(c.Refused)}
+		cells := []any{fmt.Sprintf("%.60s", c.Name), c.Requests, c.Refused}
 		for _, n := range c.Busiest {
-			cells = append(cells, count(n))
+			cells = append(cells, n)
 		}
 		row(append(cells, c.First.Format(layout), c.Last.Format(layout))...)
 	}
