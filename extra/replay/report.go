@@ -248,11 +248,11 @@ func (r *Report) tell(l *Log) {
 	for _, example := range l.examples {
 		note("Unreadable: %s.", example)
 	}
-	note("A refused client here sends what the log has: it neither waits nor comes back. All requests are sorted by time, " +
-		"however far a line or file is out of order.")
+	note("A refused client here sends what the log has: it neither waits nor comes back. All requests are sorted by " +
+		"time, however far a line or file is out of order.")
 	if l.left[beyond] > 0 {
 		note("The memory of %s bytes was full: the last %s requests, in the order of reading, are not looked at. "+
-			"Give more memory, fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
+			"Give fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
 	}
 	if !l.fraction {
 		note("Times are whole seconds. Within a second the order is unknown, so windows of a few seconds are upper bounds: " +
