@@ -42,16 +42,9 @@ func (b Bucket) Used() int64 {
 
 // On returns the bucket as it stands at t. Before At it stands still.
 func (b Bucket) On(t, w int64) Bucket {
-	e := t - b.At
-	if e <= 0 || b.Used() == 0 {
-		return b
-	}
-	b.At = t
-	if e >= mostWindows*w {
-		b.Units, b.Part = 0, 0
-		return b
-	}
-	units, part := share(e, b.Rate, w)
+	e := max(0, t-b.At)
+	b.At += e
+	units, part := share(min(e, mostWindows*w), b.Rate, w) // in mostWindows all units come back
 	if b.Units, b.Part = b.Units-units, b.Part-part; b.Part < 0 {
 		b.Units, b.Part = b.Units-1, b.Part+w
 	}
@@ -61,11 +54,8 @@ func (b Bucket) On(t, w int64) Bucket {
 	return b
 }
 
-// falls returns how long it takes from At until no more than room is used.
+// falls returns how long it takes from At until no more than room is used. At At it is more.
 func (b Bucket) falls(room, w int64) int64 {
-	if b.Used() <= room {
-		return 0
-	}
 	high, low := bits.Mul64(uint64(b.Units-room), uint64(w))
 	low, carry := bits.Add64(low, uint64(b.Part), 0)
 	low, more := bits.Add64(low, uint64(b.Rate-1), 0)
@@ -126,7 +116,7 @@ func init() { rooms[core.Bucket] = func(c *Count) room { return (*bucket)(&c.log
 
 const (
 	partBits = 45
-	rateBits = 18 // the lower ones, which stand beside the Part
+	rateBits = 64 - partBits // the lower ones, which stand beside the Part
 	unitBits = 41
 )
 
@@ -141,7 +131,7 @@ func (s *bucket) bucket() Bucket {
 func (s *bucket) set(b Bucket) {
 	rate := uint64(b.Rate)
 	high := uint64(b.Units) | rate>>rateBits<<unitBits
-	s.first, s.last = b.At, b.Part|int64(rate&(1<<rateBits-1))<<partBits
+	s.first, s.last = b.At, b.Part|int64(rate<<partBits)
 	s.head, s.entries = uint32(high), uint32(high>>32)
 }
 
@@ -154,9 +144,7 @@ func (s *bucket) decide(l Limit, now, stamp, cost int64) Verdict {
 func (s *bucket) prepare(Limit, int64, int64) (words int) { return 0 }
 
 func (s *bucket) add(l Limit, stamp, cost int64) {
-	b := s.bucket().On(stamp, l.W)
-	b.At = stamp
-	s.set(b.Take(l, cost))
+	s.set(s.bucket().On(stamp, l.W).Take(l, cost))
 }
 
 func (s *bucket) giveBack(l Limit, at, _, units int64) int64 {

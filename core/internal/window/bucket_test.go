@@ -86,6 +86,9 @@ func TestBucketExact(t *testing.T) {
 			case v.Admitted && cost == 0: // nothing changes
 			case v.Admitted:
 				c.Add(by, now, cost)
+				if b := (*bucket)(&c.log).bucket(); b.Part >= l.W {
+					t.Fatalf("seed %d: a whole unit stands in the part of %+v", seed, b)
+				}
 				plain.used, plain.at = new(big.Rat).Add(used, new(big.Rat).SetInt64(cost)), now
 				if over := plain.used.Cmp(big.NewRat(maxCount, 1)); over > 0 {
 					plain.used.Sub(plain.used, new(big.Rat).SetInt64(ceil(used)+cost-ceil(big.NewRat(maxCount, 1))))
@@ -180,6 +183,9 @@ func TestBucketClock(t *testing.T) {
 	if v := c.Decide(l, 5_000_250, 5_000_250, 2); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 950 {
 		t.Errorf("250 us after: %+v", v)
 	}
+	if n := c.Units(l, 4_999_900); n != 10 {
+		t.Errorf("100 us before, %d are used", n)
+	}
 	var empty Count
 	if v := empty.Decide(l, 4_999_900, 5_000_000, 0); v.ResetAfter != 0 || v.Remaining != 10 {
 		t.Errorf("an empty one before another limit's newest request: %+v", v)
@@ -208,6 +214,17 @@ func TestBucketReturn(t *testing.T) {
 	}
 }
 
+// TestBucketReturnsAll: a bucket from which all is given back is as if nothing had been asked.
+func TestBucketReturnsAll(t *testing.T) {
+	full := Bucket{At: 5000, Units: 7, Rate: 10}
+	if b, returned := full.Return(1000, 5000, 7); b != (Bucket{}) || returned != 7 {
+		t.Errorf("%+v and %d", b, returned)
+	}
+	if !(Limit{Algorithm: core.Bucket}).Dated() {
+		t.Error("an evicted bucket takes nothing back")
+	}
+}
+
 // TestBucketPast: what a sketch keeps of a bucket is never less than is used, at any time until all is back, and hardly
 // more: units go on coming back while they are in a sketch.
 func TestBucketPast(t *testing.T) {
@@ -227,7 +244,8 @@ func TestBucketPast(t *testing.T) {
 			}
 		}
 		p := c.Past(b, now)
-		if used := c.Units(l, now); p.None() != (used == 0) || p.Newer > used {
+		if used := c.Units(l, now); p.None() != (used == 0) || p.Newer > used || p.Newer < 0 ||
+			p.Newer > 0 && p.Older < l.N && c.log.first < now {
 			t.Fatalf("seed %d: %d used, and the past is %+v", seed, used, p)
 		}
 		var back Count
@@ -243,7 +261,7 @@ func TestBucketPast(t *testing.T) {
 			var back Count
 			back.Restore(b, q, later)
 			used, known := c.Units(l, later), back.Units(l, later)
-			if known < used || later == now && known > used+2 && b.Span == l.W {
+			if known < used || later == now && known > used+1 && b.Span == l.W {
 				t.Fatalf("seed %d: %+v restored %d after: %d used, and %d are known", seed, p, later-now, used, known)
 			}
 		}
@@ -261,7 +279,7 @@ func TestBucketPastDecides(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			b.Span = 2*l.W + rng.Int64N(l.W)
 		}
-		p, cost := Past{rng.Int64N(3 * l.N), rng.Int64N(2 * l.N)}, rng.Int64N(l.N+1)
+		p, cost := Past{rng.Int64N(3 * l.N), rng.Int64N(2 * l.N)}, rng.Int64N(l.N+2)
 		now := b.End(1_000_000) + 1 + rng.Int64N(b.Span)
 		at := func(d int) Verdict {
 			q := p
@@ -271,10 +289,20 @@ func TestBucketPastDecides(t *testing.T) {
 			return q.Decide(b, now+int64(d), cost)
 		}
 		v, longest := at(0), int(3*b.Span)
+		if cost > l.N {
+			if v.Admitted || v.RetryAfter != Never {
+				t.Fatalf("seed %d: cost %d of %d: %+v", seed, cost, l.N, v)
+			}
+			continue
+		}
 		if first := int64(sort.Search(longest, func(d int) bool { return at(d).Admitted })); v.RetryAfter != first {
 			t.Fatalf("seed %d: %+v of %+v, cost %d: %+v, want RetryAfter %d", seed, p, b, cost, v, first)
 		}
 		if v.Admitted && cost > 0 {
+			var c Count
+			if c.Restore(b, p, now); v != c.Decide(l, now, now, cost) {
+				t.Fatalf("seed %d: %+v of %+v, cost %d: %+v", seed, p, b, cost, v)
+			}
 			continue
 		}
 		refused++
