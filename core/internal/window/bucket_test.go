@@ -186,6 +186,9 @@ func TestBucketClock(t *testing.T) {
 	if n := c.Units(l, 4_999_900); n != 10 {
 		t.Errorf("100 us before, %d are used", n)
 	}
+	if n := (Bucket{Units: maxCount, Rate: maxCount}).On(1<<53, 1000).Used(); n != 0 {
+		t.Errorf("after centuries %d are used", n)
+	}
 	var empty Count
 	if v := empty.Decide(l, 4_999_900, 5_000_000, 0); v.ResetAfter != 0 || v.Remaining != 10 {
 		t.Errorf("an empty one before another limit's newest request: %+v", v)
@@ -243,6 +246,7 @@ func TestBucketPast(t *testing.T) {
 				c.Add(l, now, 1)
 			}
 		}
+		now += rng.Int64N(2) * rng.Int64N(l.W/2)
 		p := c.Past(b, now)
 		if used := c.Units(l, now); p.None() != (used == 0) || p.Newer > used || p.Newer < 0 ||
 			p.Newer > 0 && p.Older < l.N && c.log.first < now {

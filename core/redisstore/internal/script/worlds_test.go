@@ -431,6 +431,7 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 		{core.Bucket, "if at1 - now >", "if at1 + now <"},
 		{core.Bucket, "back, part1 - rest", "back, part1"},
 		{core.Bucket, "part1 + window1 end", "part1 end"},
+		{core.Bucket, " and stamp - at1 <= stamp % (window1 / 2)", ""},
 		{core.CoarseLog, "local top = stamp - stamp % slot + slot - 1", "local top = stamp"},
 		{core.CoarseLog, "cost > 0 and units + cost - limit1 or 0", "0"},
 	}
