@@ -77,7 +77,7 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 // scriptTests are the tests that run scripts, and deadliest is one that kills most
 // mutants, in its first histories.
 const (
-	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|Bucket|LeaseS|Batch)"
+	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|Bucket|LeaseS|Batch|SmallWorlds$)"
 	deadliest   = "TestScriptVerbsAgainstModel"
 )
 
