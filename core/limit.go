@@ -64,7 +64,7 @@ func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
 		return l
 	}
 	window, _ := bits.Div64(high, low, uint64(rate))
-	l.Window = time.Duration(min(window, math.MaxInt64))
+	l.Window = time.Duration((min(window, math.MaxInt64-999) + 999) / 1000 * 1000) // a microsecond has 1000
 	return l
 }
 

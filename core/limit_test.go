@@ -185,7 +185,11 @@ func TestRateAndBurst(t *testing.T) {
 		{3, time.Second, 1, 333_334 * time.Microsecond},
 		{1 << 40, 24 * time.Hour, 1 << 40, 24 * time.Hour}, // the product has 87 bits
 	} {
-		l := limiter(t, core.Config{Limits: []core.Limit{core.RateAndBurst(c.rate, c.per, c.burst)}}).Limits()[0]
+		l := core.RateAndBurst(c.rate, c.per, c.burst)
+		if parsed, err := core.ParseLimit(l.String()); parsed != l || err != nil {
+			t.Errorf("%v is read as %v, %v", l, parsed, err)
+		}
+		l = limiter(t, core.Config{Limits: []core.Limit{l}}).Limits()[0]
 		if l.Requests != c.burst || l.Window != c.want || l.Algorithm != core.Bucket || l.Name != c.want.String() {
 			t.Errorf("%d in %v, burst %d: %v, want a window of %v", c.rate, c.per, c.burst, l, c.want)
 		}
