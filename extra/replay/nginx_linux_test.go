@@ -170,9 +170,8 @@ http {
 // start starts commands that end with the test, and waits until both addresses answer.
 func start(t *testing.T, front, behind string, commands ...*exec.Cmd) {
 	t.Helper()
-	var said bytes.Buffer
 	for _, command := range commands {
-		command.Stderr = &said
+		command.Stderr = t.Output()
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +185,7 @@ func start(t *testing.T, front, behind string, commands ...*exec.Cmd) {
 				break
 			}
 			if time.Now().After(until) {
-				t.Fatalf("%s does not answer: %v: %s", addr, err, &said)
+				t.Fatalf("%s does not answer: %v", addr, err)
 			}
 		}
 	}
