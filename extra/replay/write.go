@@ -26,6 +26,14 @@ func count(n int) string {
 	return digits
 }
 
+// several writes a number of things.
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return count(n) + " " + thing
+}
+
 // percent writes a share of requests.
 func percent(n, of int) string { return fmt.Sprintf("%.3g %%", 100*float64(n)/float64(of)) }
 
@@ -94,8 +102,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, strings.Repeat("\t%v", len(cells))[1:]+"\n", cells...)
 	}
 	section := func(title string) { _ = t.Flush(); fmt.Fprintf(w, "\n%s\n\n", title) }
-	fmt.Fprintf(w, "%s\n\n%s requests by %s clients, from %s to %s UTC.\n", r.Answer,
-		count(r.Requests), count(r.Clients), r.First.Format(layout), r.Last.Format(layout))
+	fmt.Fprintf(w, "%s\n\n%s by %s, from %s to %s UTC.\n", r.Answer,
+		several(r.Requests, "request"), several(r.Clients, "client"), r.First.Format(layout), r.Last.Format(layout))
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, note)
 	}
