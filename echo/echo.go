@@ -5,11 +5,10 @@
 //	e.Use(sashecho.Middleware(api, keyfuncs.RemoteIP, nethttp.SkipPaths("/health")))
 //	e.POST("/login", loginHandler, sashecho.Middleware(login, keyfuncs.RemoteIP))
 //
-// Everything is decided by package nethttp, whose options all work here and
-// whose package comment says what a client sees. This package adds key functions,
-// refusals and a skipper that take an echo.Context, and the label for the
-// observer: the route's pattern, c.Path(), which is empty in Pre and where no
-// route matches.
+// Package nethttp decides everything. All of its options work here, and its package
+// comment says what a client sees. This package adds key functions, refusals and a
+// skipper that take an echo.Context, and the label for the observer: the route's
+// pattern, c.Path(), which is empty in Pre and where no route matches.
 //
 // # Which path SkipPaths compares
 //

@@ -12,10 +12,10 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// requests are those of a log, by client.
+// requests are the requests of a log, by client.
 type requests struct {
-	at          []uint64 // as Log.times; those of a client in the order of their times
-	start       []int    // where those of a client begin; one more than there are clients
+	at          []uint64 // as Log.times; the requests of a client by time
+	start       []int    // where the requests of a client begin; one more than there are clients
 	first, last int64    // in microseconds
 }
 
@@ -89,7 +89,7 @@ type event struct {
 	client int
 }
 
-// refusal is called with a request that is refused by the limits of a route, or by those for all, route 0.
+// refusal is called with a request that is refused by the limits of a route, or by the limits for all, route 0.
 type refusal func(e event, route int, d *core.Decision)
 
 // decide has the clients that wants returns true for decided under limits by route. The clients go through several
@@ -146,8 +146,8 @@ func decideBatch(limits [][]core.Limit, names []string, batch []event, refused r
 	return nil
 }
 
-// try returns how many requests and clients a limit would have refused, and how many requests it decided: those of the
-// clients that have more than a number of requests in a window, of which most has the busiest.
+// try returns how many requests and clients a limit would have refused, and how many requests it decided. It decides
+// clients with more than a number of requests in a window; most has the busiest window of each.
 func (q *requests) try(l core.Limit, names []string, most []uint32, above int) (requests, clients, decided int,
 	err error,
 ) {

@@ -122,7 +122,7 @@ func New(c Config) (*Log, error) {
 	return l, err
 }
 
-// limits returns Limits, and after them those of each route.
+// limits returns Limits, and after them the limits of each route.
 func (c *Config) limits() [][]core.Limit {
 	all := [][]core.Limit{c.Limits}
 	for _, r := range c.Routes {

@@ -98,7 +98,7 @@ func (a *Attempt) connecting() bool {
 }
 
 // send notes that the script is sent now, and reports whether its reply may come in time. Else another is to be sent,
-// for which nobody waits.
+// without a caller that waits.
 func (a *Attempt) send() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
