@@ -42,7 +42,10 @@ func (b Bucket) Used() int64 {
 
 // On returns the bucket as it stands at t. Before At it stands still.
 func (b Bucket) On(t, w int64) Bucket {
-	e := max(0, t-b.At)
+	e := t - b.At
+	if e <= 0 {
+		return b
+	}
 	b.At += e
 	units, part := share(min(e, mostWindows*w), b.Rate, w) // in mostWindows all units come back
 	if b.Units, b.Part = b.Units-units, b.Part-part; b.Part < 0 {
@@ -139,6 +142,14 @@ func (s *bucket) begun(Limit) int64 { return s.first }
 
 func (s *bucket) decide(l Limit, now, stamp, cost int64) Verdict {
 	return s.bucket().Decide(l, now, stamp, cost)
+}
+
+func (s *bucket) take(l Limit, now, cost int64) (v Verdict, words int) {
+	b := s.bucket().On(now, l.W)
+	if v = b.Decide(l, now, now, cost); v.Admitted && cost > 0 {
+		s.set(b.Take(l, cost))
+	}
+	return v, 0
 }
 
 func (s *bucket) prepare(Limit, int64, int64) (words int) { return 0 }

@@ -99,6 +99,16 @@ func (c *coarse) leaver(number int64) (slots int64) {
 	return int64(i)
 }
 
+func (c *coarse) take(l Limit, now, cost int64) (v Verdict, words int) {
+	c.expire(l, now)
+	if v = c.judge(l, now, now, cost); v.Admitted && cost > 0 {
+		if words = c.prepare(l, now, cost); words == 0 {
+			c.add(l, now, cost)
+		}
+	}
+	return v, words
+}
+
 func (c *coarse) prepare(l Limit, now, _ int64) (words int) {
 	if c.expire(l, now); c.words != 0 || c.entries == 0 || now <= c.last {
 		return 0

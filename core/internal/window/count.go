@@ -15,6 +15,7 @@ type Count struct{ log Log }
 type room interface {
 	begun(l Limit) int64
 	decide(l Limit, now, stamp, cost int64) Verdict
+	take(l Limit, now, cost int64) (v Verdict, words int)
 	prepare(l Limit, now, cost int64) (words int)
 	add(l Limit, stamp, cost int64)
 	giveBack(l Limit, at, now, units int64) int64
@@ -33,18 +34,13 @@ type room interface {
 }
 
 // rooms has how each algorithm sees a Count. Each file adds its own.
-var rooms [16]func(*Count) room
+var rooms [256]func(*Count) room
 
 // Known reports whether there is such an algorithm.
-func Known(a core.Algorithm) bool { return int(a) < len(rooms) && rooms[a] != nil }
+func Known(a core.Algorithm) bool { return rooms[a] != nil }
 
 // of returns the room of an algorithm, with what c holds.
-func (c *Count) of(a core.Algorithm) room {
-	if Known(a) {
-		return rooms[a](c)
-	}
-	panic("sash: unknown algorithm: " + a.String())
-}
+func (c *Count) of(a core.Algorithm) room { return rooms[a](c) }
 
 // nothing is a Count for the methods of a room that do not look at one.
 var nothing Count
@@ -74,6 +70,13 @@ func (c *Count) Begun(l Limit) int64 { return c.of(l.Algorithm).begun(l) }
 // Begun.
 func (c *Count) Decide(l Limit, now, stamp, cost int64) Verdict {
 	return c.of(l.Algorithm).decide(l, now, stamp, cost)
+}
+
+// Take decides at now and counts at now what is admitted, where that needs no longer ring; else it counts nothing and
+// returns how many words the ring must have. It is Decide, Prepare and Add in half of the time. The clock must not step
+// back between two calls.
+func (c *Count) Take(l Limit, now, cost int64) (v Verdict, words int) {
+	return c.of(l.Algorithm).take(l, now, cost)
 }
 
 // Prepare drops what no longer counts at now, and returns 0 if there is room for

@@ -124,10 +124,22 @@ func (s *stored) decide(l Limit, now, stamp, cost int64) Verdict {
 	return s.counter().At(stamp, l.W).Decide(l, now, stamp, cost)
 }
 
+func (s *stored) take(l Limit, now, cost int64) (v Verdict, words int) {
+	c := s.counter().At(now, l.W)
+	if v = c.Decide(l, now, now, cost); v.Admitted && cost > 0 {
+		s.count(c, cost)
+	}
+	return v, 0
+}
+
 func (s *stored) prepare(Limit, int64, int64) (words int) { return 0 }
 
 func (s *stored) add(l Limit, stamp, cost int64) {
-	c := s.counter().At(stamp, l.W)
+	s.count(s.counter().At(stamp, l.W), cost)
+}
+
+// count makes s the counter c with cost more.
+func (s *stored) count(c Counter, cost int64) {
 	c.Cur = min(c.Cur+cost, maxCount) // a charge may be more
 	s.set(c)
 }

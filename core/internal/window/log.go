@@ -49,8 +49,8 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 // decrease.
 //
 // The stamps of the oldest and of the newest entry stand beside the ring as
-// well: most decisions need no others, and need not fetch the ring. A single
-// entry of cost 1 needs no ring at all.
+// well: most decisions need no others, and need not fetch the ring. Two
+// entries of cost 1 need no ring at all.
 //
 // Entries are dropped when another is pushed, and not by a request that is
 // refused: then every later stamp is at least a window after what was dropped,
@@ -129,7 +129,9 @@ func (l *Log) Expire(cutoff int64) {
 		*l.base() += gone
 	}
 	l.first = l.stamp(expired)
-	l.head = l.at(expired)
+	if l.words != 0 {
+		l.head = l.at(expired)
+	}
 	l.entries -= expired
 }
 
@@ -196,6 +198,19 @@ func (l *Log) begun(Limit) int64 { return l.Newest() }
 
 func (l *Log) decide(limit Limit, now, stamp, cost int64) Verdict {
 	return l.Facts(limit, now, cost).Decide(limit, now, stamp, cost)
+}
+
+func (l *Log) take(limit Limit, now, cost int64) (v Verdict, words int) {
+	l.Expire(now - limit.W)
+	v = l.Facts(limit, now, cost).Decide(limit, now, now, cost)
+	switch {
+	case !v.Admitted || cost == 0:
+	case l.Fits(cost):
+		l.Push(now, cost)
+	default:
+		words = l.Grown(cost)
+	}
+	return v, words
 }
 
 func (l *Log) prepare(limit Limit, now, cost int64) (words int) {

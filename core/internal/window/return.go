@@ -37,6 +37,10 @@ func (l *Log) Return(at, units int64) (returned int64) {
 // put writes entry i into the ring, with the running total up to and with it. The oldest
 // and the newest stamp stand in the Log too; see shorten.
 func (l *Log) put(i uint32, stamp, total int64) {
+	if l.words == 0 { // of two entries the newer is left
+		l.first = stamp
+		return
+	}
 	i = l.at(i)
 	if !l.pairs {
 		l.ring()[i] = stamp
@@ -51,6 +55,10 @@ func (l *Log) shorten(changed, entries uint32) {
 	l.entries = entries
 	if entries == 0 { // nothing is counted that a later request would have to wait for
 		l.last, l.pairs = 0, false
+		return
+	}
+	if l.words == 0 {
+		l.last = l.first
 		return
 	}
 	if changed == 0 {

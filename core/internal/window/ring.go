@@ -104,7 +104,7 @@ func (l *Log) Fits(cost int64) bool {
 	if cost != 1 && !l.pairs {
 		return false
 	}
-	return l.entries < l.room() || l.entries == 0
+	return l.entries < l.room() || l.entries < 2 && !l.pairs
 }
 
 // Grown returns how many words the ring must have for a Push(_, cost) that does not
@@ -132,8 +132,8 @@ func (l *Log) move(words int, pairs bool) {
 		for i := range l.entries {
 			ring[2*i], ring[2*i+1] = l.stamp(i), l.total(i)
 		}
-	case l.words == 0:
-		ring[0] = l.first
+	case l.words == 0: // one entry or two; of a CoarseLog one slot, in first
+		ring[l.entries-1], ring[0] = l.last, l.first
 	default:
 		old := l.ring()
 		n := copy(ring[:l.entries], old[l.head:])
