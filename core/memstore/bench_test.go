@@ -64,29 +64,30 @@ func benchmark(b *testing.B, a core.Algorithm, answer string, clients int) (*cor
 }
 
 // BenchmarkMemory reports what a live client takes, by the store's own account
-// and by the heap's.
+// and by the heap's: of few in a store of the default size, and of many in a larger one.
 func BenchmarkMemory(b *testing.B) {
-	const clients = 1_000_000
 	for _, c := range []struct {
-		algorithm core.Algorithm
-		requests  int
+		algorithm         core.Algorithm
+		requests, clients int
+		size              int64
 	}{
-		{core.SlidingCounter, 1}, {core.SlidingLog, 1}, {core.SlidingLog, 10}, {core.CoarseLog, 1},
+		{core.SlidingCounter, 1, 1000, memstore.DefaultMaxBytes}, {core.SlidingCounter, 1, 10_000, memstore.DefaultMaxBytes},
+		{core.SlidingCounter, 1, 1_000_000, 1 << 30}, {core.SlidingLog, 2, 1_000_000, 1 << 30},
+		{core.SlidingLog, 10, 1_000_000, 1 << 30}, {core.CoarseLog, 1, 1_000_000, 1 << 30},
 	} {
-		b.Run(fmt.Sprintf("%v/%d", c.algorithm, c.requests), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%v/%d/%d", c.algorithm, c.requests, c.clients), func(b *testing.B) {
 			for b.Loop() {
-				before := heap()
 				clock := newClock()
-				s := memstore.New(memstore.WithMaxBytes(1<<30), memstore.WithClock(clock.Now))
-				empty := s.Stats().Bytes
+				s := memstore.New(memstore.WithMaxBytes(c.size), memstore.WithClock(clock.Now))
+				empty, before := s.Stats().Bytes, heap()
 				l := limiter(b, s, core.PerDay(100).Using(c.algorithm))
 				for range c.requests {
-					for i := range clients {
+					for i := range c.clients {
 						l.Allow(ctx, key("ip:198.51.100.", i))
 					}
 				}
-				b.ReportMetric(float64(s.Stats().Bytes-empty)/clients, "B/client")
-				b.ReportMetric(float64(heap()-before)/clients, "heap-B/client")
+				b.ReportMetric(float64(s.Stats().Bytes-empty)/float64(c.clients), "B/client")
+				b.ReportMetric(float64(heap()-before)/float64(c.clients), "heap-B/client")
 				runtime.KeepAlive(s)
 			}
 		})

@@ -14,6 +14,7 @@ type bucket struct {
 	rest   tally
 	prints [bucketEntries]uint16
 	tally  [bucketEntries]tally // the zero tally is a free entry
+	bits   uint8                // of the first bucket of a block of the sketch: see arrange
 }
 
 const (

@@ -15,17 +15,19 @@ func (c *ledger) charge(sh *shard, r *request, all []held) bool {
 			lacks.rings += growth
 		}
 	}
-	if lacks != (need{}) && !sh.grow(lacks) {
-		if strange(all) && sh.floodedBy(c, r) {
-			sh.events.sketchOnly++
-			c.remember(sh, r, all)
-			return true
+	if lacks != (need{}) {
+		if !sh.grow(lacks) {
+			if strange(all) && sh.floodedBy(c, r) {
+				sh.events.sketchOnly++
+				c.remember(sh, r, all)
+				return true
+			}
+			if !sh.makeRoom(c, r, lacks) {
+				sh.events.full++
+				return false
+			}
 		}
-		if !sh.makeRoom(c, r, lacks) {
-			sh.events.full++
-			return false
-		}
-		for i := range all { // others have moved
+		for i := range all { // slots have moved
 			if all[i].slot != nil {
 				all[i].slot = sh.find(r.hash, c.limits[i].ident)
 			}
@@ -78,6 +80,7 @@ func (l *limit) charge(sh *shard, r *request, known *held) {
 	s := known.slot
 	if s == nil {
 		s = sh.insert(r.hash, l.ident, l.number)
+		sh.due += sweepDue/sweepSlots - 1 // tick counts the rest
 		if !known.past.None() {
 			s.mark(hides)
 			s.count.Restore(&l.bound.Bound, known.past.Past, r.now)

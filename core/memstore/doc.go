@@ -28,7 +28,7 @@
 // A store is divided into shards by the hashes of its keys; each has a lock of
 // its own.
 //
-//	shard  index []uint32           chunks of 63 slots         rings
+//	shard  index []uint32           chunks of 73 slots         rings
 //	       +-----+-------------+    +-----------------------+
 //	  hash | tag | slot number | -> | hash, limit, counter  |
 //	       +-----+-------------+    +-----------------------+  +-----------------+
@@ -40,8 +40,8 @@
 //	       hash of key and limit -> | epoch, rest, 8 x (print, older, newer)  |
 //	                                +-----------------------------------------+
 //
-// A slot is one client under one limit, in 64 bytes. A slot of a log with more
-// than one entry has a ring of stamps. A bucket of the sketch is 64 bytes, too: 8
+// A slot is one client under one limit, in 56 bytes. A slot of a log with more
+// than two entries has a ring of stamps. A bucket of the sketch is 64 bytes: 8
 // entries of 16 bits of a hash and the client's units in the newest epoch and the
 // one before, and what all other clients of the bucket have at most.
 package memstore

@@ -12,18 +12,26 @@ import "github.com/sashlimit/sash/core/internal/window"
 // client evicts no other: it is counted in the sketch alone, and the client gets a
 // slot with its second. So a flood of names that come once leaves the slots to
 // others, and costs less.
-const sampleSize = 16
+//
+// Where one eviction does not make room, those that follow look at followingSize slots: up to half a chunk of slots must
+// go before there are bytes for a ring, and no decision is to take long.
+const (
+	sampleSize    = 16
+	followingSize = 4
+)
 
 // makeRoom makes room for a request by c. It evicts other clients until there is
 // room, and reports false if it has evicted all of them in vain.
 func (sh *shard) makeRoom(c *ledger, r *request, n need) bool {
-	for !sh.grow(n) {
-		i := sh.leastUsed(c, r.hash, r.now)
+	for sample := sampleSize; !sh.grow(n); sample = followingSize {
+		if sh.release(0) {
+			continue
+		}
+		i := sh.leastUsed(c, r.hash, r.now, sample)
 		if i < 0 {
 			return false
 		}
 		sh.evict(i, r.now)
-		sh.release(chunkSlots)
 	}
 	return true
 }
@@ -35,7 +43,7 @@ func (sh *shard) floodedBy(c *ledger, r *request) bool {
 	if sh.recent < flood {
 		return false
 	}
-	i := sh.leastUsed(c, r.hash, r.now)
+	i := sh.leastUsed(c, r.hash, r.now, sampleSize)
 	return i >= 0 && !sh.slot(i).count.Spent(sh.store.rules.of(sh.slot(i)).Limit, r.now)
 }
 
@@ -47,12 +55,12 @@ func (s *Store) makeRoomForRules(n int64) bool {
 		sh := &s.shards[i]
 		now := s.lock(sh)
 		for got = s.borrow(n); !got && sh.n > 0 && max(sh.own-s.share, sh.large) > 0; got = s.borrow(n) {
-			slot := sh.leastUsed(nil, hash{}, now)
+			slot := sh.leastUsed(nil, 0, now, sampleSize)
 			if sh.own <= s.share { // no slot has borrowed
 				slot = sh.longest()
 			}
 			sh.evict(slot, now)
-			sh.release(chunkSlots)
+			sh.release(0)
 		}
 		sh.mu.Unlock()
 	}
@@ -71,15 +79,15 @@ func (sh *shard) longest() (best int) {
 
 // leastUsed returns the slot to evict, or -1 if all are of the client that
 // decides by c. Room for rules is made for no client: c is nil then. It looks at
-// sampleSize slots in a row, and next time begins with the second of them: so
+// so many slots in a row, and next time begins with the second of them: so
 // that nearly all are in the cache already.
-func (sh *shard) leastUsed(c *ledger, h hash, now int64) int {
+func (sh *shard) leastUsed(c *ledger, h hash, now int64, sample int) int {
 	if sh.next++; sh.next >= sh.n {
 		sh.next = 0
 	}
 	best, least := -1, float32(0)
 	for i := range sh.n {
-		if i >= sampleSize && best >= 0 {
+		if i >= sample && best >= 0 {
 			break
 		}
 		if i += sh.next; i >= sh.n {

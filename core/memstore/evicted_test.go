@@ -93,7 +93,7 @@ func TestWhatCannotBeHeld(t *testing.T) {
 	for _, c := range []struct {
 		size, limits int
 		fits         bool
-	}{{memstore.MinMaxBytes, 60, true}, {memstore.MinMaxBytes, 200, true}, {large, 6000, false}} {
+	}{{memstore.MinMaxBytes, 60, true}, {memstore.MinMaxBytes, 200, true}, {large, 7000, false}} {
 		s, _ := full(t, c.size)
 		var limits []core.Limit
 		for i := range c.limits {

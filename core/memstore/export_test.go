@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sashlimit/sash/core"
 )
@@ -30,26 +31,31 @@ func (s *Store) Audit() error {
 	common := s.max - int64(len(s.shards))*(shardBytes+s.sketchBytes+s.share) - s.rules.bytes
 	for number := range s.shards {
 		sh := &s.shards[number]
-		own, large := int64(len(sh.chunks))*chunkBytes+int64(len(sh.index))*4, int64(0)
+		own, large := sh.layout().bytes()+int64(len(sh.index))*4, int64(0)
+		names := sh.index
+		if sh.old != nil {
+			own += int64(len(sh.old.index)) * 4
+			names = slices.Concat(names, sh.old.index)
+		}
 		if sh.sketch != nil {
 			total += s.sketchBytes
 		}
-		if sh.n > len(sh.chunks)*chunkSlots || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
+		if sh.free() < 0 || sh.n*8 > len(sh.index)*7 || len(sh.index)&(len(sh.index)-1) != 0 {
 			return fmt.Errorf("shard %d: %d slots in %d chunks and an index of %d", number, sh.n, len(sh.chunks), len(sh.index))
 		}
 		if cap(sh.chunks) >= 4*(len(sh.chunks)+1) {
 			return fmt.Errorf("shard %d: a table with room for %d chunks of %d", number, cap(sh.chunks), len(sh.chunks))
 		}
 		named := 0
-		for _, e := range sh.index {
-			if e != 0 {
+		for _, e := range names {
+			if e != 0 && e != gone {
 				named++
 			}
 		}
 		if named != sh.n {
 			return fmt.Errorf("shard %d: the index names %d slots of %d", number, named, sh.n)
 		}
-		for i := range len(sh.chunks) * chunkSlots {
+		for i := range sh.n + sh.free() {
 			at := sh.slot(i)
 			if i >= sh.n {
 				if *at != (slot{}) {
@@ -57,7 +63,7 @@ func (s *Store) Audit() error {
 				}
 				continue
 			}
-			if p, got := sh.place(at.hash, at.ident); got != at || sh.named(p) != i {
+			if got := sh.find(at.hash, at.ident); got != at || sh.number(at) != i {
 				return fmt.Errorf("shard %d: slot %d is not found", number, i)
 			}
 			if len(s.shards) > 1 && s.shard(at.hash) != sh {

@@ -57,9 +57,7 @@ func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	d.RetryAfter = window.Duration(v.RetryAfter)
 	d.At = time.UnixMicro(r.now)
 	// Afterwards, so that a client that is back keeps the room of its log.
-	if sh.asked++; sh.asked%sweepEvery == 0 {
-		sh.sweep(r.now)
-	}
+	sh.tick(r.now)
 	sh.mu.Unlock()
 	if !counted {
 		return core.Decision{}, core.ErrStoreFull
@@ -162,15 +160,8 @@ func (l *limit) take(sh *shard, r *request) (v window.Verdict, done bool) {
 	if s == nil || s.number() != l.number {
 		return v, false
 	}
-	v = s.count.Decide(l.bound.Limit, r.now, r.now, r.cost)
-	if !v.Admitted || r.cost == 0 {
-		return v, true
-	}
-	if s.count.Prepare(l.bound.Limit, r.now, r.cost) > 0 {
-		return v, false
-	}
-	s.count.Add(l.bound.Limit, r.now, r.cost)
-	return v, true
+	v, words := s.count.Take(l.bound.Limit, r.now, r.cost)
+	return v, words == 0
 }
 
 // decide is the verdict of one limit.
@@ -204,9 +195,8 @@ func (c *ledger) Reset(_ context.Context, key string) error {
 	full := false
 	for i := range c.limits {
 		l := &c.limits[i]
-		if sh.find(h, l.ident) != nil {
-			p, _ := sh.place(h, l.ident)
-			sh.forget(sh.named(p))
+		if s := sh.find(h, l.ident); s != nil {
+			sh.forget(sh.number(s))
 		}
 		p := sh.sketch.recall(&l.bound, h, l.ident, r.now)
 		switch {

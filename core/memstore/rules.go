@@ -65,7 +65,7 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
-	h := hash{maphash.Comparable(s.seeds[0], id), maphash.Comparable(s.seeds[1], id)}
+	h := hash(maphash.Comparable(s.seed, id))
 	if !window.Known(l.Algorithm) {
 		return 0, 0, fmt.Errorf("sash: the memstore does not know the algorithm of limit %v", l)
 	}

@@ -17,16 +17,14 @@ import (
 
 // TestSizes: what the accounting supposes of the allocator.
 func TestSizes(t *testing.T) {
-	const words = unsafe.Sizeof(chunk{}) / 8
-	if got := cap(append([]*int(nil), make([]*int, words)...)); got != int(words) {
-		t.Errorf("the allocator makes %d words of a chunk's %d", got, words)
+	for slots := 1; slots <= chunkSlots; slots++ {
+		l := layoutOf(slots)
+		made := cap(append([]*int(nil), make([]*int, l.last*int(unsafe.Sizeof(slot{}))/8)...)) * 8
+		if most := l.bytes(); l.last < slots || l.chunks != 1 || int64(made) > most || most > int64(made)+100 {
+			t.Errorf("%d slots are in a chunk of %d with %d bytes, foreseen were %d", slots, l.last, made, most)
+		}
 	}
-	store := New()
-	store.shards[0].grow(need{slots: 1})
-	if at := uintptr(unsafe.Pointer(store.shards[0].slot(0))); at%unsafe.Sizeof(slot{}) != 0 {
-		t.Errorf("slots at %#x do not begin with a line of the cache", at)
-	}
-	if size := unsafe.Sizeof(slot{}); size != 64 {
+	if size := unsafe.Sizeof(slot{}); size != 56 {
 		t.Errorf("a slot takes %d bytes", size)
 	}
 	if size := unsafe.Sizeof(bucket{}); size != bucketBytes {

@@ -15,12 +15,16 @@ import "github.com/sashlimit/sash/core/internal/window"
 // Epochs of different lengths do not meet: each class of windows that something
 // was evicted of has an equal part of the buckets.
 type sketch struct {
-	buckets []bucket
-	size    int               // buckets of a part, a power of two
-	spans   []int64           // by part: the length of an epoch
-	part    [maxClasses]uint8 // by class: the number of its part and 1, or 0
-	until   int64             // when nothing in it will count any more
+	pages [][]bucket        // of pageBuckets or all; nil until something is remembered there
+	size  int               // how many buckets there are, a power of two
+	bits  int               // the lowest of the number of a bucket: the part
+	spans []int64           // by part: the length of an epoch
+	part  [maxClasses]uint8 // by class: the number of its part and 1, or 0
+	until int64             // when nothing in it will count any more
 }
+
+// pageBuckets is how many buckets are made at a time: to make all would keep a decision for long.
+const pageBuckets = 256
 
 // past holds the counts of a client under a limit by a sketch, and whether the sketch has an
 // entry for the client, or for one that it takes for the same.
@@ -30,16 +34,16 @@ type past struct {
 }
 
 func newSketch(bytes int64) *sketch {
-	n := int(bytes / bucketBytes)
-	return &sketch{buckets: make([]bucket, n), size: n}
+	size := int(bytes / bucketBytes)
+	return &sketch{pages: make([][]bucket, (size+pageBuckets-1)/pageBuckets), size: size}
 }
 
-// spot returns the bucket and the print of a client under a limit. The class
-// must have a part.
-func (k *sketch) spot(class uint8, h hash, ident uint32) (*bucket, uint16) {
-	mixed := h.high ^ uint64(ident)*0x9e3779b97f4a7c15
-	i := int(mixed>>16) & (k.size - 1)
-	return &k.buckets[int(k.part[class]-1)*k.size+i], uint16(mixed >> 48)
+// spot returns the page, the place there and the print of a client under a limit. The class must have a part.
+func (k *sketch) spot(class uint8, h hash, ident uint32) (page *[]bucket, at int, print uint16) {
+	mixed := uint64(h) ^ uint64(ident)*0x9e3779b97f4a7c15
+	block := int(mixed) & (k.size - 1) >> k.bits << k.bits
+	at = block + int(k.part[class]-1)
+	return &k.pages[at/pageBuckets], at % pageBuckets, uint16(mixed >> 32)
 }
 
 // recall returns what is known of a client under a limit as of now.
@@ -47,37 +51,57 @@ func (k *sketch) recall(b *bound, h hash, ident uint32, now int64) past {
 	if k == nil || k.part[b.class] == 0 {
 		return past{}
 	}
-	at, print := k.spot(b.class, h, ident)
-	t, found := at.look(print, b.Number(now))
+	page, at, print := k.spot(b.class, h, ident)
+	if *page == nil {
+		return past{}
+	}
+	t, found := k.bucket(*page, at, now).look(print, b.Number(now))
 	return past{window.Past{Older: t.older.Units(), Newer: t.newer.Units()}, found}
 }
 
 // remember adds to what is known of a client under a limit.
 func (k *sketch) remember(b *bound, h hash, ident uint32, p window.Past, now int64) {
 	if k.part[b.class] == 0 {
-		k.add(b, now)
+		k.add(b)
 	}
-	at, print := k.spot(b.class, h, ident)
+	page, place, print := k.spot(b.class, h, ident)
+	if *page == nil {
+		*page = make([]bucket, min(k.size, pageBuckets))
+	}
+	at := k.bucket(*page, place, now)
 	at.advance(b.Number(now))
 	at.raise(print, tally{window.Round(p.Older), window.Round(p.Newer)})
 	k.until = max(k.until, b.End(at.epoch)+2*b.W)
 }
 
-// add gives a class a part. Where there are as many classes as parts, all parts
-// become half as large.
-func (k *sketch) add(b *bound, now int64) {
-	n := len(k.spans)
-	if (n+1)*k.size > len(k.buckets) {
-		k.size /= 2
-		for i := range n * k.size {
-			part, j := i/k.size, i%k.size
-			from := k.buckets[2*part*k.size:]
-			merged := from[j]
-			merged.merge(&from[k.size+j], now/k.spans[part])
-			k.buckets[i] = merged
-		}
-		clear(k.buckets[n*k.size:])
+// add gives a class a part. Where there are as many classes as parts, all parts become half as large.
+func (k *sketch) add(b *bound) {
+	if len(k.spans) == 1<<k.bits {
+		k.bits++
 	}
 	k.spans = append(k.spans, b.Span)
-	k.part[b.class] = uint8(n + 1)
+	k.part[b.class] = uint8(len(k.spans))
+}
+
+// bucket returns a bucket of a page, whose block it arranges.
+func (k *sketch) bucket(page []bucket, at int, now int64) *bucket {
+	k.arrange(page[at>>k.bits<<k.bits:], k.bits, now)
+	return &page[at]
+}
+
+// arrange makes the first buckets one of each part. They were one or more blocks before, each with a bucket of fewer
+// parts. It is called when a client is looked for there: all blocks at once would keep a decision for long.
+func (k *sketch) arrange(block []bucket, bits int, now int64) {
+	if int(block[0].bits) == bits {
+		return
+	}
+	half := 1 << (bits - 1)
+	k.arrange(block, bits-1, now)
+	k.arrange(block[half:], bits-1, now)
+	for part := range half {
+		other := &block[half+part]
+		block[part].merge(other, now/k.spans[part])
+		*other = bucket{}
+	}
+	block[0].bits = uint8(bits)
 }

@@ -19,22 +19,22 @@ func TestSketchOfTwo(t *testing.T) {
 		bounds[i] = bound{window.Bound{Limit: limit, Span: w}, uint8(i)}
 	}
 	for i := range uint64(64 * 20) { // more than a bucket has entries for
-		k.remember(&bounds[0], hash{high: i * 0x9e3779b97f4a7c15}, 1, window.Past{Newer: 1000}, now)
+		k.remember(&bounds[0], hash(i*0x9e3779b97f4a7c15), 1, window.Past{Newer: 1000}, now)
 	}
 	for class := range bounds {
 		b := &bounds[class]
-		k.remember(b, hash{high: 7}, 2, window.Past{Newer: 1}, now)
+		k.remember(b, hash(7), 2, window.Past{Newer: 1}, now)
 		for i := range uint64(64) {
-			if got := k.recall(b, hash{high: i << 16}, 2, now); got.Newer > 1 && class > 0 {
+			if got := k.recall(b, hash(i), 2, now); got.Newer > 1 && class > 0 {
 				t.Errorf("class %d: %+v of a client, others have 1 unit", class, got)
 			}
 		}
 	}
 	for ident := range uint32(20) {
-		k.remember(&bounds[1], hash{high: 5}, ident, window.Past{Newer: int64(ident) + 1}, now)
+		k.remember(&bounds[1], hash(5), ident, window.Past{Newer: int64(ident) + 1}, now)
 	}
 	for ident := range uint32(20) {
-		if got := k.recall(&bounds[1], hash{high: 5}, ident, now); got.Newer != int64(ident)+1 || !got.known {
+		if got := k.recall(&bounds[1], hash(5), ident, now); got.Newer != int64(ident)+1 || !got.known {
 			t.Errorf("limit %d: %+v, want %d units", ident, got, ident+1)
 		}
 	}
@@ -52,7 +52,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 		k, now := newSketch(64*bucketBytes), int64(1_000_000)
 		hashes := make([]hash, 40)
 		for i := range hashes {
-			hashes[i].high = rng.Uint64()
+			hashes[i] = hash(rng.Uint64())
 		}
 		exact := map[client]map[int64]int64{} // by epoch
 		bounds := make([]bound, 12)

@@ -2,7 +2,7 @@ package memstore
 
 import "github.com/sashlimit/sash/core/internal/window"
 
-// slot is one client under one limit, in 64 bytes: a line of the cache.
+// slot is one client under one limit, in 56 bytes.
 type slot struct {
 	hash  hash
 	ident uint32 // the number of the limit's identity

@@ -76,14 +76,14 @@ func conformFull(t *testing.T, sizes ...int) {
 	}
 }
 
-// TestBytesOfClients: a client under a limit takes 75 to 90 bytes, of a CoarseLog 512 more once two slots are in use,
-// and all together up to 1.1 MB besides, which a store of the default size has for its first clients.
+// TestBytesOfClients: a client under a limit takes 60 to 100 bytes, of a CoarseLog 512 more once two slots are in use,
+// and the first ones up to 370.
 func TestBytesOfClients(t *testing.T) {
 	for _, a := range algorithms {
 		for _, clients := range []int64{1, 1000, 10_000, 50_000} {
 			s, c := newStore(memstore.DefaultMaxBytes)
 			l, empty := limiter(t, s, core.PerHour(1000).Using(a)), s.Stats().Bytes
-			each := int64(75)
+			each := int64(60)
 			for range 2 { // slots
 				for i := range clients {
 					l.Allow(ctx, key("k", int(i)))
@@ -96,7 +96,7 @@ func TestBytesOfClients(t *testing.T) {
 			if a == core.CoarseLog {
 				each += 512
 			}
-			least, most := clients*each, clients*(each+15)+1_100_000
+			least, most := clients*each, clients*(each+40)+min(clients, 256)*270
 			if got := s.Stats().Bytes - empty; got < least || got > most {
 				t.Errorf("%v: %d clients take %d bytes, want %d to %d", a, clients, got, least, most)
 			}

@@ -5,27 +5,46 @@ import "unsafe"
 // table is the slots of a shard and a hash table of their numbers. Slots are
 // kept dense by moving the last one into a gap.
 type table struct {
-	index  []uint32 // open addressing; tag<<24 | slot+1, or 0; a power of two long
-	chunks [][]slot
-	n      int // slots in use
+	index  []uint32  // open addressing; tag<<24 | slot+1, or 0; a power of two long
+	chunks [][]slot  // all of chunkSlots; the last may be of a half of that, a quarter and so on
+	n      int       // slots in use
+	old    *oldIndex // mostly nil
+}
+
+// oldIndex is an index that was too short or too long. Its entries are moved into the new one a few at a time.
+type oldIndex struct {
+	index []uint32
+	moved int // the positions that have been moved; gone stands there where an entry was
 }
 
 const (
-	chunkSlots = 63
+	chunkSlots = 73        // 4096 bytes with the word that the allocator puts before them
 	maxIndex   = 1<<24 - 1 // of an index entry, what is not tag
 	maxSlots   = maxIndex - 1
+	gone       = maxIndex // an entry of an old index that has been moved or removed
 )
 
-// chunk is 4096 bytes with the word that the allocator puts before it. What
-// is left over brings the slots to the beginning of a line.
-type chunk struct {
-	_     [56]byte
-	slots [chunkSlots]slot
+// layout is a number of chunks, and the length of the last one: a shard of few clients has no page for them.
+type layout struct{ chunks, last int }
+
+// layoutOf returns the least layout for so many slots.
+func layoutOf(slots int) (l layout) {
+	l.chunks = (slots + chunkSlots - 1) / chunkSlots
+	for half := 4; l.slots() < slots; half-- {
+		l.last = chunkSlots >> half
+	}
+	return l
 }
 
-// chunkBytes is a chunk and twice its entry in a list that append may have
-// doubled.
-const chunkBytes = int64(unsafe.Sizeof(chunk{})) + 8 + 2*int64(unsafe.Sizeof([]slot{}))
+// slots returns how many slots there are.
+func (l layout) slots() int { return max(0, l.chunks-1)*chunkSlots + l.last }
+
+// bytes returns the bytes of the chunks, as the allocator rounds them up, and twice the entries in a list that append may
+// have doubled.
+func (l layout) bytes() int64 {
+	const ofChunk = 32 + 2*int64(unsafe.Sizeof([]slot{}))
+	return int64(l.slots())*int64(unsafe.Sizeof(slot{})) + int64(l.chunks)*ofChunk
+}
 
 // slot returns slot i.
 func (t *table) slot(i int) *slot {
@@ -33,41 +52,83 @@ func (t *table) slot(i int) *slot {
 	return &t.chunks[u/chunkSlots][u%chunkSlots]
 }
 
+// layout returns the layout of the chunks.
+func (t *table) layout() (l layout) {
+	if l.chunks = len(t.chunks); l.chunks > 0 {
+		l.last = len(t.chunks[l.chunks-1])
+	}
+	return l
+}
+
 // free returns how many slots are allocated and not in use.
-func (t *table) free() int { return len(t.chunks)*chunkSlots - t.n }
+func (t *table) free() int { return t.layout().slots() - t.n }
 
-func home(h hash, ident uint32) uint64 { return h.low ^ uint64(ident)*0x9e3779b97f4a7c15>>32 }
-
-func tag(h hash) uint32 { return uint32(h.high) << 24 }
-
-// place is where in the index a slot stands, or where it would be put; the
-// slot is nil then.
-func (t *table) place(h hash, ident uint32) (at int, s *slot) {
-	mask := uint64(len(t.index) - 1)
-	for p := home(h, ident) & mask; ; p = (p + 1) & mask {
-		e := t.index[p]
-		if e == 0 {
-			return int(p), nil
+// lay makes the chunks have another layout, in which the slots in use have room. Slots may move.
+func (t *table) lay(to layout) {
+	for i := max(0, min(len(t.chunks), to.chunks)-1); i < max(len(t.chunks), to.chunks); i++ {
+		length := chunkSlots
+		if i == to.chunks-1 {
+			length = to.last
 		}
-		if e&^maxIndex == tag(h) {
+		switch {
+		case i >= len(t.chunks):
+			t.chunks = append(t.chunks, make([]slot, length))
+		case i >= to.chunks:
+			t.chunks[i] = nil
+		case len(t.chunks[i]) != length:
+			old := t.chunks[i]
+			t.chunks[i] = make([]slot, length)
+			copy(t.chunks[i], old)
+		}
+	}
+	if t.chunks = t.chunks[:to.chunks]; to.chunks < cap(t.chunks)/4 {
+		t.chunks = append(make([][]slot, 0, 2*to.chunks), t.chunks...)
+	}
+}
+
+func home(h hash, ident uint32) uint64 { return uint64(h) ^ uint64(ident)*0x9e3779b97f4a7c15>>32 }
+
+func tag(h hash) uint32 { return uint32(h) &^ maxIndex }
+
+// seek returns the position in an index at which a slot is named, or at which it would be; the slot is nil then.
+func (t *table) seek(index []uint32, h hash, ident uint32) (at uint64, s *slot) {
+	for p := home(h, ident); ; p++ {
+		p &= uint64(len(index) - 1)
+		e := index[p]
+		if e == 0 {
+			return p, nil
+		}
+		if e&^maxIndex == tag(h) && e != gone {
 			if s := t.slot(int(e&maxIndex) - 1); s.hash == h && s.ident == ident {
-				return int(p), s
+				return p, s
 			}
 		}
 	}
 }
-
-// named is the number of the slot that stands at p in the index.
-func (t *table) named(p int) int { return int(t.index[p]&maxIndex) - 1 }
 
 // find returns a slot, or nil.
 func (t *table) find(h hash, ident uint32) *slot {
 	if len(t.index) == 0 {
 		return nil
 	}
-	_, s := t.place(h, ident)
+	_, s := t.seek(t.index, h, ident)
+	if s == nil && t.old != nil {
+		_, s = t.seek(t.old.index, h, ident)
+	}
 	return s
 }
+
+// entry returns what names a slot, in the index or in the old one.
+func (t *table) entry(s *slot) *uint32 {
+	if at, found := t.seek(t.index, s.hash, s.ident); found != nil {
+		return &t.index[at]
+	}
+	at, _ := t.seek(t.old.index, s.hash, s.ident)
+	return &t.old.index[at]
+}
+
+// number returns the number of a slot.
+func (t *table) number(s *slot) int { return int(*t.entry(s)&maxIndex) - 1 }
 
 // grown returns the length of an index for so many slots.
 func grown(index, slots int) int {
@@ -85,18 +146,35 @@ func shrunk(index, slots int) int {
 	return index
 }
 
+// reindex begins an index of another length, into which migrate moves the entries: all at once would keep a decision for
+// long. t.old must be nil.
 func (t *table) reindex(size int) {
-	t.index = make([]uint32, size)
-	for i := range t.n {
-		s := t.slot(i)
-		t.point(s.hash, s.ident, i)
+	if t.index != nil {
+		t.old = &oldIndex{index: t.index}
 	}
+	t.index = make([]uint32, size)
 }
 
-// point makes the index name slot i.
-func (t *table) point(h hash, ident uint32, i int) {
-	p, _ := t.place(h, ident)
-	t.index[p] = tag(h) | uint32(i+1)
+// migrated is the number of positions that migrate moves. By the time at which an index is full, 16 positions for each
+// new slot have moved all entries into it.
+const migrated = 16
+
+// migrate moves some entries of the old index, and returns the length of that once it is empty, or else 0.
+func (t *table) migrate() int {
+	from := t.old.index
+	for range min(migrated, len(from)-t.old.moved) {
+		if e := &from[t.old.moved]; *e != 0 && *e != gone {
+			s := t.slot(int(*e&maxIndex) - 1)
+			at, _ := t.seek(t.index, s.hash, s.ident)
+			t.index[at], *e = *e, gone
+		}
+		t.old.moved++
+	}
+	if t.old.moved < len(from) {
+		return 0
+	}
+	t.old = nil
+	return len(from)
 }
 
 // insert adds an empty slot, for which there is room.
@@ -105,21 +183,24 @@ func (t *table) insert(h hash, ident, bound uint32) *slot {
 	t.n++
 	s := t.slot(i)
 	s.hash, s.ident, s.bound = h, ident, bound
-	t.point(h, ident, i)
+	at, _ := t.seek(t.index, h, ident)
+	t.index[at] = tag(h) | uint32(i+1)
 	return s
 }
 
 // remove forgets slot i and moves the last slot into its place.
 func (t *table) remove(i int) {
-	gone := t.slot(i)
-	p, _ := t.place(gone.hash, gone.ident)
-	t.unindex(p)
+	removed := t.slot(i)
+	if at, found := t.seek(t.index, removed.hash, removed.ident); found != nil {
+		t.unindex(int(at))
+	} else {
+		*t.entry(removed) = gone
+	}
 	t.n--
 	last := t.slot(t.n)
-	if last != gone {
-		p, _ := t.place(last.hash, last.ident)
-		*gone = *last
-		t.index[p] = tag(gone.hash) | uint32(i+1)
+	if last != removed {
+		*t.entry(last) = tag(last.hash) | uint32(i+1)
+		*removed = *last
 	}
 	*last = slot{}
 }
@@ -133,7 +214,7 @@ func (t *table) unindex(p int) {
 	for q := p + 1; t.index[q&mask] != 0; {
 		n := 0
 		for ; n < len(homes) && t.index[(q+n)&mask] != 0; n++ {
-			s := t.slot(t.named((q + n) & mask))
+			s := t.slot(int(t.index[(q+n)&mask]&maxIndex) - 1)
 			homes[n] = int(home(s.hash, s.ident))
 		}
 		for _, h := range homes[:n] {

@@ -56,15 +56,16 @@ func newSmallWorld(t *testing.T, l worlds.Limit, clients int, alike, crowd bool)
 }
 
 func (w *world) print(key string) uint16 {
-	k := sketch{buckets: make([]bucket, 1), size: 1, part: [maxClasses]uint8{1}}
-	_, print := k.spot(0, w.store.hash(key), w.counts.limits[0].ident)
+	k := newSketch(bucketBytes)
+	k.part[0] = 1
+	_, _, print := k.spot(0, w.store.hash(key), w.counts.limits[0].ident)
 	return print
 }
 
 // load makes the store hold a state.
 func (w *world) load(m memory) *shard {
 	sh := &w.store.shards[0]
-	w.clock, sh.now, sh.asked, sh.hand = m.clock, m.now, 0, 0
+	w.clock, sh.now, sh.asked, sh.due, sh.hand = m.clock, m.now, 0, 0, 0
 	for sh.n > 0 {
 		sh.forget(sh.n - 1)
 	}
@@ -98,7 +99,7 @@ func (k *sketch) clone() *sketch {
 		return nil
 	}
 	copied := *k
-	copied.buckets = slices.Clone(k.buckets)
+	copied.pages = [][]bucket{slices.Clone(k.pages[0])}
 	return &copied
 }
 
@@ -178,7 +179,7 @@ func (w *world) verbs(m memory) (all []verb) {
 // others fills the bucket with clients that have used more than ours can.
 func (w *world) others(sh *shard, now int64) {
 	for i := range uint64(bucketEntries) {
-		sh.remember(&w.counts.limits[0].bound, hash{high: (i + 1) << 48}, 0, window.Past{Newer: 100}, now)
+		sh.remember(&w.counts.limits[0].bound, hash((i+1)<<32), 0, window.Past{Newer: 100}, now)
 	}
 }
 
@@ -322,7 +323,7 @@ func (w *world) key(m memory) string {
 	}
 	one := bucket{}
 	if k := m.sketch; k != nil {
-		one = k.buckets[0]
+		one = k.pages[0][0]
 		one.advance(max(one.epoch, b.Number(m.now)))
 	}
 	var clients []string

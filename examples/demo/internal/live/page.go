@@ -24,7 +24,7 @@ const fixed = "fixed"
 var texts = map[string]string{
 	"log":     "exact: never above the limit",
 	fixed:     "not in sash: up to twice the limit",
-	"counter": "an estimate in 80 bytes a client, up to twice the limit; choose it for millions of clients",
+	"counter": "an estimate in 70 bytes a client, up to twice the limit; choose it for millions of clients",
 	"coarse":  "never above the limit, in constant memory; choose it for large limits",
 	"bucket":  "a burst, then an even flow: below twice the limit; choose it for bursts with a refill",
 }
