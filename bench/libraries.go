@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -213,10 +214,9 @@ func serveEcho5(limit echo5.MiddlewareFunc, next http.Handler) http.Handler {
 
 // decider is a limiter in memory that decides without HTTP, for many goroutines.
 type decider struct {
-	name  string
-	sash  bool
-	keyed bool // a limit for each key, not one bucket
-	open  func(load) (allow func(key string) (bool, error), err error)
+	name string
+	sash bool
+	open func(load) (allow func(key string) (bool, error), err error)
 }
 
 // deciders returns the limiters that are compared.
@@ -232,15 +232,24 @@ func deciders() []decider {
 		}
 	}
 	return []decider{
-		{"sash counter", true, true, decide(core.SlidingCounter)},
-		{"sash log", true, true, decide(core.SlidingLog)},
-		{"sash coarse log", true, true, decide(core.CoarseLog)},
-		{"sash bucket", true, true, decide(core.Bucket)},
-		{"x/time/rate", false, false, func(l load) (func(string) (bool, error), error) {
-			limiter := rate.NewLimiter(rate.Limit(l.perSecond()), l.requests)
-			return func(string) (bool, error) { return limiter.AllowN(time.Now(), 1), nil }, nil
+		{"sash counter", true, decide(core.SlidingCounter)},
+		{"sash log", true, decide(core.SlidingLog)},
+		{"sash coarse log", true, decide(core.CoarseLog)},
+		{"sash bucket", true, decide(core.Bucket)},
+		{"httprate", false, func(l load) (func(string) (bool, error), error) {
+			// What its OnLimit does, but for the fields. With a counter that is given it has windows from the epoch on.
+			counter := httprate.NewLocalLimitCounter(l.window)
+			limiter := httprate.NewRateLimiter(l.requests, l.window, httprate.WithLimitCounter(counter))
+			return func(key string) (bool, error) {
+				_, used, err := limiter.Status(key)
+				ok := int(math.Round(used)) < l.requests
+				if ok && err == nil {
+					err = counter.Increment(key, time.Now().UTC().Truncate(l.window))
+				}
+				return ok, err
+			}, nil
 		}},
-		{"throttled", false, true, func(l load) (func(string) (bool, error), error) {
+		{"throttled", false, func(l load) (func(string) (bool, error), error) {
 			limiter, err := l.throttled(0)
 			if err != nil {
 				return nil, err
@@ -251,7 +260,7 @@ func deciders() []decider {
 				return !limited, err
 			}, nil
 		}},
-		{"go-limiter", false, true, func(l load) (func(string) (bool, error), error) {
+		{"go-limiter", false, func(l load) (func(string) (bool, error), error) {
 			store, err := l.goLimiter()
 			return func(key string) (bool, error) {
 				_, _, _, ok, err := store.Take(ctx, key)
