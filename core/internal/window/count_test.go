@@ -147,6 +147,11 @@ func TestEveryKind(t *testing.T) {
 func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	t.Helper()
 	v := c.Decide(b.Limit, now, now, cost)
+	taken := c.Clone()
+	got, lacks := taken.Take(b.Limit, now, cost)
+	if got != v || lacks > 0 && !v.Admitted {
+		t.Fatalf("taken: %+v and %d words, decided: %+v", got, lacks, v)
+	}
 	copied := c.Clone()
 	copied.Trim(b.Limit, now)
 	copied.Coarsen(b.Limit)
@@ -158,6 +163,9 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 		return
 	}
 	words := c.Prepare(b.Limit, now, cost)
+	if lacks != words {
+		t.Fatalf("a ring of %d words is asked for where it is taken, else of %d", lacks, words)
+	}
 	if words == 0 {
 		words = c.Words()
 	} else if words < c.Words() {
@@ -166,6 +174,10 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	c.Add(b.Limit, now, cost)
 	if c.Words() < words || c.Words() > words+words/4+2 {
 		t.Fatalf("a ring of %d words, foreseen were %d", c.Words(), words)
+	}
+	later := now + b.W/3
+	if got, want := taken.Decide(b.Limit, later, later, 1), c.Decide(b.Limit, later, later, 1); lacks == 0 && got != want {
+		t.Fatalf("%+v after it was taken, want %+v", got, want)
 	}
 	if c.Spent(b.Limit, now) || c.Units(b.Limit, now) < cost {
 		t.Fatalf("after %d units at %d: %+v", cost, now, c)
