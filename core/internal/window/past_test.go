@@ -1,3 +1,5 @@
+//go:build !race && !short
+
 package window
 
 import (
