@@ -1,56 +1,16 @@
+//go:build !race && !short
+
 package regions
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sashlimit/sash/core"
 )
-
-// trio is three regions of a process each, 75 ms from each other, under a limit of 100 a minute: what the tables of
-// docs/regions.md are made of.
-type trio struct {
-	*world
-	processes []*process
-	mayWait   bool // a request, for a region that is cut off
-}
-
-func newTrio(strict, alone bool) *trio {
-	w := newWorld(rand.New(rand.NewPCG(1, 2)), 3, core.Per(100, time.Minute).Named("limit"))
-	w.loses, w.strict, w.alone, w.leases = 0, strict, alone, false
-	tr := &trio{world: w}
-	for i := range 3 {
-		for j := range 3 {
-			if i != j {
-				w.ways[i][j] = 75 * ms
-			}
-		}
-	}
-	tr.boot()
-	return tr
-}
-
-// boot starts a process in each region, in place of those that there are.
-func (tr *trio) boot() {
-	tr.processes = nil
-	for i := range tr.servers {
-		tr.processes = append(tr.processes, &process{world: tr.world, region: i})
-		tr.processes[i].boot()
-	}
-}
-
-// burst makes so many requests at once in a region.
-func (tr *trio) burst(region, n int) {
-	for range n {
-		go tr.processes[region].take(1, 500*ms)
-	}
-}
 
 // bursts makes so many requests at once in each region.
 func (tr *trio) bursts(n int) {
@@ -73,15 +33,6 @@ func (tr *trio) cutAll() {
 	tr.mayWait = true
 	for region := range tr.processes {
 		tr.cutOff(region, true)
-	}
-}
-
-// cutOff cuts a region off, or mends that.
-func (tr *trio) cutOff(region int, cut bool) {
-	for other := range tr.processes {
-		if other != region {
-			tr.setCut(region, other, true, cut)
-		}
 	}
 }
 

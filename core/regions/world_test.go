@@ -441,7 +441,7 @@ func randomWorld(seed uint64, strict bool) *world {
 		}
 	}
 	all := kinds(regions, limits[0].Requests)
-	kind := all[seed/parts%uint64(len(all))]
+	kind := all[seed%uint64(len(all))]
 	w.had[kind.name]++
 	w.had[fmt.Sprint(regions, " regions")]++
 	w.had[fmt.Sprint(len(limits), " limits")]++
