@@ -44,8 +44,7 @@ var parts = []part{
 		proved},
 	{"Attack", "make attack", "", proved},
 	{"Borders", "go test -count=1 -timeout 20m -v -run ^TestFirstKeyProxy$ ./core/redisstore\n" +
-		"go test -count=1 -timeout 20m -v -run ^TestFarStore$ ./core/redisstore\n" +
-		"go test -count=1 -timeout 20m -v -run ^TestRegionsUnderLoad$ ./core/regions", "", proved},
+		"go test -count=1 -timeout 20m -v -run ^TestFarStore$ ./core/redisstore", "", proved},
 	{"Soak", "go -C prove test -count=1 -timeout 40m -v -run ^TestSoak$ . -args -for 20m -seed SEED", "", proved},
 	{"Fuzz", "make fuzz FUZZTIME=10m FUZZJOBS=17", "", `(?m)^(Fuzz\w+: \d+ inputs)`},
 }

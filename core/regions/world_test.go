@@ -50,11 +50,10 @@ type admission struct {
 	at     time.Time
 	units  int64
 	looks  []ran
-	told   time.Time // with real servers
 }
 
-// ran is when a look was sent, when it ran by the true time, and with real servers when the answer came.
-type ran struct{ sent, ran, came time.Time }
+// ran is when a look was sent, and when it ran by the true time.
+type ran struct{ sent, ran time.Time }
 
 // newWorld returns regions at random distances, whose clocks show other times and go at another pace.
 func newWorld(rng *rand.Rand, regions int, limits ...core.Limit) *world {
