@@ -47,7 +47,7 @@ func TestAdversary(t *testing.T) {
 			score := func(length int64) func([]worlds.Arrival) int64 {
 				return func(a []worlds.Arrival) int64 { return most(Limit{N: n, W: length, Algorithm: kind}, w, a) }
 			}
-			arrivals, got := worlds.Climb(seed, tries, 3*w, n, 1, score(w))
+			arrivals, got := worlds.Climb(seed, tries, 3*w, n, score(w))
 			if bound := map[bool]int64{true: 2 * n, false: n}[!kind.Steady()]; got > bound || got < n {
 				t.Errorf("%v, seed %d: %d of %d in a window by %v", kind, seed, got, n, arrivals)
 			}
@@ -55,7 +55,7 @@ func TestAdversary(t *testing.T) {
 			if kind == core.Bucket { // TestBucketBound
 				continue
 			}
-			if _, got := worlds.Climb(seed, tries, 3*w, n, 1, score(w-w/60)); got <= n {
+			if _, got := worlds.Climb(seed, tries, 3*w, n, score(w-w/60)); got <= n {
 				t.Errorf("%v, seed %d: a window that is a sixtieth too short is not found out", kind, seed)
 			}
 		}

@@ -164,10 +164,10 @@ func TestBucketBound(t *testing.T) {
 		}
 	}
 	for seed := range uint64(6) {
-		if a, got := worlds.Climb(seed, 3000, 3*w, n, 1, bound(Limit{N: n, W: w, Algorithm: core.Bucket})); got != 0 {
+		if a, got := worlds.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w, Algorithm: core.Bucket})); got != 0 {
 			t.Errorf("seed %d: %d above the bound by %v, want it reached", seed, got, a)
 		}
-		if _, got := worlds.Climb(seed, 3000, 3*w, n, 1, bound(Limit{N: n, W: w - w/60, Algorithm: core.Bucket})); got <= 0 {
+		if _, got := worlds.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w - w/60, Algorithm: core.Bucket})); got <= 0 {
 			t.Errorf("seed %d: a bucket that is a sixtieth too fast is not found out", seed)
 		}
 	}

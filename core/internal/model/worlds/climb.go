@@ -5,19 +5,17 @@ import (
 	"slices"
 )
 
-// Arrival is some requests of cost 1 at a time, and where they come from.
+// Arrival is some requests of cost 1 at a time.
 type Arrival struct {
-	At       int64
-	N, Place int
+	At int64
+	N  int
 }
 
 // Climb looks for the arrivals of the highest score, from nothing but a seed: it changes some at a time, and keeps what
-// is no worse. Times are below span, at most most requests come at once, and places are below the given number.
-func Climb(
-	seed uint64, tries int, span int64, most, places int, score func([]Arrival) int64,
-) (best []Arrival, high int64) {
+// is no worse. Times are below span, and at most most requests come at once.
+func Climb(seed uint64, tries int, span int64, most int, score func([]Arrival) int64) (best []Arrival, high int64) {
 	rng := rand.New(rand.NewPCG(seed, 29))
-	arrival := func() Arrival { return Arrival{rng.Int64N(span), 1 + rng.IntN(most), rng.IntN(places)} }
+	arrival := func() Arrival { return Arrival{rng.Int64N(span), 1 + rng.IntN(most)} }
 	best = make([]Arrival, 12)
 	for i := range best {
 		best[i] = arrival()
