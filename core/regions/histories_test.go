@@ -18,8 +18,18 @@ type admissions struct {
 	totals []int64
 }
 
-func (l *admissions) add(at time.Time, units int64) {
-	l.at, l.totals = append(l.at, at), append(l.totals, l.totals[len(l.totals)-1]+units)
+// logsOf returns the admissions of each region.
+func logsOf(used []admission, regions int) []admissions {
+	slices.SortFunc(used, func(a, b admission) int { return a.at.Compare(b.at) })
+	all := make([]admissions, regions)
+	for i := range all {
+		all[i].totals = []int64{0}
+	}
+	for _, a := range used {
+		l := &all[a.region]
+		l.at, l.totals = append(l.at, a.at), append(l.totals, l.totals[len(l.at)]+a.units)
+	}
+	return all
 }
 
 // units returns how many were admitted after from and not after to.
@@ -34,14 +44,7 @@ func (l *admissions) units(from, to time.Time) int64 {
 // LookEvery, is at most the limit; or it is within the share of its region. Clocks that go at other paces make a window
 // shorter by a thousandth. It returns the most units that a window holds in all regions.
 func (w *world) checkTheorem(limit core.Limit) (most int64, err error) {
-	slices.SortFunc(w.used, func(a, b admission) int { return a.at.Compare(b.at) })
-	all := make([]admissions, len(w.servers))
-	for i := range all {
-		all[i].totals = []int64{0}
-	}
-	for _, a := range w.used {
-		all[a.region].add(a.at, a.units)
-	}
+	all := logsOf(w.used, len(w.servers))
 	for _, a := range w.used {
 		begin := a.at.Add(-limit.Window * 999 / 1000)
 		var whole, known, withheld int64
