@@ -36,6 +36,15 @@ func (tr *trio) cutAll() {
 	}
 }
 
+// cutOff cuts a region off, or mends that.
+func (tr *trio) cutOff(region int, cut bool) {
+	for other := range tr.processes {
+		if other != region {
+			tr.setCut(region, other, true, cut)
+		}
+	}
+}
+
 // steady makes a request each so often for a while.
 func (tr *trio) steady(region int, each, lasts time.Duration) {
 	time.Sleep(time.Duration(region) * each / 3)

@@ -77,7 +77,7 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
-// TestCheckParts: what a check says of a store that fails, and of the time of a round trip.
+// TestCheckParts: what a check says of a store that fails, and of the time of a round trip beside the shortest timeout.
 func TestCheckParts(t *testing.T) {
 	fails := func(store core.Store, verb, key string) core.Store {
 		return storetest.Wrap(store, func(ctx context.Context, c storetest.Call) (core.Decision, error) {
@@ -106,9 +106,16 @@ func TestCheckParts(t *testing.T) {
 		}
 	}
 	s = newStore(t, Config{Here: "ap", Stores: three(), Strict: true})
-	s.shortest.Store(int64(300 * ms))
-	if here, far := s.checkRoundTrip(100*ms), s.checkRoundTrip(101*ms); here != nil || far == nil {
-		t.Errorf("a third of the timeout: %v; and more: %v", here, far)
+	for _, c := range []struct{ timeout, shortest time.Duration }{
+		{0, core.DefaultTimeout}, {400 * ms, 400 * ms}, {300 * ms, 300 * ms}, {350 * ms, 300 * ms}, {0, 300 * ms}, {1, 1},
+	} {
+		b := core.Binding{Limits: []core.Limit{core.PerDay(8).Named("limit")}, Timeout: c.timeout}
+		if _, err := s.Bind(b); err != nil {
+			t.Fatal(err)
+		}
+		if here, far := s.checkRoundTrip(c.shortest/3), s.checkRoundTrip(c.shortest/3+1); here != nil || far == nil {
+			t.Errorf("%+v: a third of the shortest timeout: %v; and more: %v", c, here, far)
+		}
 	}
 }
 

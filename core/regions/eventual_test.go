@@ -154,32 +154,6 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestAskedFor: a request that wants more than its region may use waits for the regions that answer, and not for one
-// that is silent, also while that is asked whether it is back.
-func TestAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTrio(false, false)
-		tr.cutOff(2, true)
-		p := tr.processes[0]
-		for range 20 { // until it is silent
-			p.take(1, 500*ms)
-			time.Sleep(300 * ms)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		tr.used, tr.longest = nil, 0
-		for range 3 {
-			tr.burst(0, 100)
-			time.Sleep(time.Second)
-		}
-		synctest.Wait()
-		if got := len(tr.used); got != 66 || tr.longest < 150*ms || tr.longest > 161*ms {
-			t.Errorf("%d admitted, in %v, want all but the share of 34, after one look", got, tr.longest)
-		}
-		settle()
-	})
-}
-
 // TestEventualAnswers: which requests have a look sent and wait for it, and which ledger decides them.
 func TestEventualAnswers(t *testing.T) {
 	refused := core.Decision{RetryAfter: 5, Limit: core.Limit{Name: "limit", Requests: 8}}

@@ -5,23 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sashlimit/sash/core"
 )
-
-// TestShortest: a check is about the limiter that waits for the shortest time.
-func TestShortest(t *testing.T) {
-	s := newStore(t, Config{Here: "ap", Stores: three()})
-	for _, timeout := range []time.Duration{0, 3, 1, 2, 0} {
-		b := core.Binding{Name: "api", Limits: []core.Limit{core.PerDay(8).Named("limit")}, Timeout: timeout}
-		if _, err := s.Bind(b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.shortest.Load(); got != 1 {
-		t.Errorf("%d, want 1", got)
-	}
-}
 
 // TestStats: the stats tell of answers, of silence, and of what other regions admit.
 func TestStats(t *testing.T) {

@@ -57,23 +57,6 @@ func toldRule(t *testing.T, c Config) (r *rule, whole, shares [3]*told) {
 	return r, whole, shares
 }
 
-// TestShares: the shares of all regions sum to the limit, and the last region has the largest.
-func TestShares(t *testing.T) {
-	for regions := 1; regions <= 10; regions++ {
-		for n := int64(1); n <= 200; n++ {
-			var sum, most int64
-			for i := range regions {
-				most = max(most, share(n, i, regions))
-				sum += share(n, i, regions)
-			}
-			last, up := share(n, regions-1, regions), (n+int64(regions)-1)/int64(regions)
-			if sum != n || last != most || last != up {
-				t.Fatalf("%d in %d regions: %d in all, %d at most, the last %d", n, regions, sum, most, last)
-			}
-		}
-	}
-}
-
 // TestUsageAndReturn: usage is of all regions, or of the home alone, and a unit goes back to where it was counted.
 func TestUsageAndReturn(t *testing.T) {
 	for resets, want := range map[[3]time.Duration]time.Duration{
@@ -104,21 +87,6 @@ func TestUsageAndReturn(t *testing.T) {
 		uses, err := r.Usage(t.Context(), "k")
 		if (err != nil) != (c.used == 0) || err == nil && uses[0].Used != c.used {
 			t.Errorf("%+v: %+v, %v", c, uses, err)
-		}
-	}
-}
-
-// TestLimits: which limit a decision is of, and which share of it a region has.
-func TestLimits(t *testing.T) {
-	limits := []core.Limit{core.PerDay(90).Named("a"), core.PerDay(60).Named("b")}
-	for name, want := range map[string]int{"a": 0, "b": 1, "c": 0} {
-		if got := limitIndex(&core.Decision{Limit: core.Limit{Name: name}}, limits); got != want {
-			t.Errorf("limit %q is number %d, want %d", name, got, want)
-		}
-	}
-	for i, want := range []bool{false, false, true} {
-		if shares, some := shareOf([]core.Limit{core.PerDay(1)}, i, 3); some != want || some && shares[0].Requests != 1 {
-			t.Errorf("region %d has %v of 1 unit", i, shares)
 		}
 	}
 }

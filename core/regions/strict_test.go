@@ -12,53 +12,6 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestStrictTurns: a client gets all of its limit wherever it asks, its own region's share first, and is told by each
-// decision which region has counted; what is given back goes there.
-func TestStrictTurns(t *testing.T) {
-	for here, want := range map[string][]string{
-		"ap": {"ap", "ap", "eu", "eu", "eu", "us", "us", "us"}, "us": {"us", "us", "us", "ap", "ap", "eu", "eu", "eu"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene()
-			l := s.limiter(t, Config{Here: here, Strict: true}, core.PerDay(8))
-			for range 2 {
-				s.turns(t, l, want)
-			}
-			if d := l.AllowN(t.Context(), "k", 3); d.Region == "ap" || !d.Allowed {
-				t.Errorf("%s: 3 units of shares of 2, 3 and 3: %+v", here, d)
-			}
-		})
-	}
-}
-
-// turns takes all of the limit, a unit a second, by the regions that are wanted, and gives it back.
-func (s *scene) turns(t *testing.T, l *core.Limiter, want []string) {
-	t.Helper()
-	var got []string
-	var held []*core.Reservation
-	for range want {
-		r := l.Reserve(t.Context(), core.Request{Key: "k", Cost: 1})
-		if got, held = append(got, r.Decision.Region), append(held, r); !r.Decision.Allowed {
-			t.Fatalf("%+v", r.Decision)
-		}
-		time.Sleep(time.Second)
-	}
-	next := 24*time.Hour - time.Duration(len(want))*time.Second
-	d := l.Allow(t.Context(), "k")
-	if !slices.Equal(got, want) || d.Allowed || d.Err != nil || d.Limit.Requests != 8 || d.RetryAfter != next {
-		t.Errorf("admitted by %v, want %v; then %+v, want it after %v", got, want, d, next)
-	}
-	uses, err := l.Usage(t.Context(), "k")
-	if err != nil || uses[0].Used != 8 || uses[0].ResetAfter != next {
-		t.Errorf("%+v, %v, want 8 used, and fewer after %v", uses, err, next)
-	}
-	for _, r := range held {
-		if n, err := r.Return(t.Context(), 1); n != 1 || err != nil {
-			t.Errorf("%d given back, %v", n, err)
-		}
-	}
-}
-
 // TestStrictFaults: a region that is down or silent has refused, and the others are asked all the same, in time. Only
 // the first request waits for it, until it has answered a question that counts nothing.
 func TestStrictFaults(t *testing.T) {
@@ -104,12 +57,12 @@ func TestStrictFaults(t *testing.T) {
 // limit below the number of regions is the last ones'. A charge counts in its own region.
 func TestStrictNever(t *testing.T) {
 	s := newScene()
-	l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerDay(8), core.PerHour(100))
+	l := s.limiter(t, Config{Here: "ap", Strict: true}, core.PerHour(100), core.PerDay(8))
 	if d := l.AllowN(t.Context(), "k", 4); d.Allowed || d.RetryAfter != core.Never || d.Region != "us" ||
 		s.notice != "region-shares" {
 		t.Errorf("4 of 8: %+v, a notice %q, want us, which has the largest share, to say never", d, s.notice)
 	}
-	ten := []core.Limit{core.PerDay(12), core.PerHour(100)}
+	ten := []core.Limit{core.PerHour(100), core.PerDay(12)}
 	for _, want := range []string{"ap", "eu", "us", ""} {
 		d := l.Decide(t.Context(), core.Request{Key: "k", Cost: 4, Limits: ten})
 		if d.Region != want && d.Allowed || d.Allowed != (want != "") || d.Limit.Requests != 12 || d.Err != nil {
@@ -122,8 +75,10 @@ func TestStrictNever(t *testing.T) {
 			t.Errorf("1 a day: %+v, want it admitted: %v", d, want)
 		}
 	}
-	if d := l.Charge(t.Context(), "charged", 99); !d.Allowed || d.Region != "ap" {
-		t.Errorf("%+v", d)
+	for want, by := range map[string]*core.Limiter{"ap": l, "us": one} {
+		if d := by.Charge(t.Context(), "charged", 99); !d.Allowed || d.Region != want {
+			t.Errorf("%+v, want it charged to %s", d, want)
+		}
 	}
 }
 

@@ -32,8 +32,7 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// newEventual returns a rule of 90 a minute in ap, eu and us, and asks the table for looks at so many clients, in turn
-// nearer to their limits than all others.
+// newEventual returns a rule of 90 a minute in ap, eu and us, and asks for looks at so many clients.
 func newEventual(t *testing.T, clients int) *eventual {
 	counts, err := newStore(t, Config{Here: "ap", Stores: three()}).Bind(
 		core.Binding{Limits: []core.Limit{core.PerMinute(90).Named("limit")}})
@@ -41,11 +40,16 @@ func newEventual(t *testing.T, clients int) *eventual {
 		t.Fatal(err)
 	}
 	e := counts.(*eventual)
+	e.wishes(clients)
+	return e
+}
+
+// wishes asks the table for looks at so many clients, of which each has less left than the next.
+func (e *eventual) wishes(clients int) {
 	for i := range clients {
 		key := fmt.Sprint(i)
 		e.store.table.wish(wish{holder: e.holder(key), rule: e.rule, key: key, left: float64(i) / 1e4}, e.store.now())
 	}
-	return e
 }
 
 // TestOverdue: of many clients that are to be looked at, 512 in a LookEvery are, the nearest to their limits first. A

@@ -45,12 +45,3 @@ func (tr *trio) burst(region, n int) {
 		go tr.processes[region].take(1, 500*ms)
 	}
 }
-
-// cutOff cuts a region off, or mends that.
-func (tr *trio) cutOff(region int, cut bool) {
-	for other := range tr.processes {
-		if other != region {
-			tr.setCut(region, other, true, cut)
-		}
-	}
-}
