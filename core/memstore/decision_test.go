@@ -3,7 +3,6 @@ package memstore_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -37,37 +36,6 @@ func TestOptionErrors(t *testing.T) {
 		s := memstore.New(memstore.WithMaxBytes(n))
 		if d := limiter(t, s, core.PerMinute(1)).Allow(ctx, "k"); !d.Allowed || s.Stats().Bytes > n {
 			t.Errorf("%d bytes: %+v", n, d)
-		}
-	}
-}
-
-// TestClockJumps: by years forward, and back. Then time stands still until the clock has
-// caught up: a step back gives no quota, and delays it by no more than that.
-func TestClockJumps(t *testing.T) {
-	const years = 20 * 366 * 24 * time.Hour
-	for _, a := range algorithms {
-		s, clock := newStore(memstore.MinMaxBytes)
-		l := limiter(t, s, core.PerHour(2).Using(a))
-		take := func(what string, allowed bool, remaining int64) core.Decision {
-			t.Helper()
-			d := l.Allow(ctx, "k")
-			if d.Err != nil || d.Allowed != allowed || d.Remaining != remaining {
-				t.Errorf("%v, %s: got %+v, want allowed: %v, and %d remaining", a, what, d, allowed, remaining)
-			}
-			return d
-		}
-		clock.Set(time.Unix(0, 0))
-		take("in 1970", true, 1)
-		clock.Add(2 * years)
-		latest := take("years later", true, 1).At
-		clock.Add(-years)
-		if back := take("back again", true, 0); !back.At.Equal(latest) {
-			t.Errorf("%v: got counted at %v, want %v", a, back.At, latest)
-		}
-		d := take("none is left", false, 0)
-		clock.Set(latest.Add(d.RetryAfter))
-		if d := l.Allow(ctx, "k"); !d.Allowed {
-			t.Errorf("%v, when told to come: got %+v, want allowed", a, d)
 		}
 	}
 }

@@ -26,41 +26,6 @@ func full(t *testing.T, size int) (*memstore.Store, *clock) {
 	return s, c
 }
 
-// TestRetryAfterOfANewcomer: newcomers that the sketch takes for clients at their limit are told a RetryAfter of up to
-// two windows, and of a slot of a CoarseLog more, and are let in then.
-func TestRetryAfterOfANewcomer(t *testing.T) {
-	const w, n = 10 * time.Second, 10
-	for _, a := range algorithms {
-		s, c := newStore(memstore.MinMaxBytes) // at noon, when an epoch begins
-		most := 2 * w
-		if a == core.CoarseLog { // at the first slot of an epoch, which has a window and a slot
-			const slot = 166_667 * time.Microsecond
-			most = w + 61*slot
-			epoch := noon.UnixMicro() / (w + slot).Microseconds() * (w + slot).Microseconds()
-			c.Set(time.UnixMicro((epoch/slot.Microseconds() + 1) * slot.Microseconds()))
-		}
-		l := limiter(t, s, core.Per(n, w).Using(a))
-		for i := range 3 * fits(memstore.MinMaxBytes) {
-			l.AllowN(ctx, key("exhausted ", i), n)
-		}
-		ask := core.Request{Cost: n}
-		var longest time.Duration
-		for i := range 100 {
-			one := core.Request{Key: key("newcomer ", i), Cost: n, Peek: true}
-			if d := l.Decide(ctx, one); d.RetryAfter > longest {
-				longest, ask.Key = d.RetryAfter, one.Key
-			}
-		}
-		if longest < most-w/2 || longest > most || a == core.CoarseLog && longest <= 2*w {
-			t.Errorf("%v: a newcomer is told %v, want nearly %v", a, longest, most)
-		}
-		c.Add(longest)
-		if d := l.Decide(ctx, ask); !d.Allowed {
-			t.Errorf("%v: refused at the time that was told: %+v", a, d)
-		}
-	}
-}
-
 // TestFirstRequestInAFlood: what the sketch alone has counted is counted once, also
 // where an epoch ends in the middle of a counter's window.
 func TestFirstRequestInAFlood(t *testing.T) {

@@ -41,7 +41,8 @@ func TestSketchOfTwo(t *testing.T) {
 }
 
 // TestSketchForgetsNothing: what a sketch says of a client is at least what the client has counted and at most what any
-// has by windows of that class, also when classes come and the buckets are divided anew.
+// has by windows of that class, also when more clients meet in a bucket than it has entries, when two have the same
+// print, and when classes come and the buckets are divided anew.
 func TestSketchForgetsNothing(t *testing.T) {
 	type client struct {
 		class uint8
@@ -49,10 +50,13 @@ func TestSketchForgetsNothing(t *testing.T) {
 	}
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		k, now := newSketch(64*bucketBytes), int64(1_000_000)
+		k, now := newSketch(bucketBytes*16<<(seed%3)), int64(1_000_000)
 		hashes := make([]hash, 40)
 		for i := range hashes {
 			hashes[i] = hash(rng.Uint64())
+			if i > 30 { // another client with the print of one
+				hashes[i] = hashes[i-30] ^ 1<<60
+			}
 		}
 		exact := map[client]map[int64]int64{} // by epoch
 		bounds := make([]bound, 12)
@@ -69,7 +73,7 @@ func TestSketchForgetsNothing(t *testing.T) {
 			if exact[one] == nil {
 				exact[one] = map[int64]int64{}
 			}
-			exact[one][epoch] += 1 + rng.Int64N(100)
+			exact[one][epoch] += 1 + rng.Int64N(1<<rng.IntN(20))
 			p := window.Past{Older: exact[one][epoch-1], Newer: exact[one][epoch]}
 			k.remember(b, one.hash, 0, p, now)
 			if k.until < now+2*b.W {

@@ -2,7 +2,6 @@ package memstore_test
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,27 +52,22 @@ func TestResetAfterTimeout(t *testing.T) {
 	}
 }
 
-// TestConformanceInAFullStore runs the suite in stores of several sizes whose
-// slots are all taken, by clients that have used little of their limits.
-func TestConformanceInAFullStore(t *testing.T) { conformFull(t, memstore.MinMaxBytes, small) }
+// TestConformanceInAFullStore runs the suite in a store whose slots are all taken, by clients that have used little of
+// their limits.
+func TestConformanceInAFullStore(t *testing.T) { conformFull(t, memstore.MinMaxBytes) }
 
-// conformFull runs the suite in full stores of some sizes.
-func conformFull(t *testing.T, sizes ...int) {
-	for _, size := range sizes {
-		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			t.Parallel()
-			storetest.Run(t, func(t *testing.T) core.Store {
-				s := memstore.New(memstore.WithMaxBytes(int64(size)))
-				crowd := limiter(t, s, core.Per(1_000_000, 25*time.Hour).Using(core.SlidingCounter))
-				for range 2 {
-					for i := range 2 * fits(size) {
-						crowd.Allow(ctx, key("crowd ", i))
-					}
-				}
-				return s
-			})
-		})
-	}
+// conformFull runs the suite in a full store of a size.
+func conformFull(t *testing.T, size int) {
+	storetest.Run(t, func(t *testing.T) core.Store {
+		s := memstore.New(memstore.WithMaxBytes(int64(size)))
+		crowd := limiter(t, s, core.Per(1_000_000, 25*time.Hour).Using(core.SlidingCounter))
+		for range 2 {
+			for i := range 2 * fits(size) {
+				crowd.Allow(ctx, key("crowd ", i))
+			}
+		}
+		return s
+	})
 }
 
 // TestBytesOfClients: a client under a limit takes 60 to 100 bytes, of a CoarseLog 512 more once two slots are in use,
