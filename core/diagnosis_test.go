@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -85,13 +84,6 @@ func TestQuiet(t *testing.T) {
 				t.Errorf("%+v: %d lines about %s:\n%s", c, said, code, got)
 			}
 		}
-	}
-
-	_, err := core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)},
-		Quiet: []string{notice.LargeLog, "large-logs"}})
-	const says = `limiter "api": Config.Quiet has the code "large-logs": give some of`
-	if err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("an unknown code: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -263,25 +262,4 @@ func TestObservers(t *testing.T) {
 		t.Errorf("heard %q", heard)
 	}
 	limiter(t, core.Config{Observer: core.Observers()}).Allow(ctx, "k")
-}
-
-// TestLogArguments: New tells wrong arguments of LogErrors and Observers. A number without a unit, which would
-// be an interval of nanoseconds, is one.
-func TestLogArguments(t *testing.T) {
-	var log lines
-	for want, wrong := range map[string]core.Observer{
-		"core.LogErrors(nil, ...): give":      core.LogErrors(nil, time.Second),
-		"core.LogErrors(..., -1ns): give":     core.LogErrors(log.logger(), -1),
-		"core.LogErrors(..., 60ns): give":     core.Observers(core.Silent, core.LogErrors(log.logger(), 60)),
-		"the logger of core.LogErrors has no": core.LogErrors(new(slog.Logger), time.Second),
-		"observer 2 of core.Observers is nil": core.Observers(core.Silent, nil),
-	} {
-		_, err := core.New(core.Config{Store: &fake{}, Limits: []core.Limit{core.PerMinute(1)}, Observer: wrong})
-		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), want) {
-			t.Errorf("got the error %v, want it to say %q", err, want)
-		}
-	}
-	for _, interval := range []time.Duration{0, time.Millisecond, math.MaxInt64} {
-		limiter(t, core.Config{Observer: core.LogErrors(log.logger(), interval)})
-	}
 }

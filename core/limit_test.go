@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // TestConfigErrors holds every error to its promise: it says what was given,
@@ -19,6 +21,8 @@ func TestConfigErrors(t *testing.T) {
 	errBind := errors.New("this store takes no limits")
 	limits := func(l ...core.Limit) core.Config { return core.Config{Store: store, Limits: l} }
 	one := []core.Limit{core.PerMinute(100)}
+	policy := func(p core.Policy) core.Config { return core.Config{Store: store, Limits: one, OnStoreError: p} }
+	observer := func(o core.Observer) core.Config { return core.Config{Store: store, Limits: one, Observer: o} }
 
 	for _, c := range []struct {
 		name   string
@@ -68,27 +72,40 @@ func TestConfigErrors(t *testing.T) {
 			[]string{"Config.Timeout is 100ns", "without a unit is nanoseconds"}},
 		{"fallback on nothing, for rules alone", core.Config{Store: store, OnStoreError: core.Fallback(nil, 1)},
 			[]string{"core.Fallback is nil"}},
-		{"fallback on nothing", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(nil, 1)},
-			[]string{"core.Fallback is nil", "memstore.New()"}},
-		{"share of 0", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(memory(), 0)},
-			[]string{"core.Fallback for 0 replicas", "or 1 for"}},
-		{"fallback on a nil pointer", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback((*fake)(nil), 1)},
+		{"fallback on nothing", policy(core.Fallback(nil, 1)), []string{"core.Fallback is nil", "memstore.New()"}},
+		{"share of 0", policy(core.Fallback(memory(), 0)), []string{"core.Fallback for 0 replicas", "or 1 for"}},
+		{"fallback on a nil pointer", policy(core.Fallback((*fake)(nil), 1)),
 			[]string{"core.Fallback is a nil *core_test.fake", "memstore.New()"}},
-		{"a nil pointer for a store", core.Config{Store: (*memstore.Store)(nil), Limits: one},
-			[]string{"Config.Store is a nil *memstore.Store", "memstore.New()"}},
-		{"fallback on the limiter's own store", core.Config{Store: store, Limits: one, OnStoreError: core.Fallback(store, 1)},
+		{"fallback on the limiter's own store", policy(core.Fallback(store, 1)),
 			[]string{"sash: the store of core.Fallback is Config.Store itself, a *memstore.Store",
 				"another store", "memstore.New()", "core.FailOpen", "core.FailClosed"}},
-		{"a nil function for an observer", core.Config{Store: store, Limits: one, Observer: core.ObserverFunc(nil)},
-			[]string{"Config.Observer is a nil core.ObserverFunc", "leave the field out"}},
-		{"a policy of another package", core.Config{Store: store, Limits: one, OnStoreError: ownPolicy{}},
+		{"the fallback's own", policy(core.Fallback(&fake{bindErr: errBind}, 1)), []string{errBind.Error()}},
+		{"a policy of another package", policy(ownPolicy{}),
 			[]string{"core_test.ownPolicy", "core.FailOpen", "core.Fallback"}},
+		{"a nil pointer for a store", core.Config{Store: (*memstore.Store)(nil), Limits: one},
+			[]string{"Config.Store is a nil *memstore.Store", "memstore.New()"}},
+		{"a nil function for an observer", observer(core.ObserverFunc(nil)),
+			[]string{"Config.Observer is a nil core.ObserverFunc", "leave the field out"}},
+		{"errors to no logger", observer(core.LogErrors(nil, time.Second)),
+			[]string{"sash: core.LogErrors(nil, ...): give"}},
+		{"errors to no handler", observer(core.LogErrors(new(slog.Logger), time.Second)),
+			[]string{"the logger of core.LogErrors has no"}},
+		{"errors at a negative interval", observer(core.LogErrors(slog.Default(), -1)),
+			[]string{"core.LogErrors(..., -1ns): give"}},
+		{"errors at an interval without a unit", observer(core.Observers(core.Silent, core.LogErrors(slog.Default(), 60))),
+			[]string{"core.LogErrors(..., 60ns): give"}},
+		{"one of no observers", observer(core.Observers(core.Silent, nil)),
+			[]string{"observer 2 of core.Observers is nil"}},
+		{"refusals to no logger", observer(core.LogRefusals(nil, time.Second)),
+			[]string{"core.LogRefusals(nil, ...): give a logger"}},
+		{"refusals at no interval", observer(core.LogRefusals(slog.Default(), 0)),
+			[]string{"core.LogRefusals(..., 0s): give at least 1ms"}},
+		{"a code that is none", core.Config{Store: store, Limits: one, Quiet: []string{notice.LargeLog, "large-logs"}},
+			[]string{`Config.Quiet has the code "large-logs": give some of`}},
 		{"a store that binds nothing", core.Config{Store: bindsNothing{}, Limits: one},
 			[]string{"core_test.bindsNothing", "neither a Ledger nor an error"}},
 		{"a store that binds a nil pointer", core.Config{Store: bindsNothing{(*usesNothing)(nil)}, Limits: one},
 			[]string{"neither a Ledger nor an error"}},
-		{"the fallback's own", core.Config{Store: store, Limits: one,
-			OnStoreError: core.Fallback(&fake{bindErr: errBind}, 1)}, []string{errBind.Error()}},
 		{"the store's own", core.Config{Store: &fake{bindErr: errBind}, Limits: one}, []string{errBind.Error()}},
 	} {
 		l, err := core.New(c.config)
@@ -105,10 +122,21 @@ func TestConfigErrors(t *testing.T) {
 			}
 		}
 	}
+	for _, interval := range []time.Duration{0, time.Millisecond} { // the least
+		limiter(t, observer(core.LogErrors(slog.Default(), interval)))
+	}
+	limiter(t, observer(core.LogRefusals(slog.Default(), time.Millisecond)))
+	bind := funcStore(store.Bind)
+	limiter(t, core.Config{Store: bind, OnStoreError: core.Fallback(bind, 1)}) // whether they are one is not known
 }
 
 // ownPolicy passes for a policy, since it embeds one.
 type ownPolicy struct{ core.Policy }
+
+// funcStore is a store that cannot be compared.
+type funcStore func(core.Binding) (core.Ledger, error)
+
+func (f funcStore) Bind(r core.Binding) (core.Ledger, error) { return f(r) }
 
 // bindsNothing is a store with a mistake.
 type bindsNothing struct{ counts core.Ledger }
@@ -119,6 +147,9 @@ func TestRuleErrors(t *testing.T) {
 	r, err := new(core.Limiter).Rule("login", core.PerMinute(1))
 	if r != nil || err == nil || !strings.Contains(err.Error(), "core.New") {
 		t.Errorf("a rule of a limiter that was not made: %v, %v", r, err)
+	}
+	if r, err = new(core.Limiter).WithLimits(core.PerMinute(1)); r != nil || err == nil {
+		t.Errorf("other limits of a limiter that was not made: %v, %v", r, err)
 	}
 	l := limiter(t, core.Config{Name: "api"})
 	for _, c := range []struct {
@@ -192,18 +223,6 @@ func TestRateAndBurst(t *testing.T) {
 		l = limiter(t, core.Config{Limits: []core.Limit{l}}).Limits()[0]
 		if l.Requests != c.burst || l.Window != c.want || l.Algorithm != core.Bucket || l.Name != c.want.String() {
 			t.Errorf("%d in %v, burst %d: %v, want a window of %v", c.rate, c.per, c.burst, l, c.want)
-		}
-	}
-}
-
-func TestStrings(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{core.Algorithm(9).String(), "Algorithm(9)"},
-		{core.Limit{}.String(), "0/0s"},
-		{core.PerMinute(-1).Using(9).Named("a\nb").String(), `-1/1m Algorithm(9) named "a\nb"`},
-	} {
-		if c.got != c.want {
-			t.Errorf("%s, want %s", c.got, c.want)
 		}
 	}
 }

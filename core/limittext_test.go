@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"encoding/json"
-	"flag"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +110,7 @@ func TestParseLimitErrors(t *testing.T) {
 	}
 }
 
-// TestLimitAsText: JSON and flags have limits as text, and a limiter's limits are written
+// TestLimitAsText: JSON has limits as text, and a limiter's limits are written
 // without the names that New has filled in.
 func TestLimitAsText(t *testing.T) {
 	const text = `{"Limits":["10/1s","1000/24h counter named daily",""]}`
@@ -131,21 +129,16 @@ func TestLimitAsText(t *testing.T) {
 		t.Errorf("the limiter's limits are %s, %v", got, err)
 	}
 
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	limit := core.PerMinute(1)
-	flags.TextVar(&limit, "limit", core.PerMinute(100), "")
-	if limit != core.PerMinute(100) || flags.Lookup("limit").DefValue != "100/1m" {
-		t.Errorf("the flag's default is %v, written %q", limit, flags.Lookup("limit").DefValue)
-	}
-	if err := flags.Parse([]string{"-limit", "5/15m"}); err != nil || limit != core.Per(5, 15*time.Minute) {
-		t.Errorf("%v, %v", limit, err)
-	}
-	if err := flags.Parse([]string{"-limit", "five"}); err == nil || limit != core.Per(5, 15*time.Minute) {
+	if err := limit.UnmarshalText([]byte("five")); err == nil || limit != core.PerMinute(1) {
 		t.Errorf("%v, %v, want an error, and the limit as it was", limit, err)
 	}
 	if text, err := core.PerMinute(-1).MarshalText(); err == nil || text != nil {
 		t.Errorf("a limit that is none is written %q", text)
+	}
+	none := core.PerMinute(-1).Using(9).Named("a\nb").String()
+	if want := `-1/1m Algorithm(9) named "a\nb"`; none != want {
+		t.Errorf("a limit that is none is printed %s, want %s", none, want)
 	}
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/core/storetest"
 )
 
 // TestNobodyCounts: where no store decides, the policy does, with no numbers. The error holds those of all stores.
@@ -48,52 +48,44 @@ func TestNobodyCounts(t *testing.T) {
 	}
 }
 
+// TestWithPolicy: a limiter with another policy is on the same counts, and the original is as before.
 func TestWithPolicy(t *testing.T) {
-	store := &fake{answer: fails(errDown)}
-	observed := 0
-	open := limiter(t, core.Config{Name: "api", Store: store,
-		Observer: core.ObserverFunc(func(context.Context, core.Event) { observed++ })})
-	closed := open.WithPolicy(core.FailClosed)
-	fallback := closed.WithPolicy(core.Fallback(memstore.New(), 1))
-	reopened := fallback.WithPolicy(nil)
-	for range 2 { // deriving a limiter does not change the original
-		for _, c := range []struct {
-			name    string
-			l       *core.Limiter
-			allowed bool
-			left    bool
-		}{
-			{"open", open, true, false}, {"closed", closed, false, false},
-			{"fallback", fallback, true, true}, {"nil", reopened, true, false},
-		} {
-			if d := c.l.Allow(ctx, "k"); d.Allowed != c.allowed || (d.Limit.Name != "") != c.left || d.Err == nil {
-				t.Errorf("%s: %+v", c.name, d)
-			}
+	store := newFlaky()
+	open := limiter(t, core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerHour(9)}})
+	login := core.Must(open.Rule("login", core.PerHour(9)))
+	closed := login.WithPolicy(core.FailClosed)
+	fallback := closed.WithPolicy(core.Fallback(memory(), 4))
+	for i, c := range []struct {
+		limiter *core.Limiter
+		policy  string
+		allowed bool
+		left    int64
+	}{
+		{open, "fail open", true, 0},
+		{closed, "fail closed", false, 0},
+		{core.Must(closed.Rule("other", core.PerHour(9))), "fail closed", false, 0},
+		{fallback, "fallback, shared by 4", true, 1},
+		{closed.WithPolicy(core.Fallback(memory(), 1)), "fallback", true, 8},
+		{fallback.WithPolicy(nil), "fail open", true, 0},
+	} {
+		store.down.Store(false)
+		login.Allow(ctx, "k")
+		if d := c.limiter.AllowN(ctx, "k", 0); c.limiter.RuleName() == "login" && d.Remaining != int64(8-i) {
+			t.Errorf("%v: got %+v, want the counts of the rule", c.limiter, d)
+		}
+		store.down.Store(true)
+		d := c.limiter.Allow(ctx, "k")
+		if d.Allowed != c.allowed || d.Remaining != c.left || fmt.Sprint(c.limiter.Policy()) != c.policy {
+			t.Errorf("%v: got %+v by the policy %v, want %v with %d left by %s",
+				c.limiter, d, c.limiter.Policy(), c.allowed, c.left, c.policy)
 		}
 	}
-	if observed != 8 {
-		t.Errorf("the observer heard of %d decisions of 8", observed)
-	}
-
-	rule := core.Must(limiter(t, core.Config{Name: "api"}).Rule("login", core.PerMinute(2)))
-	other := rule.WithPolicy(core.FailClosed)
-	rule.Allow(ctx, "k")
-	if d := other.Allow(ctx, "k"); d.Remaining != 0 || other.RuleName() != "login" || other.Name() != "api" {
-		t.Errorf("got %+v of %q, want it to share the counts", d, other.RuleName())
-	}
-
-	for name, wrong := range map[string]core.Policy{
-		"nil store": core.Fallback(nil, 1), "share": core.Fallback(memstore.New(), 0),
-	} {
-		func() {
-			defer func() {
-				if _, ok := recover().(error); !ok {
-					t.Errorf("WithPolicy took a fallback with a wrong %s", name)
-				}
-			}()
-			rule.WithPolicy(wrong)
-		}()
-	}
+	defer func() {
+		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), `rule "login": the store of core.F`) {
+			t.Errorf("WithPolicy panics with %v, want the error of New", err)
+		}
+	}()
+	login.WithPolicy(core.Fallback(store, 1))
 }
 
 // TestTimeout bounds stores that honour their context, to the nanosecond of a
@@ -160,75 +152,35 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfTheCaller: a caller that has less time than the limiter gets the
-// error of its own context, and no policy decides.
-func TestTimeoutOfTheCaller(t *testing.T) {
-	for name, policy := range everyPolicy(&fake{answer: answers(core.Decision{Allowed: true})}) {
-		synctest.Test(t, func(t *testing.T) {
-			l := limiter(t, core.Config{Store: &fake{answer: hangs}, OnStoreError: policy})
-			own, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
-			defer cancel()
-			start := time.Now()
-			d := l.Allow(own, "k")
-			if took := time.Since(start); took != 30*time.Millisecond || d != (core.Decision{Err: context.DeadlineExceeded}) {
-				t.Errorf("%s: %+v after %v, want the error of the context after 30ms", name, d, took)
-			}
-		})
-	}
-}
-
-// TestTimeoutOfReset: the first store cannot use up the second's time.
-func TestTimeoutOfReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second := &fake{answer: hangs}, &fake{answer: waits(20*time.Millisecond, core.Decision{})}
-		start := time.Now()
-		err := limiter(t, core.Config{Store: first}).Reset(ctx, "k")
-		if took := time.Since(start); took != 100*time.Millisecond || !errors.Is(err, core.ErrStore) {
-			t.Errorf("one store: %v after %v", err, took)
-		}
-		start = time.Now()
-		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(ctx, "k")
-		if took := time.Since(start); took != 70*time.Millisecond || !errors.Is(err, core.ErrStore) {
-			t.Errorf("two stores: %v after %v, want the second well and 70 ms", err, took)
-		}
-		second.answer = hangs
-		start = time.Now()
-		err = limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(ctx, "k")
-		if took := time.Since(start); took != 100*time.Millisecond || !errors.Is(err, core.ErrStore) {
-			t.Errorf("both hang: %v after %v", err, took)
-		}
-	})
-}
-
-// TestImmediate: a store gets the caller's own context.
-func TestImmediate(t *testing.T) {
-	var asked context.Context
-	l := limiter(t, core.Config{Store: storetest.Wrap(memory(),
-		func(ctx context.Context, call storetest.Call) (core.Decision, error) {
-			asked = ctx
-			return call.Next(ctx)
-		})})
-	if d := l.Allow(ctx, "k"); d.Err != nil || asked != ctx {
-		t.Errorf("got %+v, asked with the context %v, want %v", d, asked, ctx)
-	}
-}
-
-// TestPolicyInWords: a limiter tells its policy, the default one too.
-func TestPolicyInWords(t *testing.T) {
-	l := limiter(t, core.Config{})
-	for _, c := range []struct {
-		limiter *core.Limiter
-		want    string
-	}{
-		{l, "fail open"},
-		{l.WithPolicy(core.FailClosed), "fail closed"},
-		{l.WithPolicy(core.FailClosed).WithPolicy(nil), "fail open"},
-		{core.Must(l.WithPolicy(core.FailClosed).Rule("login", core.PerHour(1))), "fail closed"},
-		{l.WithPolicy(core.Fallback(&fake{}, 1)), "fallback"},
-		{l.WithPolicy(core.Fallback(&fake{}, 4)), "fallback, shared by 4"},
+// TestTimeoutOfOthers: the first store cannot use up the second's time, nor a store the caller's.
+func TestTimeoutOfOthers(t *testing.T) {
+	const ms = time.Millisecond
+	for name, call := range map[string]func(*core.Limiter, context.Context) error{
+		"Reset": func(l *core.Limiter, ctx context.Context) error { return l.Reset(ctx, "k") },
+		"Usage": func(l *core.Limiter, ctx context.Context) error { _, err := l.Usage(ctx, "k"); return err },
 	} {
-		if got := fmt.Sprint(c.limiter.Policy()); got != c.want {
-			t.Errorf("the policy is %q, want %q", got, c.want)
+		for _, c := range []struct {
+			second func(context.Context) (core.Decision, error)
+			caller time.Duration
+			takes  time.Duration
+			is     error
+		}{
+			{nil, time.Hour, 100 * ms, core.ErrStore},
+			{waits(20*ms, core.Decision{}), time.Hour, 70 * ms, core.ErrStore},
+			{hangs, time.Hour, 100 * ms, core.ErrStore},
+			{nil, 20 * ms, 20 * ms, context.DeadlineExceeded},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				config := core.Config{Store: &fake{answer: hangs}}
+				if c.second != nil {
+					config.OnStoreError = core.Fallback(&fake{answer: c.second}, 1)
+				}
+				l, start := limiter(t, config), time.Now()
+				err := call(l, within(c.caller))
+				if took := time.Since(start); took != c.takes || !errors.Is(err, c.is) || c.is != core.ErrStore && err != c.is {
+					t.Errorf("%s: %v after %v, want %v after %v", name, err, took, c.is, c.takes)
+				}
+			})
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -119,19 +118,4 @@ func TestRefusalLogIsBounded(t *testing.T) {
 			t.Errorf("the lines count %d refusals, %d of them of clients beyond; want 3000, and a line a minute", total, beyond)
 		}
 	})
-}
-
-// TestRefusalLogMisuse: New says what is wrong with the observer.
-func TestRefusalLogMisuse(t *testing.T) {
-	for want, o := range map[string]core.Observer{
-		"core.LogRefusals(nil, ...): give a logger":      core.LogRefusals(nil, time.Minute),
-		"the logger of core.LogRefusals has no handler":  core.LogRefusals(new(slog.Logger), time.Minute),
-		"core.LogRefusals(..., 0s): give at least 1ms":   core.LogRefusals(slog.Default(), 0),
-		"core.LogRefusals(..., 60ns): give at least 1ms": core.Observers(core.Silent, core.LogRefusals(slog.Default(), 60)),
-	} {
-		_, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}, Observer: o})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got the error %v, want %q", err, want)
-		}
-	}
 }

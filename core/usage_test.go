@@ -6,22 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 )
-
-// used returns what Usage returns for the client, which must be without an error.
-func used(t *testing.T, l *core.Limiter, key string) []core.Usage {
-	t.Helper()
-	uses, err := l.Usage(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return uses
-}
 
 // TestUsageWithoutStore: no policy answers for a store that cannot be asked, and what is
 // wrong with a call is its error.
@@ -67,30 +55,6 @@ func TestUsageOfAStoreThatForgets(t *testing.T) {
 		!strings.Contains(err.Error(), "0 uses for 1 limits") {
 		t.Errorf("%v, %v, want ErrStore with the number of uses", uses, err)
 	}
-}
-
-// TestUsageTimeout: Usage waits for a store no longer than the timeout, and no longer
-// than its caller.
-func TestUsageTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{Store: &fake{answer: hangs}, Timeout: 50 * time.Millisecond})
-		start := time.Now()
-		if _, err := l.Usage(ctx, "k"); !errors.Is(err, core.ErrTimeout) || !errors.Is(err, core.ErrStore) {
-			t.Errorf("%v, want ErrTimeout", err)
-		}
-		if d := time.Since(start); d != 50*time.Millisecond {
-			t.Errorf("after %v, want the timeout", d)
-		}
-		leaving, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		start = time.Now()
-		if _, err := l.Usage(leaving, "k"); err != context.DeadlineExceeded {
-			t.Errorf("%v, want the error of the caller's context", err)
-		}
-		if d := time.Since(start); d != 20*time.Millisecond {
-			t.Errorf("after %v, want the caller's deadline", d)
-		}
-	})
 }
 
 // TestUsageOfFallback: during an outage the caller gets what the fallback has counted of
