@@ -21,24 +21,6 @@ func pair(l *core.Limiter, key string) core.Pair {
 	return core.Pair{Limiter: l, Request: core.Request{Key: key, Cost: 1}}
 }
 
-// TestDecideAllPolicies: a pair whose store cannot be asked is decided by its policy, and
-// what the others have counted is given back if that refuses.
-func TestDecideAllPolicies(t *testing.T) {
-	up := limiter(t, core.Config{})
-	down := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, Observer: core.Silent})
-	d, binding := core.DecideAll(ctx, pair(down, "k"), pair(up, "k"))
-	if !d.Allowed || !errors.Is(d.Err, core.ErrStore) || binding != 1 || d.Remaining != 2 {
-		t.Errorf("open: %+v of pair %d", d, binding)
-	}
-	d, binding = core.DecideAll(ctx, pair(up, "k"), pair(down.WithPolicy(core.FailClosed), "k"))
-	if d.Allowed || !errors.Is(d.Err, core.ErrStore) || binding != 1 {
-		t.Errorf("closed: %+v of pair %d", d, binding)
-	}
-	if d := up.AllowN(ctx, "k", 0); d.Remaining != 2 {
-		t.Errorf("after a refusal of the policy: %+v", d)
-	}
-}
-
 // remote returns a store in memory that answers as one over a network does: after a while.
 func remote(store core.Store, after time.Duration) core.Store {
 	return storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
@@ -248,21 +230,29 @@ func TestDecideAllErrors(t *testing.T) {
 	}
 }
 
-// TestDecideAllBinding: of several admissions the tighter one is returned.
+// TestDecideAllBinding: of several admissions the tighter one is returned. A pair whose store
+// cannot be asked is decided by its policy.
 func TestDecideAllBinding(t *testing.T) {
 	by := func(remaining int64, reset time.Duration) core.Pair {
 		d := core.Decision{Allowed: true, Limit: core.PerMinute(9), Remaining: remaining, ResetAfter: reset}
 		return pair(limiter(t, core.Config{Store: &fake{answer: answers(d)}}), "k")
 	}
+	down := limiter(t, core.Config{Store: &fake{answer: fails(errDown)}, Observer: core.Silent})
+	open, closed := pair(down, "k"), pair(down.WithPolicy(core.FailClosed), "k")
 	for i, c := range []struct {
-		pairs []core.Pair
-		want  int
+		pairs  []core.Pair
+		want   int
+		failed bool
 	}{
-		{[]core.Pair{by(3, 0), by(2, 0), by(4, 0)}, 1},
-		{[]core.Pair{by(3, 1), by(3, 2), by(3, 2)}, 1},
-		{[]core.Pair{by(3, 1), by(3, 1)}, 0},
+		{[]core.Pair{by(3, 0), by(2, 0), by(4, 0)}, 1, false},
+		{[]core.Pair{by(3, 1), by(3, 2), by(3, 2)}, 1, false},
+		{[]core.Pair{by(3, 1), by(3, 1)}, 0, false},
+		{[]core.Pair{open, by(3, 1)}, 1, true},
+		{[]core.Pair{by(3, 1), closed}, 1, true},
 	} {
-		if d, binding := core.DecideAll(ctx, c.pairs...); binding != c.want || !d.Allowed {
+		d, binding := core.DecideAll(ctx, c.pairs...)
+		allowed := c.pairs[c.want].Limiter != closed.Limiter
+		if binding != c.want || errors.Is(d.Err, core.ErrStore) != c.failed || d.Allowed != allowed {
 			t.Errorf("%d: %+v of pair %d, want %d", i, d, binding, c.want)
 		}
 	}

@@ -231,25 +231,18 @@ func TestNotice(t *testing.T) {
 		[]string{"one request is counted twice: mount", "code=twice", "limiter=api"},
 		[]string{"code=twice", "rule=login"},
 		[]string{"code=unnamed"})
-	plain := slog.New(&plainHandler{&log})
-	limiter(t, core.Config{Observer: core.LogErrors(plain, time.Minute)}).
+	var heard notices
+	limiter(t, core.Config{Observer: &heard}).
 		Notice(ctx, "proxy", "all came from fe80::1%eth0\nERROR forged \x1b[2J"+strings.Repeat("x", 5000))
-	expectLines(t, "a forged notice", log.take(), []string{`fe80::1%eth0\nERROR forged \x1b[2Jxxx`})
+	said := heard.expect(t, "a forged notice", "proxy")
+	const want = `all came from fe80::1%eth0\nERROR forged \x1b[2Jxxx`
+	if len(said) == 1 && (!strings.HasPrefix(said[0].Text, want) || len(said[0].Text) > 1010) {
+		t.Errorf("a forged notice: %q", said[0].Text)
+	}
 	if events > 0 {
 		t.Errorf("%d events", events)
 	}
 }
-
-// plainHandler writes messages as they are, as handlers for terminals do.
-type plainHandler struct{ lines *lines }
-
-func (*plainHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h *plainHandler) Handle(_ context.Context, r slog.Record) error {
-	_, err := fmt.Fprintln(h.lines, r.Message)
-	return err
-}
-func (h *plainHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h *plainHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestObservers: all observers hear of an event, in order.
 func TestObservers(t *testing.T) {

@@ -32,8 +32,10 @@ func goodLimit(l core.Limit) bool {
 func FuzzLimits(f *testing.F) {
 	minute := int64(time.Minute)
 	f.Add("api", "login", "", "burst", int64(100), minute, uint8(0), int64(0))
-	f.Add("", "r", "1h0m0s", "", int64(core.MaxCounterRequests), int64(core.MaxWindow), uint8(1), int64(time.Second))
-	f.Add("", "r", "bytes", "", int64(core.MaxCounterRequests), int64(core.MinWindow), uint8(2), int64(0))
+	for _, a := range core.Algorithms() {
+		f.Add("", "r", "bytes", "", int64(1e6), int64(core.MaxWindow), uint8(a), int64(time.Second))
+		f.Add("", "r", "1h0m0s", "", int64(core.MaxCounterRequests), int64(core.MinWindow), uint8(a), int64(0))
+	}
 	f.Add("", "r", "", "", int64(1), int64(time.Minute+117), uint8(0), int64(0))
 	f.Add(strings.Repeat("n", 64), strings.Repeat("r", 64), "! #$%&'()*+,-./:;<=>?@[]^_`{|}~", "",
 		int64(core.MaxLogRequests), int64(core.MinWindow), uint8(0), int64(10*time.Microsecond))

@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,32 +21,38 @@ func everyPolicy(second core.Store) map[string]core.Policy {
 // TestUncountable: what no store could count, and a caller that has left, is refused whatever the policy, with its own
 // error and no numbers, and no store is asked.
 func TestUncountable(t *testing.T) {
-	allows := answers(core.Decision{Allowed: true})
-	store, second := &fake{answer: allows}, &fake{answer: allows}
+	store, second := &fake{}, &fake{}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	late, cancel := context.WithDeadline(ctx, time.Unix(0, 0))
-	defer cancel()
 	for name, policy := range everyPolicy(second) {
 		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
-		for want, all := range map[error][]core.Decision{
-			core.ErrInvalid: {l.Allow(ctx, ""), l.Peek(ctx, ""), l.AllowN(ctx, "k", -1),
-				l.Decide(ctx, core.Request{Key: "k", Cost: -1, Peek: true})},
-			context.Canceled:         {l.Allow(cancelled, "k"), l.AllowN(cancelled, "k", 0), l.Peek(cancelled, "k")},
-			context.DeadlineExceeded: {l.Allow(late, "k"), l.AllowN(late, "k", 0), l.Peek(late, "k")},
+		for i, c := range []struct {
+			ctx  context.Context
+			r    core.Request
+			want error
+		}{
+			{ctx, core.Request{Cost: 1}, core.ErrInvalid},
+			{ctx, core.Request{Key: "k", Cost: -1}, core.ErrInvalid},
+			{ctx, core.Request{Key: "k", Cost: -1, Peek: true}, core.ErrInvalid},
+			{cancelled, core.Request{Key: "k", Cost: 1}, context.Canceled},
+			{cancelled, core.Request{Key: "k"}, context.Canceled},
+			{within(-1), core.Request{Key: "k", Cost: 1, Peek: true}, context.DeadlineExceeded},
 		} {
-			for i, d := range all {
-				exact := want == core.ErrInvalid || d.Err == want
-				if !errors.Is(d.Err, want) || errors.Is(d.Err, core.ErrStore) || !exact {
-					t.Errorf("%s, %d: %+v, want the error %v", name, i, d, want)
-				}
-				if d.Err = nil; d != (core.Decision{}) {
-					t.Errorf("%s, %d: numbers that nobody counted: %+v", name, i, d)
+			d := l.Decide(c.ctx, c.r)
+			if d != (core.Decision{Err: d.Err}) {
+				t.Errorf("%s, %d: numbers that nobody counted: %+v", name, i, d)
+			}
+			all := []error{d.Err}
+			if c.r.Cost >= 0 { // the others have none
+				_, err := l.Usage(c.ctx, c.r.Key)
+				all = append(all, err, l.Reset(c.ctx, c.r.Key))
+			}
+			for _, err := range all {
+				exact := c.want == core.ErrInvalid || err == c.want
+				if !errors.Is(err, c.want) || errors.Is(err, core.ErrStore) || !exact {
+					t.Errorf("%s, %d: %v, want the error %v", name, i, err, c.want)
 				}
 			}
-		}
-		if err := l.Reset(ctx, ""); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrStore) {
-			t.Errorf("%s, Reset of an empty key: %v", name, err)
 		}
 	}
 	if n := len(store.calls) + len(second.calls); n > 0 {
@@ -57,24 +62,20 @@ func TestUncountable(t *testing.T) {
 
 // TestContextEndsMeanwhile: the caller leaves while the store is asked. The
 // store's error says nothing about the store then, so no policy decides. A
-// decision that the store returned even so is valid.
+// decision that the store returned even so is valid, but for an Err in it, and
+// counted where the store does not say where it comes from.
 func TestContextEndsMeanwhile(t *testing.T) {
 	second := &fake{answer: answers(core.Decision{Allowed: true})}
+	counted := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
+	sloppy := counted
+	sloppy.Err, counted.Source = errDown, core.SourceCounted
 	for name, policy := range everyPolicy(second) {
-		own, cancel := context.WithCancel(ctx)
-		store := &fake{answer: func(context.Context) (core.Decision, error) {
-			cancel()
-			return core.Decision{}, errDown
-		}}
-		l := limiter(t, core.Config{Store: store, OnStoreError: policy})
-		if d := l.Allow(own, "k"); d != (core.Decision{Err: context.Canceled}) {
-			t.Errorf("%s: %+v", name, d)
-		}
-		counted := core.Decision{Allowed: true, Source: core.SourceCounted, Remaining: 2}
-		own, cancel = context.WithCancel(ctx)
-		store = &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return counted, nil }}
-		if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != counted {
-			t.Errorf("%s: %+v, want what was counted", name, d)
+		for err, want := range map[error]core.Decision{errDown: {Err: context.Canceled}, nil: counted} {
+			own, cancel := context.WithCancel(ctx)
+			store := &fake{answer: func(context.Context) (core.Decision, error) { cancel(); return sloppy, err }}
+			if d := limiter(t, core.Config{Store: store, OnStoreError: policy}).Allow(own, "k"); d != want {
+				t.Errorf("%s: %+v, want %+v", name, d, want)
+			}
 		}
 	}
 	if len(second.calls) > 0 {
@@ -90,41 +91,6 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDecideAsks checks what a store is asked for each of the calls.
-func TestDecideAsks(t *testing.T) {
-	want := core.Decision{Allowed: true, Limit: core.PerMinute(3), Remaining: 7, ResetAfter: 8, At: time.Unix(9, 0)}
-	// The Err of a store's decision is ignored: a store returns its error separately. A
-	// store that does not say where its decision comes from has counted.
-	sloppy := want
-	sloppy.Err, want.Source = errDown, core.SourceCounted
-	store := &fake{answer: answers(sloppy)}
-	l := limiter(t, core.Config{Name: "api", Store: store, OnStoreError: core.FailClosed})
-	rule := core.Must(l.Rule("login", core.PerHour(1)))
-	for i, c := range []struct {
-		got    core.Decision
-		rule   string
-		cost   int64
-		charge bool
-	}{
-		{l.Allow(ctx, "k"), "", 1, true},
-		{l.AllowN(ctx, "k", 5), "", 5, true},
-		{l.AllowN(ctx, "k", 0), "", 0, true},
-		{l.AllowN(ctx, "k", math.MaxInt64), "", math.MaxInt64, true},
-		{l.Peek(ctx, "k"), "", 1, false},
-		{l.Decide(ctx, core.Request{Key: "k", Cost: 4, Peek: true, Label: "GET /"}), "", 4, false},
-		{l.Decide(ctx, core.Request{Key: "k"}), "", 0, true},
-		{rule.Allow(ctx, "k"), "login", 1, true},
-	} {
-		if c.got != want {
-			t.Errorf("call %d: %+v, want the store's answer %+v", i, c.got, want)
-		}
-		if got := store.calls[i]; got.key != "k" || got.cost != c.cost || got.charge != c.charge ||
-			got.rule.Rule != c.rule || got.rule.Name != "api" {
-			t.Errorf("call %d: asked %+v", i, got)
-		}
-	}
-}
-
 // TestRuleOfARule: a rule of a rule is the rule of that name of the limiter.
 func TestRuleOfARule(t *testing.T) {
 	login := core.Must(limiter(t, core.Config{Name: "api"}).Rule("login", core.PerHour(2)))
@@ -135,50 +101,24 @@ func TestRuleOfARule(t *testing.T) {
 	}
 }
 
+// TestResetErrors: both stores are reset, and each that fails is in the error.
 func TestResetErrors(t *testing.T) {
 	errSecond := errors.New("second down")
-	ok := answers(core.Decision{})
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	for _, c := range []struct {
-		name          string
-		ctx           context.Context
-		first, second func(context.Context) (core.Decision, error)
-		is, not       []error
-	}{
-		{"both well", ctx, ok, ok, nil, []error{core.ErrStore}},
-		{"the first fails", ctx, fails(errDown), ok, []error{core.ErrStore, errDown}, []error{core.ErrInvalid}},
-		{"the second fails", ctx, ok, fails(errSecond), []error{core.ErrStore, errSecond}, []error{core.ErrInvalid}},
-		{"both fail", ctx, fails(errDown), fails(errSecond), []error{core.ErrStore, errDown, errSecond}, nil},
-		{"the caller left", ended, fails(errDown), ok, []error{context.Canceled},
-			[]error{core.ErrStore, core.ErrInvalid}},
-	} {
-		first, second := &fake{answer: c.first}, &fake{answer: c.second}
-		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(c.ctx, "k")
-		if (err != nil) != (c.is != nil) {
-			t.Errorf("%s: %v", c.name, err)
+	for _, c := range [][2]error{{nil, nil}, {errDown, nil}, {nil, errSecond}, {errDown, errSecond}} {
+		first, second := &fake{answer: fails(c[0])}, &fake{answer: fails(c[1])}
+		err := limiter(t, core.Config{Store: first, OnStoreError: core.Fallback(second, 1)}).Reset(ctx, "k")
+		failed := c != [2]error{}
+		if errors.Is(err, errDown) != (c[0] != nil) || errors.Is(err, errSecond) != (c[1] != nil) ||
+			(err != nil) != failed || errors.Is(err, core.ErrStore) != failed {
+			t.Errorf("%v: %v", c, err)
 		}
-		for _, e := range c.is {
-			if !errors.Is(err, e) {
-				t.Errorf("%s: %v is not %v", c.name, err, e)
-			}
-		}
-		for _, e := range c.not {
-			if errors.Is(err, e) {
-				t.Errorf("%s: %v is %v", c.name, err, e)
-			}
-		}
-		want := 1
-		if c.ctx != ctx {
-			want = 0
-		}
-		if len(first.calls) != want || len(second.calls) != want {
-			t.Errorf("%s: got %d and %d calls, want %d each", c.name, len(first.calls), len(second.calls), want)
+		if len(first.calls) != 1 || len(second.calls) != 1 {
+			t.Errorf("%v: got %d and %d calls, want 1 each", c, len(first.calls), len(second.calls))
 		}
 	}
 }
 
-// TestObserver: an observer gets every decision, with all fields of the Event.
+// TestObserver: an observer gets every decision, with all fields of the Event, and hears of nothing else.
 func TestObserver(t *testing.T) {
 	type mark struct{}
 	own := context.WithValue(ctx, mark{}, "mine")
@@ -189,50 +129,37 @@ func TestObserver(t *testing.T) {
 		if ctx.Value(mark{}) != "mine" {
 			t.Error("not the request's context")
 		}
+		e.Elapsed = 0 // see TestElapsed
 		events = append(events, e)
 	})
-	store := &fake{answer: answers(core.Decision{Allowed: true, Remaining: 2})}
+	store := newFlaky()
 	l := limiter(t, core.Config{Name: "api", Store: store, Observer: observer})
-	login := core.Must(l.Rule("login", core.PerHour(1))).WithPolicy(core.FailClosed)
-
-	decisions := []core.Decision{
-		l.Allow(own, "k"),
-		l.AllowN(own, "k", 3),
-		l.Peek(own, "k"),
-		login.Decide(own, core.Request{Key: "k", Cost: 2, Label: "POST /login"}),
-		l.Allow(own, ""),
-		l.AllowN(own, "k", -1),
-		l.Allow(ended, "k"),
-	}
-	store.answer = fails(errDown)
-	decisions = append(decisions, l.Allow(own, "k"), login.Allow(own, "k"))
-
-	want := []core.Event{
-		{Name: "api", Key: "k", Cost: 1},
-		{Name: "api", Key: "k", Cost: 3},
-		{Name: "api", Key: "k", Cost: 1, Peek: true},
-		{Name: "api", Rule: "login", Label: "POST /login", Key: "k", Cost: 2},
-		{Name: "api", Cost: 1},
-		{Name: "api", Key: "k", Cost: -1},
-		{Name: "api", Key: "k", Cost: 1},
-		{Name: "api", Key: "k", Cost: 1},
-		{Name: "api", Rule: "login", Key: "k", Cost: 1},
-	}
-	if len(events) != len(want) {
-		t.Fatalf("%d events for %d decisions", len(events), len(want))
-	}
-	for i := range want {
-		want[i].Decision = decisions[i]
-		events[i].Elapsed = 0 // see TestElapsed
-		if events[i] != want[i] {
-			t.Errorf("event %d: %+v, want %+v", i, events[i], want[i])
-		}
-	}
-	for i, is := range []error{
-		4: core.ErrInvalid, 5: core.ErrInvalid, 6: context.Canceled, 7: core.ErrStore, 8: core.ErrStore,
+	login := core.Must(l.Rule("login", core.PerHour(9))).WithPolicy(core.FailClosed)
+	for i, c := range []struct {
+		ctx     context.Context
+		limiter *core.Limiter
+		r       core.Request
+	}{
+		{own, l, core.Request{Key: "k", Cost: 1}},
+		{own, l, core.Request{Key: "k", Cost: 3, Peek: true, Shadow: true}},
+		{own, login, core.Request{Key: "k", Cost: 2, Label: "POST /login"}},
+		{own, l, core.Request{Cost: 1}},
+		{own, l, core.Request{Key: "k", Cost: -1}},
+		{ended, l, core.Request{Key: "k", Cost: 1}},
+		{own, l, core.Request{Key: "k", Cost: 1}}, // the store is down
+		{own, login, core.Request{Key: "k", Cost: 1}},
 	} {
-		if !errors.Is(events[i].Decision.Err, is) {
-			t.Errorf("event %d: error %v, want %v", i, events[i].Decision.Err, is)
+		store.down.Store(i >= 6)
+		d := c.limiter.Decide(c.ctx, c.r)
+		if _, err := l.Usage(own, "k"); err != nil != store.down.Load() {
+			t.Error(err)
+		}
+		want := core.Event{
+			Name: "api", Rule: c.limiter.RuleName(), Label: c.r.Label, Key: c.r.Key, Cost: c.r.Cost, Peek: c.r.Peek,
+			Decision: d, Shadow: c.r.Shadow,
+		}
+		if len(events) != i+1 || events[i] != want {
+			t.Fatalf("event %d: %+v, want %+v", i, events[i:], want)
 		}
 	}
 }

@@ -71,3 +71,15 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("got %d outcomes, want all %d", len(seen), core.OutcomeShadowRefused+1)
 	}
 }
+
+// TestWords: each source and each stage has a word for logs.
+func TestWords(t *testing.T) {
+	for i, want := range []string{
+		"unasked, unknown", "counted, not asked", "remembered, queued", "leased, connect", "fallback, reply",
+		"policy, lease", "skipped, fallback", "Source(7), Stage(7)",
+	} {
+		if got := fmt.Sprintf("%v, %v", core.Source(i), core.Stage(i)); got != want {
+			t.Errorf("source and stage %d are called %q, want %q", i, got, want)
+		}
+	}
+}

@@ -7,33 +7,17 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 )
-
-// bindings is a store that notes what it is bound to.
-type bindings struct {
-	*memstore.Store
-	rules []string
-}
-
-func (b *bindings) Bind(rule core.Binding) (core.Ledger, error) {
-	b.rules = append(b.rules, rule.Rule)
-	return b.Store.Bind(rule)
-}
 
 // TestRulesAlone: a limiter without limits makes rules, with its name, store and policy. No store is bound for it, and
 // it decides nothing, also under a policy that admits.
 func TestRulesAlone(t *testing.T) {
-	store, second := &bindings{Store: memstore.New()}, &bindings{Store: memstore.New()}
+	store, second := &fake{}, &fake{}
 	api := core.Must(core.New(core.Config{Name: "api", Store: store, OnStoreError: core.Fallback(second, 2)}))
 	open := api.WithPolicy(nil)
 	ctx := t.Context()
 	for name, err := range map[string]error{
 		"Allow":     open.Allow(ctx, "a").Err,
-		"AllowN":    api.AllowN(ctx, "a", 0).Err,
-		"Peek":      api.Peek(ctx, "a").Err,
-		"Charge":    api.Charge(ctx, "a", 1).Err,
-		"Reserve":   open.Reserve(ctx, core.Request{Key: "a", Cost: 1}).Decision.Err,
 		"DecideAll": decideAll(ctx, open),
 		"Wait":      errorOf(open.Wait(ctx, "a")),
 		"Limits":    open.Decide(ctx, core.Request{Key: "a", Limits: []core.Limit{core.PerMinute(1)}}).Err,
@@ -63,9 +47,9 @@ func TestRulesAlone(t *testing.T) {
 	if d := core.Must(api.WithLimits(core.PerMinute(1))).Allow(ctx, "a"); !d.Allowed {
 		t.Errorf("WithLimits: got %+v, want an admission", d)
 	}
-	for _, s := range []*bindings{store, second} {
-		if got := strings.Join(s.rules, " "); got != "login " {
-			t.Errorf("got bindings to the rules %q, want those of the rule login and of WithLimits", got)
+	for _, s := range []*fake{store, second} {
+		if len(s.bound) != 2 || s.bound[0].Rule != "login" || s.bound[1].Rule != "" {
+			t.Errorf("got the bindings %v, want those of the rule login and of WithLimits", s.bound)
 		}
 	}
 }

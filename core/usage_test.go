@@ -11,38 +11,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// TestUsageWithoutStore: no policy answers for a store that cannot be asked, and what is
-// wrong with a call is its error.
-func TestUsageWithoutStore(t *testing.T) {
-	for _, policy := range []core.Policy{
-		core.FailOpen, core.FailClosed, core.Fallback(&fake{answer: fails(errors.New("gone"))}, 1),
-	} {
-		f := &fake{answer: fails(errDown)}
-		observed := 0
-		l := limiter(t, core.Config{Store: f, OnStoreError: policy, Observer: core.ObserverFunc(
-			func(context.Context, core.Event) { observed++ })})
-		uses, err := l.Usage(ctx, "k")
-		if uses != nil || !errors.Is(err, core.ErrStore) || !errors.Is(err, errDown) {
-			t.Errorf("%v: %v, %v, want ErrStore", policy, uses, err)
-		}
-		if n := strings.Count(err.Error(), "sash:"); n != 1 {
-			t.Errorf("%q says sash: %d times, want once", err, n)
-		}
-		before := len(f.calls)
-		if uses, err := l.Usage(ctx, ""); uses != nil || !errors.Is(err, core.ErrInvalid) {
-			t.Errorf("%v, of an empty key: %v, %v, want ErrInvalid", policy, uses, err)
-		}
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		if uses, err := l.Usage(ended, "k"); uses != nil || err != context.Canceled {
-			t.Errorf("%v, with an ended context: %v, %v, want context.Canceled", policy, uses, err)
-		}
-		if len(f.calls) != before || observed != 0 {
-			t.Errorf("%v: %d calls of the store and %d events for what needs none", policy, len(f.calls)-before, observed)
-		}
-	}
-}
-
 // usesNothing has a Ledger that answers for no limit.
 type usesNothing struct{ core.Ledger }
 

@@ -101,7 +101,8 @@ func TestWaitNever(t *testing.T) {
 	store := newAsked(0)
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerMinute(5), core.PerHour(50)}})
 	d, err := l.WaitN(ctx, "k", 6)
-	if !errors.Is(err, core.ErrNever) || !errors.Is(d.Err, err) || d.RetryAfter != core.Never || d.Limit.Requests != 5 {
+	if !errors.Is(err, core.ErrNever) || errors.Is(err, core.ErrStore) || !errors.Is(d.Err, err) ||
+		d.RetryAfter != core.Never || d.Limit.Requests != 5 {
 		t.Errorf("got %+v, %v, want ErrNever", d, err)
 	}
 	for _, want := range []string{"sash: ", "a cost of 6", "the limit 5/1m"} {
@@ -112,29 +113,6 @@ func TestWaitNever(t *testing.T) {
 	if asks, _ := store.numbers(); asks != 0 {
 		t.Errorf("got %d asks, want 0", asks)
 	}
-}
-
-// TestWaitNeverByStore: a waiter that the store refuses for ever leaves at once, and the
-// next has its turn.
-func TestWaitNeverByStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		never := askedOf(storetest.Fixed(core.Decision{RetryAfter: core.Never}), 20*time.Millisecond)
-		l := limiter(t, core.Config{Store: never})
-		start := time.Now()
-		var group sync.WaitGroup
-		for range 3 {
-			group.Go(func() {
-				d, err := l.Wait(within(time.Hour), "k")
-				if !errors.Is(err, core.ErrNever) || errors.Is(err, core.ErrStore) || d.RetryAfter != core.Never || d.Err != nil {
-					t.Errorf("got %+v, %v, want ErrNever", d, err)
-				}
-			})
-		}
-		group.Wait()
-		if took := time.Since(start); took != 60*time.Millisecond {
-			t.Errorf("got %v, want three questions of 20ms", took)
-		}
-	})
 }
 
 // TestWaitFallback: a cost above the share of a fallback is an error of the store too, and
@@ -315,19 +293,6 @@ func TestWaitCancelled(t *testing.T) {
 }
 
 const maxJitter = 100 * time.Millisecond
-
-// TestWaitCounted: an admission that comes back when the context has just ended is returned.
-func TestWaitCounted(t *testing.T) {
-	leaving, cancel := context.WithCancel(ctx)
-	store := &fake{answer: func(context.Context) (core.Decision, error) {
-		cancel()
-		return core.Decision{Allowed: true, Remaining: 1}, nil
-	}}
-	l := limiter(t, core.Config{Store: store})
-	if d, err := l.Wait(leaving, "k"); err != nil || !d.Allowed {
-		t.Errorf("got %+v, %v, want the admission", d, err)
-	}
-}
 
 // TestWaitReopened: a reset and a return wake the first waiter, also while the store's
 // refusal is on its way.
