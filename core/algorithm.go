@@ -5,42 +5,34 @@ import (
 	"strings"
 )
 
-// Algorithm says how a [Limit] counts.
+// Algorithm says how a [Limit] counts. Steady and Even panic if it is unknown.
 type Algorithm uint8
 
 const (
-	// SlidingLog remembers every admitted request and is exact: no interval of the window's
-	// length, wherever it starts, holds more than Requests admitted units. Memory grows with
-	// the requests remembered, so Requests is at most [MaxLogRequests].
+	// SlidingLog remembers every admitted request and is exact: no interval of the window's length, wherever it starts,
+	// holds more than Requests admitted units. Memory grows with the requests, of which [MaxLogRequests] are the most.
 	SlidingLog Algorithm = iota
 
-	// SlidingCounter keeps two numbers per key: the counts of the current and
-	// of the previous window, windows being aligned to the Unix epoch. With e
-	// elapsed of the current window W it admits n more when
+	// SlidingCounter keeps two numbers per key: the counts of the current and of the previous window, windows being
+	// aligned to the Unix epoch. With e elapsed of the current window W it admits n more when
 	//
 	//	floor(previous * ((W-e)/W)) + current + n <= Requests
 	//
-	// It is an estimate: it supposes that the previous window's requests were spread evenly.
-	// A client that sends all of them at the end of one window and goes on in the next can be
-	// admitted up to 2*Requests times within one real window. It suits large limits and
-	// constant memory per key; a SlidingLog suits logins, billed quotas and small limits.
+	// It is an estimate: it supposes that the previous window's requests were spread evenly. A client that sends all of
+	// them at its end can be admitted up to 2*Requests times within one real window. It suits large limits and constant
+	// memory per key; a SlidingLog suits logins, billed quotas and small limits.
 	SlidingCounter
 
-	// CoarseLog is a log by slots of a sixtieth of the Window, aligned to the Unix epoch. A
-	// unit counts until the end of its slot is a Window old. So no interval of the window's
-	// length ever holds more than Requests admitted units, as with a SlidingLog, and quota is
-	// back up to a sixtieth of the Window later. A key takes a few hundred bytes, whatever
-	// Requests is. Prefer it to both others where a limit is large and must hold.
+	// CoarseLog is a log by slots of a sixtieth of the Window, aligned to the Unix epoch. A unit counts until the end of
+	// its slot is a Window old. So no window ever holds more than Requests, as with a SlidingLog, and quota is back up to
+	// a sixtieth of it later. A key takes a few hundred bytes. Prefer it to both where a limit is large and must hold.
 	CoarseLog
 
-	// Bucket lets bursts pass, and refills evenly. It is full with Requests units, of which each request takes its
-	// cost, and empty for a Window when it refills from nothing. In any stretch of length t it admits at most
-	// Requests + Requests*t/Window units, however the stretch lies: so up to 2*Requests in a Window. See
-	// [RateAndBurst]. A key takes as little memory as by a SlidingCounter. It suits clients that begin with a burst,
-	// and callers that want an even flow; a contract says a window.
-	//
-	// Where a charge goes beyond Requests, what is owed comes back at the same pace, or faster so that it takes 100
-	// Windows at most.
+	// Bucket lets bursts pass, and refills evenly; see [RateAndBurst]. It is full with Requests units, of which each
+	// request takes its cost, and refills from nothing in a Window. In any stretch of length t it admits at most
+	// Requests + Requests*t/Window units: so up to 2*Requests in a Window. A key takes as little memory as by a
+	// SlidingCounter. It suits clients that begin with a burst, and callers that want an even flow; a contract says a
+	// window. What a charge owes comes back at the same pace, or faster so that it takes 100 Windows at most.
 	Bucket
 )
 
@@ -51,7 +43,6 @@ type properties struct {
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
 	steady      bool   // what Steady returns
-	leasable    bool   // what Leasable returns
 	even        bool   // what Even returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
 }
@@ -69,10 +60,10 @@ type properties struct {
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
 // docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, true, false, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, false, 0},
-	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, true, false, 0},
-	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, false, true, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, false, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, false, 0},
+	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, true, 0},
 }
 
 // Algorithms returns all algorithms. A store counts by each of them.
@@ -92,16 +83,11 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Steady reports whether no unit leaves before ResetAfter is over. Until then a refusal of
-// any cost may be remembered. It panics if the algorithm is unknown.
+// Steady reports whether each unit counts for a Window from its own time on: none leaves before
+// ResetAfter is over, and units may be leased.
 func (a Algorithm) Steady() bool { return a.properties().steady }
 
-// Leasable reports whether units may be counted ahead of their use, by a lease: each counts
-// from its own time on. It panics if the algorithm is unknown.
-func (a Algorithm) Leasable() bool { return a.properties().leasable }
-
-// Even reports whether units come back one after the other, Window/Requests apart, and all of them in ResetAfter. It
-// panics if the algorithm is unknown.
+// Even reports whether units come back Window/Requests apart.
 func (a Algorithm) Even() bool { return a.properties().even }
 
 // known reports whether there is such an algorithm.

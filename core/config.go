@@ -11,36 +11,30 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// DefaultTimeout is the Config.Timeout that 0 stands for.
-const DefaultTimeout = 100 * time.Millisecond
-
 // Config says what a [Limiter] enforces and where it counts.
 type Config struct {
-	// Name is part of the identity of every count: limiters of one name on the same data share
-	// their counts, as replicas do. It may be empty.
+	// Name is part of the identity of every count: limiters of one name on the same data share their counts, as
+	// replicas do. It may be empty.
 	Name  string
 	Store Store // required
 
-	// Limits count each request together, or one refuses it and none counts it. Without limits
-	// the limiter is for [Limiter.Rule] alone: to ask it for a decision is an [ErrInvalid].
+	// Limits count each request together, or one refuses it and none counts it. Without limits the limiter is for
+	// [Limiter.Rule] alone: to ask it for a decision is an [ErrInvalid].
 	Limits []Limit
 
 	OnStoreError Policy // decides while the store cannot be asked; default FailOpen
 
-	// Timeout is the most that a decision may wait for a store, the fallback included; a
-	// fallback that is not in memory has half of it. Default 100 ms, at least 10 us. Leave room
-	// for several round trips and for pauses: what a healthy store misses, the policy decides.
-	// A store may keep a caller whose context is cancelled for a Timeout of up to a second.
+	// Timeout is the most that a decision may wait for stores; a fallback that is not in memory has half of it. Default
+	// 100 ms, at least 10 us. Leave room for several round trips and pauses: what a healthy store misses, the policy
+	// decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
-	// Observer is told of every decision. Default [LogErrors] on slog.Default(), at most a line a
-	// minute of each kind: a limit that is not enforced is never silent. [Silent] writes none.
+	// Observer is told of every decision. Default [LogErrors]: what is not enforced is never silent. [Silent] writes none.
 	Observer Observer
 	Quiet    []string // codes of notices that are not to be said, such as "large-log"
 }
 
-// New returns a limiter for c. It does not talk to the store, so a program
-// starts while its store is down.
+// New returns a limiter for c. The store may be down meanwhile.
 func New(c Config) (*Limiter, error) {
 	if err := checkName("limiter", c.Name); err != nil {
 		return nil, err
@@ -77,7 +71,7 @@ func (c *Config) check() error {
 	return checkQuiet(c.Quiet)
 }
 
-// Must returns v, or panics with err: for limiters, and all else that is made while a program starts.
+// Must returns v, or panics with err: for what is made while a program starts.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -12,26 +12,25 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Pair is one of the requests that [DecideAll] decides, and the limiter that decides it.
+// Pair is a request of [DecideAll], and the limiter that decides it.
 type Pair struct {
 	Limiter *Limiter
 	Request Request
 }
 
-// DecideAll decides several requests of one caller, such as one by the limit of a client and
-// one by the limit of all clients: all are counted, or none is. It returns the decision that
-// binds and the index of its pair: the first refusal, or else the decision with the least
-// Remaining, then the longest ResetAfter, then the first.
+// DecideAll decides several requests of one caller, such as by the limits of a client and of all
+// clients: all are counted, or none is. It returns the decision that binds, and the index
+// of its pair: the first refusal, or else the one with the least Remaining, then the longest ResetAfter,
+// then the first.
 //
-// Stores that answer from memory are asked first, in turn, and then all others at the same
-// time. What has been counted beside a refusal is given back as by [Reservation.Return], also
-// if ctx ends; until then others may be refused for it. Give the pair that refuses most often
-// first. Units stay counted where a return fails, which the observer is told by a notice, and
-// may stay where a store failed.
+// Stores in memory are asked first, in turn, and then all others at the same time. Give the pair that
+// refuses most often first. What was counted beside a refusal is given back as by [Reservation.Return],
+// also if ctx ends; until then others may be refused for it. Units stay counted where a return fails,
+// which the observer is told by a notice, and may stay where a store failed.
 //
-// A pair whose store cannot be asked is decided by its policy; then Err is the first such
-// error. Observers are told of decisions that are not given back. Err matches [ErrInvalid] for no
-// pairs, a pair without a limiter, and a charge.
+// A pair whose store cannot be asked is decided by its policy; then Err is the first such error.
+// Observers are told of what is not given back. No pairs, a pair without a limiter, and a charge are
+// an [ErrInvalid].
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i

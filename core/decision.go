@@ -1,12 +1,6 @@
 package core
 
-import (
-	"math"
-	"time"
-)
-
-// Never is the RetryAfter of a request whose cost exceeds a limit.
-const Never time.Duration = math.MaxInt64
+import "time"
 
 // Decision is the answer to one request: a plain value, to be copied freely. A caller acts on
 // Allowed. Err is never a reason to refuse: under [FailOpen] a request is allowed although
@@ -16,34 +10,30 @@ type Decision struct {
 	Source  Source // where the decision comes from
 	Region  string // which region has decided, where the store is one of package regions
 
-	// Limit is the limit that binds. Refused: of the limits that refuse, the one with the
-	// longest RetryAfter. Allowed: the one with the least Remaining, then the longest
-	// ResetAfter. In a tie, the first listed. It is the zero Limit when nothing was counted.
+	// Limit is the limit that binds: of those that refuse, the one with the longest RetryAfter; else the one with the
+	// least Remaining, then the longest ResetAfter, then the first. It is zero when nothing was counted.
 	Limit Limit
 
-	// Remaining is the number of units of Limit that are left after this request, never
-	// negative. A request may be refused while some remain: its cost may be larger.
+	// Remaining is the number of units of Limit that are left after this request: 0 or more, since a refused one may
+	// cost more than remains.
 	Remaining int64
 
-	// ResetAfter is, for a SlidingLog, the time until the oldest counted request leaves the
-	// window and quota starts to come back; for a CoarseLog, until the oldest slot does; for a
-	// SlidingCounter, the time until the current fixed window ends; for a Bucket, until it is full. It is 0 when
-	// nothing counts, or less than one unit of a counter.
+	// ResetAfter is the time until, for a SlidingLog, the oldest counted request leaves the window and quota starts to
+	// come back; for a CoarseLog, the oldest slot does; for a SlidingCounter, the current fixed window ends; for a
+	// Bucket, it is full. It is 0 when nothing counts, or less than one unit of a counter.
 	ResetAfter time.Duration
 
-	// RetryAfter is 0 when allowed, else the time after which the same request would pass if
-	// no other of the client came: exactly. It is [Never] when the cost exceeds a limit. A store
-	// that processes share may refuse by an answer of the last second: RetryAfter then does not
-	// know of later returns, charges and resets by others, nor of their requests under other
-	// limits on the same counts. By limits of a Request it is always the store's.
+	// RetryAfter is 0 when allowed, else the time after which the same request would pass if no other of the client
+	// came: exactly. It is [Never] when the cost exceeds a limit. A store that processes share may refuse by an answer
+	// of the last second, unless by limits of a Request: RetryAfter then does not know of later returns, charges and
+	// resets by others, nor of their requests under other limits on the same counts.
 	RetryAfter time.Duration
 
 	At time.Time // the store's, in whole microseconds: the time that a charged request is counted at
 
-	// Err is nil iff the store decided, for this request or by an earlier answer that still
-	// holds, and has counted what it admitted. It matches [ErrStore] when the policy decided, a
-	// [Fallback] included; [ErrInvalid] when the call was malformed; or it is the error of the
-	// caller's own context. The last two are refused whatever the policy.
+	// Err is nil iff the store decided, for this request or by an earlier answer that still holds, and has counted what
+	// it admitted. It matches [ErrStore] when the policy decided, a [Fallback] included; else it matches [ErrInvalid],
+	// or is the error of the caller's own context: these are refused whatever the policy.
 	Err error
 }
 

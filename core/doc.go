@@ -2,24 +2,19 @@
 // another request, by limits over sliding windows, and counts the requests
 // that it admits.
 //
-// It knows nothing of HTTP nor of where counts are kept, and imports nothing but the standard
-// library.
-//
 //	limiter, err := core.New(core.Config{
 //		Name:   "api",
 //		Store:  memstore.New(),
 //		Limits: []core.Limit{core.PerSecond(10), core.PerHour(1000)},
 //	})
-//	...
 //	if d := limiter.Allow(ctx, "user:42"); !d.Allowed {
 //		// tell the client to come back after d.RetryAfter
 //	}
 //
 // # Words
 //
-// A [Limiter] is a set of limits under a name, on a [Store]. [Limiter.Rule] makes another
-// set on the same store, with counts of its own: a rule, which is a Limiter too. The key
-// names the client that is counted. A limit counts units; a request costs one, unless its
-// Cost says otherwise. Of several limits a [Decision] is about the tightest, which binds. The
-// policy ([FailOpen], [FailClosed] or [Fallback]) decides while the store cannot be asked.
+// A [Limiter] is a set of limits under a name, on a [Store]. A rule, which [Limiter.Rule] makes, is
+// another one on the same store, with counts of its own. The key names the client that is counted.
+// A limit counts units; a request costs one, unless its Cost says otherwise. Of several limits a
+// [Decision] is about the tightest, which binds. The policy decides while the store cannot be asked.
 package core

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced:
-// the store cannot be asked, requests name no client, a key function or that of the limits
-// fails, or calls are malformed. A line says what happens to the requests meanwhile, why, and
-// what to do. [Notice]s are written too, keys are not.
+// LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced: the store
+// cannot be asked, requests name no client, a key function or that of the limits fails, or calls are
+// malformed. A line says what happens to the requests, why, and what to do. Notices are written too,
+// keys are not.
 //
-// Each trouble is written once in an interval for each limiter and rule, with the number of
-// requests since; an interval of 0 writes each, and else it is at least 1 ms. An outage of the
-// store is written when it begins and when it has ended: the store has failed no request for
-// a minute.
+// Each trouble is written once in an interval for each limiter and rule, with the number of requests
+// since; an interval of 0 writes each, and else it is at least 1 ms. An outage has a line when it
+// begins, and one when the store has failed no request for a minute.
 //
-// A limiter without an observer has LogErrors(slog.Default(), time.Minute), and all of them
-// together write at most 100 lines a minute.
+// A limiter without an observer has LogErrors(slog.Default(), time.Minute), and all of them together
+// write at most 100 lines a minute.
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
 	if err := checkLogger("LogErrors", log); err != nil {
 		return wrongObserver{err: err}

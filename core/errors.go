@@ -15,30 +15,22 @@ import (
 var (
 	ErrStore = errors.New("sash: the store could not be asked") // the policy decided
 
-	// ErrUnavailable is an ErrStore, as in redisstore while a breaker is open.
+	// These are an ErrStore too: a breaker is open, or there is no room even if all others are evicted.
 	ErrUnavailable error = &kind{"sash: the store has been failing, and the request did not wait for it", ErrStore}
+	ErrStoreFull   error = &kind{"sash: the store is full", ErrStore}
 
-	// ErrStoreFull is an ErrStore: there is no room, even if all others are evicted.
-	ErrStoreFull error = &kind{"sash: the store is full", ErrStore}
-
-	// ErrTimeout: no answer within Config.Timeout. It is the cause ([context.Cause]) of the
-	// end of a store's context, and a [context.DeadlineExceeded] too.
+	// ErrTimeout is the cause of the end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout error = &kind{"sash: no answer within the timeout", context.DeadlineExceeded}
 
-	// ErrInvalid: an empty key, a negative cost, or Limits that are not the rule's.
-	ErrInvalid = errors.New("sash: invalid request")
-
-	// ErrKey: the function that names the client has failed. No store was asked.
-	ErrKey = errors.New("sash: the key function failed")
-
-	// ErrLimits: the limits of the request could not be found out. No store was asked.
-	ErrLimits = errors.New("sash: the limits of the request could not be found out")
+	// No store was asked: the call was malformed, or middleware could not find out the key or the limits.
+	ErrInvalid = errors.New("sash: invalid request") // an empty key, a negative cost, or Limits not like the rule's
+	ErrKey     = errors.New("sash: the key function failed")
+	ErrLimits  = errors.New("sash: the limits of the request could not be found out")
 
 	// ErrTooLate is a [context.DeadlineExceeded] too.
 	ErrTooLate error = &kind{"sash: the context ends before the request can pass", context.DeadlineExceeded}
 
-	// ErrNever: the cost exceeds a limit. It is an [ErrStore] too where the limit is the share
-	// of a [Fallback], and the store is down.
+	// ErrNever: the cost exceeds a limit. It is an [ErrStore] too where that is the share of a [Fallback].
 	ErrNever = errors.New("sash: the request can never pass")
 )
 
@@ -121,8 +113,7 @@ func constructionError(name, rule string, err error) error {
 	return &errs.Worded{Words: describe(name, rule) + ": ", Err: err}
 }
 
-// Stage says how far a request came before the store failed: where the time of a slow
-// decision went, and whether the store may have counted the request.
+// Stage says how far a request came before the store failed.
 type Stage uint8
 
 const (
@@ -146,7 +137,7 @@ func (s Stage) String() string { return word(stageNames[:], uint8(s), "Stage") }
 // AtStage returns err with a stage, for stores. The text stays the same.
 func AtStage(s Stage, err error) error { return &stageError{s, err} }
 
-// StageOf returns the stage of an error: the outermost of [AtStage], or what the error shows.
+// StageOf returns the stage of an error: that of [AtStage], or what it shows.
 func StageOf(err error) Stage {
 	if staged, ok := errors.AsType[*stageError](err); ok {
 		return staged.stage

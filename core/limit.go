@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// The bounds of a [Limit].
+// Bounds of a [Limit], the Config.Timeout that 0 stands for, and the RetryAfter of a cost above a limit.
 const (
 	MaxLogRequests     = 1_000_000 // for SlidingLog
 	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
 	MinWindow          = time.Millisecond
 	MaxWindow          = 366 * 24 * time.Hour
+	DefaultTimeout     = 100 * time.Millisecond
+
+	Never time.Duration = math.MaxInt64
 )
 
 const maxNameLength = 64 // bytes, for the names of limits, rules and limiters
 
-// Limit allows Requests units per Window. A unit is a request of cost 1.
-//
-// The zero Algorithm is [SlidingLog]. An empty Name means the window in words, "1m0s". Window
-// is from [MinWindow] to [MaxWindow], and rounded up to whole microseconds. In JSON, YAML and
-// flags a limit is text, such as "100/1m"; see [ParseLimit].
+// Limit allows Requests units per Window. A unit is a request of cost 1. The zero Algorithm is [SlidingLog]. An
+// empty Name means the window in words, "1m0s". Window is from [MinWindow] to [MaxWindow], and rounded up to whole
+// microseconds. In JSON, YAML and flags it is text; see [ParseLimit].
 type Limit struct {
 	Name      string
 	Requests  int64
@@ -45,12 +46,12 @@ func PerHour(n int64) Limit { return Per(n, time.Hour) }
 // PerDay returns a limit of n requests in any 24 hours.
 func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
 
-// RateAndBurst returns a limit by a [Bucket]: burst requests at once, and from then on rate in each per, evenly.
+// RateAndBurst returns a limit by a [Bucket]: burst requests at once, then evenly rate in each per.
 //
 //	RateAndBurst(10, time.Second, 20) // 20 at once, then 10 a second: Per(20, 2*time.Second).Using(Bucket)
 //
-// Its Window is burst*per/rate, rounded up to whole microseconds, so that no more than said is admitted. What is not
-// positive, or leads to a Window that no limit has, is an error of [New].
+// Its Window is burst*per/rate, rounded up to whole microseconds. What is not positive, or leads to a Window that no
+// limit has, is an error of [New].
 func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
 	l := Limit{Requests: burst, Algorithm: Bucket}
 	if rate <= 0 || per <= 0 || burst <= 0 {
@@ -68,11 +69,10 @@ func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
 	return l
 }
 
-// Using returns the limit with another algorithm.
+// Using returns the limit by another algorithm.
 func (l Limit) Using(a Algorithm) Limit { l.Algorithm = a; return l }
 
-// Named returns the limit with another name. The name stands in headers and is part of the
-// identity of the count: renaming a limit starts it afresh.
+// Named returns the limit with another name. It stands in headers, and a limit that is renamed starts afresh.
 func (l Limit) Named(name string) Limit { l.Name = name; return l }
 
 // checkLimits returns a copy of limits with every name filled in and every window in

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Limiter decides requests. It is safe for concurrent use. [New] and
-// [Limiter.Rule] make one; the zero Limiter cannot be used.
+// Limiter decides requests. It is safe for concurrent use. Make one with [New].
 type Limiter struct {
 	config       Config         // as given, with defaults filled in
 	rule         string         // the name given to Rule; empty for a limiter of New
@@ -25,8 +24,8 @@ type Limiter struct {
 	begun        atomic.Bool    // whether begin has been called, or no observer takes notices
 }
 
-// Rule returns a limiter with limits and counts of its own under the same name, store and
-// policy. A rule of the same name shares them. Called on a rule it returns a sibling.
+// Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
+// of one name share their counts. A rule of a rule is a sibling.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	err := checkName("rule", name)
 	if name == "" {
@@ -39,16 +38,16 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy; nil means
-// [FailOpen]. It panics, as [Must] does, on a policy that [New] would refuse.
+// [FailOpen]. It panics on a policy that [New] would refuse.
 func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 	c := l.config
 	c.OnStoreError = cmp.Or(policy, FailOpen)
 	return Must(build(c, l.rule, l.limits, l.shared))
 }
 
-// WithLimits returns the same limiter with other limits. A limit with the same name, algorithm
-// and window as one of l's shares its count: a client keeps what it has used. Make a
-// limiter once and use it again: a store keeps what it knows of limits.
+// WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
+// one of l's shares its count: a client keeps what it has used. Make each once: a store keeps what it
+// knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if _, err := checkLimits(limits); err != nil {
 		return nil, constructionError(l.config.Name, l.rule, err)
@@ -56,30 +55,27 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return build(l.config, l.rule, limits, l.shared)
 }
 
-// String returns `limiter "api", rule "login"`, or `limiter "api"` for a limiter of [New].
+// String returns `limiter "api", rule "login"`, or `limiter "api"`.
 func (l *Limiter) String() string { return describe(l.config.Name, l.rule) }
 
 // Name returns Config.Name.
 func (l *Limiter) Name() string { return l.config.Name }
 
-// RuleName returns the name given to [Limiter.Rule], or "" for a limiter of [New].
+// RuleName returns the name given to [Limiter.Rule], or "".
 func (l *Limiter) RuleName() string { return l.rule }
 
-// Policy returns Config.OnStoreError, in print such as "fail open" or "fallback, shared by 4".
+// Policy returns Config.OnStoreError, such as "fail open" in print.
 func (l *Limiter) Policy() Policy { return l.config.OnStoreError }
 
-// Limits returns a copy of the limits, every name filled in. It is empty for a limiter that is
-// for rules alone.
+// Limits returns a copy of the limits, every name filled in.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.limits) }
 
-// Allow decides a request of cost 1 by the client named key, and counts it if
-// it is admitted.
+// Allow decides a request of cost 1 by the client named key.
 func (l *Limiter) Allow(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1})
 }
 
-// AllowN is Allow for a request that costs n units, all or nothing. n = 0 is always allowed and
-// counts nothing: it reads the numbers.
+// AllowN is Allow for a cost of n units, all or nothing. 0 reads the numbers.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n})
 }
@@ -89,11 +85,10 @@ func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
 
-// Charge counts n units of the client named key, even beyond the limits: for what has been used
-// already, such as the tokens or bytes of an answer. Later requests wait until the windows have
-// room again, and are told exactly how long. n is at most [MaxCounterRequests].
-// The Decision is an admission, with the numbers after the charge. While the store cannot be
-// asked, nothing is counted, and the policy decides what Allowed says; a [Fallback] counts.
+// Charge counts n units, at most [MaxCounterRequests], even beyond the limits: for what has been
+// used already, such as the tokens of an answer. Later requests wait until there is room again, and are
+// told how long. The Decision is an admission, with the numbers after the charge. While the
+// store cannot be asked, nothing is counted, and Allowed is the policy's; a [Fallback] counts.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})
 }
@@ -142,9 +137,8 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 	return Decision{Source: SourcePolicy, Err: bothFailed(err, second)}
 }
 
-// Reset forgets what is counted for key under the limits of this rule, in the store and in the
-// fallback. Its error matches [ErrStore] or [ErrInvalid], or is the context's; then some counts
-// may remain, or all where ctx had ended before.
+// Reset forgets what is counted for key under this rule, in the store and the fallback.
+// After an error, [ErrStore], [ErrInvalid] or the context's, counts may remain.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	defer l.waiting.reopen(key)
 	return l.within(ctx, key, func(whole, first context.Context) error {

@@ -25,11 +25,10 @@ var limitForm = `write requests/window, such as "100/1m", then ` + algorithmName
 //	5/15m counter named per IP  the name is all that follows
 //	10 per 15 minutes, 100/hour as other limiters have it
 //
-// A window is written as for [time.ParseDuration], without a sign, and may begin with whole
-// days of 24 hours: 90s, 1h30m, 1d12h. Or it is a number and a unit: second, sec, s, minute, min,
-// m, hour, h, day or d, in the plural too; without a number it is one unit. Blanks separate the
-// parts, and may stand around the slash. The limit is one that [New] takes. Its Name is empty if
-// none is given, or the default one.
+// A window is written as for [time.ParseDuration], without a sign, and may begin with whole days of
+// 24 hours: 90s, 1h30m, 1d12h. Or it is a unit, maybe after a number: second, sec, s, minute, min, m,
+// hour, h, day or d, in the plural too. Blanks separate the parts, and may stand around the slash.
+// The limit is one that [New] takes; a default Name is left empty.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseParts(text)
 	if err != nil {
@@ -169,9 +168,8 @@ func (l Limit) withoutDefaultName() Limit {
 	return l
 }
 
-// String returns the limit as [ParseLimit] reads it, in its shortest form with a window in
-// hours, minutes and seconds: "1000/24h counter named daily". Neither "log" nor the
-// default name is written.
+// String returns the limit as [ParseLimit] reads it, such as "1000/24h counter named daily". Neither
+// "log" nor the default name is written.
 func (l Limit) String() string {
 	window := l.Window.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -193,8 +191,7 @@ func (l Limit) String() string {
 	}
 }
 
-// MarshalText returns the text of [Limit.String], empty for the zero Limit. Another limit that
-// [New] would refuse is an error.
+// MarshalText returns the text of [Limit.String], empty for the zero Limit.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l == (Limit{}) {
 		return []byte{}, nil
@@ -206,8 +203,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText sets the limit to that of [ParseLimit]. An empty text is the zero Limit. The
-// limit stays as it was if there is an error.
+// UnmarshalText sets the limit to that of [ParseLimit]. "" is the zero Limit.
 func (l *Limit) UnmarshalText(text []byte) error {
 	var parsed Limit
 	var err error

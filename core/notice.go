@@ -10,7 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Notice tells an operator of something to mend, such as a mistake in the use of a limiter.
+// Notice tells an operator of something to mend.
 type Notice struct {
 	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name
@@ -29,17 +29,15 @@ func checkQuiet(codes []string) error {
 	return nil
 }
 
-// NoticeObserver is an [Observer] that takes notices too, as that of [LogErrors] does.
-// Notice must be safe for concurrent use.
+// NoticeObserver is an [Observer] that takes notices too, of any goroutine.
 type NoticeObserver interface {
 	Observer
 	Notice(ctx context.Context, n Notice)
 }
 
-// Notice tells the observer of the limiter, if it is a [NoticeObserver], what middleware or a
-// store has seen at a request: each code once for l and the copies that WithPolicy and WithLimits
-// return of it, whatever the text is, and no code of Config.Quiet. The code is a constant of the
-// caller's; what a client sends must not be part of it.
+// Notice tells the observer of the limiter, if it is a [NoticeObserver], what middleware or a store
+// has seen: each code once for l and its copies by WithPolicy and WithLimits, whatever the text is, and
+// no code of Config.Quiet. What a client sends must not be part of the code.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
 	if l.notices == nil || slices.Contains(l.config.Quiet, code) {
 		return

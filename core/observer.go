@@ -10,9 +10,8 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Observer is told of every decision, for metrics and logs. Observe is called in the goroutine of the request, with its
-// ctx, before the caller has the answer. It must be quick and safe for concurrent use. An observer that panics ends
-// the request as a panic of its handler does.
+// Observer is told of every decision, in the goroutine of the request, with its ctx, before the caller has the answer.
+// It must be quick and safe for concurrent use. Its panic ends the request as one of a handler does.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -29,8 +28,8 @@ type Event struct {
 	Shadow   bool  // Request.Shadow: the request goes on even if the decision is a refusal
 	Stage    Stage // [StageOf] Decision.Err
 
-	// Elapsed is the duration of the decision, waits for stores included. Where the store never
-	// waits (see [Immediate]) one decision in 16 is measured, at random, and of others it is 0.
+	// Elapsed is the duration of the decision, waits for stores included. Where the store is [Immediate], one decision
+	// in 16 is measured, at random, and of others it is 0.
 	Elapsed time.Duration
 }
 
@@ -40,7 +39,7 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Silent is an [Observer] for Config.Observer that keeps a limiter from logging.
+// Silent is an [Observer] that keeps a limiter from logging.
 var Silent Observer = silence{}
 
 type silence struct{}
@@ -48,8 +47,8 @@ type silence struct{}
 // Observe does nothing.
 func (silence) Observe(context.Context, Event) {}
 
-// Observers returns an [Observer] that hands every event to each of the observers, in this order;
-// [New] refuses a nil one. LogErrors(slog.Default(), time.Minute) keeps the default lines.
+// Observers returns an [Observer] that hands every event to each of the observers, in order. With
+// LogErrors(slog.Default(), time.Minute) the default lines stay.
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
@@ -109,12 +108,12 @@ func since(start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-// Report tells the observer of a decision that was made without the limiter, such as to refuse a
-// request that names no client. It is for authors of middleware.
+// Report tells the observer of a decision that middleware has made without the limiter, such as to
+// refuse a request that names no client.
 func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
 
-// Observed reports whether an observer other than that of [LogErrors] is told of every decision.
-// Middleware can save the work that only an [Event] would show, such as to look up a Label.
+// Observed reports whether an observer other than that of [LogErrors] is told of every decision. Else
+// middleware need not look up a Label, say.
 func (l *Limiter) Observed() bool { return l.observed }
 
 // report tells the observer of a decision that took so long.

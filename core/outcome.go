@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Outcome says what became of the request of an [Event]: one word for logs and metrics.
+// Outcome says what became of the request of an [Event].
 type Outcome uint8
 
 const (

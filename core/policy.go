@@ -10,8 +10,7 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Policy says what happens to a request while the store cannot be
-// asked. It is one of [FailOpen], [FailClosed] and what [Fallback] returns.
+// Policy decides while the store cannot be asked. It is [FailOpen], [FailClosed] or a [Fallback].
 type Policy interface{ failurePolicy() }
 
 var (
@@ -44,20 +43,14 @@ func (p fallbackPolicy) String() string {
 	return fmt.Sprintf("fallback, shared by %d", p.replicas)
 }
 
-// Fallback asks another store, usually a memstore of this process, while the first cannot be
-// asked. If the other cannot be asked either, the request is refused. A fallback in memory
-// counts for this process alone, so each of a service's replicas enforces
-// max(1, Requests/replicas) of every limit; with 1 it enforces the whole limit.
+// Fallback asks another store, usually a memstore of this process, while the first cannot be asked. If
+// the other cannot be asked either, the request is refused. A fallback in memory counts for this process
+// alone, so each of a service's replicas enforces max(1, Requests/replicas) of every limit.
 //
-// After the outage the first store alone decides, and knows nothing of what the fallbacks
-// have admitted. For a SlidingLog of N in W and R replicas that share it, a window of
-// length W that holds the end of an outage holds at most N + R*max(1, N/R) admitted
-// units: N of the store, and a share of each fallback. No window holds more, and by a Bucket no
-// stretch t more than 1+t/W times as many (a process that restarts forgets, and counts as
-// another replica).
-//
-// [New] refuses a fallback that is the limiter's own store by ==. A store around that store,
-// and two stores of package redisstore on one Redis, are not seen to be the same.
+// After the outage the first store alone decides, and knows nothing of what the fallbacks have admitted.
+// So by a SlidingLog of N in W for R replicas no window holds more than N + R*max(1, N/R) admitted
+// units, and by a Bucket no stretch t more than 1+t/W times as many; a process that restarts counts as
+// another replica. [New] refuses a fallback that is the limiter's own store by ==.
 func Fallback(store Store, replicas int) Policy { return fallbackPolicy{store, replicas} }
 
 // fallback is the second store of a limiter.

@@ -13,19 +13,15 @@ import (
 	"time"
 )
 
-// LogRefusals returns an Observer that writes to log whom the limits refuse: the client, the
-// limit, how often, the first and the last time, and in how many seconds the client may come back.
-// It stands beside [LogErrors]:
+// LogRefusals returns an Observer that writes to log whom the limits refuse: the client, the limit, how
+// often, the first and the last time, and when the client may come back. It stands beside [LogErrors]:
 //
 //	Observer: core.Observers(core.LogErrors(log, time.Minute), core.LogRefusals(log, time.Minute))
 //
-// A client has at most one line in an interval, for each limiter and rule. Its first refusal is
-// written at once; later ones are counted, and written when the interval is over. A refusal by
-// limits in their shadow is a line of its own, with shadow=true. Keys are cut to 96 bytes, and
-// what cannot be printed is escaped.
-//
-// Memory and lines are bounded: 100 clients are told apart at a time. The refusals of all others
-// have one line in an interval, which counts them. The interval is at least 1 ms.
+// The first refusal of a client is written at once; later ones are counted, and written when the
+// interval, of 1 ms at least, is over: one line for each limiter and rule, and one with shadow=true
+// for limits in their shadow. Keys are cut to 96 bytes and escaped. 100 clients are told apart at a
+// time; all others have one line in an interval, which counts them.
 func LogRefusals(log *slog.Logger, interval time.Duration) Observer {
 	if err := checkLogger("LogRefusals", log); err != nil {
 		return wrongObserver{err: err}

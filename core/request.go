@@ -19,9 +19,8 @@ type Request struct {
 	Shadow bool   // handed to the observer: the caller goes on whatever is decided
 	Held   bool   // the observer does not hear of a refusal: the caller asks again, or calls [Limiter.Report]
 
-	// Limits, if not nil, are the limits for this request: those of the rule, in order, with
-	// other Requests, on the same counts. So a client's plan needs no limiter of its own. An
-	// empty Name means that of the rule's limit. The slice must not change during the call.
+	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
+	// other Requests, on the same counts. An empty Name means that of the rule. The slice must not change meanwhile.
 	Limits []Limit
 
 	unreported bool // Decide tells no observer

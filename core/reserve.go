@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// Reservation is a decision that can be taken back, as [Limiter.Reserve] returns it. It
-// is safe for concurrent use; the Decision must not be changed.
+// Reservation is a decision that can be taken back. It is safe for concurrent use.
 type Reservation struct {
 	Decision Decision
 
@@ -21,11 +20,9 @@ type Reservation struct {
 	settled bool
 }
 
-// Reserve decides a request like [Limiter.Decide], so that what it counts can be given back
-// later: to count only requests that fail, or an estimate that [Reservation.Settle] corrects.
-// A request counts from its decision on, so a limit holds for the beginnings of requests,
-// however many are under way. What is not given back stays counted; a Reservation
-// needs no end.
+// Reserve decides a request like [Limiter.Decide], so that what it counts can be given back later: to
+// count only requests that fail, or an estimate that [Reservation.Settle] corrects. A request counts
+// from its decision on. What is not given back stays counted; a Reservation needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
 	r.Limits = slices.Clone(r.Limits) // Settle needs them later
 	d := l.Decide(ctx, r)
@@ -51,21 +48,19 @@ func (r *Reservation) counted() bool {
 	return false
 }
 
-// Return gives n units back to all limits of the rule, at once: they are free for the next
-// request. It returns how many units count no more. These are less than n where nothing was
-// counted, where units were given back before, and where a store cannot find them any more:
+// Return gives n units back to all limits of the rule, at once: they are free for the next request. It
+// returns how many units count no more. These are less than n where nothing was counted, where units
+// were given back before, and where a store cannot find them any more, so that they stay counted:
 //
 //   - more than 1,000 later requests of the client stand behind the request in a [SlidingLog],
-//   - the store has evicted the client,
-//   - a lease has ended from which the unit came,
-//   - the client was reset, or the store has lost it, and it was counted again. Newer units are
-//     taken back then, as many, in the same fixed window of a [SlidingCounter], the same slot of
-//     a [CoarseLog], the same microsecond, or at all in a [Bucket].
+//   - the store has evicted the client, or a lease has ended from which the unit came,
+//   - the client was reset, or the store has lost it, and it was counted again. Newer units are taken
+//     back then, as many, in the same fixed window of a [SlidingCounter], the same slot of a
+//     [CoarseLog], the same microsecond, or at all in a [Bucket].
 //
-// Such units stay counted until they leave the window.
-// The units go back to the store that has counted them, the fallback's included. A ctx that has
-// ended does not stop a Return: Config.Timeout bounds it. Its error matches [ErrInvalid] if n is
-// negative, or [ErrStore]: then the units may be back or not, and are not sent again.
+// The units go back to the store that has counted them. A ctx that has ended does not stop a Return:
+// Config.Timeout bounds it. Its error matches [ErrInvalid] if n is negative, or [ErrStore]: then the
+// units may be back or not.
 func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
@@ -112,11 +107,10 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 	return units, nil
 }
 
-// Settle makes the request cost what it has really cost: it gives the rest back, as
-// [Reservation.Return] does, or charges the excess, as [Limiter.Charge] does, up to
-// [MaxCounterRequests]. A request that no store has counted is charged nothing.
-// Settle works once, also if ctx has ended. Its error matches [ErrStore]: the earlier cost may
-// stay counted; or [ErrInvalid]: a negative cost, which settles nothing, or a second call.
+// Settle makes the request cost what it has really cost: it gives the rest back, as Return does, or
+// charges the excess, as [Limiter.Charge] does, up to [MaxCounterRequests]. A request that no store has
+// counted is charged nothing. Settle works once, also if ctx has ended. Its error matches [ErrStore]:
+// the earlier cost may stay counted; or [ErrInvalid]: a negative cost, or a second call.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)

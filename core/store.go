@@ -5,86 +5,69 @@ import (
 	"time"
 )
 
-// Store keeps counts, as memstore and redisstore do; storetest checks any. It is safe for
-// concurrent use. An error may have a method Remedy() string: [LogErrors] says what to do.
+// Store keeps counts; storetest checks any. It is safe for concurrent use. An error may have a method
+// Remedy() string: [LogErrors] says what to do.
 type Store interface {
-	// Bind prepares to count by rule. It must not talk to a server: a program starts while
-	// its store is down. It is called while a program starts, and while it serves.
-	//
-	// Bindings of one Name and Rule share the count of each limit of the same Name, Algorithm
-	// and Window, in every process on the same data. A limit whose Requests change keeps its
-	// history.
+	// Bind prepares to count by rule. It must not talk to a server, and is called while a program starts or serves.
+	// Bindings of one Name and Rule share the count of each limit of the same Name, Algorithm and Window, in every
+	// process on the same data. A limit whose Requests change keeps its history.
 	Bind(rule Binding) (Ledger, error)
 }
 
-// Binding holds what a store counts by. It comes checked: at least one limit, each valid and
-// with a name of its own.
+// Binding holds what a store counts by. Its limits are valid, and named apart.
 type Binding struct {
 	Name    string        // Config.Name; may be empty
 	Rule    string        // the name given to Limiter.Rule; empty for the limiter itself
 	Limits  []Limit       // enforced together
 	Timeout time.Duration // Config.Timeout, for a store that can say whether it is enough
 
-	// Notice tells the observer of the limiter, once for each code, a constant of the store's,
-	// what the store has seen. It is nil if no observer takes notices; any goroutine may call it.
+	// Notice is [Limiter.Notice], for any goroutine; nil if no observer takes notices.
 	Notice func(code, text string)
 }
 
-// Ledger decides requests by one rule. It is safe for concurrent use. Each method returns
-// soon after ctx ends. Usage, Return and Reset are not called with a ctx that has ended.
+// Ledger decides requests by one rule. It is safe for concurrent use. A method returns soon after ctx ends,
+// and but for Take is not called with an ended one.
 type Ledger interface {
 	// Take decides a request, and counts it if every limit admits it and it is no peek.
 	//
-	//   - All limits are checked at one instant of the store's clock, then all are charged or
-	//     none. No other request comes between.
-	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus cost are at most
-	//     Requests. A request is counted at the newest of now and what is already counted.
-	//   - Where that is ahead of now by more than 75 s, or than an eighth of the rule's shortest
-	//     window, the clock has stepped back, and every unit that still counts is restamped to now.
-	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its
-	//     slot is a Window old. A slot has Window/60, rounded up to whole microseconds, and slots
-	//     are aligned to the Unix epoch. What is counted already is at the beginning of its slot.
-	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the
-	//     order written there.
+	//   - All limits are checked at one instant of the store's clock, then all are charged or none. No other request
+	//     comes between. A refused request leaves no trace. A peek writes nothing and is answered alike.
+	//   - A SlidingLog admits iff the units counted in (now-Window, now] plus cost are at most Requests. A request is
+	//     counted at the newest of now and what is already counted. Where that is ahead of now by more than 75 s, or than
+	//     an eighth of the rule's shortest window, the clock has stepped back, and what still counts is restamped to now.
+	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its slot is a Window old. A
+	//     slot has Window/60, rounded up to whole microseconds. What is counted is at the beginning of its slot.
+	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the order written there.
 	//   - A Bucket holds what is used: n more at a request, and evenly less, by the Requests of the newest in a Window
 	//     and by a hundredth of all at least. It admits iff what is used and cost, rounded up, are at most Requests.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
-	//   - A refused request leaves no trace. A peek writes nothing and is answered alike.
 	//   - Limits in ask.Override decide on the counts of the rule's.
-	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a
-	//     SlidingLog must count, for a window at least, and MaxCounterRequests of a
-	//     SlidingCounter in each window and of a CoarseLog in each slot; a Bucket owes at most as
-	//     many.
+	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a SlidingLog must count,
+	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot
+	//     and of a Bucket.
 	//
-	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With
-	// an error nothing can be said about the request.
-	//
-	// Soon after ask.Timeout, Take returns an error that matches [ErrTimeout]. If the timeout is
-	// at most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
+	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With an error nothing can be
+	// said about the request. Soon after ask.Timeout, Take returns one that matches [ErrTimeout]. If the timeout is at
+	// most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) (Decision, error)
 
-	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage. All are
-	// read at one instant, At, and nothing is written. Used is not cut off at Requests; units
-	// that a process has leased are used. It may exceed what was used, never fall short.
+	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage, all at one instant, At. Used is not
+	// cut off at Requests; units that a process has leased are used. It may exceed what was used, never fall short.
 	Usage(ctx context.Context, key string) ([]Usage, error)
 
-	// Return takes back ask.Units of a request that Take has counted, under every limit at one
-	// instant, and returns how many units count no more under any of them. After an error it
-	// may have taken effect, and is not sent again.
+	// Return takes back ask.Units of a request that Take has counted, under every limit at one instant, and returns how
+	// many units count no more under any of them. After an error it may have taken effect, and is not sent again.
 	//
-	//   - All units count no more if the request is older than the window, and where nothing of
-	//     the client counts.
-	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries
-	//     are newer: then they stay. From a SlidingCounter they are taken from the fixed window
-	//     of ask.At, from a CoarseLog from its slot. A Bucket gives them back whatever ask.At is, unless that is a
-	//     Window before the newest request: then they came back by themselves.
+	//   - All units count no more if the request is older than the window, and where nothing of the client counts.
+	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries are newer. From a
+	//     SlidingCounter they are taken from the fixed window of ask.At, from a CoarseLog from its slot. A Bucket gives
+	//     them back unless ask.At is a Window before the newest request: then they came back by themselves.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
-	//   - What is taken back is free for the next Take, also where a refusal was remembered.
-	//     Units of a lease go back to the lease, if it lasts.
+	//   - What is taken back is free for the next Take, also where a refusal was remembered. Units of a lease go back to
+	//     the lease, if it lasts.
 	Return(ctx context.Context, ask Refund) (units int64, err error)
 
-	// Reset forgets what is counted for key under the limits of the rule. It returns nil only
-	// if all is forgotten.
+	// Reset forgets what is counted for key under the limits of the rule. It returns nil only if all is forgotten.
 	Reset(ctx context.Context, key string) error
 }
 
@@ -99,15 +82,14 @@ type Ask struct {
 	Timeout time.Duration
 }
 
-// Override holds what few requests have, apart from the Ask, so that others do not carry it.
+// Override holds what few requests have.
 type Override struct {
 	Charge bool          // Cost is counted whatever the limits say; not with Peek
 	Limits []Limit       // if not nil, in place of the rule's, one for each, with other Requests
 	Ahead  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
 }
 
-// Context returns ctx, ended with the cause [ErrTimeout] when the Timeout is over. The caller
-// calls cancel when it has the answer.
+// Context returns ctx, ended with the cause [ErrTimeout] after the Timeout.
 func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
 	if a.Timeout <= 0 {
 		return ctx, func() {}
@@ -125,8 +107,7 @@ type Refund struct {
 	Units  int64     // from 1 to Cost
 }
 
-// Immediate is implemented by a Ledger that waits for nothing but a lock. As a [Fallback] it
-// needs no part of Config.Timeout.
+// Immediate is implemented by a Ledger that waits for nothing but a lock.
 type Immediate interface{ Immediate() }
 
 // minTimeout is the least Config.Timeout. No store over a network answers within it, and

@@ -15,12 +15,10 @@ type Usage struct {
 	At         time.Time     // the store's time, in whole microseconds, the same for all limits
 }
 
-// Usage returns what the client named key has used of each limit, in the order of
-// [Limiter.Limits], at one instant of the store's clock. It counts nothing, and no observer
-// is told of it. Units that a process has leased are used; a full memstore may return more than
-// was used, never less.
-// The error matches [ErrInvalid] or [ErrStore], or is the context's. With a [Fallback], an
-// ErrStore may come with what that has counted in this process, under its own limits.
+// Usage returns what the client named key has used of each limit, in the order of [Limiter.Limits].
+// No observer is told of it. Units that a process has leased are used; a full memstore may return
+// more than was used, never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
+// With a [Fallback], an ErrStore may come with its own uses.
 func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
 	err = l.within(ctx, key, func(whole, first context.Context) error {
 		uses, err = l.usage(first, key)

@@ -6,33 +6,29 @@ import (
 	"time"
 )
 
-// Wait sleeps until a request of cost 1 by the client named key is admitted, for programs that
-// call others. The error is nil iff the Decision's Allowed is true.
+// Wait sleeps until a request of cost 1 by the client named key is admitted. The error is nil iff the
+// Decision's Allowed is true.
 //
-// The callers of one limiter and key take turns in the order of their coming, whatever their
-// costs. The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again, so
-// that one request for a key is under way at a time. Of several processes that wait, the
-// store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle by
-// this limiter wakes the first; one from elsewhere is seen when the first asks again. Where a
-// SlidingCounter's answers do not say when the next can pass, the first reckons it from them:
-// at most 2*Window/Requests too late, and only where other processes count for the key.
+// The callers of one limiter and key take turns in the order of their coming, whatever their costs.
+// The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again. Of several processes
+// that wait, the store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle
+// by this limiter wakes the first. By a SlidingCounter the first may ask 2*Window/Requests too late
+// where other processes count for the key. The observer hears of each request to the store.
 //
-// Wait returns [ErrTooLate] at its turn, or before, if the first cannot ask again before the
-// context's deadline; [ErrNever] at once; [ErrInvalid] as Allow does; and the context's error
-// when that ends. As with Allow, a store may have counted such a request.
+// Wait returns [ErrTooLate] as soon as the first cannot ask again before the context's deadline;
+// [ErrNever] at once; [ErrInvalid]; and the context's error when that ends: a store may have counted
+// the request.
 //
-// While the store cannot be asked, [FailOpen] admits at the pace of the limits: the next waits
-// for n*Window/Requests after a cost of n, the longest of all limits. The pace is that of this
-// process, and is kept for 10,000 idle keys. Under [FailClosed], and where a [Fallback] fails
-// too, the first tries again after 50 to 100 ms, and then after twice as long each time up to
-// 5 s. An ErrTooLate is an [ErrStore] too then. The observer hears of each request to the store.
+// While the store cannot be asked, [FailOpen] admits at the pace of the limits, in this process: the
+// next waits for n*Window/Requests after a cost of n, the longest of all limits; 10,000 idle keys are
+// remembered. Under [FailClosed], and where a [Fallback] fails too, the first tries again after 50 to
+// 100 ms, and then after twice as long each time up to 5 s. ErrTooLate is an [ErrStore] then.
 func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 	return l.WaitN(ctx, key, 1)
 }
 
-// WaitN is [Limiter.Wait] for a request that costs n units, all or nothing. With n = 0 it
-// takes its turn, and counts nothing. While a [Fallback] decides, a cost above its share
-// is an [ErrNever].
+// WaitN is [Limiter.Wait] for a cost of n units, all or nothing; 0 takes its turn. While a [Fallback]
+// decides, a cost above its share is an [ErrNever].
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
 	if r.check(ctx, l) != nil {
