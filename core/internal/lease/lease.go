@@ -80,7 +80,7 @@ func (e *lease) learn(a answer, lifetime time.Duration) {
 	switch {
 	case a.err != nil: // asked stays as it is: with smaller leases more requests would fail
 	case a.reply.Allowed:
-		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestLeasedAfterReset)
+		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestLearn)
 		e.took = a.received.Sub(a.sent)
 		if a.received.Sub(e.since) > lifetime {
 			e.since, e.asked = a.sent, 0

@@ -80,26 +80,6 @@ func TestResetEndsLeases(t *testing.T) {
 	})
 }
 
-// TestLargestCost: what a lease may be of tells what the client asks for, and a larger cost or a peek does not.
-func TestLargestCost(t *testing.T) {
-	for _, c := range []struct {
-		ask  core.Ask
-		want int64 // is left of the next lease
-	}{{core.Ask{Cost: 50}, 49}, {core.Ask{Cost: 51}, 1}, {core.Ask{Cost: 50, Peek: true}, 1}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, core.Per(100_000, time.Minute), 50)
-			s.allow(t, 1)
-			c.ask.Key = "client"
-			if d, err := s.rule.Take(t.Context(), c.ask); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			if s.allow(t, 1); s.unspent() != c.want {
-				t.Errorf("%+v: %d are left of a lease, want %d", c.ask, s.unspent(), c.want)
-			}
-		})
-	}
-}
-
 // told is a link that gives one answer, and counts how often.
 type told struct {
 	core.Ledger

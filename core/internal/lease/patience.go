@@ -44,7 +44,7 @@ func (q *request) elapse() (late bool) {
 // reserve makes q one of the requests that wait for the renewal. Where the last round trip took longer than the
 // request's patience, to ask after the wait would be too late as well. Then the request waits for as long as it has
 // time and the renewal is not lost, but only if the lease can serve it: reserve returns false if it cannot. See
-// TestLongWay and TestLongWayLost. The shard's lock must be held.
+// TestReserve and TestLongWayLost. The shard's lock must be held.
 func (r *renewal) reserve(q *request) bool {
 	if r.lease.took <= q.patience*3/4 { // a quarter is left for a round trip that takes a little longer
 		return true

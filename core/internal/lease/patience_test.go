@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,53 +10,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/fakeserver"
 	"github.com/sashlimit/sash/core/internal/remember"
 )
-
-// TestLongWay: where the way is longer than half of the timeout, no caller gives up waiting for a lease to ask alone,
-// too late, or waits for one in vain.
-func TestLongWay(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct{ way, timeout time.Duration }{
-		{18 * ms, 30 * ms}, {45 * ms, 75 * ms}, {48 * ms, 100 * ms}, {60 * ms, 100 * ms}, {75 * ms, 100 * ms},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			way, timeout, limit := c.way, c.timeout, core.Per(1_000_000, 10*time.Second)
-			k := fakeserver.Link{Server: fakeserver.New(0, limit), Delay: func() time.Duration {
-				return way/2 - way/20 + rand.N(way/10)
-			}}
-			rule, _ := process(k, 1000, time.Second)
-			var group sync.WaitGroup
-			var answered, late atomic.Int64
-			end := time.Now().Add(5 * time.Second)
-			for range 64 {
-				group.Go(func() {
-					for time.Now().Before(end) {
-						began := time.Now()
-						_, err := rule.Take(t.Context(), core.Ask{Key: "client", Cost: 1, Timeout: timeout})
-						if err == nil {
-							answered.Add(1)
-						} else {
-							late.Add(1)
-						}
-						if took := time.Since(began); took > timeout {
-							t.Errorf("waited %v", took)
-						}
-						time.Sleep(time.Millisecond)
-					}
-				})
-			}
-			group.Wait()
-			scripts := int64(k.Server.Scripts)
-			t.Logf("with %v: %d were answered, for %d it was too late; %d scripts", way, answered.Load(), late.Load(), scripts)
-			if late.Load() > 0 || 50*scripts > answered.Load() {
-				t.Errorf("with %v, too many were late, or asked alone", way)
-			}
-			time.Sleep(time.Second)
-		})
-	}
-}
 
 // slow makes the round trip so long, and has a renewal tell that.
 func (s *scene) slow(t *testing.T, roundTrip time.Duration) {
@@ -114,6 +68,7 @@ func TestStage(t *testing.T) {
 				s := newScene(t, core.Per(100_000, time.Minute), 1000)
 				s.slow(t, 75*time.Millisecond)
 				c.fail(s)
+				before := s.Scripts
 				var group sync.WaitGroup
 				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
 					group.Go(func() {
@@ -129,6 +84,10 @@ func TestStage(t *testing.T) {
 				}
 				group.Wait()
 				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := s.Scripts - before; c.own == core.StageUnknown && n != 1 {
+					t.Errorf("%d scripts, want that of the renewal alone", n)
+				}
 			})
 		})
 	}
@@ -189,7 +148,8 @@ func TestSecondRenewal(t *testing.T) {
 	}
 }
 
-// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal.
+// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal, and do not tell what
+// the client asks for.
 func TestNotLeased(t *testing.T) {
 	for _, a := range []core.Ask{{Cost: 1001}, {Cost: 0}, {Cost: 1, Peek: true}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -206,6 +166,10 @@ func TestNotLeased(t *testing.T) {
 				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
 			}
 			group.Wait()
+			holder, shard := s.rule.holder(a.Key)
+			if asked := shard.byHolder[holder].asked; asked != 1 || !s.rule.leases(&request{Ask: core.Ask{Cost: 1000}}) {
+				t.Errorf("%+v: the client has asked for %d since the lease, want 1", a, asked)
+			}
 		})
 	}
 }
@@ -244,45 +208,39 @@ func TestNothingLeft(t *testing.T) {
 	})
 }
 
-// TestLeasedAfterReset: a client that was refused for long is leased again as soon as it is admitted, by a reset.
-func TestLeasedAfterReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100, time.Hour), 10)
-		for s.allow(t, 1).Allowed {
-		}
-		s.Reset() // by another process
-		before := s.Scripts
-		for i := range 100 {
-			if d := s.allow(t, 1); !d.Allowed {
-				t.Fatalf("after %d: %+v", i, d)
-			}
-		}
-		if n := s.Scripts - before; n > 50 {
-			t.Errorf("%d scripts for 100 requests, want at most 50", n)
-		}
-	})
-}
-
-// TestBegin: a request waits for other callers for half of its time, and no longer than renewalPatience.
+// TestBegin: a request waits for other callers for half of its time, and no longer than renewalPatience. A renewal that
+// it starts waits as long as its caller may, and for as long as a server may take.
 func TestBegin(t *testing.T) {
 	const ms = time.Millisecond
-	for _, c := range []struct{ timeout, ctx, want time.Duration }{
-		{0, 0, renewalPatience}, {1, 0, 0}, {60 * ms, 0, 30 * ms}, {time.Hour, 0, renewalPatience},
-		{0, 60 * ms, 30 * ms}, {0, time.Hour, renewalPatience}, {40 * ms, 60 * ms, 20 * ms}, {60 * ms, 40 * ms, 20 * ms},
+	for _, c := range []struct{ timeout, ctx, want, renewal time.Duration }{
+		{0, 0, renewalPatience, 0},
+		{1, 0, 0, core.DefaultTimeout},
+		{60 * ms, 0, 30 * ms, core.DefaultTimeout},
+		{time.Hour, 0, renewalPatience, time.Hour},
+		{0, 60 * ms, 30 * ms, core.DefaultTimeout},
+		{0, time.Hour, renewalPatience, time.Hour},
+		{40 * ms, 60 * ms, 20 * ms, core.DefaultTimeout},
+		{time.Second, 40 * ms, 20 * ms, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, deadline := t.Context(), time.Time{}
+			ctx, now := t.Context(), time.Now()
 			if c.ctx > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, c.ctx)
 				defer cancel()
 			}
-			if c.timeout > 0 {
-				deadline = time.Now().Add(c.timeout)
+			after := func(d time.Duration) (at time.Time) {
+				if d > 0 {
+					at = now.Add(d)
+				}
+				return at
 			}
 			q := request{Ask: core.Ask{Timeout: c.timeout}}
-			if q.begin(ctx); !q.deadline.Equal(deadline) || q.patience != c.want {
+			if q.begin(ctx); !q.deadline.Equal(after(c.timeout)) || q.patience != c.want {
 				t.Errorf("%+v: waits until %v for %v", c, q.deadline, q.patience)
+			}
+			if got := q.renewalDeadline(ctx); !got.Equal(after(c.renewal)) {
+				t.Errorf("%+v: the renewal waits for %v", c, got.Sub(now))
 			}
 		})
 	}

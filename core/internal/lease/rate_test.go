@@ -24,6 +24,7 @@ func TestWant(t *testing.T) {
 		{100, time.Millisecond, 1, 200}, // a burst
 		{100, 20 * time.Millisecond, 1, 200},
 		{100, 0, 1, 200},
+		{100, -time.Second, 1, 200}, // it is refused until then
 		{5000, 50 * time.Millisecond, 1, 1000},
 		{100, 100 * time.Millisecond, 7, 49},
 		{0, time.Millisecond, 1, 0},

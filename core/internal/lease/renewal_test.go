@@ -2,14 +2,12 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/fakeserver"
 )
 
 // crowd starts requests that must all be admitted.
@@ -94,30 +92,6 @@ func (s *scene) leave(t *testing.T, impatient func(*scene, context.Context) erro
 	return admitted
 }
 
-// TestRenewalFails: when a lease cannot be taken, those that wait for it are told, and do not ask again one by one.
-func TestRenewalFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		s.warm(t, 400)
-		s.empty(t)
-		s.way = 5 * time.Millisecond
-		s.store.Loses = func() bool { return true }
-		before := s.Scripts
-		var group sync.WaitGroup
-		for range 100 {
-			group.Go(func() {
-				if d, err := s.take(t.Context(), core.DefaultTimeout); !errors.Is(err, fakeserver.ErrLost) {
-					t.Errorf("%+v, %v", d, err)
-				}
-			})
-		}
-		group.Wait()
-		if n := s.Scripts - before; n != 1 {
-			t.Errorf("%d scripts, want 1", n)
-		}
-	})
-}
-
 // TestResetMeanwhile: a lease that was asked for before a reset is not kept.
 func TestResetMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,32 +110,6 @@ func TestResetMeanwhile(t *testing.T) {
 			t.Errorf("%+v, %d left", d, s.unspent())
 		}
 	})
-}
-
-// TestRenewalDeadline: a renewal waits for its reply as long as its caller may, and for as long as a server may take.
-func TestRenewalDeadline(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct{ timeout, ctx, want time.Duration }{
-		{0, 0, 0}, {50 * ms, 0, core.DefaultTimeout}, {time.Second, 0, time.Second},
-		{0, 300 * ms, 300 * ms}, {0, 20 * ms, core.DefaultTimeout}, {time.Second, 20 * ms, time.Second},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q, ctx := request{Ask: core.Ask{Timeout: c.timeout}}, t.Context()
-			q.begin(ctx)
-			if c.ctx > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, c.ctx)
-				defer cancel()
-			}
-			var want time.Time
-			if c.want > 0 {
-				want = q.began.Add(c.want)
-			}
-			if got := q.renewalDeadline(ctx); !got.Equal(want) {
-				t.Errorf("%+v: %v after the begin", c, got.Sub(q.began))
-			}
-		})
-	}
 }
 
 // TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.

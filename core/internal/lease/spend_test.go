@@ -58,6 +58,9 @@ func TestClocks(t *testing.T) {
 			t.Errorf("%+v: can be spent: %v", c, got)
 		}
 	}
+	if e.has(begin, 2) {
+		t.Error("2 units can be spent of 1")
+	}
 }
 
 // TestLifetime: a lease is spent until a thousandth before its end, reckoned from before it was asked for.
@@ -134,23 +137,5 @@ func TestNumbers(t *testing.T) {
 			}
 			time.Sleep(700 * time.Microsecond)
 		}
-		s.checkRefusal(t, limits[0])
 	})
-}
-
-// checkRefusal checks a client that has taken all of a limit: refusals are the server's, and exact.
-func (s *scene) checkRefusal(t *testing.T, limit core.Limit) {
-	t.Helper()
-	d := s.allow(t, 1)
-	if d.Allowed || d.Remaining != 0 || d.Limit != limit {
-		t.Fatalf("%+v", d)
-	}
-	time.Sleep(d.RetryAfter - time.Millisecond)
-	if d := s.allow(t, 1); d.Allowed {
-		t.Fatalf("too early: %+v", d)
-	}
-	time.Sleep(time.Millisecond)
-	if d := s.allow(t, 1); !d.Allowed {
-		t.Fatalf("when told to come: %+v", d)
-	}
 }
