@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/notice"
 )
@@ -64,10 +63,11 @@ func TestDecideAllAtOnce(t *testing.T) {
 
 // TestDecideAllTellsARefusal: of requests of any costs, whatever the stores are, all count or none does, and a refusal
 // is that of a limit that refuses the pair by itself.
-func TestDecideAllTellsARefusal(t *testing.T) {
+func TestDecideAllTellsARefusal(t *testing.T) { synctest.Test(t, tellsARefusal) }
+
+func tellsARefusal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(24, 1))
-	clock := newClock()
-	inMemory := memstore.New(memstore.WithClock(clock.Now))
+	inMemory := memory()
 	var limiters []*core.Limiter
 	far := remote(inMemory, 0)
 	for i, store := range []core.Store{far, inMemory, far, far} {
@@ -85,7 +85,7 @@ func TestDecideAllTellsARefusal(t *testing.T) {
 	}
 	refusals := 0
 	for range 3000 {
-		clock.Add(time.Duration(rng.Int64N(int64(time.Second))))
+		time.Sleep(time.Duration(rng.Int64N(int64(time.Second))))
 		var pairs []core.Pair
 		var before []int64
 		for _, i := range rng.Perm(len(limiters))[:1+rng.IntN(len(limiters))] {

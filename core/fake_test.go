@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,12 +78,6 @@ func newFlaky() *flaky {
 
 func memory() *memstore.Store { return memstore.New(memstore.WithMaxBytes(1 << 20)) }
 
-// admitting and alsoAdmitting are two stores that admit every request.
-var (
-	admitting     = storetest.Fixed(core.Decision{Allowed: true})
-	alsoAdmitting = storetest.Fixed(core.Decision{Allowed: true})
-)
-
 func fails(err error) func(context.Context) (core.Decision, error) {
 	return func(context.Context) (core.Decision, error) { return core.Decision{}, err }
 }
@@ -114,30 +107,10 @@ func hangs(ctx context.Context) (core.Decision, error) {
 	return core.Decision{}, ctx.Err()
 }
 
-// clock is a clock that stands still until it is told to go on.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 func limiter(t testing.TB, c core.Config) *core.Limiter {
 	t.Helper()
 	if c.Store == nil {
-		c.Store = memstore.New(memstore.WithClock(newClock().Now))
+		c.Store = memory()
 	}
 	if c.Limits == nil {
 		c.Limits = []core.Limit{core.PerMinute(3)}
