@@ -24,72 +24,46 @@ func (s *scene) crowd(t *testing.T, group *sync.WaitGroup, n int) {
 // TestCallerLeaves: a caller that leaves while it renews a lease wastes nothing: the lease is there for the others,
 // whether they wait for it or come later.
 func TestCallerLeaves(t *testing.T) {
-	for name, impatient := range map[string]func(*scene, context.Context) error{
-		"cancelled": func(s *scene, ctx context.Context) error {
-			ctx, leave := context.WithCancel(ctx)
-			time.AfterFunc(time.Millisecond, leave)
-			_, err := s.take(ctx, core.DefaultTimeout)
-			return err
-		},
-		"with a deadline": func(s *scene, ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-			defer cancel()
-			_, err := s.take(ctx, 0)
-			return err
-		},
-		"with a short timeout": func(s *scene, ctx context.Context) error {
-			_, err := s.take(ctx, time.Millisecond)
-			return err
-		},
-	} {
-		for test, waits := range map[string]bool{"alone": false, "waited for": true} {
-			t.Run(name+"/"+test, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newScene(t, core.Per(100_000, time.Minute), 1000)
-					admitted := s.warm(t, 400)
-					for range 10 {
-						admitted += s.empty(t)
-						admitted += s.leave(t, impatient, waits)
-						s.way = 100 * time.Microsecond
-						admitted += s.warm(t, 20)
+	const ms = time.Millisecond
+	for _, c := range []struct{ ctx, timeout time.Duration }{{ms, core.DefaultTimeout}, {ms, 0}, {time.Hour, ms}} {
+		for _, waits := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, core.Per(100_000, time.Minute), 1000)
+				admitted := s.warm(t, 400)
+				for range 10 {
+					admitted += s.empty(t)
+					s.way = 10 * ms
+					before, began := s.Scripts, time.Now()
+					var group sync.WaitGroup
+					if waits {
+						group.Go(func() {
+							synctest.Wait()
+							s.crowd(t, &group, 1)
+						})
+						admitted++
 					}
-					// A lease gives way to a larger one with less than a request of cost 1 left.
-					charged := s.Charged()
-					if wasted := charged - admitted - s.unspent(); wasted != 0 {
-						t.Errorf("of %d units that were charged, %d are wasted", charged, wasted)
+					ctx, cancel := context.WithTimeout(t.Context(), c.ctx)
+					if _, err := s.take(ctx, c.timeout); err == nil || time.Since(began) != ms {
+						t.Errorf("%v after %v", err, time.Since(began))
 					}
-				})
+					cancel()
+					group.Wait()
+					time.Sleep(30 * ms)
+					synctest.Wait()
+					if s.Scripts != before+1 || s.unspent() < 10 {
+						t.Errorf("%d scripts, %d units are left", s.Scripts-before, s.unspent())
+					}
+					s.way = 100 * time.Microsecond
+					admitted += s.warm(t, 20)
+				}
+				// A lease gives way to a larger one with less than a request of cost 1 left.
+				charged := s.Charged()
+				if wasted := charged - admitted - s.unspent(); wasted != 0 {
+					t.Errorf("%+v: of %d units that were charged, %d are wasted", c, charged, wasted)
+				}
 			})
 		}
 	}
-}
-
-// leave has an impatient caller renew the lease, and another wait for that if waits is true. It returns how many
-// requests were admitted.
-func (s *scene) leave(t *testing.T, impatient func(*scene, context.Context) error, waits bool) (admitted int64) {
-	t.Helper()
-	s.way = 10 * time.Millisecond
-	before, began := s.Scripts, time.Now()
-	var group sync.WaitGroup
-	if waits {
-		group.Go(func() {
-			synctest.Wait()
-			if d := s.allow(t, 1); !d.Allowed || d.Err != nil {
-				t.Errorf("a caller that waits: %+v", d)
-			}
-		})
-		admitted++
-	}
-	if err := impatient(s, t.Context()); err == nil || time.Since(began) != time.Millisecond {
-		t.Errorf("%v after %v", err, time.Since(began))
-	}
-	group.Wait()
-	time.Sleep(30 * time.Millisecond)
-	synctest.Wait()
-	if s.Scripts != before+1 || s.unspent() < 10 {
-		t.Errorf("%d scripts, %d units are left", s.Scripts-before, s.unspent())
-	}
-	return admitted
 }
 
 // TestResetMeanwhile: a lease that was asked for before a reset is not kept.
