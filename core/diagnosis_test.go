@@ -86,16 +86,3 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 }
-
-// TestNoticeOfStore: a store tells the observer what it has seen, once for a limiter and its copies.
-func TestNoticeOfStore(t *testing.T) {
-	var heard notices
-	var store fake
-	limiter(t, core.Config{Name: "api", Observer: &heard, Store: &store}).WithPolicy(core.FailClosed)
-	for _, rule := range store.bound {
-		rule.Notice(notice.Evicting, "it evicts")
-	}
-	if said := heard.expect(t, "a store", notice.Evicting); len(said) == 1 && said[0].Text != "it evicts" {
-		t.Errorf("said %+v", said[0])
-	}
-}

@@ -215,22 +215,30 @@ func TestLogIsBounded(t *testing.T) {
 	})
 }
 
-// TestNotice: a notice is told once for each limiter and code.
+// TestNotice: a notice of a program or of a store is told once for each limiter and code. Of a decision all observers
+// hear, in order.
 func TestNotice(t *testing.T) {
 	var log lines
-	var events int
-	l := limiter(t, core.Config{Name: "api", Observer: core.Observers(
-		core.ObserverFunc(func(context.Context, core.Event) { events++ }), core.LogErrors(log.logger(), time.Minute))})
+	var events string
+	say := func(word string) core.Observer {
+		return core.ObserverFunc(func(_ context.Context, e core.Event) { events += word + e.Key + " " })
+	}
+	var store fake
+	l := limiter(t, core.Config{Name: "api", Store: &store, Observer: core.Observers(
+		say("a"), core.Silent, core.LogErrors(log.logger(), time.Minute), say("b"), core.Observers())})
 	login := core.Must(l.Rule("login", core.PerMinute(1)))
 	for range 3 {
 		l.Notice(ctx, "twice", "one request is counted twice: mount the limit once")
 		login.Notice(ctx, "twice", "one request is counted twice: mount the limit once")
-		l.Notice(ctx, "unnamed", "two limiters have no name")
+		store.bound[0].Notice("evicts", "the server evicts")
 	}
 	expectLines(t, "notices", log.take(),
 		[]string{"one request is counted twice: mount", "code=twice", "limiter=api"},
 		[]string{"code=twice", "rule=login"},
-		[]string{"code=unnamed"})
+		[]string{"the server evicts", "code=evicts"})
+	if l.Allow(ctx, "k"); events != "ak bk " {
+		t.Errorf("the observers heard of %q, want the last decision alone", events)
+	}
 	var heard notices
 	limiter(t, core.Config{Observer: &heard}).
 		Notice(ctx, "proxy", "all came from fe80::1%eth0\nERROR forged \x1b[2J"+strings.Repeat("x", 5000))
@@ -239,20 +247,4 @@ func TestNotice(t *testing.T) {
 	if len(said) == 1 && (!strings.HasPrefix(said[0].Text, want) || len(said[0].Text) > 1010) {
 		t.Errorf("a forged notice: %q", said[0].Text)
 	}
-	if events > 0 {
-		t.Errorf("%d events", events)
-	}
-}
-
-// TestObservers: all observers hear of an event, in order.
-func TestObservers(t *testing.T) {
-	var heard string
-	say := func(word string) core.Observer {
-		return core.ObserverFunc(func(_ context.Context, e core.Event) { heard += word + e.Key + " " })
-	}
-	limiter(t, core.Config{Observer: core.Observers(say("a"), core.Silent, say("b"))}).Allow(ctx, "k")
-	if heard != "ak bk " {
-		t.Errorf("heard %q", heard)
-	}
-	limiter(t, core.Config{Observer: core.Observers()}).Allow(ctx, "k")
 }
