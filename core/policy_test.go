@@ -104,14 +104,11 @@ func TestTimeout(t *testing.T) {
 		left          int64
 	}{
 		{name: "the default", first: hangs, takes: 100 * ms, allowed: true},
-		{name: "long", timeout: time.Hour, first: hangs, takes: time.Hour, allowed: true},
 		{name: "just in time", first: waits(99*ms, ok), takes: 99 * ms, allowed: true, left: 7},
-		{name: "just too late", first: waits(101*ms, ok), takes: 100 * ms, allowed: true},
 		{name: "memory behind it", first: hangs, memory: true, takes: 100 * ms, allowed: true, left: 2},
-		{name: "both hang", first: hangs, second: hangs, takes: 100 * ms, asked: 50 * ms},
+		{name: "both hang", timeout: time.Hour, first: hangs, second: hangs, takes: time.Hour, asked: time.Hour / 2},
 		{name: "the second is slow", first: hangs, second: waits(49*ms, ok), takes: 99 * ms, asked: 50 * ms,
 			allowed: true, left: 7},
-		{name: "the second is too slow", first: hangs, second: waits(51*ms, ok), takes: 100 * ms, asked: 50 * ms},
 		{name: "the first fails soon", first: func(ctx context.Context) (core.Decision, error) {
 			waits(10*ms, ok)(ctx)
 			return fails(errDown)(ctx)

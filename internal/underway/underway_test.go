@@ -109,25 +109,6 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveMixed: where some give back and some do not, no unit is left while a request waits for one.
-func TestReserveMixed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s Set
-		l := limit{left: 5}
-		var right, wrong []core.Decision
-		var group sync.WaitGroup
-		group.Go(func() { wrong, _ = serve(3, &s, &l, false, 10*time.Millisecond) })
-		group.Go(func() { right, _ = serve(100, &s, &l, true, 10*time.Millisecond) })
-		group.Wait()
-		admittedWrong, _, _ := count(wrong)
-		admittedRight, _, _ := count(right)
-		if admittedWrong != 3 || admittedRight != 100 || l.left != 2 || len(s.keys) > 0 {
-			t.Errorf("got %d and %d admitted, %d units left and %d keys, want 3, 100, 2 and 0",
-				admittedWrong, admittedRight, l.left, len(s.keys))
-		}
-	})
-}
-
 // TestReserveAtOnce: a request does not wait where that is of no use, and is told what the limiter has said.
 func TestReserveAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
