@@ -11,7 +11,7 @@ import (
 )
 
 // TestDeadlines: each caller waits as long as its own deadline says, whether its call is under way or waiting, and
-// whatever calls are with it there.
+// whatever calls are with it there. A call that has not been sent until then has an error of its own.
 func TestDeadlines(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,9 @@ func TestDeadlines(t *testing.T) {
 				}
 				got, err := q.Do(ctx, deadline, &request)
 				took := time.Since(start)
-				if took < want || took > want+timerPause || !errors.Is(err, failure) || err == nil && got != request {
+				queued := errors.Is(err, errQueued)
+				if took < want || took > want+timerPause || !errors.Is(err, failure) || queued != (failure == errQueued) ||
+					err == nil && got != request {
 					t.Errorf("%d: %d, %v after %v; want %v after %v", request, got, err, took, failure, want)
 				}
 			})
@@ -46,12 +48,12 @@ func TestDeadlines(t *testing.T) {
 			call(round+30, background, 0, 60*ms, nil)
 			call(round+40, background, 7*ms, 7*ms, errLate)
 			call(round+50, leaves, 9*ms, 2*ms, context.DeadlineExceeded) // from here on all slots are taken
-			call(round+60, background, 3*ms, 3*ms, errLate)
+			call(round+60, background, 3*ms, 3*ms, errQueued)
 			call(round+70, background, time.Hour, 60*ms, nil)
-			call(round+80, leaves, 1*ms, 1*ms, errLate)
+			call(round+80, leaves, 1*ms, 1*ms, errQueued)
 			for i := range 20 {
 				timeout := time.Duration(20-i) * ms / 7
-				call(round+100+int64(i), background, timeout, timeout, errLate)
+				call(round+100+int64(i), background, timeout, timeout, errQueued)
 			}
 			time.Sleep(60 * ms)
 			for ; unanswered.Load() > 0; unanswered.Add(-1) {
@@ -126,34 +128,9 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// TestQueued: a call whose deadline passes before it is sent has an error of its own.
-func TestQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			time.Sleep(time.Second)
-			return false
-		}))
-		var group sync.WaitGroup
-		for i := range minSlots + 1 {
-			want := errLate
-			if i == minSlots {
-				want = errQueued
-			}
-			group.Go(func() {
-				if _, err := ask(q, int64(i), lostAfter/2); err != want {
-					t.Errorf("call %d: %v, want %v", i, err, want)
-				}
-			})
-			synctest.Wait()
-		}
-		group.Wait()
-		time.Sleep(2 * time.Second)
-		checkEmpty(t, q)
-	})
-}
-
-// TestLeftIsNotSent: a call whose caller has left while it waited is not sent.
-func TestLeftIsNotSent(t *testing.T) {
+// TestManyHaveLeft: calls whose callers have left while they waited are not sent, and a call that waits behind many of
+// them is served by the next slot.
+func TestManyHaveLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(byWorkers(func(batch []*testCall) bool {
 			time.Sleep(time.Millisecond)
@@ -167,32 +144,11 @@ func TestLeftIsNotSent(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		var group sync.WaitGroup
 		for range minSlots {
-			group.Go(func() { _, _ = ask(q, 1, time.Minute) })
-			synctest.Wait()
-		}
-		group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(-1))) })
-		synctest.Wait()
-		leave()
-		group.Wait()
-		checkEmpty(t, q)
-	})
-}
-
-// TestManyHaveLeft: a call that waits behind many whose callers have left is served by the next slot.
-func TestManyHaveLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			time.Sleep(time.Millisecond)
-			return echo(batch)
-		}))
-		ctx, leave := context.WithCancel(context.Background())
-		var group sync.WaitGroup
-		for range minSlots {
 			group.Go(func() { _, _ = ask(q, 1, 0) })
 			synctest.Wait()
 		}
 		for range 3 * MaxBatch {
-			group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(1))) })
+			group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(-1))) })
 		}
 		synctest.Wait()
 		leave()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -105,23 +104,6 @@ func checkEmpty(t *testing.T, q *testQueue) {
 			"want none, and room for at most %d calls",
 			q.workers.idle, q.slots.used, len(q.underWay), cap(q.waiting), 64)
 	}
-}
-
-// offer makes calls at a rate per second for some seconds, and returns how many were answered after the first second.
-func offer(q *testQueue, seconds, rate int, timeout time.Duration) int64 {
-	start := time.Now()
-	var group sync.WaitGroup
-	var answered atomic.Int64
-	for i := range seconds * rate {
-		time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(rate))))
-		group.Go(func() {
-			if _, err := ask(q, 1, timeout); err == nil && i >= rate {
-				answered.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	return answered.Load()
 }
 
 // inlineName is the end of a test's name.

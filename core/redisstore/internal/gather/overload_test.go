@@ -1,12 +1,32 @@
+//go:build !race && !short
+
 package gather
 
 import (
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// offer makes calls at a rate per second for some seconds, and returns how many were answered after the first second.
+func offer(q *testQueue, seconds, rate int, timeout time.Duration) int64 {
+	start := time.Now()
+	var group sync.WaitGroup
+	var answered atomic.Int64
+	for i := range seconds * rate {
+		time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+		group.Go(func() {
+			if _, err := ask(q, 1, timeout); err == nil && i >= rate {
+				answered.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return answered.Load()
+}
 
 // TestOverload: of more calls than the server can answer, as many are in time as if there were no others. If not the
 // server but the way to it takes long, enough batches are under way.
@@ -78,52 +98,6 @@ func TestUnsteadyWay(t *testing.T) {
 	})
 }
 
-// TestSlotsGoWithTheCrowd: when a crowd has gone, or batches take long, there are as few slots as before.
-func TestSlotsGoWithTheCrowd(t *testing.T) {
-	const ms = time.Millisecond
-	for name, later := range map[string]struct {
-		callers int
-		takes   time.Duration
-	}{
-		"few come later":        {60, 15 * ms},
-		"batches take long":     {1000, 2 * promptReply},
-		"one comes, takes long": {1, 2 * promptReply},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var batches gauge
-				takes := 15 * ms
-				q := New(byWorkers(func(batch []*testCall) bool {
-					batches.enter()
-					defer batches.leave()
-					time.Sleep(takes)
-					return echo(batch)
-				}))
-				for range 2 {
-					takes = 15 * ms
-					if n := offer(q, 2, 20_000, time.Minute); n != 20_000 {
-						t.Errorf("%d calls of a crowd were answered, want 20000", n)
-					}
-					if most := batches.restart(); most <= minSlots {
-						t.Errorf("for a crowd %d batches were under way, want more than %d", most, minSlots)
-					}
-					takes = later.takes
-					for range 3 {
-						serveEach(t, q, later.callers)
-						batches.restart()
-						time.Sleep(idleTime / 2)
-					}
-					serveEach(t, q, crowd)
-					if most := batches.restart(); most > minSlots {
-						t.Errorf("later %d batches were under way, want at most %d", most, minSlots)
-					}
-				}
-				checkEmpty(t, q)
-			})
-		})
-	}
-}
-
 // TestSlotsGoWhileTheCrowdWaits: when batches come to take long while a crowd waits, there soon are as few slots as
 // before: the workers that are too many do not go on.
 func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
@@ -148,63 +122,25 @@ func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 	})
 }
 
-// TestFewSlotsForFewCallers: 64 callers that come again and again are no crowd, and get no more than minSlots.
-func TestFewSlotsForFewCallers(t *testing.T) {
+// TestStall: a server that answers nothing for a while gets one batch more every lostAfter, whatever waits. When it
+// answers again, it gets no more than it can take.
+func TestStall(t *testing.T) {
+	const stall = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		var batches gauge
-		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
+		start := time.Now()
+		q := New(byWorkers(func(batch []*testCall) bool {
 			batches.enter()
 			defer batches.leave()
-			time.Sleep(time.Millisecond)
+			time.Sleep(max(time.Millisecond, time.Until(start.Add(stall))))
 			return echo(batch)
 		}))
-		for range 10 {
-			serveEach(t, q, 64)
+		if n := offer(q, 2, 10_000, 10*stall); n != 10_000 {
+			t.Errorf("%d calls were answered, want 10000", n)
 		}
-		if most := batches.restart(); most > minSlots {
-			t.Errorf("%d batches were under way, want at most %d", most, minSlots)
+		if most, want := batches.restart(), minSlots+int(stall/lostAfter); most > want {
+			t.Errorf("%d batches were under way, want at most %d", most, want)
 		}
 		checkEmpty(t, q)
 	})
-}
-
-// TestNearCrowd: many calls at hand of a near server get by with busySlots, besides those that are held. Fewer calls do
-// not, nor do many of a server that is further away.
-func TestNearCrowd(t *testing.T) {
-	const near = nearReply - 1
-	for name, test := range map[string]struct {
-		took                      time.Duration
-		calls, held, before, want int
-	}{
-		"many":               {near, busyCalls, 0, minSlots, busySlots},
-		"fewer":              {near, busyCalls - 1, 0, busySlots, busySlots + 1},
-		"many, further off":  {nearReply, busyCalls, 0, busySlots, busySlots + 1},
-		"many, some held":    {near, busyCalls, 1, busySlots, busySlots + 1},
-		"many, as many held": {near, busyCalls, minSlots, minSlots, minSlots},
-		"an unsteady way":    {near, busyCalls, maxSlots - 1, maxSlots, maxSlots},
-	} {
-		s := slots{total: test.before}
-		if s.adapt(test.took, test.calls, 1, test.held); s.total != test.want {
-			t.Errorf("%s: %d slots, want %d", name, s.total, test.want)
-		}
-	}
-}
-
-// TestSlotsComeBack: a slow server gets fewer slots, and minSlots when it is prompt again, although some calls wait.
-func TestSlotsComeBack(t *testing.T) {
-	q := New(byWorkers(echo))
-	q.waiting = make([]*testCall, 10)
-	for _, test := range []struct {
-		took time.Duration
-		want int
-	}{{promptReply, fewestSlots}, {promptReply - 1, minSlots}} {
-		for range maxSlots {
-			b := &batch[int64, int64]{sentAt: time.Unix(0, 0)}
-			q.underWay = append(q.underWay, b)
-			q.end(b, b.sentAt.Add(test.took))
-		}
-		if q.slots.total != test.want {
-			t.Errorf("%d slots after replies of %v, want %d", q.slots.total, test.took, test.want)
-		}
-	}
 }

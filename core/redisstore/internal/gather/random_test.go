@@ -63,7 +63,7 @@ func TestRandom(t *testing.T) {
 			t.Errorf("the timer fires at %v, want never", q.timer.at)
 		}
 	}
-	for i := range 60 {
+	for i := range 30 {
 		synctest.Test(t, func(t *testing.T) { play(t, time.Hour*time.Duration(i%2)) })
 	}
 }

@@ -13,7 +13,7 @@ const (
 
 	// busySlots is how many batches may be under way while a near server has busyCalls calls or more at hand: one to
 	// work on, and one on its way. With more the batches are smaller, and a call costs more of all processors. Fewer
-	// callers need minSlots. See TestNearCrowd.
+	// callers need minSlots. See TestAdapt.
 	busySlots, busyCalls = 2, 12
 
 	// A server is near while its replies take less time than this. If they take longer, more batches have to be under
@@ -28,7 +28,7 @@ const (
 	// way" in TestOverload.
 	maxSlots = 16
 
-	// A crowd is more waiting calls than this. It is as many as get by with minSlots: see TestFewSlotsForFewCallers.
+	// A crowd is more waiting calls than this. It is as many as get by with minSlots: see TestAdapt.
 	crowd = 2 * MaxBatch
 
 	// A reply that takes less time than this speaks for another slot. One that takes longer speaks against it: the
@@ -41,7 +41,7 @@ const (
 	// being made. See TestInlineNear.
 	farTrips = 8
 
-	// lostAfter is how long a batch is under way at least before it is presumed lost (TestNotLostEarly), and the least
+	// lostAfter is how long a batch is under way at least before it is presumed lost (TestLostAt), and the least
 	// time between two batches of which that is presumed (TestStall).
 	lostAfter = 20 * time.Millisecond
 )
@@ -78,8 +78,8 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
 	i := slices.Index(q.underWay, b)
 	q.underWay = slices.Delete(q.underWay, i, i+1)
 	s, took, waiting := &q.slots, now.Sub(b.sentAt), len(q.waiting)
-	// Where Serve gave up there was no reply (TestGivingUpIsNoReply). One that newer batches have overtaken tells about
-	// the past: if it is hours late, replies do not usually take hours (TestOvertakenReply).
+	// Where Serve gave up there was no reply (TestRoundTrip). One that newer batches have overtaken tells about
+	// the past: if it is hours late, replies do not usually take hours (TestRoundTrip).
 	if b.inTime && !b.sentAt.Before(s.newest) {
 		s.newest, s.roundTrip = b.sentAt, took
 	}
@@ -113,7 +113,7 @@ func (q *Queue[Q, A]) load(now time.Time) (calls, held int) {
 // adapt changes the number of slots after a reply, by how long it took, how many calls were at hand and how many of
 // them wait, and how many slots are held for long: a crowd does not wait for these (TestLostFreesItsSlot). Each reply
 // that comes promptly while a crowd waits, or while there are fewer than minSlots, adds one. Each that takes long, or
-// leaves nothing waiting, removes one: see TestSlotsGoWithTheCrowd and TestSlotsComeBack.
+// leaves nothing waiting, removes one: see TestAdapt.
 func (s *slots) adapt(took time.Duration, calls, waiting, held int) {
 	switch {
 	case took < nearReply && calls >= busyCalls:

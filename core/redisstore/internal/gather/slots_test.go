@@ -28,6 +28,8 @@ func TestAdapt(t *testing.T) {
 		{minSlots + 2, prompt, 0, crowd, 0, minSlots + 2},
 		{minSlots + 2, prompt, 0, crowd + 1, 0, minSlots + 3},
 		{maxSlots, prompt, 0, crowd + 1, 0, maxSlots},
+		{fewestSlots, slow - 1, 0, 10, 0, minSlots},
+		{minSlots, slow - 1, 0, 10, 0, minSlots},
 	} {
 		s := slots{total: test.total}
 		if s.adapt(test.took, test.calls, test.waiting, test.held); s.total != test.want {
@@ -56,13 +58,59 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestTaken: slots are kept for workers on their way, and a batch is lost after two round trips.
+// TestTaken: slots are kept for workers on their way.
 func TestTaken(t *testing.T) {
-	s := slots{total: 2, used: 1, coming: 1, roundTrip: lostAfter}
+	s := slots{total: 2, used: 1, coming: 1, most: 2}
 	if !s.taken() {
 		t.Error("a slot is free, which is kept for a worker")
 	}
-	if sent := time.Unix(1, 0); !s.lostAt(sent).Equal(sent.Add(2 * lostAfter)) {
-		t.Errorf("lost at %v, want two round trips after %v", s.lostAt(sent), sent)
+	if s.coming = 0; s.taken() {
+		t.Error("no slot is free, of which one is not used")
+	}
+}
+
+// TestRoundTrip: the round trip is that of the newest batch with a reply. That patient callers give up says nothing
+// about how long replies take, and nor does a reply that newer ones have overtaken.
+func TestRoundTrip(t *testing.T) {
+	const before, took = time.Minute, time.Second
+	newest := time.Unix(1000, 0)
+	for name, test := range map[string]struct {
+		sent   time.Duration // after the newest
+		inTime bool
+		want   time.Duration
+	}{
+		"a newer batch":    {1, true, took},
+		"one at that time": {0, true, took},
+		"an overtaken one": {-1, true, before},
+		"Serve gave up":    {1, false, before},
+	} {
+		q, b := New(byWorkers(echo)), &batch[int64, int64]{inTime: test.inTime, sentAt: newest.Add(test.sent)}
+		q.slots.newest, q.slots.roundTrip = newest, before
+		q.underWay = append(q.underWay, b)
+		if q.end(b, b.sentAt.Add(took)); q.slots.roundTrip != test.want {
+			t.Errorf("%s: the round trip is %v, want %v", name, q.slots.roundTrip, test.want)
+		}
+	}
+}
+
+// TestLostAt: a batch is lost after two round trips, but not before lostAfter; and not before lostAfter has passed since
+// the last one, unless newer batches have been answered.
+func TestLostAt(t *testing.T) {
+	sent := time.Unix(1000, 0)
+	for name, test := range map[string]struct {
+		roundTrip, lastLost, newest time.Duration // the times are after the batch was sent
+		want                        time.Duration
+	}{
+		"a short way":             {0, -time.Hour, -1, lostAfter},
+		"a long way":              {lostAfter, -time.Hour, -1, 2 * lostAfter},
+		"one was lost just now":   {0, 1, -1, lostAfter + 1},
+		"the newest itself":       {0, 1, 0, lostAfter + 1},
+		"newer ones are answered": {0, 1, 1, lostAfter},
+		"a longer way than that":  {lostAfter, 1, -1, 2 * lostAfter},
+	} {
+		s := slots{roundTrip: test.roundTrip, lastLost: sent.Add(test.lastLost), newest: sent.Add(test.newest)}
+		if got := s.lostAt(sent).Sub(sent); got != test.want {
+			t.Errorf("%s: lost after %v, want %v", name, got, test.want)
+		}
 	}
 }

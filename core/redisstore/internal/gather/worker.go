@@ -73,7 +73,7 @@ func (q *Queue[Q, A]) next(b *batch[Q, A]) bool {
 	return true
 }
 
-// fill moves waiting calls to b. Calls that their callers have left (TestLeftIsNotSent), or that are past their
+// fill moves waiting calls to b. Calls that their callers have left (TestManyHaveLeft), or that are past their
 // deadlines (TestTooLate), are left out, however many they are (TestManyHaveLeft): the server would serve them in vain.
 // q.mu must be held.
 //
