@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,103 +9,77 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
+// call has a call end with an outcome, of which the breaker is told.
+func (s *Server) call(t *testing.T, outcome error) {
+	t.Helper()
+	tell, err := s.current.Load().Allow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(outcome)
+}
+
 // fail lets so many calls fail that the breaker opens.
 func (s *Server) fail(t *testing.T) {
 	t.Helper()
 	for range breakerFailures {
-		tell, err := s.current.Load().Allow()
-		if err != nil {
-			t.Fatal(err)
-		}
-		tell(errors.New("no answer"))
+		s.call(t, errors.New("no answer"))
 	}
 }
 
-// TestBreakerStatus: the state, since when, and how often the breaker has opened. A
-// trial that fails is no new outage.
-func TestBreakerStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		made := time.Now()
-		b := newServer("127.0.0.1:6379")
-		want := Status{Server: "127.0.0.1:6379", State: gobreaker.StateClosed, Changed: made}
-		check := func(what string) {
-			t.Helper()
-			if got := *b.status.Load(); got != want {
-				t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
-			}
-			if b.Closed() != (want.State == gobreaker.StateClosed) {
-				t.Errorf("%s: closed: %v", what, b.Closed())
-			}
-		}
-		check("at first")
-		time.Sleep(time.Second)
-		b.fail(t)
-		want.State, want.Changed, want.FailingSince, want.Trips = gobreaker.StateOpen, time.Now(), time.Now(), 1
-		check("after failures")
-		for _, outcome := range []error{errors.New("still no answer"), nil} {
-			time.Sleep(time.Second)
-			check("without requests")
-			tell, err := b.current.Load().Allow()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want.State, want.Changed = gobreaker.StateHalfOpen, time.Now()
-			check("with a trial under way")
-			time.Sleep(time.Second)
-			tell(outcome)
-			want.State, want.Changed = gobreaker.StateOpen, time.Now()
-			if outcome == nil {
-				want.State, want.FailingSince = gobreaker.StateClosed, time.Time{}
-			}
-			check(fmt.Sprint("after a trial that ended with ", outcome))
-		}
-		time.Sleep(time.Second)
-		b.fail(t)
-		want.State, want.Changed, want.FailingSince, want.Trips = gobreaker.StateOpen, time.Now(), time.Now(), 2
-		check("after the next outage")
-	})
-}
-
 // TestBreakerClosed: five failures in a row open a breaker, for a tenth of a second. Then one decision at a time is
-// tried, and its success closes the breaker. The copy of the state follows the state.
+// tried, and its success closes the breaker. The copy of the state follows the state, and tells since when it is so, and
+// how often the breaker has opened; a trial that fails is no new outage.
 func TestBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newServer("")
-		tell := func(err error) {
-			done, refused := b.current.Load().Allow()
-			if refused != nil {
-				t.Fatal(refused)
+		b := newServer("127.0.0.1:6379")
+		want := Status{Server: "127.0.0.1:6379", State: gobreaker.StateClosed, Changed: time.Now()}
+		check := func(when string, state gobreaker.State) {
+			t.Helper()
+			if state != want.State {
+				want.State, want.Changed = state, time.Now()
 			}
-			done(err)
-		}
-		check := func(when string, want gobreaker.State) {
-			if state := b.current.Load().State(); state != want || b.Closed() != (want == gobreaker.StateClosed) {
-				t.Errorf("%s: %v, closed: %v; want %v", when, state, b.Closed(), want)
+			if got := *b.status.Load(); got != want || b.Closed() != (state == gobreaker.StateClosed) {
+				t.Errorf("%s: closed: %v\n got %+v\nwant %+v", when, b.Closed(), got, want)
 			}
 		}
-		for _, failures := range []int{4, 5} { // in a row, beside a success
-			tell(nil)
-			check("after a success", gobreaker.StateClosed)
-			for range failures - 1 {
-				tell(ErrLate)
+		check("at first", gobreaker.StateClosed)
+		time.Sleep(time.Second)
+		for trips := range uint64(2) {
+			for range 2 { // what is in a row
+				b.call(t, nil)
+				for range 4 {
+					b.call(t, ErrLate)
+				}
 			}
-			check("before the last failure", gobreaker.StateClosed)
-			tell(ErrLate)
+			check("after four failures in a row", gobreaker.StateClosed)
+			b.call(t, ErrLate)
+			want.FailingSince, want.Trips = time.Now(), trips+1
+			check("after five", gobreaker.StateOpen)
+			for _, outcome := range []error{errors.New("still no answer"), nil} {
+				time.Sleep(100 * time.Millisecond)
+				if b.current.Load().State() != gobreaker.StateOpen {
+					t.Error("the breaker is not open for all of the pause")
+				}
+				time.Sleep(time.Second)
+				check("without requests", gobreaker.StateOpen)
+				tell, err := b.current.Load().Allow()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.current.Load().Allow(); err == nil {
+					t.Error("two decisions are tried at a time")
+				}
+				check("with a trial under way", gobreaker.StateHalfOpen)
+				time.Sleep(time.Second)
+				if tell(outcome); outcome != nil {
+					check("after a trial that failed", gobreaker.StateOpen)
+				}
+			}
+			want.FailingSince = time.Time{}
+			check("after the trial", gobreaker.StateClosed)
+			time.Sleep(time.Second)
 		}
-		check("after five failures", gobreaker.StateOpen)
-		time.Sleep(100 * time.Millisecond)
-		check("within the pause", gobreaker.StateOpen)
-		time.Sleep(time.Nanosecond)
-		check("after the pause", gobreaker.StateHalfOpen)
-		done, err := b.current.Load().Allow()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.current.Load().Allow(); err == nil {
-			t.Error("two decisions are tried at a time")
-		}
-		done(nil)
-		check("after the trial", gobreaker.StateClosed)
 	})
 }
 
@@ -114,13 +87,7 @@ func TestBreakerClosed(t *testing.T) {
 func opened(t *testing.T) *Server {
 	t.Helper()
 	b := newServer("")
-	for range breakerFailures {
-		done, err := b.current.Load().Allow()
-		if err != nil {
-			t.Fatal(err)
-		}
-		done(ErrLate)
-	}
+	b.fail(t)
 	time.Sleep(breakerPause + 1)
 	return b
 }

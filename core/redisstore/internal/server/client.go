@@ -71,7 +71,7 @@ func New(rdb redis.UniversalClient, requests func(s *Server) any) *Client {
 		o := c.Heeding.Options()
 		o.ContextTimeoutEnabled = true
 		// Else a part of the program runs while a caller waits for a connection, and might not heed the context
-		// (TestLoneCaller of redisstore). go-redis dials on a goroutine of its own.
+		// (TestPrompt). go-redis dials on a goroutine of its own.
 		c.Prompt = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
 			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 	}

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 )
 
 // none is what no store keeps of a node.
@@ -61,4 +63,34 @@ func TestBreakers(t *testing.T) {
 	check(2*idleAfter, " closed", "a closed", "b closed")
 	c.First.fail(t)
 	check(2*idleAfter, " open", "a closed", "b closed")
+}
+
+// TestPrompt: a call may be waited for where only go-redis runs until there is a connection.
+func TestPrompt(t *testing.T) {
+	for name, set := range map[string]func(*redis.Options){
+		"":          func(*redis.Options) {},
+		"OnConnect": func(o *redis.Options) { o.OnConnect = func(context.Context, *redis.Conn) error { return nil } },
+		"Limiter": func(o *redis.Options) {
+			o.Limiter = struct{ redis.Limiter }{}
+		},
+		"CredentialsProvider": func(o *redis.Options) {
+			o.CredentialsProvider = func() (string, string) { return "", "" }
+		},
+		"CredentialsProviderContext": func(o *redis.Options) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", nil }
+		},
+		"StreamingCredentialsProvider": func(o *redis.Options) {
+			o.StreamingCredentialsProvider = struct {
+				auth.StreamingCredentialsProvider
+			}{}
+		},
+	} {
+		o := &redis.Options{Addr: "127.0.0.1:1"}
+		set(o)
+		rdb := redis.NewClient(o)
+		defer rdb.Close()
+		if prompt := New(rdb, none).Prompt; prompt != (name == "") {
+			t.Errorf("%q: prompt: %v", name, prompt)
+		}
+	}
 }

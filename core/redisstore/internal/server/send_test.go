@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,7 +80,7 @@ func TestSending(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), core.DefaultTimeout)
 				defer cancel()
 				start := time.Now()
-				text, err := evalInTurn(ctx, c, []any{"evalsha", "hash", "1", "key"}, "source")
+				text, err := c.Ask(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
 				if test.err == "" && (err != nil || text != "text") ||
 					test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 					t.Errorf("got %q, %v", text, err)
@@ -98,11 +96,6 @@ func TestSending(t *testing.T) {
 	}
 }
 
-// evalInTurn runs a script by itself.
-func evalInTurn(ctx context.Context, c *Client, args []any, source string) (string, error) {
-	return c.Ask(ctx, args, source)
-}
-
 // TestPausesEnd: a caller that leaves while a slot moves ends the pauses.
 func TestPausesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +103,7 @@ func TestPausesEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
 		start := time.Now()
-		_, err := evalInTurn(ctx, c, []any{"evalsha", "hash", "1", "key"}, "source")
+		_, err := c.Ask(ctx, []any{"evalsha", "hash", "1", "key"}, "source")
 		if err == nil || time.Since(start) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
@@ -128,21 +121,6 @@ func TestDelEnds(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)
-	})
-}
-
-// TestConnectionIsLate: a connection that notices the deadline before its caller does is late, and the caller is told
-// so.
-func TestConnectionIsLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		deadline := time.Now().Add(core.DefaultTimeout)
-		_, err := idle().guarded(t.Context(), deadline, newServer(""), Target{}, func(context.Context) (string, error) {
-			time.Sleep(time.Until(deadline))
-			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
-		})
-		if err != ErrLate {
-			t.Errorf("the caller is told %v", err)
-		}
 	})
 }
 
