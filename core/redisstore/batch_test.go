@@ -41,7 +41,7 @@ func together(t *testing.T, server *redistest.Server, requests []func() core.Dec
 }
 
 // TestBatchKeepsRequestsApart: in one batch a foreign value, a caller who has
-// left, different rules, costs and a peek touch nobody but themselves.
+// left, different rules, costs, a peek and a Usage touch nobody but themselves.
 func TestBatchKeepsRequestsApart(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
@@ -64,8 +64,16 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 	defer leave()
 	var requests []func() core.Decision
 	add := func(request func() core.Decision) { requests = append(requests, request) }
+	usage := func() core.Decision {
+		uses, err := a.Usage(ctx, "warm up")
+		if err != nil {
+			return core.Decision{Err: err}
+		}
+		return core.Decision{Allowed: true, Limit: uses[0].Limit, Remaining: uses[0].Remaining}
+	}
 	for i := range 40 {
 		key := fmt.Sprint("client ", i)
+		add(usage)
 		add(func() core.Decision { return a.Allow(ctx, key) })
 		add(func() core.Decision { return b.AllowN(ctx, key, 7) })
 		switch i {
@@ -100,7 +108,7 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 	if foreign != 1 || gone != 1 {
 		t.Errorf("%d foreign values and %d callers who left, want one each", foreign, gone)
 	}
-	if n := calls(t, rdb, "evalsha"); n > len(requests)/2 {
+	if n := calls(t, rdb, "evalsha"); n > len(requests)/4 {
 		t.Errorf("%d requests that waited together took %d scripts", len(requests), n)
 	}
 	for key, want := range map[string]int64{"foreign": 100, "left": 100, "too much": 100, "peek": 100, "client 7": 99} {
@@ -114,6 +122,7 @@ func TestBatchKeepsRequestsApart(t *testing.T) {
 // requests that came together is lost, and from then on each has a script of its
 // own, those that wait together one pipeline.
 func TestBatchCrossSlot(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	server := cluster.Servers[0]
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -151,12 +160,12 @@ func TestBatchCrossSlot(t *testing.T) {
 }
 
 // firstKeyProxy starts a proxy of as many servers as there are weights.
-func firstKeyProxy(t *testing.T, weights ...uint32) *redistest.FirstKey {
+func firstKeyProxy(t *testing.T, weights ...uint32) (*redistest.FirstKey, []*redistest.Server) {
 	servers := make([]*redistest.Server, len(weights))
 	for i := range servers {
 		servers[i] = redistest.Start(t)
 	}
-	return redistest.StartFirstKey(t, servers, weights...)
+	return redistest.StartFirstKey(t, servers, weights...), servers
 }
 
 // storeAt returns a store on a client for a single server.
@@ -166,23 +175,20 @@ func storeAt(t *testing.T, addr string, options ...redisstore.Option) *redisstor
 	return redisstore.New(rdb, options...)
 }
 
-// rush has many goroutines ask for ten clients, until each client has been asked for twice its limit, and returns how
-// many requests of each were admitted, and how many were not decided.
-func rush(l *core.Limiter, limit int) (admitted []atomic.Int64, failed int64) {
-	admitted = make([]atomic.Int64, 10)
-	var failures, next atomic.Int64
+// admits fails the test unless each of ten clients that many goroutines ask for, twice as often as it may, is admitted
+// limit times.
+func admits(t *testing.T, l *core.Limiter, limit int) {
+	t.Helper()
+	var admitted [10]atomic.Int64
+	var next atomic.Int64
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
-			for {
-				i := next.Add(1)
-				if i > int64(2*limit*len(admitted)) {
-					return
-				}
+			for i := next.Add(1); i <= int64(2*limit*len(admitted)); i = next.Add(1) {
 				client := i % int64(len(admitted))
 				switch d := l.Allow(ctx, fmt.Sprint("client ", client)); {
 				case d.Err != nil:
-					failures.Add(1)
+					t.Error(d.Err)
 				case d.Allowed:
 					admitted[client].Add(1)
 				}
@@ -190,118 +196,108 @@ func rush(l *core.Limiter, limit int) (admitted []atomic.Int64, failed int64) {
 		})
 	}
 	all.Wait()
-	return admitted, failures.Load()
-}
-
-// TestFirstKeyProxy: behind a proxy that sends a script to the server of its first key each client has its limit, not
-// more, from the first request on; a notice says so once, and so does Check.
-func TestFirstKeyProxy(t *testing.T) {
-	t.Parallel()
-	const limit = 200
-	for name, weights := range map[string][]uint32{"two": {1, 1}, "four, unequal": {1, 2, 7, 40}} {
-		for _, a := range core.Algorithms() {
-			t.Run(name+" "+a.String(), func(t *testing.T) {
-				noLeaks(t)
-				proxy := firstKeyProxy(t, weights...)
-				opened, err := redisstore.Open("redis://" + proxy.Addr())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer opened.Close()
-				heard := make(notices, 10)
-				for i, store := range []*redisstore.Store{storeAt(t, proxy.Addr()), opened} {
-					l := limiter(t, core.Config{Name: fmt.Sprint("api ", i), Store: store, Timeout: patient,
-						Limits: []core.Limit{core.PerDay(limit).Using(a), core.PerHour(10 * limit)}, Observer: heard})
-					admitted, failed := rush(l, limit)
-					for client := range admitted {
-						if n := admitted[client].Load(); n != limit || failed > 0 {
-							t.Errorf("store %d, client %d: %d admitted of %d; %d failed", i, client, n, limit, failed)
-						}
-					}
-					select {
-					case n := <-heard:
-						if n.Code != notice.FirstKeyProxy || n.Name != l.Name() || !strings.Contains(n.Text, proxy.Addr()) {
-							t.Errorf("the notice is %+v", n)
-						}
-					case <-time.After(patient):
-						t.Error("no notice")
-					}
-					if err := store.Check(ctx); !mentions(err, proxy.Addr(), "a proxy", "WithoutBatches") {
-						t.Errorf("Check: %v", err)
-					}
-					for client := range admitted {
-						key := fmt.Sprint("client ", client)
-						if d := l.AllowN(ctx, key, 0); d.Err != nil || d.Remaining != 0 {
-							t.Errorf("client %d: %+v", client, d)
-						}
-						if err := l.Reset(ctx, key); err != nil {
-							t.Error(err)
-						}
-						if d := l.Peek(ctx, key); d.Err != nil || d.Remaining != limit-1 {
-							t.Errorf("client %d after a reset: %+v", client, d)
-						}
-					}
-				}
-				if len(heard) > 0 {
-					t.Errorf("told again: %+v", <-heard)
-				}
-				mixed := proxy.Mixed.Load()
-				late := limiter(t, core.Config{Name: "late", Store: opened, Timeout: patient,
-					Limits: []core.Limit{core.PerDay(limit).Using(a)}})
-				if rush(late, limit); proxy.Mixed.Load() != mixed {
-					t.Errorf("%d scripts more had keys of several clients", proxy.Mixed.Load()-mixed)
-				}
-				t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients", t.Name(), limit, mixed)
-			})
+	for client := range admitted {
+		if n := admitted[client].Load(); n != int64(limit) {
+			t.Errorf("client %d: %d admitted of %d", client, n, limit)
 		}
 	}
 }
 
+// TestFirstKeyProxy: behind a proxy that sends a script to the server of its first key each client has its limit, not
+// more, from the first request on, and gets back what is returned or reset; a notice says so once, and so does Check.
+func TestFirstKeyProxy(t *testing.T) {
+	t.Parallel()
+	const limit = 200
+	var limits []core.Limit // the first decides, and the others count the same
+	for i, a := range core.Algorithms() {
+		limits = append(limits, core.Per(int64(limit*(1+i)), core.MaxWindow).Using(a).Named(a.String()))
+	}
+	for name, weights := range map[string][]uint32{"two": {1, 1}, "four, unequal": {1, 2, 7, 40}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noLeaks(t)
+			proxy, servers := firstKeyProxy(t, weights...)
+			opened, err := redisstore.Open("redis://" + proxy.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer opened.Close()
+			heard := make(notices, 10)
+			for i, store := range []*redisstore.Store{storeAt(t, proxy.Addr()), opened} {
+				l := limiter(t, core.Config{Name: fmt.Sprint("api ", i), Store: store, Timeout: patient,
+					Limits: limits, Observer: heard})
+				admits(t, l, limit)
+				select {
+				case n := <-heard:
+					if n.Code != notice.FirstKeyProxy || n.Name != l.Name() || !strings.Contains(n.Text, proxy.Addr()) {
+						t.Errorf("the notice is %+v", n)
+					}
+				case <-time.After(patient):
+					t.Error("no notice")
+				}
+				if err := store.Check(ctx); !mentions(err, proxy.Addr(), "a proxy", "WithoutBatches") {
+					t.Errorf("Check: %v", err)
+				}
+				for client := range 10 {
+					key := fmt.Sprint("client ", client)
+					if err := l.Reset(ctx, key); err != nil {
+						t.Error(err)
+					}
+					r := l.Reserve(ctx, core.Request{Key: key, Cost: 4})
+					if err := r.Settle(ctx, 1); err != nil || r.Decision.Err != nil {
+						t.Errorf("%+v, %v", r.Decision, err)
+					}
+					if uses, err := l.Usage(ctx, key); err != nil || uses[0].Used != 1 {
+						t.Errorf("client %d, after a reset and a request of 1: %+v, %v", client, uses, err)
+					}
+				}
+			}
+			if len(heard) > 0 {
+				t.Errorf("told again: %+v", <-heard)
+			}
+			for _, server := range servers { // then what is sent together goes on alone
+				defer redistest.Forgets.Begin(t, server)()
+			}
+			mixed := proxy.Mixed.Load()
+			late := limiter(t, core.Config{Name: "late", Store: opened, Timeout: patient, Limits: limits})
+			if admits(t, late, limit); proxy.Mixed.Load() != mixed {
+				t.Errorf("%d scripts more had keys of several clients", proxy.Mixed.Load()-mixed)
+			}
+			t.Logf("proved: %s: each client was admitted %d times, by %d scripts for several clients", t.Name(), limit, mixed)
+		})
+	}
+}
+
 // TestMixedScripts: where a proxy takes no keys of several clients, limits hold, every decision is made, and few
-// scripts try.
+// scripts try; none does with WithoutBatches, which needs no notice.
 func TestMixedScripts(t *testing.T) {
 	t.Parallel()
 	const limit = 100
 	for name, mode := range map[string]int32{
 		"refused": redistest.MixedRefused, "cut": redistest.MixedCut, "silent": redistest.MixedSilent,
+		"WithoutBatches": redistest.MixedPass,
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy := firstKeyProxy(t, 1, 1)
+			t.Parallel()
+			proxy, _ := firstKeyProxy(t, 1, 1)
 			proxy.Mode.Store(mode)
-			store := storeAt(t, proxy.Addr())
-			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(limit)}})
-			began := time.Now()
-			admitted, failed := rush(l, limit)
-			for client := range admitted {
-				if n := admitted[client].Load(); n != limit || failed > 0 {
-					t.Errorf("client %d: %d admitted of %d; %d failed", client, n, limit, failed)
-				}
+			least, options := int64(1), []redisstore.Option(nil)
+			if mode == redistest.MixedPass {
+				least, options = 0, []redisstore.Option{redisstore.WithoutBatches()}
 			}
-			if n := proxy.Mixed.Load(); n < 1 || n > 2+int64(time.Since(began).Seconds()) {
+			store, heard := storeAt(t, proxy.Addr(), options...), make(notices, 10)
+			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(limit)},
+				Observer: heard})
+			began := time.Now()
+			admits(t, l, limit)
+			most := least * (2 + int64(time.Since(began).Seconds()))
+			if n := proxy.Mixed.Load(); n < least || n > most {
 				t.Errorf("%d scripts tried, of %d", n, proxy.Scripts.Load())
 			}
-			if err := store.Check(ctx); err != nil {
-				t.Errorf("Check: %v", err)
+			if err := store.Check(ctx); err != nil || len(heard) > 0 {
+				t.Errorf("Check: %v; %d notices", err, len(heard))
 			}
 		})
-	}
-}
-
-// TestWithoutBatches: each script is for one request then, and no other script is sent.
-func TestWithoutBatches(t *testing.T) {
-	t.Parallel()
-	proxy := firstKeyProxy(t, 1, 1)
-	store := storeAt(t, proxy.Addr(), redisstore.WithoutBatches())
-	heard := make(notices, 10)
-	l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(50)}, Observer: heard})
-	admitted, failed := rush(l, 50)
-	for client := range admitted {
-		if n := admitted[client].Load(); n != 50 || failed > 0 {
-			t.Errorf("client %d: %d admitted of 50; %d failed", client, n, failed)
-		}
-	}
-	if err := store.Check(ctx); err != nil || len(heard) > 0 || proxy.Mixed.Load() > 0 {
-		t.Errorf("Check: %v; %d notices; %d scripts had keys of several clients", err, len(heard), proxy.Mixed.Load())
 	}
 }
 
@@ -311,24 +307,19 @@ func TestJoined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for size, want := range map[int]bool{10: true, 1: false} {
-		t.Run(fmt.Sprint("a pool of ", size), func(t *testing.T) {
-			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: size})
-			defer rdb.Close()
-			store := redisstore.New(rdb)
-			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(100)}})
-			if size == 1 {
-				rush(l, 100)
-			} else {
-				redistest.WaitFor(t, "the store to join requests", func() error {
-					if rush(l, 10); !redisstore.Joined(store) {
-						return errors.New("it does not")
-					}
-					return nil
-				})
-			}
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: size})
+		defer rdb.Close()
+		store := redisstore.New(rdb)
+		l := limiter(t, core.Config{Name: fmt.Sprint(size), Store: store, Timeout: patient,
+			Limits: []core.Limit{core.PerDay(100)}})
+		admits(t, l, 100)
+		stop := load(8, func(i int) { l.Allow(ctx, fmt.Sprint("client ", i%100)) }) // a probe that cannot tell is repeated
+		defer stop()
+		redistest.WaitFor(t, "the store to join requests", func() error {
 			if got := redisstore.Joined(store); got != want {
-				t.Errorf("joined: %v, want %v", got, want)
+				return fmt.Errorf("a pool of %d: joined: %v", size, got)
 			}
+			return nil
 		})
 	}
 	redistest.WaitFor(t, "the probe to delete its clients", func() error {
@@ -338,51 +329,4 @@ func TestJoined(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// TestFirstKeyVerbs: behind such a proxy leases never admit more than the limit, and what is reserved, settled, charged
-// and counted under plans is seen by Usage.
-func TestFirstKeyVerbs(t *testing.T) {
-	t.Parallel()
-	const limit = 200
-	proxy := firstKeyProxy(t, 1, 1, 8)
-	leased := limiter(t, core.Config{Name: "leased", Timeout: patient, Limits: []core.Limit{core.PerDay(limit)},
-		Store: storeAt(t, proxy.Addr(), redisstore.WithLease(1000, 100*time.Millisecond))})
-	admitted, failed := rush(leased, 4*limit)
-	for client := range admitted {
-		if n := admitted[client].Load(); n > limit || n < limit/2 || failed > 0 {
-			t.Errorf("client %d: %d admitted of %d by leases; %d failed", client, n, limit, failed)
-		}
-	}
-	store := storeAt(t, proxy.Addr())
-	l := limiter(t, core.Config{Name: "verbs", Store: store, Timeout: patient,
-		Limits: []core.Limit{core.PerDay(limit), core.PerHour(limit).Using(core.CoarseLog)}})
-	plan, err := l.WithLimits(core.PerDay(2*limit), core.PerHour(2*limit).Using(core.CoarseLog))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	for worker := range 40 { // four for each client
-		all.Go(func() {
-			key := fmt.Sprint("client ", worker%10)
-			for range 5 {
-				r := l.Reserve(ctx, core.Request{Key: key, Cost: 4})
-				if err := r.Settle(ctx, 1); err != nil || r.Decision.Err != nil {
-					t.Errorf("%+v, %v", r.Decision, err)
-				}
-				for _, d := range []core.Decision{l.Charge(ctx, key, 3), plan.Allow(ctx, key)} {
-					if d.Err != nil {
-						t.Errorf("%+v", d)
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	for client := range 10 {
-		uses, err := l.Usage(ctx, fmt.Sprint("client ", client))
-		if err != nil || len(uses) != 2 || uses[0].Used != 100 || uses[1].Used != 100 {
-			t.Errorf("client %d: %+v, %v, want 100 used", client, uses, err)
-		}
-	}
 }

@@ -32,7 +32,7 @@ func TestOpenNamesTheCause(t *testing.T) {
 		store := redisstore.New(rdb)
 		l := closedFor(t, store, patient)
 		redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, "k").Err })
-		root.Do(ctx, "REPLICAOF", "127.0.0.1", 1)
+		do(t, root, "REPLICAOF 127.0.0.1 1")
 		redistest.WaitFor(t, "the breaker to open", func() error {
 			if err := l.Allow(ctx, "k").Err; !errors.Is(err, core.ErrUnavailable) {
 				return fmt.Errorf("got %v", err)
@@ -47,7 +47,7 @@ func TestOpenNamesTheCause(t *testing.T) {
 				t.Fatalf("%s: %v; remedy: %s", name, err, errs.RemedyOf(err))
 			}
 		}
-		root.Do(ctx, "REPLICAOF", "NO", "ONE")
+		do(t, root, "REPLICAOF NO ONE")
 	}
 }
 
@@ -64,6 +64,9 @@ func TestNoBreakerEvent(t *testing.T) {
 	for i := range times {
 		client := fmt.Sprint("client ", i)
 		rdb.Set(ctx, redisstore.Keys(store, l, client)[0], "a text", 0)
+		if uses, err := l.Usage(ctx, client); uses != nil || !errors.Is(err, redisstore.ErrForeign) {
+			t.Errorf("a Usage, which leaves the value: %+v, %v", uses, err)
+		}
 		d := l.Allow(ctx, client)
 		if !d.Allowed || !errors.Is(d.Err, core.ErrStore) || !mentions(d.Err, "sash:{...}:l1h0m0s") ||
 			mentions(d.Err, "client") {
@@ -94,8 +97,8 @@ func TestNoBreakerEvent(t *testing.T) {
 		}
 		cancel()
 	}
-	state, n := redisstore.BreakerState(store, ""), redisstore.BreakerFailures(store)
-	if state != "closed" || n != 0 {
+	state, n := redisstore.FirstBreaker(store)
+	if state != redisstore.StateClosed || n != 0 {
 		t.Errorf("the breaker is %s after %d failures", state, n)
 	}
 }
@@ -135,130 +138,5 @@ func TestCloseWhileSilent(t *testing.T) {
 	})
 	if d := <-decided; d.Allowed || !errors.Is(d.Err, core.ErrStore) {
 		t.Errorf("got %+v, want a refusal", d)
-	}
-}
-
-// TestRefusalsInAnOutage: a client that is refused stays so while Redis is down, as long
-// as it would have been, whatever the policy. Only the request that asks, once a second,
-// may be answered by the policy: whether it was counted is not known. A reset that fails
-// ends the refusal, since Redis may have done it.
-func TestRefusalsInAnOutage(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	store := redisstore.New(server.Client(t))
-	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerHour(1)}, Timeout: 50 * time.Millisecond})
-	redistest.WaitFor(t, "a refusal", func() error {
-		if d := l.Allow(ctx, "k"); d.Allowed {
-			return errors.New("admitted")
-		}
-		return nil
-	})
-	server.Kill()
-	asked, byPolicy, start := 0, 0, time.Now()
-	for ; time.Since(start) < redisstore.AskAgain*3/2; asked++ {
-		switch d := l.Allow(ctx, "k"); {
-		case errors.Is(d.Err, core.ErrStore):
-			byPolicy++
-		case d.Allowed || d.Err != nil || d.RetryAfter <= 0:
-			t.Errorf("%+v", d)
-		}
-	}
-	if most := int(time.Since(start)/redisstore.AskAgain) + 1; byPolicy > most {
-		t.Errorf("the policy answered %d times, want at most %d", byPolicy, most)
-	}
-	if d := l.Allow(ctx, "another"); !d.Allowed || !errors.Is(d.Err, core.ErrStore) {
-		t.Errorf("another: %+v", d)
-	}
-	if err := l.Reset(ctx, "k"); !errors.Is(err, core.ErrStore) {
-		t.Errorf("a reset without Redis: got %v, want ErrStore", err)
-	}
-	if d := l.Allow(ctx, "k"); !d.Allowed || !errors.Is(d.Err, core.ErrStore) {
-		t.Errorf("after the reset: got %+v, want an admission by the policy", d)
-	}
-	t.Logf("asked %d times", asked)
-}
-
-// TestRefusalsAfterALostReply: a request whose reply is lost may have been counted. The
-// policy answers it, even if another request has been refused meanwhile.
-func TestRefusalsAfterALostReply(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	server := redistest.Start(t)
-	p := redistest.StartWay(t, server.Addr(), nil)
-	rdb := redis.NewClient(&redis.Options{Addr: p.Addr()})
-	t.Cleanup(func() { rdb.Close() })
-	l := limiter(t, core.Config{
-		Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(1)}, OnStoreError: core.FailClosed,
-		Timeout: 2 * time.Second,
-	})
-	redistest.WaitFor(t, "a first decision", func() error { return l.AllowN(ctx, "k", 0).Err })
-	p.Mode.Store(redistest.StaysSilent)
-	counted := make(chan core.Decision)
-	go func() { counted <- l.Allow(ctx, "k") }()
-	redistest.WaitFor(t, "the reply to be lost", func() error {
-		if p.Lost.Load() == 0 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	p.Mode.Store(redistest.Passes)
-	redistest.WaitFor(t, "a refusal that is remembered", func() error {
-		if d := l.Allow(ctx, "k"); d.Allowed || d.Source != core.SourceRemembered {
-			return fmt.Errorf("%+v", d)
-		}
-		return nil
-	})
-	if d := <-counted; d.Allowed || !errors.Is(d.Err, core.ErrStore) {
-		t.Errorf("the request that was counted: %+v", d)
-	}
-}
-
-// TestResetTooLate: a reset whose caller has left resets nothing, neither in Redis nor
-// in the process.
-func TestResetTooLate(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	rdb := redistest.Start(t).Client(t)
-	ended, end := context.WithCancel(ctx)
-	end()
-	for _, options := range [][]redisstore.Option{nil, {redisstore.WithLease(100, time.Minute)}} {
-		rdb.FlushAll(ctx)
-		c, err := redisstore.New(rdb, options...).Bind(core.Binding{Limits: []core.Limit{core.PerHour(1000)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		take := func(cost int64) core.Decision {
-			t.Helper()
-			d, err := c.Take(ctx, core.Ask{Key: "k", Cost: cost})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d
-		}
-		for range 30 {
-			take(1)
-		}
-		rdb.ConfigResetStat(ctx)
-		for range 20 {
-			if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
-				t.Errorf("%v", err)
-			}
-		}
-		if n := calls(t, rdb, "del"); n != 0 {
-			t.Errorf("%d keys were deleted", n)
-		}
-		if d := take(1); !d.Allowed || options != nil && d.Source != core.SourceLeased {
-			t.Errorf("%+v", d)
-		}
-		for take(100).Allowed || take(1).Allowed {
-		}
-		rdb.ConfigResetStat(ctx)
-		if err := c.Reset(ended, "k"); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-		if d := take(1); d.Allowed || d.Source != core.SourceRemembered {
-			t.Errorf("%+v", d)
-		}
 	}
 }

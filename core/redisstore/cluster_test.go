@@ -18,7 +18,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
@@ -175,6 +174,7 @@ func TestStuckWorkers(t *testing.T) {
 // TestMapAfterFailure: a master that does not answer may have been replaced, so the map of a cluster's slots is loaded
 // again after a request that failed.
 func TestMapAfterFailure(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var loaded atomic.Int64
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{
@@ -243,8 +243,8 @@ func waitOpen(t testing.TB, l *core.Limiter, client string) {
 	})
 }
 
-// TestSilentShard: a shard that is silent gets the policy for its own clients,
-// and the clients of the other shards do not notice.
+// TestSilentShard: a shard that is silent gets the policy for its own clients, and the clients of the other shards do
+// not notice. Stats tells of each shard. What is sent in pipelines is counted by script.
 func TestSilentShard(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
@@ -258,7 +258,8 @@ func TestSilentShard(t *testing.T) {
 			redistest.WaitFor(t, "a first decision", func() error { return patiently.Allow(ctx, client).Err })
 		}
 	}
-	silent := servers[1]
+	checkSent(t, store, servers...)
+	silent, paused := servers[1], time.Now()
 	silent.Pause()
 	t.Cleanup(silent.Resume)
 	waitOpen(t, hastily, clients[silent.Addr()][0])
@@ -274,9 +275,17 @@ func TestSilentShard(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range servers {
-		if state := redisstore.BreakerState(store, s.Addr()); (state == "closed") != (s != silent) {
-			t.Errorf("the breaker of %s is %s; %s is silent", s.Addr(), state, silent.Addr())
+	stats := store.Stats()
+	if len(stats.Breakers) != 4 || stats.Breakers[0].Server != "" {
+		t.Errorf("%+v, want a breaker for each shard, after the one for no shard", stats.Breakers)
+	}
+	for _, b := range stats.Breakers {
+		if b.Server == silent.Addr() {
+			if b.State == redisstore.StateClosed || b.Trips != 1 || b.FailingSince.Before(paused) {
+				t.Errorf("%+v, want one that is not closed, since %v", b, paused)
+			}
+		} else if b.State != redisstore.StateClosed || b.Trips != 0 || !b.FailingSince.IsZero() {
+			t.Errorf("%+v, want one that has never opened", b)
 		}
 	}
 	silent.Resume()
@@ -327,49 +336,4 @@ func startRing(t testing.TB, shards int, heartbeat time.Duration) ([]*redistest.
 	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: heartbeat})
 	t.Cleanup(func() { ring.Close() })
 	return servers, ring
-}
-
-// TestStatsOfARing: each shard has a breaker, beside the one for no shard. What is sent
-// in pipelines is counted by script.
-func TestStatsOfARing(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	servers, ring := startRing(t, 2, time.Hour)
-	store := redisstore.New(ring)
-	l := closedFor(t, store, patient)
-	clients := clientsOf(t, ring, store, l, 1)
-	for _, own := range clients {
-		redistest.WaitFor(t, "a decision", func() error { return l.Allow(ctx, own[0]).Err })
-	}
-	got := checkSent(t, store, servers...)
-	if len(got.Breakers) != 3 || got.Breakers[0].Server != "" || got.Breakers[1].Server > got.Breakers[2].Server {
-		t.Fatalf("%+v, want three breakers in order", got.Breakers)
-	}
-	if got.Batches == 0 || got.BatchedRequests < got.Batches {
-		t.Errorf("%d requests in %d batches", got.BatchedRequests, got.Batches)
-	}
-	servers[0].Pause()
-	defer servers[0].Resume()
-	failing := time.Now()
-	waitOpen(t, closedFor(t, store, 200*time.Millisecond), clients[servers[0].Addr()][0])
-	for _, b := range store.Stats().Breakers {
-		switch {
-		case b.Server == servers[0].Addr():
-			if b.State == redisstore.StateClosed || b.Trips != 1 || b.FailingSince.Before(failing) {
-				t.Errorf("%+v, want one that is not closed, since %v", b, failing)
-			}
-		case b.State != redisstore.StateClosed || b.Trips != 0 || !b.FailingSince.IsZero():
-			t.Errorf("%+v, want one that has never opened", b)
-		}
-	}
-}
-
-func TestConformanceCluster(t *testing.T) {
-	rdb := redistest.StartCluster(t, 3, 0).Client(t)
-	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
-}
-
-func TestConformanceRing(t *testing.T) {
-	_, rdb := startRing(t, 3, 0)
-	storetest.Run(t, func(*testing.T) core.Store { return redisstore.New(rdb) })
 }

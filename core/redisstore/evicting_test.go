@@ -60,7 +60,7 @@ func TestEvictingIsNoticed(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": server.Addr()}})
 	t.Cleanup(func() { ring.Close() })
 	for what, rdb := range map[string]redis.UniversalClient{
-		"a client": server.Client(t), "a ring": ring, "a client of another type": own{server.Client(t)},
+		"a client": server.Client(t), "a ring": ring, "a client of another type": another{server.Client(t)},
 	} {
 		heard := make(notices, 10)
 		store := redisstore.New(rdb)
@@ -79,9 +79,6 @@ func TestEvictingIsNoticed(t *testing.T) {
 		}
 	}
 }
-
-// own is a client of a program's own type.
-type own struct{ redis.UniversalClient }
 
 // waitLooked waits until no look at a server's memory is under way.
 func waitLooked(t *testing.T) {
@@ -103,13 +100,7 @@ func TestEvictingIsNotLookedAt(t *testing.T) {
 	noLeaks(t)
 	server := redistest.Start(t, evicting...)
 	root := admin(t, server.Addr())
-	do := func(args ...any) {
-		t.Helper()
-		if err := root.Do(ctx, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	do("ACL", "SETUSER", "api", "on", "nopass", "~*", "+@all", "-info")
+	do(t, root, "ACL SETUSER api on nopass ~* +@all -info")
 	for _, c := range []struct {
 		name            string
 		memory, policy  string
@@ -123,8 +114,7 @@ func TestEvictingIsNotLookedAt(t *testing.T) {
 		{"a pool of one", "100mb", "allkeys-lru", redis.Options{PoolSize: 1}, false, 0, 0},
 		{"nobody hears", "100mb", "allkeys-lru", redis.Options{}, true, 0, 0},
 	} {
-		do("CONFIG", "SET", "maxmemory", c.memory, "maxmemory-policy", c.policy)
-		do("CONFIG", "RESETSTAT")
+		do(t, root, "CONFIG SET maxmemory "+c.memory+" maxmemory-policy "+c.policy, "CONFIG RESETSTAT")
 		c.options.Addr = server.Addr()
 		rdb := redis.NewClient(&c.options)
 		heard := make(notices, 10)

@@ -1,34 +1,22 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/remember"
 	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // What the tests of package redisstore_test see of the inside.
 
-const AskAgain = remember.AskAgain
-
-// BreakerState is the state of the breaker of the server at addr, or of the first if addr is "".
-func BreakerState(s *Store, addr string) string {
-	for _, own := range s.Stats().Breakers {
-		if own.Server == cmp.Or(addr, s.client.First.Addr()) {
-			return string(own.State)
-		}
-	}
-	return ""
+// FirstBreaker is the state of the breaker of the first server, and how many failures it has seen while it is closed.
+func FirstBreaker(s *Store) (state State, failures int) {
+	return s.Stats().Breakers[0].State, int(s.client.First.Counts().TotalFailures)
 }
-
-// BreakerFailures is how many failures the closed breaker of the first server has seen.
-func BreakerFailures(s *Store) int { return int(s.client.First.Counts().TotalFailures) }
 
 // HoldBreakersClosed makes the breakers of all servers that are known such that
 // they never open.

@@ -131,6 +131,7 @@ func (f *distant) open(kind string) *redisstore.Store {
 // closed them after an hour. From then on each request is decided. Run it with -v for what a user with a far store
 // needs to know.
 func TestFarStore(t *testing.T) {
+	t.Parallel()
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		kind          string

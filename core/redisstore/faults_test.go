@@ -5,7 +5,6 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,22 +42,6 @@ type fault struct {
 	timeout time.Duration // of the limiters, where the server says nothing
 	opens   bool          // the breaker
 	either  bool          // it may open, when the machine is slow
-	kills   bool          // the data are lost
-	scripts bool          // they run, and only the replies are lost
-}
-
-// run runs commands of the administrator.
-func (s *scene) run(commands ...string) {
-	s.Helper()
-	for _, c := range commands {
-		var args []any
-		for _, a := range strings.Fields(c) {
-			args = append(args, a)
-		}
-		if err := s.admin.Do(ctx, args...).Err(); err != nil {
-			s.Fatalf("%s: %v", c, err)
-		}
-	}
 }
 
 // breaks returns what makes a fault of the server.
@@ -78,7 +61,7 @@ const short = 30 * time.Millisecond
 
 var faults = []fault{
 	{
-		name: "connection refused", says: "no answer within the timeout", opens: true, kills: true, timeout: short,
+		name: "connection refused", says: "no answer within the timeout", opens: true, timeout: short,
 		begin:   breaks(redistest.Refused),
 		options: func(o *redis.Options) { o.Dialer = nil }, // straight to the server
 	},
@@ -87,15 +70,15 @@ var faults = []fault{
 		begin: breaks(redistest.Silent),
 	},
 	{
-		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true, scripts: true,
+		name: "reply lost after the script ran", says: "the connection to Redis broke: EOF", opens: true,
 		begin: losing(redistest.CutsInstead),
 	},
 	{
 		name: "reply late after the script ran", says: "no answer within the timeout", opens: true, timeout: short,
-		begin: losing(redistest.StaysSilent), scripts: true,
+		begin: losing(redistest.StaysSilent),
 	},
 	{
-		name: "READONLY", says: "READONLY", opens: true, kills: true, begin: breaks(redistest.Replica),
+		name: "READONLY", says: "READONLY", opens: true, begin: breaks(redistest.Replica),
 	},
 	{
 		name: "BUSY", says: "BUSY", either: true, begin: breaks(redistest.Busy),
@@ -116,7 +99,7 @@ var faults = []fault{
 				return nil
 			})
 			return func() {
-				s.run("RPUSH never value")
+				do(s, s.admin, "RPUSH never value")
 				<-freed
 			}
 		},
@@ -157,6 +140,7 @@ func (s *scene) counted(what string) {
 // script is sent at most once for each, servers that cannot decide are left in
 // peace, nothing is left behind, and all heals by itself.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
@@ -211,12 +195,12 @@ func TestFaults(t *testing.T) {
 						t.Errorf("the breaker let through: %v", d.Err)
 					}
 				}
-				if state := redisstore.BreakerState(s.store, ""); state == "closed" {
+				if state, _ := redisstore.FirstBreaker(s.store); state == redisstore.StateClosed {
 					t.Error("the breaker is closed")
 				}
 			} else if !f.either {
-				state, n := redisstore.BreakerState(s.store, ""), redisstore.BreakerFailures(s.store)
-				if state != "closed" || n != 0 || refusedAtOnce.Load() > 0 {
+				state, n := redisstore.FirstBreaker(s.store)
+				if state != redisstore.StateClosed || n != 0 || refusedAtOnce.Load() > 0 {
 					t.Errorf("the breaker is %s after %d failures, %d were refused at once; %v",
 						state, n, refusedAtOnce.Load(), other.Load())
 				}
@@ -245,50 +229,15 @@ func TestFaults(t *testing.T) {
 			if scripts > decisions+1000 { // with those of WaitFor
 				t.Errorf("%d scripts for %d decisions", scripts, decisions)
 			}
-			s.consistent(f)
 		})
 	}
 }
 
-// consistent checks that the two limits of a rule have counted the same: what
-// was written was written whole.
-func (s *scene) consistent(f fault) {
-	charged := 0
-	for i := range 50 {
-		keys := redisstore.Keys(s.store, s.open, fmt.Sprint("client ", i))
-		log, err := s.admin.LLen(ctx, keys[0]).Result()
-		if err != nil {
-			s.Fatal(err)
-		}
-		value := s.admin.Get(ctx, keys[1]).Val()
-		var counted int64
-		if value != "" {
-			if len(value) != 18 {
-				s.Fatalf("%q is no counter", value)
-			}
-			for _, count := range []string{value[:6], value[6:12]} {
-				counted += new(big.Int).SetBytes([]byte(count)).Int64()
-			}
-		}
-		if counted != log {
-			s.Errorf("the log has %d, the counter %q", log, value)
-		}
-		charged += int(log)
-	}
-	// One may have tried whether the server is back when it was.
-	most := 0
-	if f.opens || f.either {
-		most = 1
-	}
-	if charged > most && !f.scripts && !f.kills && f.timeout == 0 {
-		s.Errorf("%d were charged of which no decision knows", charged)
-	}
-}
-
-// TestAtMostOneCharge: a thousand replies are lost after the script has run,
+// TestAtMostOneCharge: hundreds of replies are lost after the script has run,
 // through clients that by default would send it again. What is charged is what
 // was delivered, and no decision was delivered twice.
 func TestAtMostOneCharge(t *testing.T) {
+	t.Parallel()
 	t.Run("Client", func(t *testing.T) {
 		t.Parallel()
 		noLeaks(t)
@@ -360,7 +309,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 		by     *core.Limiter
 		enough int
 	}{
-		{redistest.CutsInstead, patiently, 990},
+		{redistest.CutsInstead, patiently, 290},
 		{redistest.StaysSilent, hastily, 10}, // each holds a connection for as long as the client's own timeout
 	} {
 		_, earlier := count()
@@ -398,7 +347,7 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 	})
 	delivered, lost := count()
 	delivered -= before
-	if delivered > decisions || lost < 1000 {
+	if delivered > decisions || lost < 300 {
 		t.Errorf("%d requests delivered for %d decisions, %d replies lost", delivered, decisions, lost)
 	}
 	charged := 0
@@ -412,97 +361,4 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 	if charged != delivered {
 		t.Errorf("%d charges, %d requests delivered", charged, delivered)
 	}
-	t.Logf("%d decisions, %d requests delivered, %d replies lost, %d charges", decisions, delivered, lost, charged)
-	atMostOneReturn(t, rdb, store, proxies...)
-}
-
-// atMostOneReturn: a Return whose reply is lost is not sent again, by the store or by the
-// client, and cannot be asked for again.
-func atMostOneReturn(t *testing.T, rdb redis.UniversalClient, store *redisstore.Store, proxies ...*redistest.Way) {
-	const reserved = 100
-	l := limiter(t, core.Config{
-		Name: "returns", Store: store, Limits: []core.Limit{core.PerHour(1_000_000)}, OnStoreError: core.FailClosed,
-		Timeout: patient,
-	})
-	for i := range 10 { // each server knows the script, and is asked again after the replies that were lost
-		redistest.WaitFor(t, "a unit to be counted and given back", func() error {
-			r := l.Reserve(ctx, core.Request{Key: fmt.Sprint("client ", i), Cost: 1})
-			if n, err := r.Return(ctx, 1); n != 1 || err != nil {
-				return fmt.Errorf("%d, %v: %v", n, err, r.Decision.Err)
-			}
-			return nil
-		})
-	}
-	var all []*core.Reservation
-	for i := range reserved {
-		r := l.Reserve(ctx, core.Request{Key: fmt.Sprint("client ", i%10), Cost: 1})
-		if !r.Decision.Allowed {
-			t.Fatalf("%+v", r.Decision)
-		}
-		all = append(all, r)
-	}
-	count := func() (n int64) {
-		for i := range 10 {
-			n += rdb.LLen(ctx, redisstore.Keys(store, l, fmt.Sprint("client ", i))[0]).Val()
-		}
-		return n
-	}
-	for _, p := range proxies {
-		p.Mode.Store(redistest.CutsInstead)
-	}
-	for _, r := range all {
-		if n, err := r.Return(ctx, 1); err == nil || n != 0 {
-			t.Errorf("a Return whose reply was lost: %d, %v", n, err)
-		}
-	}
-	for _, p := range proxies {
-		p.Mode.Store(redistest.Passes)
-	}
-	left := count()
-	if left < 0 || left == reserved {
-		t.Errorf("%d of %d units are counted after all were given back", left, reserved)
-	}
-	for _, r := range all {
-		if n, err := r.Return(ctx, 1); err != nil || n != 0 {
-			t.Errorf("given back again: %d, %v", n, err)
-		}
-	}
-	if again := count(); again != left {
-		t.Errorf("%d units are counted, and %d after all were given back again", left, again)
-	}
-}
-
-// TestTTLComesBack: keys whose TTL somebody took get one again.
-func TestTTLComesBack(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	rdb := redistest.Start(t).Client(t)
-	store := redisstore.New(rdb)
-	const window = 400 * time.Millisecond
-	log := core.Per(1_000_000, window)
-	l := limiter(t, core.Config{
-		Store: store, Timeout: patient,
-		Limits: []core.Limit{log, log.Using(core.SlidingCounter).Named("counter")},
-	})
-	for _, key := range redisstore.Keys(store, l, "k") {
-		redistest.WaitFor(t, "a key with a TTL", func() error { // a slow machine may find it expired
-			if l.Allow(ctx, "k"); !rdb.Persist(ctx, key).Val() {
-				return fmt.Errorf("%s had none", key)
-			}
-			return nil
-		})
-		redistest.WaitFor(t, "a TTL", func() error {
-			l.Allow(ctx, "k")
-			if ttl := rdb.PTTL(ctx, key).Val(); ttl <= 0 {
-				return fmt.Errorf("%s has %v", key, ttl)
-			}
-			return nil
-		})
-	}
-	redistest.WaitFor(t, "the keys to expire", func() error {
-		if n := rdb.DBSize(ctx).Val(); n > 0 {
-			return fmt.Errorf("%d are there", n)
-		}
-		return nil
-	})
 }

@@ -91,3 +91,17 @@ func connections(rdb *redis.Client) (int, error) {
 	list, err := rdb.ClientList(ctx).Result()
 	return strings.Count(list, "id=") - strings.Count(list, "cmd=client|list"), err
 }
+
+// do has an administrator give commands.
+func do(t testing.TB, admin *redis.Client, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		var args []any
+		for word := range strings.FieldsSeq(c) {
+			args = append(args, word)
+		}
+		if err := admin.Do(ctx, args...).Err(); err != nil {
+			t.Fatalf("%s: %v", c, err)
+		}
+	}
+}

@@ -15,65 +15,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/core/redisstore/internal/server"
-	"github.com/sashlimit/sash/internal/redistest"
 )
-
-// newBatch returns calls for a request with these timeouts. Their callers leave
-// when the test ends.
-func newBatch(t *testing.T, r request, timeouts ...time.Duration) []*call {
-	calls := make(chan *call)
-	q := newQueue(func(batch []*call) bool {
-		for _, c := range batch {
-			calls <- c
-		}
-		return true
-	}, 0, 0)
-	var batch []*call
-	for _, timeout := range timeouts {
-		go func() { _, _ = q.Do(t.Context(), time.Now().Add(timeout), &r) }()
-		batch = append(batch, <-calls)
-	}
-	return batch
-}
-
-// TestToldOnce: a reply that comes after the breaker has heard of a silent server
-// does not speak for the server. A patient caller gets the reply all the same.
-func TestToldOnce(t *testing.T) {
-	server := redistest.Start(t)
-	counts := bind(t, server.Client(t), core.PerHour(10))
-	if _, err := counts.askAlone(t.Context(), time.Time{}, "k", 0, true); err != nil { // the server knows the script now
-		t.Fatal(err)
-	}
-	r := asking(counts, "k", 1, true)
-	r.args = counts.rule.Call(&r.Ask)
-	Settle(t, counts.store)
-	own := counts.batches.server
-	for name, together := range map[string]func([]*call) bool{
-		"batches":  counts.batches.serve,
-		"pipeline": newPipeline(counts.store, own).serve,
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := own.Counts()
-			server.Pause()
-			inTime := make(chan bool)
-			batch := newBatch(t, r, core.DefaultTimeout, time.Minute)
-			go func() { inTime <- together(batch) }()
-			redistest.WaitFor(t, "the breaker to hear of the server", func() error {
-				if own.Counts().TotalFailures == before.TotalFailures {
-					return errors.New("it has not")
-				}
-				return nil
-			})
-			server.Resume()
-			if !<-inTime {
-				t.Error("the reply was late for the patient caller")
-			}
-			if n := own.Counts(); n.TotalFailures != before.TotalFailures+1 || n.TotalSuccesses != before.TotalSuccesses {
-				t.Errorf("told %+v, before %+v", n, before)
-			}
-		})
-	}
-}
 
 // TestEventsOfBatches: the number of batches, of requests in them, and the largest.
 func TestEventsOfBatches(t *testing.T) {
@@ -95,7 +37,7 @@ func TestCommandAllocations(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { rdb.Close() })
 	c := bind(t, rdb, core.PerMinute(3))
-	batch := []*call{{Request: asking(c, "ip:198.51.100.7", 1, true)}}
+	batch := []*call{{Request: request{Ask: core.Ask{Key: "ip:198.51.100.7", Cost: 1}, ledger: c}}}
 	for name, command := range map[string]func() []any{
 		"in a batch": func() []any { return c.batches.command(batch) },
 		"alone":      func() []any { return c.rule.Call(&batch[0].Request.Ask) },
@@ -185,23 +127,6 @@ func (w waiting) read(t *testing.T, c *ledger, reply string, cost int64, n int) 
 	}
 }
 
-// readUsage reads the script's reply to a Usage by itself.
-func (l *ledger) readUsage(reply string) ([]core.Usage, error) {
-	q := request{ledger: l, uses: make([]core.Usage, len(l.rule.Limits))}
-	if _, err := q.read(reply); err != nil {
-		return nil, err
-	}
-	return q.uses, nil
-}
-
-// wantStage fails unless err says that the time for a request was over at a stage.
-func wantStage(t *testing.T, what string, err error, want core.Stage) {
-	t.Helper()
-	if got := core.StageOf(err); got != want || err == nil {
-		t.Errorf("%s: %v at the stage %q, want %q", what, err, got, want)
-	}
-}
-
 // TestStageOfQueue: a request that waits for the batches before it was not sent. A
 // request in a batch was.
 func TestStageOfQueue(t *testing.T) {
@@ -219,7 +144,9 @@ func TestStageOfQueue(t *testing.T) {
 				if i == 4 {
 					want = core.StageQueued
 				}
-				wantStage(t, "request", err, want)
+				if got := core.StageOf(err); got != want {
+					t.Errorf("request %d: %v at the stage %q, want %q", i, err, got, want)
+				}
 			})
 			synctest.Wait()
 		}
