@@ -89,26 +89,3 @@ func TestMaxSlots(t *testing.T) {
 		checkEmpty(t, q)
 	})
 }
-
-// TestInlineNear: a caller does not serve its own call where eight round trips take longer than it has time: it could
-// not leave while a connection is made.
-func TestInlineNear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var inline []bool
-		q := New(byCallers(time.Hour, func(batch []*testCall) bool {
-			inline = append(inline, batch[0].Inline())
-			time.Sleep(10 * time.Millisecond)
-			return echo(batch)
-		}))
-		for _, timeout := range []time.Duration{time.Second, 81 * time.Millisecond, 79 * time.Millisecond} {
-			if _, err := ask(q, 1, timeout); err != nil {
-				t.Error(err)
-			}
-		}
-		if !inline[0] || !inline[1] || inline[2] {
-			t.Errorf("served by their callers: %v, want the first two", inline)
-		}
-		time.Sleep(time.Second)
-		checkEmpty(t, q)
-	})
-}

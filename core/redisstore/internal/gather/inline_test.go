@@ -2,14 +2,14 @@ package gather
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and under no other.
+// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and where eight round trips
+// do not take longer than they have time: they could not leave while a connection is made.
 func TestInline(t *testing.T) {
 	const least, most, ms = 90 * time.Millisecond, time.Second, time.Millisecond
 	ended, end := context.WithCancel(context.Background())
@@ -18,6 +18,7 @@ func TestInline(t *testing.T) {
 		ctx    context.Context
 		ctxFor time.Duration // until ctx ends; 0: never
 		left   time.Duration // until the deadline; 0: none
+		trip   time.Duration // to the server
 		want   bool
 	}{
 		"too little time":            {left: least - 1},
@@ -29,15 +30,20 @@ func TestInline(t *testing.T) {
 		"the context ends before":    {ctxFor: most - 1, left: most},
 		"the context ends, no other": {ctxFor: most},
 		"the context has ended":      {ctx: ended, left: most},
+		"a server within reach":      {left: most, trip: most / 8, want: true},
+		"a server further away":      {left: most, trip: most/8 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				inline := false
 				config := byWorkers(func(batch []*testCall) bool {
+					inline = batch[0].Inline()
 					time.Sleep(ms)
 					return echo(batch)
 				})
 				config.InlineMin, config.InlineMax = least, most
 				q := New(config)
+				q.slots.roundTrip = test.trip
 				ctx := test.ctx
 				if ctx == nil {
 					ctx = context.Background()
@@ -55,9 +61,6 @@ func TestInline(t *testing.T) {
 					t.Errorf("got %d, %v", answer, err)
 				}
 				synctest.Wait()
-				q.mu.Lock()
-				inline := q.workers.idle == 0
-				q.mu.Unlock()
 				if inline != test.want {
 					t.Errorf("served by the caller: %v, want %v", inline, test.want)
 				}
@@ -65,30 +68,6 @@ func TestInline(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestInlineLeavesAtDeadline: a caller that serves its own call and is cancelled meanwhile leaves at its deadline, also
-// if that is sooner than MinPatience.
-func TestInlineLeavesAtDeadline(t *testing.T) {
-	const ms = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		var q *testQueue
-		q = New(byCallers(time.Minute, func(batch []*testCall) bool {
-			_, end := q.Deadlines(batch)
-			time.Sleep(time.Until(end)) // the server does not answer
-			return false
-		}))
-		for _, timeout := range []time.Duration{90 * ms, time.Second} {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(10*ms, cancel)
-			start := time.Now()
-			_, err := q.Do(ctx, start.Add(timeout), new(int64(1)))
-			if took := time.Since(start); !errors.Is(err, errLate) || took != timeout {
-				t.Errorf("%v after %v, want %v after %v", err, took, errLate, timeout)
-			}
-		}
-		checkEmpty(t, q)
-	})
 }
 
 // TestInlineAnswerCounts: a caller that is cancelled while it serves its own call gets the answer if there is one: the
@@ -107,28 +86,6 @@ func TestInlineAnswerCounts(t *testing.T) {
 				t.Errorf("got %d, %v; want 7", answer, err)
 			}
 		}
-		checkEmpty(t, q)
-	})
-}
-
-// TestInlineKeepsNobody: while callers serve their own calls, others do not wait behind them.
-func TestInlineKeepsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byCallers(time.Minute, func(batch []*testCall) bool {
-			if batch[0].Request < 0 {
-				time.Sleep(lostAfter / 2)
-			}
-			return echo(batch)
-		}))
-		var group sync.WaitGroup
-		group.Go(func() { _, _ = ask(q, -1, time.Second) })
-		synctest.Wait()
-		for _, timeout := range []time.Duration{0, time.Second} { // by a worker, and by the caller
-			if took, err := ask(q, 1, timeout); err != nil || took > 0 {
-				t.Errorf("%v after %v, want an answer at once", err, took)
-			}
-		}
-		group.Wait()
 		checkEmpty(t, q)
 	})
 }

@@ -44,48 +44,6 @@ func TestLostFreesItsSlot(t *testing.T) {
 	}
 }
 
-// TestLostAmongOthers: batches are presumed lost also while others are answered. Otherwise few slots would be left
-// where replies are lost and callers are patient.
-func TestLostAmongOthers(t *testing.T) {
-	const way = 60 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		var batches gauge
-		q := New(byWorkers(func(batch []*testCall) bool {
-			batches.enter()
-			defer batches.leave()
-			if batch[0].Request < 0 {
-				time.Sleep(time.Minute) // the reply is lost
-				return false
-			}
-			time.Sleep(way)
-			return echo(batch)
-		}))
-		start := time.Now()
-		var group sync.WaitGroup
-		if _, err := ask(q, 1, time.Minute); err != nil { // which tells how long the way is
-			t.Error(err)
-		}
-		for range minSlots {
-			group.Go(func() { _, _ = ask(q, -1, time.Minute) })
-			synctest.Wait()
-		}
-		for range 2000 {
-			group.Go(func() {
-				began := time.Since(start)
-				if took, err := ask(q, 1, time.Minute); err != nil || began > 10*way && took > 3*way {
-					t.Errorf("%v after the start: %v after %v, want an answer after at most %v", began, err, took, 3*way)
-				}
-			})
-			time.Sleep(time.Millisecond)
-		}
-		group.Wait()
-		if most := batches.restart(); most > 2*minSlots {
-			t.Errorf("%d batches were under way, want at most %d", most, 2*minSlots)
-		}
-		checkEmpty(t, q)
-	})
-}
-
 // TestShorterRoundTrip: once replies come faster, a batch is presumed lost by the new round trip, also if no other
 // batch is sent after that.
 func TestShorterRoundTrip(t *testing.T) {

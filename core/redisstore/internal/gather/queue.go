@@ -165,7 +165,7 @@ func (q *Queue[Q, A]) hold(first *Call[Q, A], until time.Time) {
 // others that the server does not answer. The zero time is never. See TestBatchDeadlines.
 func (q *Queue[Q, A]) Deadlines(batch []*Call[Q, A]) (judge, end time.Time) {
 	var least time.Time
-	if !batch[0].inline { // else the caller is to leave at its deadline (TestInlineLeavesAtDeadline)
+	if !batch[0].inline { // else the caller is to leave at its deadline (TestBatchDeadlines)
 		least = time.Now().Add(q.config.MinPatience)
 	}
 	endless := false

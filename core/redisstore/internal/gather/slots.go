@@ -38,7 +38,7 @@ const (
 
 	// A server is far away if so many round trips to it take longer than a caller has time, as they do where a new
 	// connection has to be made. Then callers do not serve their own calls, since they could not leave while one is
-	// being made. See TestInlineNear.
+	// being made. See TestInline.
 	farTrips = 8
 
 	// lostAfter is how long a batch is under way at least before it is presumed lost (TestLostAt), and the least
