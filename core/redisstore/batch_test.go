@@ -160,7 +160,7 @@ func TestBatchCrossSlot(t *testing.T) {
 }
 
 // firstKeyProxy starts a proxy of as many servers as there are weights.
-func firstKeyProxy(t *testing.T, weights ...uint32) (*redistest.FirstKey, []*redistest.Server) {
+func firstKeyProxy(t *testing.T, weights ...int) (*redistest.FirstKey, []*redistest.Server) {
 	servers := make([]*redistest.Server, len(weights))
 	for i := range servers {
 		servers[i] = redistest.Start(t)
@@ -212,7 +212,7 @@ func TestFirstKeyProxy(t *testing.T) {
 	for i, a := range core.Algorithms() {
 		limits = append(limits, core.Per(int64(limit*(1+i)), core.MaxWindow).Using(a).Named(a.String()))
 	}
-	for name, weights := range map[string][]uint32{"two": {1, 1}, "four, unequal": {1, 2, 7, 40}} {
+	for name, weights := range map[string][]int{"two": {1, 1}, "four, unequal": {1, 2, 7, 40}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			noLeaks(t)

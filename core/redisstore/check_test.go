@@ -449,7 +449,8 @@ func TestCheckEndless(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
 	for name, part := range map[string]string{
-		"attributes": "|1\r\n", "arrays": "*1\r\n", "pushes": ">1\r\n", "a line": "x", "a text": "$999999999\r\n", "nothing": "",
+		"attributes": "|1\r\n", "arrays": "*1\r\n", "pushes": ">1\r\n", "a line": "x", "a text": "$999999999\r\n",
+		"nothing": "",
 	} {
 		block := strings.Repeat(part, 1<<14)
 		for _, command := range []string{"info", "evalsha", "hello"} {

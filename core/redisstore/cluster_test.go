@@ -117,57 +117,41 @@ func TestSlotMigration(t *testing.T) {
 	t.Logf("%d decisions, %d slots moved", total, moved)
 }
 
-// TestStuckWorkers: calls that hang for as long as the client's own timeouts,
-// long after their callers have left, keep nobody else from asking.
+// TestStuckWorkers: calls that hang for as long as the client's own timeouts, as those of a ring do, long after their
+// callers have left, keep nobody else from asking.
 func TestStuckWorkers(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*redistest.Way){
-		"Client": func(t *testing.T) (redis.UniversalClient, []*redistest.Way) {
-			p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
-			return redis.NewClient(&redis.Options{Addr: p.Addr()}), []*redistest.Way{p}
-		},
-		"Ring": func(t *testing.T) (redis.UniversalClient, []*redistest.Way) {
-			p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
-			return redis.NewRing(&redis.RingOptions{
-				Addrs: map[string]string{"a": p.Target()}, Dialer: redistest.Dial(p), ReadTimeout: patient,
-				HeartbeatFrequency: time.Hour,
-			}), []*redistest.Way{p}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			noLeaks(t)
-			rdb, proxies := open(t)
-			t.Cleanup(func() { rdb.Close() })
-			store := redisstore.New(rdb)
-			patiently, hastily := closedFor(t, store, patient), closedFor(t, store, short)
-			for range 2 { // then a cluster's map is known, and the script
-				redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
-			}
-			redisstore.HoldBreakersClosed(store)
-			for range 4 { // as often as it takes for all workers to be stuck, and their successors
-				for _, p := range proxies {
-					p.Mode.Store(redistest.StaysSilent)
+	t.Parallel()
+	noLeaks(t)
+	p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": p.Target()}, Dialer: redistest.Dial(p), ReadTimeout: patient,
+		HeartbeatFrequency: time.Hour,
+	})
+	t.Cleanup(func() { ring.Close() })
+	store := redisstore.New(ring)
+	patiently, hastily := closedFor(t, store, patient), closedFor(t, store, short)
+	for range 2 { // then the server knows the script
+		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
+	}
+	redisstore.HoldBreakersClosed(store)
+	for range 4 { // as often as it takes for all workers to be stuck, and their successors
+		p.Mode.Store(redistest.StaysSilent)
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				if d := hastily.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrTimeout) {
+					t.Errorf("%+v", d)
 				}
-				var group sync.WaitGroup
-				for range 20 {
-					group.Go(func() {
-						if d := hastily.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrTimeout) {
-							t.Errorf("%+v", d)
-						}
-					})
-				}
-				group.Wait()
-				for _, p := range proxies {
-					p.Mode.Store(redistest.Passes)
-				}
-				if d := patiently.Allow(ctx, "k"); d.Err != nil {
-					t.Errorf("others ask: %+v", d)
-				}
-				if name != "Client" && redisstore.Calls(store) == 0 {
-					t.Error("nobody was stuck")
-				}
-			}
-		})
+			})
+		}
+		group.Wait()
+		p.Mode.Store(redistest.Passes)
+		if d := patiently.Allow(ctx, "k"); d.Err != nil {
+			t.Errorf("others ask: %+v", d)
+		}
+		if redisstore.Calls(store) == 0 {
+			t.Error("nobody was stuck")
+		}
 	}
 }
 

@@ -22,8 +22,8 @@ func (s bare) Bind(rule core.Binding) (core.Ledger, error) { return s.newLedger(
 
 // TestConformanceElsewhere: clients of all kinds give the same answers, and so do the last link by itself, and leases:
 // with them, rules that cannot be leased, and keys that are not busy, are as exact as without. Three subtests are run
-// without leases: they demand the exact number or moment of rules that are leased, where a lease may refuse early and is
-// counted at its end.
+// without leases: they demand the exact number or moment of rules that are leased, where a lease may refuse early and
+// is counted at its end.
 func TestConformanceElsewhere(t *testing.T) {
 	t.Parallel()
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{

@@ -361,4 +361,19 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 	if charged != delivered {
 		t.Errorf("%d charges, %d requests delivered", charged, delivered)
 	}
+
+	// What is given back is sent once too.
+	var r *core.Reservation
+	redistest.WaitFor(t, "a unit to be counted", func() error {
+		r = patiently.Reserve(ctx, core.Request{Key: key(0), Cost: 1})
+		return r.Decision.Err
+	})
+	for _, p := range proxies {
+		p.Mode.Store(redistest.CutsInstead)
+	}
+	before, _ = count()
+	n, err := r.Return(ctx, 1)
+	if after, _ := count(); n != 0 || err == nil || after != before+1 {
+		t.Errorf("a Return whose reply was lost, delivered %d times: %d, %v", after-before, n, err)
+	}
 }

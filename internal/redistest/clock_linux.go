@@ -1,7 +1,9 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 )
@@ -16,16 +18,14 @@ func StartAhead(tb testing.TB, ahead time.Duration, args ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	admin := s.admin()
-	defer admin.Close()
 	// A server that ends by itself takes away what faketime has put into /dev/shm.
 	tb.Cleanup(func() {
-		admin := s.admin()
-		defer admin.Close()
-		if admin.ShutdownNoSave(ctx).Err() == nil {
+		if err := s.ask("SHUTDOWN", "NOSAVE").Err(); errors.Is(err, io.EOF) { // there is no other answer
 			<-s.proc.exited
 		}
 	})
+	admin := s.admin()
+	defer admin.Close()
 	now, err := admin.Time(ctx).Result()
 	if err != nil {
 		tb.Fatal(err)

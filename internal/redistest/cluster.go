@@ -47,10 +47,8 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 	// Every node meets every other node: gossip would introduce them too, but later.
 	together(tb, c.Servers, func(i int, s *Server) error { return s.meet(c.Servers[:i]) })
 	together(tb, c.Servers[masters:], func(i int, s *Server) error {
-		admin := s.admin()
-		defer admin.Close()
 		return waitFor(s.Addr()+" to know its master", func() error {
-			return admin.ClusterReplicate(ctx, c.Servers[i%masters].id).Err()
+			return s.ask("CLUSTER", "REPLICATE", c.Servers[i%masters].id).Err()
 		})
 	})
 	c.WaitOK(tb)
@@ -60,29 +58,25 @@ func StartCluster(tb testing.TB, masters, replicas int) *Cluster {
 // joinCluster learns the node's ID. If the i-th node is a master, joinCluster
 // also gives it its epoch and its share of the slots.
 func (s *Server) joinCluster(i, masters int) (err error) {
-	admin := s.admin()
-	defer admin.Close()
-	if s.id, err = admin.Do(ctx, "CLUSTER", "MYID").Text(); err != nil {
+	if s.id, err = s.ask("CLUSTER", "MYID").Text(); err != nil {
 		return err
 	}
 	if i >= masters {
 		return nil
 	}
 	// Nodes that start with the same epoch need time to agree on different ones.
-	if err := admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+	if err := s.ask("CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 		return err
 	}
 	first, next := i*slots/masters, (i+1)*slots/masters
-	return admin.ClusterAddSlotsRange(ctx, first, next-1).Err()
+	return s.ask("CLUSTER", "ADDSLOTSRANGE", first, next-1).Err()
 }
 
 // meet introduces the node to other nodes of its cluster.
 func (s *Server) meet(others []*Server) error {
-	admin := s.admin()
-	defer admin.Close()
 	for _, other := range others {
 		bus := other.args[slices.Index(other.args, "--cluster-port")+1]
-		if err := admin.Do(ctx, "CLUSTER", "MEET", host, other.port, bus).Err(); err != nil {
+		if err := s.ask("CLUSTER", "MEET", host, other.port, bus).Err(); err != nil {
 			return err
 		}
 	}
@@ -118,13 +112,11 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 // Slot returns the hash slot of key, as the first node says.
 func (c *Cluster) Slot(key string) int {
 	c.tb.Helper()
-	admin := c.Servers[0].admin()
-	defer admin.Close()
-	slot, err := admin.ClusterKeySlot(ctx, key).Result()
+	slot, err := c.Servers[0].ask("CLUSTER", "KEYSLOT", key).Int()
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	return int(slot)
+	return slot
 }
 
 // MasterOf returns the master of key's slot as the first node sees it.

@@ -35,13 +35,11 @@ var Faults = []Fault{Refused, Silent, Held, Replica, Full, Cut, Forgets, Busy}
 
 // tell gives a command of an administrator.
 func (s *Server) tell(command string) error {
-	admin := s.admin()
-	defer admin.Close()
-	var args []any
-	for _, word := range strings.Fields(command) {
-		args = append(args, word)
+	var words []any
+	for word := range strings.FieldsSeq(command) {
+		words = append(words, word)
 	}
-	if err := admin.Do(context.Background(), args...).Err(); err != nil {
+	if err := s.ask(words...).Err(); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
 	return nil

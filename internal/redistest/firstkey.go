@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,7 +22,7 @@ type FirstKey struct {
 
 	addr    string
 	servers []*Server
-	weights []uint32
+	parts   []int // of all keys: the number of the server that owns each
 }
 
 const (
@@ -33,9 +34,12 @@ const (
 
 // StartFirstKey starts a proxy of servers. A server owns as large a part of the keys as its weight is of all weights.
 // The commands that it knows are those that a limiter sends, and PING; it speaks RESP2.
-func StartFirstKey(tb testing.TB, servers []*Server, weights ...uint32) *FirstKey {
+func StartFirstKey(tb testing.TB, servers []*Server, weights ...int) *FirstKey {
 	tb.Helper()
-	p := &FirstKey{servers: servers, weights: weights}
+	p := &FirstKey{servers: servers}
+	for i, weight := range weights {
+		p.parts = append(p.parts, slices.Repeat([]int{i}, weight)...)
+	}
 	p.addr = Serve(tb, p.serve)
 	return p
 }
@@ -45,16 +49,9 @@ func (p *FirstKey) Addr() string { return p.addr }
 
 // owner returns the number of the server that owns a key.
 func (p *FirstKey) owner(key string) int {
-	sum, all := fnv.New32a(), uint32(0)
+	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, key)
-	for _, weight := range p.weights {
-		all += weight
-	}
-	at, i := sum.Sum32()%1_000_003%all, 0
-	for ; at >= p.weights[i]; i++ {
-		at -= p.weights[i]
-	}
-	return i
+	return p.parts[sum.Sum32()%1_000_003%uint32(len(p.parts))]
 }
 
 // serve answers the commands of a connection, one after another.

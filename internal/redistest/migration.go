@@ -15,13 +15,6 @@ type Migration struct {
 	from, to *Server
 }
 
-// MigrateSlot moves a slot with its keys, and returns once all nodes know the
-// new owner.
-func (c *Cluster) MigrateSlot(tb testing.TB, slot int, from, to *Server) {
-	tb.Helper()
-	c.BeginMigration(tb, slot, from, to).Finish(tb)
-}
-
 // BeginMigration opens a slot for migration and moves no key yet.
 func (c *Cluster) BeginMigration(tb testing.TB, slot int, from, to *Server) *Migration {
 	tb.Helper()
@@ -46,9 +39,7 @@ func (m *Migration) MoveKeys(tb testing.TB, keys ...string) {
 // returns once all nodes know the new owner.
 func (m *Migration) Finish(tb testing.TB) {
 	tb.Helper()
-	admin := m.from.admin()
-	defer admin.Close()
-	keys, err := admin.ClusterGetKeysInSlot(ctx, m.slot, 1_000_000).Result()
+	keys, err := m.from.ask("CLUSTER", "GETKEYSINSLOT", m.slot, 1_000_000).StringSlice()
 	if err != nil {
 		tb.Fatalf("redistest: keys of slot %d: %v", m.slot, err)
 	}
@@ -76,9 +67,7 @@ func (m *Migration) Finish(tb testing.TB) {
 // do sends a command of the migration to s and fails the test on an error.
 func (m *Migration) do(tb testing.TB, s *Server, args ...any) {
 	tb.Helper()
-	admin := s.admin()
-	defer admin.Close()
-	if err := admin.Do(ctx, args...).Err(); err != nil {
+	if err := s.ask(args...).Err(); err != nil {
 		tb.Fatalf("redistest: migrating slot %d, %v at %s: %v", m.slot, args[:3], s.Addr(), err)
 	}
 }

@@ -32,14 +32,12 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 		return err
 	})
 	together(tb, s.Servers[1:], func(i int, r *Server) error {
-		admin := r.admin()
-		defer admin.Close()
 		// The option --replicaof would come into force again at a restart.
-		if err := admin.Do(ctx, "REPLICAOF", host, s.Servers[0].port).Err(); err != nil {
+		if err := r.ask("REPLICAOF", host, s.Servers[0].port).Err(); err != nil {
 			return err
 		}
 		return waitFor("replicas to be linked", func() error {
-			info, err := admin.Info(ctx, "replication").Result()
+			info, err := r.ask("INFO", "replication").Text()
 			if link := field(info, "master_link_status"); err == nil && link != "up" {
 				err = fmt.Errorf("the link from %s to its master is %q", r.Addr(), link)
 			}
@@ -74,9 +72,7 @@ func (s *Sentinel) options(dir string, _ int) ([]string, error) {
 // sentinel needs seconds to find the other sentinels, and rests for 30 s (tilt)
 // after a busy machine has delayed it.
 func shortenPeriods(sentinel *Server) error {
-	admin := sentinel.admin()
-	defer admin.Close()
-	return admin.Do(ctx, "SENTINEL", "DEBUG",
+	return sentinel.ask("SENTINEL", "DEBUG",
 		"INFO-PERIOD", 500, "PING-PERIOD", 200, "ASK-PERIOD", 200, "PUBLISH-PERIOD", 200, "TILT-PERIOD", 1000).Err()
 }
 

@@ -167,6 +167,13 @@ func (s *Server) admin() *redis.Client {
 	})
 }
 
+// ask gives a command for set-up work.
+func (s *Server) ask(words ...any) *redis.Cmd {
+	admin := s.admin()
+	defer admin.Close()
+	return admin.Do(ctx, words...)
+}
+
 const (
 	host        = "127.0.0.1"
 	waitAtMost  = time.Minute // as long as a busy machine may take

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and where eight round trips
-// do not take longer than they have time: they could not leave while a connection is made.
+// TestInline: callers serve their own calls under the conditions of InlineMin and InlineMax, and where eight round
+// trips do not take longer than they have time: they could not leave while a connection is made.
 func TestInline(t *testing.T) {
 	const least, most, ms = 90 * time.Millisecond, time.Second, time.Millisecond
 	ended, end := context.WithCancel(context.Background())

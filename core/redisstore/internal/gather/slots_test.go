@@ -93,8 +93,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLostAt: a batch is lost after two round trips, but not before lostAfter; and not before lostAfter has passed since
-// the last one, unless newer batches have been answered.
+// TestLostAt: a batch is lost after two round trips, but not before lostAfter; and not before lostAfter has passed
+// since the last one, unless newer batches have been answered.
 func TestLostAt(t *testing.T) {
 	sent := time.Unix(1000, 0)
 	for name, test := range map[string]struct {

@@ -28,7 +28,7 @@ func (s *Server) fail(t *testing.T) {
 }
 
 // TestBreakerClosed: five failures in a row open a breaker, for a tenth of a second. Then one decision at a time is
-// tried, and its success closes the breaker. The copy of the state follows the state, and tells since when it is so, and
+// tried, and its success closes the breaker. The copy of the state follows the state, and tells since when it is so and
 // how often the breaker has opened; a trial that fails is no new outage.
 func TestBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

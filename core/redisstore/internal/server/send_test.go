@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -121,6 +123,21 @@ func TestDelEnds(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)
+	})
+}
+
+// TestConnectionIsLate: a connection that notices the deadline before its caller does is late, and the caller is told
+// so.
+func TestConnectionIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deadline := time.Now().Add(core.DefaultTimeout)
+		_, err := idle().guarded(t.Context(), deadline, newServer(""), Target{}, func(context.Context) (string, error) {
+			time.Sleep(time.Until(deadline))
+			return "", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+		})
+		if err != ErrLate {
+			t.Errorf("the caller is told %v", err)
+		}
 	})
 }
 
