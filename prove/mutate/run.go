@@ -77,8 +77,8 @@ func (p *pkg) command(env string, timeout time.Duration, args ...string) (string
 // scriptTests are the tests that run scripts, and deadliest is one that kills most
 // mutants, in its first histories.
 const (
-	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|Bucket|LeaseS|Batch|SmallWorlds$)"
-	deadliest   = "TestScriptVerbsAgainstModel"
+	scriptTests = "^Test(Script[A-Z]|Return|Charge|Format|Coarse|Bucket|LeaseS|SmallWorlds$)"
+	deadliest   = "TestScriptAgainstModel"
 )
 
 var (

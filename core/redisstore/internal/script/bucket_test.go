@@ -61,15 +61,3 @@ func TestBucketBorders(t *testing.T) {
 		}
 	})
 }
-
-// TestBucketAboveAByte: the short way of writing a bucket ends where what is used fills a byte.
-func TestBucketAboveAByte(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		c := bind(t, rdb, core.PerHour(1000).Using(core.Bucket))
-		for i := range int64(300) {
-			if d := c.takeAt(t, "client", 1, true, 1_790_000_000_000_000+i); d.Remaining != 999-i {
-				t.Fatalf("request %d: %+v", i, d)
-			}
-		}
-	})
-}

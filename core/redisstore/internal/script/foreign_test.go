@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,9 +57,9 @@ func TestScriptForgedLogs(t *testing.T) {
 		foreign := 0
 		for i := range 2000 {
 			key := fmt.Sprint("k", i)
-			rdb.RPush(ctx, c.rule.Keys(nil, key)[0].(string), forgedLog(rng, time.Now(), limit.Window)...)
+			rdb.RPush(ctx, c.key(key), forgedLog(rng, time.Now(), limit.Window)...)
 			ask := core.Ask{Key: key, Cost: rng.Int64N(4), Peek: rng.IntN(3) == 0}
-			_, err := c.Take(ctx, ask)
+			_, err := c.take(ask)
 			switch {
 			case err == nil:
 				continue
@@ -68,7 +69,7 @@ func TestScriptForgedLogs(t *testing.T) {
 				continue
 			}
 			foreign++
-			if d, err := c.Take(ctx, core.Ask{Key: key, Cost: 3}); err != nil || !d.Allowed {
+			if d, err := c.take(core.Ask{Key: key, Cost: 3}); err != nil || !d.Allowed {
 				t.Errorf("list %d: after the error %+v, %v, want the whole limit", i, d, err)
 			}
 		}
@@ -91,114 +92,78 @@ func TestScriptFarAhead(t *testing.T) {
 		c := bind(t, rdb, core.PerMinute(2).Using(core.SlidingCounter))
 		const most = core.MaxCounterRequests + 255
 		value := counterValue(time.Now().Truncate(time.Minute).Add(time.Hour), most, most)
-		rdb.Set(ctx, c.rule.Keys(nil, "k")[0].(string), value, 0)
+		rdb.Set(ctx, c.key("k"), value, 0)
 		for range 2 {
-			if d, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed {
+			if d, err := c.take(core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed {
 				t.Errorf("%+v, %v, want a refusal", d, err)
 			}
 		}
 	})
 }
 
+// foreignValues are the commands that have a key hold what is not the store's, under a limit of a minute.
+func foreignValues() map[string][]any {
+	const most = core.MaxCounterRequests
+	now, old := time.Now(), time.Now().Add(-10*time.Minute)
+	minute := now.Truncate(time.Minute)
+	return map[string][]any{
+		"a text":            {"set", "hello"},
+		"an empty text":     {"set", ""},
+		"a number":          {"set", 12},
+		"39 letters":        {"set", strings.Repeat("x", 39)},
+		"39 of everything":  {"set", strings.Repeat("1 e-", 9) + "123"},
+		"a hash":            {"hset", "a", "b"},
+		"a set":             {"sadd", "a"},
+		"a sorted set":      {"zadd", 1, "a"},
+		"a list of numbers": {"rpush", 1, 2, 3},
+		"a list of texts":   {"rpush", "a", "", strings.Repeat("b", 13)},
+		"12 letters":        {"set", strings.Repeat("x", 12)},
+		"18 letters":        {"set", strings.Repeat("x", 18)},
+		"24 letters":        {"set", strings.Repeat("x", 24)},
+
+		"a counter that began at no time for that": {"set", counterValue(minute.Add(time.Microsecond), 1, 1)},
+		"a counter with the mark of none":          {"set", "-" + counterValue(minute, 0, 1)[1:]},
+		"a counter of more than any limit":         {"set", counterValue(minute, 0, most+256)},
+		"a counter after more than any limit":      {"set", counterValue(minute, most+256, 0)},
+
+		"a bucket that holds nothing":                    {"set", bucketValue(now, 0, 0, 2)},
+		"a bucket of a whole part":                       {"set", bucketValue(now, 1, time.Minute.Microseconds(), 2)},
+		"a bucket that does not refill":                  {"set", bucketValue(now, 1, 0, 0)},
+		"a bucket that refills too fast":                 {"set", bucketValue(now, 1, 0, most+1)},
+		"a bucket of more than any limit":                {"set", bucketValue(now, most+1, 0, most)},
+		"a bucket with a debt of more than is ever owed": {"set", bucketValue(now, 200, 0, 2)},
+
+		"the beginning of a coarse log":                  {"set", "\x03\x00"},
+		"no whole number of totals":                      {"set", coarseText(3, time.Second, 7)},
+		"one total":                                      {"set", coarseText(6, time.Second, 6)},
+		"too many totals":                                {"set", coarseText(3, time.Second, 3*122)},
+		"totals of five bytes":                           {"set", coarseText(5, time.Second, 10)},
+		"totals of a slot that ends at no time for that": {"set", coarseText(3, time.Second-time.Microsecond, 6)},
+		"totals of a slot that ends a microsecond late":  {"set", coarseText(3, time.Second+time.Microsecond, 6)},
+		"too many units in totals":                       {"set", coarseText(6, time.Second, 6) + "\x81\xff\xff\xff\xff\xff"},
+
+		"a list with another text between":               {"rpush", logEntry(old, 0, 1), logEntry(old, 0, 2), "garbage", logEntry(now, 0, 3)},
+		"a list that begins with another text":           {"rpush", "garbage", logEntry(now.Add(time.Second), 0, 1)},
+		"a list whose newest entry is not the latest":    {"rpush", logEntry(now.Add(time.Second), 0, 1), logEntry(now, 0, 2)},
+		"a list that holds no units":                     {"rpush", logEntry(now, 0, 2), logEntry(now, 0, 1)},
+		"a list of which more was dropped than ever is":  append([]any{"rpush"}, slices.Repeat([]any{logEntry(now, 9, 1)}, 12)...),
+		"a list of which more was dropped than is there": {"rpush", logEntry(now, 8, 1)},
+	}
+}
+
 // TestScriptForeignValues: whatever stands at a key of ours is reported once,
 // replaced, and never admits without limit. A peek reports and leaves it, and what is
 // given back leaves what is no count at all.
 func TestScriptForeignValues(t *testing.T) {
-	values := map[string]func(rdb *redis.Client, key string){
-		"a text":            func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "hello", 0) },
-		"an empty text":     func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "", 0) },
-		"a number":          func(rdb *redis.Client, key string) { rdb.Set(ctx, key, 12, 0) },
-		"39 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 39), 0) },
-		"39 of everything":  func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("1 e-", 9)+"123", 0) },
-		"a hash":            func(rdb *redis.Client, key string) { rdb.HSet(ctx, key, "a", "b") },
-		"a set":             func(rdb *redis.Client, key string) { rdb.SAdd(ctx, key, "a") },
-		"a sorted set":      func(rdb *redis.Client, key string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "a"}) },
-		"a list of numbers": func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, 1, 2, 3) },
-		"a list of texts":   func(rdb *redis.Client, key string) { rdb.LPush(ctx, key, "a", "", strings.Repeat("b", 13)) },
-		"12 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 12), 0) },
-		"18 letters":        func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 18), 0) },
-		"a counter that began at no time for that": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute).Add(time.Microsecond), 1, 1), 0)
-		},
-		"a counter with the mark of none": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, "-"+counterValue(time.Now().Truncate(time.Minute), 0, 1)[1:], 0)
-		},
-		"a counter of more than any limit": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute), 0, core.MaxCounterRequests+256), 0)
-		},
-		"a counter after more than any limit": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, counterValue(time.Now().Truncate(time.Minute), core.MaxCounterRequests+256, 0), 0)
-		},
-		"a list with another text between": func(rdb *redis.Client, key string) {
-			old := time.Now().Add(-10 * time.Minute)
-			rdb.RPush(ctx, key, logEntry(old, 0, 1), logEntry(old, 0, 2), "garbage", logEntry(time.Now(), 0, 3))
-		},
-		"a list that begins with another text": func(rdb *redis.Client, key string) {
-			rdb.RPush(ctx, key, "garbage", logEntry(time.Now().Add(time.Second), 0, 1))
-		},
-		"24 letters": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, strings.Repeat("x", 24), 0) },
-		"a bucket that holds nothing": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), 0, 0, 2), 0)
-		},
-		"a bucket of a whole part": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), 1, time.Minute.Microseconds(), 2), 0)
-		},
-		"a bucket that does not refill": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), 1, 0, 0), 0)
-		},
-		"a bucket that refills too fast": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), 1, 0, core.MaxCounterRequests+1), 0)
-		},
-		"a bucket of more than any limit": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), core.MaxCounterRequests+1, 0, core.MaxCounterRequests), 0)
-		},
-		"a bucket with a debt of more than is ever owed": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, bucketValue(time.Now(), 200, 0, 2), 0)
-		},
-		"the beginning of a coarse log": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, "\x03\x00", 0) },
-		"no whole number of totals": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(3, time.Second, 7), 0)
-		},
-		"one total": func(rdb *redis.Client, key string) { rdb.Set(ctx, key, coarseText(6, time.Second, 6), 0) },
-		"too many totals": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(3, time.Second, 3*122), 0)
-		},
-		"totals of five bytes": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(5, time.Second, 10), 0)
-		},
-		"totals of a slot that ends at no time for that": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(3, time.Second-time.Microsecond, 6), 0)
-		},
-		"totals of a slot that ends a microsecond late": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(3, time.Second+time.Microsecond, 6), 0)
-		},
-		"a list whose newest entry is not the latest": func(rdb *redis.Client, key string) {
-			rdb.RPush(ctx, key, logEntry(time.Now().Add(time.Second), 0, 1), logEntry(time.Now(), 0, 2))
-		},
-		"a list that holds no units": func(rdb *redis.Client, key string) {
-			rdb.RPush(ctx, key, logEntry(time.Now(), 0, 2), logEntry(time.Now(), 0, 1))
-		},
-		"too many units in totals": func(rdb *redis.Client, key string) {
-			rdb.Set(ctx, key, coarseText(6, time.Second, 6)+"\x81\xff\xff\xff\xff\xff", 0)
-		},
-		"a list of which more was dropped than ever is": func(rdb *redis.Client, key string) {
-			for range 12 {
-				rdb.RPush(ctx, key, logEntry(time.Now(), 9, 1))
-			}
-		},
-		"a list of which more was dropped than is there": func(rdb *redis.Client, key string) {
-			rdb.RPush(ctx, key, logEntry(time.Now(), 8, 1))
-		},
-	}
 	servers(t, func(t *testing.T, rdb *redis.Client) {
-		for name, put := range values {
-			for _, a := range core.Algorithms() {
+		for _, a := range core.Algorithms() {
+			for name, command := range foreignValues() {
 				rdb.FlushAll(ctx)
 				c := bind(t, rdb, core.PerMinute(2).Using(a), core.PerHour(2))
-				key := c.rule.Keys(nil, "k")[0].(string)
-				put(rdb, key)
+				key := c.key("k")
+				put(rdb, key, command...)
 				before := dump(t, rdb, c, "k")
-				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, script.ErrForeign) {
+				if _, err := c.take(core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, script.ErrForeign) {
 					t.Errorf("%s at a %v: a peek says %v", name, a, err)
 				}
 				if after := dump(t, rdb, c, "k"); after != before {
@@ -213,14 +178,14 @@ func TestScriptForeignValues(t *testing.T) {
 						want = 1
 					}
 				}
-				if n, err := c.Return(ctx, back); n != want || err != nil {
+				if n, err := c.giveBack(back); n != want || err != nil {
 					t.Errorf("%s at a %v: %d given back, %v, want %d", name, a, n, err, want)
 				}
-				if _, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, script.ErrForeign) {
+				if _, err := c.take(core.Ask{Key: "k", Cost: 1}); !errors.Is(err, script.ErrForeign) {
 					t.Errorf("%s at a %v: %v", name, a, err)
 				}
 				for i, want := range []bool{true, true, false} {
-					if d, err := c.Take(ctx, core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed != want {
+					if d, err := c.take(core.Ask{Key: "k", Cost: 1}); err != nil || d.Allowed != want {
 						t.Errorf("%s at a %v: then request %d: %v, %v", name, a, i, d.Allowed, err)
 					}
 				}
@@ -234,64 +199,44 @@ func TestScriptForeignValues(t *testing.T) {
 func TestScriptErrors(t *testing.T) {
 	rdb, server := startLua54(t)
 	const text = "MISCONF not now"
-	later := time.Now().Add(48 * time.Hour)
-	steps := map[core.Algorithm]struct {
-		reads  string
-		writes []string
-		full   func(key string) // at its limit, far ahead of the clock
-	}{
-		core.SlidingLog: {"LINDEX", []string{"RPUSH"}, func(key string) {
-			rdb.RPush(ctx, key, logEntry(later, 0, 1), logEntry(later, 0, 2))
-		}},
-		core.SlidingCounter: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
-			rdb.Set(ctx, key, counterValue(later.Truncate(time.Hour), 0, 2), 0)
-		}},
-		core.CoarseLog: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
-			rdb.Set(ctx, key, coarseValue(later.Truncate(time.Minute), 0, 2), 0)
-		}},
-		core.Bucket: {"GET", []string{"SET", "SETRANGE"}, func(key string) {
-			rdb.Set(ctx, key, bucketValue(later, 2, 0, 2), 0)
-		}},
-	}
 	for _, a := range core.Algorithms() {
-		c, step := bind(t, rdb, core.PerHour(2).Using(a)), steps[a]
-		key := func(client string) string { return c.rule.Keys(nil, client)[0].(string) }
+		c, reads, writes := bind(t, rdb, core.PerDay(2).Using(a)), "GET", []string{"SET", "SETRANGE"}
+		if a == core.SlidingLog {
+			reads, writes = "LINDEX", []string{"RPUSH"}
+		}
 		for name, put := range map[string]func(){
 			"nothing is written": nil, // by a peek
 			"counted":            func() {},
-			"replaced":           func() { rdb.HSet(ctx, key("first"), "a", "b") },
-			"at its limit":       func() { step.full(key("first")) },
+			"replaced":           func() { rdb.HSet(ctx, c.key("first"), "a", "b") },
+			"at its limit":       func() { putFull(rdb, c.key("first"), a) },
 		} {
-			for _, fails := range append([]string{step.reads}, step.writes...) {
+			for _, fails := range append(writes, reads) {
 				rdb.FlushAll(ctx)
 				if put != nil {
 					put()
 				}
 				if fails == "SETRANGE" {
-					_, _ = c.Take(ctx, core.Ask{Key: "second", Cost: 1})
+					_, _ = c.take(core.Ask{Key: "second", Cost: 1})
 				}
-				server.fails.Store(fails+" "+key("second"), text)
+				server.fails.Store(fails+" "+c.key("second"), text)
 				var batch []request
 				for i, client := range []string{"first", "second", "third"} {
 					batch = append(batch, asking(c, client, 1, i > 0 || put != nil))
 				}
-				args := command(batch)
-				cmd := rdb.Do(ctx, append([]any{"eval", c.rule.Script.Source}, args[2:]...)...)
+				reply, err := together(rdb, batch)
 				server.fails.Clear()
-				if fails == step.reads || put == nil {
-					if !mentionsError(cmd.Err(), text) || rdb.Exists(ctx, key("third")).Val() > 0 {
-						t.Errorf("%v, %s, an error of %s: %v, want it to be that of all", a, name, fails, cmd.Err())
+				if fails == reads || put == nil {
+					if !mentionsError(err, text) || rdb.Exists(ctx, c.key("third")).Val() > 0 {
+						t.Errorf("%v, %s, an error of %s: %v, want it to be that of all", a, name, fails, err)
 					}
 					continue
 				}
-				now, rest := timed(t, cmd)
-				_, rest, _ = c.rule.Read(rest, now, &batch[0].Ask, nil)
-				_, rest, err := c.rule.Read(rest, now, &batch[1].Ask, nil)
-				if !mentionsError(err, text) {
-					t.Errorf("%v, %s, an error of %s: %v", a, name, fails, err)
+				decisions, errs := readTogether(batch, reply)
+				if !mentionsError(errs[1], text) {
+					t.Errorf("%v, %s, an error of %s: %v", a, name, fails, errs[1])
 				}
-				if d, _, err := c.rule.Read(rest, now, &batch[2].Ask, nil); err != nil || !d.Allowed {
-					t.Errorf("%v, %s, an error of %s: its neighbour: %+v, %v", a, name, fails, d, err)
+				if errs[2] != nil || !decisions[2].Allowed {
+					t.Errorf("%v, %s, an error of %s: its neighbour: %+v, %v", a, name, fails, decisions[2], errs[2])
 				}
 			}
 		}

@@ -4,6 +4,7 @@ package script_test
 
 import (
 	"encoding/hex"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // big48 is the last 48 bits of n.
@@ -31,26 +31,33 @@ func bucketValue(at time.Time, units, part, rate int64) string {
 	return big48(units) + big48(part) + big48(rate) + big48(at.UnixMicro())
 }
 
-// coarseValue is a coarse log of an hour as it is stored, with totals of 3 bytes.
-func coarseValue(newest time.Time, totals ...int64) string {
-	value := "\x03" + big48(newest.Add(time.Minute).UnixMicro()-1)
-	for _, total := range totals {
-		value += big48(total)[3:]
-	}
-	return value
-}
-
 // logEntry is an entry of cost 1.
 func logEntry(stamp time.Time, dropped, total int64) string {
 	return big48(stamp.UnixMicro()) + big48(dropped<<20 | total)[3:]
 }
 
+// put runs a command on a key.
+func put(rdb *redis.Client, key string, command ...any) {
+	rdb.Do(ctx, slices.Insert(slices.Clone(command), 1, any(key))...)
+}
+
+// putFull has Redis hold what is at the limit of two requests a day, two days ahead of the clock.
+func putFull(rdb *redis.Client, key string, a core.Algorithm) {
+	later := time.Now().Add(48 * time.Hour).Truncate(24 * time.Hour)
+	put(rdb, key, map[core.Algorithm][]any{
+		core.SlidingLog:     {"rpush", logEntry(later, 0, 1), logEntry(later, 0, 2)},
+		core.SlidingCounter: {"set", counterValue(later, 0, 2)},
+		core.CoarseLog:      {"set", "\x03" + big48(later.UnixMicro()-1) + "\x00\x00\x00\x00\x00\x02"},
+		core.Bucket:         {"set", bucketValue(later, 2, 0, 2)},
+	}[a]...)
+}
+
 // bytesOf returns the bytes of an example, which must stand in the file of an algorithm.
-func bytesOf(t *testing.T, algorithm, example string) string {
+func bytesOf(t *testing.T, algorithm core.Algorithm, example string) string {
 	t.Helper()
-	source, err := os.ReadFile(algorithm + ".go")
+	source, err := os.ReadFile(algorithm.String() + ".go")
 	if err != nil || !strings.Contains(string(source), "//\t"+example+"\n") {
-		t.Errorf("the example %s is not in %s.go: %v", example, algorithm, err)
+		t.Errorf("the example %s is not in %v.go: %v", example, algorithm, err)
 	}
 	b, err := hex.DecodeString(strings.ReplaceAll(example, " ", ""))
 	if err != nil {
@@ -59,176 +66,59 @@ func bytesOf(t *testing.T, algorithm, example string) string {
 	return string(b)
 }
 
-// reply returns what a clocked script of c replies to a request of cost 1.
-func (c *ledger) reply(t *testing.T, rdb *redis.Client, now int64) string {
-	t.Helper()
-	at := c.at(t, now)
-	args := at.rule.Call(&core.Ask{Key: "k", Cost: 1})[2:] // without EVALSHA and the script's hash
-	text, err := rdb.Do(ctx, append([]any{"eval", at.rule.Script.Source}, args...)...).Text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 // TestFormats holds the script, and what reads its replies, to the examples in the files of the algorithms.
 func TestFormats(t *testing.T) {
-	t.Run("log", func(t *testing.T) { servers(t, testLogFormat) })
-	t.Run("counter", func(t *testing.T) { servers(t, testCounterFormat) })
-	t.Run("coarse", func(t *testing.T) { servers(t, testCoarseFormat) })
-	t.Run("bucket", func(t *testing.T) { servers(t, testBucketFormat) })
-}
-
-func testLogFormat(t *testing.T, rdb *redis.Client) {
-	const now = 1_790_000_000_000_005
+	const second, now, minute = 1_000_000, int64(1_790_000_000_000_000), int64(1_790_000_040_000_000)
+	type taken struct{ at, cost int64 }
 	examples := []struct {
-		hex         string
-		stamp, cost int64
-	}{
-		{"5bfeda25e005 000001", now, 1},
-		{"5bfeda352245 00012d 00012c", now + 1_000_000, 300},
-		{"5bfeddc10825 10012e", now + 60_500_000, 1},
-	}
-	c := bind(t, rdb, core.PerMinute(1000))
-	var want []string
-	for _, e := range examples {
-		want = append(want, bytesOf(t, "log", e.hex))
-		c.takeAt(t, "k", e.cost, true, e.stamp)
-	}
-	if got := rdb.LRange(ctx, c.rule.Keys(nil, "k")[0].(string), 0, -1).Val(); !slices.Equal(got, want) {
-		t.Errorf("the script wrote %x, want %x", got, want)
-	}
-	reply := bytesOf(t, "log", "31373930303030303630 20 363030303035 41 4d "+
-		"53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d")
-	if got := c.reply(t, rdb, now+60_600_000); got != reply {
-		t.Errorf("the script replied %x, want %x", got, reply)
-	}
-	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
-	if err != nil || d.Remaining != 698 || d.ResetAfter != 400*time.Millisecond || d.At.UnixMicro() != now+60_600_000 {
-		t.Errorf("the reply reads as %+v, %v", d, err)
-	}
-}
-
-func testCounterFormat(t *testing.T, rdb *redis.Client) {
-	const start = 1_790_000_040_000_000
-	c := bind(t, rdb, core.PerMinute(10_000_000).Using(core.SlidingCounter))
-	key := c.rule.Keys(nil, "k")[0].(string)
-	c.takeAt(t, "k", 80, true, start-1)
-	c.takeAt(t, "k", 30, true, start+30_000_000)
-	value := bytesOf(t, "counter", "000000000050 00000000001e 5bfedc883a00")
-	if got := rdb.Get(ctx, key).Val(); got != value {
-		t.Errorf("the script wrote %x, want %x", got, value)
-	}
-	reply := bytesOf(t, "counter", "31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00")
-	if got := c.reply(t, rdb, start+31_000_000); got != reply {
-		t.Errorf("the script replied %x, want %x", got, reply)
-	}
-	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
-	if err != nil || d.Remaining != 10_000_000-31-80*29/60 || d.ResetAfter != 29*time.Second {
-		t.Errorf("the reply reads as %+v, %v", d, err)
-	}
-}
-
-func testCoarseFormat(t *testing.T, rdb *redis.Client) {
-	const begin = 1_790_000_040_000_000
-	c := bind(t, rdb, core.PerMinute(1000).Using(core.CoarseLog))
-	key := c.rule.Keys(nil, "k")[0].(string)
-	c.takeAt(t, "k", 300, true, begin)
-	c.takeAt(t, "k", 5, true, begin+2_500_000)
-	want := bytesOf(t, "coarse", "03 5bfedcb600bf 000000 00012c 00012c 000131")
-	if got := rdb.Get(ctx, key).Val(); got != want {
-		t.Errorf("the script wrote %x, want %x", got, want)
-	}
-	d := c.takeAt(t, "k", 999, true, begin+2_500_000)
-	if d.Allowed || d.Remaining != 695 || d.ResetAfter != 58_499_999*time.Microsecond ||
-		d.RetryAfter != 60_499_999*time.Microsecond {
-		t.Errorf("the reply reads as %+v", d)
-	}
-}
-
-func testBucketFormat(t *testing.T, rdb *redis.Client) {
-	const start = 1_790_000_000_000_000
-	c := bind(t, rdb, core.PerMinute(100).Using(core.Bucket))
-	c.takeAt(t, "k", 3, true, start)
-	c.takeAt(t, "k", 1, true, start+1_000_000)
-	value := bytesOf(t, "bucket", "000000000002 000001312d00 000000000064 5bfeda352240")
-	if got := rdb.Get(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); got != value {
-		t.Errorf("the script wrote %x, want %x", got, value)
-	}
-	reply := bytesOf(t, "bucket",
-		"31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240")
-	if got := c.reply(t, rdb, start+2_000_000); got != reply {
-		t.Errorf("the script replied %x, want %x", got, reply)
-	}
-	d, err := c.readAlone(reply, &core.Ask{Cost: 1})
-	if err != nil || d.Remaining != 98 || d.ResetAfter != time.Second {
-		t.Errorf("the reply reads as %+v, %v", d, err)
-	}
-}
-
-// TestCoarseDropped: what has left a coarse log does not count again after the clock has stepped back, also where the
-// newest slot is written in place.
-func TestCoarseDropped(t *testing.T) {
+		limit            core.Limit
+		taken            []taken
+		values           []string
+		asked            int64  // when a request comes that is not counted
+		reply            string // to it
+		remaining, reset int64
+	}{{
+		core.PerMinute(1000), []taken{{now + 5, 1}, {now + 5 + second, 300}, {now + 5 + 60.5*second, 1}},
+		[]string{"5bfeda25e005 000001", "5bfeda352245 00012d 00012c", "5bfeddc10825 10012e"}, now + 5 + 60.6*second,
+		"31373930303030303630 20 363030303035 41 4d 53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d",
+		698, 400_000,
+	}, {
+		core.PerMinute(10_000_000).Using(core.SlidingCounter), []taken{{minute - 1, 80}, {minute + 30*second, 30}},
+		[]string{"000000000050 00000000001e 5bfedc883a00"}, minute + 31*second,
+		"31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00", 10_000_000 - 31 - 80*29/60, 29 * second,
+	}, {
+		core.PerMinute(1000).Using(core.CoarseLog), []taken{{minute, 300}, {minute + 2.5*second, 5}},
+		[]string{"03 5bfedcb600bf 000000 00012c 00012c 000131"}, minute + 2.5*second, "", 694, 58_499_999,
+	}, {
+		core.PerMinute(100).Using(core.Bucket), []taken{{now, 3}, {now + second, 1}},
+		[]string{"000000000002 000001312d00 000000000064 5bfeda352240"}, now + 2*second,
+		"31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240", 98, second,
+	}}
 	servers(t, func(t *testing.T, rdb *redis.Client) {
-		const slot, begin = int64(1_000_000), int64(1_790_000_040_000_000)
-		limit := core.PerMinute(1000).Using(core.CoarseLog)
-		limit.Window -= 30 * time.Microsecond // so that slots leave before the newest ends
-		c := bind(t, rdb, limit)
-		begun := begin - begin%slot
-		c.takeAt(t, "k", 300, true, begun)
-		leaves := begun + slot - 1 + limit.Window.Microseconds()
-		c.takeAt(t, "k", 5, true, leaves-1)
-		c.takeAt(t, "k", 7, true, leaves) // in the same slot as before
-		if d := c.takeAt(t, "k", 0, false, leaves-1); d.Remaining != 988 {
-			t.Errorf("after a step back %d remain, want 988", d.Remaining)
-		}
-	})
-}
-
-// TestCoarseReturned: what a Return leaves counts by the clock, also where all of it has left the window by then and
-// the clock steps back.
-func TestCoarseReturned(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		const begin = int64(1_790_000_040_000_000)
-		c := bind(t, rdb, core.PerMinute(1000).Using(core.CoarseLog))
-		c.takeAt(t, "k", 300, true, begin)
-		leaves := begin + 61_000_000
-		d := c.takeAt(t, "k", 5, true, leaves-1_000_001)
-		if n := c.returnAt(t, core.Refund{Key: "k", Cost: 5, Units: 5, At: d.At, Source: d.Source}, leaves); n != 5 {
-			t.Errorf("%d units were returned, want 5", n)
-		}
-		for now, want := range map[int64]int64{leaves: 1000, leaves - 1_000_001: 700} {
-			if d := c.takeAt(t, "k", 0, false, now); d.Remaining != want {
-				t.Errorf("%d us after the units have left %d remain, want %d", now-leaves, d.Remaining, want)
+		for _, e := range examples {
+			a, c, ask := e.limit.Algorithm, bind(t, rdb, e.limit), core.Ask{Key: "k", Cost: 1}
+			for _, r := range e.taken {
+				c.takeAt(t, "k", r.cost, true, r.at)
+			}
+			var values []string
+			for _, value := range e.values {
+				values = append(values, bytesOf(t, a, value))
+			}
+			want := fmt.Sprintf("%q ", values)
+			if a != core.SlidingLog {
+				want = fmt.Sprintf("%q ", values[0])
+			}
+			if got := dump(t, rdb, c, "k"); got != want {
+				t.Errorf("%v: the script wrote %s, want %s", a, got, want)
+			}
+			got := c.runAt(t, c.rule.Script, c.rule.Call(&ask), e.asked)
+			if e.reply != "" && got != bytesOf(t, a, e.reply) {
+				t.Errorf("%v: the script replied %x, want %s", a, got, e.reply)
+			}
+			d, err := c.rule.ReadAlone(got, &ask, nil)
+			if err != nil || d.Remaining != e.remaining || d.ResetAfter.Microseconds() != e.reset {
+				t.Errorf("%v: the reply reads as %+v, %v", a, d, err)
 			}
 		}
 	})
-}
-
-// TestAlgorithms: each algorithm has keys, a script and a format of its own, and counts in Redis.
-func TestAlgorithms(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	letters, scripts, kinds := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, a := range core.Algorithms() {
-		limit := core.PerHour(2).Using(a)
-		c := bind(t, rdb, limit)
-		_, suffix, _ := strings.Cut(c.rule.Keys(nil, "k")[0].(string), "}")
-		letters[suffix[:2]] = true
-		scripts[c.rule.Script.Source] = true
-		now := int64(1_790_000_000_000_000)
-		for i, allowed := range []bool{true, true, false} {
-			want := core.Decision{Allowed: allowed, Remaining: max(0, 1-int64(i))}
-			if d := c.takeAt(t, "k", 1, true, now); d.Allowed != want.Allowed || d.Remaining != want.Remaining {
-				t.Errorf("%v, request %d: %+v, want %+v", a, i, d, want)
-			}
-		}
-		kinds[dump(t, rdb, c, "k")] = true
-		now += 2 * time.Hour.Microseconds()
-		if d := c.takeAt(t, "k", 2, true, now); !d.Allowed {
-			t.Errorf("%v, two hours later: %+v", a, d)
-		}
-	}
-	if n := len(core.Algorithms()); n < 2 || len(letters) != n || len(scripts) != n || len(kinds) != n {
-		t.Errorf("%d algorithms have the keys %v, %d scripts and %d formats", n, letters, len(scripts), len(kinds))
-	}
 }

@@ -68,3 +68,35 @@ func renderAll(sum io.Writer, algorithms []core.Algorithm) {
 		write(many)
 	}
 }
+
+// TestScriptsFew: however clients choose the windows of a rule, they lead to few scripts.
+func TestScriptsFew(t *testing.T) {
+	windows := []time.Duration{
+		time.Second, time.Minute, time.Hour, 24 * time.Hour, time.Millisecond, 90 * time.Second, core.MaxWindow,
+	}
+	for n, want := range map[int]int{1: 5, 2: 17, 3: 65, 4: 257, 5: 1} {
+		limits, sources := make([]core.Limit, n), map[string]string{} // the script of each shape
+		var choose func(i int)
+		choose = func(i int) {
+			if i < n {
+				for _, w := range windows {
+					limits[i] = core.Per(int64(len(sources)+1), w).Using(core.Algorithms()[i%len(core.Algorithms())])
+					choose(i + 1)
+				}
+				return
+			}
+			shape := Shape(false, limits)
+			if _, known := sources[shape]; !known {
+				sources[shape] = decideSource(false, limits)
+			}
+		}
+		choose(0)
+		different := map[string]bool{}
+		for _, source := range sources {
+			different[source] = true
+		}
+		if len(sources) != want || len(different) != want {
+			t.Errorf("%d limits lead to %d shapes and %d scripts, want %d", n, len(sources), len(different), want)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package script_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,124 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model"
-	"github.com/sashlimit/sash/core/redisstore/internal/script"
-	"github.com/sashlimit/sash/internal/redistest"
+	"github.com/sashlimit/sash/core/internal/lease"
+	"github.com/sashlimit/sash/core/internal/window"
 )
-
-// TestScriptLargeLog, with a window that outlasts the test by the server's own
-// clock, expires most of a large log at once, and asks it for
-// costs that make it look deep.
-func TestScriptLargeLog(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	limits := []core.Limit{core.Per(100_000, time.Hour).Named("log")}
-	c := bind(t, rdb, limits...)
-	var client model.Client
-	rng := rand.New(rand.NewPCG(1, 13))
-	now := int64(1_790_000_000_000_000)
-	check := func(cost int64, charge bool) {
-		t.Helper()
-		got := c.takeAt(t, "k", cost, charge, now)
-		if want := client.Decide(limits, time.UnixMicro(now), cost, charge); got != want {
-			t.Fatalf("at %d, cost %d:\n got %+v\nwant %+v", now, cost, got, want)
-		}
-	}
-	for range 20_000 {
-		now += rng.Int64N(180_000)
-		check(1+rng.Int64N(3), true)
-	}
-	for range 200 {
-		check(100_000-rng.Int64N(50_000), false)
-	}
-	now += 3_600_000_000 - 360_000_000 // of half an hour of history six minutes are left
-	for range 100 {
-		check(100_000-rng.Int64N(20_000), false)
-	}
-	check(5, true)
-	if n := rdb.LLen(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); n > 10_000 {
-		t.Errorf("%d entries are left", n)
-	}
-	for range 100 {
-		now += rng.Int64N(7_200_000)
-		check(rng.Int64N(3), true)
-	}
-	now += 36_000_000_000
-	check(1, true)
-	if n := rdb.LLen(ctx, c.rule.Keys(nil, "k")[0].(string)).Val(); n != 1 {
-		t.Errorf("%d entries after all have expired, want 1", n)
-	}
-}
-
-// TestScriptTotalsWrap: the running total of a long life passes 2^20.
-func TestScriptTotalsWrap(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		limits := []core.Limit{core.Per(1_000_000, time.Hour).Named("log")}
-		c := bind(t, rdb, limits...)
-		var client model.Client
-		now := int64(1_790_000_000_000_000)
-		for i := range int64(120) {
-			now += 900_000_000
-			for _, cost := range []int64{190_001 + i, 1_000_000} {
-				got := c.takeAt(t, "k", cost, true, now)
-				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
-					t.Fatalf("step %d:\n got %+v\nwant %+v", i, got, want)
-				}
-			}
-		}
-		// A total of exactly 2^20 units and one entry that is dropped.
-		c.takeAt(t, "exact", 1<<20-1_000_000, true, now)
-		c.takeAt(t, "exact", 1, true, now+1800_000_000)
-		c.takeAt(t, "exact", 999_999, true, now+3600_000_000)
-		if d := c.takeAt(t, "exact", 0, false, now+3600_000_000-1); d.Remaining != 0 {
-			t.Errorf("what has left counts no more after a step back, and what is there does: %+v", d)
-		}
-		const large = 0x030201 // a byte of each value
-		for i, cost := range []int64{1, 1, 1, large} {
-			c.takeAt(t, "large", cost, true, now+int64(i))
-		}
-		for more, want := range []bool{true, false} {
-			d := c.takeAt(t, "large", 1_000_000-large+int64(more), false, now+3600_000_000+2)
-			if d.Allowed != want {
-				t.Errorf("after all but the last have left, %d units too many: %+v", more, d)
-			}
-		}
-		c.takeAt(t, "later", 1<<20-1_000_000, true, now)
-		c.takeAt(t, "later", 1_000_000, true, now+7200_000_000)
-		if d := c.takeAt(t, "later", 0, false, now+7200_000_000); d.Remaining != 0 {
-			t.Errorf("where nothing counted before: %+v", d)
-		}
-	})
-}
-
-// TestScriptTTLRenewed: a log whose TTL is counted down by the clock outlives each of its entries.
-func TestScriptTTLRenewed(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		c, rng := bind(t, rdb, core.Per(1000, time.Hour)), rand.New(rand.NewPCG(1, 17))
-		key, now := c.rule.Keys(nil, "k")[0].(string), int64(1_790_000_000_000_000)
-		for step := range 100 {
-			passed := time.Duration(rng.Int64N(900)) * time.Second
-			if step > 50 { // of some halves of a window no request is the second
-				passed *= 4
-			}
-			now += passed.Microseconds()
-			if step > 0 {
-				rdb.PExpire(ctx, key, rdb.PTTL(ctx, key).Val()-passed)
-			}
-			c.takeAt(t, "k", 1, true, now)
-			if ttl := rdb.PTTL(ctx, key).Val() - longer; ttl < time.Hour-time.Minute {
-				t.Fatalf("step %d: what counts for an hour is gone after %v", step, ttl)
-			}
-		}
-	})
-}
 
 // TestScriptDropped: in steady state a log holds few entries that count no more, and none when all have expired.
 func TestScriptDropped(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const length = 50
 		c := bind(t, rdb, core.Per(1000, length*time.Second))
-		key := c.rule.Keys(nil, "k")[0].(string)
+		key := c.key("k")
 		now := int64(1_790_000_000_000_000)
 		longest, shortest := int64(0), int64(length+100)
 		for i := range 4 * length {
@@ -152,97 +45,6 @@ func TestScriptDropped(t *testing.T) {
 	})
 }
 
-// TestScriptLargeCounts: costs of up to three bytes in a log, counts of up to six bytes, also where those of a coarse
-// log outgrow three, and windows after them.
-func TestScriptLargeCounts(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		for seed := range uint64(60) {
-			rng := rand.New(rand.NewPCG(seed, 15))
-			window := time.Duration(1000+rng.Int64N(1e9)) * time.Microsecond
-			if seed%2 == 0 {
-				window = time.Minute
-			}
-			few, bits := core.Per(1+rng.Int64N(1<<(20+rng.IntN(21))), window), 38
-			algorithm := core.Algorithm(seed / 2 % 3)
-			if algorithm == core.SlidingLog {
-				few.Requests, bits = 1+rng.Int64N(1<<(10+rng.IntN(10))), 18
-			}
-			limits := []core.Limit{few.Using(algorithm).Named("a")}
-			if seed%3 == 0 {
-				many := core.Per(1+rng.Int64N(core.MaxCounterRequests), 3*window)
-				limits = append(limits, many.Using(core.SlidingCounter).Named("b"))
-			}
-			c, client, key := bind(t, rdb, limits...), model.Client{}, fmt.Sprint("client ", seed)
-			now, back := int64(1_790_000_000_000_000)+rng.Int64N(1e12), core.Refund{}
-			for step := range 40 {
-				switch rng.IntN(12) {
-				case 0:
-					now += rng.Int64N(3 * window.Microseconds())
-				case 1:
-					now -= rng.Int64N(window.Microseconds())
-				default:
-					now += rng.Int64N(window.Microseconds() / 8)
-				}
-				cost := rng.Int64N(2 << rng.IntN(bits))
-				if rng.IntN(2) == 0 {
-					cost = min(cost, 1)
-				}
-				before := dump(t, rdb, c, key)
-				if back.Cost > 0 && rng.IntN(3) == 0 {
-					back.Units = 1 + rng.Int64N(back.Cost)
-					got, want := c.returnAt(t, back, now), client.Return(limits, time.UnixMicro(now), back)
-					if got != want {
-						t.Fatalf("seed %d step %d: %v, %+v: %d units taken back, want %d\nbefore %s",
-							seed, step, limits, back, got, want, before)
-					}
-					back.Cost = 0
-				}
-				got := c.takeAt(t, key, cost, true, now)
-				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
-					t.Fatalf("seed %d step %d: %v, cost %d:\n got %+v\nwant %+v\nbefore %s",
-						seed, step, limits, cost, got, want, before)
-				}
-				if got.Allowed {
-					back = core.Refund{Key: key, Cost: cost, At: got.At}
-				}
-				for i, k := range c.rule.Keys(nil, key) {
-					if ttl := rdb.PTTL(ctx, k.(string)).Val(); ttl == -1 {
-						t.Fatalf("seed %d step %d: %v has a TTL of %v", seed, step, limits[i], ttl)
-					}
-				}
-			}
-			rdb.FlushAll(ctx)
-		}
-	})
-}
-
-// TestScriptManyLimits: the variables of as many limits as there may be fit
-// into the script, whatever their algorithms.
-func TestScriptManyLimits(t *testing.T) {
-	servers(t, func(t *testing.T, rdb *redis.Client) {
-		for _, logs := range []int{0, 1, 8, 15, 16} {
-			limits := make([]core.Limit, script.MaxLimits)
-			for i := range limits {
-				limits[i] = core.PerHour(int64(3 + i)).Named(fmt.Sprint(logs, "-", i))
-				if i*7%script.MaxLimits >= logs {
-					limits[i] = limits[i].Using(core.SlidingCounter)
-				}
-			}
-			c := bind(t, rdb, limits...)
-			var client model.Client
-			now := int64(1_790_000_000_000_000)
-			for step := range 8 {
-				now += 1_000_000_000
-				cost := int64(1 + step%2)
-				got := c.takeAt(t, "k", cost, true, now)
-				if want := client.Decide(limits, time.UnixMicro(now), cost, true); got != want {
-					t.Fatalf("%d logs, step %d:\n got %+v\nwant %+v", logs, step, got, want)
-				}
-			}
-		}
-	})
-}
-
 // TestCoarseTotals: running totals of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
 // on at 0 after 2^48.
 func TestCoarseTotals(t *testing.T) {
@@ -262,7 +64,7 @@ func TestCoarseTotals(t *testing.T) {
 		} {
 			name := fmt.Sprint("width ", width)
 			c.takeAt(t, name, 1<<(4*width), true, now)
-			key := c.rule.Keys(nil, name)[0].(string)
+			key := c.key(name)
 			value := []byte(rdb.Get(ctx, key).Val())
 			copy(value[7:], at) // ten units
 			rdb.Set(ctx, key, value, time.Hour)
@@ -297,7 +99,7 @@ func TestCoarseTotals(t *testing.T) {
 			}
 		}
 		c.takeAt(t, "old", 1, true, now)
-		key := c.rule.Keys(nil, "old")[0].(string)
+		key := c.key("old")
 		value := rdb.Get(ctx, key).Val()[:7]
 		for _, total := range []int64{0, 0xc00000, 0xc00000 + 9_000_000, 0xc00000 + 9_000_001} { // the first slot has left
 			value += big48(total)[3:]
@@ -326,6 +128,179 @@ func TestCoarseFull(t *testing.T) {
 		}
 		if d := c.takeAt(t, "k", 0, false, now+2_000_000); d.Remaining != most-16 {
 			t.Errorf("%d units count, want 16", most-d.Remaining)
+		}
+	})
+}
+
+// TestChargeFull: a charge beyond what a log holds makes all units count from then on, as many as any limit can tell.
+func TestChargeFull(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		limits := []core.Limit{
+			core.Per(core.MaxLogRequests, time.Hour).Named("a"), core.Per(core.MaxLogRequests, time.Minute).Named("b"),
+			core.Per(core.MaxCounterRequests, time.Hour).Named("c").Using(core.SlidingCounter),
+		}
+		// What fits exactly leaves as it came.
+		const exact, hour = int64(1_790_000_000_000_000), int64(3600_000_000)
+		c := bind(t, rdb, limits[0])
+		c.chargeAt(t, "exact", 1, exact)
+		c.chargeAt(t, "exact", core.MaxLogRequests-1, exact+1)
+		if d := c.takeAt(t, "exact", 0, false, exact+hour); d.Remaining != 1 {
+			t.Errorf("after the oldest unit has left: %+v", d)
+		}
+		for _, at := range []int64{0, 1, hour / 2} { // two have left when the charge comes
+			c.takeAt(t, "old", 1, true, exact+at)
+		}
+		c.chargeAt(t, "old", core.MaxLogRequests-1, exact+hour+1)
+		if d := c.takeAt(t, "old", 0, false, exact+hour/2+hour); d.Remaining != 1 {
+			t.Errorf("after the third of the old units has left: %+v", d)
+		}
+		for _, cost := range []int64{core.MaxLogRequests, core.MaxLogRequests + 1, 2 * core.MaxLogRequests} {
+			key := fmt.Sprint(cost)
+			c.chargeAt(t, key, 1, exact) // a unit stays with those of the charge
+			d := c.chargeAt(t, key, cost, exact+1)
+			c.returnAt(t, core.Refund{Key: key, Cost: cost, At: d.At, Units: core.MaxLogRequests}, exact+1)
+			if d := c.takeAt(t, key, 0, false, exact+1); d.Remaining != core.MaxLogRequests-1 {
+				t.Errorf("after a charge of %d is given back: %+v", cost, d)
+			}
+		}
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 22))
+			c, key := bind(t, rdb, limits...), fmt.Sprint("client ", seed)
+			var newest []core.Refund // of the charges
+			now := int64(1_790_000_000_000_000) + rng.Int64N(1e12)
+			for range 40 {
+				now += rng.Int64N(200_000_000)
+				cost := 1 + rng.Int64N(300_000)
+				switch rng.IntN(8) {
+				case 0:
+					cost = core.MaxCounterRequests
+				case 1:
+					cost = 1
+				}
+				if d := c.chargeAt(t, key, cost, now); !d.Allowed {
+					t.Fatalf("seed %d: a charge is refused: %+v", seed, d)
+				}
+				held := int64(0)
+				for _, n := range newest {
+					if time.UnixMicro(now).Sub(n.At) < time.Hour {
+						held += n.Units
+					}
+				}
+				if held > 0 && held+cost > core.MaxLogRequests {
+					newest = []core.Refund{{Units: max(1, core.MaxLogRequests-cost), At: time.UnixMicro(now)}}
+				}
+				newest = append(newest, core.Refund{Units: min(cost, core.MaxLogRequests), At: time.UnixMicro(now)})
+				ask := 1 + rng.Int64N(core.MaxLogRequests)
+				d := c.takeAt(t, key, ask, false, now)
+				counted, retry := int64(0), time.Duration(0)
+				for i := len(newest) - 1; i >= 0; i-- { // those after which ask units fit, if they leave
+					age := time.UnixMicro(now).Sub(newest[i].At)
+					if age >= time.Hour {
+						break
+					}
+					if counted += newest[i].Units; counted+ask > core.MaxLogRequests {
+						retry = time.Hour - age
+						break
+					}
+				}
+				if retry > 0 && (d.Allowed || d.Limit.Name == "a" && d.RetryAfter != retry) || retry == 0 && !d.Allowed &&
+					d.Limit.Name == "a" {
+					t.Fatalf("seed %d: %d units: %+v, want them to wait for %v", seed, ask, d, retry)
+				}
+			}
+		}
+	})
+}
+
+// TestChargeRewound: a charge beyond what a log holds, on a log that is too far ahead of the clock, leaves the other
+// logs of the rule with what they count.
+func TestChargeRewound(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const minute, now = int64(60_000_000), int64(1_790_000_000_000_000)
+		limits := []core.Limit{core.Per(core.MaxLogRequests, time.Hour), core.Per(core.MaxLogRequests, time.Minute)}
+		c := bind(t, rdb, limits...)
+		c.chargeAt(t, "k", 300_000, now-2*minute)
+		c.chargeAt(t, "k", 300_000, now)
+		back := now - 30_000_000 // which is more than an eighth of a minute
+		c.chargeAt(t, "k", 500_000, back)
+		if d := c.takeAt(t, "k", 200_001, false, back); d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		minutes := bind(t, rdb, limits[1])
+		if d := minutes.takeAt(t, "k", 0, false, back); d.Remaining != 200_000 {
+			t.Errorf("of the log that has room for the charge: %+v, and 800,000 units count", d)
+		}
+		hours := bind(t, rdb, limits[0])
+		if d := hours.takeAt(t, "k", 1, false, back+3540_000_000); d.Allowed {
+			t.Errorf("of the log that has no room for the charge: %+v", d)
+		}
+	})
+}
+
+// TestReturnDepth: the units of a request with more than window.ReturnDepth newer ones stay, and of a request of many
+// entries those behind as many of its own.
+func TestReturnDepth(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const now = int64(1_790_000_000_000_000)
+		c := bind(t, rdb, core.PerHour(100_000))
+		c.takeAt(t, "k", 1, true, now)
+		c.takeAt(t, "k", 1, true, now+1)
+		key := c.key("k")
+		list, entries := rdb.LRange(ctx, key, 0, -1).Val(), make([]any, 0, window.ReturnDepth)
+		for i := range window.ReturnDepth - 1 {
+			entry := []byte(list[1])
+			low := binary.BigEndian.Uint16(entry[4:]) + uint16(i) + 1
+			binary.BigEndian.PutUint16(entry[4:], low)
+			binary.BigEndian.PutUint16(entry[7:], uint16(i)+3)
+			entries = append(entries, string(entry))
+		}
+		rdb.RPush(ctx, key, entries...)
+		c.takeAt(t, "k", 1, true, now+window.ReturnDepth+1)
+		for want := range int64(2) { // the oldest entry, and the next
+			back := core.Refund{Key: "k", Cost: 1, At: time.UnixMicro(now + want), Units: 1}
+			if n := c.returnAt(t, back, now+2000); n != want {
+				t.Errorf("%d taken back of an entry with %d newer ones, want %d", n, window.ReturnDepth+1-want, want)
+			}
+		}
+		one := logEntry(time.UnixMicro(now), 0, 1)
+		entries = nil
+		for i := range window.ReturnDepth + 10 {
+			entries = append(entries, one[:7]+string([]byte{byte((i + 1) >> 8), byte(i + 1)}))
+		}
+		rdb.RPush(ctx, c.key("many"), entries...)
+		back := core.Refund{Key: "many", Cost: 5000, At: time.UnixMicro(now), Units: 5000}
+		if n := c.returnAt(t, back, now); n != window.ReturnDepth+1 {
+			t.Errorf("%d taken back of many entries, want %d", n, window.ReturnDepth+1)
+		}
+		entries = nil
+		for i := range 1300 { // 700 of a request, and 600 newer ones
+			entries = append(entries, logEntry(time.UnixMicro(now+int64(i/700)), 0, int64(i+1)))
+		}
+		rdb.RPush(ctx, c.key("both"), entries...)
+		back = core.Refund{Key: "both", Cost: 700, At: time.UnixMicro(now), Units: 700}
+		if n := c.returnAt(t, back, now+1); n != 700 {
+			t.Errorf("%d taken back of 700 entries with 600 newer ones", n)
+		}
+	})
+}
+
+// TestLeaseStepBack: the longest lease that is allowed is counted at its end, even if the
+// server's clock steps back a little, as in a failover.
+func TestLeaseStepBack(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		for _, limit := range []core.Limit{core.PerSecond(100), core.PerHour(100)} {
+			c, client := bind(t, rdb, limit), limit.Window.String()
+			terms, _ := lease.Terms{Size: 100, Lifetime: lease.MaxLifetime}.For(c.rule.Limits)
+			lifetime := terms.Lifetime
+			now := int64(1_790_000_000_000_000)
+			if d := c.with(c.rule.Limits, lifetime).takeAt(t, client, 10, true, now); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+			step := min(15*time.Second, limit.Window/40)
+			d := c.takeAt(t, client, 91, true, now-step.Microseconds())
+			if want := step + lifetime + limit.Window; d.Allowed || d.RetryAfter != want {
+				t.Errorf("%v: %+v, want %v", limit, d, want)
+			}
 		}
 	})
 }

@@ -210,14 +210,13 @@ func (w *world) outcome(one *trial) (to history, err error) {
 
 // trials are the scripts that may run in a state.
 func (w *world) trials(h *history, number int) (all []*trial) {
-	ledger := w.ledger.at(w.T, h.now)
 	add := func(name string, make func(key string) ([]any, check)) {
 		key := strconv.Itoa(number + len(all))
 		args, check := make(key)
 		all = append(all, &trial{name: name, args: args, key: key, from: h, check: check})
 	}
 	ask := func(asks ...asked) {
-		add(fmt.Sprint(asks), func(key string) ([]any, check) { return w.ask(ledger, h, key, asks) })
+		add(fmt.Sprint(asks), func(key string) ([]any, check) { return w.ask(h, key, asks) })
 	}
 	n := w.rule.Limits[0].N
 	for cost := range min(n, 2) {
@@ -257,31 +256,23 @@ type asked struct {
 
 // ask returns the call of a script that decides requests of a client, each followed by one of a client that has used
 // nothing, and what holds the reply against the definition.
-func (w *world) ask(l *ledger, h *history, key string, asks []asked) ([]any, check) {
-	var all []core.Ask
+func (w *world) ask(h *history, key string, asks []asked) ([]any, check) {
+	var batch []request
 	for i, a := range asks {
-		one := core.Ask{Key: key, Cost: a.cost, Peek: a.verb == worlds.Peek}
+		one := asking(w.ledger, key, a.cost, a.verb != worlds.Peek)
 		if a.verb == worlds.Charge {
 			one.Override = &core.Override{Charge: true}
 		}
-		if all = append(all, one); i+1 < len(asks) {
-			all = append(all, core.Ask{Key: "another", Cost: 1, Peek: true})
+		if batch = append(batch, one); i+1 < len(asks) {
+			batch = append(batch, asking(w.ledger, "another", 1, false))
 		}
 	}
-	requests := make([]script.Request, len(all))
-	for i := range all {
-		requests[i] = script.Request{Rule: &l.rule, Ask: &all[i]}
-	}
-	return script.Together(requests), func(reply string) (worlds.Client, error) {
+	return callAt(w.T, w.ledger.rule.Script, command(batch), h.now), func(reply string) (worlds.Client, error) {
 		client, other := h.client, make(worlds.Client, len(w.rule.Limits))
-		now, part, err := script.ReadTime(reply)
-		for i := range all {
-			var d core.Decision
-			if err == nil {
-				d, part, err = l.rule.Read(part, now, &all[i], nil)
-			}
-			if err != nil {
-				return nil, err
+		decisions, errs := readTogether(batch, reply)
+		for i, d := range decisions {
+			if errs[i] != nil {
+				return nil, errs[i]
 			}
 			if i%2 == 1 {
 				if want, _, _ := w.rule.Ask(other, h.now, 1, worlds.Peek); answerOf(d) != want {
@@ -313,7 +304,7 @@ func answerOf(d core.Decision) worlds.Answer {
 // giveBack returns the call of the script that takes units back, and what holds the reply against the definition.
 func (w *world) giveBack(h *history, key string, at, units int64) ([]any, check) {
 	back := core.Refund{Key: key, Cost: units, At: time.UnixMicro(at), Units: units}
-	args := w.ledger.returnCommandAt(w.T, back, h.now)
+	args := callAt(w.T, script.Return(), w.ledger.rule.ReturnCall(script.Return(), back), h.now)
 	return args, func(reply string) (worlds.Client, error) {
 		want, after := w.rule.Return(h.client, h.now, at, units)
 		if reply != strconv.FormatInt(want, 10) {
