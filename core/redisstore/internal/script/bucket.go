@@ -25,33 +25,26 @@ const (
 	mostUsed    = core.MaxCounterRequests
 )
 
-// bucket is the room of a Bucket.
-type bucket struct{}
-
 //go:embed bucket.lua
 var bucketLua string
 
-func init() { rooms[core.Bucket] = bucket{} }
+func init() {
+	rooms[core.Bucket] = &room{"b", "bucket", &bucketLua, readBucket, possibleBucket, decideBucket}
+}
 
-func (bucket) letter() string { return "b" }
-
-func (bucket) steps() string { return "bucket" }
-
-func (bucket) lua() string { return bucketLua }
-
-func (bucket) read(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
+func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
 	if len(s) < bucketBytes {
 		return f, "", false
 	}
 	return facts{nearest(s[18:], now), [3]int64{uint48(s), uint48(s[6:]), uint48(s[12:])}}, s[bucketBytes:], true
 }
 
-func (bucket) possible(f facts, l window.Limit, _ int64) bool {
+func possibleBucket(f facts, l window.Limit, _ int64) bool {
 	units, part, rate := f.own[0], f.own[1], f.own[2]
 	return 0 < units+part && part < l.W && units <= mostUsed && units < 100*rate && 0 < rate && rate <= mostUsed
 }
 
-func (bucket) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+func decideBucket(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
 	b := window.Bucket{At: f.newest, Units: f.own[0], Part: f.own[1], Rate: f.own[2]}
 	return b.Decide(l, now, stamp, cost)
 }

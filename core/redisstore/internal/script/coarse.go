@@ -25,21 +25,15 @@ const (
 	mostCoarse  = 1 << 47 // 120 slots hold less
 )
 
-// coarse is the room of a CoarseLog. The newest stamp is the beginning of a slot.
-type coarse struct{}
-
 //go:embed coarse.lua
 var coarseLua string
 
-func init() { rooms[core.CoarseLog] = coarse{} }
+func init() {
+	rooms[core.CoarseLog] = &room{"s", "coarse", &coarseLua, readCoarse, possibleCoarse, decideCoarse}
+}
 
-func (coarse) letter() string { return "s" }
-
-func (coarse) steps() string { return "coarse" }
-
-func (coarse) lua() string { return coarseLua }
-
-func (coarse) read(s string, l window.Limit, now int64) (f facts, rest string, ok bool) {
+// readCoarse has the beginning of a slot as the newest stamp.
+func readCoarse(s string, l window.Limit, now int64) (f facts, rest string, ok bool) {
 	if s[0] != 'C' || len(s) < coarseFacts {
 		return f, "", false
 	}
@@ -49,10 +43,10 @@ func (coarse) read(s string, l window.Limit, now int64) (f facts, rest string, o
 	}), s[coarseFacts:], true
 }
 
-func (coarse) possible(f facts, l window.Limit, now int64) bool {
+func possibleCoarse(f facts, l window.Limit, now int64) bool {
 	return f.dated(l, now, f.newest+l.Slot()-1, mostCoarse)
 }
 
-func (coarse) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+func decideCoarse(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
 	return f.log().Decide(l, now, l.SlotEnd(stamp), cost)
 }

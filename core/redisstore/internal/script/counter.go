@@ -22,32 +22,25 @@ const (
 	mostCounted  = core.MaxCounterRequests + 255 // of a counter's window
 )
 
-// counter is the room of a SlidingCounter.
-type counter struct{}
-
 //go:embed counter.lua
 var counterLua string
 
-func init() { rooms[core.SlidingCounter] = counter{} }
+func init() {
+	rooms[core.SlidingCounter] = &room{"c", "counter", &counterLua, readCounter, possibleCounter, decideCounter}
+}
 
-func (counter) letter() string { return "c" }
-
-func (counter) steps() string { return "counter" }
-
-func (counter) lua() string { return counterLua }
-
-func (counter) read(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
+func readCounter(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
 	if len(s) < counterBytes {
 		return f, "", false
 	}
 	return facts{nearest(s[12:], now), [3]int64{uint48(s), uint48(s[6:])}}, s[counterBytes:], true
 }
 
-func (counter) possible(f facts, l window.Limit, _ int64) bool {
+func possibleCounter(f facts, l window.Limit, _ int64) bool {
 	return f.newest%l.W == 0 && max(f.own[0], f.own[1]) <= mostCounted
 }
 
-func (counter) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+func decideCounter(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
 	c := window.Counter{Index: f.newest / l.W, Prev: f.own[0], Cur: f.own[1]}
 	return c.At(stamp, l.W).Decide(l, now, stamp, cost)
 }

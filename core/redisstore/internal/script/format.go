@@ -20,27 +20,27 @@ import (
 // The facts are - where nothing counts.
 
 // room is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing else.
-type room interface {
-	letter() string // in keys
-	steps() string  // with which the names of its parts begin in Lua, and its name for return.lua
-	lua() string    // the file of these parts
+type room struct {
+	letter string  // in keys
+	steps  string  // with which the names of its parts begin in Lua, and its name for return.lua
+	lua    *string // the file of these parts
 
 	// read reads the facts with which s begins, which is not empty. It returns the rest of s; ok reports whether the
 	// facts could be read.
-	read(s string, l window.Limit, now int64) (f facts, rest string, ok bool)
+	read func(s string, l window.Limit, now int64) (f facts, rest string, ok bool)
 
 	// possible reports what facts.possible does, of facts that are not after the latest time.
-	possible(f facts, l window.Limit, now int64) bool
+	possible func(f facts, l window.Limit, now int64) bool
 
 	// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted.
-	decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict
+	decide func(f facts, l window.Limit, now, stamp, cost int64) window.Verdict
 }
 
 // rooms has how each algorithm counts in Redis. Each file adds its own.
-var rooms [16]room
+var rooms [16]*room
 
 // roomOf returns the room of an algorithm. It panics if the algorithm is unknown.
-func roomOf(a core.Algorithm) room {
+func roomOf(a core.Algorithm) *room {
 	if int(a) < len(rooms) && rooms[a] != nil {
 		return rooms[a]
 	}

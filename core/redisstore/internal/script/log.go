@@ -38,21 +38,14 @@ const (
 	totals     = 1 << 20 // running totals are modulo that
 )
 
-// log is the room of a SlidingLog.
-type log struct{}
-
 //go:embed log.lua
 var logLua string
 
-func init() { rooms[core.SlidingLog] = log{} }
+func init() {
+	rooms[core.SlidingLog] = &room{"l", "log", &logLua, readLog, possibleLog, decideLog}
+}
 
-func (log) letter() string { return "l" }
-
-func (log) steps() string { return "log" }
-
-func (log) lua() string { return logLua }
-
-func (log) read(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
+func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
 	var first, last, leaver entry
 	switch s[0] {
 	case 'S':
@@ -84,11 +77,11 @@ func (log) read(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 	}), s, true
 }
 
-func (log) possible(f facts, l window.Limit, now int64) bool {
+func possibleLog(f facts, l window.Limit, now int64) bool {
 	return f.dated(l, now, f.newest, totals)
 }
 
-func (log) decide(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
+func decideLog(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
 	return f.log().Decide(l, now, stamp, cost)
 }
 

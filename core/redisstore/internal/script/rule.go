@@ -136,7 +136,7 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 
 // suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
-	s := ":" + roomOf(l.Algorithm).letter() + l.Window.String()
+	s := ":" + roomOf(l.Algorithm).letter + l.Window.String()
 	if l.Name != l.Window.String() {
 		s += ":" + l.Name
 	}
@@ -198,7 +198,7 @@ func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
 	args = r.Keys(append(args, "evalsha", s.SHA, r.numkeys), back.Key)
 	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
 	for _, limit := range r.Limits {
-		args = append(args, roomOf(limit.Algorithm).steps(), micros(limit.Window))
+		args = append(args, roomOf(limit.Algorithm).steps, micros(limit.Window))
 	}
 	return args
 }

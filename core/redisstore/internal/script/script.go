@@ -80,7 +80,6 @@ func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(),
 
 // The script is a text/template that is executed here. The package text/template calls methods by their names, so the
 // linker keeps every exported method of a program that uses it: examples/nethttp would have 18.0 MB instead of 9.3.
-// TestTemplate compares the scripts with what text/template makes.
 
 //go:embed decide.lua
 var decideLua string
@@ -88,21 +87,16 @@ var decideLua string
 //go:embed return.lua
 var returnLua string
 
-// texts returns the texts of the templates by the names of their files, without ".lua".
-func texts() map[string]string {
-	all := map[string]string{"decide": decideLua, "return": returnLua}
-	for _, own := range rooms {
-		if own != nil {
-			all[own.steps()] = own.lua()
-		}
-	}
-	return all
-}
-
 // templates returns the templates of all files by name.
 var templates = sync.OnceValue(func() map[string]*parse.Tree {
+	texts := map[string]string{"decide": decideLua, "return": returnLua}
+	for _, own := range rooms {
+		if own != nil {
+			texts[own.steps] = *own.lua
+		}
+	}
 	all := map[string]*parse.Tree{}
-	for file, text := range texts() {
+	for file, text := range texts {
 		trees, err := parse.Parse(file, text, "", "")
 		if err != nil {
 			panic("sash: " + err.Error())
@@ -117,7 +111,7 @@ type variables map[string]string
 
 // decideSource returns the script for such limits in this order. It panics if an algorithm is unknown.
 func decideSource(lease bool, limits []core.Limit) string {
-	rule, all := ruleVariables(lease, limits, part)
+	rule, all := ruleVariables(lease, limits)
 	return compact(execute("decide", rule, all))
 }
 
@@ -126,8 +120,8 @@ func returnSource() string {
 	functions, names := "", []string(nil)
 	for _, own := range rooms {
 		if own != nil {
-			functions += part(own.steps()+" return", nil)
-			names = append(names, own.steps()+" = "+own.steps())
+			functions += part(own.steps+" return", nil)
+			names = append(names, own.steps+" = "+own.steps)
 		}
 	}
 	return compact(execute("return", variables{"Functions": functions, "Steps": strings.Join(names, ", ")}, nil))
@@ -191,15 +185,13 @@ func value(pipe *parse.PipeNode, dot any) any {
 }
 
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
-// parts of the algorithms, as part returns them. It panics if an algorithm is unknown.
-func ruleVariables(
-	lease bool, limits []core.Limit, part func(name string, own variables) string,
-) (rule variables, all []variables) {
+// parts of the algorithms. It panics if an algorithm is unknown.
+func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
 	args, few := len(limitArgs(limits)), usual(limits)
 	if lease {
 		args++
 	}
-	number := map[room]int{}
+	number := map[*room]int{}
 	for _, l := range limits {
 		number[roomOf(l.Algorithm)]++
 	}
@@ -211,11 +203,11 @@ func ruleVariables(
 		"Allowance": allowanceSource(len(limits)),
 	}
 	// with returns v with the parts of an algorithm, and with whether several limits of the rule have it.
-	with := func(v variables, own room, parts ...string) variables {
+	with := func(v variables, own *room, parts ...string) variables {
 		v = maps.Clone(v)
 		v["Several"] = yes[number[own] > 1]
 		for _, name := range parts {
-			v[name] = part(own.steps()+" "+strings.ToLower(name), v)
+			v[name] = part(own.steps+" "+strings.ToLower(name), v)
 		}
 		return v
 	}
