@@ -16,14 +16,7 @@ import (
 type Client struct {
 	Allowance int64 // in place of window.Allowance, in microseconds, unless it is 0
 
-	counts map[identity]*window.Count
-}
-
-// identity tells the counts of a client under a rule apart.
-type identity struct {
-	name      string
-	window    time.Duration
-	algorithm core.Algorithm
+	counts map[core.Limit]*window.Count // by limits without their Requests
 }
 
 // named returns the limit with its default name filled in.
@@ -34,7 +27,11 @@ func named(l core.Limit) core.Limit {
 	return l
 }
 
-func identityOf(l core.Limit) identity { return identity{named(l).Name, l.Window, l.Algorithm} }
+// identity returns what tells the count of a limit from others.
+func identity(l core.Limit) core.Limit {
+	l.Requests = 0
+	return named(l)
+}
 
 func windowLimit(l core.Limit) window.Limit {
 	return window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
@@ -42,7 +39,7 @@ func windowLimit(l core.Limit) window.Limit {
 
 // count returns the count of the client under a limit.
 func (c *Client) count(l core.Limit) *window.Count {
-	if n, ok := c.counts[identityOf(l)]; ok {
+	if n, ok := c.counts[identity(l)]; ok {
 		return n
 	}
 	return new(window.Count)
@@ -64,17 +61,13 @@ func add(n *window.Count, l core.Limit, now, stamp, units int64) {
 // Ahead reports whether anything is counted so far ahead of at that a request which is
 // charged, or would be if it were admitted, has it count from then on.
 func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
-	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.ahead(limits, l, at.UnixMicro()) })
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Begun(l)-at.UnixMicro() > c.allowance(limits) })
 }
 
-// ahead is Ahead for the count under l, one of the limits.
-func (c *Client) ahead(limits []core.Limit, l core.Limit, now int64) bool {
-	shortest := limits[0].Window
-	for _, other := range limits {
-		shortest = min(shortest, other.Window)
-	}
-	allowance := cmp.Or(c.Allowance, window.Allowance(shortest.Microseconds()))
-	return c.Begun(l)-now > allowance
+// allowance returns how far ahead of the clock something may be counted.
+func (c *Client) allowance(limits []core.Limit) int64 {
+	shortest := slices.MinFunc(limits, func(a, b core.Limit) int { return cmp.Compare(a.Window, b.Window) }).Window
+	return cmp.Or(c.Allowance, window.Allowance(shortest.Microseconds()))
 }
 
 // Begun returns the time, in microseconds, before which nothing more is counted under a limit.
@@ -87,7 +80,7 @@ func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*windo
 	stamp = from
 	for _, l := range limits {
 		n := c.count(l)
-		if c.ahead(limits, l, now) {
+		if c.Begun(l)-now > c.allowance(limits) {
 			counted := units(n, l, now, n.Begun(windowLimit(l)))
 			if n = new(window.Count); counted > 0 {
 				add(n, l, now, now, counted)
@@ -103,17 +96,12 @@ func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bo
 	return c.Ask(limits, at, core.Ask{Cost: cost, Peek: !charge})
 }
 
-// Charge counts cost units whatever the limits say, when the store's clock shows at.
-func (c *Client) Charge(limits []core.Limit, at time.Time, cost int64) core.Decision {
-	return c.Ask(limits, at, core.Ask{Cost: cost, Override: &core.Override{Charge: true}})
-}
-
 // Return takes back what a request has counted, when the store's clock shows at, and
 // returns how many units count no more.
 func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int64 {
 	units := back.Units
 	for _, l := range limits {
-		if n, ok := c.counts[identityOf(l)]; ok { // else nothing is counted
+		if n, ok := c.counts[identity(l)]; ok { // else nothing is counted
 			units = min(units, n.Return(windowLimit(l), back.At.UnixMicro(), at.UnixMicro(), back.Units))
 		}
 	}
@@ -142,10 +130,10 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 		return d
 	}
 	if c.counts == nil {
-		c.counts = map[identity]*window.Count{}
+		c.counts = map[core.Limit]*window.Count{}
 	}
 	for i, l := range limits {
-		c.counts[identityOf(l)] = counts[i]
+		c.counts[identity(l)] = counts[i]
 		if d.Allowed {
 			add(counts[i], l, now, stamp, cost)
 			d.At = time.UnixMicro(stamp)

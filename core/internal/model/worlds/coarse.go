@@ -23,12 +23,3 @@ func (coarse) used(l Limit, past []Unit, now, _ int64) (used int64) {
 }
 
 func (coarse) counts(l Limit, _ []Unit, at, now int64) bool { return end(l, at) > now-l.W }
-
-func (coarse) admit(l Limit, past []Unit, now, at, n int64) []Unit {
-	return l.admit(past, now, at, n, func(a, b int64) bool { return end(l, a) == end(l, b) })
-}
-
-func (coarse) giveBack(l Limit, past []Unit, at, units int64) ([]Unit, int64) {
-	left, missing := giveBack(past, at, units, func(a, b int64) bool { return end(l, a) == end(l, b) })
-	return some(left), missing
-}

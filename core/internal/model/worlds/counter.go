@@ -5,8 +5,8 @@ import "github.com/sashlimit/sash/core"
 func init() { definitions[core.SlidingCounter] = counter{} }
 
 // counter counts the units of this fixed window, and the units of the window before, by the part of this window that is
-// left.
-type counter struct{}
+// left. A counter still begins where it began when its units are given back.
+type counter struct{ apart }
 
 func (counter) begun(l Limit, newest int64) int64 { return newest / l.W * l.W }
 
@@ -25,15 +25,6 @@ func (counter) used(l Limit, past []Unit, _, stamp int64) (used int64) {
 
 func (counter) counts(l Limit, past []Unit, at, now int64) bool {
 	return (at/l.W+2)*l.W > max(now, l.begun(past))
-}
-
-func (counter) admit(l Limit, past []Unit, now, at, n int64) []Unit {
-	return l.admit(past, now, at, n, func(a, b int64) bool { return a/l.W == b/l.W })
-}
-
-// giveBack keeps units of 0: the counter still begins where it began.
-func (counter) giveBack(l Limit, past []Unit, at, units int64) ([]Unit, int64) {
-	return giveBack(past, at, units, func(a, b int64) bool { return a/l.W == b/l.W })
 }
 
 func (counter) resetAfter(l Limit, _ []Unit, now, stamp, _ int64) int64 {

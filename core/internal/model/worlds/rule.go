@@ -133,26 +133,32 @@ func (a Answer) binds(b Answer) bool {
 	return a.ResetAfter > b.ResetAfter
 }
 
-// admit is that of a definition by which units stay apart unless they are of one time, or of times that are together.
-func (l Limit) admit(past []Unit, now, at, n int64, together func(a, b int64) bool) []Unit {
+// apart is what definitions share by which units stay apart, unless they begin together.
+type apart struct{}
+
+func (apart) admit(l Limit, past []Unit, now, at, n int64) []Unit {
 	past = slices.DeleteFunc(slices.Clone(past), func(u Unit) bool { return !l.counts(past, u.At, now) })
-	if last := len(past) - 1; last >= 0 && together(past[last].At, at) {
+	if last := len(past) - 1; last >= 0 && l.together(past[last].At, at) {
 		past[last] = Unit{at, past[last].N + n}
 		return past
 	}
 	return append(past, Unit{at, n})
 }
 
-// giveBack is that of such a definition. Some units of the past may be 0.
-func giveBack(past []Unit, at, units int64, together func(a, b int64) bool) (left []Unit, missing int64) {
+// giveBack leaves some units of 0.
+func (apart) giveBack(l Limit, past []Unit, at, units int64) (left []Unit, missing int64) {
 	left = slices.Clone(past)
 	for j := range left {
-		if u := &left[j]; together(u.At, at) {
+		if u := &left[j]; l.together(u.At, at) {
 			taken := min(units, u.N)
 			u.N, units = u.N-taken, units-taken
 		}
 	}
 	return left, units
+}
+
+func (l Limit) together(a, b int64) bool {
+	return l.definition().begun(l, a) == l.definition().begun(l, b)
 }
 
 // Ask returns the answer to a request of a client, what the client has used after it, and when the request is counted.
