@@ -110,11 +110,11 @@ func TestBucketIsStrict(t *testing.T) {
 }
 
 // TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
-// while the others are idle, eventual regions are too but for three subtests: of several limits, a share may bind that
+// while the others are idle, eventual regions are too but for two subtests: of several limits, a share may bind that
 // is of another limit than the one with the least left, and on a busy machine a look comes too late for many at once.
 func TestConformance(t *testing.T) {
 	at := func(home string) func(string) string { return func(string) string { return home } }
-	shares := []string{"Concurrency", "Histories", "Usage"}
+	shares := []string{"Concurrency", "Histories"}
 	for name, c := range map[string]Config{
 		"strict":                {Here: "eu", Stores: three(), Strict: true, Home: at("eu")},
 		"strict away from home": {Here: "eu", Stores: three(), Strict: true, Home: at("ap")},

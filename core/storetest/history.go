@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
 	h := history{suite: s, limits: limits, rng: rng}
 	h.limiter = s.limiter(limits...)
+	h.compareUsage(-1)
 	for step := range 500 {
 		if step/100%2 == 1 && step%25 == 24 {
 			h.limits = h.changed()
@@ -56,7 +58,11 @@ func (h *history) changed() []core.Limit {
 // step makes a request, compares its answer with the model's, and may give units back.
 func (h *history) step(step int) {
 	r := core.Request{Key: "client", Cost: 1, Peek: h.rng.IntN(6) == 0}
-	if step >= 200 {
+	r.Charge = step >= 400 && !r.Peek && h.rng.IntN(8) == 0
+	switch {
+	case step >= 200 && !r.Charge && h.rng.IntN(20) == 0:
+		r.Cost = math.MaxInt64 >> h.rng.IntN(22) // sums with it overflow
+	case step >= 200:
 		r.Cost = h.rng.Int64N(5)
 	}
 	limits := h.limits
@@ -64,17 +70,12 @@ func (h *history) step(step int) {
 		limits = h.changed()
 		r.Limits = limits
 	}
-	r.Charge = step >= 400 && !r.Peek && h.rng.IntN(8) == 0
 	got := h.limiter.Reserve(ctx, r)
 	if got.Decision.Err != nil {
 		h.Fatal(got.Decision.Err)
 	}
-	var want core.Decision
-	if r.Charge {
-		want = h.client.Charge(limits, got.Decision.At, r.Cost)
-	} else {
-		want = h.client.Decide(limits, got.Decision.At, r.Cost, !r.Peek)
-	}
+	ask := core.Ask{Cost: r.Cost, Peek: r.Peek, Override: &core.Override{Charge: r.Charge}}
+	want := h.client.Ask(limits, got.Decision.At, ask)
 	switch got.Decision.Source {
 	case core.SourceCounted, core.SourceRemembered, core.SourceLeased:
 		want.Source = got.Decision.Source

@@ -16,7 +16,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -39,21 +38,13 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 	}{
 		{"Histories", (*suite).histories},
 		{"Concurrency", (*suite).concurrency},
-		{"AllOrNothing", (*suite).allOrNothing},
-		{"Costs", (*suite).costs},
-		{"Peek", (*suite).peek},
-		{"Usage", (*suite).usage},
 		{"Reset", (*suite).reset},
 		{"Identity", (*suite).identity},
-		{"ChangedLimit", (*suite).changedLimit},
 		{"Keys", (*suite).keys},
-		{"RetryAfter", (*suite).retryAfter},
 		{"Extremes", (*suite).extremes},
-		{"Limits", (*suite).limitsOfRequest},
 		{"Charge", (*suite).charge},
 		{"Return", (*suite).giveBack},
 		{"ReturnDepth", (*suite).returnDepth},
-		{"ReturnOnce", (*suite).returnOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -209,80 +200,6 @@ func (s *suite) concurrency() {
 	}
 }
 
-func (s *suite) allOrNothing() {
-	for _, a := range core.Algorithms() {
-		for _, b := range core.Algorithms() {
-			wide, narrow := perYear(100).Using(a).Named("wide"), perYear(3).Using(b).Named("narrow")
-			key := fmt.Sprint(a, b)
-			both := s.limiter(wide, narrow)
-			for left := int64(2); left >= 0; left-- {
-				if d := s.admits("admitted by both", both, key, 1, left); d.Limit.Name != "narrow" {
-					s.Fatalf("%s binds, want narrow", d.Limit.Name)
-				}
-			}
-			for range 5 {
-				d := s.refuses("refused by one", both, key, 1, 0)
-				if d.Limit.Name != "narrow" || d.RetryAfter <= 0 {
-					s.Fatalf("refused by %s for %v, want narrow", d.Limit.Name, d.RetryAfter)
-				}
-			}
-			// The wide limit alone has counted the three and no more.
-			s.admits("the other limit", s.limiter(wide), key, 0, 97)
-		}
-	}
-}
-
-func (s *suite) costs() {
-	for _, a := range core.Algorithms() {
-		l, key := s.limiter(perYear(10).Using(a)), a.String()
-		if d := s.admits("nothing yet", l, key, 0, 10); d.ResetAfter != 0 {
-			s.Fatalf("ResetAfter of nothing is %v", d.ResetAfter)
-		}
-		if d := s.refuses("above the limit", l, key, 11, 10); d.RetryAfter != core.Never {
-			s.Fatalf("RetryAfter is %v, want Never", d.RetryAfter)
-		}
-		s.admits("six", l, key, 6, 4)
-		if d := s.refuses("five more", l, key, 5, 4); d.RetryAfter <= 0 || d.RetryAfter == core.Never {
-			s.Fatalf("RetryAfter is %v", d.RetryAfter)
-		}
-		s.admits("four more", l, key, 4, 0)
-		s.admits("free of charge", l, key, 0, 0)
-		s.refuses("one more", l, key, 1, 0)
-		// Sums with these costs overflow, also where more is counted than the limit.
-		lowered := s.limiter(perYear(3).Using(a))
-		for what, huge := range map[string]*core.Limiter{
-			"a huge cost": l, "a huge cost above a lowered limit": lowered,
-		} {
-			for _, cost := range []int64{math.MaxInt64, math.MaxInt64 - 10, 1 << 62, core.MaxCounterRequests + 1} {
-				for _, peek := range []bool{true, false} {
-					d := huge.Decide(ctx, core.Request{Key: key, Cost: cost, Peek: peek})
-					if d.Err != nil || d.Allowed || d.RetryAfter != core.Never || d.Remaining != 0 {
-						s.Fatalf("%s of %d, peek %v: %+v", what, cost, peek, d)
-					}
-				}
-			}
-		}
-		s.refuses("none more after huge costs", l, key, 1, 0)
-	}
-}
-
-func (s *suite) peek() {
-	for _, a := range core.Algorithms() {
-		l, key := s.limiter(perYear(2).Using(a)), a.String()
-		for left := int64(1); left >= 0; left-- {
-			for range 3 {
-				if d := l.Peek(ctx, key); d.Err != nil || !d.Allowed || d.Remaining != left {
-					s.Fatalf("peek: %+v, want what Allow would answer: %d remaining", d, left)
-				}
-			}
-			s.admits("allow", l, key, 1, left)
-		}
-		if d := l.Peek(ctx, key); d.Err != nil || d.Allowed || d.RetryAfter <= 0 {
-			s.Fatalf("peek at the limit: %+v", d)
-		}
-	}
-}
-
 func (s *suite) reset() {
 	for i, limits := range byEach(perYear(2), perYear(1).Named("second")) {
 		a, b := fmt.Sprintf("a %d", i), fmt.Sprintf("b %d", i)
@@ -340,22 +257,6 @@ func (s *suite) identity() {
 	s.admits("the first is untouched", base, "k", 0, 2)
 }
 
-// changedLimit raises and lowers a limit on live counts.
-func (s *suite) changedLimit() {
-	for _, a := range core.Algorithms() {
-		limit := func(n int64) *core.Limiter { return s.limiter(perYear(n).Using(a)) }
-		key := a.String()
-		s.admits("eight of ten", limit(10), key, 8, 2)
-		d := s.refuses("lowered below the count", limit(3), key, 1, 0)
-		if d.RetryAfter <= 0 || d.RetryAfter == core.Never {
-			s.Fatalf("RetryAfter is %v", d.RetryAfter)
-		}
-		s.admits("nothing is free", limit(3), key, 0, 0)
-		s.admits("raised", limit(12), key, 4, 0)
-		s.refuses("back", limit(10), key, 1, 0)
-	}
-}
-
 // keys checks that each hostile key has a count of its own.
 func (s *suite) keys() {
 	long := strings.Repeat("k", 10_000)
@@ -384,44 +285,6 @@ func (s *suite) keys() {
 			s.Fatal(err)
 		}
 		s.admits(fmt.Sprintf("key %d, %.20q, after its reset", i, key), l, key, 0, 100)
-	}
-}
-
-// retryAfter asks until a request is admitted, and checks that the first
-// RetryAfter has named this time.
-func (s *suite) retryAfter() {
-	const window = 60 * time.Millisecond
-	rules := append(byEach(core.Per(4, window)), byEach(core.Per(4, window), core.Per(6, 2*window))...)
-	s.each(rules, func(s *suite, _ int, limits []core.Limit) {
-		l := s.limiter(limits...)
-		for round := range 3 {
-			s.wait(l, fmt.Sprint(round), int64(1+round))
-		}
-	})
-}
-
-// wait asks for n units until they have been admitted 8 times.
-func (s *suite) wait(l *core.Limiter, key string, n int64) {
-	var told time.Time
-	for admitted := 0; admitted < 8; {
-		d := l.AllowN(ctx, key, n)
-		switch {
-		case d.Err != nil:
-			s.Fatal(d.Err)
-		case d.Allowed:
-			if d.At.Before(told) {
-				s.Fatalf("%s: let in at %v, told to come at %v", key, d.At, told)
-			}
-			told = time.Time{}
-			admitted++
-		case !told.IsZero() && !d.At.Before(told):
-			s.Fatalf("%s: refused at %v, told to come at %v", key, d.At, told)
-		case !told.IsZero() && !d.At.Add(d.RetryAfter).Equal(told):
-			s.Fatalf("%s: told to come at %v, then at %v", key, told, d.At.Add(d.RetryAfter))
-		default:
-			told = d.At.Add(d.RetryAfter)
-			time.Sleep(d.RetryAfter / 2)
-		}
 	}
 }
 
