@@ -79,7 +79,7 @@ func (l *lua54) serve(c *mini.Peer, name string, args ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sha, source := args[0], any(nil)
-	if name == "EVAL" && !strings.Contains(args[0], "ZADD") {
+	if name == "EVAL" {
 		sum := sha1.Sum([]byte(args[0]))
 		sha = hex.EncodeToString(sum[:])
 		if !l.known[sha] {

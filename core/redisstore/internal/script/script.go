@@ -199,7 +199,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	rule = variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
 		"Lease":     yes[lease],
-		"Few":       yes[few], // Lua has no room for more variables (TestScriptManyLimits)
+		"Few":       yes[few], // Lua has no room for more variables (TestScriptAgainstModel)
 		"Allowance": allowanceSource(len(limits)),
 	}
 	// with returns v with the parts of an algorithm, and with whether several limits of the rule have it.
