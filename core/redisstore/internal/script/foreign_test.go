@@ -104,7 +104,8 @@ func TestScriptFarAhead(t *testing.T) {
 // foreignValues are the commands that have a key hold what is not the store's, under a limit of a minute.
 func foreignValues() map[string][]any {
 	const most = core.MaxCounterRequests
-	now, old := time.Now(), time.Now().Add(-10*time.Minute)
+	now := time.Now()
+	old, later := now.Add(-10*time.Minute), now.Add(time.Second)
 	minute := now.Truncate(time.Minute)
 	return map[string][]any{
 		"a text":            {"set", "hello"},
@@ -142,12 +143,15 @@ func foreignValues() map[string][]any {
 		"totals of a slot that ends a microsecond late":  {"set", coarseText(3, time.Second+time.Microsecond, 6)},
 		"too many units in totals":                       {"set", coarseText(6, time.Second, 6) + "\x81\xff\xff\xff\xff\xff"},
 
-		"a list with another text between":               {"rpush", logEntry(old, 0, 1), logEntry(old, 0, 2), "garbage", logEntry(now, 0, 3)},
-		"a list that begins with another text":           {"rpush", "garbage", logEntry(now.Add(time.Second), 0, 1)},
-		"a list whose newest entry is not the latest":    {"rpush", logEntry(now.Add(time.Second), 0, 1), logEntry(now, 0, 2)},
+		"a list that begins with another text":           {"rpush", "garbage", logEntry(later, 0, 1)},
+		"a list whose newest entry is not the latest":    {"rpush", logEntry(later, 0, 1), logEntry(now, 0, 2)},
 		"a list that holds no units":                     {"rpush", logEntry(now, 0, 2), logEntry(now, 0, 1)},
-		"a list of which more was dropped than ever is":  append([]any{"rpush"}, slices.Repeat([]any{logEntry(now, 9, 1)}, 12)...),
 		"a list of which more was dropped than is there": {"rpush", logEntry(now, 8, 1)},
+		"a list with another text between": {
+			"rpush", logEntry(old, 0, 1), logEntry(old, 0, 2), "garbage", logEntry(now, 0, 3),
+		},
+		"a list of which more was dropped than ever is": append(
+			[]any{"rpush"}, slices.Repeat([]any{logEntry(now, 9, 1)}, 12)...),
 	}
 }
 

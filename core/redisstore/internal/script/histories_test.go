@@ -41,7 +41,7 @@ type walk struct {
 	bits    int // of most costs
 	clients [2]*walker
 	now     int64
-	near    int // for how many steps the clock still stays at a moment at which a unit leaves
+	near    int // for how many steps the clock still stays about a moment
 	last    core.Decision
 	seen    *seen
 }
@@ -115,8 +115,8 @@ func newWalk(t *testing.T, rdb *redis.Client, seed uint64, seen *seen) *walk {
 	return w
 }
 
-// tick moves the clock, by a window at most or by some, or to and fro by microseconds about a moment at which a unit
-// leaves.
+// tick moves the clock, by a part of a window or by some, or to and fro by microseconds about a moment at which a unit
+// leaves or a window begins.
 func (w *walk) tick() {
 	window := w.limits[w.rng.IntN(len(w.limits))].Window.Microseconds()
 	switch n := w.rng.IntN(15); {
@@ -136,7 +136,10 @@ func (w *walk) tick() {
 		w.now -= w.rng.Int64N(window / 5) // about as far as is let pass
 	case n == 4:
 		w.now += w.rng.Int64N(3 * window)
-	case n > 5:
+	case n == 5:
+		w.near = 5
+		w.now -= w.now % window // where one begins
+	case n > 6:
 		w.now += w.rng.Int64N(window / 4)
 	}
 	for _, c := range w.clients {
@@ -163,7 +166,8 @@ func (w *walk) changed() []core.Limit {
 // rules returns two rules of one script, with the same counts.
 func (w *walk) rules() (all [2]*ledger) {
 	most := time.Duration(0)
-	if terms, ok := (lease.Terms{Size: math.MaxInt64, Lifetime: lease.MaxLifetime}).For(w.limits); ok && w.rng.IntN(2) == 0 {
+	terms, ok := lease.Terms{Size: math.MaxInt64, Lifetime: lease.MaxLifetime}.For(w.limits)
+	if ok && w.rng.IntN(2) == 0 {
 		most = terms.Lifetime
 	}
 	for i, limits := range [][]core.Limit{w.limits, w.changed()} {
