@@ -61,7 +61,8 @@ func add(n *window.Count, l core.Limit, now, stamp, units int64) {
 // Ahead reports whether anything is counted so far ahead of at that a request which is
 // charged, or would be if it were admitted, has it count from then on.
 func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
-	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Begun(l)-at.UnixMicro() > c.allowance(limits) })
+	latest := at.UnixMicro() + c.allowance(limits)
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Begun(l) > latest })
 }
 
 // allowance returns how far ahead of the clock something may be counted.
