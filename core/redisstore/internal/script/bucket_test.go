@@ -59,5 +59,11 @@ func TestBucketBorders(t *testing.T) {
 				t.Errorf("seed %d: %+v by %+v, %d later: wrote %x, want %x", seed, b, l, now-b.At, got, value)
 			}
 		}
+		c := bind(t, rdb, core.PerHour(1000).Using(core.Bucket))
+		for used := range int64(2) { // the short way of writing a bucket ends where what is used fills a byte
+			if d := c.takeAt(t, "byte", 255-254*used, true, 1_790_000_000_000_000); d.Remaining != 745-used {
+				t.Errorf("where %d are used: %+v", 255+used, d)
+			}
+		}
 	})
 }

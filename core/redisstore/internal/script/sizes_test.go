@@ -43,6 +43,35 @@ func TestScriptDropped(t *testing.T) {
 	})
 }
 
+// TestScriptTotals: the running totals of a log begin anew at 2^20, and its costs have up to three bytes.
+func TestScriptTotals(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const most, now, hour = core.MaxLogRequests, int64(1_790_000_000_000_000), int64(3600_000_000)
+		c := bind(t, rdb, core.PerHour(most))
+		// A total of exactly 2^20 units and one entry that is dropped.
+		c.takeAt(t, "exact", 1<<20-most, true, now)
+		c.takeAt(t, "exact", 1, true, now+hour/2)
+		c.takeAt(t, "exact", most-1, true, now+hour)
+		if d := c.takeAt(t, "exact", 0, false, now+hour-1); d.Remaining != 0 {
+			t.Errorf("what has left counts no more after a step back, and what is there does: %+v", d)
+		}
+		c.takeAt(t, "later", 1<<20-most, true, now)
+		c.takeAt(t, "later", most, true, now+2*hour)
+		if d := c.takeAt(t, "later", 0, false, now+2*hour); d.Remaining != 0 {
+			t.Errorf("where nothing counted before: %+v", d)
+		}
+		const large = 0x030201 // a byte of each value
+		for i, cost := range []int64{1, 1, 1, large} {
+			c.takeAt(t, "large", cost, true, now+int64(i))
+		}
+		for more, want := range []bool{true, false} {
+			if d := c.takeAt(t, "large", most-large+int64(more), false, now+hour+2); d.Allowed != want {
+				t.Errorf("after all but the last have left, %d units too many: %+v", more, d)
+			}
+		}
+	})
+}
+
 // TestCoarseTotals: running totals of a coarse log get 6 bytes when 2^24 units count, and not a unit later; and they go
 // on at 0 after 2^48.
 func TestCoarseTotals(t *testing.T) {
@@ -110,7 +139,8 @@ func TestCoarseTotals(t *testing.T) {
 	})
 }
 
-// TestCoarseFull: a slot holds as many units as any limit can tell of, and no slot has room of another.
+// TestCoarseFull: a slot holds as many units as any limit can tell of, and no slot has room of another. A counter gives
+// as many back.
 func TestCoarseFull(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const most, now = core.MaxCounterRequests, int64(1_790_000_000_000_000)
@@ -126,6 +156,14 @@ func TestCoarseFull(t *testing.T) {
 		}
 		if d := c.takeAt(t, "k", 0, false, now+2_000_000); d.Remaining != most-16 {
 			t.Errorf("%d units count, want 16", most-d.Remaining)
+		}
+		c = bind(t, rdb, core.PerMinute(most).Using(core.SlidingCounter))
+		c.takeAt(t, "k", most, true, now)
+		if n := c.returnAt(t, back, now); n != most || rdb.Exists(ctx, c.key("k")).Val() != 1 {
+			t.Errorf("%d units of a counter were returned, want %d", n, int64(most))
+		}
+		if d := c.takeAt(t, "k", 0, false, now); d.Remaining != most {
+			t.Errorf("after that %d units count", most-d.Remaining)
 		}
 	})
 }
