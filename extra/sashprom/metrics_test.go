@@ -2,58 +2,26 @@ package sashprom_test
 
 import (
 	"context"
-	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
+	"github.com/sashlimit/sash/core/regions"
 	"github.com/sashlimit/sash/extra/sashprom"
 )
-
-// scrape returns what Prometheus reads of m.
-func scrape(t *testing.T, m *sashprom.Metrics) string {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m)
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
-	body, err := io.ReadAll(w.Body)
-	if err != nil || w.Code != http.StatusOK {
-		t.Fatalf("scrape: status %d, error %v: %s", w.Code, err, body)
-	}
-	return string(body)
-}
-
-// samples returns the lines of a scrape that begin with prefix.
-func samples(scraped, prefix string) []string {
-	var lines []string
-	for line := range strings.Lines(scraped) {
-		if strings.HasPrefix(line, prefix) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	return lines
-}
-
-// wantLines fails unless every wanted line is in the scrape.
-func wantLines(t *testing.T, scraped string, want ...string) {
-	t.Helper()
-	for _, line := range want {
-		if !strings.Contains("\n"+scraped, "\n"+line+"\n") {
-			t.Errorf("the scrape lacks %s", line)
-		}
-	}
-	if t.Failed() {
-		t.Logf("the scrape:\n%s", scraped)
-	}
-}
 
 // decided returns an event of the limiter "api" and its rule "login".
 func decided(source core.Source, allowed bool, err error) core.Event {
@@ -63,56 +31,198 @@ func decided(source core.Source, allowed bool, err error) core.Event {
 	}
 }
 
-// TestOutcomes: each event is counted under its outcome, and the other outcomes are there
-// too. So are the errors of a store with a name, and notices.
-func TestOutcomes(t *testing.T) {
-	m := core.Must(sashprom.New())
-	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
-	m.Observe(t.Context(), inShadow(decided(core.SourceCounted, false, nil)))
-	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
-	scraped := scrape(t, m)
-	wantLines(t, scraped,
-		`sash_decisions_total{allowed="true",limiter="api",outcome="failed_open",rule="login"} 1`,
-		`sash_decisions_total{allowed="true",limiter="api",outcome="shadow_refused",rule="login"} 1`,
-		`sash_decisions_total{allowed="false",limiter="api",outcome="failed_closed",rule="login"} 0`,
-		`sash_store_errors_total{kind="timeout",store="redis"} 1`,
-		`sash_store_errors_total{kind="unavailable",store="redis"} 0`,
-		`sash_notices_total{code="twice",limiter="api",rule=""} 1`)
-	if got := len(samples(scraped, "sash_decisions_total")); got != int(core.OutcomeShadowRefused)+1 {
-		t.Errorf("got %d outcomes, want all %d", got, core.OutcomeShadowRefused+1)
-	}
+// fixed is a store whose Stats are as given.
+type fixed[S any] struct {
+	core.Store
+	stats S
 }
 
-// TestDurations: the buckets reach from 100 ns to 100 ms, and each source and store has
-// a histogram of its own. A duration of 0 was not measured.
-func TestDurations(t *testing.T) {
-	m := core.Must(sashprom.New())
+func (f fixed[S]) Stats() S { return f.stats }
+
+// everything returns a registry of metrics that have all been observed.
+func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
+	t.Helper()
+	m := core.Must(sashprom.New(options...))
+	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
+	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
+	for _, label := range []string{"\xff", "\xfe"} { // what Prometheus refuses becomes the same route and store
+		e := decided(core.SourceRemembered, false, nil)
+		e.Label, e.Shadow = label, true
+		m.For(label).Observe(t.Context(), e)
+	}
 	for _, d := range []time.Duration{0, 1, 100, 101, time.Millisecond, time.Second} {
 		e := decided(core.SourceCounted, true, nil)
 		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked
 		m.For("redis").Observe(t.Context(), e)
 	}
-	m.For("memory").Observe(t.Context(), decided(core.SourceRemembered, false, nil))
-	m.For("memory").Observe(t.Context(), decided(core.SourceUnasked, false, context.Canceled))
-	scraped := scrape(t, m)
-	wantLines(t, scraped,
+	m.Observe(t.Context(), decided(core.SourceUnasked, false, context.Canceled))
+	for name, store := range map[string]core.Store{
+		"memory": fixed[memstore.Stats]{stats: memstore.Stats{
+			Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
+			RefusedEvicted: 7, RefusedNewcomers: 8, Full: 9,
+		}},
+		"redis": fixed[redisstore.Stats]{stats: redisstore.Stats{
+			Breakers: []redisstore.Breaker{
+				{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
+					Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
+				{Server: "a:1", State: redisstore.StateClosed}, // twice, which must not make the scrape fail
+				{Server: "b\xff", State: redisstore.StateClosed},
+			},
+			Batches: 1, BatchedRequests: 2, LargestBatch: 3, Scripts: 4, NoScripts: 5,
+			Refusals: 6, RefusedFromMemory: 7, Leases: 8, UnspentUnits: 9,
+		}},
+		"world": fixed[regions.Stats]{stats: regions.Stats{Clients: 1, Overdue: 2, Regions: []regions.Region{
+			{Name: "eu", Here: true, Latest: time.Unix(900, 0)}, {Name: "us", SilentSince: time.Unix(800, 0), Spilled: 3},
+		}}},
+	} {
+		if err := m.Watch(name, store); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	return registry
+}
+
+// TestScrape: each event is counted under its outcome, and the other outcomes are there too; a duration of 0 was not
+// measured; and the metrics of a store are its Stats.
+func TestScrape(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	promhttp.HandlerFor(everything(t), promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	for _, want := range []string{
+		`sash_decisions_total{allowed="true",limiter="api",outcome="failed_open",rule="login"} 1`,
+		`sash_decisions_total{allowed="true",limiter="api",outcome="shadow_refused",rule="login"} 2`,
+		`sash_decisions_total{allowed="true",limiter="api",outcome="admitted",rule="login"} 0`,
+		`sash_store_errors_total{kind="timeout",store="redis"} 1`,
+		`sash_store_errors_total{kind="unavailable",store="redis"} 0`,
+		`sash_notices_total{code="twice",limiter="api",rule=""} 1`,
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="1e-07"} 2`,
-		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="2.5e-07"} 3`,
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.0005"} 3`,
-		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.001"} 4`,
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.1"} 4`,
-		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="+Inf"} 5`,
-		`sash_decision_duration_seconds_count{source="counted",store="redis"} 5`,
 		`sash_decision_duration_seconds_sum{source="counted",store="redis"} 1.001000202`,
-		`sash_decision_duration_seconds_count{source="remembered",store="memory"} 1`,
-		`sash_decisions_total{allowed="true",limiter="api",outcome="admitted",rule="login"} 0`)
-	if got := samples(scraped, "sash_decision_duration_seconds_count"); len(got) != 2 {
-		t.Errorf("histograms %q, want two: a decision that asked nothing has no duration", got)
+		`sash_decision_duration_seconds_count{source="remembered",store="` + "\uFFFD" + `"} 2`,
+
+		`sash_store_memory_usage_bytes{store="memory"} 1`,
+		`sash_store_memory_limit_bytes{store="memory"} 2`,
+		`sash_store_slots{store="memory"} 3`,
+		`sash_store_limits{store="memory"} 4`,
+		`sash_store_evictions_total{store="memory"} 5`,
+		`sash_store_sketch_only_total{store="memory"} 6`,
+		`sash_store_refused_evicted_total{store="memory"} 7`,
+		`sash_store_refused_newcomers_total{store="memory"} 8`,
+		`sash_store_full_total{store="memory"} 9`,
+
+		`sash_breaker_state{server="a:1",state="open",store="redis"} 1`,
+		`sash_breaker_state{server="a:1",state="half-open",store="redis"} 0`,
+		`sash_breaker_state{server="a:1",state="closed",store="redis"} 0`,
+		`sash_breaker_state{server="b` + "\uFFFD" + `",state="closed",store="redis"} 1`,
+		`sash_breaker_change_timestamp_seconds{server="a:1",store="redis"} 1000.5`,
+		`sash_breaker_failing_since_timestamp_seconds{server="a:1",store="redis"} 900`,
+		`sash_breaker_trips_total{server="a:1",store="redis"} 3`,
+		`sash_batches_total{store="redis"} 1`,
+		`sash_batched_requests_total{store="redis"} 2`,
+		`sash_batch_max_requests{store="redis"} 3`,
+		`sash_scripts_total{store="redis"} 4`,
+		`sash_noscript_replies_total{store="redis"} 5`,
+		`sash_remembered_refusals{store="redis"} 6`,
+		`sash_refused_from_memory_total{store="redis"} 7`,
+		`sash_leases{store="redis"} 8`,
+		`sash_lease_unspent_units{store="redis"} 9`,
+
+		`sash_region_clients{store="world"} 1`,
+		`sash_region_overdue{store="world"} 2`,
+		`sash_region_up{region="eu",store="world"} 1`,
+		`sash_region_up{region="us",store="world"} 0`,
+		`sash_region_answer_timestamp_seconds{region="eu",store="world"} 900`,
+		`sash_region_spilled_total{region="us",store="world"} 3`,
+	} {
+		if !strings.Contains("\n"+w.Body.String(), "\n"+want+"\n") {
+			t.Errorf("the scrape lacks %s", want)
+		}
+	}
+	for prefix, want := range map[string]int{
+		"sash_decisions_total{": int(core.OutcomeShadowRefused) + 1, "sash_breaker_": 2*3 + 1 + 1 + 2,
+		"sash_decision_duration_seconds_count{": 3, // none of a decision that asked nothing
+	} {
+		if got := strings.Count(w.Body.String(), "\n"+prefix); got != want {
+			t.Errorf("got %d of %s, want %d", got, prefix, want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("status %d, the scrape:\n%s", w.Code, w.Body)
 	}
 }
 
-// inShadow returns the event of a request that goes on whatever is decided.
-func inShadow(e core.Event) core.Event {
-	e.Shadow = true
-	return e
+// labels returns the labels of each metric that a document lists, given how it writes a line: the first group is the
+// name, the second the labels.
+func labels(t *testing.T, path, line string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string][]string{}
+	for _, match := range regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1) {
+		if listed[match[1]] != nil {
+			t.Errorf("%s lists %s twice", path, match[1])
+		}
+		listed[match[1]] = slices.Sorted(slices.Values(strings.Split(match[2], ", ")))
+	}
+	return listed
+}
+
+// TestListed: doc.go lists the metrics that there are, each with its labels, and docs/metrics.md some of them.
+func TestListed(t *testing.T) {
+	families, err := everything(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{}
+	for _, family := range families {
+		for _, pair := range family.Metric[0].GetLabel() {
+			want[family.GetName()] = append(want[family.GetName()], pair.GetName())
+		}
+	}
+	doc := labels(t, "doc.go", `(?m)^//\t(sash_\w+)\{([^}]+)\}   *\S`)
+	if !maps.EqualFunc(doc, want, slices.Equal) || len(want) != 31 {
+		t.Errorf("doc.go lists %d metrics %q, want 31: %q", len(doc), doc, want)
+	}
+	page := labels(t, "../../docs/metrics.md", "(?m)^\\| `(sash_\\w+)\\{([^}]+)\\}`")
+	for name, labels := range page {
+		if !slices.Equal(labels, want[name]) {
+			t.Errorf("docs/metrics.md lists %s with the labels %q, want %q", name, labels, want[name])
+		}
+	}
+	if len(page) == 0 {
+		t.Error("docs/metrics.md lists no metric")
+	}
+}
+
+// TestLint: the names and the helps are as Prometheus wants them, on all metrics.
+func TestLint(t *testing.T) {
+	problems, err := testutil.GatherAndLint(everything(t, sashprom.ByRoute()))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestNoAllocation: no decision allocates, whatever is counted or measured of it.
+func TestNoAllocation(t *testing.T) {
+	for name, e := range map[string]core.Event{
+		"counted": decided(core.SourceCounted, true, nil),
+		"failed":  decided(core.SourcePolicy, true, core.ErrUnavailable),
+	} {
+		observer := core.Must(sashprom.New(sashprom.ByRoute())).For("redis")
+		if n := testing.AllocsPerRun(1000, func() { observer.Observe(t.Context(), e) }); n != 0 {
+			t.Errorf("%s: %v allocations, want none", name, n)
+		}
+	}
+}
+
+// TestMisuse: a nil option is said when the program starts.
+func TestMisuse(t *testing.T) {
+	if _, err := sashprom.New(nil); err == nil || err.Error() != "sash: option 1 of sashprom.New is nil: leave it out" {
+		t.Errorf("got the error %v, want one about option 1", err)
+	}
 }
