@@ -2,7 +2,6 @@ package sashotel_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,17 +12,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/extra/internal/tally"
 	"github.com/sashlimit/sash/extra/sashotel"
 )
 
-// watcher is a Telemetry with an SDK that reads its metrics when it is asked.
-type watcher struct {
-	*sashotel.Telemetry
-	reader *sdkmetric.ManualReader
-}
-
-// watch returns a new Telemetry with its reader.
-func watch(tb testing.TB, options ...sashotel.Option) watcher {
+// watch returns a new Telemetry, and an SDK that reads its metrics when it is asked.
+func watch(tb testing.TB, options ...sashotel.Option) (*sashotel.Telemetry, *sdkmetric.ManualReader) {
 	tb.Helper()
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -31,60 +25,63 @@ func watch(tb testing.TB, options ...sashotel.Option) watcher {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return watcher{telemetry, reader}
+	return telemetry, reader
 }
 
-// metrics returns all metrics, by name.
-func (w watcher) metrics(tb testing.TB) map[string]metricdata.Metrics {
-	tb.Helper()
-	return read(tb, w.reader)
+// metric is a metric that was read. Its points are by attributes, such as "sash.rule=login sash.store=redis". Those of
+// a histogram are its sums.
+type metric struct {
+	kind, unit, help string
+	points           map[string]float64
 }
 
-// read returns all metrics of sash that a reader finds, by name.
-func read(tb testing.TB, reader *sdkmetric.ManualReader) map[string]metricdata.Metrics {
+// happened returns the points that are not 0.
+func (m metric) happened() map[string]float64 {
+	all := map[string]float64{}
+	for of, n := range m.points {
+		if n != 0 {
+			all[of] = n
+		}
+	}
+	return all
+}
+
+// read returns all metrics that a reader finds, by name.
+func read(tb testing.TB, reader *sdkmetric.ManualReader) map[string]metric {
 	tb.Helper()
 	var found metricdata.ResourceMetrics
 	if err := reader.Collect(tb.Context(), &found); err != nil {
 		tb.Fatal(err)
 	}
-	byName := map[string]metricdata.Metrics{}
+	all := map[string]metric{}
 	for _, s := range found.ScopeMetrics {
 		for _, m := range s.Metrics {
-			byName[m.Name] = m
+			got := metric{"gauge", m.Unit, m.Description, map[string]float64{}}
+			var points []metricdata.DataPoint[float64]
+			switch data := m.Data.(type) {
+			case metricdata.Sum[float64]:
+				got.kind, points = "updowncounter", data.DataPoints
+				if data.IsMonotonic {
+					got.kind = "counter"
+				}
+			case metricdata.Gauge[float64]:
+				points = data.DataPoints
+			case metricdata.Histogram[float64]:
+				got.kind = "histogram"
+				for _, p := range data.DataPoints {
+					points = append(points, metricdata.DataPoint[float64]{Attributes: p.Attributes, Value: p.Sum})
+					if !slices.Equal(p.Bounds, tally.Buckets) {
+						tb.Errorf("%s has the bounds %v, want %v", m.Name, p.Bounds, tally.Buckets)
+					}
+				}
+			}
+			for _, p := range points {
+				got.points[text(p.Attributes.ToSlice())] = p.Value
+			}
+			all[m.Name] = got
 		}
 	}
-	return byName
-}
-
-// points returns the values of a metric by their attributes, such as
-// "sash.rule=login sash.store=redis". The value of a histogram is its count.
-func (w watcher) points(tb testing.TB, name string) map[string]float64 {
-	tb.Helper()
-	return pointsOf(tb, w.metrics(tb)[name])
-}
-
-func pointsOf(tb testing.TB, m metricdata.Metrics) map[string]float64 {
-	tb.Helper()
-	values := map[string]float64{}
-	add := func(set attribute.Set, value float64) { values[text(set.ToSlice())] = value }
-	switch data := m.Data.(type) {
-	case nil:
-	case metricdata.Sum[float64]:
-		for _, p := range data.DataPoints {
-			add(p.Attributes, p.Value)
-		}
-	case metricdata.Gauge[float64]:
-		for _, p := range data.DataPoints {
-			add(p.Attributes, p.Value)
-		}
-	case metricdata.Histogram[float64]:
-		for _, p := range data.DataPoints {
-			add(p.Attributes, float64(p.Count))
-		}
-	default:
-		tb.Fatalf("%s is a %T", m.Name, data)
-	}
-	return values
+	return all
 }
 
 // text returns attributes in the order of their names.
@@ -95,21 +92,6 @@ func text(attributes []attribute.KeyValue) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")
-}
-
-// happened returns the points that are not 0.
-func happened(points map[string]float64) map[string]float64 {
-	points = maps.Clone(points)
-	maps.DeleteFunc(points, func(_ string, n float64) bool { return n == 0 })
-	return points
-}
-
-// wantPoints fails unless the points of a metric that are not 0 are the wanted ones.
-func (w watcher) wantPoints(tb testing.TB, name string, want map[string]float64) {
-	tb.Helper()
-	if got := happened(w.points(tb, name)); !maps.Equal(got, want) {
-		tb.Errorf("%s: %v, want %v", name, got, want)
-	}
 }
 
 // decided returns an event of the limiter "api" and its rule "login".

@@ -70,7 +70,7 @@ func TestSpanEvents(t *testing.T) {
 		"key failed": {keyFailed, []string{"sash.decision sash.allowed=false" + of +
 			" sash.outcome=key_failed sash.rule=login sash.source=unasked sash.store=redis"}},
 	} {
-		w := watch(t)
+		w, _ := watch(t)
 		got := spanEvents(t, func(ctx context.Context) { w.For("redis").Observe(ctx, test.event) })
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, test.want)
@@ -81,7 +81,7 @@ func TestSpanEvents(t *testing.T) {
 // TestSpanOfNotice: a notice is on the span of the request at which it was seen, without
 // its text.
 func TestSpanOfNotice(t *testing.T) {
-	w := watch(t)
+	w, _ := watch(t)
 	got := spanEvents(t, func(ctx context.Context) {
 		w.For("redis").Notice(ctx, core.Notice{Code: "forwarded", Name: "api", Text: "All come from 192.0.2.1."})
 	})
