@@ -2,13 +2,11 @@ package sashgrpc_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -74,30 +72,6 @@ type service struct {
 
 func (service) UnaryCall(_ context.Context, in *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 	return &pb.SimpleResponse{Payload: in.GetPayload()}, nil
-}
-
-// serve runs a service behind an interceptor and returns a client of it.
-func serve(
-	t *testing.T, listener net.Listener, guard grpc.UnaryServerInterceptor, opts ...grpc.DialOption,
-) pb.TestServiceClient {
-	t.Helper()
-	server := grpc.NewServer(grpc.UnaryInterceptor(guard))
-	pb.RegisterTestServiceServer(server, service{})
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(),
-		append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Close()
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return pb.NewTestServiceClient(conn)
 }
 
 // payload returns a message with a text.

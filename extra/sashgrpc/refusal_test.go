@@ -14,6 +14,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -117,7 +119,17 @@ func TestPushback(t *testing.T) {
 	var asked atomic.Int64
 	key := func(context.Context, sashgrpc.Call) (string, error) { asked.Add(1); return "user:1", nil }
 	costs := sashgrpc.WithCost(func(_ context.Context, call sashgrpc.Call) int { return len(textOf(call)) })
-	client := serve(t, listener, sashgrpc.UnaryServer(l, key, costs), grpc.WithDefaultServiceConfig(retrying))
+	server := grpc.NewServer(grpc.UnaryInterceptor(sashgrpc.UnaryServer(l, key, costs)))
+	pb.RegisterTestServiceServer(server, service{})
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithDefaultServiceConfig(retrying),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := pb.NewTestServiceClient(conn)
 	for asked.Load() < 2 { // until a call was refused, and sent again
 		asked.Store(0)
 		if _, err := client.UnaryCall(t.Context(), payload("1")); err != nil {
