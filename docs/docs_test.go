@@ -72,55 +72,45 @@ var importsByPage = map[string]map[string]string{
 	},
 }
 
-// given is what the snippets of every page may use, and of each page.
+// given is what the snippets of every page may use, and of each page. A page about a framework has its own handlers.
 var given = map[string]string{
-	"": `var api, search, login *core.Limiter
+	"": `var api, search, login, global *core.Limiter
 var identify func(ctx context.Context, presented string) (id string, err error)
+var mux *http.ServeMux
+var handler http.Handler
+var ap, eu, us core.Store
 `,
-	"proxies.md": `var mux *http.ServeMux
-`,
-	"nethttp.md": `var mux *http.ServeMux
-var global *core.Limiter
-var hello, searchHandler, loginHandler http.HandlerFunc
-`,
-	"README.md": `var mux *http.ServeMux
-var router chi.Router
-var engine *gin.Engine
-var e *echo.Echo
-`,
+	"nethttp.md": netHTTP,
+	"README.md":  routers,
 	"recipes.md": givenRecipes,
-	"chi.md": `var r chi.Router
-var hello, searchHandler, loginHandler http.HandlerFunc
+	"chi.md": netHTTP + `var r chi.Router
 var corsHandler func(http.Handler) http.Handler
 `,
 	"gin.md": `var r *gin.Engine
 var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
 `,
-	echo4: `var e *echo.Echo
-var hello, searchHandler, loginHandler echo.HandlerFunc
-var auth echo.MiddlewareFunc
-`,
-	"echo.md": `var e *echo.Echo
-var hello, searchHandler, loginHandler echo.HandlerFunc
-var auth echo.MiddlewareFunc
-`,
+	echo4:     givenEcho,
+	"echo.md": givenEcho,
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
-	"regions.md": `var ap, eu, us core.Store
-`,
 	"writing-a-store.md": `var send func(context.Context, core.Ask) (core.Decision, error)
 `,
-	"migration.md": `var r chi.Router
-var mux *http.ServeMux
+	"migration.md": netHTTP + routers + `var r chi.Router
 var rdb *redis.Client
-var engine *gin.Engine
-var e *echo.Echo
-var handler http.Handler
-var loginHandler http.HandlerFunc
 var byUser func(*http.Request) (string, error)
 `,
 }
+
+const (
+	netHTTP = "var hello, searchHandler, loginHandler http.HandlerFunc\n"
+	routers = "var router chi.Router\nvar engine *gin.Engine\nvar e *echo.Echo\n"
+
+	givenEcho = `var e *echo.Echo
+var hello, searchHandler, loginHandler echo.HandlerFunc
+var auth echo.MiddlewareFunc
+`
+)
 
 var (
 	blocks = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
@@ -171,33 +161,46 @@ func withImports(page, body string) string {
 	return b.String() + ")\n\n" + body
 }
 
+// pages returns the texts of the pages of this folder and of the README, by their paths.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(err, paths)
+	}
+	texts := map[string]string{}
+	for _, path := range append(paths, "../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+	}
+	return texts
+}
+
 // Every block of Go compiles and passes vet, but those fenced as "go before",
 // which show other libraries. The snippets are the packages of a module beside
 // this one, so nothing is written here; those about Prometheus are of another one.
 // Those of recipes.md run, so that no option is refused.
 func TestSnippets(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatal(err, pages)
-	}
 	dir, prom := t.TempDir(), t.TempDir()
 	writeModule(t, dir, "../examples")
 	writeModule(t, prom, "../extra/sashprom")
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	for page, text := range pages(t) {
+		if page == "../README.md" { // TestReadmeProgram compiles it
+			continue
 		}
-		for i, fence := range fences.FindAllStringSubmatch(string(text), -1) {
+		for i, fence := range fences.FindAllStringSubmatch(text, -1) {
 			if info := fence[1]; i%2 == 0 && !slices.Contains(languages, info) {
 				t.Errorf("%s: a block is fenced as %q: use one of %q", page, info, languages)
 			}
 		}
 		if page == "recipes.md" {
-			writeRecipes(t, dir, string(text))
+			writeRecipes(t, dir, text)
 			continue
 		}
-		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+		for i, block := range blocks.FindAllStringSubmatch(text, -1) {
 			module, code := dir, source(page, block[1])
 			if strings.Contains(code, "/sashprom\"") {
 				module = prom

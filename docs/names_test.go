@@ -44,20 +44,11 @@ func exported(t *testing.T, path string) map[string]bool {
 // TestNamesInProse: what the pages and the README name of a package of sash, as in
 // `core.PerMinute`, is there.
 func TestNamesInProse(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	named := regexp.MustCompile(`\b([a-z]+[0-9]?)\.([A-Z]\w*)`)
 	spans := regexp.MustCompile("`[^`\n]+`")
 	byPackage, count := map[string]map[string]bool{}, 0
-	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		prose := blocks.ReplaceAllString(string(text), "")
-		for _, span := range spans.FindAllString(prose, -1) {
+	for page, text := range pages(t) {
+		for _, span := range spans.FindAllString(blocks.ReplaceAllString(text, ""), -1) {
 			for _, name := range named.FindAllStringSubmatch(span, -1) {
 				path := imports[name[1]]
 				if !strings.HasPrefix(path, "github.com/sashlimit/sash/") {

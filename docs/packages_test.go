@@ -50,7 +50,6 @@ func comments(t *testing.T) (found []comment) {
 const givenPackages = `var ctx context.Context
 var limiter *core.Limiter
 var store *memstore.Store
-var mux *http.ServeMux
 var authenticate func(http.Handler) http.Handler
 `
 

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func startProxies(t *testing.T, proxies []proxy) (exited chan error) {
 	}
 	exited = make(chan error, len(text))
 	for name, config := range text {
-		run(t, start[name](config), filepath.Join(dir, name+".log"), exited)
+		run(t, start[name](config), dir, exited)
 	}
 	return exited
 }
@@ -142,17 +143,12 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// run starts a process with its output in a log, and ends it with the test. If it ends
-// earlier, exited gets an error with the log.
-func run(t *testing.T, cmd *exec.Cmd, logFile string, exited chan<- error) {
+// run starts a process in a folder, and ends it with the test. If it ends earlier, exited gets an error with its log.
+func run(t *testing.T, cmd *exec.Cmd, dir string, exited chan<- error) {
 	t.Helper()
-	log, err := os.Create(logFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close() // the process has its own descriptor
-	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(logFile), log, log
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "XDG_DATA_HOME="+cmd.Dir, "XDG_CONFIG_HOME="+cmd.Dir)
+	var log bytes.Buffer // complete when the process has ended
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	if err := redistest.Launch(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +156,7 @@ func run(t *testing.T, cmd *exec.Cmd, logFile string, exited chan<- error) {
 	go func() {
 		defer close(ended)
 		state := cmd.Wait()
-		text, err := os.ReadFile(logFile)
-		exited <- errors.Join(fmt.Errorf("%v ended: %v; its log:\n%s", cmd.Args, state, text), err)
+		exited <- fmt.Errorf("%v ended: %v; its log:\n%s", cmd.Args, state, &log)
 	}()
 	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
 }

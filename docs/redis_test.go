@@ -32,23 +32,15 @@ func mustCheck(t *testing.T, place, code string) bool {
 // TestRedisSnippetsCheck: every snippet of the pages and every example that makes a store
 // in Redis calls Check, as a program does that wants to hear of a wrong password.
 func TestRedisSnippetsCheck(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
+	for page, text := range pages(t) {
+		for _, block := range blocks.FindAllStringSubmatch(text, -1) {
 			if mustCheck(t, page, block[1]) {
 				found++
 			}
 		}
 	}
-	err = filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "example_test.go") {
 			return err
 		}

@@ -10,10 +10,8 @@ import (
 	"image/png"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -31,36 +29,6 @@ func TestPictures(t *testing.T) {
 	p.run(chromedp.Evaluate(`document.querySelectorAll("#lanes article ~ article ~ article, #status, #look, #replicas, " +
 		"#choose, .sums, .legend span:has(.plan, .lost)").forEach((e) => { e.hidden = true; })`, nil))
 	p.take("demo", "#lanes")
-}
-
-// TestStates takes pictures of the whole page, on a desk and on a phone: in a burst, when the store is taken away, and
-// when its Redis is killed.
-func TestStates(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "redis")
-	redis := exec.Command("redis-server", "--port", "0", "--unixsocket", socket, "--save", "")
-	if err := redis.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := sync.OnceFunc(func() { redis.Process.Kill(); redis.Wait() })
-	t.Cleanup(killed)
-	p := open(t, "unix://"+socket)
-	take := func(state string) {
-		p.run(chromedp.EmulateViewport(1280, 1160))
-		p.take(state+"-1280", "body")
-		p.run(chromedp.EmulateViewport(390, 844))
-		p.take(state+"-390", "body")
-	}
-	p.middle()
-	take("burst")
-	p.click("#pause")
-	p.click("#probe")
-	p.click("#away")
-	p.until("fail closed", `document.querySelector("#closed [data-f=status]").textContent === "503"`)
-	take("away")
-	p.click("#away")
-	killed()
-	p.until("the truth", `document.getElementById("store").textContent === "Redis does not answer"`)
-	take("killed")
 }
 
 // middle opens the page again, and holds the picture in the middle of the burst that plays by itself.
