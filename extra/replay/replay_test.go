@@ -298,14 +298,17 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestPage: each number of the page is that of a limit that was tried.
+// TestPage: each number of the page is that of a limit that was tried for all, also where routes have limits.
 func TestPage(t *testing.T) {
 	var clients []int
 	var after []time.Duration
 	for i := range 300 {
 		clients, after = append(clients, i%(1+i%7)), append(after, time.Duration(i)*time.Second/3)
 	}
-	config := Config{Limits: []core.Limit{core.PerMinute(7)}, Windows: []time.Duration{time.Second, time.Hour}}
+	config := Config{
+		Limits: []core.Limit{core.PerMinute(7)}, Windows: []time.Duration{time.Second, time.Hour},
+		Routes: []Route{{"any", func(*http.Request) bool { return true }, []core.Limit{core.PerMinute(1000)}}},
+	}
 	r := reported(t, config, made(clients, after))
 	var html bytes.Buffer
 	if err := r.WriteHTML(&html); err != nil {
