@@ -12,38 +12,25 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// requests are the requests of a log, by client.
-type requests struct {
-	at          []uint64 // as Log.times; the requests of a client by time
-	start       []int    // where the requests of a client begin; one more than there are clients
-	first, last int64    // in microseconds
-}
+// requests are the requests of each client as in Log.times, by time.
+type requests [][]uint64
 
-// of returns the requests of a client.
-func (q *requests) of(client int) []uint64 { return q.at[q.start[client]:q.start[client+1]] }
-
-// clients returns the number of clients.
-func (q *requests) clients() int { return len(q.start) - 1 }
-
-// group returns the requests of the log by client, and sorts them by time. It gives up what was read.
-func (l *Log) group() *requests {
-	q := &requests{at: make([]uint64, len(l.times)), start: make([]int, len(l.names)+1), first: latest}
+// group returns the requests of the log by client. It gives up what was read.
+func (l *Log) group() requests {
+	counts, all := make([]int, len(l.names)), make([]uint64, len(l.times))
 	for _, id := range l.clients {
-		q.start[id+1]++
+		counts[id]++
 	}
-	for c := range l.names {
-		q.start[c+1] += q.start[c]
+	q := make(requests, len(l.names))
+	for c, n := range counts {
+		q[c], all = all[:0:n], all[n:]
 	}
-	next := slices.Clone(q.start)
 	for i, id := range l.clients {
-		q.at[next[id]] = l.times[i]
-		next[id]++
+		q[id] = append(q[id], l.times[i])
 	}
 	l.times, l.clients, l.ids = nil, nil, nil
-	for c := range l.names {
-		of := q.of(c)
+	for _, of := range q {
 		slices.Sort(of)
-		q.first, q.last = min(q.first, int64(of[0]>>8)), max(q.last, int64(of[len(of)-1]>>8))
 	}
 	return q
 }
@@ -94,21 +81,21 @@ type refusal func(e event, route int, d *core.Decision)
 
 // decide has the clients that wants returns true for decided under limits by route. The clients go through several
 // engines, one batch of clients after the other.
-func (q *requests) decide(limits [][]core.Limit, names []string, wants func(client int) bool, refused refusal) error {
+func (r *Report) decide(limits [][]core.Limit, wants func(client int) bool, refused refusal) error {
 	var batch []event
-	for client, n := 0, 0; client < q.clients(); n = 0 {
+	for client, n := 0, 0; client < len(r.q); n = 0 {
 		batch = batch[:0]
-		for ; client < q.clients() && n < batchClients && len(batch) < batchRequests; client++ {
+		for ; client < len(r.q) && n < batchClients && len(batch) < batchRequests; client++ {
 			if !wants(client) {
 				continue
 			}
 			n++
-			for _, at := range q.of(client) {
+			for _, at := range r.q[client] {
 				batch = append(batch, event{at, client})
 			}
 		}
 		slices.SortFunc(batch, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-		if err := decideBatch(limits, names, batch, refused); err != nil {
+		if err := r.decideBatch(limits, batch, refused); err != nil {
 			return err
 		}
 	}
@@ -116,26 +103,25 @@ func (q *requests) decide(limits [][]core.Limit, names []string, wants func(clie
 }
 
 // decideBatch has the limiters of one engine decide requests, which are sorted by time.
-func decideBatch(limits [][]core.Limit, names []string, batch []event, refused refusal) error {
+func (r *Report) decideBatch(limits [][]core.Limit, batch []event, refused refusal) error {
 	var now time.Time
 	store, all, err := limiters(limits, &now)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	for _, r := range batch {
-		now = time.UnixMicro(int64(r.at >> 8))
-		for _, route := range [...]int{0, int(r.at & 0xff)} {
+	for _, e := range batch {
+		now = time.UnixMicro(int64(e.at >> 8))
+		for _, route := range [...]int{0, int(e.at & 0xff)} {
 			if route >= len(all) || all[route] == nil { // the page tries limits for all, without those of routes
 				continue
 			}
-			d := all[route].Allow(ctx, names[r.client])
+			d := all[route].Allow(context.Background(), r.names[e.client])
 			if d.Err != nil {
 				return d.Err
 			} else if !d.Allowed {
-				refused(r, route, &d)
+				refused(e, route, &d)
 			}
-			if !d.Allowed || r.at&0xff == 0 {
+			if !d.Allowed || e.at&0xff == 0 {
 				break
 			}
 		}
@@ -148,18 +134,16 @@ func decideBatch(limits [][]core.Limit, names []string, batch []event, refused r
 
 // try returns how many requests and clients a limit would have refused, and how many requests it decided. It decides
 // clients with more than a number of requests in a window; most has the busiest window of each.
-func (q *requests) try(l core.Limit, names []string, most []uint32, above int) (requests, clients, decided int,
-	err error,
-) {
+func (r *Report) try(l core.Limit, most []uint32, above int) (requests, clients, decided int, err error) {
 	wants := func(client int) bool {
 		if int(most[client]) <= above {
 			return false
 		}
-		decided += len(q.of(client))
+		decided += len(r.q[client])
 		return true
 	}
 	refused := map[int]bool{}
-	err = q.decide([][]core.Limit{{l}}, names, wants, func(e event, _ int, _ *core.Decision) {
+	err = r.decide([][]core.Limit{{l}}, wants, func(e event, _ int, _ *core.Decision) {
 		requests++
 		refused[e.client] = true
 	})

@@ -74,7 +74,7 @@ type Log struct {
 	times   []uint64          // of requests: microseconds << 8 | number of the route
 	clients []uint32          // of requests, by id
 	bytes   int64             // that requests and clients take
-	grouped *requests
+	grouped requests
 
 	lines           int
 	left            [len(lefts)]int // lines that are no requests of the report

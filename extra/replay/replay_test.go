@@ -119,15 +119,15 @@ func TestBusiest(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				_, got, _, err := r.q.try(core.Per(int64(n), window.length), r.names, r.most[w], 0)
+				_, got, _, err := r.try(core.Per(int64(n), window.length), r.most[w], 0)
 				if err != nil || got != clients {
 					t.Fatalf("%d in %s refuses %d clients, want %d: %v", n, window.Window, got, clients, err)
 				}
 				// Clients that have at most half of a limit need not be decided under any algorithm.
 				for _, a := range core.Algorithms() {
 					limit := core.Per(int64(n), window.length).Using(a)
-					few, _, _, err := r.q.try(limit, r.names, r.most[w], n/2)
-					all, _, _, err2 := r.q.try(limit, r.names, r.most[w], 0)
+					few, _, _, err := r.try(limit, r.most[w], n/2)
+					all, _, _, err2 := r.try(limit, r.most[w], 0)
 					if few != all || err != nil || err2 != nil {
 						t.Fatalf("%v refuses %d requests of some clients, %d of all: %v, %v", limit, few, all, err, err2)
 					}
@@ -324,7 +324,7 @@ func TestPage(t *testing.T) {
 		for _, row := range shown.Grid {
 			for k, a := range core.Algorithms() {
 				limit := core.Per(int64(row[0]), r.Windows[i].length).Using(a)
-				requests, clients, _, err := r.q.try(limit, r.names, r.most[i], 0)
+				requests, clients, _, err := r.try(limit, r.most[i], 0)
 				if err != nil || requests != row[1+2*k] || clients != row[2+2*k] {
 					t.Fatalf("%v: %d of %d clients, the page says %v: %v", limit, requests, clients, row, err)
 				}

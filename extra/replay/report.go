@@ -27,7 +27,7 @@ type Report struct {
 	Refused int      `json:"refused"`  // by the limits, of Requests
 	Heavy   []Client `json:"heaviest"` // those refused most, then those with most requests
 
-	q      *requests
+	q      requests
 	names  []string
 	most   [][]uint32 // by window, then by client
 	shown  func(client int) string
@@ -86,15 +86,21 @@ func (l *Log) Report() (*Report, error) {
 	} else if l.grouped == nil {
 		l.grouped = l.group()
 	}
-	q := l.grouped
-	r := &Report{Requests: len(q.at), Clients: q.clients(), First: stamp(q.first), Last: stamp(q.last),
-		Limits: []Limit{}, q: q, names: l.names, shown: l.shown, shares: shares}
-	if len(slices.Concat(l.config.limits()...)) > 0 {
-		r.shares = nil // deciding them takes longer than the limits
+	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.grouped, names: l.names, shown: l.shown, shares: shares}
+	r.First, r.Last = stamp(r.q[0][0]), stamp(0)
+	for _, of := range r.q {
+		r.Requests += len(of)
+		if first := stamp(of[0]); first.Before(r.First) {
+			r.First = first
+		}
+		if last := stamp(of[len(of)-1]); last.After(r.Last) {
+			r.Last = last
+		}
 	}
 	windows := slices.Clone(l.config.Windows)
 	for _, limit := range slices.Concat(l.config.limits()...) {
 		windows = append(windows, limit.Window)
+		r.shares = nil // deciding them takes longer than the limits
 	}
 	slices.Sort(windows)
 	for _, length := range slices.Compact(windows) {
@@ -113,7 +119,7 @@ func (l *Log) Report() (*Report, error) {
 func (r *Report) measure(length time.Duration) error {
 	w, most := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}, make([]uint32, r.Clients)
 	for c := range most {
-		most[c] = uint32(busiest(r.q.of(c), length))
+		most[c] = uint32(busiest(r.q[c], length))
 	}
 	sorted := slices.Sorted(slices.Values(most))
 	for name, part := range quantiles {
@@ -126,7 +132,7 @@ func (r *Report) measure(length time.Duration) error {
 			if s.Requests > core.MaxLogRequests {
 				limit = limit.Using(core.CoarseLog)
 			}
-			if s.Refused, s.Clients, _, err = r.q.try(limit, r.names, most, s.Requests); err != nil {
+			if s.Refused, s.Clients, _, err = r.try(limit, most, s.Requests); err != nil {
 				return err
 			}
 		}
@@ -150,7 +156,7 @@ func (r *Report) tryAll(c Config) error {
 		names = append(names, route.Name)
 	}
 	refused, clients, by := make([]int, r.Clients), 0, map[[2]int]bool{} // by limit and client
-	err := r.q.decide(c.limits(), r.names, r.mayBeRefused, func(e event, route int, d *core.Decision) {
+	err := r.decide(c.limits(), r.mayBeRefused, func(e event, route int, d *core.Decision) {
 		i := max(0, slices.IndexFunc(r.Limits, func(l Limit) bool {
 			return l.Route == names[route] && l.Limit.Requests == d.Limit.Requests &&
 				l.Limit.Window == d.Limit.Window && l.Limit.Algorithm == d.Limit.Algorithm
@@ -180,7 +186,7 @@ func (r *Report) tryAll(c Config) error {
 		order[c] = c
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(refused[b]-refused[a], len(r.q.of(b))-len(r.q.of(a)), a-b)
+		return cmp.Or(refused[b]-refused[a], len(r.q[b])-len(r.q[a]), a-b)
 	})
 	for _, c := range order[:min(heavyClients, len(order))] {
 		r.Heavy = append(r.Heavy, r.client(c, refused[c]))
@@ -199,14 +205,14 @@ func (r *Report) mayBeRefused(client int) bool {
 
 // client returns what the report says of a client.
 func (r *Report) client(c, refused int) Client {
-	of := r.q.of(c)
+	of := r.q[c]
 	told := Client{Name: r.shown(c), Requests: len(of), Refused: refused, Activity: make([]int, activityBins),
-		First: stamp(int64(of[0] >> 8)), Last: stamp(int64(of[len(of)-1] >> 8))}
+		First: stamp(of[0]), Last: stamp(of[len(of)-1])}
 	for w := range r.Windows {
 		told.Busiest = append(told.Busiest, int(r.most[w][c]))
 	}
 	for _, at := range of {
-		told.Activity[(int64(at>>8)-r.q.first)*activityBins/(r.q.last-r.q.first+1)]++
+		told.Activity[stamp(at).Sub(r.First)*activityBins/(r.Last.Sub(r.First)+time.Microsecond)]++
 	}
 	return told
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -9,13 +10,14 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	texttemplate "text/template"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 )
 
-// stamp returns a time of the log, in UTC.
-func stamp(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+// stamp returns the time of a request, which is as in Log.times, in UTC.
+func stamp(at uint64) time.Time { return time.UnixMicro(int64(at >> 8)).UTC() }
 
 // count writes a number with commas: 12,908.
 func count(n int) string {
@@ -89,71 +91,18 @@ func sentence(limit string, refused, requests, clients, of int) string {
 		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), count(requests), whose)
 }
 
+//go:embed report.txt
+var reportText string
+
+var text = texttemplate.Must(texttemplate.New("text").Funcs(texttemplate.FuncMap{
+	"n": count, "several": several, "percent": percent,
+	"time": func(t time.Time) string { return t.Format("2006-01-02 15:04:05") },
+}).Parse(reportText))
+
 // WriteText writes the report for people. It has no control character of the log.
 func (r *Report) WriteText(w io.Writer) error {
-	const layout = "2006-01-02 15:04:05"
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(cells ...any) { // numbers with commas
-		for i, cell := range cells {
-			if n, ok := cell.(int); ok {
-				cells[i] = count(n)
-			}
-		}
-		fmt.Fprintf(t, strings.Repeat("\t%v", len(cells))[1:]+"\n", cells...)
-	}
-	section := func(title string) { _ = t.Flush(); fmt.Fprintf(w, "\n%s\n\n", title) }
-	fmt.Fprintf(w, "%s\n\n%s by %s, from %s to %s UTC.\n", r.Answer,
-		several(r.Requests, "request"), several(r.Clients, "client"), r.First.Format(layout), r.Last.Format(layout))
-	for _, note := range r.Notes {
-		fmt.Fprintln(w, note)
-	}
-
-	title := "Requests of a client in its busiest window, over clients"
-	head := []any{"WINDOW", "p50", "p90", "p99", "p99.9", "MAX"}
-	if r.shares != nil {
-		title += "; then the smallest limit that refuses no client,\n" +
-			"at most 0.1 % and at most 1 % of clients, with the share of requests that it refuses"
-		head = append(head, "NOBODY", "0.1 %", "", "1 %", "")
-	}
-	section(title)
-	row(head...)
-	for _, window := range r.Windows {
-		q := window.Quantiles
-		cells := []any{window.Window, q["p50"], q["p90"], q["p99"], q["p99.9"], window.Max}
-		for _, s := range window.Smallest {
-			cells = append(cells, s.Requests)
-			if s.Share > 0 {
-				cells = append(cells, percent(s.Refused, r.Requests))
-			}
-		}
-		row(cells...)
-	}
-	if len(r.Limits) > 0 {
-		section("What the limits would have done")
-		row("LIMIT", "REFUSED", "SHARE", "CLIENTS REFUSED")
-		for _, l := range r.Limits {
-			name := l.Limit.String()
-			if l.Route != "" {
-				name = l.Route + "=" + name
-			}
-			row(name, l.Refused, percent(l.Refused, r.Requests), l.Clients)
-		}
-		row("all", r.Refused, percent(r.Refused, r.Requests))
-	}
-	section("The clients that were refused most, then those with most requests; their busiest windows")
-	head = []any{"CLIENT", "REQUESTS", "REFUSED"}
-	for _, window := range r.Windows {
-		head = append(head, window.Window)
-	}
-	row(append(head, "FIRST", "LAST")...)
-	for _, c := range r.Heavy {
-		cells := []any{fmt.Sprintf("%.60s", c.Name), c.Requests, c.Refused}
-		for _, n := range c.Busiest {
-			cells = append(cells, n)
-		}
-		row(append(cells, c.First.Format(layout), c.Last.Format(layout))...)
-	}
-	return t.Flush()
+	return errors.Join(text.Execute(t, r), t.Flush())
 }
 
 //go:embed page.html
@@ -220,7 +169,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			row := []int{n}
 			for _, a := range core.Algorithms() {
 				limit := core.Per(int64(n), window.length).Using(a)
-				requests, clients, decided, err := r.q.try(limit, r.names, r.most[i], n/2) // see mayBeRefused
+				requests, clients, decided, err := r.try(limit, r.most[i], n/2) // see mayBeRefused
 				if err != nil {
 					return err
 				}
