@@ -149,22 +149,21 @@ func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err
 		return nil, nil, wrongUsage("-key %.60q: give ip, user or header:NAME", key)
 	}
 	options := []keyfuncs.IPOption{keyfuncs.IPv6Prefix(bits)}
-	if trust == "" {
-		return keyfuncs.IP(options...), nil, nil
-	}
-	var proxies []netip.Prefix
-	for text := range strings.SplitSeq(strings.ReplaceAll(trust, " ", ""), ",") {
-		proxy, err := netip.ParsePrefix(text)
-		if addr, notAddr := netip.ParseAddr(text); notAddr == nil {
-			proxy, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	if trust != "" {
+		var proxies []netip.Prefix
+		for text := range strings.SplitSeq(strings.ReplaceAll(trust, " ", ""), ",") {
+			if addr, err := netip.ParseAddr(text); err == nil {
+				text = fmt.Sprint(addr, "/", addr.BitLen())
+			}
+			proxy, err := netip.ParsePrefix(text)
+			if err != nil {
+				return nil, nil, wrongUsage("-trust %.60q: give networks of your proxies, such as 10.0.0.0/8,192.0.2.7", text)
+			}
+			proxies = append(proxies, proxy)
 		}
-		if err != nil {
-			return nil, nil, wrongUsage("-trust %.60q: give networks of your proxies, such as 10.0.0.0/8,192.0.2.7", text)
-		}
-		proxies = append(proxies, proxy)
+		options, headers = append(options, keyfuncs.TrustProxies(proxies...)), []string{"X-Forwarded-For"}
 	}
-	ip := keyfuncs.IP(keyfuncs.TrustProxies(proxies...), keyfuncs.IPv6Prefix(bits))
-	return ip, []string{"X-Forwarded-For"}, nil
+	return keyfuncs.IP(options...), headers, nil
 }
 
 // readAll reads files, or the standard input where none is named or one is -.
@@ -174,7 +173,8 @@ func readAll(log *replay.Log, names []string, sys system) error {
 	} else if len(names) == 0 {
 		names = []string{"-"}
 	}
-	p := progress{log: log, to: sys.stderr, shown: terminal(sys.stderr), began: time.Now(), last: time.Now()}
+	began := time.Now()
+	p := progress{log: log, to: sys.stderr, began: began, told: began}
 	var from []io.Reader
 	for _, name := range names { // all are opened before one is read, so that a wrong name is told at once
 		if name == "-" {
@@ -192,12 +192,12 @@ func readAll(log *replay.Log, names []string, sys system) error {
 		from = append(from, file)
 	}
 	for i, name := range names {
-		p.from = from[i]
+		p.Reader = from[i]
 		if err := log.Read(name, &p); err != nil {
 			return err
 		}
 	}
-	if p.shown {
+	if p.told != began {
 		fmt.Fprintf(p.to, "\r%70s\r", "")
 	}
 	return nil
@@ -205,36 +205,29 @@ func readAll(log *replay.Log, names []string, sys system) error {
 
 // terminal reports whether a reader or writer is a terminal.
 func terminal(of any) bool {
-	file, ok := of.(*os.File)
-	if !ok {
-		return false
-	}
+	file, _ := of.(*os.File)
 	info, err := file.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// progress is a reader that tells once a second how far it is, if that is shown.
+// progress is a reader that tells a terminal once a second how far it is.
 type progress struct {
-	from        io.Reader
-	to          io.Writer
-	shown       bool
+	io.Reader
 	log         *replay.Log
-	began, last time.Time
+	to          io.Writer
+	began, told time.Time
 	done, size  int64 // bytes; size is 0 where it is not known
 }
 
 func (p *progress) Read(b []byte) (int, error) {
-	n, err := p.from.Read(b)
+	n, err := p.Reader.Read(b)
 	p.done += int64(n)
-	if now := time.Now(); p.shown && now.Sub(p.last) > time.Second {
-		p.last = now
-		took, speed := now.Sub(p.began), float64(p.log.Lines())/now.Sub(p.began).Seconds()
-		text := fmt.Sprintf("%d MB, %.0f lines a second", p.done/1e6, speed)
-		if p.size > 0 {
-			left := time.Duration(float64(took) * float64(p.size-p.done) / float64(p.done))
-			text = fmt.Sprintf("%d %% of %s, %v left", 100*p.done/p.size, text, left.Round(time.Second))
-		}
-		fmt.Fprintf(p.to, "\r%-70s", text)
+	if time.Since(p.told) > time.Second && terminal(p.to) {
+		p.told = time.Now()
+		took := time.Since(p.began)
+		left := time.Duration(float64(took) * max(0, float64(p.size)/float64(p.done)-1))
+		fmt.Fprintf(p.to, "\r%d of %d MB, %.0f lines a second, %v left ",
+			p.done/1e6, p.size/1e6, float64(p.log.Lines())/took.Seconds(), left.Round(time.Second))
 	}
 	return n, err
 }
