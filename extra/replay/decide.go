@@ -53,15 +53,17 @@ const (
 	batchClients, batchRequests, batchBytes = 1 << 12, 1 << 17, 1 << 28
 )
 
-// limiters returns a limiter for the limits of each route that has some, on a store with a clock. Route 0 is for all.
-func limiters(limits [][]core.Limit, now *time.Time) (*memstore.Store, []*core.Limiter, error) {
-	all, clock := make([]*core.Limiter, len(limits)), func() time.Time { return *now }
+// limiters returns a limiter for each rule that has limits, on a store with a clock.
+func limiters(rules []Route, now *time.Time) (*memstore.Store, []*core.Limiter, error) {
+	all, clock := make([]*core.Limiter, len(rules)), func() time.Time { return *now }
 	store := memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(clock))
-	for i, of := range limits {
-		if len(of) == 0 {
+	for i, of := range rules {
+		if len(of.Limits) == 0 {
 			continue
 		}
-		limiter, err := core.New(core.Config{Name: strconv.Itoa(i), Store: store, Limits: of, Observer: core.Silent})
+		limiter, err := core.New(core.Config{
+			Name: strconv.Itoa(i), Store: store, Limits: of.Limits, Observer: core.Silent,
+		})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,12 +78,12 @@ type event struct {
 	client int
 }
 
-// refusal is called with a request that is refused by the limits of a route, or by the limits for all, route 0.
-type refusal func(e event, route int, d *core.Decision)
+// refusal is called with a request that is refused by a limit of a rule.
+type refusal func(e event, rule int, d *core.Decision)
 
-// decide has the clients that wants returns true for decided under limits by route. The clients go through several
-// engines, one batch of clients after the other.
-func (r *Report) decide(limits [][]core.Limit, wants func(client int) bool, refused refusal) error {
+// decide has the clients that wants returns true for decided under rules. The clients go through several engines, one
+// batch of clients after the other.
+func (r *Report) decide(rules []Route, wants func(client int) bool, refused refusal) error {
 	var batch []event
 	for client, n := 0, 0; client < len(r.q); n = 0 {
 		batch = batch[:0]
@@ -95,7 +97,7 @@ func (r *Report) decide(limits [][]core.Limit, wants func(client int) bool, refu
 			}
 		}
 		slices.SortFunc(batch, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-		if err := r.decideBatch(limits, batch, refused); err != nil {
+		if err := r.decideBatch(rules, batch, refused); err != nil {
 			return err
 		}
 	}
@@ -103,23 +105,23 @@ func (r *Report) decide(limits [][]core.Limit, wants func(client int) bool, refu
 }
 
 // decideBatch has the limiters of one engine decide requests, which are sorted by time.
-func (r *Report) decideBatch(limits [][]core.Limit, batch []event, refused refusal) error {
+func (r *Report) decideBatch(rules []Route, batch []event, refused refusal) error {
 	var now time.Time
-	store, all, err := limiters(limits, &now)
+	store, all, err := limiters(rules, &now)
 	if err != nil {
 		return err
 	}
 	for _, e := range batch {
 		now = time.UnixMicro(int64(e.at >> 8))
-		for _, route := range [...]int{0, int(e.at & 0xff)} {
-			if route >= len(all) || all[route] == nil { // the page tries limits for all, without those of routes
+		for _, rule := range [...]int{0, int(e.at & 0xff)} {
+			if rule >= len(all) || all[rule] == nil { // the page tries limits for all, without those of routes
 				continue
 			}
-			d := all[route].Allow(context.Background(), r.names[e.client])
+			d := all[rule].Allow(context.Background(), r.names[e.client])
 			if d.Err != nil {
 				return d.Err
 			} else if !d.Allowed {
-				refused(e, route, &d)
+				refused(e, rule, &d)
 			}
 			if !d.Allowed || e.at&0xff == 0 {
 				break
@@ -143,7 +145,7 @@ func (r *Report) try(l core.Limit, most []uint32, above int) (requests, clients,
 		return true
 	}
 	refused := map[int]bool{}
-	err = r.decide([][]core.Limit{{l}}, wants, func(e event, _ int, _ *core.Decision) {
+	err = r.decide([]Route{{Limits: []core.Limit{l}}}, wants, func(e event, _ int, _ *core.Decision) {
 		requests++
 		refused[e.client] = true
 	})

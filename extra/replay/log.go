@@ -108,11 +108,11 @@ func New(c Config) (*Log, error) {
 	if c.MaxBytes = cmp.Or(c.MaxBytes, defaultBytes); len(c.Routes) > 255 {
 		return nil, fmt.Errorf("sash: %d routes: at most 255 are allowed", len(c.Routes))
 	}
-	limits := c.limits()
+	rules := c.rules()
 	for _, w := range c.Windows {
-		limits = append(limits, []core.Limit{core.Per(1, w)})
+		rules = append(rules, Route{Limits: []core.Limit{core.Per(1, w)}})
 	}
-	if _, _, err := limiters(limits, new(time.Time)); err != nil {
+	if _, _, err := limiters(rules, new(time.Time)); err != nil {
 		return nil, err
 	}
 	formats, err := formatsOf(c)
@@ -122,14 +122,8 @@ func New(c Config) (*Log, error) {
 	return l, err
 }
 
-// limits returns Limits, and after them the limits of each route.
-func (c *Config) limits() [][]core.Limit {
-	all := [][]core.Limit{c.Limits}
-	for _, r := range c.Routes {
-		all = append(all, r.Limits)
-	}
-	return all
-}
+// rules returns a route without a name for Limits, and after it the routes.
+func (c *Config) rules() []Route { return append([]Route{{Limits: c.Limits}}, c.Routes...) }
 
 // Read reads a log, which may be compressed by gzip. Files may be read in any order: Report sorts all requests by time.
 // What cannot be read is counted; if that is more than one line in ten, Read returns an error that says what to do.

@@ -98,9 +98,11 @@ func (l *Log) Report() (*Report, error) {
 		}
 	}
 	windows := slices.Clone(l.config.Windows)
-	for _, limit := range slices.Concat(l.config.limits()...) {
-		windows = append(windows, limit.Window)
-		r.shares = nil // deciding them takes longer than the limits
+	for _, rule := range l.config.rules() {
+		for _, limit := range rule.Limits {
+			r.Limits, windows = append(r.Limits, Limit{Limit: limit, Route: rule.Name}), append(windows, limit.Window)
+			r.shares = nil // deciding them takes longer than the limits
+		}
 	}
 	slices.Sort(windows)
 	for _, length := range slices.Compact(windows) {
@@ -108,7 +110,7 @@ func (l *Log) Report() (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := r.tryAll(l.config); err != nil {
+	if err := r.tryAll(l.config.rules()); err != nil {
 		return nil, err
 	}
 	r.tell(l)
@@ -142,23 +144,13 @@ func (r *Report) measure(length time.Duration) error {
 	return nil
 }
 
-// tryAll decides all requests under the limits of a Config. Without limits it takes as the answer the limit of a window
-// that refuses at most one client in a hundred.
-func (r *Report) tryAll(c Config) error {
-	for _, limit := range c.Limits {
-		r.Limits = append(r.Limits, Limit{Limit: limit})
-	}
-	names := []string{""} // of routes
-	for _, route := range c.Routes {
-		for _, limit := range route.Limits {
-			r.Limits = append(r.Limits, Limit{Limit: limit, Route: route.Name})
-		}
-		names = append(names, route.Name)
-	}
+// tryAll decides all requests under rules. Without limits it takes as the answer the limit of a window that refuses at
+// most one client in a hundred.
+func (r *Report) tryAll(rules []Route) error {
 	refused, clients, by := make([]int, r.Clients), 0, map[[2]int]bool{} // by limit and client
-	err := r.decide(c.limits(), r.mayBeRefused, func(e event, route int, d *core.Decision) {
+	err := r.decide(rules, r.mayBeRefused, func(e event, rule int, d *core.Decision) {
 		i := max(0, slices.IndexFunc(r.Limits, func(l Limit) bool {
-			return l.Route == names[route] && l.Limit.Requests == d.Limit.Requests &&
+			return l.Route == rules[rule].Name && l.Limit.Requests == d.Limit.Requests &&
 				l.Limit.Window == d.Limit.Window && l.Limit.Algorithm == d.Limit.Algorithm
 		}))
 		if !by[[2]int{i, e.client}] {
@@ -174,13 +166,13 @@ func (r *Report) tryAll(c Config) error {
 	if err != nil {
 		return err
 	}
-	if len(r.Limits) > 0 {
-		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
-	} else {
+	tried, n := r.Limits, r.Refused
+	if len(tried) == 0 {
 		w := r.Windows[len(r.Windows)/2]
 		s := w.Smallest[len(shares)-1]
-		r.Answer = sentence(inWords(core.Per(int64(s.Requests), w.length)), s.Refused, r.Requests, s.Clients, r.Clients)
+		tried, n, clients = []Limit{{Limit: core.Per(int64(s.Requests), w.length)}}, s.Refused, s.Clients
 	}
+	r.Answer = sentence(together(tried), n, r.Requests, clients, r.Clients)
 	order := make([]int, r.Clients)
 	for c := range order {
 		order[c] = c

@@ -45,31 +45,33 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// inWords writes a limit for a sentence: 60 a minute, 5 in 15 minutes.
-func inWords(l core.Limit) string {
-	length := " in " + windowText(l.Window)
-	for _, u := range []struct {
-		unit time.Duration
-		one  string
-	}{{time.Second, "a second"}, {time.Minute, "a minute"}, {time.Hour, "an hour"}, {24 * time.Hour, "a day"}} {
-		if _, name, _ := strings.Cut(u.one, " "); l.Window == u.unit {
-			length = " " + u.one
-		} else if l.Window%u.unit == 0 && name != "day" {
-			length = fmt.Sprintf(" in %d %ss", l.Window/u.unit, name)
+// units are those in which windows are told.
+var units = []struct {
+	length    time.Duration
+	one, more string
+}{{24 * time.Hour, " a day", ""}, {time.Hour, " an hour", "hours"}, {time.Minute, " a minute", "minutes"},
+	{time.Second, " a second", "seconds"}}
+
+// inWindow writes a window for a sentence: a minute, in 15 minutes, in 1.5s.
+func inWindow(d time.Duration) string {
+	for _, u := range units {
+		if d == u.length {
+			return u.one
+		} else if d%u.length == 0 && u.more != "" {
+			return fmt.Sprintf(" in %d %s", d/u.length, u.more)
 		}
 	}
-	text := count(int(l.Requests)) + length
-	if l.Algorithm != (core.Limit{}).Algorithm {
-		text += " (" + l.Algorithm.String() + ")"
-	}
-	return text
+	return " in " + windowText(d)
 }
 
 // together writes limits for a sentence.
 func together(limits []Limit) string {
 	var texts []string
 	for _, l := range limits {
-		text := inWords(l.Limit)
+		text := count(int(l.Limit.Requests)) + inWindow(l.Limit.Window)
+		if l.Limit.Algorithm != core.SlidingLog {
+			text += " (" + l.Limit.Algorithm.String() + ")"
+		}
 		if l.Route != "" {
 			text += " for " + l.Route
 		}
@@ -139,7 +141,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}
 	for i, window := range r.Windows {
 		first := window.Quantiles["p99"]
-		shown := pageWindow{Window: window.Window, Words: inWords(core.Per(1, window.length))[1:]}
+		shown := pageWindow{Window: window.Window, Words: inWindow(window.length)}
 		var numbers []int
 		for _, s := range window.Smallest {
 			numbers = append(numbers, s.Requests)
