@@ -17,16 +17,17 @@ type requests [][]uint64
 
 // group returns the requests of the log by client. It gives up what was read.
 func (l *Log) group() requests {
-	counts, all := make([]int, len(l.names)), make([]uint64, len(l.times))
+	left, all := make([]int, len(l.names)), make([]uint64, len(l.times)) // left of each client
 	for _, id := range l.clients {
-		counts[id]++
+		left[id]++
 	}
 	q := make(requests, len(l.names))
-	for c, n := range counts {
-		q[c], all = all[:0:n], all[n:]
+	for c, n := range left {
+		q[c], all = all[:n:n], all[n:]
 	}
-	for i, id := range l.clients {
-		q[id] = append(q[id], l.times[i])
+	for i, id := range slices.Backward(l.clients) {
+		left[id]--
+		q[id][left[id]] = l.times[i]
 	}
 	l.times, l.clients, l.ids = nil, nil, nil
 	for _, of := range q {
