@@ -288,30 +288,6 @@ func TestTransportKeys(t *testing.T) {
 	}
 }
 
-// TestTransportBounded: the pauses of many keys take bounded memory, and the longest stay.
-func TestTransportBounded(t *testing.T) {
-	s := &server{answer: func(r *http.Request) *http.Response {
-		return answer(429, "Retry-After", strings.TrimPrefix(r.URL.Hostname(), "h"))
-	}}
-	transport := sending(t, s, core.PerMinute(10), httpclient.NoWait())
-	for i := range 2000 {
-		_ = send(context.Background(), t, transport, fmt.Sprint("h", 1000+i))
-	}
-	paused := 0
-	for i := range 2000 {
-		if errors.Is(send(context.Background(), t, transport, fmt.Sprint("h", 2999-i)), httpclient.ErrPaused) {
-			paused++
-		} else if i < 1024 {
-			t.Fatalf("the pause of key %d is forgotten", 2999-i)
-		} else {
-			break
-		}
-	}
-	if paused != 1024 {
-		t.Errorf("%d pauses are kept, want 1024", paused)
-	}
-}
-
 // TestTransportArguments: what cannot work is an error of construction.
 func TestTransportArguments(t *testing.T) {
 	l := limiter(admits, core.FailOpen)
