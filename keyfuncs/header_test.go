@@ -36,6 +36,21 @@ func TestHeader(t *testing.T) {
 	wantAllocs(t, 1, f, request("", "X-Tenant-Id: acme"))
 }
 
+// TestHeaderKey: HeaderKey returns the key of a request with the header, or none where Header returns none.
+func TestHeaderKey(t *testing.T) {
+	for _, value := range []string{"ACME", " a b\t", "a,\xff", " ", strings.Repeat("a", 8192), strings.Repeat("a", 8193)} {
+		want, _ := keyfuncs.Header("X-Tenant")(request("", "X-Tenant:"+value))
+		if got := keyfuncs.HeaderKey("x-TENANT", value); got != want {
+			t.Errorf("HeaderKey of %.20q = %.40q, want %.40q", value, got, want)
+		}
+	}
+	for _, name := range []string{"", "X Tenant"} {
+		if got := keyfuncs.HeaderKey(name, "acme"); got != "" {
+			t.Errorf("HeaderKey(%q, acme) = %q, want none", name, got)
+		}
+	}
+}
+
 // A client must not choose another name by sending a second line, or a value
 // that is too long.
 func TestHeaderRefuses(t *testing.T) {

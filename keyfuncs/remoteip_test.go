@@ -1,6 +1,7 @@
 package keyfuncs_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -56,7 +57,8 @@ var notPeers = []string{
 	"fe80::1%" + strings.Repeat("z", 200),
 }
 
-// TestRemoteIP: the peer names the client, whatever the headers say. Without options, IP is RemoteIP.
+// TestRemoteIP: the peer names the client, whatever the headers say. Without options, IP is RemoteIP, and IPKey returns
+// the same.
 func TestRemoteIP(t *testing.T) {
 	for name, f := range map[string]keyfuncs.Func{"RemoteIP": keyfuncs.RemoteIP, "IP": keyfuncs.IP()} {
 		for _, test := range peers {
@@ -64,11 +66,37 @@ func TestRemoteIP(t *testing.T) {
 			if got := mustKey(t, f, r); got != test.want {
 				t.Errorf("%s of %s: got %s, want %s", name, test.peer, got, test.want)
 			}
+			addr, _ := keyfuncs.Addr()(r)
+			if got := keyfuncs.IPKey(addr, 0); got != test.want {
+				t.Errorf("IPKey of %s: got %s, want %s", test.peer, got, test.want)
+			}
 		}
 		for _, peer := range notPeers {
 			if err := wantNoKey(t, f, request(peer)); !strings.Contains(err.Error(), "TrustUnixSocket") {
 				t.Errorf("%s of %q: got %v, want an error that says what to do", name, peer, err)
 			}
+		}
+	}
+}
+
+// TestIPKey: IPKey returns the key of IP with as many bits, and none where no request has one.
+func TestIPKey(t *testing.T) {
+	client := netip.MustParseAddr("2001:db8:1:2::5")
+	for _, c := range []struct {
+		addr netip.Addr
+		bits int
+		want string
+	}{
+		{client, 48, "ip:2001:db8:1::/48"},
+		{client, 1, "ip:::/1"},
+		{client, 128, "ip:2001:db8:1:2::5/128"},
+		{client, -1, ""},
+		{client, 129, ""},
+		{netip.Addr{}, 0, ""},
+		{netip.MustParseAddr("::ffff:192.0.2.1"), 0, "ip:192.0.2.1"},
+	} {
+		if got := keyfuncs.IPKey(c.addr, c.bits); got != c.want {
+			t.Errorf("IPKey(%v, %d) = %q, want %q", c.addr, c.bits, got, c.want)
 		}
 	}
 }

@@ -22,9 +22,15 @@ func TestUserID(t *testing.T) {
 		if got := mustKey(t, f, r.WithContext(context.WithValue(context.Background(), userKey{}, id))); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
+		if got := keyfuncs.UserIDKey(id); got != want {
+			t.Errorf("UserIDKey(%q) = %q, want %q", id, got, want)
+		}
 	}
 	wantNoKey(t, f, r.WithContext(context.WithValue(context.Background(), userKey{}, "")))
 	wantNoKey(t, keyfuncs.UserID(func(context.Context) (string, bool) { return "42", false }), r)
+	if got := keyfuncs.UserIDKey(""); got != "" {
+		t.Errorf("UserIDKey of nobody: got %q, want none", got)
+	}
 	mustPanic(t, func() { keyfuncs.UserID(nil) }, "UserID", "func(context.Context) (string, bool)")
 	wantAllocs(t, 1, f, r.WithContext(context.WithValue(context.Background(), userKey{}, "42")))
 }
