@@ -2,9 +2,9 @@ package nethttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -30,109 +30,157 @@ func flat(h http.Header) string {
 	return strings.Join(fields, " | ")
 }
 
+// What the bodies of refusals have in common.
+const (
+	exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Too Many Requests","status":429,"detail":"`
+	reached  = exceeded + "The limit on requests is reached. Try again in "
+	limited  = `","error":"rate_limit_exceeded",`
+	violated = `"violated-policies":["1m0s"]}`
+	noStore  = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+		`"title":"Service Unavailable","status":503,` +
+		`"detail":"The limit on requests cannot be checked at the moment. Try again in 2 seconds.",` +
+		`"error":"rate_limiter_unavailable","retry_after":2}`
+	noName = `{"type":"about:blank","title":"Bad Request","status":400,` +
+		`"detail":"The request does not say whose it is.","error":"client_unidentified"}`
+	noCredential = `{"type":"about:blank","title":"Unauthorized","status":401,` +
+		`"detail":"The request needs a credential that is known here, such as an API key.","error":"unauthenticated"}`
+	failed = `{"type":"about:blank","title":"Internal Server Error","status":500,` +
+		`"detail":"The limit on requests could not be checked.","error":"internal_error"}`
+)
+
+// TestAnswers: what the client gets, the observer, and the function of WithRefusal. The body is JSON, whatever the
+// client accepts, and tells no input of the client and no error. Of a request that a key function refuses by a limiter
+// of its own, the guard's limiter is not asked and has no event.
 func TestAnswers(t *testing.T) {
 	down := &fakeStore{err: errors.New("dial tcp: secret-host refused")}
+	costly := core.Decision{Limit: minute, Remaining: 7, RetryAfter: core.Never}
 	fallen, errKey := refuses(30*time.Second), errors.New("sash: secret-host is down")
+	inside := core.Decision{Limit: core.PerMinute(3).Named("failures"), RetryAfter: time.Minute, ResetAfter: time.Minute}
+	forged := inside
+	forged.Allowed = true
+	refusedWith := func(d core.Decision) keyfuncs.Func {
+		return failing(fmt.Errorf("lookup: %w", &keyfuncs.RefusedError{Decision: d}))
+	}
+	negative := nethttp.WithCost(func(*http.Request) int { return -1 })
 	const fields = "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: "
+	const uncached = "Cache-Control: no-store"
+	const ofFailures = uncached + ` | Ratelimit: "failures";r=0;t=60 | Ratelimit-Policy: "failures";q=3;w=60 | ` +
+		"Retry-After: 60 | X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 60"
+	const failuresBody = reached + "60 seconds." + limited + `"retry_after":60,"violated-policies":["failures"]}`
 	for _, c := range []struct {
 		name   string
-		store  core.Store
+		store  core.Store // default: admits
 		policy core.Policy
-		key    keyfuncs.Func
-		opts   []nethttp.Option
+		key    keyfuncs.Func // default: alice
+		opt    nethttp.Option
 		ctx    func(context.Context) context.Context
 
 		status int
 		err    error  // of the event
 		header string // without Content-Length and Content-Type
-		body   string // a part of it; "-" for none
+		body   string
+		silent bool // there is no event
 	}{
 		{name: "admitted", store: admits(42, 16*time.Second+1), status: 200,
 			header: fields + "42 | X-Ratelimit-Reset: 17", body: "page"},
 		{name: "refused", store: refuses(29500 * time.Millisecond), status: 429,
-			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
-			body:   `"retry_after":30`},
-		{name: "never", store: &fakeStore{decision: core.Decision{Limit: minute, Remaining: 7, RetryAfter: core.Never}},
-			status: 429, header: "Cache-Control: no-store | " + fields + "7 | X-Ratelimit-Reset: 0",
-			body: "quota-exceeded"},
-		{name: "both formats", store: refuses(9 * time.Second),
-			opts: []nethttp.Option{nethttp.WithHeaders(headers.Classic, headers.IETF)}, status: 429,
-			header: `Cache-Control: no-store | Ratelimit: "1m0s";r=0;t=9 | Ratelimit-Policy: "1m0s";q=100;w=60 | ` +
-				"Retry-After: 9 | " + fields + "0 | X-Ratelimit-Reset: 9", body: "quota-exceeded"},
+			header: uncached + " | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
+			body:   reached + "30 seconds." + limited + `"retry_after":30,` + violated},
+		{name: "never", store: &fakeStore{decision: costly}, status: 429,
+			header: uncached + " | " + fields + "7 | X-Ratelimit-Reset: 0",
+			body:   exceeded + "This request costs more than the limit ever allows." + limited + violated},
+		{name: "both formats, for a second", store: refuses(time.Millisecond), opt: bothFormats, status: 429,
+			header: uncached + ` | Ratelimit: "1m0s";r=0;t=1 | Ratelimit-Policy: "1m0s";q=100;w=60 | ` +
+				"Retry-After: 1 | " + fields + "0 | X-Ratelimit-Reset: 1",
+			body: reached + "1 second." + limited + `"retry_after":1,` + violated},
 
 		{name: "fail open", store: down, policy: core.FailOpen, status: 200, err: core.ErrStore, body: "page"},
 		{name: "fail closed", store: down, policy: core.FailClosed, status: 503, err: core.ErrStore,
-			header: "Cache-Control: no-store | Retry-After: 2", body: "#temporary-reduced-capacity"},
+			header: uncached + " | Retry-After: 2", body: noStore},
 		{name: "fallback admits", store: down, policy: core.Fallback(admits(3, time.Second), 1), status: 200,
 			err: core.ErrStore, header: fields + "3 | X-Ratelimit-Reset: 1", body: "page"},
 		{name: "fallback refuses", store: down, policy: core.Fallback(fallen, 1), status: 429, err: core.ErrStore,
-			header: "Cache-Control: no-store | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
-			body:   "quota-exceeded"},
+			header: uncached + " | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
+			body:   reached + "30 seconds." + limited + `"retry_after":30,` + violated},
 
-		{name: "request ended before", store: admits(1, 0), ctx: ended, status: 503, err: context.Canceled,
-			header: "Cache-Control: no-store", body: "-"},
-		{name: "request ended while the key was looked up", store: admits(1, 0), ctx: ended,
-			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, err: context.Canceled,
-			header: "Cache-Control: no-store", body: "-"},
+		{name: "request ended before", ctx: ended, status: 503, err: context.Canceled, header: uncached},
+		{name: "request ended while the key was looked up", ctx: ended,
+			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, err: context.Canceled, header: uncached},
 
-		{name: "no key", store: admits(1, 0), key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)),
-			status: 400, err: keyfuncs.ErrNoKey, header: "Cache-Control: no-store", body: `"client_unidentified"`},
-		{name: "empty key", store: admits(1, 0), key: func(*http.Request) (string, error) { return "", nil },
-			status: 400, err: keyfuncs.ErrNoKey, header: "Cache-Control: no-store", body: `"client_unidentified"`},
-		{name: "no credential", store: admits(1, 0),
+		{name: "no key", key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)),
+			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: noName},
+		{name: "empty key", key: func(*http.Request) (string, error) { return "", nil },
+			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: noName},
+		{name: "bad request", key: failing(fmt.Errorf("cookie: %w", keyfuncs.ErrBadRequest)),
+			status: 400, err: keyfuncs.ErrBadRequest, header: uncached, body: noName},
+		{name: "no credential",
 			key:    failing(fmt.Errorf("token: %w", &keyfuncs.UnauthenticatedError{Challenge: `Bearer realm="a"`})),
-			status: 401, err: keyfuncs.ErrNoKey, header: `Cache-Control: no-store | Www-Authenticate: Bearer realm="a"`,
-			body: `"unauthenticated"`},
-		{name: "no credential, no challenge", store: admits(1, 0), key: failing(&keyfuncs.UnauthenticatedError{}),
-			status: 401, err: keyfuncs.ErrNoKey, header: "Cache-Control: no-store | Www-Authenticate: Bearer",
-			body: `"unauthenticated"`},
-		{name: "key function fails", store: admits(1, 0), key: failing(errKey), status: 500, err: errKey,
-			header: "Cache-Control: no-store", body: `"internal_error"`},
-		{name: "negative cost", store: admits(1, 0),
-			opts: []nethttp.Option{nethttp.WithCost(func(*http.Request) int { return -1 })}, status: 500,
-			err: core.ErrInvalid, header: "Cache-Control: no-store", body: `"internal_error"`},
+			status: 401, err: keyfuncs.ErrNoKey, header: uncached + ` | Www-Authenticate: Bearer realm="a"`,
+			body: noCredential},
+		{name: "no credential, no challenge", key: failing(&keyfuncs.UnauthenticatedError{}),
+			status: 401, err: keyfuncs.ErrNoKey, header: uncached + " | Www-Authenticate: Bearer", body: noCredential},
+		{name: "key function fails", key: failing(errKey), status: 500, err: errKey, header: uncached, body: failed},
+		{name: "negative cost", opt: negative, status: 500, err: core.ErrInvalid, header: uncached, body: failed},
+
+		{name: "key function refuses", key: refusedWith(inside), opt: bothFormats, status: 429,
+			header: ofFailures, body: failuresBody, silent: true},
+		{name: "key function refuses and allows", key: refusedWith(forged), opt: bothFormats, status: 429,
+			header: ofFailures, body: failuresBody, silent: true},
+		{name: "key function refuses without a limit", key: refusedWith(core.Decision{}), status: 429,
+			header: uncached + " | Retry-After: 1", silent: true,
+			body: reached + "1 second." + strings.TrimSuffix(limited, ",") + `,"retry_after":1}`},
+		{name: "key function of a client that left", key: refusedWith(core.Decision{Err: context.Canceled}), status: 503,
+			err: context.Canceled, header: uncached, silent: true},
+		{name: "key function without a store", key: refusedWith(core.Decision{Err: core.ErrStoreFull}), status: 503,
+			err: core.ErrStoreFull, header: uncached + " | Retry-After: 2", body: noStore, silent: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.key == nil {
 				c.key = alice
 			}
-			reached := false
-			c.opts = append(c.opts, nethttp.WithOutageRetryAfter(1200*time.Millisecond)) // draws 2 alone
+			if c.store == nil {
+				c.store = admits(1, 0)
+			}
+			if c.opt == nil {
+				c.opt = nethttp.WithHeaders(headers.Classic)
+			}
 			l, events := observed(c.store, c.policy)
-			guard := nethttp.Middleware(l, c.key, c.opts...)
-			h := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				reached = true
-				_, _ = io.WriteString(w, "page")
-			}))
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			if c.ctx != nil {
-				r = r.WithContext(c.ctx(r.Context()))
-			}
-			w := serve(h, r)
-			if w.Code != c.status || reached != (c.status == 200) {
-				t.Errorf("status %d, handler reached: %v; want %d", w.Code, reached, c.status)
-			}
-			if len(*events) != 1 || nethttp.Status((*events)[0].Decision) != c.status ||
-				!errors.Is((*events)[0].Decision.Err, c.err) {
-				t.Errorf("got the events %+v, want one with %d and %v", *events, c.status, c.err)
-			}
-			body := w.Body.String()
-			if c.body == "-" && body != "" || c.body != "-" && !strings.Contains(body, c.body) {
-				t.Errorf("body %q; want %q", body, c.body)
-			}
-			for _, secret := range []string{"secret", "alice", "context", "dial"} {
-				if strings.Contains(body, secret) {
-					t.Errorf("the body tells %q: %s", secret, body)
+			draws := nethttp.WithOutageRetryAfter(1200 * time.Millisecond) // 2 alone
+			for _, own := range []bool{false, true} {
+				opts, seen := []nethttp.Option{c.opt, draws}, core.Decision{Allowed: true, Err: c.err}
+				if own {
+					opts = append(opts, nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+						seen = d
+						nethttp.Refuse(w, r, d)
+					}))
 				}
-			}
-			h2 := w.Header()
-			if length := h2.Get("Content-Length"); !reached && body != "" && length != fmt.Sprint(len(body)) {
-				t.Errorf("Content-Length %q of a body of %d bytes", length, len(body))
-			}
-			h2.Del("Content-Length")
-			h2.Del("Content-Type")
-			if got := flat(h2); got != c.header {
-				t.Errorf("header\n got %s\nwant %s", got, c.header)
+				*events = nil
+				r := httptest.NewRequest(http.MethodGet, "/", nil)
+				if c.ctx != nil {
+					r = r.WithContext(c.ctx(r.Context()))
+				}
+				w := serve(nethttp.Middleware(l, c.key, opts...)(page), r, "Accept", "text/html, text/plain")
+				if w.Code != c.status || w.Body.String() != c.body {
+					t.Errorf("got %d\n%s\nwant %d\n%s", w.Code, w.Body, c.status, c.body)
+				}
+				if seen.Allowed == (own && c.status != 200) || !errors.Is(seen.Err, c.err) {
+					t.Errorf("the function of WithRefusal got %+v, want the error %v", seen, c.err)
+				}
+				if len(*events) != map[bool]int{true: 0, false: 1}[c.silent] || !c.silent &&
+					(nethttp.Status((*events)[0].Decision) != c.status || !errors.Is((*events)[0].Decision.Err, c.err)) {
+					t.Errorf("got the events %+v, want one with %d and %v", *events, c.status, c.err)
+				}
+				h := w.Header()
+				if refused := c.status != 200 && c.body != ""; refused && (!json.Valid(w.Body.Bytes()) ||
+					h.Get("Content-Type") != "application/problem+json" || h.Get("Content-Length") != fmt.Sprint(len(c.body))) {
+					t.Errorf("got %v for a problem of %d bytes", h, len(c.body))
+				}
+				h.Del("Content-Length")
+				h.Del("Content-Type")
+				if got := flat(h); got != c.header {
+					t.Errorf("header\n got %s\nwant %s", got, c.header)
+				}
 			}
 		})
 	}
@@ -213,28 +261,20 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-func TestWithRefusal(t *testing.T) {
-	var got core.Decision
-	custom := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
-		got = d
-		w.Header().Set("X-Custom", "1")
-		nethttp.Refuse(w, r, d)
-	})
-	w := get(t, guarded(refuses(30*time.Second), custom), "/")
-	if w.Code != 429 || w.Header().Get("X-Custom") != "1" || w.Header().Get("Retry-After") != "30" ||
-		got.RetryAfter != 30*time.Second {
-		t.Errorf("%d %v, decision %+v", w.Code, w.Header(), got)
-	}
-	cause := errors.New("cause")
-	w = serve(nethttp.Middleware(limiter(admits(1, 0), nil), failing(cause), custom)(page),
-		httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Code != 500 || !errors.Is(got.Err, cause) {
-		t.Errorf("%d, decision %+v", w.Code, got)
-	}
-}
+// ownFormat is a format of a program's own, maybe with a mistake.
+type ownFormat struct{ names []string }
 
+func (*ownFormat) Write(http.Header, []core.Limit, core.Decision) {}
+func (f *ownFormat) Names() []string                              { return f.names }
+
+// TestConstructionErrors: what cannot work, would panic at a request or break a response is an error of New, which says
+// what to give instead.
 func TestConstructionErrors(t *testing.T) {
 	l := limiter(admits(1, 0), nil)
+	login := core.Must(l.Rule("login", minute))
+	yes := nethttp.CountWhen(func(*http.Request, int) bool { return true })
+	format := func(f headers.Format) nethttp.Option { return nethttp.WithHeaders(headers.IETF, f) }
+	own := func(names ...string) nethttp.Option { return format(&ownFormat{names}) }
 	rules := core.Must(core.New(core.Config{Name: "api", Store: memstore.New()}))
 	for _, c := range []struct {
 		limiter *core.Limiter
@@ -269,30 +309,70 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
 		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "nil for a format"},
+		{login, alice, nethttp.SkipPaths(""), `sash: limiter "test", rule "login": SkipPaths("")`},
+		{l, alice, nethttp.SkipPaths("get /health"), "capital letters"},
+		{l, alice, nethttp.SkipPaths("GET  /health"), "one space"},
+		{l, alice, nethttp.SkipPaths("health"), "begins with a slash"},
+		{l, alice, nethttp.SkipPaths("a.example/x"), "nethttp.Skip"},
+		{l, alice, nethttp.SkipPaths("GET,HEAD /x"), "capital letters"},
+		{l, alice, nethttp.SkipPaths("/health*"), "wildcards"},
+		{l, alice, nethttp.SkipPaths("/{id}"), "wildcards"},
+		{l, alice, nethttp.SkipPaths("/health?x=1"), "queries"},
+		{l, alice, nethttp.SkipPaths("GET /health "), "blank"},
+		{l, alice, nethttp.SkipPaths("/health\n"), "blank"},
+		{l, alice, nethttp.SkipPaths("/hea\x00lth"), "control characters"},
+		{l, alice, nethttp.SkipPaths("/caf%C3%A9"), `give "/café"`},
+		{l, alice, nethttp.SkipPaths("/%68ealth"), `give "/health"`},
+		{l, alice, nethttp.SkipPaths("/a%2fb"), "nethttp.Skip"},
+		{l, alice, format((*ownFormat)(nil)), "WithHeaders was given a nil *nethttp_test.ownFormat for a format"},
+		{l, alice, own("x-quota"), `names the field "x-quota", which is not the name of a field`},
+		{l, alice, format(headers.Classic.WithNames("X-A", "X-B", "retry-after", "")), "writes the field Retry-After, which"},
+		{l, alice, own("X-A", "Connection"), "writes the field Connection, which"},
+		{l, alice, format(headers.ClassicFormat{}), `names the field ""`},
+		{l, alice, format(headers.Expose(headers.ClassicFormat{})), `names the field ""`},
+		{l, alice, format(headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", "")), `the field "a\r\nSet-Cookie"`},
+		{l, alice, format(headers.Classic.WithNames("a", "b", "A", "")), "write the field A twice"},
 	} {
-		if _, err := nethttp.New(c.limiter, c.key, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := nethttp.New(c.limiter, c.key, c.opt)
+		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v does not say %q", err, c.want)
 		}
-		if !panics(func() { nethttp.Middleware(c.limiter, c.key, c.opt) }) {
-			t.Errorf("Middleware does not panic where New says %q", c.want)
+		if got := panicOf(func() { nethttp.Middleware(c.limiter, c.key, c.opt) }); got != fmt.Sprint(err) {
+			t.Errorf("got the panic %q of Middleware, want %v", got, err)
 		}
 	}
-	_, err := nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return true }),
-		nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }))
-	if err == nil || !strings.Contains(err.Error(), "give CostAfter alone") {
-		t.Errorf("CountWhen and CostAfter: got %v, want an error that says give CostAfter alone", err)
+	for want, opt := range map[string]nethttp.Option{
+		"give CostAfter alone":                         nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
+		"Together does not go together with CountWhen": nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}),
+	} {
+		if _, err := nethttp.New(l, alice, yes, opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("beside CountWhen: got the error %v, want one that says %s", err, want)
+		}
 	}
-	_, err = nethttp.New(l, alice, nethttp.CountWhen(func(*http.Request, int) bool { return true }),
-		nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}))
-	if err == nil || !strings.Contains(err.Error(), "Together does not go together with CountWhen") {
-		t.Errorf("CountWhen and Together: got %v, want an error that says so", err)
+	paths := nethttp.SkipPaths("/100%", "/50%-off", "/a b", "M-SEARCH /x", "/x#y", "//x", "/café", "/a;b")
+	if _, err := nethttp.New(l, alice, paths, own("X-Quota", "X-Tier")); err != nil {
+		t.Error(err)
+	}
+	middleware := nethttp.Middleware(l, alice)
+	for want, h := range map[string]http.Handler{
+		"nil": nil, "a nil http.HandlerFunc": http.HandlerFunc(nil), "a nil *http.ServeMux": (*http.ServeMux)(nil),
+	} {
+		got := panicOf(func() { middleware(h) })
+		if !strings.HasPrefix(got, "sash: the handler behind the guard is "+want) {
+			t.Errorf("the panic %q does not say %q", got, want)
+		}
 	}
 }
 
-func panics(f func()) (yes bool) {
-	defer func() { yes = recover() != nil }()
+// panicOf returns what f panics with, or "".
+func panicOf(f func()) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprint(r)
+		}
+	}()
 	f()
-	return false
+	return ""
 }
 
 // Options keep what they were given, whatever the caller does with its slice.

@@ -14,7 +14,7 @@ import (
 )
 
 // reason says why a request is refused, in words that are the same for every client: the status, and what stands in the
-// body before and after the advice at the end of the detail. TestProblemBodies of nethttp shows all bodies.
+// body before and after the advice at the end of the detail. TestAnswers of nethttp shows all bodies.
 type reason struct {
 	status                    int
 	beforeAdvice, afterAdvice string
