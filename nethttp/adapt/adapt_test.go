@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,16 +99,52 @@ func TestCountedOnce(t *testing.T) {
 	}
 }
 
-// TestErrorWithoutStatus: an error of a handler is returned, and its request stays counted, where the framework does
-// not tell the status of the answer.
-func TestErrorWithoutStatus(t *testing.T) {
-	none := nethttp.CountWhen(func(*http.Request, int) bool { t.Error("asked about an unknown status"); return false })
-	l := newLimiter(core.Silent)
-	serve := core.Must(adapt.New(framework, l, one, none))
-	want := errors.New("sorry")
-	got := serve(newCall(), func(*call) error { return want })
-	if d := l.AllowN(t.Context(), "user:one", 0); got != want || d.Remaining != 999 {
-		t.Errorf("got %v and %d left, want %v and 999", got, d.Remaining, want)
+// TestErrors: CountWhen is asked about the answer to an error of a handler, also if the request's context has ended. It
+// is not, and the request stays counted, where the framework does not tell the status, or the client has left and the
+// error says so.
+func TestErrors(t *testing.T) {
+	answers, sorry := framework, errors.New("sorry")
+	answers.WhenSent = func(c *call, then func(status int)) { c.sent = then }
+	for _, c := range []struct {
+		name         string
+		framework    adapt.Framework[*call]
+		ends, leaves bool // the context, while the handler runs
+		err          error
+		asked        []int
+	}{
+		{"an error", answers, false, false, sorry, []int{401}},
+		{"no status", framework, false, false, sorry, nil},
+		{"a deadline", answers, true, false, context.DeadlineExceeded, []int{401}},
+		{"the client has left", answers, true, true, context.Canceled, nil},
+		{"the client has left, and another error", answers, true, true, sorry, []int{401}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked []int
+			l := newLimiter(core.Silent)
+			none := nethttp.CountWhen(func(_ *http.Request, status int) bool { asked = append(asked, status); return false })
+			serve := core.Must(adapt.New(c.framework, l, one, none))
+			ctx, leave := context.WithTimeout(t.Context(), time.Second)
+			defer leave()
+			request := newCall()
+			request.r = request.r.WithContext(ctx)
+			got := serve(request, func(*call) error {
+				if c.leaves {
+					leave()
+				}
+				if c.ends {
+					<-ctx.Done()
+				}
+				return c.err
+			})
+			if request.sent != nil {
+				request.sent(401)
+			}
+			synctest.Wait()
+			d := l.AllowN(t.Context(), "user:one", 0)
+			if got != c.err || !slices.Equal(asked, c.asked) || d.Remaining != int64(999+len(c.asked)) {
+				t.Errorf("%s: got %v, asked about %v and %d left, want asked about %v", c.name, got, asked, d.Remaining, c.asked)
+			}
+		})
 	}
 }
 
