@@ -1,13 +1,9 @@
 package nethttp_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,37 +19,6 @@ func observed(s core.Store, policy core.Policy) (*core.Limiter, *[]core.Event) {
 		Name: "test", Store: s, Limits: []core.Limit{minute}, OnStoreError: policy,
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) { *events = append(*events, e) }),
 	})), events
-}
-
-// TestKeyErrorsAreLogged: the log of a limiter without an observer says why nothing is
-// served.
-func TestKeyErrorsAreLogged(t *testing.T) {
-	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	defer slog.SetDefault(before)
-	l := limiter(admits(1, 0), nil)
-	failing := func(*http.Request) (string, error) { return "", errors.New("the session store is down") }
-	for range 5 {
-		get(t, nethttp.Middleware(l, keyfuncs.Header("X-Tenant"))(page), "/")
-		get(t, nethttp.Middleware(l, failing)(page), "/")
-	}
-	for _, want := range [][]string{
-		{"requests that name no client are refused", "limiter=test", "behind the authentication"},
-		{"the key function fails", "limiter=test", "the session store is down", "behind the authentication"},
-	} {
-		line, rest, _ := strings.Cut(log.String(), "\n")
-		for _, text := range want {
-			if !strings.Contains(line, text) {
-				t.Errorf("the line does not say %q: %s", text, line)
-			}
-		}
-		log.Reset()
-		log.WriteString(rest)
-	}
-	if log.Len() > 0 {
-		t.Errorf("more lines: %s", log.String())
-	}
 }
 
 // TestLabels: around a ServeMux the label is the pattern by which it serves, also for

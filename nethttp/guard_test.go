@@ -62,6 +62,9 @@ func TestAnswers(t *testing.T) {
 	refusedWith := func(d core.Decision) keyfuncs.Func {
 		return failing(fmt.Errorf("lookup: %w", &keyfuncs.RefusedError{Decision: d}))
 	}
+	planFails := nethttp.WithLimiter(func(*http.Request, string) (*core.Limiter, error) {
+		return nil, errors.Join(context.DeadlineExceeded, context.Canceled, core.ErrStore, keyfuncs.ErrNoKey)
+	})
 	negative := nethttp.WithCost(func(*http.Request) int { return -1 })
 	const fields = "X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: "
 	const uncached = "Cache-Control: no-store"
@@ -121,6 +124,9 @@ func TestAnswers(t *testing.T) {
 		{name: "no credential, no challenge", key: failing(&keyfuncs.UnauthenticatedError{}),
 			status: 401, err: keyfuncs.ErrNoKey, header: uncached + " | Www-Authenticate: Bearer", body: noCredential},
 		{name: "key function fails", key: failing(errKey), status: 500, err: errKey, header: uncached, body: failed},
+		{name: "limiter of a client that left", opt: planFails, ctx: ended, status: 503, err: context.Canceled,
+			header: uncached},
+		{name: "limiter fails", opt: planFails, status: 500, err: core.ErrLimits, header: uncached, body: failed},
 		{name: "negative cost", opt: negative, status: 500, err: core.ErrInvalid, header: uncached, body: failed},
 
 		{name: "key function refuses", key: refusedWith(inside), opt: bothFormats, status: 429,

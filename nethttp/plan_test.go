@@ -1,10 +1,8 @@
 package nethttp_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,29 +139,5 @@ func TestPlanOfAll(t *testing.T) {
 	expectAnswer(t, h, "2", 429, "2", "0", `"1m0s";q=2;w=60`)
 	if d := daily.AllowN(t.Context(), "user:alice", 0); d.Remaining != 29 {
 		t.Errorf("got %d of the day remaining, want 29", d.Remaining)
-	}
-}
-
-// TestPlanOfLeaver: a request whose client left while its limits were looked up is answered
-// as other requests with an ended context, not as a failure of the function; any other
-// error is one, whatever it matches.
-func TestPlanOfLeaver(t *testing.T) {
-	for _, err := range []error{
-		context.DeadlineExceeded, context.Canceled, core.ErrStore, keyfuncs.ErrNoKey, core.ErrInvalid,
-	} {
-		fails := func(*http.Request, string) (*core.Limiter, error) { return nil, err }
-		h := guarded(admits(1, 0), nethttp.WithLimiter(fails))
-		if w := get(t, h, "/"); w.Code != http.StatusInternalServerError {
-			t.Errorf("%v: got %d", err, w.Code)
-		}
-	}
-	ctx, leave := context.WithCancel(t.Context())
-	h := guarded(admits(1, 0), nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limit, error) {
-		leave()
-		return nil, r.Context().Err()
-	}))
-	w := serve(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
-	if w.Code != http.StatusServiceUnavailable || w.Body.Len() > 0 {
-		t.Errorf("a client that left: %d %s", w.Code, w.Body)
 	}
 }

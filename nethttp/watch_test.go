@@ -159,6 +159,7 @@ func TestCountedTwiceAtOnce(t *testing.T) {
 // once, if all come from one private address and most have its header.
 func TestUntrustedProxy(t *testing.T) {
 	const public, proxy = "203.0.113.7:1234", "10.0.0.5:1234"
+	said := []string{notice.UntrustedProxy}
 	const beside = "127.0.0.1:1234" // of the proxy and of its client
 	trusting := keyfuncs.IP(keyfuncs.TrustProxies(keyfuncs.PrivateRanges()...))
 	peer := func(r *http.Request) (string, error) { host, _, _ := strings.Cut(r.RemoteAddr, ":"); return host, nil }
@@ -169,44 +170,35 @@ func TestUntrustedProxy(t *testing.T) {
 		key     keyfuncs.Func
 		peers   []string // in turn
 		without int      // of ten requests, those without the header
-		said    bool
+		said    []string
 	}{
-		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, 0, true},
-		{"most requests", keyfuncs.RemoteIP, []string{proxy}, 4, true},
-		{"a loopback address", keyfuncs.IP(), []string{"[::1]:1234"}, 0, true},
-		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy}, 0, true},
-		{"two addresses", keyfuncs.RemoteIP, []string{proxy, "10.0.0.6:1234"}, 0, false},
-		{"a key function of the program's own", peer, []string{proxy}, 0, true},
-		{"a trusted proxy", trusting, []string{proxy}, 0, false},
-		{"a client beside a trusted proxy", trusting, []string{beside}, 0, false},
-		{"users", user, []string{proxy}, 0, false},
-		{"few requests", keyfuncs.RemoteIP, []string{proxy}, 5, false},
-		{"a public address", keyfuncs.RemoteIP, []string{public}, 0, false},
-		{"public addresses in between", keyfuncs.RemoteIP, []string{proxy, proxy, public}, 0, false},
+		{"RemoteIP", keyfuncs.RemoteIP, []string{proxy}, 0, said},
+		{"most requests", keyfuncs.RemoteIP, []string{proxy}, 4, said},
+		{"a loopback address", keyfuncs.IP(), []string{"[::1]:1234"}, 0, said},
+		{"a part of the key", keyfuncs.Join(user, keyfuncs.RemoteIP), []string{proxy}, 0, said},
+		{"two addresses", keyfuncs.RemoteIP, []string{proxy, "10.0.0.6:1234"}, 0, nil},
+		{"a key function of the program's own", peer, []string{proxy}, 0, said},
+		{"a trusted proxy", trusting, []string{proxy}, 0, nil},
+		{"a client beside a trusted proxy", trusting, []string{beside}, 0, nil},
+		{"users", user, []string{proxy}, 0, nil},
+		{"few requests", keyfuncs.RemoteIP, []string{proxy}, 5, nil},
+		{"a public address", keyfuncs.RemoteIP, []string{public}, 0, nil},
+		{"public addresses in between", keyfuncs.RemoteIP, []string{proxy, proxy, public}, 0, nil},
 	} {
-		for _, quiet := range []bool{false, true} {
-			l, heard := noticing()
-			if quiet {
-				l, heard = noticing(notice.UntrustedProxy)
-			}
-			h := nethttp.Middleware(l, c.key)(page)
-			for i := range 60 {
-				r := httptest.NewRequest("GET", "/", nil)
-				r.RemoteAddr = c.peers[i%len(c.peers)]
-				r = r.WithContext(context.WithValue(r.Context(), userKey{}, i))
-				if i%10 >= c.without {
-					r.Header.Set("X-Forwarded-For", "198.51.100.3")
-					if r.RemoteAddr == beside {
-						r.Header.Set("X-Forwarded-For", "127.0.0.1")
-					}
+		l, heard := noticing()
+		h := nethttp.Middleware(l, c.key)(page)
+		for i := range 60 {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = c.peers[i%len(c.peers)]
+			r = r.WithContext(context.WithValue(r.Context(), userKey{}, i))
+			if i%10 >= c.without {
+				r.Header.Set("X-Forwarded-For", "198.51.100.3")
+				if r.RemoteAddr == beside {
+					r.Header.Set("X-Forwarded-For", "127.0.0.1")
 				}
-				serve(h, r)
 			}
-			if c.said && !quiet {
-				heard.expect(t, c.name, notice.UntrustedProxy)
-			} else {
-				heard.expect(t, c.name)
-			}
+			serve(h, r)
 		}
+		heard.expect(t, c.name, c.said...)
 	}
 }
