@@ -13,7 +13,6 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
-	"github.com/sashlimit/sash/nethttp"
 	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
 
@@ -149,19 +148,6 @@ func TestLabels(t *testing.T) {
 		c.router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil))
 		if label != c.want {
 			t.Errorf("%s %s: got the label %q, want %q", c.method, c.path, label, c.want)
-		}
-	}
-}
-
-// TestLimitByIP: chi takes the middleware of nethttp as it is.
-func TestLimitByIP(t *testing.T) {
-	r := chi.NewRouter()
-	r.Use(nethttp.LimitByIP(core.PerMinute(1)))
-	r.Get("/", func(http.ResponseWriter, *http.Request) {})
-	for _, want := range []int{200, 429} {
-		w := httptest.NewRecorder()
-		if r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != want {
-			t.Errorf("got %d, want %d", w.Code, want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +94,22 @@ func TestSlowBodies(t *testing.T) {
 						c.name, request, res.StatusCode, res.Close, err, took, c.status, most)
 				}
 			})
+		}
+	}
+}
+
+// TestConnectionOfRefusedBody: the connection is to close where no deadline bounds the wait for a body. HTTP/2 has no
+// such wait.
+func TestConnectionOfRefusedBody(t *testing.T) {
+	for _, c := range []struct {
+		length int64
+		major  int
+		want   string
+	}{{0, 1, ""}, {4, 1, "close"}, {-1, 1, "close"}, {4, 2, ""}} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader("body"))
+		r.ContentLength, r.ProtoMajor = c.length, c.major
+		if got := serve(guarded(refuses(time.Minute)), r).Header().Get("Connection"); got != c.want {
+			t.Errorf("%d bytes, HTTP/%d: got Connection %q, want %q", c.length, c.major, got, c.want)
 		}
 	}
 }

@@ -18,9 +18,9 @@ func wrongArguments(t *testing.T, adapter Adapter) {
 	for name, wrong := range map[string]Step{
 		"limiter":     {Key: keyfuncs.RemoteIP},
 		"key":         {Limiter: l},
-		"path":        by(l, nethttp.SkipPaths("health"))[0],
-		"nil option":  by(l, nil)[0],
-		"other's own": by(l, adapt.WithSkipper(func(struct{}) bool { return true }))[0],
+		"path":        step(l, nethttp.SkipPaths("health")),
+		"nil option":  step(l, nil),
+		"other's own": step(l, adapt.WithSkipper(func(struct{}) bool { return true })),
 	} {
 		func() {
 			defer func() {

@@ -95,8 +95,7 @@ var broken = []struct {
 
 	{"swallows the errors of refusals", refused(func(*call, handler, error) error { return nil }), "RefusalErrors"},
 
-	{"serves refused requests", refused(func(c *call, next handler, _ error) error { return next(c) }),
-		"Refusals RefusedBody"},
+	{"serves refused requests", refused(func(c *call, next handler, _ error) error { return next(c) }), "Refusals"},
 }
 
 // brokenName is the variable in the environment that names the adapter for which the test

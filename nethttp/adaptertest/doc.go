@@ -46,7 +46,6 @@
 //	                   middleware runs, wherever the guard is mounted
 //	CustomRefusals     what WithRefusal writes reaches the client as it is; if it writes nothing,
 //	                   the default response does
-//	RefusedBody        the connection closes where no deadline bounds the wait for a refused body
 //	RefusalErrors      an error of WithRefusal is answered by the framework, once
 //
 // Of options that follow the handler:

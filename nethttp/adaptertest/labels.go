@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/internal/still"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -16,14 +17,15 @@ func labels(t *testing.T, adapter Adapter) {
 	var seen []string
 	var statuses []int
 	l := core.Must(core.New(core.Config{
-		Store:  newStore(),
+		Store:  still.Store(),
 		Limits: []core.Limit{core.PerMinute(4)},
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 			seen, statuses = append(seen, e.Label), append(statuses, nethttp.Status(e.Decision))
 		}),
 	}))
 	item := func(steps []Step) []Route { return []Route{route("GET", "/items/{id}", steps, page)} }
-	h := adapter.Build(Tree{Use: by(l), Prefix: "/api", Group: by(l, counted), Routes: item(by(l))})
+	use, group, ofRoute := []Step{step(l)}, []Step{step(l, counted)}, []Step{step(l)}
+	h := adapter.Build(Tree{Use: use, Prefix: "/api", Group: group, Routes: item(ofRoute)})
 	expectEvents := func(wantLabels []string, wantStatuses []int) {
 		t.Helper()
 		if !slices.Equal(seen, wantLabels) || !slices.Equal(statuses, wantStatuses) {

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/storetest"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -24,8 +26,9 @@ var refusalSteps = []struct {
 		return spent(nethttp.CountWhen(func(*http.Request, int) bool { panic("asked about a refusal of its own") }))
 	}},
 	{"503", 503, func() Step {
+		outage := storetest.Fixed(core.Decision{Err: errors.New("down")})
 		down := on(outage, core.PerMinute(3)).WithPolicy(core.FailClosed)
-		return by(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))[0]
+		return step(down, nethttp.WithOutageRetryAfter(1200*time.Millisecond))
 	}},
 	{"401", 401, func() Step {
 		known := keyfuncs.Issued(func(context.Context, string) (bool, error) { return false, nil })

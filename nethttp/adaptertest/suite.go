@@ -26,7 +26,6 @@ var suite = []struct {
 
 	{name: "Refusals", test: refusals},
 	{name: "CustomRefusals", test: customRefusals},
-	{name: "RefusedBody", test: refusedBody},
 	{name: "RefusalErrors", test: refusalErrors, needs: hasRefusalErrors},
 
 	{name: "CountWhen", test: countWhen},
