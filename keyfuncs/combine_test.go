@@ -26,25 +26,36 @@ var (
 	sloppy  = answers("user:42", errLookup) // a key beside an error does not count
 )
 
-func TestFirst(t *testing.T) {
-	r := request("198.51.100.7:1")
+// TestCombine: what First and Join make of keys and errors.
+func TestCombine(t *testing.T) {
+	type funcs []keyfuncs.Func
+	first, join := keyfuncs.First, keyfuncs.Join
 	for _, test := range []struct {
-		name  string
-		funcs []keyfuncs.Func
-		key   string
-		err   error
+		name    string
+		combine func(...keyfuncs.Func) keyfuncs.Func
+		funcs   funcs
+		key     string
+		err     error
 	}{
-		{"the first", []keyfuncs.Func{gives("a"), gives("b")}, "a", nil},
-		{"goes on at ErrNoKey", []keyfuncs.Func{noKey, noKey, gives("b"), gives("c")}, "b", nil},
-		{"goes on at an empty key", []keyfuncs.Func{empty, gives("b")}, "b", nil},
-		{"stops at another error", []keyfuncs.Func{noKey, failing, gives("b")}, "", errLookup},
-		{"does not reach an error", []keyfuncs.Func{gives("a"), failing}, "a", nil},
-		{"an error beats its key", []keyfuncs.Func{sloppy, gives("b")}, "", errLookup},
-		{"none", []keyfuncs.Func{empty, noKey}, "", keyfuncs.ErrNoKey},
-		{"none, the last is empty", []keyfuncs.Func{noKey, empty}, "", keyfuncs.ErrNoKey},
-		{"inside another", []keyfuncs.Func{keyfuncs.First(noKey, empty), keyfuncs.First(noKey, gives("b"))}, "b", nil},
+		{"the first", first, funcs{gives("a"), gives("b")}, "a", nil},
+		{"goes on at ErrNoKey", first, funcs{noKey, noKey, gives("b"), gives("c")}, "b", nil},
+		{"goes on at an empty key", first, funcs{empty, gives("b")}, "b", nil},
+		{"stops at another error", first, funcs{noKey, failing, gives("b")}, "", errLookup},
+		{"does not reach an error", first, funcs{gives("a"), failing}, "a", nil},
+		{"an error beats its key", first, funcs{sloppy, gives("b")}, "", errLookup},
+		{"none", first, funcs{empty, noKey}, "", keyfuncs.ErrNoKey},
+		{"none, the last is empty", first, funcs{noKey, empty}, "", keyfuncs.ErrNoKey},
+		{"inside another", first, funcs{keyfuncs.First(noKey, empty), keyfuncs.First(noKey, gives("b"))}, "b", nil},
+
+		{"joined, two", join, funcs{gives("user:42"), keyfuncs.RemoteIP}, "join:user:42|ip:198.51.100.7", nil},
+		{"joined, one", join, funcs{gives("user:42")}, "join:user:42", nil},
+		{"joined, escaped", join, funcs{gives(`a|b\`), gives(`\|`)}, `join:a\|b\\|\\\|`, nil},
+		{"joined, one is missing", join, funcs{gives("a"), noKey, failing}, "", keyfuncs.ErrNoKey},
+		{"joined, one is empty", join, funcs{gives("a"), empty}, "", keyfuncs.ErrNoKey},
+		{"joined, one fails", join, funcs{gives("a"), failing, noKey}, "", errLookup},
+		{"joined, an error beats its key", join, funcs{sloppy, gives("b")}, "", errLookup},
 	} {
-		key, err := keyfuncs.First(test.funcs...)(r)
+		key, err := test.combine(test.funcs...)(request("198.51.100.7:1"))
 		if key != test.key || !errors.Is(err, test.err) {
 			t.Errorf("%s: %q, %v; want %q, %v", test.name, key, err, test.key, test.err)
 		}
@@ -52,29 +63,6 @@ func TestFirst(t *testing.T) {
 	_, err := keyfuncs.First(noKey, keyfuncs.RemoteIP)(request("@"))
 	if err == nil || !strings.Contains(err.Error(), `"@"`) {
 		t.Errorf("not the error of the last: %v", err)
-	}
-}
-
-func TestJoin(t *testing.T) {
-	r := request("198.51.100.7:1")
-	for _, test := range []struct {
-		name  string
-		funcs []keyfuncs.Func
-		key   string
-		err   error
-	}{
-		{"two", []keyfuncs.Func{gives("user:42"), keyfuncs.RemoteIP}, "join:user:42|ip:198.51.100.7", nil},
-		{"one", []keyfuncs.Func{gives("user:42")}, "join:user:42", nil},
-		{"escaped", []keyfuncs.Func{gives(`a|b\`), gives(`\|`)}, `join:a\|b\\|\\\|`, nil},
-		{"one is missing", []keyfuncs.Func{gives("a"), noKey, failing}, "", keyfuncs.ErrNoKey},
-		{"one is empty", []keyfuncs.Func{gives("a"), empty}, "", keyfuncs.ErrNoKey},
-		{"one fails", []keyfuncs.Func{gives("a"), failing, noKey}, "", errLookup},
-		{"an error beats its key", []keyfuncs.Func{sloppy, gives("b")}, "", errLookup},
-	} {
-		key, err := keyfuncs.Join(test.funcs...)(r)
-		if key != test.key || !errors.Is(err, test.err) {
-			t.Errorf("%s: %q, %v; want %q, %v", test.name, key, err, test.key, test.err)
-		}
 	}
 }
 

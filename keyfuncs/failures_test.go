@@ -57,6 +57,9 @@ func limited(n int64, v *verifier) keyfuncs.Func {
 
 func guess(key string) *http.Request { return request("198.51.100.7:1", "X-API-Key: "+key) }
 
+// malformed is the outcome of a guess that matches ErrBadRequest.
+const malformed = "malformed"
+
 // outcome is what a guess has led to: the key, or the kind of error.
 func outcome(key string, err error) string {
 	refused, ok := errors.AsType[*keyfuncs.RefusedError](err)
@@ -68,6 +71,8 @@ func outcome(key string, err error) string {
 		return fmt.Sprintf("refused with %+v", refused.Decision)
 	case ok:
 		return "refused"
+	case errors.Is(err, keyfuncs.ErrBadRequest):
+		return malformed
 	case err != nil:
 		return err.Error()
 	}
@@ -112,31 +117,28 @@ func TestLimitFailures(t *testing.T) {
 	})
 }
 
+// TestLimitFailuresChargesEachKey: each unknown key of a request counts, also one that is refused as malformed. Where
+// the first of two keys spends the failures, the second is not asked about.
 func TestLimitFailuresChargesEachKey(t *testing.T) {
-	v := &verifier{}
-	f := limited(4, v)
-	if got := outcome(f(request("198.51.100.7:1", "X-API-Key: a", "Authorization: Bearer b"))); got != clientKey {
-		t.Error(got)
+	two := func(header, bearer string) *http.Request {
+		return request("198.51.100.7:1", "X-API-Key: "+header, "Authorization: Bearer "+bearer)
 	}
-	if got := outcome(f(request("198.51.100.7:1", "X-API-Key: a", "Authorization: Bearer right"))); got != right {
-		t.Error(got)
-	}
-	if got := outcome(f(guess("c"))); got != clientKey {
-		t.Error(got)
-	}
-	if got := outcome(f(guess("right"))); got != "refused" {
-		t.Errorf("after four unknown keys: %s", got)
-	}
-	f = limited(1, v) // the first of two keys spends the failures
-	if got := outcome(f(request("198.51.100.7:1", "X-API-Key: a", "Authorization: Bearer right"))); got != "refused" {
-		t.Error(got)
-	}
-	f = limited(1, v)
-	if _, err := f(guess("a, right")); !errors.Is(err, keyfuncs.ErrBadRequest) {
-		t.Error(err)
-	}
-	if got := outcome(f(guess("right"))); got != "refused" {
-		t.Errorf("after a key that was refused as malformed: %s", got)
+	for _, c := range []struct {
+		most     int64
+		requests []*http.Request
+		want     []string
+	}{
+		{4, []*http.Request{two("a", "b"), two("a", "right"), guess("c"), guess("right")},
+			[]string{clientKey, right, clientKey, "refused"}},
+		{1, []*http.Request{two("a", "right")}, []string{"refused"}},
+		{1, []*http.Request{guess("a, right"), guess("right")}, []string{malformed, "refused"}},
+	} {
+		f := limited(c.most, &verifier{})
+		for i, r := range c.requests {
+			if got := outcome(f(r)); got != c.want[i] {
+				t.Errorf("%d failures, %v: got %s, want %s", c.most, r.Header, got, c.want[i])
+			}
+		}
 	}
 }
 
@@ -241,10 +243,10 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy core.Policy
 		want   []string // right, wrong
+		asked  int64
 	}{
-		"open":     {core.FailOpen, []string{right, clientKey}},
-		"closed":   {core.FailClosed, []string{"no store", "no store"}},
-		"fallback": {core.Fallback(memstore.New(), 1), []string{right, clientKey}},
+		"open":   {core.FailOpen, []string{right, clientKey}, 2},
+		"closed": {core.FailClosed, []string{"no store", "no store"}, 0},
 	} {
 		v := &verifier{}
 		limiter := core.Must(core.New(core.Config{
@@ -253,7 +255,7 @@ func TestLimitFailuresWithoutStore(t *testing.T) {
 		option := keyfuncs.LimitFailures(limiter, keyfuncs.RemoteIP)
 		f := keyfuncs.First(keyfuncs.APIKey("X-API-Key", v.verify, option), keyfuncs.RemoteIP)
 		got := []string{outcome(f(guess("right"))), outcome(f(guess("wrong")))}
-		if !slices.Equal(got, test.want) || test.policy == core.Policy(core.FailClosed) && v.asked.Load() > 0 {
+		if !slices.Equal(got, test.want) || v.asked.Load() != test.asked {
 			t.Errorf("%s: %q, want %q; verify was asked %d times", name, got, test.want, v.asked.Load())
 		}
 	}

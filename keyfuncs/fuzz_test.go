@@ -27,25 +27,13 @@ func FuzzForwardedForPrefix(f *testing.F) {
 			first, want = "", proxyKey
 		}
 		proxies := []string{"10.0.0.9", "[::ffff:10.1.2.3]:80", "\t10.0.0.8:1 "}[:shape>>2&3]
-		forged := forgery{"X-Forwarded-For", prefix, first, proxies, want}
-		attack(t, forged, keyfuncs.IP(ten), keyfuncs.IP(keyfuncs.TrustHops(1+len(proxies))))
+		attack(t, prefix, append([]string{first}, proxies...), want)
 	})
 }
 
-// forgery is a header that a client and the trusted proxies have written.
-type forgery struct {
-	header  string   // its name
-	prefix  string   // what the client wrote
-	first   string   // the entry that the outermost proxy wrote about the client
-	proxies []string // the entries of the proxies behind it
-	want    string   // the key of the client
-}
-
-// attack checks that the key is the one wanted with and without the prefix, and
-// with 8 KiB of it, in each way in which a proxy may append to what came before.
-func attack(t *testing.T, f forgery, funcs ...keyfuncs.Func) {
-	prefix, first := f.prefix, f.first
-	trusted := append([]string{first}, f.proxies...)
+// attack checks that the key is the one wanted with and without the prefix, and with 8 KiB of it, in each way in which
+// proxies may append to what came before. They trust the entries, of which the first is about the client.
+func attack(t *testing.T, prefix string, trusted []string, want string) {
 	joined := strings.Join(trusted, ", ")
 	long := strings.Repeat(prefix+",", 8192/(len(prefix)+1))
 	for _, lines := range [][]string{
@@ -58,12 +46,11 @@ func attack(t *testing.T, f forgery, funcs ...keyfuncs.Func) {
 		{long + joined},
 		{long, joined},
 		append([]string{prefix}, trusted...),
-		append([]string{prefix + ", " + first}, f.proxies...),
+		append([]string{prefix + ", " + trusted[0]}, trusted[1:]...),
 	} {
-		for i, key := range funcs {
-			r := &http.Request{RemoteAddr: proxy, Header: http.Header{f.header: lines}}
-			if got := mustKey(t, key, r); got != f.want {
-				t.Errorf("%d: %q: key %s, want %s", i, lines, got, f.want)
+		for i, key := range []keyfuncs.Func{keyfuncs.IP(ten), keyfuncs.IP(keyfuncs.TrustHops(len(trusted)))} {
+			if got := mustKey(t, key, request(proxy, xff(lines...)...)); got != want {
+				t.Errorf("%d: %q: key %s, want %s", i, lines, got, want)
 			}
 		}
 	}
