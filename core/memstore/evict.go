@@ -13,8 +13,9 @@ import "github.com/sashlimit/sash/core/internal/window"
 // slot with its second. So a flood of names that come once leaves the slots to
 // others, and costs less.
 //
-// Where one eviction does not make room, those that follow look at followingSize slots: up to half a chunk of slots must
-// go before there are bytes for a ring, and no decision is to take long.
+// Where one eviction does not make room, those that follow look at followingSize slots:
+// up to half a chunk of slots must go before there are bytes for a ring, and no decision
+// is to take long.
 const (
 	sampleSize    = 16
 	followingSize = 4

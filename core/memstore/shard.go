@@ -78,7 +78,8 @@ func (sh *shard) forget(i int) {
 	sh.release(chunkSlots / 2)
 }
 
-// release gives back what is not needed for the slots in use and so many free ones, and reports whether that is anything.
+// release gives back what is not needed for the slots in use and so many free ones, and
+// reports whether that is anything.
 func (sh *shard) release(keep int) bool {
 	now, to := sh.layout(), layoutOf(sh.n+keep)
 	if to.slots() >= now.slots() {
@@ -108,9 +109,10 @@ func (sh *shard) over(at *slot, now int64) bool {
 	return p.None()
 }
 
-// sweepSlots is the number of slots that a sweep looks at: neighbouring ones, which together cost less than one each
-// time. A new slot owes one slot, so that what has expired goes as fast as others come; so does a decision after a sweep
-// that has freed something, since more may have expired, and else a decision owes an eighth of a slot.
+// sweepSlots is the number of slots that a sweep looks at: neighbouring ones, which
+// together cost less than one each time. A new slot owes one slot, so that what has
+// expired goes as fast as others come; so does a decision after a sweep that has freed
+// something, since more may have expired, and else a decision owes an eighth of a slot.
 const (
 	sweepSlots = 8
 	sweepDue   = 8 * sweepSlots // in eighths

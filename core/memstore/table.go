@@ -39,8 +39,8 @@ func layoutOf(slots int) (l layout) {
 // slots returns how many slots there are.
 func (l layout) slots() int { return max(0, l.chunks-1)*chunkSlots + l.last }
 
-// bytes returns the bytes of the chunks, as the allocator rounds them up, and twice the entries in a list that append may
-// have doubled.
+// bytes returns the bytes of the chunks, as the allocator rounds them up, and twice the
+// entries in a list that append may have doubled.
 func (l layout) bytes() int64 {
 	const ofChunk = 32 + 2*int64(unsafe.Sizeof([]slot{}))
 	return int64(l.slots())*int64(unsafe.Sizeof(slot{})) + int64(l.chunks)*ofChunk
@@ -146,8 +146,8 @@ func shrunk(index, slots int) int {
 	return index
 }
 
-// reindex begins an index of another length, into which migrate moves the entries: all at once would keep a decision for
-// long. t.old must be nil.
+// reindex begins an index of another length, into which migrate moves the entries: all at
+// once would keep a decision for long. t.old must be nil.
 func (t *table) reindex(size int) {
 	if t.index != nil {
 		t.old = &oldIndex{index: t.index}

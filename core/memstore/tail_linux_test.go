@@ -14,9 +14,9 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// BenchmarkTail prints the longest own work of a decision by its cause, in microseconds of processor time: the longest in
-// each of nine shards, but for one in a hundred, which an interrupt may have made longer; and of these the median. A shard
-// gets as many bytes as where all fill alike, and then twice as many clients as it holds.
+// BenchmarkTail prints the longest own work of a decision by its cause, in microseconds of processor time: the longest
+// in each of nine shards, but for one in a hundred, which an interrupt may have made longer; and of these the median. A
+// shard gets as many bytes as where all fill alike, and then twice as many clients as it holds.
 func BenchmarkTail(b *testing.B) {
 	for _, size := range []int64{DefaultMaxBytes, 4 << 30} {
 		b.Run(fmt.Sprintf("%dMiB", size>>20), func(b *testing.B) {
