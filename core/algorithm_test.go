@@ -44,6 +44,10 @@ func TestRooms(t *testing.T) {
 			asking = inCore
 		}
 		source, err := os.ReadFile(path)
+		named := func(name string) bool { return strings.Contains(string(source), name) }
+		if !slices.ContainsFunc(names, named) { // mostly, and the expression is slow
+			return err
+		}
 		for _, found := range asking.FindAllString(string(source), -1) {
 			if seen++; !slices.Contains(rooms, path) {
 				t.Errorf("%s asks for an algorithm by name: %s", path, strings.TrimSpace(found))

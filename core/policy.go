@@ -50,7 +50,8 @@ func (p fallbackPolicy) String() string {
 // After the outage the first store alone decides, and knows nothing of what the fallbacks have admitted.
 // So by a SlidingLog of N in W for R replicas no window holds more than N + R*max(1, N/R) admitted
 // units, and by a Bucket no stretch t more than 1+t/W times as many; a process that restarts counts as
-// another replica. [New] refuses a fallback that is the limiter's own store by ==.
+// another replica. [New] refuses a fallback that is the limiter's own store by ==, and sees no more: two stores
+// on one Redis are one.
 func Fallback(store Store, replicas int) Policy { return fallbackPolicy{store, replicas} }
 
 // fallback is the second store of a limiter.

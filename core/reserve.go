@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Reservation is a decision that can be taken back. It is safe for concurrent use.
+// Reservation is a decision that can be taken back. It is safe for concurrent use; the Decision must not be changed.
 type Reservation struct {
 	Decision Decision
 

@@ -69,7 +69,7 @@ func together(limits []Limit) string {
 	var texts []string
 	for _, l := range limits {
 		text := count(int(l.Limit.Requests)) + inWindow(l.Limit.Window)
-		if l.Limit.Algorithm != core.SlidingLog {
+		if l.Limit.Algorithm != (core.Limit{}).Algorithm {
 			text += " (" + l.Limit.Algorithm.String() + ")"
 		}
 		if l.Route != "" {
