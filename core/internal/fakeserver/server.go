@@ -9,7 +9,7 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// Server decides by the model, as the script does (TestScriptAgainstModel). It is safe for concurrent use;
+// Server decides by the model, as the script does (TestScriptAgainstModel of script). It is safe for concurrent use;
 // the fields are read between its decisions.
 type Server struct {
 	Limits []core.Limit
