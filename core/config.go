@@ -24,9 +24,9 @@ type Config struct {
 
 	OnStoreError Policy // decides while the store cannot be asked; default FailOpen
 
-	// Timeout is the most that a decision may wait for stores; a fallback that is not in memory has half of it. Default
-	// 100 ms, at least 10 us. Leave room for several round trips and pauses: what a healthy store misses, the policy
-	// decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
+	// Timeout is the most that a decision may wait for stores; a fallback that is not in memory has half of it.
+	// Default 100 ms, at least 10 us. Leave room for several round trips and pauses: what a healthy store misses, the
+	// policy decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
 	// Observer is told of every decision. Default [LogErrors]: what is not enforced is never silent. [Silent] writes none.
