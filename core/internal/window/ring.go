@@ -7,8 +7,9 @@ import (
 
 // The unsafe code of the package is in the two methods below. A Log has a pointer
 // and a number of words instead of a slice: 12 bytes instead of 24. A Count takes
-// 40 bytes so, a slot of the store in memory 56, and a client some 68. TestCountSize here and TestSizes in memstore hold
-// the sizes, BenchmarkMemory in memstore shows the bytes of a client.
+// 40 bytes so, a slot of the store in memory 56, and a client some 68.
+// TestCountSize here and TestSizes in memstore hold the sizes, BenchmarkMemory in
+// memstore shows the bytes of a client.
 //
 // The pointer and the number come from one slice and change together, so that they
 // always make that slice again. go test -race turns checkptr on, which stops a test
