@@ -51,7 +51,7 @@ type walker struct {
 	model.Client
 	key              string
 	lives            *lifetimes
-	highest, charged int64 // the latest times of the clock since what is there was written anew, and of a charge
+	highest, charged int64 // the latest times of the clock since what is there was written anew, and until a charge
 	backs            []core.Refund
 }
 
@@ -130,11 +130,7 @@ func (w *walk) tick() {
 		w.near = 5
 		w.now += w.last.ResetAfter.Microseconds() - 1
 	case n == 2:
-		// Not beyond half the range of a stamp, some 4 years.
 		w.now -= w.rng.Int64N(2 * window)
-		for _, c := range w.clients {
-			w.now = max(w.now, c.highest-2*window)
-		}
 	case n == 3:
 		w.now -= w.rng.Int64N(window / 5) // about as far as is let pass
 	case n == 4:
@@ -145,8 +141,10 @@ func (w *walk) tick() {
 	case n > 6:
 		w.now += w.rng.Int64N(window / 4)
 	}
+	const most = 2 * int64(core.MaxWindow/time.Microsecond) // twice that is half the range of a stamp
 	for _, c := range w.clients {
-		if c.highest = max(c.highest, w.now); w.now > c.charged+2*core.MaxWindow.Microseconds() {
+		w.now = max(w.now, c.highest-most)
+		if c.highest = max(c.highest, w.now); w.now > c.charged+most {
 			w.forget(c) // as the TTL would have
 		}
 	}
@@ -233,7 +231,7 @@ func (w *walk) ask() {
 		if charge && ahead {
 			// What was ahead has been written anew, with a TTL by this clock.
 			w.seen.rewound++
-			c.highest, written[c] = w.now, true
+			c.highest, c.charged, written[c] = w.now, w.now, true
 		}
 		if charge && got.Allowed {
 			written[c], c.charged = true, c.highest

@@ -247,6 +247,33 @@ func TestReturnDepth(t *testing.T) {
 	})
 }
 
+// TestReturnEdges: what histories do not come to. A counter whose windows have ended at this moment holds nothing of a
+// later window; the parts of a unit in a bucket have six bytes; and a bucket outlives what it owes after a Return.
+func TestReturnEdges(t *testing.T) {
+	servers(t, func(t *testing.T, rdb *redis.Client) {
+		const now, minute = int64(1_790_000_040_000_000), int64(60_000_000)
+		back := core.Refund{Key: "k", Cost: 5, Units: 5}
+		c, start := bind(t, rdb, core.PerMinute(10).Using(core.SlidingCounter)), time.UnixMicro(now)
+		put(rdb, c.key("k"), "set", counterValue(start, 0, 3))
+		back.At = start.Add(time.Minute)
+		if n := c.returnAt(t, back, now+2*minute); n != 5 {
+			t.Errorf("%d of 5 units of a counter count no more, want 5", n)
+		}
+		back.At, back.Units = start, 1
+		c = bind(t, rdb, core.Per(1, core.MaxWindow).Using(core.Bucket))
+		put(rdb, c.key("k"), "set", bucketValue(start, 0, 1<<40, 1))
+		if n := c.returnAt(t, back, now); n != 1 {
+			t.Errorf("%d units of a bucket are returned, want 1", n)
+		}
+		c = bind(t, rdb, core.PerMinute(1).Using(core.Bucket))
+		c.chargeAt(t, "k", 10, now)
+		c.returnAt(t, back, now)
+		if ttl := rdb.PTTL(ctx, c.key("k")).Val() - longer; ttl < 9*time.Minute {
+			t.Errorf("what is owed for 9 minutes is gone after %v", ttl)
+		}
+	})
+}
+
 // TestLeaseStepBack: the longest lease that is allowed is counted at its end, even if the
 // server's clock steps back a little, as in a failover.
 func TestLeaseStepBack(t *testing.T) {
