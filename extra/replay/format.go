@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The fields of a line. From fieldHeaders on they are those of request headers.
+// The fields of a line. From fieldHeaders on they are request headers.
 const (
 	fieldNone, fieldTime, fieldIP, fieldUser, fieldRequest         = 0, 1, 2, 3, 4
 	fieldMethod, fieldPath, fieldHost, fieldDuration, fieldHeaders = 5, 6, 7, 8, 9

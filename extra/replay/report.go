@@ -25,7 +25,7 @@ type Report struct {
 	Windows []Window `json:"windows"`
 	Limits  []Limit  `json:"limits"`   // what was tried
 	Refused int      `json:"refused"`  // by the limits, of Requests
-	Heavy   []Client `json:"heaviest"` // those refused most, then those with most requests
+	Heavy   []Client `json:"heaviest"` // by refusals, then by requests
 
 	q      requests
 	names  []string
@@ -52,7 +52,7 @@ type Smallest struct {
 	Clients  int     `json:"clients"`          // refused
 }
 
-// Limit is what a limit would have done. Clients are those that it refused at least once.
+// Limit is what a limit would have done. Clients are the number that it refused at least once.
 type Limit struct {
 	Limit   core.Limit `json:"limit"`
 	Route   string     `json:"route,omitempty"` // empty for all

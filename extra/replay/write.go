@@ -45,7 +45,7 @@ func windowText(d time.Duration) string {
 	return text
 }
 
-// units are those in which windows are told.
+// units are the units in which windows are told.
 var units = []struct {
 	length    time.Duration
 	one, more string
@@ -112,7 +112,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// A page has the limits of this grid, times powers of ten, and those of the report. What an algorithm decides for the
+// A page has the limits of this grid, times powers of ten, and the report's. What an algorithm decides for the
 // grid of a window takes at most so many decisions: smaller limits are left out.
 var grid = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
 

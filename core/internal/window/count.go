@@ -73,8 +73,7 @@ func (c *Count) Decide(l Limit, now, stamp, cost int64) Verdict {
 }
 
 // Take decides at now and counts at now what is admitted, where that needs no longer ring; else it counts nothing and
-// returns how many words the ring must have. It is Decide, Prepare and Add in half of the time. The clock must not step
-// back between two calls.
+// returns how many words the ring must have: Decide, Prepare and Add in one, for callers whose clock never steps back.
 func (c *Count) Take(l Limit, now, cost int64) (v Verdict, words int) {
 	return c.of(l.Algorithm).take(l, now, cost)
 }
