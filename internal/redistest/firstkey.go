@@ -51,7 +51,7 @@ func (p *FirstKey) Addr() string { return p.addr }
 func (p *FirstKey) owner(key string) int {
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, key)
-	return p.parts[sum.Sum32()%1_000_003%uint32(len(p.parts))]
+	return p.parts[int(sum.Sum32()%1_000_003)%len(p.parts)]
 }
 
 // serve answers the commands of a connection, one after another.
