@@ -102,10 +102,9 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
 	if err := r.check(ctx, l); err != nil {
 		d.Err = err
-	} else if d, err = l.counts.Take(ctx, r.ask(l.firstTimeout)); err != nil {
-		d = l.onStoreError(ctx, &r, err)
+	} else if d = l.counts.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
+		d = l.onStoreError(ctx, &r, d.Err)
 	} else {
-		d.Err = nil
 		if d.Source == SourceUnasked {
 			d.Source = SourceCounted
 		}
@@ -126,15 +125,15 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 		allowed := l.config.OnStoreError == FailOpen
 		return Decision{Allowed: allowed, Source: SourcePolicy, Err: asStoreError(err)}
 	}
-	d, second := l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)
-	if second == nil {
+	d = l.fallback.take(ctx, r, l.config.Timeout-l.firstTimeout)
+	if d.Err == nil {
 		d.Source, d.Err = SourceFallback, asStoreError(err)
 		return d
 	}
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended}
 	}
-	return Decision{Source: SourcePolicy, Err: bothFailed(err, second)}
+	return Decision{Source: SourcePolicy, Err: bothFailed(err, d.Err)}
 }
 
 // Reset forgets what is counted for key under this rule, in the store and the fallback.

@@ -90,7 +90,7 @@ func (f *fallback) shares(limits []Limit) []Limit {
 }
 
 // take decides a request about which the first store could not be asked.
-func (f *fallback) take(ctx context.Context, r *Request, timeout time.Duration) (Decision, error) {
+func (f *fallback) take(ctx context.Context, r *Request, timeout time.Duration) Decision {
 	ask := r.ask(timeout)
 	if r.Limits != nil {
 		ask.Override.Limits = f.shares(r.Limits)

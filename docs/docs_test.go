@@ -94,7 +94,7 @@ var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
-	"writing-a-store.md": `var send func(context.Context, core.Ask) (core.Decision, error)
+	"writing-a-store.md": `var send func(context.Context, core.Ask) core.Decision
 `,
 	"migration.md": netHTTP + routers + `var r chi.Router
 var rdb *redis.Client

@@ -104,7 +104,7 @@ func TestHeldAgainstTheLastLimit(t *testing.T) {
 	s, ten := standing(t, bytesPerShard, core.PerDay(10).Named("day").Using(core.SlidingCounter))
 	few := bind(t, s, core.PerDay(3).Named("day").Using(core.SlidingCounter))
 	for i, c := range []*ledger{ten, few, ten, ten, few} {
-		if _, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Peek: i > 2}); err != nil {
+		if err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1, Peek: i > 2}).Err; err != nil {
 			t.Fatal(err)
 		}
 		if got := s.shards[0].slot(0).number(); got != c.limits[0].number {
@@ -126,8 +126,8 @@ func TestRingsToTheByte(t *testing.T) {
 			}
 			s.largeRing = ring + growth
 		}
-		if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
-			t.Fatal(d, err)
+		if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d.Err != nil || !d.Allowed {
+			t.Fatal(d)
 		}
 		if err := s.Audit(); err != nil {
 			t.Fatal(err)
@@ -158,13 +158,13 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(1_000_000))
 	sh := &s.shards[0]
 	for i := range 20 {
-		if _, err := c.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1}); err != nil {
+		if err := c.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1}).Err; err != nil {
 			t.Fatal(err)
 		}
 	}
 	for sh.large < s.max/5 {
-		if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil || !d.Allowed {
-			t.Fatal(d, err)
+		if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d.Err != nil || !d.Allowed {
+			t.Fatal(d)
 		}
 	}
 	if err := s.Audit(); err != nil {
@@ -201,8 +201,8 @@ func TestReturnBesideTheSketch(t *testing.T) {
 	for _, a := range core.Algorithms() {
 		s, c := standing(t, bytesPerShard, core.PerDay(10).Using(a))
 		for range 2 {
-			if d, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); err != nil || !d.Allowed {
-				t.Fatal(d, err)
+			if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); d.Err != nil || !d.Allowed {
+				t.Fatal(d)
 			}
 			if sh := &s.shards[0]; sh.sketch == nil {
 				sh.evict(0, midday)
@@ -381,7 +381,7 @@ func TestRingsAreMadeShorter(t *testing.T) {
 		now := midday
 		s.clock = func() time.Time { now++; return time.UnixMicro(now) }
 		take := func() {
-			if _, err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err != nil {
+			if err := c.Take(t.Context(), core.Ask{Key: "k", Cost: 1}).Err; err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -40,7 +40,7 @@ func (c *ledger) hasIdent(ident uint32) bool {
 }
 
 // Take implements [core.Ledger]. It ignores the context: it waits for nothing.
-func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision, err error) {
+func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision) {
 	h := c.store.hash(ask.Key)
 	sh := c.store.shard(h)
 	r := request{hash: h, now: c.store.lock(sh), cost: ask.Cost}
@@ -60,9 +60,9 @@ func (c *ledger) Take(_ context.Context, ask core.Ask) (d core.Decision, err err
 	sh.tick(r.now)
 	sh.mu.Unlock()
 	if !counted {
-		return core.Decision{}, core.ErrStoreFull
+		return core.Decision{Err: core.ErrStoreFull}
 	}
-	return d, nil
+	return d
 }
 
 // request holds the question of a client, and its time.
@@ -101,8 +101,12 @@ type held struct {
 // then. sh.mu must be held.
 func (c *ledger) take(sh *shard, r *request, charge bool) (v window.Verdict, binding int, counted bool) {
 	if len(c.limits) == 1 && charge {
-		if v, done := c.limits[0].take(sh, r); done {
-			return c.limits[0].judged(v, r), 0, true
+		l := &c.limits[0]
+		// The client has a slot, and its log has room: that is nearly every request, and half the work of the general case.
+		if s := sh.find(r.hash, l.ident); s != nil && s.number() == l.number {
+			if v, words := s.count.Take(l.bound.Limit, r.now, r.cost); words == 0 {
+				return l.judged(v, r), 0, true
+			}
 		}
 	}
 	var few [8]held
@@ -150,18 +154,6 @@ func (c *ledger) lookup(sh *shard, r *request, all []held) {
 			known.past = sh.sketch.recall(&l.bound, r.hash, l.ident, r.now)
 		}
 	}
-}
-
-// take decides and charges where a limit is alone and nothing else is to be done:
-// the client has a slot, and its log has room. That is nearly every request, and
-// half the work of the general case.
-func (l *limit) take(sh *shard, r *request) (v window.Verdict, done bool) {
-	s := sh.find(r.hash, l.ident)
-	if s == nil || s.number() != l.number {
-		return v, false
-	}
-	v, words := s.count.Take(l.bound.Limit, r.now, r.cost)
-	return v, words == 0
 }
 
 // decide is the verdict of one limit.

@@ -210,11 +210,11 @@ func (w *world) ask(i int, cost int64, v worlds.Verb) (worlds.Answer, error) {
 		ask.Override = &core.Override{Charge: true}
 	}
 	w.store.shards[0].asked = 0 // no sweep, which is a step of its own
-	d, err := w.counts.Take(context.Background(), ask)
+	d := w.counts.Take(context.Background(), ask)
 	return worlds.Answer{
 		Admitted: d.Allowed, Remaining: d.Remaining,
 		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
-	}, err
+	}, d.Err
 }
 
 // judge returns an error if an answer to a client is wrong: another than by the definition where the store has

@@ -179,7 +179,7 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 	for i := range 4 {
 		for range 3 {
 			sent := time.Now()
-			if _, err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); err != nil {
+			if err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}).Err; err != nil {
 				return 0, err
 			}
 			roundTrip = min(roundTrip, time.Since(sent))
@@ -231,7 +231,7 @@ func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr
 		var pair sync.WaitGroup
 		for _, counts := range two {
 			pair.Go(func() {
-				if d, err := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); err == nil && d.Allowed {
+				if d := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); d.Err == nil && d.Allowed {
 					admitted.Add(1)
 				}
 			})

@@ -56,7 +56,7 @@ type request struct {
 // Take implements [core.Ledger]. A request goes together with others that wait for the same server: in one script, see
 // batches, or in one pipeline. While the server's breaker is not closed it goes alone, and so does what cannot go
 // together.
-func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (l *ledger) Take(ctx context.Context, ask core.Ask) core.Decision {
 	if o := ask.Override; o != nil && (o.Limits != nil || o.Ahead > 0) {
 		limits := o.Limits
 		if limits == nil {
@@ -68,7 +68,9 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 	if ask.Timeout > 0 {
 		q.deadline = time.Now().Add(ask.Timeout)
 	}
-	return q.route(ctx)
+	d, err := q.route(ctx)
+	d.Err = err
+	return d
 }
 
 // target returns what a connection for the request is wanted for.

@@ -60,7 +60,7 @@ func (r *rule) check(ctx context.Context, i int) error {
 	var took time.Duration
 	for _, key := range []string{names, "all"} { // the first may have to connect
 		began := time.Now()
-		if _, err := ledger.Take(ctx, core.Ask{Key: key, Cost: 1}); err != nil {
+		if err := ledger.Take(ctx, core.Ask{Key: key, Cost: 1}).Err; err != nil {
 			return err
 		}
 		took = time.Since(began)

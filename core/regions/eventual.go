@@ -44,28 +44,28 @@ type question struct {
 // further than a share ahead of the last look. Where that is what refuses, or units that may have left since the
 // last look, it waits for a new one, once, and decides by its results, and by the shares of regions where it
 // has none.
-func (e *eventual) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (e *eventual) Take(ctx context.Context, ask core.Ask) core.Decision {
 	e.begin()
 	home, err := e.home(ask.Key)
 	if err != nil {
-		return core.Decision{}, err
+		return core.Decision{Err: err}
 	}
 	q := &question{e.rule, ask, e.limitsOf(&ask), home, e.holder(ask.Key)}
 	began := e.store.now()
 	takes := ask.Cost > 0 && !ask.Peek && !isCharge(&ask)
 	v := view{takes: takes && fits(ask.Cost, q.limits)}
 	v.read(q, began)
-	d, err := q.decide(ctx, &v)
-	if err != nil || !takes || d.RetryAfter == core.Never {
-		return d, err
+	d := q.decide(ctx, &v)
+	if d.Err != nil || !takes || d.RetryAfter == core.Never {
+		return d
 	}
 	asked := e.store.now()
 	look := q.wish(&v, &d, asked)
 	if look == nil {
-		return d, nil
+		return d
 	}
 	if err := q.await(ctx, look, began); err != nil {
-		return core.Decision{}, err
+		return core.Decision{Err: err}
 	}
 	v = view{takes: true, asked: asked}
 	v.read(q, e.store.now())
@@ -114,7 +114,7 @@ func (q *question) wish(v *view, d *core.Decision, now time.Duration) <-chan str
 }
 
 // decide decides in this region, by what v leaves of the limits.
-func (q *question) decide(ctx context.Context, v *view) (core.Decision, error) {
+func (q *question) decide(ctx context.Context, v *view) core.Decision {
 	s := q.rule.store
 	here := &q.rule.ledgers[s.here]
 	ledger, ask := here.whole, q.ask
@@ -124,14 +124,14 @@ func (q *question) decide(ctx context.Context, v *view) (core.Decision, error) {
 		ledger = here.share // without an override, so that leases and remembered refusals are as ever
 	default:
 		if i := v.exceeded(&ask, q.limits); i >= 0 {
-			return q.refuse(i, v), nil
+			return q.refuse(i, v)
 		}
 		ask.Override = v.override(&ask, q.limits)
 	}
 	asked := s.now()
-	d, err := ledger.Take(ctx, ask)
-	if err != nil {
-		return d, err
+	d := ledger.Take(ctx, ask)
+	if d.Err != nil {
+		return d
 	}
 	if d.Source == core.SourceCounted {
 		s.clock.read(d.At.Sub(s.epoch), asked, s.now())
@@ -144,7 +144,7 @@ func (q *question) decide(ctx context.Context, v *view) (core.Decision, error) {
 	case v.leaves > 0 && room.local <= room.most && ask.Cost-d.Remaining <= 1: // one unit is enough
 		d.RetryAfter = min(d.RetryAfter, v.leaves)
 	}
-	return d, nil
+	return d
 }
 
 // refuse refuses a request for which limit i has no room, without asking the store.

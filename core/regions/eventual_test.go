@@ -137,10 +137,10 @@ func TestClock(t *testing.T) {
 		local(350 * ms)
 		time.Sleep(time.Second)
 		local(100 * time.Microsecond)
-		d, err := tr.processes[0].Take(t.Context(), core.Ask{Key: served, Cost: 1})
+		d := tr.processes[0].Take(t.Context(), core.Ask{Key: served, Cost: 1})
 		now := time.UnixMicro(tr.servers[0].Now())
-		if err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > 5*ms {
-			t.Errorf("%+v, %v, want a refusal at %v", d, err, now)
+		if d.Err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > 5*ms {
+			t.Errorf("%+v, want a refusal at %v", d, now)
 		}
 		settle()
 	})
@@ -190,12 +190,12 @@ func TestEventualAnswers(t *testing.T) {
 			}
 			e := &eventual{r, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 			c.ask.Key = "k"
-			d, err := e.Take(t.Context(), c.ask)
+			d := e.Take(t.Context(), c.ask)
 			got := [3]int{whole[0].takes, shares[0].takes, r.store.Stats().Clients}
-			if want := [3]int{c.whole, c.share, c.looks}; !errors.Is(err, c.err) || got != want {
-				t.Errorf("%s: %v after %d, want %v after %d", name, err, got, c.err, want)
+			if want := [3]int{c.whole, c.share, c.looks}; !errors.Is(d.Err, c.err) || got != want {
+				t.Errorf("%s: %v after %d, want %v after %d", name, d.Err, got, c.err, want)
 			}
-			if err == nil && (d.Allowed != c.answer.d.Allowed || !d.Allowed && d.RetryAfter != c.answer.d.RetryAfter) {
+			if d.Err == nil && (d.Allowed != c.answer.d.Allowed || !d.Allowed && d.RetryAfter != c.answer.d.RetryAfter) {
 				t.Errorf("%s: %+v", name, d)
 			}
 			time.Sleep(time.Minute)
@@ -205,20 +205,20 @@ func TestEventualAnswers(t *testing.T) {
 		r, whole, shares := toldRule(t, Config{Here: "eu", Home: func(string) string { return "ap" }})
 		q := &question{rule: r, ask: core.Ask{Cost: 1}, limits: r.binding.Limits, home: 0}
 		v := view{short: true, lowers: true, rooms: []room{{left: 8}}}
-		if d, err := q.decide(t.Context(), &v); d.Allowed || err != nil || d.RetryAfter != silence || d.Remaining != 0 ||
+		if d := q.decide(t.Context(), &v); d.Allowed || d.Err != nil || d.RetryAfter != silence || d.Remaining != 0 ||
 			whole[1].asked+shares[1].asked != 0 {
-			t.Errorf("far from home, in the first region: %+v, %v, want it after %v", d, err, silence)
+			t.Errorf("far from home, in the first region: %+v, want it after %v", d, silence)
 		}
 		q.home, v.short = -1, false // a peek where a region is silent
 		whole[1].d = allowed
-		if d, err := q.decide(t.Context(), &view{lowers: true, rooms: []room{{left: 8, most: 8}}}); err != nil || !d.Allowed {
-			t.Errorf("%+v, %v", d, err)
+		if d := q.decide(t.Context(), &view{lowers: true, rooms: []room{{left: 8, most: 8}}}); d.Err != nil || !d.Allowed {
+			t.Errorf("%+v", d)
 		}
 		q.ask.Cost, whole[1].d.Remaining = 0, 1
 		for _, left := range []int64{0, -3} { // nothing is left, or less
-			d, err := q.decide(t.Context(), &view{known: true, lowers: true, rooms: []room{{left: left, most: left}}})
-			if err != nil || !d.Allowed || d.Remaining != 0 {
-				t.Errorf("%d left: %+v, %v, want none to remain", left, d, err)
+			d := q.decide(t.Context(), &view{known: true, lowers: true, rooms: []room{{left: left, most: left}}})
+			if d.Err != nil || !d.Allowed || d.Remaining != 0 {
+				t.Errorf("%d left: %+v, want none to remain", left, d)
 			}
 		}
 		if whole[1].asked != 3 || shares[1].asked != 0 {
@@ -234,7 +234,7 @@ func TestEventualAnswers(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 	r, _, _ := toldRule(t, Config{Home: func(string) string { return "mars" }})
-	if _, err := (&eventual{rule: r}).Take(t.Context(), core.Ask{Key: "k", Cost: 1}); err == nil {
+	if err := (&eventual{rule: r}).Take(t.Context(), core.Ask{Key: "k", Cost: 1}).Err; err == nil {
 		t.Error("at home nowhere")
 	}
 }

@@ -23,12 +23,14 @@ type told struct {
 	takes int
 }
 
-func (l *told) Take(context.Context, core.Ask) (core.Decision, error) {
+func (l *told) Take(context.Context, core.Ask) core.Decision {
 	l.takes++
 	if l.asked++; l.leave != nil {
 		l.leave()
 	}
-	return l.d, l.err
+	d := l.d
+	d.Err = l.err
+	return d
 }
 
 func (l *told) Usage(context.Context, string) ([]core.Usage, error) {

@@ -35,12 +35,12 @@ type strict struct{ *rule }
 // Take implements [core.Ledger]. It asks this region, and after a refusal or a failure the
 // others in turn, until one admits. Of several refusals the one that ends first is the answer. A region that has
 // not answered its latest question is asked only if no other one has refused: a refusal does not wait for it.
-func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (s *strict) Take(ctx context.Context, ask core.Ask) core.Decision {
 	s.begin()
 	home, err := s.home(ask.Key)
 	switch {
 	case err != nil:
-		return core.Decision{}, err
+		return core.Decision{Err: err}
 	case home >= 0:
 		return s.ask(ctx, ask, home, s.ledgers[home].whole)
 	}
@@ -63,20 +63,20 @@ func (s *strict) Take(ctx context.Context, ask core.Ask) (core.Decision, error) 
 		if !ok {
 			break
 		}
-		d, err := s.askShare(ctx, ask, i, timeout)
+		d := s.askShare(ctx, ask, i, timeout)
 		switch {
-		case err == nil && d.Allowed, err != nil && ctx.Err() != nil:
-			return d, err
-		case err != nil:
-			failed = cmp.Or(failed, err)
+		case d.Err == nil && d.Allowed, d.Err != nil && ctx.Err() != nil:
+			return d
+		case d.Err != nil:
+			failed = cmp.Or(failed, d.Err)
 		case refusal.RetryAfter == 0 || d.RetryAfter < refusal.RetryAfter:
 			refusal = d
 		}
 	}
 	if refusal.RetryAfter > 0 {
-		return refusal, nil
+		return refusal
 	}
-	return core.Decision{}, cmp.Or(failed, errLate)
+	return core.Decision{Err: cmp.Or(failed, errLate)}
 }
 
 // candidates appends to none, in their order, the regions whose share may admit the request. A region that has not
@@ -136,7 +136,7 @@ func part(timeout time.Duration, deadline time.Time, last bool) (time.Duration, 
 }
 
 // askShare asks region i under its share.
-func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time.Duration) (core.Decision, error) {
+func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time.Duration) core.Decision {
 	limits := s.limitsOf(&ask)
 	if o := ask.Override; o != nil && o.Limits != nil {
 		shared := *o
@@ -144,31 +144,32 @@ func (s *strict) askShare(ctx context.Context, ask core.Ask, i int, timeout time
 		ask.Override = &shared
 	}
 	ask.Timeout = timeout
-	d, err := s.ask(ctx, ask, i, s.ledgers[i].share)
+	d := s.ask(ctx, ask, i, s.ledgers[i].share)
 	d.Limit = limits[limitIndex(&d, limits)]
-	return d, err
+	return d
 }
 
 // ask asks region i by one of its ledgers.
-func (s *strict) ask(ctx context.Context, ask core.Ask, i int, ledger core.Ledger) (core.Decision, error) {
-	d, err := ledger.Take(ctx, ask)
+func (s *strict) ask(ctx context.Context, ask core.Ask, i int, ledger core.Ledger) core.Decision {
+	d := ledger.Take(ctx, ask)
 	region := s.store.regions[i]
-	if err != nil && ctx.Err() == nil || err == nil && d.Source == core.SourceCounted {
+	if d.Err != nil && ctx.Err() == nil || d.Err == nil && d.Source == core.SourceCounted {
 		now := s.store.now()
-		s.answered(region, err, now, now)
+		s.answered(region, d.Err, now, now)
 	}
-	if err != nil {
-		return d, region.failed(err)
+	if d.Err != nil {
+		d.Err = region.failed(d.Err)
+		return d
 	}
 	if d.Allowed && i != s.store.here {
 		region.spilled.Add(1)
 	}
 	d.Region = region.name
-	return d, nil
+	return d
 }
 
 // askInVain has the last region, which has the largest share, answer a request that exceeds every share.
-func (s *strict) askInVain(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (s *strict) askInVain(ctx context.Context, ask core.Ask) core.Decision {
 	s.notice(notice.RegionShares, fmt.Sprintf("a request of %d units exceeds the largest share that a region has of "+
 		"%v: it can never pass: ask for fewer units, or give a regions.Config.Home", ask.Cost, s.limitsOf(&ask)))
 	return s.askShare(ctx, ask, len(s.order)-1, ask.Timeout)

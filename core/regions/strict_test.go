@@ -116,12 +116,12 @@ func TestStrictAnswers(t *testing.T) {
 			if c.ends {
 				shares[0].leave = cancel
 			}
-			d, err := (&strict{r}).Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: c.timeout})
+			d := (&strict{r}).Take(ctx, core.Ask{Key: "k", Cost: 1, Timeout: c.timeout})
 			asked := shares[0].asked + shares[1].asked + shares[2].asked
-			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || asked != c.asked {
-				t.Errorf("%s: %v after %d questions, want %v after %d", name, err, asked, c.err, c.asked)
+			if !errors.Is(d.Err, c.err) || (d.Err == nil) != (c.err == nil) || asked != c.asked {
+				t.Errorf("%s: %v after %d questions, want %v after %d", name, d.Err, asked, c.err, c.asked)
 			}
-			if err == nil && (d.Allowed != c.want.Allowed || d.RetryAfter != c.want.RetryAfter) {
+			if d.Err == nil && (d.Allowed != c.want.Allowed || d.RetryAfter != c.want.RetryAfter) {
 				t.Errorf("%s: %+v, want %+v", name, d, c.want)
 			}
 		})
@@ -149,7 +149,7 @@ func TestStrictNotes(t *testing.T) {
 		if c.left {
 			cancel()
 		}
-		_, err := (&strict{r}).ask(ctx, core.Ask{Key: "k", Cost: 1}, c.region, &c.answer)
+		err := (&strict{r}).ask(ctx, core.Ask{Key: "k", Cost: 1}, c.region, &c.answer).Err
 		cancel()
 		if !errors.Is(err, c.answer.err) || err != nil && !strings.Contains(err.Error(), `region "eu": `) {
 			t.Errorf("%s: %v", name, err)

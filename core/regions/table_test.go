@@ -72,9 +72,9 @@ func TestOverdue(t *testing.T) {
 		for _, i := range []int{0, clients - 1} {
 			began, got := time.Now(), 0
 			for range 90 {
-				d, err := e.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: 100 * ms})
-				if err != nil {
-					t.Fatal(err)
+				d := e.Take(t.Context(), core.Ask{Key: fmt.Sprint(i), Cost: 1, Timeout: 100 * ms})
+				if d.Err != nil {
+					t.Fatal(d.Err)
 				}
 				if d.Allowed {
 					got++

@@ -172,9 +172,9 @@ type ranKey struct{}
 const served = "client"
 
 // Take implements [core.Ledger]. Other names than the client's have just used up their limits.
-func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (k wire) Take(ctx context.Context, ask core.Ask) core.Decision {
 	if ask.Key != served {
-		return core.Decision{Allowed: true, Limit: k.limits[0]}, nil
+		return core.Decision{Allowed: true, Limit: k.limits[0]}
 	}
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
@@ -189,12 +189,12 @@ func (k wire) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 	var d core.Decision // not a result: where the caller leaves, the server may still write it
 	ran, err := k.call(ctx, func() { d = k.servers[k.to].Decide(k.servers[k.to].Now(), ask) })
 	if err != nil {
-		return core.Decision{}, err
+		return core.Decision{Err: err}
 	}
 	if a, ok := ctx.Value(ranKey{}).(*atomic.Pointer[admission]); ok {
 		a.Store(&admission{at: ran, looks: seen})
 	}
-	return d, nil
+	return d
 }
 
 // Usage implements [core.Ledger].
@@ -274,7 +274,7 @@ func (p *process) boot() {
 }
 
 // Take asks the process.
-func (p *process) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (p *process) Take(ctx context.Context, ask core.Ask) core.Decision {
 	return (*p.ledger.Load()).Take(ctx, ask)
 }
 
@@ -283,12 +283,12 @@ func (p *process) take(cost int64, timeout time.Duration) {
 	var ran atomic.Pointer[admission]
 	ctx := context.WithValue(context.Background(), ranKey{}, &ran)
 	began := time.Now()
-	d, err := p.Take(ctx, core.Ask{Key: served, Cost: cost, Timeout: timeout})
+	d := p.Take(ctx, core.Ask{Key: served, Cost: cost, Timeout: timeout})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.longest = max(p.longest, time.Since(began))
 	switch {
-	case err != nil:
+	case d.Err != nil:
 		p.had["failed"]++
 		return
 	case !d.Allowed:
@@ -317,7 +317,7 @@ func (p *process) flood(lasts time.Duration) {
 	for tick, began := 0, time.Now(); time.Since(began) < lasts; tick++ {
 		for i := range 30 {
 			ask := core.Ask{Key: fmt.Sprint("other ", tick%50*30+i), Cost: 1, Timeout: ms}
-			if _, err := p.Take(context.Background(), ask); err != nil {
+			if err := p.Take(context.Background(), ask).Err; err != nil {
 				panic(err)
 			}
 		}

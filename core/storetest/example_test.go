@@ -71,7 +71,7 @@ func (c *counts) identity(l core.Limit, client string) identity {
 }
 
 // Take implements core.Ledger.
-func (c *counts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
+func (c *counts) Take(_ context.Context, ask core.Ask) core.Decision {
 	limits, charge := c.rule.Limits, false
 	if ask.Override != nil {
 		charge = ask.Override.Charge
@@ -95,13 +95,13 @@ func (c *counts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
 		}
 	}
 	if refused || ask.Peek || ask.Cost == 0 {
-		return binding, nil
+		return binding
 	}
 	for _, l := range limits { // all are charged, at the same instant
 		id := c.identity(l, ask.Key)
 		s.counts[id] = with(l, s.counts[id], now, ask.Cost)
 	}
-	return binding, nil
+	return binding
 }
 
 // answer is the decision of a single limit.

@@ -98,14 +98,14 @@ type fixedCounts struct {
 func (fixedCounts) Immediate() {}
 
 // Take implements core.Ledger.
-func (c fixedCounts) Take(_ context.Context, ask core.Ask) (core.Decision, error) {
+func (c fixedCounts) Take(_ context.Context, ask core.Ask) core.Decision {
 	d := c.answer
 	if d.Err != nil {
-		return core.Decision{}, d.Err
+		return core.Decision{Err: d.Err}
 	}
 	d.Limit, d.At = c.limits[c.binding], c.at()
 	if ask.Override == nil {
-		return d, nil
+		return d
 	}
 	if ask.Override.Limits != nil {
 		d.Limit = ask.Override.Limits[c.binding]
@@ -114,7 +114,7 @@ func (c fixedCounts) Take(_ context.Context, ask core.Ask) (core.Decision, error
 	if ask.Override.Charge {
 		d.Allowed, d.RetryAfter = true, 0
 	}
-	return d, nil
+	return d
 }
 
 // at returns the time of an answer.

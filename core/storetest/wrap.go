@@ -45,7 +45,8 @@ type result struct {
 func (c Call) Next(ctx context.Context) (d core.Decision, err error) {
 	switch c.Verb {
 	case "Take":
-		return c.counts.Take(ctx, c.Ask)
+		d = c.counts.Take(ctx, c.Ask)
+		return d, d.Err
 	case "Usage":
 		c.result.uses, err = c.counts.Usage(ctx, c.Key)
 	case "Return":
@@ -79,8 +80,10 @@ type wrappedCounts struct {
 }
 
 // Take implements core.Ledger.
-func (c wrappedCounts) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
-	return c.f(ctx, Call{Verb: "Take", Rule: c.rule, Key: ask.Key, Ask: ask, counts: c.counts})
+func (c wrappedCounts) Take(ctx context.Context, ask core.Ask) core.Decision {
+	d, err := c.f(ctx, Call{Verb: "Take", Rule: c.rule, Key: ask.Key, Ask: ask, counts: c.counts})
+	d.Err = err
+	return d
 }
 
 // Usage implements core.Ledger.

@@ -37,13 +37,12 @@ func WithRan(ctx context.Context, at *atomic.Int64) context.Context {
 
 // Take implements [core.Ledger]. It waits for the reply until ctx ends or the deadline passes. The script runs all the
 // same.
-func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (k Link) Take(ctx context.Context, ask core.Ask) core.Decision {
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
 	type answer struct {
-		d   core.Decision
-		at  int64
-		err error
+		d  core.Decision
+		at int64
 	}
 	done := make(chan answer, 1)
 	there, back, lost := k.Delay(), k.Delay(), k.Loses != nil && k.Loses()
@@ -53,19 +52,19 @@ func (k Link) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
 		d := k.Server.Decide(now, ask)
 		time.Sleep(back)
 		if lost {
-			done <- answer{err: ErrLost}
+			done <- answer{d: core.Decision{Err: ErrLost}}
 			return
 		}
 		done <- answer{d: d, at: now}
 	}()
 	select {
 	case a := <-done:
-		if at, ok := ctx.Value(ran{}).(*atomic.Int64); ok && a.err == nil {
+		if at, ok := ctx.Value(ran{}).(*atomic.Int64); ok && a.d.Err == nil {
 			at.Store(a.at)
 		}
-		return a.d, a.err
+		return a.d
 	case <-ctx.Done():
-		return core.Decision{}, context.Cause(ctx)
+		return core.Decision{Err: context.Cause(ctx)}
 	}
 }
 

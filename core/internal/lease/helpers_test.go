@@ -16,16 +16,16 @@ type fake struct {
 	silent atomic.Bool // no reply comes to a renewal
 }
 
-func (f *fake) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (f *fake) Take(ctx context.Context, ask core.Ask) core.Decision {
 	silent := ask.Override != nil && f.silent.Load()
-	d, err := f.Link.Take(ctx, ask)
+	d := f.Link.Take(ctx, ask)
 	if silent {
 		ctx, cancel := ask.Context(ctx)
 		defer cancel()
 		<-ctx.Done()
-		return core.Decision{}, context.Cause(ctx)
+		return core.Decision{Err: context.Cause(ctx)}
 	}
-	return d, err
+	return d
 }
 
 // process returns a process that leases, and what is behind its leases.
@@ -73,7 +73,7 @@ func (s *scene) allow(t *testing.T, cost int64) core.Decision {
 }
 
 // take makes a request of cost 1 of the client, without a limiter.
-func (s *scene) take(ctx context.Context, timeout time.Duration) (core.Decision, error) {
+func (s *scene) take(ctx context.Context, timeout time.Duration) core.Decision {
 	return s.rule.Take(ctx, core.Ask{Key: "client", Cost: 1, Timeout: timeout})
 }
 

@@ -29,12 +29,12 @@ type history struct {
 // take asks once and writes down the outcome.
 func (h *history) take(ctx context.Context, c core.Ledger, cost int64) core.Decision {
 	var ran atomic.Int64
-	d, err := c.Take(fakeserver.WithRan(ctx, &ran), core.Ask{Key: "client", Cost: cost})
+	d := c.Take(fakeserver.WithRan(ctx, &ran), core.Ask{Key: "client", Cost: cost})
 	at := ran.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case err != nil:
+	case d.Err != nil:
 		h.failures++
 		return d
 	case at == 0: // without asking

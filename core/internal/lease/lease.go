@@ -30,7 +30,6 @@ type answer struct {
 	received time.Time
 	units    int64
 	reply    core.Decision
-	err      error
 }
 
 // has reports whether cost can be spent at now.
@@ -78,7 +77,7 @@ func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
 // learn learns from the answer to a request that was asked alone what the client asks for.
 func (e *lease) learn(a answer, lifetime time.Duration) {
 	switch {
-	case a.err != nil: // asked stays as it is: with smaller leases more requests would fail
+	case a.reply.Err != nil: // asked stays as it is: with smaller leases more requests would fail
 	case a.reply.Allowed:
 		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestLearn)
 		e.took = a.received.Sub(a.sent)

@@ -39,7 +39,7 @@ type request struct {
 
 // Take implements [core.Ledger]. A request that the client's lease cannot answer waits until that is renewed, or is
 // asked alone where a lease does not pay or takes too long.
-func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
+func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
 	if ask.Override != nil {
 		return l.Ledger.Take(ctx, ask)
 	}
@@ -49,7 +49,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 		r, own, spent := l.step(ctx, &q, &d, waited)
 		switch {
 		case spent:
-			return d, nil
+			return d
 		case r == nil:
 			return l.alone(ctx, &q, waited)
 		case own:
@@ -57,7 +57,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 		}
 		granted, err := l.await(ctx, r, q.began.Add(q.patience))
 		if err != nil {
-			return core.Decision{}, core.AtStage(core.StageLease, err)
+			return core.Decision{Err: core.AtStage(core.StageLease, err)}
 		}
 		if !granted { // what the renewal's caller was told may be the answer (TestNothingLeft)
 			return l.alone(ctx, &q, true)
@@ -104,24 +104,24 @@ func (l *ledger) leases(q *request) bool { return q.Cost > 0 && q.Cost <= l.term
 
 // alone has the next link decide q by itself, and learns from the answer what the client asks for. A request that has
 // waited for renewals has only the time that is left.
-func (l *ledger) alone(ctx context.Context, q *request, waited bool) (core.Decision, error) {
+func (l *ledger) alone(ctx context.Context, q *request, waited bool) core.Decision {
 	sent, late := q.now, false
 	if waited {
 		sent, late = l.table.now(), q.elapse()
 	}
-	d, err := l.Ledger.Take(ctx, q.Ask)
+	d := l.Ledger.Take(ctx, q.Ask)
 	if l.leases(q) && !(q.refused && d.Source == core.SourceRemembered) { // that tells nothing more about the client
-		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d, err: err}
+		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d}
 		q.shard.mu.Lock()
 		if e := q.shard.byHolder[q.holder]; e != nil {
 			e.learn(a, l.terms.Lifetime)
 		}
 		q.shard.mu.Unlock()
 	}
-	if err != nil && late { // because of the wait
-		err = core.AtStage(core.StageLease, err)
+	if d.Err != nil && late { // because of the wait
+		d.Err = core.AtStage(core.StageLease, d.Err)
 	}
-	return d, err
+	return d
 }
 
 // left returns the error of a caller that leaves at a stage, since its context has ended.

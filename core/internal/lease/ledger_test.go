@@ -18,9 +18,9 @@ func TestOverridden(t *testing.T) {
 		s.leased(t)
 		left, held := s.unspent(), s.held()
 		ask := core.Ask{Key: "client", Cost: 1, Override: &core.Override{Charge: true}}
-		d, err := s.rule.Take(t.Context(), ask)
-		if err != nil || d.Source != core.SourceCounted || s.unspent() != left || s.held() != held+1 {
-			t.Errorf("%+v, %v: %d unspent and %d held, want %d and %d", d, err, s.unspent(), s.held(), left, held+1)
+		d := s.rule.Take(t.Context(), ask)
+		if d.Err != nil || d.Source != core.SourceCounted || s.unspent() != left || s.held() != held+1 {
+			t.Errorf("%+v: %d unspent and %d held, want %d and %d", d, s.unspent(), s.held(), left, held+1)
 		}
 	})
 }
@@ -84,13 +84,12 @@ func TestResetEndsLeases(t *testing.T) {
 type told struct {
 	core.Ledger
 	d     core.Decision
-	err   error
 	times int
 }
 
-func (l *told) Take(context.Context, core.Ask) (core.Decision, error) {
+func (l *told) Take(context.Context, core.Ask) core.Decision {
 	l.times++
-	return l.d, l.err
+	return l.d
 }
 
 // TestRefusals: a refusal tells until when the client is refused, unless that is known and the refusal is remembered.
@@ -111,9 +110,9 @@ func TestRefusals(t *testing.T) {
 			if c.known {
 				e.retry = now.Add(time.Second)
 			}
-			d, err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
-			if got := e.retry.Sub(now); d.Allowed || err != nil || got != c.want*time.Second {
-				t.Errorf("%+v: %+v, %v, refused for %v", c, d, err, got)
+			d := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+			if got := e.retry.Sub(now); d.Allowed || d.Err != nil || got != c.want*time.Second {
+				t.Errorf("%+v: %+v, refused for %v", c, d, got)
 			}
 		})
 	}
@@ -125,19 +124,19 @@ func TestLate(t *testing.T) {
 		l, _ := process(fakeserver.Link{}, 50, time.Second)
 		holder, shard := l.holder("client")
 		for err, want := range map[error]core.Stage{nil: core.StageUnknown, fakeserver.ErrLost: core.StageLease} {
-			l.Ledger = &told{d: core.Decision{Allowed: true}, err: err}
+			l.Ledger = &told{d: core.Decision{Allowed: true, Err: err}}
 			q := &request{Ask: core.Ask{Key: "client", Cost: 1, Timeout: 1}, shard: shard, holder: holder, deadline: time.Now()}
-			if _, got := l.alone(t.Context(), q, true); !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
+			if got := l.alone(t.Context(), q, true).Err; !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
 				t.Errorf("%v at the stage %q, want %v at %q", got, core.StageOf(got), err, want)
 			}
-			if _, got := l.alone(t.Context(), q, false); got != err { // it has not waited
+			if got := l.alone(t.Context(), q, false).Err; got != err { // it has not waited
 				t.Errorf("%v, want %v as it is", got, err)
 			}
 		}
-		fails := &told{d: core.Decision{Remaining: 10}, err: fakeserver.ErrLost}
+		fails := &told{d: core.Decision{Remaining: 10, Err: fakeserver.ErrLost}}
 		l.Ledger = fails
 		shard.add(holder, time.Now()).asked = 100
-		_, err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1})
+		err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1}).Err
 		if !errors.Is(err, fakeserver.ErrLost) || fails.times != 1 {
 			t.Errorf("%v after %d questions, want 1", err, fails.times)
 		}

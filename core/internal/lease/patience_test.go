@@ -39,7 +39,7 @@ func TestLongWayLost(t *testing.T) {
 			timeout := ms * time.Millisecond
 			group.Go(func() {
 				began := time.Now()
-				_, err := s.take(t.Context(), timeout)
+				err := s.take(t.Context(), timeout).Err
 				// A request that is late still asks for a nanosecond: the answer may be remembered.
 				took := time.Since(began)
 				if took > timeout+1 || timeout == patient && (err != nil || took != 3*75*time.Millisecond) {
@@ -72,7 +72,7 @@ func TestStage(t *testing.T) {
 				var group sync.WaitGroup
 				for _, want := range []core.Stage{c.own, core.StageLease, core.StageLease} {
 					group.Go(func() {
-						_, err := s.take(t.Context(), core.DefaultTimeout)
+						err := s.take(t.Context(), core.DefaultTimeout).Err
 						if err == nil || core.StageOf(err) != want {
 							t.Errorf("%v at the stage %q, want an error at %q", err, core.StageOf(err), want)
 						}
@@ -104,7 +104,7 @@ func TestPatientCrowd(t *testing.T) {
 		for range 100 {
 			group.Go(func() {
 				began := time.Now()
-				if _, err := s.take(t.Context(), time.Second); err != nil || time.Since(began) > roundTrip {
+				if err := s.take(t.Context(), time.Second).Err; err != nil || time.Since(began) > roundTrip {
 					t.Errorf("%v after %v, want an answer after %v", err, time.Since(began), roundTrip)
 				}
 			})
@@ -129,7 +129,7 @@ func TestSecondRenewal(t *testing.T) {
 			var failed, served atomic.Int64
 			for range 100 {
 				group.Go(func() {
-					if _, err := s.take(t.Context(), c.timeout); err != nil {
+					if err := s.take(t.Context(), c.timeout).Err; err != nil {
 						failed.Add(1)
 					} else {
 						served.Store(int64(time.Since(began))) // the latest
@@ -162,8 +162,8 @@ func TestNotLeased(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 			began := time.Now()
 			a.Key, a.Timeout = "client", core.DefaultTimeout
-			if d, err := s.rule.Take(t.Context(), a); err != nil || !d.Allowed || time.Since(began) != 2*s.way {
-				t.Errorf("%+v: %+v, %v after %v, want an answer after %v", a, d, err, time.Since(began), 2*s.way)
+			if d := s.rule.Take(t.Context(), a); d.Err != nil || !d.Allowed || time.Since(began) != 2*s.way {
+				t.Errorf("%+v: %+v after %v, want an answer after %v", a, d, time.Since(began), 2*s.way)
 			}
 			group.Wait()
 			holder, shard := s.rule.holder(a.Key)

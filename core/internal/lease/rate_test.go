@@ -60,6 +60,7 @@ func TestLearn(t *testing.T) {
 	since := time.Now()
 	after := func(d time.Duration) time.Time { return since.Add(d) }
 	admitted, refused := core.Decision{Allowed: true}, core.Decision{RetryAfter: 30 * time.Millisecond}
+	late := core.Decision{Err: core.ErrTimeout}
 	for name, c := range map[string]struct {
 		retry  time.Time
 		answer answer
@@ -75,7 +76,7 @@ func TestLearn(t *testing.T) {
 			lease{since: after(refused.RetryAfter - 10), asked: 5, retry: after(refused.RetryAfter + 40)}},
 		"still refused": {after(51), answer{sent: after(40), received: after(50), units: 3, reply: refused},
 			lease{since: since, asked: 5, retry: after(refused.RetryAfter + 40)}},
-		"an error": {after(7), answer{sent: after(40), received: after(lifetime + 1), units: 3, err: core.ErrTimeout},
+		"an error": {after(7), answer{sent: after(40), received: after(lifetime + 1), units: 3, reply: late},
 			lease{since: since, asked: 5, retry: after(7)}},
 	} {
 		e := lease{since: since, asked: 5, retry: c.retry}

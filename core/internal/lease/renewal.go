@@ -22,8 +22,7 @@ type renewal struct {
 
 	done    chan struct{} // closed when the renewal is over; what follows is final then
 	granted bool
-	first   core.Decision // for the caller that started it
-	err     error         // for all that wait
+	first   core.Decision // for the caller that started it; its Err is for all that wait
 }
 
 // startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
@@ -69,14 +68,14 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 		ask := r.Ask
 		ask.Cost, ask.Override = want, &core.Override{Ahead: l.terms.Lifetime}
 		a = answer{sent: l.table.now(), units: want}
-		if a.reply, a.err = l.Ledger.Take(ctx, ask); a.err != nil || a.reply.Allowed {
+		if a.reply = l.Ledger.Take(ctx, ask); a.reply.Err != nil || a.reply.Allowed {
 			break
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost
 	}
-	if a.err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
+	if a.reply.Err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
 		// Requests that wait are answered by what this one is told, if that is a refusal.
-		r.first, r.err = l.alone(ctx, &r.request, true)
+		r.first = l.alone(ctx, &r.request, true)
 	}
 	l.finish(r, a)
 }
@@ -92,8 +91,8 @@ func (l *ledger) finish(r *renewal, a answer) {
 	e.renewal = nil
 	answers := r.settled.CompareAndSwap(false, true)
 	switch {
-	case a.err != nil:
-		r.err = a.err
+	case a.reply.Err != nil:
+		r.first = a.reply
 	case a.reply.Allowed:
 		a.received = l.table.now()
 		lifetime := l.terms.Lifetime
@@ -124,7 +123,7 @@ func (l *ledger) await(ctx context.Context, r *renewal, patience time.Time) (gra
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		return r.granted, r.err
+		return r.granted, r.first.Err
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
@@ -133,7 +132,7 @@ func (l *ledger) await(ctx context.Context, r *renewal, patience time.Time) (gra
 }
 
 // awaitOwn waits for the renewal that q has started, and answers q.
-func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) (core.Decision, error) {
+func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) core.Decision {
 	if !q.deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, q.deadline, core.ErrTimeout)
@@ -143,9 +142,9 @@ func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) (core.Dec
 	case <-r.done:
 	case <-ctx.Done():
 		if r.settled.CompareAndSwap(false, true) {
-			return core.Decision{}, left(ctx, core.StageReply)
+			return core.Decision{Err: left(ctx, core.StageReply)}
 		}
 		<-r.done // q is answered: it may have been counted (TestAnsweredWhileLeaving)
 	}
-	return r.first, r.err
+	return r.first
 }

@@ -43,7 +43,7 @@ func TestCallerLeaves(t *testing.T) {
 						admitted++
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), c.ctx)
-					if _, err := s.take(ctx, c.timeout); err == nil || time.Since(began) != ms {
+					if err := s.take(ctx, c.timeout).Err; err == nil || time.Since(began) != ms {
 						t.Errorf("%v after %v", err, time.Since(began))
 					}
 					cancel()
@@ -97,8 +97,8 @@ func TestAnsweredWhileLeaving(t *testing.T) {
 			r := &renewal{request: request{shard: shard}, lease: new(lease), done: make(chan struct{})}
 			r.first.Allowed = true // by a request that was asked alone
 			s.rule.finish(r, answer{})
-			if d, err := s.rule.awaitOwn(ctx, &request{}, r); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+			if d := s.rule.awaitOwn(ctx, &request{}, r); d.Err != nil || !d.Allowed {
+				t.Fatalf("%+v", d)
 			}
 			r.done = make(chan struct{}) // as while finish goes on
 			r.first.Allowed = false
@@ -106,8 +106,8 @@ func TestAnsweredWhileLeaving(t *testing.T) {
 				r.first.Allowed = true
 				close(r.done)
 			})
-			if d, err := s.rule.awaitOwn(ctx, &request{}, r); err != nil || !d.Allowed {
-				t.Fatalf("before the end: %+v, %v", d, err)
+			if d := s.rule.awaitOwn(ctx, &request{}, r); d.Err != nil || !d.Allowed {
+				t.Fatalf("before the end: %+v", d)
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func TestNothingLeftFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scarce(t, 1)
 		s.way = 10 * time.Millisecond
-		if _, err := s.take(t.Context(), time.Millisecond); err == nil {
+		if err := s.take(t.Context(), time.Millisecond).Err; err == nil {
 			t.Error("answered in time")
 		}
 		time.Sleep(time.Second)

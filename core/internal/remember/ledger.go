@@ -23,13 +23,14 @@ type ledger struct {
 
 // Take implements [core.Ledger]. A charge, a request with limits of its own and one for a lease go to the next link,
 // and a refusal of them is not remembered.
-func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err error) {
+func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
 	refusable := ask.Override == nil
 	if refusable && l.rule.Lookup(ask.Key, ask.Cost, &d, true) {
-		return d, nil
+		return d
 	}
 	sent := time.Now()
-	d, err = l.Ledger.Take(ctx, ask)
+	d = l.Ledger.Take(ctx, ask)
+	err := d.Err
 	if ask.Cost > 0 && !ask.Peek && (d.Allowed || err != nil && !unsent(err)) && l.rule.beyond(ask.Override) {
 		l.rule.Changed(ask.Key)
 	}
@@ -40,9 +41,9 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision, err e
 	case ctx.Err() != nil:
 		l.rule.Unanswered(ask.Key, ask.Cost)
 	case unsent(err) && l.rule.Lookup(ask.Key, ask.Cost, &d, false):
-		err = nil
+		d.Err = nil
 	}
-	return d, err
+	return d
 }
 
 // unsent reports whether a request that failed with err was certainly not sent: then it is not counted, and a

@@ -16,16 +16,18 @@ var errDown = errors.New("down")
 type told struct {
 	core.Ledger
 	answer core.Decision
-	err    error
+	err    error  // the answer's, and that of other calls
 	leave  func() // called during a Take
 	asked  int
 }
 
-func (n *told) Take(context.Context, core.Ask) (core.Decision, error) {
+func (n *told) Take(context.Context, core.Ask) core.Decision {
 	if n.asked++; n.leave != nil {
 		n.leave()
 	}
-	return n.answer, n.err
+	d := n.answer
+	d.Err = n.err
+	return d
 }
 
 func (n *told) Return(_ context.Context, back core.Refund) (int64, error) {
@@ -43,8 +45,8 @@ func refusing(t *testing.T) (core.Ledger, *told) {
 	t.Helper()
 	next := &told{answer: refusalFor(time.Hour)}
 	l := New().Wrap(bound, next)
-	if d, err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d != next.answer || err != nil {
-		t.Fatalf("%+v, %v", d, err)
+	if d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d != next.answer {
+		t.Fatalf("%+v", d)
 	}
 	time.Sleep(ms)
 	next.asked, next.answer = 0, core.Decision{Allowed: true}
@@ -55,9 +57,9 @@ func refusing(t *testing.T) (core.Ledger, *told) {
 func (n *told) remembers(t *testing.T, l core.Ledger) bool {
 	t.Helper()
 	before := n.asked
-	d, err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-	if n.asked == before && (err != nil || d.Allowed || d.Source != core.SourceRemembered) {
-		t.Fatalf("%+v, %v", d, err)
+	d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
+	if n.asked == before && (d.Err != nil || d.Allowed || d.Source != core.SourceRemembered) {
+		t.Fatalf("%+v", d)
 	}
 	return n.asked == before
 }
@@ -71,12 +73,12 @@ func TestUnsent(t *testing.T) {
 			time.Sleep(AskAgain)
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
 			next.leave = func() { time.Sleep(AskAgain) } // until another caller is to ask
-			d, err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
+			d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
 			unsent := stage == core.StageNotAsked || stage == core.StageQueued || stage == core.StageConnect
-			if next.asked != 1 || (err == nil) != unsent || (d.Source == core.SourceRemembered) != unsent || d.Allowed {
-				t.Errorf("%v: %+v, %v, asked %d times", stage, d, err, next.asked)
+			if next.asked != 1 || (d.Err == nil) != unsent || (d.Source == core.SourceRemembered) != unsent || d.Allowed {
+				t.Errorf("%v: %+v, asked %d times", stage, d, next.asked)
 			}
-			if _, err = l.Take(t.Context(), core.Ask{Key: "k", Cost: 2}); !errors.Is(err, errDown) {
+			if err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 2}).Err; !errors.Is(err, errDown) {
 				t.Errorf("%v: nothing is remembered of the cost, and the error is %v", stage, err)
 			}
 		})
@@ -90,7 +92,7 @@ func TestAskerLeaves(t *testing.T) {
 		time.Sleep(AskAgain)
 		ctx, cancel := context.WithCancel(t.Context())
 		next.err, next.leave = context.Canceled, cancel
-		if _, err := l.Take(ctx, core.Ask{Key: "k", Cost: 1}); !errors.Is(err, context.Canceled) {
+		if err := l.Take(ctx, core.Ask{Key: "k", Cost: 1}).Err; !errors.Is(err, context.Canceled) {
 			t.Errorf("the error is %v", err)
 		}
 		next.err, next.leave = nil, nil
@@ -134,8 +136,10 @@ func TestOverrides(t *testing.T) {
 				next.answer = core.Decision{}
 			}
 			c.ask.Key = "k"
-			if d, err := l.Take(t.Context(), c.ask); next.asked != 1 || err != c.err || d != next.answer {
-				t.Errorf("%s: %+v, %v, asked %d times", name, d, err, next.asked)
+			want := next.answer
+			want.Err = c.err
+			if d := l.Take(t.Context(), c.ask); next.asked != 1 || d != want {
+				t.Errorf("%s: %+v, asked %d times", name, d, next.asked)
 			}
 			next.err = nil
 			if got := next.remembers(t, l); got == c.ends {
@@ -151,7 +155,7 @@ func TestAheadIsNotNoted(t *testing.T) {
 		next := &told{answer: refusalFor(time.Hour)}
 		l := New().Wrap(bound, next)
 		ahead := core.Ask{Key: "k", Cost: 1, Override: &core.Override{Ahead: time.Second}}
-		if _, err := l.Take(t.Context(), ahead); err != nil {
+		if err := l.Take(t.Context(), ahead).Err; err != nil {
 			t.Fatal(err)
 		}
 		if next.remembers(t, l) {

@@ -111,7 +111,7 @@ func randomHistory(seed uint64) (core.Limit, []operation) {
 				if own.IntN(12) == 0 {
 					o.cost = limit.Requests + 1
 				}
-				o.decision, _ = link.Take(context.Background(), core.Ask{Key: "client", Cost: o.cost, Peek: !o.charge})
+				o.decision = link.Take(context.Background(), core.Ask{Key: "client", Cost: o.cost, Peek: !o.charge})
 				o.ended = order.Add(1)
 				mu.Lock()
 				history = append(history, o)

@@ -56,8 +56,8 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, processes int
 		}
 		look := ask
 		look.Peek = true
-		want := core.Must(p.direct.Take(context.Background(), look))
-		got := core.Must(p.process.Take(context.Background(), ask))
+		want := p.direct.Take(context.Background(), look)
+		got := p.process.Take(context.Background(), ask)
 		if got.Source == core.SourceRemembered {
 			remembered++
 			got.Source = want.Source

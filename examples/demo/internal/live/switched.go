@@ -28,9 +28,9 @@ type switchedLedger struct {
 	store *switched
 }
 
-func (l *switchedLedger) Take(ctx context.Context, ask core.Ask) (core.Decision, error) {
+func (l *switchedLedger) Take(ctx context.Context, ask core.Ask) core.Decision {
 	if l.store.away.Load() {
-		return core.Decision{}, errAway
+		return core.Decision{Err: errAway}
 	}
 	return l.Ledger.Take(ctx, ask)
 }
