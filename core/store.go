@@ -47,8 +47,8 @@ type Ledger interface {
 	//     and of a Bucket.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With an Err nothing can be
-	// said about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is at
-	// most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
+	// said about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is
+	// at most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) Decision
 
 	// Usage returns for each limit, in order, the Used, ResetAfter and At of a Usage, all at one instant, At. Used is not

@@ -142,7 +142,11 @@ func (l *Log) Since(cutoff int64) int64 {
 
 // Facts tells what a decision on cost at now needs to know.
 func (l *Log) Facts(limit Limit, now, cost int64) LogFacts {
-	expired := l.expired(now - limit.W)
+	return l.facts(l.expired(now-limit.W), limit, cost)
+}
+
+// facts is Facts where so many entries have expired.
+func (l *Log) facts(expired uint32, limit Limit, cost int64) LogFacts {
 	if expired == l.entries {
 		return LogFacts{}
 	}
@@ -177,6 +181,11 @@ func (l *Log) Push(stamp, cost int64) {
 	if !l.Fits(cost) {
 		l.move(l.Grown(cost), l.pairs || cost != 1)
 	}
+	l.push(stamp, cost)
+}
+
+// push is Push where the units fit.
+func (l *Log) push(stamp, cost int64) {
 	l.last = stamp
 	if l.entries++; l.entries == 1 {
 		l.first = stamp
@@ -202,11 +211,11 @@ func (l *Log) decide(limit Limit, now, stamp, cost int64) Verdict {
 
 func (l *Log) take(limit Limit, now, cost int64) (v Verdict, words int) {
 	l.Expire(now - limit.W)
-	v = l.Facts(limit, now, cost).Decide(limit, now, now, cost)
+	v = l.facts(0, limit, cost).Decide(limit, now, now, cost)
 	switch {
 	case !v.Admitted || cost == 0:
 	case l.Fits(cost):
-		l.Push(now, cost)
+		l.push(now, cost)
 	default:
 		words = l.Grown(cost)
 	}
