@@ -55,6 +55,8 @@ func (l load) perSecond() float64 { return float64(l.requests) / l.window.Second
 // limit returns the limit of a sash contestant with algorithm a.
 func (l load) limit(a core.Algorithm) core.Limit {
 	switch n := int64(l.requests); {
+	case a == core.Bucket && n == unlimited: // which would fill at once, and a full one counts nothing
+		return core.Per(1<<20, core.MaxWindow).Using(a)
 	case a != core.SlidingLog:
 		return core.Per(n, l.window).Using(a)
 	case l.log != (core.Limit{}):
