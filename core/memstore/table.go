@@ -6,7 +6,7 @@ import "unsafe"
 // kept dense by moving the last one into a gap.
 type table struct {
 	index  []uint32  // open addressing; tag<<24 | slot+1, or 0; a power of two long
-	chunks [][]slot  // all of chunkSlots; the last may be of a half of that, a quarter and so on
+	chunks [][]slot  // all of chunkSlots; the last may be shorter: see layoutOf
 	n      int       // slots in use
 	old    *oldIndex // mostly nil
 }
@@ -27,11 +27,19 @@ const (
 // layout is a number of chunks, and the length of the last one: a shard of few clients has no page for them.
 type layout struct{ chunks, last int }
 
-// layoutOf returns the least layout for so many slots.
+// layoutOf returns the least layout for so many slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word they
+// fill what the allocator gives, and at most 16 must go before there is memory for a ring.
 func layoutOf(slots int) (l layout) {
+	const least, step = 4, 16
+	if slots == 0 {
+		return l
+	}
 	l.chunks = (slots + chunkSlots - 1) / chunkSlots
-	for half := 4; l.slots() < slots; half-- {
-		l.last = chunkSlots >> half
+	l.last = slots - (l.chunks-1)*chunkSlots
+	if l.last <= least {
+		l.last = least
+	} else {
+		l.last = chunkSlots - (chunkSlots-l.last)/step*step
 	}
 	return l
 }
@@ -42,7 +50,7 @@ func (l layout) slots() int { return max(0, l.chunks-1)*chunkSlots + l.last }
 // bytes returns the bytes of the chunks, as the allocator rounds them up, and twice the
 // entries in a list that append may have doubled.
 func (l layout) bytes() int64 {
-	const ofChunk = 32 + 2*int64(unsafe.Sizeof([]slot{}))
+	const ofChunk = 8 + 2*int64(unsafe.Sizeof([]slot{}))
 	return int64(l.slots())*int64(unsafe.Sizeof(slot{})) + int64(l.chunks)*ofChunk
 }
 
