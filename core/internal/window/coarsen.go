@@ -34,3 +34,5 @@ func (l *Log) Coarsen() bool {
 	*l = coarse
 	return true
 }
+
+func (l *Log) coarsen() { l.Coarsen() }

@@ -60,6 +60,9 @@ func (l Limit) end(at int64) int64 { return l.room().end(l, at) }
 // Epoch returns the least Span of a [Bound] of the limit: the longest for which a unit counts, or half of that.
 func (l Limit) Epoch() int64 { return l.room().epoch(l) }
 
+// Clone returns a copy of c with a ring of its own.
+func (c *Count) Clone() Count { return Count{c.log.Clone()} }
+
 // Words returns the length of the ring, which is 0 where there is none.
 func (c *Count) Words() int { return c.log.Words() }
 

@@ -41,34 +41,6 @@ func (f LogFacts) Decide(l Limit, now, stamp, cost int64) Verdict {
 	return v
 }
 
-// Log is a ring of admitted requests, oldest first. The zero value is empty.
-//
-// While every cost is 1, an entry is its stamp. The first other cost turns the
-// ring into pairs of a stamp and the running total of units up to and with
-// that entry, so that the k-th oldest unit is found by bisection. Stamps never
-// decrease.
-//
-// The stamps of the oldest and of the newest entry stand beside the ring as
-// well: most decisions need no others, and need not fetch the ring. Two
-// entries of cost 1 need no ring at all.
-//
-// Entries are dropped when another is pushed, and not by a request that is
-// refused: then every later stamp is at least a window after what was dropped,
-// even if the clock steps back in between.
-type Log struct {
-	first, last int64  // the oldest and the newest stamp; of no meaning when entries is 0
-	head        uint32 // the index of the oldest entry
-	entries     uint32
-
-	// The ring, see setRing. Of pairs, the last word is the running total before the
-	// oldest.
-	start *int64
-	words uint32
-	pairs bool
-
-	units Rounded // of pairs, about all in the ring
-}
-
 // Newest is the newest stamp, or 0 when nothing is counted.
 func (l *Log) Newest() int64 {
 	if l.entries == 0 {
@@ -231,8 +203,6 @@ func (l *Log) prepare(limit Limit, now, cost int64) (words int) {
 
 func (l *Log) add(_ Limit, stamp, cost int64) { l.Push(stamp, cost) }
 
-func (l *Log) giveBack(_ Limit, at, _, units int64) int64 { return l.Return(at, units) }
-
 func (l *Log) spent(limit Limit, now int64) bool { return l.last <= now-limit.W }
 
 func (l *Log) trim(limit Limit, now int64) {
@@ -247,8 +217,6 @@ func (l *Log) past(b *Bound, now int64) Past {
 	newer := min(l.Since(b.older(now)), counted)
 	return Past{Older: counted - newer, Newer: newer}
 }
-
-func (l *Log) coarsen() { l.Coarsen() }
 
 func (*Log) begin(_ Limit, at int64) int64 { return at }
 

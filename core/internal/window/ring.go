@@ -5,6 +5,34 @@ import (
 	"unsafe"
 )
 
+// Log is a ring of admitted requests, oldest first. The zero value is empty.
+//
+// While every cost is 1, an entry is its stamp. The first other cost turns the
+// ring into pairs of a stamp and the running total of units up to and with
+// that entry, so that the k-th oldest unit is found by bisection. Stamps never
+// decrease.
+//
+// The stamps of the oldest and of the newest entry stand beside the ring as
+// well: most decisions need no others, and need not fetch the ring. Two
+// entries of cost 1 need no ring at all.
+//
+// Entries are dropped when another is pushed, and not by a request that is
+// refused: then every later stamp is at least a window after what was dropped,
+// even if the clock steps back in between.
+type Log struct {
+	first, last int64  // the oldest and the newest stamp; of no meaning when entries is 0
+	head        uint32 // the index of the oldest entry
+	entries     uint32
+
+	// The ring, see setRing. Of pairs, the last word is the running total before the
+	// oldest.
+	start *int64
+	words uint32
+	pairs bool
+
+	units Rounded // of pairs, about all in the ring
+}
+
 // The unsafe code of the package is in the two methods below. A Log has a pointer
 // and a number of words instead of a slice: 12 bytes instead of 24. A Count takes
 // 40 bytes so, a slot of the store in memory 56, and a client some 68.
@@ -95,9 +123,6 @@ func (l *Log) Clone() Log {
 	c.setRing(slices.Clone(l.ring()))
 	return c
 }
-
-// Clone returns a copy of c with a ring of its own.
-func (c *Count) Clone() Count { return Count{c.log.Clone()} }
 
 // Fits reports whether there is room for Push(_, cost).
 func (l *Log) Fits(cost int64) bool {
