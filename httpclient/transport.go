@@ -103,13 +103,6 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// CancelRequest is called by an [http.Client] with a Timeout, for a base that is older than contexts.
-func (t *transport) CancelRequest(r *http.Request) {
-	if base, ok := t.base.(interface{ CancelRequest(*http.Request) }); ok {
-		base.CancelRequest(r)
-	}
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := false
