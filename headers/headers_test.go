@@ -129,34 +129,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What a handler does to its header values stays in its response.
-func TestValuesAreOneResponsesOwn(t *testing.T) {
-	for _, f := range []headers.Format{headers.Classic.WithWindow(), headers.IETF, headers.Expose(headers.Classic)} {
-		write := func(h http.Header, d core.Decision) { f.Write(h, both, d) }
-		d := core.Decision{Allowed: true, Limit: burst, Remaining: 42, ResetAfter: time.Second, At: noon}
-		h := http.Header{}
-		write(h, d)
-		want := flat(h)
-		for name := range h {
-			h := http.Header{}
-			write(h, d)
-			others := h.Clone()
-			others.Del(name)
-			h.Add(name, "added")
-			h[name][0] = "changed"
-			h.Del(name)
-			if flat(h) != flat(others) {
-				t.Errorf("appending to %s changed the others to %s", name, flat(h))
-			}
-		}
-		next := http.Header{}
-		write(next, d)
-		if got := flat(next); got != want {
-			t.Errorf("the next response has %s\nwant %s", got, want)
-		}
-	}
-}
-
 func TestExposeKeepsWhatIsThere(t *testing.T) {
 	shared := append(make([]string, 0, 4), "X-Request-Id") // as a CORS middleware may keep it
 	write := func(h http.Header, d core.Decision) { headers.Expose(headers.Classic).Write(h, both, d) }

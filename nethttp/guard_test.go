@@ -393,10 +393,10 @@ func TestOptionsCopy(t *testing.T) {
 	}
 }
 
-// What a handler does to its header stays in its response, and in that field.
+// TestHeadersAreNotShared: what a handler does to its header stays in its response, and in that field.
 func TestHeadersAreNotShared(t *testing.T) {
 	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice,
-		nethttp.WithHeaders(headers.Classic, headers.IETF))
+		nethttp.WithHeaders(headers.Expose(headers.Classic.WithWindow()), headers.IETF))
 	if err != nil {
 		t.Fatal(err)
 	}
