@@ -1,11 +1,7 @@
 package adaptertest
 
 import (
-	"go/scanner"
-	"go/token"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -50,43 +46,6 @@ func TestDependencies(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s compiles %s, want its own framework among it", name, out)
-		}
-	}
-}
-
-// TestSize: an adapter has fewer than 50 lines of code, since all decisions are
-// made behind package adapt.
-func TestSize(t *testing.T) {
-	for _, name := range []string{"chi", "gin", "echo", "echo5"} {
-		files, err := filepath.Glob("../../" + name + "/*.go")
-		if err != nil || len(files) == 0 {
-			t.Fatal(err, files)
-		}
-		lines := 0
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			source, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// A line counts as code if a token begins on it.
-			set := token.NewFileSet()
-			var s scanner.Scanner
-			s.Init(set.AddFile(file, -1, len(source)), source, nil, 0)
-			code := map[int]bool{}
-			for {
-				at, what, _ := s.Scan()
-				if what == token.EOF {
-					break
-				}
-				code[set.Position(at).Line] = true
-			}
-			lines += len(code)
-		}
-		if lines < 20 || lines >= 50 {
-			t.Errorf("%s has %d lines of code", name, lines)
 		}
 	}
 }
