@@ -1,14 +1,11 @@
 package sashecho_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
-	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
@@ -93,41 +90,6 @@ func TestUnmatched(t *testing.T) {
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
 				t.Errorf("%s: GET %s: got %d, counted %v, want %v", c.name, target, w.Code, got, counted)
 			}
-		}
-	}
-}
-
-// An interim response keeps neither echo's error handler nor its context from
-// answering, with no 200.
-func TestWithRefusalAfterEarlyHints(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		refuse func(echo.Context, core.Decision) error
-		want   int
-	}{
-		{"an error", func(_ echo.Context, d core.Decision) error { return echo.NewHTTPError(nethttp.Status(d)) }, 429},
-		{"a panic", func(echo.Context, core.Decision) error { panic("the user's own") }, 500},
-		{"a string", func(ctx echo.Context, d core.Decision) error { return ctx.String(nethttp.Status(d), "no") }, 429},
-	} {
-		e := echo.New()
-		e.Logger.SetOutput(io.Discard)
-		e.Use(middleware.Recover())
-		e.Use(sashecho.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
-			sashecho.WithRefusal(func(ctx echo.Context, d core.Decision) error {
-				ctx.Response().WriteHeader(http.StatusEarlyHints)
-				return c.refuse(ctx, d)
-			})))
-		e.GET("/", ok)
-		still.Get(e, "/")
-		s := httptest.NewServer(e)
-		res, err := s.Client().Get(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		s.Close()
-		if res.StatusCode != c.want {
-			t.Errorf("%s: got %d, want %d", c.name, res.StatusCode, c.want)
 		}
 	}
 }

@@ -213,20 +213,24 @@ func TestLateHandler(t *testing.T) {
 	})
 }
 
-// TestWriterIsPutBack: after the handler and after a refusal the context has its own ResponseWriter again.
+// TestWriterIsPutBack: after the handler, and after the panic of a refusal, the context has its own ResponseWriter
+// again.
 func TestWriterIsPutBack(t *testing.T) {
 	all := nethttp.CountWhen(func(*http.Request, int) bool { return true })
 	dear := nethttp.WithCost(func(r *http.Request) int { return len(r.URL.Path) * 600 })
 	refuse := adapt.WithRefusal(func(c *call, d core.Decision) error {
 		c.w.WriteHeader(nethttp.Status(d))
-		return nil
+		panic("the user's own")
 	})
 	serve := core.Must(adapt.New(framework, newLimiter(core.Silent), one, all, dear, refuse))
 	for _, want := range []int{200, 429} {
 		w := httptest.NewRecorder()
 		c := newCall()
 		c.w = w
-		_ = serve(c, func(*call) error { return nil })
+		func() {
+			defer func() { _ = recover() }()
+			_ = serve(c, func(*call) error { return nil })
+		}()
 		if w.Code != want || c.w != w {
 			t.Errorf("got %d and a %T, want %d and the %T from before", w.Code, c.w, want, w)
 		}

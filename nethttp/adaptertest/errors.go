@@ -83,7 +83,7 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 }
 
 // refusalErrors checks that an error of the adapter's WithRefusal is answered as an error
-// of a handler is, once.
+// of a handler is, once, also after an interim response.
 func refusalErrors(t *testing.T, adapter Adapter) {
 	for name, before := range beforeErrors {
 		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
@@ -100,5 +100,12 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 				expectLike(t, what+" "+place+", after "+name, got, want)
 			}
 		}
+	}
+	hints := adapter.WithRefusal(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
+		w.WriteHeader(http.StatusEarlyHints)
+		return errHandler
+	})
+	if got := exchange(t, adapter.Build(behind([]Step{spent(hints)}, "POST", "/", page))); got != adapter.ErrorStatus {
+		t.Errorf("after early hints: got %d, want %d", got, adapter.ErrorStatus)
 	}
 }
