@@ -78,6 +78,23 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
+// TestSkippers: each of several skippers is enough, and a request that one skips counts nothing.
+func TestSkippers(t *testing.T) {
+	l := newLimiter(nil)
+	path := func(path string) nethttp.Option {
+		return adapt.WithSkipper(func(c *call) bool { return c.r.URL.Path == path })
+	}
+	serve := core.Must(adapt.New(framework, l, one, path("/a"), path("/b")))
+	for _, target := range []string{"/a", "/b", "/c"} {
+		c := newCall()
+		c.r.URL.Path = target
+		_ = serve(c, func(*call) error { return nil })
+	}
+	if left := l.AllowN(t.Context(), "user:one", 0).Remaining; left != 999 {
+		t.Errorf("got %d left, want 999", left)
+	}
+}
+
 // noticed is an observer that counts notices.
 type noticed struct{ count *int }
 
