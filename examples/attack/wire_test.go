@@ -29,7 +29,6 @@ const notServed, routed = "not 200", "any status"
 const (
 	alice = "X-Forwarded-For: 203.0.113.1\r\n"
 	bob   = "X-Forwarded-For: 203.0.113.2\r\n"
-	carol = "X-Forwarded-For: 203.0.113.3\r\n"
 )
 
 // text returns the bytes of the request.
