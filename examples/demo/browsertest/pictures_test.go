@@ -1,17 +1,9 @@
 package browsertest
 
 import (
-	"bytes"
-	"cmp"
 	"flag"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/png"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -56,7 +48,6 @@ func (p *page) take(name, selector string) {
 			chromedp.Screenshot(selector, &picture, chromedp.ByQuery),
 		)
 		backs[scheme] = back
-		picture = smaller(p.t, picture)
 		if len(picture) > 150_000 {
 			p.t.Errorf("the %s picture %s has %d bytes, want at most 150,000", scheme, name, len(picture))
 		}
@@ -69,29 +60,4 @@ func (p *page) take(name, selector string) {
 	if backs["light"] == backs["dark"] {
 		p.t.Errorf("the background is %q in light and in dark", backs["light"])
 	}
-}
-
-// smaller returns a picture in its 256 most frequent colours, which takes half the bytes.
-func smaller(t *testing.T, picture []byte) []byte {
-	t.Helper()
-	full, err := png.Decode(bytes.NewReader(picture))
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[color.Color]int{}
-	for y := range full.Bounds().Dy() {
-		for x := range full.Bounds().Dx() {
-			counts[full.At(x, y)]++
-		}
-	}
-	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int {
-		return cmp.Compare(counts[b], counts[a])
-	})
-	few := image.NewPaletted(full.Bounds(), colours[:min(256, len(colours))])
-	draw.Draw(few, few.Bounds(), full, image.Point{}, draw.Src)
-	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
 }
