@@ -14,19 +14,6 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-func ExampleRemoteIP() {
-	r := httptest.NewRequest("GET", "/", nil)
-	r.Header.Set("X-Forwarded-For", "192.0.2.1") // forged, and not read
-
-	r.RemoteAddr = "198.51.100.7:52241"
-	fmt.Println(keyfuncs.RemoteIP(r))
-	r.RemoteAddr = "[2001:db8:1:2:3:4:5:6]:52241"
-	fmt.Println(keyfuncs.RemoteIP(r))
-	// Output:
-	// ip:198.51.100.7 <nil>
-	// ip:2001:db8:1:2::/64 <nil>
-}
-
 // Behind load balancers on a network of one's own.
 func ExampleIP() {
 	key := keyfuncs.IP(keyfuncs.TrustProxies(netip.MustParsePrefix("10.0.0.0/8")))
@@ -132,33 +119,4 @@ func ExampleLimitFailures() {
 	// ip:198.51.100.7 <nil>
 	// ip:198.51.100.7 <nil>
 	// refused by apikey-failures
-}
-
-// Clients with a key are counted by it, all others by their address.
-func ExampleFirst() {
-	identify := keyfuncs.Issued(func(_ context.Context, key string) (bool, error) { return key == "demo-key-1", nil })
-	key := keyfuncs.First(keyfuncs.APIKey("X-API-Key", identify), keyfuncs.RemoteIP)
-
-	r := httptest.NewRequest("GET", "/", nil)
-	r.RemoteAddr = "198.51.100.7:52241"
-	fmt.Println(key(r))
-	r.Header.Set("Authorization", "Bearer demo-key-1")
-	fmt.Println(key(r))
-	// Output:
-	// ip:198.51.100.7 <nil>
-	// apikey:0b2c109e25ac7d47cc0c56f999832031 <nil>
-}
-
-// Each tenant's clients are counted on their own.
-func ExampleJoin() {
-	key := keyfuncs.Join(keyfuncs.Header("X-Tenant"), keyfuncs.RemoteIP)
-
-	r := httptest.NewRequest("GET", "/", nil)
-	r.RemoteAddr = "198.51.100.7:52241"
-	r.Header.Set("X-Tenant", "acme")
-	fmt.Println(key(r))
-	fmt.Println(keyfuncs.JoinKeys("header:x-tenant:acme", "ip:198.51.100.7")) // for Reset
-	// Output:
-	// join:header:x-tenant:acme|ip:198.51.100.7 <nil>
-	// join:header:x-tenant:acme|ip:198.51.100.7
 }
