@@ -25,7 +25,6 @@ type variable struct {
 type panel struct {
 	ID                       int
 	Type, Title, Description string
-	GridPos                  struct{ X, Y, W, H int }
 	Targets                  []target
 }
 
@@ -72,20 +71,11 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("variables %q, want the data source, the limiter, the rule and the store", got)
 	}
 	ids, titles := map[int]bool{}, map[string]bool{}
-	cells := map[[2]int]string{}
 	for _, p := range d.Panels {
 		if ids[p.ID] || titles[p.Title] || p.Title == "" {
 			t.Errorf("panel %d %q: the ID or the title is there twice, or there is no title", p.ID, p.Title)
 		}
 		ids[p.ID], titles[p.Title] = true, true
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("panel %q is in the place of %q, or outside", p.Title, other)
-				}
-				cells[[2]int{x, y}] = p.Title
-			}
-		}
 		if p.Type != "row" {
 			p.check(t)
 		}
