@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -54,27 +55,13 @@ func (s SkippedPath) matches(r *http.Request) bool {
 
 // Skips reports whether an option excludes the request from the limit.
 func (c *Config) Skips(r *http.Request) bool {
-	for _, s := range c.SkipPaths {
-		if s.matches(r) {
-			return true
-		}
-	}
-	for _, skip := range c.Skip {
-		if skip(r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.SkipPaths, func(s SkippedPath) bool { return s.matches(r) }) ||
+		slices.ContainsFunc(c.Skip, func(skip func(*http.Request) bool) bool { return skip(r) })
 }
 
 // skipsKey reports whether an option exempts the client named key.
 func (c *Config) skipsKey(key string) bool {
-	for _, skip := range c.SkipKeys {
-		if skip(key) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.SkipKeys, func(skip func(string) bool) bool { return skip(key) })
 }
 
 // looks reports whether an option looks at what the handler has done.
