@@ -143,23 +143,3 @@ func TestExposeKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("wrote into the spare capacity of a slice that others share: %q", shared[:2])
 	}
 }
-
-func TestAllocations(t *testing.T) {
-	d := core.Decision{
-		Allowed: true, Limit: burst, Remaining: core.MaxCounterRequests, ResetAfter: core.MaxWindow, At: noon,
-	}
-	for _, c := range []struct {
-		name   string
-		format headers.Format
-	}{
-		{"classic", headers.Classic},
-		{"classic, Unix time", headers.Classic.UnixReset()},
-		{"ietf", headers.IETF},
-	} {
-		h := http.Header{}
-		c.format.Write(h, both, d)
-		if got := testing.AllocsPerRun(100, func() { c.format.Write(h, both, d) }); got != 2 {
-			t.Errorf("%s: %v allocations, want 2", c.name, got)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -28,19 +29,21 @@ func inMemory(limit core.Limit, opts ...nethttp.Option) http.Handler {
 	return nethttp.Middleware(l, keyfuncs.RemoteIP, opts...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
-// One allocation for the key and two for the limit fields of the response, and two for the fields of a refusal and a
+// One allocation for the key and two for the limit fields of each format, and two for the fields of a refusal and a
 // string for each of its numbers, with a body or without, however long the client has to wait.
 func TestAllocations(t *testing.T) {
 	for _, c := range []struct {
 		limit   core.Limit
+		formats []headers.Format
 		refused bool
 		most    float64
 	}{
-		{core.PerHour(100_000), false, 3},
-		{core.Per(1, 10*time.Minute), true, 7},
-		{core.Per(1, core.MaxWindow), true, 7},
+		{core.PerHour(100_000), []headers.Format{headers.Classic}, false, 3},
+		{core.PerHour(100_000), []headers.Format{headers.Classic.UnixReset(), headers.IETF}, false, 5},
+		{core.Per(1, 10*time.Minute), []headers.Format{headers.Classic}, true, 7},
+		{core.Per(1, core.MaxWindow), []headers.Format{headers.Classic}, true, 7},
 	} {
-		h := inMemory(c.limit)
+		h := inMemory(c.limit, nethttp.WithHeaders(c.formats...))
 		w := sink{http.Header{}}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 		serve := func() {

@@ -202,18 +202,16 @@ func ended(ctx context.Context) context.Context {
 	return ctx
 }
 
+// TestSkipPaths: paths are compared as they are where the guard stands. FuzzSkipPaths has other spellings.
 func TestSkipPaths(t *testing.T) {
 	for target, skipped := range map[string]bool{
 		"/health":                 true,
 		"/health?full=1":          true,
+		"//health":                false,
 		"/caf%C3%A9":              true, // as clients send it: escaped in the usual way
 		"/café":                   false,
 		"http://elsewhere/health": true,
 		"/":                       false,
-		"/health/":                false,
-		"//health":                false,
-		"/%68ealth":               false,
-		"/health;a=b":             false,
 		"/stripped/health":        true,
 		"/stripped/he%61lth":      false,
 	} {
