@@ -38,9 +38,7 @@ func ByHost(r *http.Request) (string, error) {
 // hostOf returns the host of a URL in the form that all its spellings have.
 func hostOf(u *url.URL) string {
 	host := u.Hostname()
-	if address, err := netip.ParseAddr(host); err == nil && address.Zone() != "" {
-		return address.String() // Unmap would drop the zone
-	} else if err == nil {
+	if address, err := netip.ParseAddr(host); err == nil {
 		return address.Unmap().String()
 	}
 	return strings.TrimSuffix(strings.ToLower(host), ".")
