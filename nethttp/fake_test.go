@@ -13,11 +13,10 @@ import (
 	"github.com/sashlimit/sash/nethttp"
 )
 
-// fakeStore answers every request the same, or by answer, and counts its calls.
+// fakeStore answers every request the same, and counts its calls.
 type fakeStore struct {
 	decision core.Decision
 	err      error
-	answer   func(ctx context.Context, limits []core.Limit, key string, cost int64) (core.Decision, error)
 	calls    atomic.Int64
 }
 
@@ -25,14 +24,11 @@ func (s *fakeStore) Bind(rule core.Binding) (core.Ledger, error) {
 	return storetest.Wrap(storetest.Fixed(core.Decision{Allowed: true}), s.call).Bind(rule)
 }
 
-func (s *fakeStore) call(ctx context.Context, call storetest.Call) (core.Decision, error) {
+func (s *fakeStore) call(_ context.Context, call storetest.Call) (core.Decision, error) {
 	if call.Verb != "Take" {
 		return core.Decision{}, nil
 	}
 	s.calls.Add(1)
-	if s.answer != nil {
-		return s.answer(ctx, call.Rule.Limits, call.Key, call.Ask.Cost)
-	}
 	return s.decision, s.err
 }
 

@@ -24,13 +24,8 @@ func (s sink) WriteHeader(int)             {}
 
 func (s sink) SetReadDeadline(time.Time) error { return nil }
 
-func inMemory(limit core.Limit, opts ...nethttp.Option) http.Handler {
-	l := core.Must(core.New(core.Config{Name: "test", Store: memstore.New(), Limits: []core.Limit{limit}}))
-	return nethttp.Middleware(l, keyfuncs.RemoteIP, opts...)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-}
-
-// One allocation for the key and two for the limit fields of each format, and two for the fields of a refusal and a
-// string for each of its numbers, with a body or without, however long the client has to wait.
+// TestAllocations: one allocation for the key and two for the limit fields of each format, and two for the fields of a
+// refusal and a string for each of its numbers, with a body or without, however long the client has to wait.
 func TestAllocations(t *testing.T) {
 	for _, c := range []struct {
 		limit   core.Limit
@@ -43,7 +38,9 @@ func TestAllocations(t *testing.T) {
 		{core.Per(1, 10*time.Minute), []headers.Format{headers.Classic}, true, 7},
 		{core.Per(1, core.MaxWindow), []headers.Format{headers.Classic}, true, 7},
 	} {
-		h := inMemory(c.limit, nethttp.WithHeaders(c.formats...))
+		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{c.limit}}))
+		nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		h := nethttp.Middleware(l, keyfuncs.RemoteIP, nethttp.WithHeaders(c.formats...))(nothing)
 		w := sink{http.Header{}}
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 		serve := func() {
