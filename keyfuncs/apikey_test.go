@@ -2,7 +2,6 @@ package keyfuncs_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -180,15 +179,6 @@ func TestIssued(t *testing.T) {
 		verify := keyfuncs.Issued(func(context.Context, string) (bool, error) { return test.known, test.err })
 		if id, err := verify(t.Context(), "key"); id != test.want || err != test.err {
 			t.Errorf("%v, %v: %q, %v", test.known, test.err, id, err)
-		}
-	}
-}
-
-func TestAPIKeyString(t *testing.T) {
-	for _, raw := range []string{"", "demo-key-1", strings.Repeat("x", 10_000), "\x00\xff"} {
-		want := fmt.Sprintf("apikey:%x", sha256.Sum256([]byte(raw)))[:len("apikey:")+32]
-		if got := keyfuncs.APIKeyKey(raw); got != want {
-			t.Errorf("%.20q: %s, want %s", raw, got, want)
 		}
 	}
 }
