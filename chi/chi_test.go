@@ -60,8 +60,8 @@ func TestBehaviour(t *testing.T) {
 
 func ok(http.ResponseWriter, *http.Request) {}
 
-// TestUnmatched: where no route matches, a guard in a router's Use counts everything that reaches the router, and one in
-// a Group the routes alone. TestBehaviour has those at the root and at a route.
+// TestUnmatched: where no route matches, a guard in a router's Use counts everything that reaches the router, and one
+// in a Group the routes alone. TestBehaviour has those at the root and at a route.
 func TestUnmatched(t *testing.T) {
 	for _, c := range []struct {
 		name  string

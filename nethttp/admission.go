@@ -15,7 +15,7 @@ type Admission guard.Admission
 // guard with [WithDecisionInContext] that the request has passed. ok is false if there is
 // none: the guards have no such option, or have skipped the request.
 func FromContext(ctx context.Context) (a *Admission, ok bool) {
-	found, ok := guard.FromContext(ctx)
+	found, ok := ctx.Value(guard.AdmissionKey{}).(*guard.Admission)
 	return (*Admission)(found), ok
 }
 

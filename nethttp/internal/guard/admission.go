@@ -47,14 +47,8 @@ func (a *Admission) done() {
 	})
 }
 
-// admissionKey is the key of the context value that FromContext returns.
-type admissionKey struct{}
-
-// FromContext returns the Admission of the request that a handler serves.
-func FromContext(ctx context.Context) (a *Admission, ok bool) {
-	a, ok = ctx.Value(admissionKey{}).(*Admission)
-	return a, ok
-}
+// AdmissionKey is the key of the context value that nethttp.FromContext returns.
+type AdmissionKey struct{}
 
 // Decision returns the decision that admitted the request.
 func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
@@ -74,7 +68,7 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 	whenSent func(then func(status int))) error {
 	c := &a.decider.config
 	if c.InContext {
-		a.request = a.request.WithContext(context.WithValue(a.request.Context(), admissionKey{}, a))
+		a.request = a.request.WithContext(context.WithValue(a.request.Context(), AdmissionKey{}, a))
 	}
 	if !c.looks() {
 		return next(w, a.request)
