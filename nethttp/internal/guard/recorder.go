@@ -77,26 +77,17 @@ func (w *recorder) imply() {
 	}
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. An interim response, 1xx but 101, goes to the innermost ResponseWriter,
+// because the ones of frameworks take it for the response. So does an http.TimeoutHandler: inside one, send none.
 func (w *recorder) WriteHeader(status int) {
-	if writeInterim(w.ResponseWriter, status) {
+	if 100 <= status && status < 200 && status != http.StatusSwitchingProtocols {
+		innermost(w.ResponseWriter).WriteHeader(status)
 		return
 	}
 	w.ResponseWriter.WriteHeader(status) // first, since it panics on a status that is none
 	if w.status == 0 {
 		w.status = status
 	}
-}
-
-// writeInterim reports whether status is that of an interim response, 1xx but 101, and sends it if so. The interim
-// response goes to the innermost ResponseWriter, because the ones of frameworks take it for the response. So does an
-// http.TimeoutHandler: inside one, send none.
-func writeInterim(w http.ResponseWriter, status int) bool {
-	if status < 100 || status >= 200 || status == http.StatusSwitchingProtocols {
-		return false
-	}
-	innermost(w).WriteHeader(status)
-	return true
 }
 
 // innermost returns the ResponseWriter inside all others that w wraps.
