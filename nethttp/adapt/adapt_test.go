@@ -95,27 +95,6 @@ func TestSkippers(t *testing.T) {
 	}
 }
 
-// noticed is an observer that counts notices.
-type noticed struct{ count *int }
-
-func (noticed) Observe(context.Context, core.Event)   {}
-func (n noticed) Notice(context.Context, core.Notice) { *n.count++ }
-
-// TestCountedOnce: a ResponseWriter that is used again does not look like a request that is counted twice.
-func TestCountedOnce(t *testing.T) {
-	got := 0
-	serve := core.Must(adapt.New(framework, newLimiter(noticed{&got}), one))
-	c := newCall()
-	for range 300 {
-		if err := serve(c, func(*call) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got != 0 {
-		t.Errorf("got %d notices, want 0", got)
-	}
-}
-
 // TestErrors: CountWhen is asked about the answer to an error of a handler, also if the request's context has ended. It
 // is not, and the request stays counted, where the framework does not tell the status, or the client has left and the
 // error says so.
