@@ -27,7 +27,7 @@ type Pair struct {
 // What was counted beside a refusal is given back; [core.DecideAll] says in which order the
 // limits are asked, and what that promises. Give the guard the limit that refuses most often,
 // that of the single client. The response has the fields of the limit that binds. Several
-// Alls add up.
+// of them add up.
 //
 // The key functions are called before any limit is asked, each once; a request without a
 // key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the
