@@ -8,8 +8,6 @@ import (
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -17,11 +15,9 @@ import (
 )
 
 func ExampleNew() {
-	// A server sends both to a collector: with a PeriodicReader and a batcher around
-	// exporters such as otlpmetrichttp and otlptracehttp.
-	reader, spans := sdkmetric.NewManualReader(), tracetest.NewSpanRecorder()
+	// A server sends them to a collector: with a PeriodicReader around an exporter such as otlpmetrichttp.
+	reader := sdkmetric.NewManualReader()
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 
 	telemetry := core.Must(sashotel.New(sashotel.WithMeterProvider(meters)))
 	store := memstore.New()
@@ -36,11 +32,10 @@ func ExampleNew() {
 		Observer: core.Observers(telemetry.For("memory"), core.LogErrors(slog.Default(), time.Minute)),
 	}))
 
-	ctx, span := tracers.Tracer("example").Start(context.Background(), "GET /") // as otelhttp does
+	ctx := context.Background() // if otelhttp has begun a span in it, each decision is an event of the span
 	for range 5 {
 		limiter.Allow(ctx, "user:42")
 	}
-	span.End()
 
 	var found metricdata.ResourceMetrics
 	if err := reader.Collect(ctx, &found); err != nil {
@@ -51,13 +46,6 @@ func ExampleNew() {
 			fmt.Println(m.Name, m.Data.(metricdata.Sum[float64]).DataPoints[0].Value)
 		}
 	}
-	first := spans.Ended()[0].Events()[0]
-	for _, a := range first.Attributes {
-		if a.Key == "sash.outcome" {
-			fmt.Println(first.Name, a.Key, a.Value.String())
-		}
-	}
 	// Output:
 	// sash.store.slots 1
-	// sash.decision sash.outcome admitted
 }
