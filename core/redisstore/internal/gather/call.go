@@ -76,7 +76,7 @@ func (q *Queue[Q, A]) await(c *Call[Q, A]) (A, error) {
 			<-c.done // the server has answered: its answer counts (TestInlineAnswerCounts)
 		}
 	}
-	if c.err != nil { // the call may have expired: then Serve may still have it (TestExpiredIsNotUsedAgain)
+	if c.err != nil { // the call may have expired: then Serve may still have it (TestAnswers)
 		return c.answer, c.err
 	}
 	answer := c.answer

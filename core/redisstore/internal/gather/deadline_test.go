@@ -128,38 +128,6 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// TestManyHaveLeft: calls whose callers have left while they waited are not sent, and a call that waits behind many of
-// them is served by the next slot.
-func TestManyHaveLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			time.Sleep(time.Millisecond)
-			for _, c := range batch {
-				if c.Request < 0 {
-					t.Error("a call was sent after its caller had left")
-				}
-			}
-			return echo(batch)
-		}))
-		ctx, leave := context.WithCancel(context.Background())
-		var group sync.WaitGroup
-		for range minSlots {
-			group.Go(func() { _, _ = ask(q, 1, 0) })
-			synctest.Wait()
-		}
-		for range 3 * MaxBatch {
-			group.Go(func() { _, _ = q.Do(ctx, time.Time{}, new(int64(-1))) })
-		}
-		synctest.Wait()
-		leave()
-		if took, err := ask(q, 1, 0); err != nil || took > 2*time.Millisecond {
-			t.Errorf("%v after %v, want an answer after 2ms", err, took)
-		}
-		group.Wait()
-		checkEmpty(t, q)
-	})
-}
-
 // TestGivenUpByContext: a caller that has no deadline but a context is told that its context has ended, also when Serve
 // gives up at that very moment.
 func TestGivenUpByContext(t *testing.T) {

@@ -3,7 +3,6 @@
 package gather
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,22 +81,6 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestUnsteadyWay: if replies take now a short time, now a long one, batches that have been overtaken do not keep other
-// batches from being sent: of 10,000 calls a second some 7300 are in time, and 4000 if such batches were waited for.
-func TestUnsteadyWay(t *testing.T) {
-	const seconds, rate, least, longest = 6, 10_000, 5500, 120 * time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			time.Sleep(rand.N(longest))
-			return echo(batch)
-		}))
-		if n := offer(q, seconds, rate, 100*time.Millisecond) / (seconds - 1); n < least {
-			t.Errorf("%d calls a second were answered, want at least %d", n, least)
-		}
-		checkEmpty(t, q)
-	})
-}
-
 // TestSlotsGoWhileTheCrowdWaits: when batches come to take long while a crowd waits, there soon are as few slots as
 // before: the workers that are too many do not go on.
 func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
@@ -117,29 +100,6 @@ func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 		serveEach(t, q, 3*maxSlots*MaxBatch)
 		if most := batches.restart(); most > minSlots {
 			t.Errorf("%d batches were under way, want at most %d", most, minSlots)
-		}
-		checkEmpty(t, q)
-	})
-}
-
-// TestStall: a server that answers nothing for a while gets one batch more every lostAfter, whatever waits. When it
-// answers again, it gets no more than it can take.
-func TestStall(t *testing.T) {
-	const stall = time.Second
-	synctest.Test(t, func(t *testing.T) {
-		var batches gauge
-		start := time.Now()
-		q := New(byWorkers(func(batch []*testCall) bool {
-			batches.enter()
-			defer batches.leave()
-			time.Sleep(max(time.Millisecond, time.Until(start.Add(stall))))
-			return echo(batch)
-		}))
-		if n := offer(q, 2, 10_000, 10*stall); n != 10_000 {
-			t.Errorf("%d calls were answered, want 10000", n)
-		}
-		if most, want := batches.restart(), minSlots+int(stall/lostAfter); most > want {
-			t.Errorf("%d batches were under way, want at most %d", most, want)
 		}
 		checkEmpty(t, q)
 	})

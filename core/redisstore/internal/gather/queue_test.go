@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -67,32 +66,6 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestExpiredIsNotUsedAgain: the answer to a call that has expired does not reach another caller.
-func TestExpiredIsNotUsedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			request := batch[0].Request
-			time.Sleep(time.Second)
-			batch[0].Answer(request, nil)
-			return true
-		}))
-		var group sync.WaitGroup
-		for i := range int64(10) {
-			if _, err := ask(q, -1, time.Millisecond); !errors.Is(err, errLate) {
-				t.Error(err)
-			}
-			group.Go(func() {
-				if _, err := ask(q, i, 0); err != nil {
-					t.Error(err)
-				}
-			})
-			time.Sleep(2 * time.Second)
-		}
-		group.Wait()
-		checkEmpty(t, q)
-	})
 }
 
 // TestAnsweredKeepsNothing: a call that is kept for another use does not keep the caller's context alive.

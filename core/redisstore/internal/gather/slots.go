@@ -41,8 +41,8 @@ const (
 	// being made. See TestInline.
 	farTrips = 8
 
-	// lostAfter is how long a batch is under way at least before it is presumed lost (TestLostAt), and the least
-	// time between two batches of which that is presumed (TestStall).
+	// lostAfter is how long a batch is under way at least before it is presumed lost, and the least
+	// time between two batches of which that is presumed (TestLostAt).
 	lostAfter = 20 * time.Millisecond
 )
 
@@ -117,7 +117,7 @@ func (q *Queue[Q, A]) load(now time.Time) (calls, held int) {
 func (s *slots) adapt(took time.Duration, calls, waiting, held int) {
 	switch {
 	case took < nearReply && calls >= busyCalls:
-		s.total = min(busySlots+held, max(minSlots, s.total)) // see TestUnsteadyWay
+		s.total = min(busySlots+held, max(minSlots, s.total)) // see TestAdapt
 	case took >= promptReply:
 		s.total = max(fewestSlots, s.total-1)
 	case s.total < minSlots:
@@ -137,7 +137,7 @@ func (s *slots) adapt(took time.Duration, calls, waiting, held int) {
 
 // lostAt returns when a batch that was sent at a time is to be presumed lost. Where newer batches have been answered,
 // it does not wait until lostAfter has passed since the last one: the server does answer. So there are slots enough
-// also where replies take now a short time, now a long one (TestUnsteadyWay).
+// also where replies take now a short time, now a long one (TestLostAt).
 func (s *slots) lostAt(sentAt time.Time) time.Time {
 	at := sentAt.Add(max(lostAfter, 2*s.roundTrip))
 	if turn := s.lastLost.Add(lostAfter); turn.After(at) && !sentAt.Before(s.newest) {

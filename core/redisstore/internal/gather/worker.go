@@ -13,13 +13,13 @@ const idleTime = 100 * time.Millisecond
 // idleWorkers has the workers that wait for calls. The queue's lock guards it.
 type idleWorkers struct {
 	idle     int
-	fewest   int       // the smallest idle since retireAt was set: so many were not needed (TestUsedWorkersStay)
+	fewest   int       // the smallest idle since retireAt was set: so many were not needed
 	wake     chan bool // a value for each worker that is idle no more: whether there are calls for it
 	retireAt time.Time // when workers may end next
 }
 
 // dispatch has a worker take waiting calls if a slot is free (TestWaitingCallsGoTogether). No more workers come than
-// calls wait (TestOneWorkerForACall). q.mu must be held.
+// calls wait (TestDeadlines). q.mu must be held.
 func (q *Queue[Q, A]) dispatch() {
 	if q.slots.coming >= len(q.waiting) || q.slots.taken() {
 		return
@@ -73,8 +73,8 @@ func (q *Queue[Q, A]) next(b *batch[Q, A]) bool {
 	return true
 }
 
-// fill moves waiting calls to b. Calls that their callers have left (TestManyHaveLeft), or that are past their
-// deadlines (TestTooLate), are left out, however many they are (TestManyHaveLeft): the server would serve them in vain.
+// fill moves waiting calls to b. Calls that their callers have left, or that are past their
+// deadlines (TestTooLate), are left out, however many they are: the server would serve them in vain.
 // q.mu must be held.
 //
 // The oldest calls come first, unless the oldest is likely to be answered too late: then the newest do, which have the

@@ -63,26 +63,6 @@ func TestWaitingCallsGoTogether(t *testing.T) {
 	}
 }
 
-// TestOneWorkerForACall: a call that waits while several slots become free, before any worker runs, brings one worker.
-func TestOneWorkerForACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(echo))
-		c := q.calls.Get().(*testCall)
-		q.mu.Lock()
-		c.Context, c.Request = context.Background(), 7
-		q.waiting = append(q.waiting, c)
-		for range minSlots {
-			q.dispatch()
-		}
-		q.mu.Unlock()
-		if answer, err := q.await(c); err != nil || answer != 7 {
-			t.Errorf("got %d, %v; want 7", answer, err)
-		}
-		checkIdle(t, q, 1, 0)
-		checkEmpty(t, q)
-	})
-}
-
 // TestWakeDoesNotWait: a call that comes just when a worker becomes idle does not wait for it with the lock held.
 func TestWakeDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -100,26 +80,6 @@ func TestWakeDoesNotWait(t *testing.T) {
 		if answer, err := q.await(c); err != nil || answer != 7 {
 			t.Errorf("got %d, %v; want 7", answer, err)
 		}
-		checkEmpty(t, q)
-	})
-}
-
-// TestUsedWorkersStay: workers that are not needed end, and one that has calls when they do is not among them.
-func TestUsedWorkersStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(byWorkers(func(batch []*testCall) bool {
-			time.Sleep(idleTime / 2)
-			return echo(batch)
-		}))
-		var group sync.WaitGroup
-		for range minSlots {
-			group.Go(func() { serveEach(t, q, 1) })
-			synctest.Wait()
-		}
-		group.Wait()
-		time.Sleep(idleTime + idleTime*3/4)
-		serveEach(t, q, 1) // and meanwhile the others end
-		checkIdle(t, q, 1, 0)
 		checkEmpty(t, q)
 	})
 }
