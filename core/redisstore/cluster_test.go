@@ -117,44 +117,6 @@ func TestSlotMigration(t *testing.T) {
 	t.Logf("%d decisions, %d slots moved", total, moved)
 }
 
-// TestStuckWorkers: calls that hang for as long as the client's own timeouts, as those of a ring do, long after their
-// callers have left, keep nobody else from asking.
-func TestStuckWorkers(t *testing.T) {
-	t.Parallel()
-	noLeaks(t)
-	p := redistest.StartWay(t, redistest.Start(t).Addr(), nil)
-	ring := redis.NewRing(&redis.RingOptions{
-		Addrs: map[string]string{"a": p.Target()}, Dialer: redistest.Dial(p), ReadTimeout: patient,
-		HeartbeatFrequency: time.Hour,
-	})
-	t.Cleanup(func() { ring.Close() })
-	store := redisstore.New(ring)
-	patiently, hastily := closedFor(t, store, patient), closedFor(t, store, short)
-	for range 2 { // then the server knows the script
-		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, "k", 0).Err })
-	}
-	redisstore.HoldBreakersClosed(store)
-	for range 4 { // as often as it takes for all workers to be stuck, and their successors
-		p.Mode.Store(redistest.StaysSilent)
-		var group sync.WaitGroup
-		for range 20 {
-			group.Go(func() {
-				if d := hastily.Allow(ctx, "k"); !errors.Is(d.Err, core.ErrTimeout) {
-					t.Errorf("%+v", d)
-				}
-			})
-		}
-		group.Wait()
-		p.Mode.Store(redistest.Passes)
-		if d := patiently.Allow(ctx, "k"); d.Err != nil {
-			t.Errorf("others ask: %+v", d)
-		}
-		if redisstore.Calls(store) == 0 {
-			t.Error("nobody was stuck")
-		}
-	}
-}
-
 // TestMapAfterFailure: a master that does not answer may have been replaced, so the map of a cluster's slots is loaded
 // again after a request that failed.
 func TestMapAfterFailure(t *testing.T) {

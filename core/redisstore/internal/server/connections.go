@@ -27,9 +27,9 @@ const (
 	// last time was so long ago, and two round trips.
 	prompt = 20 * time.Millisecond
 
-	// fewMaking is how many connections to a server may be in the making at a time; as many more as there are already
-	// (TestStuckWorkers of redisstore). So many are made to a server that is far away, before requests wait for them:
-	// it takes too long then (TestFarStore of redisstore).
+	// fewMaking is how many connections to a server may be in the making at a time; as many more as there are already.
+	// So many are made to a server that is far away, before requests wait for them: it takes too long then
+	// (TestFarStore of redisstore).
 	fewMaking = 4
 
 	// doubtAfter is how long connections are idle before they are tried: a server or a NAT may have forgotten them.
