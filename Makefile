@@ -47,7 +47,7 @@ SINGLE = ^($(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(SINGLE_FILES)
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack prove redis lua prometheus proxies faketime
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack prove redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -61,7 +61,7 @@ demo:
 # Two of the three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
 # make lint vets, and nothing here debugs: without both, a fresh clone is tested in six minutes instead of seven.
 test: export GOFLAGS := $(shell go env GOFLAGS) -vet=off -ldflags=-w
-test: redis lua proxies faketime
+test: redis lua proxies
 	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
 	@$(MAKE) --no-print-directory -j2 test-race $(if $(RACE),test-single) test-modules
 
@@ -97,7 +97,7 @@ NEWEST_echo := github.com/labstack/echo/v4@v4.16.0
 NEWEST_echo5 := github.com/labstack/echo/v5@v5.4.4
 
 test-newest: export SASH_REDIS := $(or $(SASH_REDIS),$(shell command -v valkey-server))
-test-newest: redis lua proxies faketime
+test-newest: redis lua proxies
 	@mkdir -p .build
 	@$(foreach m,$(ADAPTERS),(cd $m && cp go.mod ../.build/$m.mod && cp go.sum ../.build/$m.sum && \
 		go get -modfile=../.build/$m.mod $(NEWEST_$m) && go test -modfile=../.build/$m.mod ./...) && ) true
@@ -108,10 +108,9 @@ test-newest: redis lua proxies faketime
 # HISTORYFLAGS='-seed 10000' goes through other histories of the regions. TestStrictHistories prints the seed of one
 # that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
 # of what happens at the same moment.
-histories: redis lua faketime
+histories: redis lua
 	go test -count=1 -timeout 30m -v -run '^TestScriptAgainstModel$$' ./core/redisstore/internal/script -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
-	go test $(RACE) -count=1 -timeout 30m -v -run '^TestRegions$$' ./core/regions -args -long
 	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories' ./core/regions -args -long $(HISTORYFLAGS)
 
 test-metrics: prometheus
@@ -176,9 +175,6 @@ redis:
 
 lua:
 	@./.ci/install lua5.4 lua5.4
-
-faketime:
-	@./.ci/install faketime faketime
 
 prometheus:
 	@./.ci/install promtool prometheus

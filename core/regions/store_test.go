@@ -9,7 +9,9 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/core/redisstore"
 	"github.com/sashlimit/sash/core/storetest"
+	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // three returns the stores of three regions.
@@ -112,12 +114,17 @@ func TestBucketIsStrict(t *testing.T) {
 // TestConformance: the regions are a store to the letter where the client's home has all of its limits. Without one,
 // while the others are idle, eventual regions are too but for two subtests: of several limits, a share may bind that
 // is of another limit than the one with the least left, and on a busy machine a look comes too late for many at once.
+// Where the home is another region, each has a server of its own.
 func TestConformance(t *testing.T) {
 	at := func(home string) func(string) string { return func(string) string { return home } }
 	shares := []string{"Concurrency", "Histories"}
+	servers := map[string]core.Store{}
+	for name := range three() {
+		servers[name] = redisstore.New(redistest.Start(t).Client(t))
+	}
 	for name, c := range map[string]Config{
 		"strict":                {Here: "eu", Stores: three(), Strict: true, Home: at("eu")},
-		"strict away from home": {Here: "eu", Stores: three(), Strict: true, Home: at("ap")},
+		"strict away from home": {Here: "eu", Stores: servers, Strict: true, Home: at("ap")},
 		"eventual":              {Here: "eu", Stores: three()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,6 @@ type Server struct {
 	dir  string // working directory; holds the log
 	port int
 	args []string // of redis-server; the same at every start
-	env  []string // what its environment has besides that of this process
 	id   string   // the node's ID in a cluster
 
 	mu     sync.Mutex // guards the fields below
@@ -213,12 +212,12 @@ var errPortTaken = errors.New("the port is taken")
 type options func(dir string, port int) ([]string, error)
 
 // start starts a server on some free port. It may be called from any goroutine.
-func start(tb testing.TB, opts options, env ...string) (*Server, error) {
+func start(tb testing.TB, opts options) (*Server, error) {
 	const attempts = 20
 	var err error
 	for range attempts {
 		// The directory's cleanup is registered first, so it runs last.
-		s := &Server{tb: tb, dir: tb.TempDir(), env: env}
+		s := &Server{tb: tb, dir: tb.TempDir()}
 		if s.port, err = FreePort(); err != nil {
 			return nil, err
 		}
@@ -292,7 +291,6 @@ func (s *Server) run() error {
 
 	p := &process{Cmd: exec.Command(path, s.args...), exited: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = s.dir, log, log
-	p.Env = append(p.Environ(), s.env...)
 	if err := Launch(p.Cmd); err != nil {
 		return fmt.Errorf("redistest: starting redis-server: %w", err)
 	}

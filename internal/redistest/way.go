@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Way is a way to a server that can take time, as one from another region does. Each direction can be held, so that
-// nothing arrives until it is let through, what is under way can be lost with its connections, and the replies to
-// scripts can be lost alone. It is safe for concurrent use.
+// Way is a way to a server that can take time, as one from another region does. What is under way can be lost with its
+// connections, and the replies to scripts can be lost alone. It is safe for concurrent use.
 type Way struct {
 	Mode    atomic.Int32 // what becomes of replies to scripts that may charge: Passes, CutsInstead or StaysSilent
 	Scripts atomic.Int64 // that have been sent to the server
@@ -24,10 +23,8 @@ type Way struct {
 	target, addr string
 	delay        func() time.Duration
 
-	mu     sync.Mutex // guards the fields below
-	change *sync.Cond // of them
-	held   [2]bool    // by direction
-	conns  map[net.Conn]bool
+	mu    sync.Mutex // guards conns
+	conns map[net.Conn]bool
 }
 
 const (
@@ -47,20 +44,13 @@ const (
 func StartWay(tb testing.TB, target string, delay func() time.Duration) *Way {
 	tb.Helper()
 	w := &Way{target: target, delay: delay, conns: map[net.Conn]bool{}}
-	w.change = sync.NewCond(&w.mu)
 	w.addr = Serve(tb, w.serve)
-	tb.Cleanup(func() {
-		w.Hold(false, false)
-		w.Lose()
-	})
+	tb.Cleanup(w.Lose)
 	return w
 }
 
 // Addr returns the address of the way's near end.
 func (w *Way) Addr() string { return w.addr }
-
-// Target returns the address of the server.
-func (w *Way) Target() string { return w.target }
 
 // Dial returns a Dialer that goes to servers by the ways to them, and straight to others.
 func Dial(ways ...*Way) func(context.Context, string, string) (net.Conn, error) {
@@ -76,14 +66,6 @@ func Dial(ways ...*Way) func(context.Context, string, string) (net.Conn, error) 
 	}
 }
 
-// Hold holds what is sent to the server, and what it sends back, or lets it through: what was held arrives then.
-func (w *Way) Hold(requests, replies bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.held = [2]bool{there: requests, back: replies}
-	w.change.Broadcast()
-}
-
 // Lose closes the connections. What is under way on them is lost.
 func (w *Way) Lose() {
 	w.mu.Lock()
@@ -92,7 +74,6 @@ func (w *Way) Lose() {
 		c.Close()
 	}
 	clear(w.conns)
-	w.change.Broadcast()
 }
 
 // serve carries the messages of a connection.
@@ -150,7 +131,6 @@ func (c *conn) carry(direction int) {
 	}()
 	for m := range under {
 		time.Sleep(time.Until(m.at))
-		c.way.wait(to, direction)
 		_, _ = to.Write(m.bytes)
 	}
 	if direction == there {
@@ -210,15 +190,5 @@ func (c *conn) close(halves ...net.Conn) {
 	for _, half := range halves {
 		half.Close()
 		delete(c.way.conns, half)
-	}
-	c.way.change.Broadcast()
-}
-
-// wait waits while a direction is held, unless the connection is lost.
-func (w *Way) wait(conn net.Conn, direction int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.held[direction] && w.conns[conn] {
-		w.change.Wait()
 	}
 }
