@@ -155,6 +155,30 @@ func TestStageOfQueue(t *testing.T) {
 	})
 }
 
+// TestBreakerOpensBeforeBatch: requests that waited together when the breaker opened are told so.
+func TestBreakerOpensBeforeBatch(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	c, w, told := bind(t, rdb, core.PerMinute(3)), newWaiting(), make(chan error, 1)
+	go func() {
+		_, err := w.queue.Do(ctx, time.Time{}, &request{ledger: c})
+		told <- err
+	}()
+	for range 5 {
+		a, err := c.store.client.Begin(ctx, c.store.client.First, time.Time{}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.End(server.ErrLate)
+	}
+	if inTime := c.batches.serve([]*call{<-w.calls}); !inTime {
+		t.Error("it did not serve the batch in time")
+	}
+	if err := <-told; !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("the caller is told %v", err)
+	}
+}
+
 // TestJointMay: one script has the keys of several clients only once that is known to be right. Before, it may have the
 // requests of one client, if their first key is the same.
 func TestJointMay(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
 // scripted is a client whose server gives these replies, the last again and again. A reply is a value, an error, what
@@ -138,6 +139,28 @@ func TestConnectionIsLate(t *testing.T) {
 		if err != ErrLate {
 			t.Errorf("the caller is told %v", err)
 		}
+	})
+}
+
+// silent is a client whose server does not answer for longer than a connection may take to be made.
+type silent struct{ redis.UniversalClient }
+
+func (silent) Process(context.Context, redis.Cmder) error {
+	time.Sleep(connectTime + time.Second)
+	return context.DeadlineExceeded
+}
+
+// TestConnectionNotMade: a request that has no deadline is told that it was not sent, since there is no connection.
+func TestConnectionNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := []core.Limit{core.PerHour(1)}
+		rule := script.New("sash", core.Binding{Limits: limits}, script.Decide(false, limits))
+		target := Target{Rule: &rule, Key: "k"}
+		_, err := New(silent{}, nil).Alone(t.Context(), time.Time{}, target, target.probe(), "source")
+		if core.StageOf(err) != core.StageQueued || !errors.Is(err, core.ErrTimeout) {
+			t.Errorf("the caller is told %v, at the stage %q", err, core.StageOf(err))
+		}
+		time.Sleep(time.Hour)
 	})
 }
 
