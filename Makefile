@@ -14,7 +14,6 @@
 # make benchmarks  run every benchmark of sash alone
 # make fuzz        run every fuzz target for FUZZTIME each, FUZZJOBS at a time
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
-# make chaos       all faults of Redis in random order under load, for CHAOSTIME, and a table of what happened
 # make attack      attack servers of the five frameworks over sockets, in memory, on Redis and on one that lies
 # make prove       try every claim at length, in less than half an hour, and write docs/proof.md
 
@@ -26,10 +25,9 @@ ADAPTERS := chi gin echo echo5
 EXTRAS   := extra/sashprom extra/sashotel extra/sashgrpc
 MODULES  := $(ADAPTERS) $(EXTRAS) examples headers/sfvtest extra/grafana examples/demo/browsertest prove prove/mutate bench
 
-ADDR      ?= 127.0.0.1:8080
-FUZZTIME  ?= 30s
-FUZZJOBS  ?= 1
-CHAOSTIME ?= 5m
+ADDR     ?= 127.0.0.1:8080
+FUZZTIME ?= 30s
+FUZZJOBS ?= 1
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -47,7 +45,7 @@ SINGLE = ^($(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(SINGLE_FILES)
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants chaos attack prove redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants attack prove redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -157,9 +155,6 @@ fuzz:
 mutants: redis lua
 	cd prove/mutate && go build -o $(CURDIR)/.build/mutate .
 	.build/mutate $(MUTANTFLAGS)
-
-chaos: redis
-	go test -count=1 -timeout 30m -v -run '^TestChaos$$' ./core/redisstore -args -chaos $(CHAOSTIME)
 
 attack: redis
 	cd examples && go test -count=1 -v -run '^Test(Attack|WeakServers)$$' ./attack

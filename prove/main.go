@@ -39,8 +39,6 @@ var parts = []part{
 	{"Linear", "go -C prove test -count=1 -timeout 20m -v -run ^TestLinearizable$ . -args -for 60s -seed SEED",
 		"go -C prove test -count=1 -timeout 20m -v -run ^TestLinearizable$ . -args -for 8s -seed SEED", proved},
 	{"Histories", "make histories HISTORYFLAGS='-seed SEED'", "", proved},
-	{"Chaos", "go test -count=1 -timeout 30m -v -run ^TestChaos$ ./core/redisstore -args -chaos 5m -chaos.seed SEED", "",
-		proved},
 	{"Attack", "make attack", "", proved},
 	{"Borders", "go test -count=1 -timeout 20m -v -run ^TestFirstKeyProxy$ ./core/redisstore\n" +
 		"go test -count=1 -timeout 20m -v -run ^TestFarStore$ ./core/redisstore", "", proved},

@@ -194,7 +194,15 @@ func waitOpen(t testing.TB, l *core.Limiter, client string) {
 func TestSilentShard(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	servers, ring := startRing(t, 3, time.Hour) // go-redis leaves the shard where it is
+	addrs := map[string]string{}
+	var servers []*redistest.Server
+	for i := range 3 {
+		servers = append(servers, redistest.Start(t))
+		addrs[strconv.Itoa(i)] = servers[i].Addr()
+	}
+	// go-redis leaves the shard where it is.
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour})
+	t.Cleanup(func() { ring.Close() })
 	store := redisstore.New(ring)
 	patiently := closedFor(t, store, patient)
 	hastily := closedFor(t, store, short)
@@ -269,17 +277,53 @@ func listen(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// startRing starts servers and returns a client of all of them. heartbeat is how
-// often the client looks for shards that are down; 0 is go-redis's default.
-func startRing(t testing.TB, shards int, heartbeat time.Duration) ([]*redistest.Server, *redis.Ring) {
-	t.Helper()
-	addrs := map[string]string{}
-	var servers []*redistest.Server
-	for i := range shards {
-		servers = append(servers, redistest.Start(t))
-		addrs[strconv.Itoa(i)] = servers[i].Addr()
+// TestFailover: while the master of some clients is replaced, the policy decides about them, and then the new one.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) (rdb redis.UniversalClient, begin, wait func()){
+		"Cluster, a silent master": func(t *testing.T) (redis.UniversalClient, func(), func()) {
+			cluster := redistest.StartCluster(t, 3, 1)
+			for _, server := range cluster.Servers {
+				do(t, admin(t, server.Addr()), "CONFIG SET cluster-require-full-coverage no")
+			}
+			return cluster.Client(t), cluster.Servers[0].Pause, func() { cluster.WaitOK(t) }
+		},
+		"Sentinel, a master that is killed": func(t *testing.T) (redis.UniversalClient, func(), func()) {
+			sentinel := redistest.StartSentinel(t, 2, 3)
+			return sentinel.Client(t), sentinel.WaitOK(t).Kill, func() { sentinel.WaitOK(t) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noLeaks(t)
+			rdb, begin, wait := open(t)
+			store := redisstore.New(rdb)
+			patiently, hastily := closedFor(t, store, patient), closedFor(t, store, core.DefaultTimeout)
+			counted := func() (err error) {
+				for i := range 12 {
+					err = errors.Join(err, patiently.Allow(ctx, fmt.Sprint("client ", i)).Err)
+				}
+				return err
+			}
+			redistest.WaitFor(t, "first decisions", counted)
+			var byPolicy atomic.Int64
+			stop := load(8, func(i int) {
+				d := hastily.Allow(ctx, fmt.Sprint("client ", i%50))
+				if d.Err != nil {
+					byPolicy.Add(1)
+				}
+				if d.Allowed != (d.Err == nil) || d.Err != nil && !errors.Is(d.Err, core.ErrStore) {
+					t.Errorf("%+v", d)
+				}
+				time.Sleep(10 * time.Millisecond) // a breaker that is open answers at once
+			})
+			t.Cleanup(stop)
+			begin()
+			wait()
+			redistest.WaitFor(t, "decisions to be counted again", counted)
+			if stop(); byPolicy.Load() == 0 {
+				t.Error("nobody noticed that a master was away")
+			}
+		})
 	}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: heartbeat})
-	t.Cleanup(func() { ring.Close() })
-	return servers, ring
 }

@@ -13,21 +13,19 @@ import (
 
 // Fault is something that goes wrong with a server. Begin makes it so, and returns what ends it.
 type Fault struct {
-	Name  string
-	Loses bool // data may be lost
 	Begin func(tb testing.TB, s *Server) (end func())
 }
 
 // The faults of a server. Held answers no command that writes, Replica and Full refuse one, Forgets loses the scripts.
 var (
-	Refused = Fault{"refused (SIGKILL)", true, func(_ testing.TB, s *Server) func() { s.Kill(); return s.Restart }}
-	Silent  = Fault{"silent (SIGSTOP)", false, func(_ testing.TB, s *Server) func() { s.Pause(); return s.Resume }}
-	Held    = byCommands("CLIENT PAUSE", false, "CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE")
-	Replica = byCommands("READONLY", true, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
-	Full    = byCommands("OOM", false, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")
-	Cut     = again("connections cut", "CLIENT KILL TYPE normal SKIPME yes")
-	Forgets = again("NOSCRIPT", "SCRIPT FLUSH")
-	Busy    = Fault{"BUSY script", false, busy}
+	Refused = Fault{func(_ testing.TB, s *Server) func() { s.Kill(); return s.Restart }} // SIGKILL
+	Silent  = Fault{func(_ testing.TB, s *Server) func() { s.Pause(); return s.Resume }} // SIGSTOP
+	Held    = byCommands("CLIENT PAUSE 600000 WRITE", "CLIENT UNPAUSE")
+	Replica = byCommands("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")
+	Full    = byCommands("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")
+	Cut     = again("CLIENT KILL TYPE normal SKIPME yes")
+	Forgets = again("SCRIPT FLUSH")
+	Busy    = Fault{busy}
 )
 
 // Faults has all of them.
@@ -52,16 +50,16 @@ func (s *Server) insist(tb testing.TB, command string) {
 }
 
 // byCommands returns a fault that a command begins and another one ends.
-func byCommands(name string, loses bool, begin, end string) Fault {
-	return Fault{name, loses, func(tb testing.TB, s *Server) func() {
+func byCommands(begin, end string) Fault {
+	return Fault{func(tb testing.TB, s *Server) func() {
 		s.insist(tb, begin)
 		return func() { s.insist(tb, end) }
 	}}
 }
 
 // again returns a fault that is a command, given every 20 ms.
-func again(name, command string) Fault {
-	return Fault{name, false, func(_ testing.TB, s *Server) func() {
+func again(command string) Fault {
+	return Fault{func(_ testing.TB, s *Server) func() {
 		done := make(chan struct{})
 		var group sync.WaitGroup
 		group.Go(func() {
