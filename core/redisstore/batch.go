@@ -103,7 +103,7 @@ func (s *Store) script(lease bool, limits []core.Limit) kept {
 	}
 	added := kept{Script: script.Decide(lease, limits)}
 	if s.client.Heeding != nil { // a script cannot have keys of two servers
-		added.batches = newBatches(s, added.Source)
+		added.batches = newBatches(s)
 	}
 	s.scripts[shape] = added
 	return added
@@ -114,12 +114,11 @@ func (s *Store) script(lease bool, limits []core.Limit) kept {
 // little more than one for one.
 type batches struct {
 	together
-	source string
-	apart  *pipeline // sends batches that must not be one script, see joint
+	apart *pipeline // sends batches that must not be one script, see joint
 }
 
-func newBatches(s *Store, source string) *batches {
-	b := &batches{together: together{store: s, server: s.client.First}, source: source}
+func newBatches(s *Store) *batches {
+	b := &batches{together: together{store: s, server: s.client.First}}
 	inlineMost := time.Duration(0)
 	if s.client.Prompt {
 		inlineMost = inlineMax
@@ -146,7 +145,8 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	if a == nil {
 		return true
 	}
-	reply, err := a.Eval(batch[0].Request.target(), func() []any { return b.command(batch) }, b.source)
+	target := batch[0].Request.target()
+	reply, err := a.Eval(target, func() []any { return b.command(batch) }, target.Rule.Script.Source)
 	if !a.End(err) {
 		return false
 	}

@@ -13,11 +13,6 @@ import (
 
 // What the tests of package redisstore_test see of the inside.
 
-// FirstBreaker is the state of the breaker of the first server, and how many failures it has seen while it is closed.
-func FirstBreaker(s *Store) (state State, failures int) {
-	return s.Stats().Breakers[0].State, int(s.client.First.Counts().TotalFailures)
-}
-
 // HoldBreakersClosed makes the breakers of all servers that are known such that
 // they never open.
 func HoldBreakersClosed(s *Store) {

@@ -19,6 +19,9 @@ func (s *Server) call(t *testing.T, outcome error) {
 	tell(outcome)
 }
 
+// Counts are the outcomes that the breaker has been told of in its state.
+func (s *Server) Counts() gobreaker.Counts { return s.current.Load().Counts() }
+
 // fail lets so many calls fail that the breaker opens.
 func (s *Server) fail(t *testing.T) {
 	t.Helper()

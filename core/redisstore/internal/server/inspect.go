@@ -7,9 +7,6 @@ import "github.com/sony/gobreaker/v2"
 // Calls is how many calls to Redis are under way.
 func (c *Client) Calls() int { return len(c.calls) }
 
-// Counts are the outcomes that the breaker has been told of in its state.
-func (s *Server) Counts() gobreaker.Counts { return s.current.Load().Counts() }
-
 // HoldClosed makes the breaker such that it never opens.
 func (s *Server) HoldClosed() {
 	s.current.Store(gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
