@@ -4,13 +4,11 @@ package redisstore_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -85,19 +83,8 @@ func (f *distant) open(kind string) *redisstore.Store {
 		f.way(o.Addr)
 		rdb = redis.NewClient(o)
 	case "TLS":
-		ca := newAuthority(f.T)
-		ca.issue(f.T, "redis.internal")
-		port, err := redistest.FreePort()
-		if err != nil {
-			f.Fatal(err)
-		}
-		redistest.Start(f, "--tls-port", fmt.Sprint(port), "--tls-ca-cert-file", ca.file("ca.pem"),
-			"--tls-cert-file", ca.file("redis.internal.pem"), "--tls-key-file", ca.file("redis.internal.key"),
-			"--tls-auth-clients", "no")
-		roots := x509.NewCertPool()
-		roots.AddCert(ca.cert)
-		o.Addr = f.way(net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
-		o.Dialer, o.TLSConfig = nil, &tls.Config{RootCAs: roots, ServerName: "redis.internal", MinVersion: tls.VersionTLS12}
+		_, addr, config := startTLS(f)
+		o.Addr, o.Dialer, o.TLSConfig = f.way(addr), nil, config
 		rdb = redis.NewClient(o)
 	case "Ring":
 		addrs := map[string]string{}
@@ -212,22 +199,9 @@ func (f *distant) reach(l *core.Limiter, what string, trips, clients int, alone 
 	f.Errorf("%s: %d of %d requests failed after the first decision", what, failed.Load(), paced+burst)
 }
 
-// authority signs certificates. Its own is in the file ca.pem of a folder.
-type authority struct {
-	dir  string
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, "ca")
-	return a
-}
-
-// issue writes a certificate for a name, name.pem, and its key, name.key.
-func (a *authority) issue(t *testing.T, name string) (*x509.Certificate, crypto.Signer) {
+// startTLS starts a server that serves TLS at an address too, and returns what a client is configured by. One
+// certificate is that of the server and of the client, and of the authority that has signed both.
+func startTLS(t testing.TB) (server *redistest.Server, addr string, client *tls.Config) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -238,33 +212,29 @@ func (a *authority) issue(t *testing.T, name string) (*x509.Certificate, crypto.
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		Subject:      pkix.Name{CommonName: name},
-		DNSNames:     []string{name},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), DNSNames: []string{"redis.internal"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	parent, signer := a.cert, a.key
-	if parent == nil { // the authority itself
-		template.IsCA, template.BasicConstraintsValid = true, true
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	must(err)
-	for file, block := range map[string]*pem.Block{
-		a.file(name + ".pem"): {Type: "CERTIFICATE", Bytes: der},
-		a.file(name + ".key"): {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		must(os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
-	}
-	cert, err := x509.ParseCertificate(der)
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	own, err := tls.LoadX509KeyPair(certFile, keyFile)
 	must(err)
-	return cert, key
+	roots := x509.NewCertPool()
+	roots.AddCert(own.Leaf)
+	port, err := redistest.FreePort()
+	must(err)
+	server = redistest.Start(t, "--tls-port", fmt.Sprint(port), "--tls-ca-cert-file", certFile,
+		"--tls-cert-file", certFile, "--tls-key-file", keyFile)
+	return server, net.JoinHostPort("127.0.0.1", fmt.Sprint(port)), &tls.Config{
+		RootCAs: roots, Certificates: []tls.Certificate{own}, ServerName: "redis.internal", MinVersion: tls.VersionTLS12,
+	}
 }
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
 // TestTLS: a client as docs/redis.md has it counts on a real server over TLS, as the user of
 // docs/operations.md, with a certificate where the server asks for one. Check tells why it
@@ -272,45 +242,33 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	ca := newAuthority(t)
-	ca.issue(t, "redis.internal")
-	ca.issue(t, "api")
-	port, err := redistest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := redistest.Start(t, "--tls-port", fmt.Sprint(port), "--tls-ca-cert-file", ca.file("ca.pem"),
-		"--tls-cert-file", ca.file("redis.internal.pem"), "--tls-key-file", ca.file("redis.internal.key"))
+	server, addr, config := startTLS(t)
 	root := admin(t, server.Addr())
 	if err := root.Do(ctx, documentedACL(t)...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
-	certificate, err := tls.LoadX509KeyPair(ca.file("api.pem"), ca.file("api.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
-		name   string
-		asks   string // tls-auth-clients
-		config *tls.Config
-		says   string // nothing: all is well
+		name string
+		asks string // tls-auth-clients
+		set  func(*tls.Config)
+		says string // nothing: all is well
 	}{
-		{"without a certificate", "no", &tls.Config{RootCAs: roots}, ""},
-		{"with a certificate", "yes", &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}, ""},
+		{"without a certificate", "no", func(c *tls.Config) { c.Certificates = nil }, ""},
+		{"with a certificate", "yes", func(*tls.Config) {}, ""},
 		// Up to TLS 1.2 a client hears of it before it sends a command.
-		{"the certificate is missing", "yes", &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12}, "Certificates"},
-		{"another authority", "no", &tls.Config{}, "unknown authority"},
+		{"the certificate is missing", "yes", func(c *tls.Config) {
+			c.Certificates, c.MaxVersion = nil, tls.VersionTLS12
+		}, "Certificates"},
+		{"another authority", "no", func(c *tls.Config) { c.RootCAs = nil }, "unknown authority"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := root.ConfigSet(ctx, "tls-auth-clients", c.asks).Err(); err != nil {
 				t.Fatal(err)
 			}
-			c.config.ServerName, c.config.MinVersion = "redis.internal", tls.VersionTLS12
+			own := config.Clone()
+			c.set(own)
 			rdb := redis.NewClient(&redis.Options{
-				Addr:     net.JoinHostPort("127.0.0.1", fmt.Sprint(port)),
-				Username: "api", Password: "password", TLSConfig: c.config,
+				Addr: addr, Username: "api", Password: "password", TLSConfig: own,
 			})
 			defer rdb.Close()
 			store := redisstore.New(rdb)
