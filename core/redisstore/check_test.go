@@ -404,28 +404,14 @@ func TestCheckTimeouts(t *testing.T) {
 	}
 }
 
-// far is a connection to a server that is far away.
-type far struct{ net.Conn }
-
-const distance = 50 * time.Millisecond
-
-func (f far) Write(b []byte) (int, error) {
-	time.Sleep(distance)
-	return f.Conn.Write(b)
-}
-
 // TestCheckFar: Check measures the round trip, and knows the timeouts of the
 // limiters that have been made.
 func TestCheckFar(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	rdb := redis.NewClient(&redis.Options{
-		Addr: redistest.Start(t).Addr(),
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			return far{conn}, err
-		},
-	})
+	const distance = 50 * time.Millisecond
+	way := redistest.StartWay(t, redistest.Start(t).Addr(), func() time.Duration { return distance / 2 })
+	rdb := redis.NewClient(&redis.Options{Addr: way.Addr()})
 	t.Cleanup(func() { rdb.Close() })
 	store := redisstore.New(rdb, redisstore.WithoutBatches()) // without the probe, which takes many round trips
 	if err := store.Check(ctx); !mentions(err, "the default is 100ms", "a new connection takes") {

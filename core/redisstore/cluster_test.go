@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -253,7 +254,8 @@ func TestSilentShard(t *testing.T) {
 func TestHastyCallersSilent(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{listen(t)}})
+	silent := redistest.Serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{silent}})
 	t.Cleanup(func() { rdb.Close() })
 	l := limiter(t, core.Config{Store: redisstore.New(rdb), Limits: []core.Limit{core.PerHour(10)}})
 	redistest.WaitFor(t, "decisions at once", func() error {
@@ -265,16 +267,6 @@ func TestHastyCallersSilent(t *testing.T) {
 		}
 		return fmt.Errorf("%+v", d)
 	})
-}
-
-// listen returns the address of a server that never says anything.
-func listen(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	return listener.Addr().String()
 }
 
 // TestFailover: while the master of some clients is replaced, the policy decides about them, and then the new one.
