@@ -174,59 +174,10 @@ func TestBucketBound(t *testing.T) {
 	t.Log("proved: limit 20, a bucket admits at most 20 + 20t/W in a stretch of t, and that many; seeds 0 to 5")
 }
 
-// TestBucketClock: a clock that steps back gives no units, and the time to wait is told by the clock as it stands.
-func TestBucketClock(t *testing.T) {
-	l := Limit{N: 10, W: 1000, Algorithm: core.Bucket}
-	var c Count
-	c.Add(l, 5_000_000, 10)
-	if v := c.Decide(l, 4_999_900, 5_000_000, 1); v.Admitted || v.RetryAfter != 200 || v.ResetAfter != 1100 {
-		t.Errorf("100 us before: %+v", v)
-	}
-	if v := c.Decide(l, 5_000_250, 5_000_250, 2); !v.Admitted || v.Remaining != 0 || v.ResetAfter != 950 {
-		t.Errorf("250 us after: %+v", v)
-	}
-	if n := c.Units(l, 4_999_900); n != 10 {
-		t.Errorf("100 us before, %d are used", n)
-	}
+// TestBucketCenturies: however long ago it was filled, a bucket is empty.
+func TestBucketCenturies(t *testing.T) {
 	if n := (Bucket{Units: maxCount, Rate: maxCount}).On(1<<53, 1000).Used(); n != 0 {
 		t.Errorf("after centuries %d are used", n)
-	}
-	var empty Count
-	if v := empty.Decide(l, 4_999_900, 5_000_000, 0); v.ResetAfter != 0 || v.Remaining != 10 {
-		t.Errorf("an empty one before another limit's newest request: %+v", v)
-	}
-}
-
-// TestBucketReturn: units go back, of a request of the last window, and never more than are used.
-func TestBucketReturn(t *testing.T) {
-	full := Bucket{At: 5000, Units: 7, Part: 500, Rate: 10} // of a window of 1000
-	for _, c := range []struct {
-		name         string
-		at, units    int64
-		left, gotten int64
-	}{
-		{"the newest", 5000, 3, 5, 3},
-		{"an older one", 4500, 3, 5, 3},
-		{"all", 5000, 9, 0, 8},
-		{"some are back already", 4500, 14, 0, 13},
-		{"a window ago", 4000, 3, 8, 3},
-		{"ahead", 5001, 3, 8, 0},
-	} {
-		b, returned := full.Return(1000, c.at, c.units)
-		if b.Used() != c.left || returned != c.gotten || b.Used() == 0 && b != (Bucket{}) {
-			t.Errorf("%s: %+v and %d, want %d used and %d", c.name, b, returned, c.left, c.gotten)
-		}
-	}
-}
-
-// TestBucketReturnsAll: a bucket from which all is given back is as if nothing had been asked.
-func TestBucketReturnsAll(t *testing.T) {
-	full := Bucket{At: 5000, Units: 7, Rate: 10}
-	if b, returned := full.Return(1000, 5000, 7); b != (Bucket{}) || returned != 7 {
-		t.Errorf("%+v and %d", b, returned)
-	}
-	if !(Limit{Algorithm: core.Bucket}).Dated() {
-		t.Error("an evicted bucket takes nothing back")
 	}
 }
 

@@ -1,100 +1,10 @@
 package window
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
 )
-
-// TestCoarseHistories runs random histories of a Count and of single units with rounded stamps.
-func TestCoarseHistories(t *testing.T) {
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 31))
-		l := Limit{N: 1 + rng.Int64N(40), W: 1000 + rng.Int64N(9000), Algorithm: core.CoarseLog}
-		var c Count
-		var plain plainLog // its units have the ends of their slots
-		now := int64(1_790_000_000_000_000)
-		for step := range 300 {
-			switch now += rng.Int64N(l.W / 20); rng.IntN(20) {
-			case 0:
-				now += rng.Int64N(2 * l.W)
-			case 1:
-				l.N = 1 + rng.Int64N(40)
-			case 2:
-				at := now - rng.Int64N(l.W)
-				want, kept := int64(0), []int64(nil)
-				for _, unit := range plain.units {
-					if want < 2 && unit == l.SlotEnd(at) && unit > now-l.W {
-						want++
-					} else {
-						kept = append(kept, unit)
-					}
-				}
-				if c.Spent(l, now) || l.SlotEnd(at) <= now-l.W {
-					want = 2
-				}
-				plain.units = kept
-				if got := c.Return(l, at, now, 2); got != want {
-					t.Fatalf("seed %d step %d: %d units of %d taken back, want %d", seed, step, got, at, want)
-				}
-			}
-			cost := rng.Int64N(6)
-			got, want := c.Decide(l, now, now, cost), plain.decide(l, now, cost, false)
-			if want.Admitted && len(plain.live(now, l)) == 0 && cost > 0 {
-				want.ResetAfter = l.SlotEnd(now) + l.W - now
-			}
-			if got != want {
-				t.Fatalf("seed %d step %d: %+v at %d, cost %d:\n got %+v\nwant %+v", seed, step, l, now, cost, got, want)
-			}
-			if got.Admitted && cost > 0 {
-				c.Prepare(l, now, cost)
-				c.Add(l, now, cost)
-				for range cost {
-					plain.units = append(plain.units, l.SlotEnd(now))
-				}
-			}
-		}
-	}
-}
-
-// TestPastOfOneRequest: a request that a Past alone counts stands in the epoch in which a Count has it, so that a
-// client of both has no units twice.
-func TestPastOfOneRequest(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 32))
-	for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter, core.CoarseLog} {
-		for range 20_000 {
-			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Algorithm: kind}
-			begins := map[core.Algorithm]int64{ // at multiples of that
-				core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot(),
-			}
-			b := &Bound{l, l.Epoch()}
-			if rng.IntN(2) == 0 {
-				b.Span = 2*l.W + rng.Int64N(l.W)
-			}
-			end := b.End(1_000_000 + rng.Int64N(1000))
-			counted := end + rng.Int64N(2*l.Slot()) - l.Slot() // about where an epoch ends
-			now := counted + rng.Int64N(l.Slot())
-			var c Count
-			c.Add(l, counted, 3)
-			var p Past
-			p.Add(b, counted, 3)
-			want := Past{Newer: 3}
-			if b.Number(counted-counted%begins[kind]) != b.Number(counted) {
-				want = Past{Older: 3}
-			}
-			if p != want {
-				t.Fatalf("%v, counted at %d, an epoch ends at %d: %+v, want %+v", kind, counted, end, p, want)
-			}
-			if b.Number(now) != b.Number(counted) {
-				continue // it is as of counted
-			}
-			if got := c.Past(b, now); got != p {
-				t.Fatalf("%v, counted at %d, an epoch ends at %d: %+v in a Count, %+v in a Past", kind, counted, end, got, p)
-			}
-		}
-	}
-}
 
 // TestSlots: a window has 60 slots, aligned to the Unix epoch, the last of which may be shorter.
 func TestSlots(t *testing.T) {

@@ -100,20 +100,3 @@ func FuzzCounterRetryAfter(f *testing.F) {
 		checkCounterRetry(t, Limit{N: n, W: w}, c, c.Start(w)+e, cost)
 	})
 }
-
-// TestCounterOver: units of a window weigh until the end of the next.
-func TestCounterOver(t *testing.T) {
-	const w = 10
-	for _, c := range []struct {
-		counter Counter
-		at      int64
-		want    bool
-	}{
-		{Counter{5, 0, 1}, 69, false}, {Counter{5, 0, 1}, 70, true}, {Counter{5, 1, 0}, 59, false},
-		{Counter{5, 1, 0}, 60, true}, {Counter{5, 0, 0}, 50, true},
-	} {
-		if got := c.counter.Over(c.at, w); got != c.want {
-			t.Errorf("%+v is over at %d: %v", c.counter, c.at, got)
-		}
-	}
-}

@@ -3,7 +3,6 @@
 package window
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -120,48 +119,6 @@ func TestPastIsLate(t *testing.T) {
 		if late > most || longest > 2*l.W+l.Slot()+60*167-l.W {
 			t.Errorf("%v: late by up to %d, and up to %d are told, want at most %d and two windows and a slot",
 				kind, late, longest, most)
-		}
-	}
-}
-
-// TestPast: each unit that counts is in the epoch of its time, of its slot, or of its fixed window.
-func TestPast(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 33))
-	for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter, core.CoarseLog} {
-		for range 3000 {
-			l := Limit{N: 100, W: 1000 + rng.Int64N(5000), Algorithm: kind}
-			b := &Bound{l, l.Epoch()}
-			if rng.IntN(2) == 0 {
-				b.Span = 2*l.W + rng.Int64N(l.W)
-			}
-			var c Count
-			now := int64(1_790_000_000_000_000)
-			var times []int64
-			for range rng.IntN(20) {
-				now += rng.Int64N(l.W / 4)
-				c.Prepare(l, now, 1)
-				c.Add(l, now, 1)
-				times = append(times, now)
-			}
-			now += rng.Int64N(l.W)
-			var want Past
-			for _, at := range times {
-				begin := at - at%map[core.Algorithm]int64{
-					core.SlidingLog: 1, core.SlidingCounter: l.W, core.CoarseLog: l.Slot(),
-				}[kind]
-				counts := map[core.Algorithm]bool{
-					core.SlidingLog: at > now-l.W, core.SlidingCounter: at/l.W >= now/l.W-1, core.CoarseLog: l.SlotEnd(at) > now-l.W,
-				}[kind]
-				switch {
-				case counts && begin/b.Span == now/b.Span:
-					want.Newer++
-				case counts:
-					want.Older++
-				}
-			}
-			if got := c.Past(b, now); got != want {
-				t.Fatalf("%v of units at %d, epochs of %d: %+v at %d, want %+v", kind, times, b.Span, got, now, want)
-			}
 		}
 	}
 }

@@ -34,29 +34,3 @@ func TestLogReturnNewest(t *testing.T) {
 		t.Errorf("%d returned, %d entries left", n, log.entries)
 	}
 }
-
-// TestCounterReturn: units go back to the fixed window that they were counted in.
-func TestCounterReturn(t *testing.T) {
-	const w = 10
-	for _, c := range []struct {
-		name           string
-		counter        Counter
-		at, now, units int64
-		want           Counter
-		returned       int64
-	}{
-		{"the current window", Counter{5, 3, 4}, 52, 53, 2, Counter{5, 3, 2}, 2},
-		{"more than there is", Counter{5, 3, 4}, 52, 53, 9, Counter{5, 3, 0}, 4},
-		{"the window before", Counter{5, 3, 4}, 49, 53, 2, Counter{5, 1, 4}, 2},
-		{"the window before, by now", Counter{5, 3, 4}, 52, 61, 3, Counter{5, 3, 1}, 3},
-		{"gone", Counter{5, 3, 4}, 39, 53, 2, Counter{5, 3, 4}, 2},
-		{"gone by now", Counter{5, 3, 4}, 52, 75, 2, Counter{5, 3, 4}, 2},
-		{"gone by a clock that was ahead", Counter{5, 3, 4}, 39, 45, 2, Counter{5, 3, 4}, 2},
-		{"ahead", Counter{5, 3, 4}, 60, 53, 2, Counter{5, 3, 4}, 0},
-	} {
-		got, returned := c.counter.Return(w, c.at, c.now, c.units)
-		if got != c.want || returned != c.returned {
-			t.Errorf("%s: %+v and %d, want %+v and %d", c.name, got, returned, c.want, c.returned)
-		}
-	}
-}

@@ -33,31 +33,6 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// TestHugeCost: sums with a cost that no limit allows would overflow.
-func TestHugeCost(t *testing.T) {
-	const w = 60_000_000
-	for _, counted := range []int64{0, 1, 9, 10, 15} { // the last of a limit that was higher
-		for _, cost := range []int64{11, 1 << 53, 1 << 62, math.MaxInt64 - 10, math.MaxInt64} {
-			limit := Limit{N: 10, W: w}
-			var log Log
-			counter := Counter{Cur: counted}
-			if counted > 0 {
-				log.Push(5, counted)
-			}
-			for name, v := range map[string]Verdict{
-				"counter":          counter.Decide(limit, 10, 10, cost),
-				"counter before":   Counter{Prev: counted}.Decide(limit, 10, 10, cost),
-				"log":              log.Facts(limit, 10, cost).Decide(limit, 10, 10, cost),
-				"facts of another": LogFacts{Units: counted, Oldest: 5, Leaver: 5}.Decide(limit, 10, 10, cost),
-			} {
-				if v.Admitted || v.RetryAfter != Never || v.Remaining < 0 || v.Remaining > 10 {
-					t.Errorf("%s, %d counted, cost %d: %+v", name, counted, cost, v)
-				}
-			}
-		}
-	}
-}
-
 func TestDuration(t *testing.T) {
 	for micros, want := range map[int64]time.Duration{0: 0, 7: 7 * time.Microsecond, Never: math.MaxInt64} {
 		if got := Duration(micros); got != want {

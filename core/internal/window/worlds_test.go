@@ -118,7 +118,8 @@ func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err er
 	if verb == worlds.Charge {
 		l.Boundless = true
 	}
-	v := to.count.Decide(l, now, now, units)
+	stamp := max(now, to.count.Begun(l))
+	v := to.count.Decide(l, now, stamp, units)
 	if verb == worlds.Charge {
 		v = w.Charged(v)
 	}
@@ -130,7 +131,7 @@ func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err er
 	}
 	if v.Admitted && verb != worlds.Peek && cost > 0 {
 		to.count.Prepare(l, now, units)
-		to.count.Add(l, now, units)
+		to.count.Add(l, stamp, units)
 	}
 	return to, nil
 }

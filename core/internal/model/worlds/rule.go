@@ -94,7 +94,7 @@ func (l Limit) counts(past []Unit, at, now int64) bool {
 
 // first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
 func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
-	return int64(sort.Search(int(3*l.W), func(d int) bool {
+	return int64(sort.Search(int(stamp-now+3*l.W), func(d int) bool {
 		t := now + int64(d)
 		return holds(l.used(past, t, max(t, stamp)))
 	}))
@@ -103,7 +103,7 @@ func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool)
 // decide returns the answer of one limit.
 func (l Limit) decide(past []Unit, now, stamp, cost int64, verb Verb) Answer {
 	used := l.used(past, now, stamp)
-	a := Answer{Admitted: cost == 0 || verb == Charge || used+cost <= l.N}
+	a := Answer{Admitted: cost == 0 || verb == Charge || cost <= l.N-used}
 	switch {
 	case a.Admitted:
 		past = l.definition().admit(l, past, now, stamp, cost)
