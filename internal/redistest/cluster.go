@@ -184,11 +184,7 @@ func master(shard redis.ClusterShard) (id string) {
 }
 
 func (c *Cluster) byID(id string) *Server {
-	i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.id == id })
-	if i < 0 {
-		return nil
-	}
-	return c.Servers[i]
+	return find(c.Servers, func(s *Server) bool { return s.id == id })
 }
 
 // check returns an error if the cluster is not healed in this view.

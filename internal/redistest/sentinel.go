@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 
@@ -51,7 +50,10 @@ func StartSentinel(tb testing.TB, replicas, sentinels int) *Sentinel {
 		if s.sentinels[i], err = start(tb, s.options); err != nil {
 			return err
 		}
-		return shortenPeriods(s.sentinels[i])
+		// With the defaults, a sentinel needs seconds to find the others, and rests for 30 s (tilt) after a busy machine has
+		// delayed it.
+		return s.sentinels[i].tell("SENTINEL DEBUG INFO-PERIOD 500 PING-PERIOD 200 ASK-PERIOD 200 PUBLISH-PERIOD 200 " +
+			"TILT-PERIOD 1000")
 	})
 	s.WaitOK(tb)
 	return s
@@ -66,14 +68,6 @@ func (s *Sentinel) options(dir string, _ int) ([]string, error) {
 		"sentinel failover-timeout %[1]s 3000\n",
 		masterName, host, s.Servers[0].port, len(s.sentinels)/2+1)
 	return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
-}
-
-// shortenPeriods sets a sentinel's periods, in milliseconds. With the defaults a
-// sentinel needs seconds to find the other sentinels, and rests for 30 s (tilt)
-// after a busy machine has delayed it.
-func shortenPeriods(sentinel *Server) error {
-	return sentinel.ask("SENTINEL", "DEBUG",
-		"INFO-PERIOD", 500, "PING-PERIOD", 200, "ASK-PERIOD", 200, "PUBLISH-PERIOD", 200, "TILT-PERIOD", 1000).Err()
 }
 
 // Client returns a failover client with nothing set but the master's name, the
@@ -143,9 +137,5 @@ func (s *Sentinel) masterOf(sentinel *Server) (*Server, error) {
 // at returns the server that has the address of an entry of a sentinel, or nil.
 func (s *Sentinel) at(entry map[string]string) *Server {
 	addr := net.JoinHostPort(entry["ip"], entry["port"])
-	i := slices.IndexFunc(s.Servers, func(s *Server) bool { return s.Addr() == addr })
-	if i < 0 {
-		return nil
-	}
-	return s.Servers[i]
+	return find(s.Servers, func(s *Server) bool { return s.Addr() == addr })
 }

@@ -11,7 +11,6 @@
 package redistest
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -279,15 +278,11 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}
 	defer log.Close() // the process has its own descriptor
-	earlier, err := log.Stat()
-	if err != nil {
-		return fmt.Errorf("redistest: %w", err)
-	}
 
 	p := &process{Cmd: exec.Command(path, s.args...), exited: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = s.dir, log, log
@@ -296,28 +291,26 @@ func (s *Server) run() error {
 	}
 	go func() { p.Wait(); close(p.exited) }()
 	s.proc, s.paused = p, false
-	return s.waitUntilReady(log.Name(), earlier.Size())
+	return s.waitUntilReady(log.Name())
 }
 
-// waitUntilReady waits until the process that has just started answers. The log
-// of this process begins at offset begin of the file. s.mu must be held.
-func (s *Server) waitUntilReady(log string, begin int64) error {
+// waitUntilReady waits until the process that has just started listens, as its log says: an answer might come from
+// another process at this address. s.mu must be held.
+func (s *Server) waitUntilReady(log string) error {
 	for deadline := time.Now().Add(waitAtMost); ; time.Sleep(waitBetween) {
 		dead := !s.proc.running() // asked before the log is read, so that the log is whole
 		text, err := os.ReadFile(log)
 		if err != nil {
 			return fmt.Errorf("redistest: %w", err)
 		}
-		text = text[begin:]
+		says := func(words string) bool { return bytes.Contains(text, []byte(words)) }
 		switch {
-		case dead && bytes.Contains(text, []byte("Address already in use")):
+		case dead && says("Address already in use"):
 			return fmt.Errorf("redistest: %s: %w", s.Addr(), errPortTaken)
 		case dead:
 			return fmt.Errorf("redistest: redis-server %s ended at once (%v); its log:\n%s",
 				strings.Join(s.args, " "), s.proc.ProcessState, text)
-		// An answer may come from another process at this address. The log comes
-		// from this process only.
-		case ready(text) && s.ping() == nil:
+		case says("Ready to accept connections"), says("Sentinel ID is"):
 			return nil
 		case time.Now().After(deadline):
 			s.kill()
@@ -327,26 +320,12 @@ func (s *Server) waitUntilReady(log string, begin int64) error {
 	}
 }
 
-// ready reports whether the log says that the server listens.
-func ready(log []byte) bool {
-	return bytes.Contains(log, []byte("Ready to accept connections")) ||
-		bytes.Contains(log, []byte("Sentinel ID is"))
-}
-
-// ping waits up to a second for an answer. An error reply counts as an answer: a
-// server that asks for a password is up.
-func (s *Server) ping() error {
-	c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
-	if err != nil {
-		return err
+// find returns the server for which is holds, or nil.
+func find(servers []*Server, is func(*Server) bool) *Server {
+	if i := slices.IndexFunc(servers, is); i >= 0 {
+		return servers[i]
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	_, err = bufio.NewReader(c).ReadString('\n')
-	return err
+	return nil
 }
 
 // signal sends sig to the process. s.mu must be held.

@@ -2,12 +2,12 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -19,37 +19,23 @@ func Serve(tb testing.TB, serve func(net.Conn)) (addr string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var mu sync.Mutex
-	open, ended := map[net.Conn]bool{}, false
+	serving, end := context.WithCancel(ctx)
 	tb.Cleanup(func() {
 		listener.Close()
-		mu.Lock()
-		defer mu.Unlock()
-		ended = true
-		for c := range open {
-			c.Close()
-		}
+		end()
 	})
-	handle := func(c net.Conn) {
-		mu.Lock()
-		open[c] = true
-		goes := !ended
-		mu.Unlock()
-		if goes {
-			serve(c)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		c.Close()
-		delete(open, c)
-	}
 	go func() {
 		for {
 			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go handle(c)
+			stop := context.AfterFunc(serving, func() { c.Close() })
+			go func() {
+				defer c.Close()
+				defer stop()
+				serve(c)
+			}()
 		}
 	}()
 	return listener.Addr().String()
