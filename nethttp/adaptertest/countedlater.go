@@ -48,7 +48,7 @@ func countWhenElsewhere(t *testing.T, adapter Adapter) {
 		{"/slow", "5", 503, []int{503}},
 		{"/nested", "5", 401, []int{401}},
 	} {
-		got := serve(t, h, "POST", c.path)
+		got := serve(h, "POST", c.path)
 		if got.Code != c.status || got.Header().Get("X-RateLimit-Limit") != c.limit {
 			t.Errorf("%s: %d %v", c.path, got.Code, got.Header())
 		}

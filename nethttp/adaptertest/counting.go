@@ -23,18 +23,18 @@ func groupAndRoute(t *testing.T, adapter Adapter) {
 		route("GET", "/health", nil, page),
 	}})
 	for i := range 10 {
-		expect(t, serve(t, h, "GET", "/api/search"), 200, "10", strconv.Itoa(9-i))
+		expect(t, serve(h, "GET", "/api/search"), 200, "10", strconv.Itoa(9-i))
 	}
-	expect(t, serve(t, h, "GET", "/api/health"), 200, "", "")
-	w := serve(t, h, "GET", "/api/search")
+	expect(t, serve(h, "GET", "/api/health"), 200, "", "")
+	w := serve(h, "GET", "/api/search")
 	expect(t, w, 429, "10", "0")
 	if reached != 10 || w.Header().Get("Retry-After") != "60" {
 		t.Errorf("got the handler reached %d times and %v, want 10 times and Retry-After 60", reached, w.Header())
 	}
 	for i := range 9 { // the group's limit has counted the refused request too
-		expect(t, serve(t, h, "GET", "/api/items/1"), 200, "20", strconv.Itoa(8-i))
+		expect(t, serve(h, "GET", "/api/items/1"), 200, "20", strconv.Itoa(8-i))
 	}
-	expect(t, serve(t, h, "GET", "/api/search"), 429, "20", "0")
+	expect(t, serve(h, "GET", "/api/search"), 429, "20", "0")
 	if reached != 10 {
 		t.Errorf("got the handler reached %d times behind a refusal of the group, want 10", reached)
 	}

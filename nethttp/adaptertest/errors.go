@@ -56,7 +56,7 @@ func atRootToo(h http.HandlerFunc, steps ...Step) map[string]Tree {
 func handlerErrors(t *testing.T, adapter Adapter) {
 	five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
 	for name, before := range beforeErrors {
-		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
+		want := serve(adapter.Build(failing(before)), "GET", "/work")
 		if name == "nothing" && want.Code != adapter.ErrorStatus {
 			t.Fatalf("without a guard: got %d for a handler's error, want the ErrorStatus %d", want.Code, adapter.ErrorStatus)
 		}
@@ -70,7 +70,7 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 			"CountWhen":             {[]Step{outer.step(), inner.step()}, []int{want.Code}},
 		} {
 			for place, tree := range atRootToo(before, c.steps...) {
-				got := serve(t, adapter.Build(tree), "GET", "/work")
+				got := serve(adapter.Build(tree), "GET", "/work")
 				expectLike(t, what+" "+place+", after "+name, got, want)
 				if !slices.Equal(inner.statuses, c.asked) || !slices.Equal(outer.statuses, c.asked) {
 					t.Errorf("%s %s, after %s: CountWhen was asked about %v inside and %v outside, want %v",
@@ -86,7 +86,7 @@ func handlerErrors(t *testing.T, adapter Adapter) {
 // of a handler is, once, also after an interim response.
 func refusalErrors(t *testing.T, adapter Adapter) {
 	for name, before := range beforeErrors {
-		want := serve(t, adapter.Build(failing(before)), "GET", "/work")
+		want := serve(adapter.Build(failing(before)), "GET", "/work")
 		refuse := adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, _ core.Decision) error {
 			before(w, r)
 			return errHandler
@@ -96,7 +96,7 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 			"CountWhen": {refuse, counted},
 		} {
 			for place, tree := range atRootToo(page, spent(opts...)) {
-				got := serve(t, adapter.Build(tree), "GET", "/work")
+				got := serve(adapter.Build(tree), "GET", "/work")
 				expectLike(t, what+" "+place+", after "+name, got, want)
 			}
 		}

@@ -33,16 +33,16 @@ func labels(t *testing.T, adapter Adapter) {
 		}
 		seen, statuses = nil, nil
 	}
-	serve(t, h, "GET", "/api/items/17")
+	serve(h, "GET", "/api/items/17")
 	expectEvents([]string{adapter.RootLabel, adapter.GroupLabel, adapter.RouteLabel}, []int{200, 200, 200})
-	serve(t, h, "GET", "/nowhere/17")
+	serve(h, "GET", "/nowhere/17")
 	expectEvents([]string{""}, []int{200})
-	serve(t, h, "GET", "/api/items/17")
+	serve(h, "GET", "/api/items/17")
 	expectEvents([]string{adapter.RootLabel}, []int{429})
 
 	nameless := []Step{{Limiter: l, Key: keyfuncs.Header("X-Tenant")}}
 	h = adapter.Build(Tree{Use: nameless, Prefix: "/api", Routes: item(nil)})
-	serve(t, h, "GET", "/api/items/17")
+	serve(h, "GET", "/api/items/17")
 	if len(seen) != 1 || statuses[0] != 400 {
 		t.Errorf("a request without a key: got labels %q and statuses %v, want one and 400", seen, statuses)
 	}

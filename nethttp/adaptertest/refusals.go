@@ -47,7 +47,7 @@ func refusals(t *testing.T, adapter Adapter) {
 			t.Run(c.name+" "+method, func(t *testing.T) {
 				step := c.step()
 				guard := nethttp.Middleware(step.Limiter, step.Key, step.Options...)
-				want := serve(t, guard(http.NotFoundHandler()), method, "/api/work")
+				want := serve(guard(http.NotFoundHandler()), method, "/api/work")
 				if want.Code != c.status {
 					t.Fatalf("net/http's middleware answers %d, want %d", want.Code, c.status)
 				}
@@ -55,7 +55,7 @@ func refusals(t *testing.T, adapter Adapter) {
 				spy := Step{Spy: func() { reached += "middleware " }}
 				handler := func(http.ResponseWriter, *http.Request) { reached += "handler" }
 				for place, tree := range treesAround(c.step, spy, Route{Method: method, Handler: handler}) {
-					got := serve(t, adapter.Build(tree), method, "/api/work")
+					got := serve(adapter.Build(tree), method, "/api/work")
 					if got.Code != c.status || got.Body.String() != want.Body.String() ||
 						!maps.EqualFunc(got.Header(), want.Header(), slices.Equal) {
 						t.Errorf("%s: got %d %v %s\nwant %d %v %s",

@@ -3,7 +3,6 @@ package adaptertest
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"testing"
 )
@@ -21,21 +20,10 @@ func behind(use []Step, method, pattern string, h http.HandlerFunc) Tree {
 // page is a handler with the body "page": a test sees that it was reached.
 func page(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page")) }
 
-// serve passes a request to h and returns the response. The target is parsed as a
-// server parses it; header holds names and values in turn.
-func serve(t *testing.T, h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
-	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequest(method, "/", nil)
-	r.URL, r.RequestURI = u, target
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
+// serve passes a request to h and returns the response.
+func serve(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
 }
 

@@ -15,8 +15,8 @@ import (
 // tenBefore is an estimate of 10.
 var tenBefore = nethttp.WithCost(func(*http.Request) int { return 10 })
 
-// left returns the units of the limiter that are left for the key of sameKey.
-func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
+// remaining returns the units of the limiter that are left for the key of sameKey.
+func remaining(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:all", 0).Remaining }
 
 // writes returns a handler that writes n bytes in three ways.
 func writes(n int) http.HandlerFunc {
@@ -65,27 +65,16 @@ func costAfter(t *testing.T, adapter Adapter) {
 		}
 		h := adapter.Build(behind(use, c.method, pattern, c.handler))
 		what := fmt.Sprint(c.method, " ", c.path, ", to leave ", c.left)
-		if w := serve(t, h, c.method, c.path); w.Header().Get("X-RateLimit-Remaining") != "90" {
+		if w := serve(h, c.method, c.path); w.Header().Get("X-RateLimit-Remaining") != "90" {
 			t.Errorf("%s: %d %v", what, w.Code, w.Header())
 		}
-		if got := left(l); got != c.left {
+		if got := remaining(l); got != c.left {
 			t.Errorf("%s: %d are left", what, got)
 		}
-		if w := serve(t, h, c.method, c.path); (w.Code == 429) != (c.left < 10) {
+		if w := serve(h, c.method, c.path); (w.Code == 429) != (c.left < 10) {
 			t.Errorf("%s: the next request got %d", what, w.Code)
 		}
 	}
-}
-
-// admissionOf returns what the handler of r finds in its context, and checks the units that
-// are left.
-func admissionOf(t *testing.T, r *http.Request, remaining int64) *nethttp.Admission {
-	t.Helper()
-	a, ok := nethttp.FromContext(r.Context())
-	if !ok || a.Decision().Remaining != remaining {
-		t.Fatalf("%s: %v, %+v; want %d remaining", r.URL.Path, ok, a, remaining)
-	}
-	return a
 }
 
 // decisionInContext checks which decision a handler finds in its context, and the function
@@ -101,7 +90,11 @@ func decisionInContext(t *testing.T, adapter Adapter) {
 		return false
 	})
 	finding := func(remaining int64) http.HandlerFunc {
-		return func(_ http.ResponseWriter, r *http.Request) { admissionOf(t, r, remaining) }
+		return func(_ http.ResponseWriter, r *http.Request) {
+			if a, ok := nethttp.FromContext(r.Context()); !ok || a.Decision().Remaining != remaining {
+				t.Errorf("%s: %v, %+v; want %d remaining", r.URL.Path, ok, a, remaining)
+			}
+		}
 	}
 	h := adapter.Build(Tree{
 		Use: []Step{step(outer, inContext, nethttp.SkipPaths("/skipped"))},
@@ -117,7 +110,7 @@ func decisionInContext(t *testing.T, adapter Adapter) {
 	})
 	for path, want := range map[string]int64{"/skipped": 0, "/outer": 100, "/inner": 10} {
 		found = 0
-		if w := serve(t, h, "GET", path); w.Code != 200 || found != want {
+		if w := serve(h, "GET", path); w.Code != 200 || found != want {
 			t.Errorf("%s: %d, CountWhen found the limit of %d, want %d", path, w.Code, found, want)
 		}
 		if err := outer.Reset(t.Context(), "user:all"); err != nil {

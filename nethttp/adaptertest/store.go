@@ -11,17 +11,14 @@ import (
 
 // deaf is an observer that drops events and notices, so that guards do all that they do for an
 // observer and the suite writes no log.
-type deaf struct{}
-
-func (deaf) Observe(context.Context, core.Event) {}
-func (deaf) Notice(context.Context, core.Notice) {}
+var deaf = core.Observers(core.Silent, core.ObserverFunc(func(context.Context, core.Event) {}))
 
 // newLimiter returns a limiter with a store of its own. The store's clock stands still.
 func newLimiter(limits ...core.Limit) *core.Limiter { return on(still.Store(), limits...) }
 
 // on returns a limiter that counts in s.
 func on(s core.Store, limits ...core.Limit) *core.Limiter {
-	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf{}}))
+	return core.Must(core.New(core.Config{Name: "test", Store: s, Limits: limits, Observer: deaf}))
 }
 
 // sameKey is a key function that gives all requests the same key.
