@@ -16,14 +16,6 @@ type Link struct {
 	Loses  func() bool          // reports whether a reply is lost; nil: none is
 }
 
-// Steady returns a link on which every way takes as long and nothing is lost.
-func Steady(s *Server, delay time.Duration) Link {
-	return Link{Server: s, Delay: func() time.Duration { return delay }}
-}
-
-// Quick returns a link over which nothing is lost and a round trip takes 200 µs.
-func Quick(s *Server) Link { return Steady(s, 100*time.Microsecond) }
-
 // ErrLost is the error of a call that lost its reply.
 var ErrLost = errors.New("the reply was lost")
 

@@ -21,7 +21,6 @@ type Server struct {
 	Client  model.Client
 	Charges []Charge
 	Scripts int // that have run
-	Rewound int // scripts that found something counted too far ahead
 }
 
 // Charge holds the units that one script has counted, by the server's clock in microseconds.
@@ -47,16 +46,12 @@ func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Scripts++
-	at, charge := time.UnixMicro(now), !ask.Peek && ask.Cost > 0
-	if charge && s.Client.Ahead(s.Limits, at) {
-		s.Rewound++
-	}
 	limits := s.Limits
 	if o := ask.Override; o != nil && o.Limits != nil {
 		limits = o.Limits
 	}
-	d := s.Client.Ask(limits, at, ask)
-	if charge && d.Allowed {
+	d := s.Client.Ask(limits, time.UnixMicro(now), ask)
+	if d.Allowed && !ask.Peek && ask.Cost > 0 {
 		s.Charges = append(s.Charges, Charge{now, d.At.UnixMicro(), ask.Cost})
 	}
 	return d
@@ -74,21 +69,4 @@ func (s *Server) Return(back core.Refund) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Client.Return(s.Limits, time.UnixMicro(s.Now()), back)
-}
-
-// Reset forgets what is counted.
-func (s *Server) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Client = model.Client{}
-}
-
-// Charged returns how many units were counted since the server was made.
-func (s *Server) Charged() (units int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.Charges {
-		units += c.Units
-	}
-	return units
 }

@@ -60,10 +60,15 @@ type scene struct {
 // newScene returns a scene with leases of up to size units for 5 s.
 func newScene(t *testing.T, limit core.Limit, size int64) *scene {
 	t.Helper()
-	s := &scene{Server: fakeserver.New(0, limit), way: 100 * time.Microsecond}
+	return newSceneOf(t, Terms{size, 5 * time.Second}, limit)
+}
+
+func newSceneOf(t *testing.T, terms Terms, limits ...core.Limit) *scene {
+	t.Helper()
+	s := &scene{Server: fakeserver.New(0, limits...), way: 100 * time.Microsecond}
 	k := fakeserver.Link{Server: s.Server, Delay: func() time.Duration { return s.way }}
-	s.rule, s.store = process(k, size, 5*time.Second)
-	s.limiter = limiter(t, s.rule, limit)
+	s.rule, s.store = process(k, terms.Size, terms.Lifetime)
+	s.limiter = limiter(t, s.rule, limits...)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/model"
 )
 
 // TestReturnToLease: a unit goes back to the lease that it came from, while that lasts,
@@ -46,7 +47,7 @@ func TestReturnToLease(t *testing.T) {
 		if n, err := old.Return(t.Context(), 1); old.Decision.Source != core.SourceLeased || n != 0 || err != nil {
 			t.Errorf("after a reset: %d, %v", n, err)
 		}
-		s.Server.Reset() // and its clock is stepped back
+		s.Client = model.Client{} // and its clock is stepped back
 		s.Skew -= 10 * time.Second
 		s.leased(t)
 		left = s.unspent()

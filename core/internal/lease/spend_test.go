@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/fakeserver"
 )
 
 // TestClock: what is spent from a lease is spent at a time that is read under the lease's lock. Read before, it might
@@ -103,9 +102,8 @@ func TestResetAfter(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := []core.Limit{core.Per(500, time.Second).Named("a"), core.Per(600, time.Minute).Named("b")}
-		s := &scene{Server: fakeserver.New(time.Hour, limits...)}
-		s.rule, s.store = process(fakeserver.Quick(s.Server), 50, 100*time.Millisecond)
-		s.limiter = limiter(t, s.rule, limits...)
+		s := newSceneOf(t, Terms{50, 100 * time.Millisecond}, limits...)
+		s.Skew = time.Hour
 		admitted := s.warm(t, 1)
 		var last time.Time
 		for admitted < 500 {
