@@ -282,7 +282,7 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 // takeBack takes up to units of the time at out of entries. It returns what is left, and how
 // many units it took.
 func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
-	for i := len(entries) - 1; i >= 0 && len(entries)-i <= 1001; i-- {
+	for i := len(entries) - 1; i >= 0; i-- {
 		if entries[i].at != at {
 			continue
 		}

@@ -44,7 +44,6 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 		{"Extremes", (*suite).extremes},
 		{"Charge", (*suite).charge},
 		{"Return", (*suite).giveBack},
-		{"ReturnDepth", (*suite).returnDepth},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,8 +58,6 @@ type suite struct {
 	*testing.T
 	store core.Store
 	name  string
-
-	leased atomic.Bool // a decision was from a lease: what is given back may stay counted when that is over
 }
 
 var ctx = context.Background()
