@@ -133,31 +133,3 @@ func TestAccounting(t *testing.T) {
 		}
 	}
 }
-
-// TestFullToTheByte: a client for which there is a slot, but not the few bytes by
-// which the index must grow, takes the place of another.
-func TestFullToTheByte(t *testing.T) {
-	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	for keys := 1; keys < 100; keys++ {
-		s := New(WithMaxBytes(MinMaxBytes), WithClock(func() time.Time { return now }))
-		limits := []core.Limit{core.PerHour(100).Using(core.SlidingCounter)}
-		l := core.Must(core.New(core.Config{Store: s, Limits: limits, OnStoreError: core.FailClosed}))
-		for k := range keys {
-			l.Allow(context.Background(), fmt.Sprint(k))
-		}
-		s.max -= s.share - s.shards[0].own + s.common.Load()
-		s.share = s.shards[0].own
-		s.common.Store(0)
-		for range 2 { // the second time it has a slot
-			if d := l.Allow(context.Background(), "newcomer"); d.Err != nil {
-				t.Errorf("beside %d keys: %v", keys, d.Err)
-			}
-		}
-		if h := s.hash("newcomer"); s.shard(h).find(h, 0) == nil {
-			t.Errorf("beside %d keys: no slot for a client with two requests", keys)
-		}
-		if err := s.Audit(); err != nil {
-			t.Errorf("beside %d keys: %v", keys, err)
-		}
-	}
-}
