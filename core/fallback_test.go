@@ -70,10 +70,10 @@ func (w *world) decide(replica int, r core.Request) {
 	d := w.limiters[replica].Decide(ctx, r)
 	var want core.Decision
 	if !w.store.down.Load() {
-		want = client(w.first, r.Key).Decide(w.limits, asked, r.Cost, !r.Peek)
+		want = client(w.first, r.Key).Ask(w.limits, asked, core.Ask{Cost: r.Cost, Peek: r.Peek})
 	}
 	if w.store.down.Load() || w.store.slow.Load() {
-		want = client(w.second[replica], r.Key).Decide(w.shares, d.At, r.Cost, !r.Peek)
+		want = client(w.second[replica], r.Key).Ask(w.shares, d.At, core.Ask{Cost: r.Cost, Peek: r.Peek})
 		want.Source = core.SourceFallback
 		if !errors.Is(d.Err, core.ErrStore) {
 			w.Fatalf("the store has not answered: got the error %v, want %v", d.Err, core.ErrStore)

@@ -82,7 +82,7 @@ func (a *answer) table(limiter *core.Limiter) string {
 		if use.Used > 0 {
 			resets = report.Wait(use.ResetAfter)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", use.Text(), use.Used, use.Remaining, resets)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", use.Limit.Limit, use.Used, use.Remaining, resets)
 	}
 	_ = w.Flush() // to a strings.Builder
 	if !a.Counted() {

@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,37 +160,30 @@ func (s *suite) concurrency() {
 	const goroutines, keys = 16, 3
 	limit := core.Per(20, 30*time.Millisecond)
 	l := s.limiter(limit)
-	outcomes := make([][]Outcome, keys)
-	var mu sync.Mutex
-	var failed atomic.Pointer[core.Decision]
+	var outcomes [goroutines][keys][]Outcome
 	var group sync.WaitGroup
 	deadline := time.Now().Add(400 * time.Millisecond)
 	for g := range goroutines {
 		group.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 9))
-			own := make([][]Outcome, keys)
 			for time.Now().Before(deadline) {
 				k, n := rng.IntN(keys), 1+rng.Int64N(2)
 				d := l.AllowN(ctx, fmt.Sprint("client ", k), n)
 				if d.Err != nil {
-					failed.Store(&d)
+					s.Error(d.Err)
 					return
 				}
-				own[k] = append(own[k], Outcome{At: d.At, Allowed: d.Allowed, Cost: n})
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for k := range own {
-				outcomes[k] = append(outcomes[k], own[k]...)
+				outcomes[g][k] = append(outcomes[g][k], Outcome{At: d.At, Allowed: d.Allowed, Cost: n})
 			}
 		})
 	}
 	group.Wait()
-	if d := failed.Load(); d != nil {
-		s.Fatal(d.Err)
-	}
-	for k, o := range outcomes {
-		if err := CheckLogs(o, limit); err != nil {
+	for k := range keys {
+		var all []Outcome
+		for g := range outcomes {
+			all = append(all, outcomes[g][k]...)
+		}
+		if err := CheckLogs(all, limit); err != nil {
 			s.Errorf("client %d: %v", k, err)
 		}
 	}
@@ -309,7 +301,7 @@ func (s *suite) extreme(limit core.Limit) {
 	var client model.Client
 	for what, n := range []int64{n, 1, n, n + 1} {
 		got := l.AllowN(ctx, key, n)
-		want := client.Decide([]core.Limit{limit}, got.At, n, true)
+		want := client.Ask([]core.Limit{limit}, got.At, core.Ask{Cost: n})
 		want.Source, want.Region = got.Source, got.Region
 		if got != want {
 			s.Fatalf("%v, request %d, of %d units:\n got %+v\nwant %+v", limit, what, n, got, want)

@@ -58,12 +58,6 @@ func OfUses(l *core.Limiter, uses []core.Usage) Usage {
 	return usage
 }
 
-// Text returns the limit, which a limiter must have, as core.ParseLimit reads it.
-func (l Limit) Text() string {
-	text, _ := l.Limit.MarshalText() // a limiter has no limit that cannot be written
-	return string(text)
-}
-
 // Counted reports whether anything is counted under one of the limits.
 func (u *Usage) Counted() bool {
 	for _, use := range u.Limits {

@@ -62,21 +62,15 @@ type Route struct {
 	Err     error
 }
 
-// refuseFunc is a Refusal without an error.
-type refuseFunc = func(w http.ResponseWriter, r *http.Request, d core.Decision)
-
 // refusals returns the options that set the response to a refused request, by name.
-func (adapter Adapter) refusals() map[string]func(refuseFunc) nethttp.Option {
-	all := map[string]func(refuseFunc) nethttp.Option{
-		"nethttp": func(refuse refuseFunc) nethttp.Option { return nethttp.WithRefusal(refuse) },
+func (adapter Adapter) refusals() map[string]func(Refusal) nethttp.Option {
+	all := map[string]func(Refusal) nethttp.Option{
+		"nethttp": func(refuse Refusal) nethttp.Option {
+			return nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) { _ = refuse(w, r, d) })
+		},
 	}
 	if adapter.WithRefusal != nil {
-		all["native"] = func(refuse refuseFunc) nethttp.Option {
-			return adapter.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) error {
-				refuse(w, r, d)
-				return nil
-			})
-		}
+		all["native"] = adapter.WithRefusal
 	}
 	return all
 }

@@ -36,8 +36,9 @@ func responseController(t *testing.T, adapter Adapter) {
 		"followed": step(newLimiter(core.PerMinute(2)), counted),
 	}
 	for name, option := range adapter.refusals() {
-		steps["refused by "+name] = spent(option(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+		steps["refused by "+name] = spent(option(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) error {
 			control(w)
+			return nil
 		}))
 	}
 	for name, guard := range steps {

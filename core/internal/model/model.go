@@ -92,11 +92,6 @@ func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*windo
 	return counts, stamp
 }
 
-// Decide is the answer to a request when the store's clock shows at.
-func (c *Client) Decide(limits []core.Limit, at time.Time, cost int64, charge bool) core.Decision {
-	return c.Ask(limits, at, core.Ask{Cost: cost, Peek: !charge})
-}
-
 // Return takes back what a request has counted, when the store's clock shows at, and
 // returns how many units count no more.
 func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int64 {
