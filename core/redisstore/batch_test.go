@@ -151,7 +151,7 @@ func TestMixedScripts(t *testing.T) {
 			admits(t, l, limit)
 			most := least * (2 + int64(time.Since(began).Seconds()))
 			if n := proxy.Mixed.Load(); n < least || n > most {
-				t.Errorf("%d scripts tried, of %d", n, proxy.Scripts.Load())
+				t.Errorf("%d scripts tried, want %d to %d", n, least, most)
 			}
 			if err := store.Check(ctx); err != nil || len(heard) > 0 {
 				t.Errorf("Check: %v; %d notices", err, len(heard))

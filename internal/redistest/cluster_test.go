@@ -19,7 +19,7 @@ func TestShards(t *testing.T) {
 		},
 		"Redis 7.2: it stays, with its role": {{Slots: all, Nodes: []redis.Node{was, is}}},
 	} {
-		v := view{cluster: c, server: over, state: "ok", shards: shards}
+		v := view{cluster: c, server: over, says: "cluster_state:ok", shards: shards}
 		if err, owner := c.check(v), v.owner(1); err != nil || owner != over {
 			t.Errorf("%s: the owner is %+v, %v", name, owner, err)
 		}

@@ -16,9 +16,8 @@ import (
 // FirstKey is a proxy that spreads keys over several servers, and sends each command to the server of its first key, as
 // Envoy and twemproxy do. It is safe for concurrent use.
 type FirstKey struct {
-	Mode    atomic.Int32 // what becomes of scripts with several hash tags, from MixedPass to MixedSilent
-	Scripts atomic.Int64 // that have come
-	Mixed   atomic.Int64 // of those scripts: with several hash tags
+	Mode  atomic.Int32 // what becomes of scripts with several hash tags, from MixedPass to MixedSilent
+	Mixed atomic.Int64 // scripts with several hash tags that have come
 
 	addr    string
 	servers []*Server
@@ -76,7 +75,6 @@ func (p *FirstKey) serve(client net.Conn) {
 		case name == "ping":
 			reply = "+PONG\r\n"
 		case (name == "eval" || name == "evalsha") && len(words) > 3:
-			p.Scripts.Add(1)
 			to = p.owner(words[3])
 			if mixed(words) {
 				p.Mixed.Add(1)

@@ -19,8 +19,8 @@ type Migration struct {
 func (c *Cluster) BeginMigration(tb testing.TB, slot int, from, to *Server) *Migration {
 	tb.Helper()
 	m := &Migration{c, slot, from, to}
-	m.do(tb, to, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.id)
-	m.do(tb, from, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+	to.insist(tb, fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, from.id))
+	from.insist(tb, fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, to.id))
 	return m
 }
 
@@ -32,7 +32,9 @@ func (m *Migration) MoveKeys(tb testing.TB, keys ...string) {
 	for _, key := range keys {
 		args = append(args, key)
 	}
-	m.do(tb, m.from, args...)
+	if err := m.from.ask(args...).Err(); err != nil {
+		tb.Fatalf("redistest: moving %q of slot %d from %s: %v", keys, m.slot, m.from.Addr(), err)
+	}
 }
 
 // Finish moves the keys that are left, gives the slot to its new owner, and
@@ -48,8 +50,9 @@ func (m *Migration) Finish(tb testing.TB) {
 	}
 	// The new owner learns it first: otherwise the old owner would send clients to
 	// a node that sends them back.
-	m.do(tb, m.to, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
-	m.do(tb, m.from, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
+	owned := fmt.Sprintf("CLUSTER SETSLOT %d NODE %s", m.slot, m.to.id)
+	m.to.insist(tb, owned)
+	m.from.insist(tb, owned)
 	WaitFor(tb, fmt.Sprintf("all nodes to know the new owner of slot %d", m.slot), func() error {
 		views, err := m.c.views()
 		if err != nil {
@@ -62,12 +65,4 @@ func (m *Migration) Finish(tb testing.TB) {
 		}
 		return nil
 	})
-}
-
-// do sends a command of the migration to s and fails the test on an error.
-func (m *Migration) do(tb testing.TB, s *Server, args ...any) {
-	tb.Helper()
-	if err := s.ask(args...).Err(); err != nil {
-		tb.Fatalf("redistest: migrating slot %d, %v at %s: %v", m.slot, args[:3], s.Addr(), err)
-	}
 }
