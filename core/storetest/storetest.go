@@ -268,8 +268,6 @@ func (s *suite) keys() {
 	}
 	for i, key := range keys {
 		s.admits(fmt.Sprintf("key %d, %.20q, second", i, key), l, key, 0, int64(99-i))
-	}
-	for i, key := range keys {
 		if err := l.Reset(ctx, key); err != nil {
 			s.Fatal(err)
 		}

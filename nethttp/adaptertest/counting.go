@@ -1,8 +1,8 @@
 package adaptertest
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
 	"testing"
 
 	"github.com/sashlimit/sash/core"
@@ -22,19 +22,27 @@ func groupAndRoute(t *testing.T, adapter Adapter) {
 		route("GET", "/items/{id}", nil, page),
 		route("GET", "/health", nil, page),
 	}})
-	for i := range 10 {
-		expect(t, serve(h, "GET", "/api/search"), 200, "10", strconv.Itoa(9-i))
+	expect := func(path, want string) http.Header {
+		t.Helper()
+		w := serve(h, "GET", path)
+		got := fmt.Sprint(w.Code, w.Header()["X-Ratelimit-Limit"], w.Header()["X-Ratelimit-Remaining"])
+		if got != want {
+			t.Fatalf("%s: got %s, want %s", path, got, want)
+		}
+		return w.Header()
 	}
-	expect(t, serve(h, "GET", "/api/health"), 200, "", "")
-	w := serve(h, "GET", "/api/search")
-	expect(t, w, 429, "10", "0")
-	if reached != 10 || w.Header().Get("Retry-After") != "60" {
-		t.Errorf("got the handler reached %d times and %v, want 10 times and Retry-After 60", reached, w.Header())
+	for i := range 10 {
+		expect("/api/search", fmt.Sprintf("200 [10] [%d]", 9-i))
+	}
+	expect("/api/health", "200 [] []")
+	header := expect("/api/search", "429 [10] [0]")
+	if reached != 10 || header.Get("Retry-After") != "60" {
+		t.Errorf("got the handler reached %d times and %v, want 10 times and Retry-After 60", reached, header)
 	}
 	for i := range 9 { // the group's limit has counted the refused request too
-		expect(t, serve(h, "GET", "/api/items/1"), 200, "20", strconv.Itoa(8-i))
+		expect("/api/items/1", fmt.Sprintf("200 [20] [%d]", 8-i))
 	}
-	expect(t, serve(h, "GET", "/api/search"), 429, "20", "0")
+	expect("/api/search", "429 [20] [0]")
 	if reached != 10 {
 		t.Errorf("got the handler reached %d times behind a refusal of the group, want 10", reached)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // endings are handlers, with the status that CountWhen is asked about. A status of 0 stands for the status that the
-// client gets. As functions for WithRefusal, they make the client get a refusal: its status, or 0 if the connection ends
-// without a response, and its body, or "?" for any. It is empty where the server logs, or frameworks differ.
+// client gets. As functions for WithRefusal, they make the client get a refusal: its status, or 0 if the connection
+// ends without a response, and its body, or "?" for any. It is empty where the server logs, or frameworks differ.
 var endings = []struct {
 	name    string
 	handler http.HandlerFunc

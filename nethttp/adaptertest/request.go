@@ -3,8 +3,6 @@ package adaptertest
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"testing"
 )
 
 // route returns a route whose handler returns no error.
@@ -25,20 +23,4 @@ func serve(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
-}
-
-// expect checks a response: its status, and that the fields X-RateLimit-Limit and
-// X-RateLimit-Remaining have one value each. An empty limit means that neither
-// field may be set.
-func expect(t *testing.T, w *httptest.ResponseRecorder, status int, limit, remaining string) {
-	t.Helper()
-	var wantLimit, wantRemaining []string
-	if limit != "" {
-		wantLimit, wantRemaining = []string{limit}, []string{remaining}
-	}
-	h := w.Header()
-	if w.Code != status || !slices.Equal(h["X-Ratelimit-Limit"], wantLimit) ||
-		!slices.Equal(h["X-Ratelimit-Remaining"], wantRemaining) {
-		t.Fatalf("got %d %v\nwant %d, limit %q, remaining %q", w.Code, h, status, limit, remaining)
-	}
 }

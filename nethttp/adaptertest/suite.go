@@ -26,7 +26,7 @@ var suite = []struct {
 
 	{name: "Refusals", test: refusals},
 	{name: "CustomRefusals", test: customRefusals},
-	{name: "RefusalErrors", test: refusalErrors, needs: hasRefusalErrors},
+	{name: "RefusalErrors", test: refusalErrors, needs: func(a Adapter) bool { return hasErrors(a) && a.WithRefusal != nil }},
 
 	{name: "CountWhen", test: countWhen},
 	{name: "CountWhenElsewhere", test: countWhenElsewhere},
@@ -37,5 +37,3 @@ var suite = []struct {
 }
 
 func hasErrors(adapter Adapter) bool { return adapter.ErrorStatus != 0 }
-
-func hasRefusalErrors(adapter Adapter) bool { return hasErrors(adapter) && adapter.WithRefusal != nil }
