@@ -7,7 +7,6 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/still"
-	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -39,11 +38,4 @@ func labels(t *testing.T, adapter Adapter) {
 	expectEvents([]string{""}, []int{200})
 	serve(h, "GET", "/api/items/17")
 	expectEvents([]string{adapter.RootLabel}, []int{429})
-
-	nameless := []Step{{Limiter: l, Key: keyfuncs.Header("X-Tenant")}}
-	h = adapter.Build(Tree{Use: nameless, Prefix: "/api", Routes: item(nil)})
-	serve(h, "GET", "/api/items/17")
-	if len(seen) != 1 || statuses[0] != 400 {
-		t.Errorf("a request without a key: got labels %q and statuses %v, want one and 400", seen, statuses)
-	}
 }
