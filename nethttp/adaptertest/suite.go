@@ -26,7 +26,8 @@ var suite = []struct {
 
 	{name: "Refusals", test: refusals},
 	{name: "CustomRefusals", test: customRefusals},
-	{name: "RefusalErrors", test: refusalErrors, needs: func(a Adapter) bool { return hasErrors(a) && a.WithRefusal != nil }},
+	{name: "RefusalErrors", test: refusalErrors,
+		needs: func(a Adapter) bool { return hasErrors(a) && a.WithRefusal != nil }},
 
 	{name: "CountWhen", test: countWhen},
 	{name: "CountWhenElsewhere", test: countWhenElsewhere},
