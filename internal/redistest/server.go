@@ -294,8 +294,7 @@ func (s *Server) run() error {
 	return s.waitUntilReady(log.Name())
 }
 
-// waitUntilReady waits until the process that has just started listens, as its log says: an answer might come from
-// another process at this address. s.mu must be held.
+// waitUntilReady waits until the process that has just started answers. s.mu must be held.
 func (s *Server) waitUntilReady(log string) error {
 	for deadline := time.Now().Add(waitAtMost); ; time.Sleep(waitBetween) {
 		dead := !s.proc.running() // asked before the log is read, so that the log is whole
@@ -310,7 +309,8 @@ func (s *Server) waitUntilReady(log string) error {
 		case dead:
 			return fmt.Errorf("redistest: redis-server %s ended at once (%v); its log:\n%s",
 				strings.Join(s.args, " "), s.proc.ProcessState, text)
-		case says("Ready to accept connections"), says("Sentinel ID is"):
+		// An answer may come from another process at this address. The log comes from this process only.
+		case (says("Ready to accept connections") || says("Sentinel ID is")) && s.pong():
 			return nil
 		case time.Now().After(deadline):
 			s.kill()
@@ -318,6 +318,12 @@ func (s *Server) waitUntilReady(log string) error {
 				strings.Join(s.args, " "), waitAtMost, text)
 		}
 	}
+}
+
+// pong reports whether the server answers, if by asking for a password.
+func (s *Server) pong() bool {
+	err := s.ask("PING").Err()
+	return err == nil || errors.As(err, new(redis.Error))
 }
 
 // find returns the server for which is holds, or nil.
