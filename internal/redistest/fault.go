@@ -37,10 +37,7 @@ func (s *Server) tell(command string) error {
 	for word := range strings.FieldsSeq(command) {
 		words = append(words, word)
 	}
-	if err := s.ask(words...).Err(); err != nil {
-		return fmt.Errorf("%s: %w", command, err)
-	}
-	return nil
+	return s.ask(words...).Err()
 }
 
 // insist gives a command until the server, which may be slow, takes it.
