@@ -27,8 +27,8 @@ const (
 // layout is a number of chunks, and the length of the last one: a shard of few clients has no page for them.
 type layout struct{ chunks, last int }
 
-// layoutOf returns the least layout for so many slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word they
-// fill what the allocator gives, and at most 16 must go before there is memory for a ring.
+// layoutOf returns the least layout for so many slots. A last chunk has 4 slots, 9, 25, 41, 57 or 73: with the word
+// they fill what the allocator gives, and at most 16 must go before there is memory for a ring.
 func layoutOf(slots int) (l layout) {
 	const least, step = 4, 16
 	if slots == 0 {

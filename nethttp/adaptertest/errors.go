@@ -105,7 +105,8 @@ func refusalErrors(t *testing.T, adapter Adapter) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return errHandler
 	})
-	if got := exchange(t, adapter.Build(behind([]Step{spent(hints)}, "POST", "/", page))); got != adapter.ErrorStatus {
+	h := adapter.Build(behind([]Step{spent(hints)}, "POST", "/", page))
+	if got, _ := exchange(t, h, io.Discard); got != adapter.ErrorStatus {
 		t.Errorf("after early hints: got %d, want %d", got, adapter.ErrorStatus)
 	}
 }
