@@ -9,17 +9,19 @@ import (
 // are in the same shard, so that a decision takes one lock. Every method needs
 // sh.mu to be held.
 type shard struct {
-	mu  sync.Mutex
-	now int64 // the latest time that the clock has shown here, or 0
-	table
-	sketch    *sketch // of the clients that were evicted; nil if none were
-	store     *Store
-	next      int    // where eviction looks next
-	hand      int    // where sweep looks next
+	// A line of the cache, up to the list of chunks: most decisions need no other one. Where two processors decide in
+	// turns, each line that is written goes from one to the other.
+	mu        sync.Mutex
+	now       int64  // the latest time that the clock has shown here, or 0
 	due       uint32 // slots that sweep is to look at, in eighths
 	asked     uint8  // decisions, to look for a flood now and then
 	strangers uint8  // of them since it was looked for, of clients for which there was no room
 	recent    uint8  // strangers of about 64 decisions before that
+	table
+	sketch *sketch // of the clients that were evicted; nil if none were
+	store  *Store
+	next   int // where eviction looks next
+	hand   int // where sweep looks next
 
 	// Together a line of the cache, rarely written: it keeps a neighbour's lock away.
 	own, large int64 // bytes, without the sketch's: of long rings, and of all else
