@@ -56,12 +56,12 @@ demo:
 	@go -C examples build -o ../.build/demo ./demo
 	@exec .build/demo -addr $(ADDR) $(if $(REDIS_URL),-redis "$(REDIS_URL)")
 
-# Two of the three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
+# The three parts run at the same time, and so do four packages, and four tests of a package: many of them wait.
 # make lint vets, and nothing here debugs: without both, a fresh clone is tested in six minutes instead of seven.
 test: export GOFLAGS := $(shell go env GOFLAGS) -vet=off -ldflags=-w
 test: redis lua proxies
-	@echo "All tests take about 5 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
-	@$(MAKE) --no-print-directory -j2 test-race $(if $(RACE),test-single) test-modules
+	@echo "All tests take about 3 minutes on two cores$(if $(RACE),, without the race detector), and longer where there is nothing in Go's cache."
+	@$(MAKE) --no-print-directory -j3 test-race $(if $(RACE),test-single) test-modules
 
 test-race:
 	GORACE=atexit_sleep_ms=100 go test $(RACE) -shuffle=on -p 4 -parallel 4 -timeout 30m ./...
