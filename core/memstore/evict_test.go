@@ -177,7 +177,8 @@ func TestRulesTakeFromALongLog(t *testing.T) {
 	}
 }
 
-// TestResetWithoutRoom: a Reset of an evicted client takes a slot, for which there must be room.
+// TestResetWithoutRoom: a Reset of an evicted client takes a slot, for which there must be room, and which no sweep
+// removes.
 func TestResetWithoutRoom(t *testing.T) {
 	s, c := standing(t, bytesPerShard, core.PerDay(10))
 	sh := &s.shards[0]
@@ -192,6 +193,10 @@ func TestResetWithoutRoom(t *testing.T) {
 	s.common.Store(common)
 	if err := c.Reset(t.Context(), "k"); err != nil || sh.n != 1 {
 		t.Errorf("got %v and %d slots", err, sh.n)
+	}
+	sh.sweep(midday)
+	if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 10}); !d.Allowed {
+		t.Errorf("%+v after a Reset", d)
 	}
 }
 
@@ -215,6 +220,21 @@ func TestReturnBesideTheSketch(t *testing.T) {
 		back := core.Refund{Key: "k", Cost: 3, At: time.UnixMicro(midday), Units: 3}
 		if got, err := c.Return(t.Context(), back); got != want || err != nil {
 			t.Errorf("%v: %d given back, %v, want %d", a, got, err, want)
+		}
+	}
+}
+
+// TestReturnOfTheEvicted: nothing is given back that is not in the slots of all limits.
+func TestReturnOfTheEvicted(t *testing.T) {
+	s, c := standing(t, bytesPerShard, core.PerDay(10), core.PerHour(10))
+	if d := c.Take(t.Context(), core.Ask{Key: "k", Cost: 3}); !d.Allowed {
+		t.Fatal(d)
+	}
+	sh, back := &s.shards[0], core.Refund{Key: "k", Cost: 3, At: time.UnixMicro(midday), Units: 3}
+	for i := range c.limits {
+		sh.evict(sh.number(sh.find(s.hash("k"), c.limits[i].ident)), midday)
+		if got, err := c.Return(t.Context(), back); got != 0 || err != nil {
+			t.Errorf("%d slots evicted: %d given back, %v, want 0", i+1, got, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package memstore_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestLogLongerThanTheStore(t *testing.T) {
 			}
 			bounded(t, s, memstore.MinMaxBytes)
 		}
-		if err := storetest.CheckLogs(all, limit); err != nil {
+		if err := errors.Join(storetest.CheckLogs(all, limit), s.Audit()); err != nil {
 			t.Fatalf("costs to %d: %v", most, err)
 		}
 		if admitted < exact*98/100 || admitted > exact {

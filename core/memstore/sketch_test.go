@@ -67,7 +67,11 @@ func TestSketchForgetsNothing(t *testing.T) {
 		}
 		for step := range 600 {
 			now += rng.Int64N(20)
-			one := client{uint8(rng.IntN(1 + step/50)), hashes[rng.IntN(len(hashes))]}
+			classes := 1 + step/50
+			if seed%2 == 1 { // of which four come at once, so that blocks are divided twice before they are looked at
+				classes = 1 + step/200*4
+			}
+			one := client{uint8(rng.IntN(classes)), hashes[rng.IntN(len(hashes))]}
 			b := &bounds[one.class]
 			epoch := b.Number(now)
 			if exact[one] == nil {
