@@ -50,3 +50,21 @@ func TestFull(t *testing.T) {
 		}
 	}
 }
+
+// TestCoarseAhead: what is counted ahead of the clock may need more slots than a window has.
+func TestCoarseAhead(t *testing.T) {
+	l := Limit{N: 1000, W: 60_000, Algorithm: core.CoarseLog}
+	const at, ahead = 600_000, 80_000
+	var c Count
+	for i := range int64(3) {
+		c.Add(l, at+i*ahead, 1+i)
+	}
+	if v := c.Decide(l, at, at+2*ahead, 1); v.Remaining != 1000-1-2-3-1 {
+		t.Errorf("%+v beside 6 units", v)
+	}
+	for i := range int64(3) {
+		if got := c.Return(l, at+i*ahead, at, 4); got != 1+i {
+			t.Errorf("%d of %d units are found", got, 1+i)
+		}
+	}
+}

@@ -152,6 +152,13 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if got != v || lacks > 0 && !v.Admitted {
 		t.Fatalf("taken: %+v and %d words, decided: %+v", got, lacks, v)
 	}
+	later := now + b.W/3
+	refused, idle := c.Clone(), c.Clone()
+	idle.Take(b.Limit, now, 0)
+	if refused.Take(b.Limit, now, b.N+1); refused.Decide(b.Limit, later, later, 1) != c.Decide(b.Limit, later, later, 1) ||
+		idle.Decide(b.Limit, later, later, 1) != c.Decide(b.Limit, later, later, 1) {
+		t.Fatalf("%+v after a refusal, %+v after a request of cost 0, it was %+v", refused, idle, c)
+	}
 	copied := c.Clone()
 	copied.Trim(b.Limit, now)
 	copied.Coarsen(b.Limit)
@@ -175,7 +182,6 @@ func checkCount(t *testing.T, c *Count, b *Bound, now, cost int64) {
 	if c.Words() < words || c.Words() > words+words/4+2 {
 		t.Fatalf("a ring of %d words, foreseen were %d", c.Words(), words)
 	}
-	later := now + b.W/3
 	if got, want := taken.Decide(b.Limit, later, later, 1), c.Decide(b.Limit, later, later, 1); lacks == 0 && got != want {
 		t.Fatalf("%+v after it was taken, want %+v", got, want)
 	}
