@@ -104,12 +104,12 @@ test-newest: redis lua proxies
 	go test -modfile=.build/root.mod -parallel 4 -skip '$(SINGLE)' ./...
 
 # HISTORYFLAGS='-seed 10000' goes through other histories of the regions. TestStrictHistories prints the seed of one
-# that fails: go test -run TestStrictHistories ./core/regions -args -seed 10001 repeats that one, but for the order
+# that fails: go test -run TestStrictHistories ./extra/regions -args -seed 10001 repeats that one, but for the order
 # of what happens at the same moment.
 histories: redis lua
 	go test -count=1 -timeout 30m -v -run '^TestScriptAgainstModel$$' ./core/redisstore/internal/script -args -long
 	go test $(RACE) -count=1 -timeout 30m -v -run '^TestNobodyIsAdmittedAboveItsLimit$$' ./core/memstore -args -long
-	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories' ./core/regions -args -long $(HISTORYFLAGS)
+	go test -count=1 -timeout 30m -v -run '^Test(Strict|Eventual)Histories' ./extra/regions -args -long $(HISTORYFLAGS)
 
 test-metrics: prometheus
 	cd extra/grafana && go test -count=1 ./...

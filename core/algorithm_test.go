@@ -16,7 +16,7 @@ func TestRooms(t *testing.T) {
 	var names, rooms []string // rooms are the files that may ask
 	for _, a := range Algorithms() {
 		names = append(names, a.properties().constant)
-		for _, dir := range []string{"internal/window", "redisstore/internal/script", "internal/model/worlds"} {
+		for _, dir := range []string{"internal/window", "redisstore/internal/script", "internal/model/statespace"} {
 			rooms = append(rooms, filepath.Join("../core", dir, a.String()+".go"))
 		}
 	}

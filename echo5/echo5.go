@@ -40,7 +40,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
-	"github.com/sashlimit/sash/nethttp/adapt"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 // Middleware returns a middleware for Pre, Use, groups and routes that asks
@@ -55,7 +55,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapt.ByIP(limits)) }
+func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
 // what an earlier middleware has stored in it, or a parameter of the route. As
@@ -64,7 +64,7 @@ func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(ada
 // error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error),
 	opts ...nethttp.Option) echo.MiddlewareFunc {
-	serve := core.Must(adapt.New(framework, limiter, key, opts...))
+	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error { return serve(c, next) }
 	}
@@ -78,15 +78,15 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 // limit fields, Retry-After and Cache-Control are set. d.Err may quote the
 // client's input: log it, do not send it.
 func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Option {
-	return adapt.WithRefusal(refuse)
+	return adapter.WithRefusal(refuse)
 }
 
 // WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
 // for example, returns true: they touch no store and get no fields. Several of
 // them, and nethttp's Skip and SkipPaths, add up.
-func WithSkipper(skip func(*echo.Context) bool) nethttp.Option { return adapt.WithSkipper(skip) }
+func WithSkipper(skip func(*echo.Context) bool) nethttp.Option { return adapter.WithSkipper(skip) }
 
-var framework = adapt.Framework[*echo.Context]{
+var framework = adapter.Framework[*echo.Context]{
 	Exchange: func(c *echo.Context) (http.ResponseWriter, *http.Request, string) {
 		return c.Response(), c.Request(), c.Path()
 	},

@@ -38,7 +38,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
-	"github.com/sashlimit/sash/nethttp/adapt"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 // Middleware returns a handler for Use and for routes that asks limiter about
@@ -53,7 +53,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapt.ByIP(limits)) }
+func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.ByIP(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function that reads gin's context:
 // what an earlier handler has stored in it, or a parameter of the route. As in
@@ -62,7 +62,7 @@ func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapt.B
 // error with 500.
 func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 	opts ...nethttp.Option) gin.HandlerFunc {
-	serve := core.Must(adapt.New(framework, limiter, key, opts...))
+	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 	return func(c *gin.Context) { _ = serve(c, func(c *gin.Context) error { c.Next(); return nil }) }
 }
 
@@ -74,12 +74,12 @@ func MiddlewareBy(limiter *core.Limiter, key func(*gin.Context) (string, error),
 // input: log it, do not send it.
 func WithRefusal(refuse func(c *gin.Context, d core.Decision)) nethttp.Option {
 	if refuse == nil {
-		return adapt.WithRefusal[*gin.Context](nil)
+		return adapter.WithRefusal[*gin.Context](nil)
 	}
-	return adapt.WithRefusal(func(c *gin.Context, d core.Decision) error { refuse(c, d); return nil })
+	return adapter.WithRefusal(func(c *gin.Context, d core.Decision) error { refuse(c, d); return nil })
 }
 
-var framework = adapt.Framework[*gin.Context]{
+var framework = adapter.Framework[*gin.Context]{
 	Exchange: func(c *gin.Context) (http.ResponseWriter, *http.Request, string) {
 		return c.Writer, c.Request, c.FullPath()
 	},

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/underway"
+	"github.com/sashlimit/sash/internal/inflight"
 )
 
 // LimitFailures limits how many unknown keys [APIKey] asks verify about, per address, so that keys cannot be guessed:
@@ -45,7 +45,7 @@ func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 type failures struct {
 	limiter  *core.Limiter
 	address  Func
-	underway underway.Set
+	underway inflight.Set
 }
 
 // addressOf returns the name of the request's address.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 	"github.com/sashlimit/sash/core/memstore"
 )
 
@@ -18,8 +18,8 @@ import (
 type flooder struct {
 	rng     *rand.Rand
 	rules   []*core.Limiter
-	defined []worlds.Rule
-	clients []map[string]worlds.Client // by rule and name
+	defined []statespace.Rule
+	clients []map[string]statespace.Client // by rule and name
 	names   []string
 	refused int
 }
@@ -27,12 +27,12 @@ type flooder struct {
 func newFlooder(seed uint64, rules []*core.Limiter) *flooder {
 	f := &flooder{rng: rand.New(rand.NewPCG(seed, 1)), rules: rules}
 	for _, rule := range rules {
-		var defined worlds.Rule
+		var defined statespace.Rule
 		for _, l := range rule.Limits() {
 			defined.Limits = append(defined.Limits,
-				worlds.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm})
+				statespace.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm})
 		}
-		f.defined, f.clients = append(f.defined, defined), append(f.clients, map[string]worlds.Client{})
+		f.defined, f.clients = append(f.defined, defined), append(f.clients, map[string]statespace.Client{})
 	}
 	return f
 }
@@ -82,9 +82,9 @@ func (f *flooder) take(i int, name string) error {
 	}
 	client := f.clients[i][name]
 	if client == nil {
-		client = make(worlds.Client, len(f.defined[i].Limits))
+		client = make(statespace.Client, len(f.defined[i].Limits))
 	}
-	want, after, _ := f.defined[i].Ask(client, d.At.UnixMicro(), cost, worlds.Take)
+	want, after, _ := f.defined[i].Ask(client, d.At.UnixMicro(), cost, statespace.Take)
 	if !want.Admitted || d.Remaining > want.Remaining {
 		return fmt.Errorf("admitted, with %+v, want %+v after %v", d, want, client)
 	}

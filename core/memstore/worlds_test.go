@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 	"github.com/sashlimit/sash/core/internal/window"
 )
 
@@ -21,13 +21,13 @@ type memory struct {
 	clock, now int64
 	slots      []slot
 	sketch     *sketch
-	clients    []worlds.Client
+	clients    []statespace.Client
 }
 
 // world is a store whose sketch has one bucket, and some clients under one limit. Any may be evicted at any time.
 type world struct {
-	limit  worlds.Limit
-	rule   worlds.Rule
+	limit  statespace.Limit
+	rule   statespace.Rule
 	store  *Store
 	counts *ledger
 	keys   []string
@@ -36,8 +36,8 @@ type world struct {
 	clock  int64
 }
 
-func newSmallWorld(t *testing.T, l worlds.Limit, clients int, alike, crowd bool) *world {
-	w := &world{limit: l, rule: worlds.Rule{Limits: []worlds.Limit{l}}, crowd: crowd}
+func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd bool) *world {
+	w := &world{limit: l, rule: statespace.Rule{Limits: []statespace.Limit{l}}, crowd: crowd}
 	w.store = New(WithMaxBytes(bytesPerShard), WithClock(func() time.Time { return time.UnixMicro(w.clock) }))
 	w.store.sketchBytes = bucketBytes
 	limit := core.Limit{Name: "l", Requests: l.N, Window: time.Duration(l.W) * time.Microsecond, Algorithm: l.Algorithm}
@@ -104,15 +104,15 @@ func (k *sketch) clone() *sketch {
 }
 
 // explore goes through all histories.
-func (w *world) explore() (worlds.Tally, error) {
+func (w *world) explore() (statespace.Tally, error) {
 	began := w.limit.W * ((w.limit.W + 59) / 60) * 1_000_000
 	start := memory{clock: began, now: began}
 	for range w.keys {
-		start.clients = append(start.clients, make(worlds.Client, 1))
+		start.clients = append(start.clients, make(statespace.Client, 1))
 	}
-	return worlds.Explore(start, w.key, func(some []memory) (steps [][]worlds.Step[memory], wrong int, err error) {
+	return statespace.Explore(start, w.key, func(some []memory) (steps [][]statespace.Step[memory], wrong int, err error) {
 		for i, m := range some {
-			var next []worlds.Step[memory]
+			var next []statespace.Step[memory]
 			for _, do := range w.verbs(m) {
 				w.load(m)
 				to := m
@@ -120,7 +120,7 @@ func (w *world) explore() (worlds.Tally, error) {
 				if err := do.run(&to); err != nil {
 					return nil, i, fmt.Errorf("%s: %w", do.name, err)
 				}
-				next = append(next, worlds.Step[memory]{Name: do.name, To: w.save(to)})
+				next = append(next, statespace.Step[memory]{Name: do.name, To: w.save(to)})
 			}
 			steps = append(steps, next)
 		}
@@ -151,16 +151,16 @@ func (w *world) verbs(m memory) (all []verb) {
 	}
 	for i, key := range w.keys {
 		do("reset "+key, func(m *memory) error {
-			m.clients[i] = make(worlds.Client, 1)
+			m.clients[i] = make(statespace.Client, 1)
 			return w.counts.Reset(context.Background(), key)
 		})
 		do("evict "+key, func(*memory) error { w.evict(sh, key); return nil })
 		do("unknown "+key, func(m *memory) error { return w.unknown(m, i) })
 		for cost := range min(w.limit.N, 2) {
 			name := fmt.Sprint("take ", cost+1, " ", key)
-			do(name, func(m *memory) error { return w.take(m, i, cost+1, worlds.Take) })
+			do(name, func(m *memory) error { return w.take(m, i, cost+1, statespace.Take) })
 		}
-		do("peek 1 "+key, func(m *memory) error { return w.take(m, i, 1, worlds.Peek) })
+		do("peek 1 "+key, func(m *memory) error { return w.take(m, i, 1, statespace.Peek) })
 		held := int64(0)
 		for _, u := range m.clients[i][0] {
 			held += u.N
@@ -174,7 +174,7 @@ func (w *world) verbs(m memory) (all []verb) {
 			most-- // a debt is not kept where a client is evicted
 		}
 		if uses, _ := w.counts.Usage(context.Background(), key); held <= w.limit.N && uses[0].Used <= most {
-			do("charge 1 "+key, func(m *memory) error { return w.take(m, i, 1, worlds.Charge) })
+			do("charge 1 "+key, func(m *memory) error { return w.take(m, i, 1, statespace.Charge) })
 		}
 	}
 	return all
@@ -208,14 +208,14 @@ func (w *world) exact(i int) bool {
 }
 
 // ask asks the store as it is.
-func (w *world) ask(i int, cost int64, v worlds.Verb) (worlds.Answer, error) {
-	ask := core.Ask{Key: w.keys[i], Cost: cost, Peek: v == worlds.Peek}
-	if v == worlds.Charge {
+func (w *world) ask(i int, cost int64, v statespace.Verb) (statespace.Answer, error) {
+	ask := core.Ask{Key: w.keys[i], Cost: cost, Peek: v == statespace.Peek}
+	if v == statespace.Charge {
 		ask.Override = &core.Override{Charge: true}
 	}
 	w.store.shards[0].asked = 0 // no sweep, which is a step of its own
 	d := w.counts.Take(context.Background(), ask)
-	return worlds.Answer{
+	return statespace.Answer{
 		Admitted: d.Allowed, Remaining: d.Remaining,
 		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
 	}, d.Err
@@ -223,7 +223,7 @@ func (w *world) ask(i int, cost int64, v worlds.Verb) (worlds.Answer, error) {
 
 // judge returns an error if an answer to a client is wrong: another than by the definition where the store has
 // forgotten nothing, and else more than is left.
-func (w *world) judge(exact bool, got, want worlds.Answer) error {
+func (w *world) judge(exact bool, got, want statespace.Answer) error {
 	switch {
 	case exact && got != want, got.Admitted && (!want.Admitted || got.Remaining > want.Remaining):
 		return fmt.Errorf("got %+v, want %+v; exact: %v", got, want, exact)
@@ -233,7 +233,7 @@ func (w *world) judge(exact bool, got, want worlds.Answer) error {
 	return nil
 }
 
-func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
+func (w *world) take(m *memory, i int, cost int64, v statespace.Verb) error {
 	exact := w.exact(i)
 	now := w.store.locked(&w.store.shards[0])
 	want, after, _ := w.rule.Ask(m.clients[i], now, cost, v)
@@ -241,13 +241,13 @@ func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
 	if err == nil {
 		err = w.judge(exact, got, want)
 	}
-	if err == nil && v == worlds.Peek {
+	if err == nil && v == statespace.Peek {
 		err = w.usage(i)
 	}
 	switch {
 	case err != nil:
 		return err
-	case got.Admitted && v != worlds.Peek:
+	case got.Admitted && v != statespace.Peek:
 		m.clients[i] = after
 	case !got.Admitted:
 		return w.comesBack(*m, i, cost, now+got.RetryAfter)
@@ -257,7 +257,7 @@ func (w *world) take(m *memory, i int, cost int64, v worlds.Verb) error {
 
 // usage returns an error if Usage says something else of a client than a decision.
 func (w *world) usage(i int) error {
-	look, _ := w.ask(i, 0, worlds.Peek)
+	look, _ := w.ask(i, 0, statespace.Peek)
 	uses, err := w.counts.Usage(context.Background(), w.keys[i])
 	left := max(0, w.limit.N-uses[0].Used)
 	if err != nil || left != look.Remaining || uses[0].ResetAfter.Microseconds() != look.ResetAfter {
@@ -270,7 +270,7 @@ func (w *world) usage(i int) error {
 func (w *world) comesBack(m memory, i int, cost, at int64) error {
 	refused := w.save(m)
 	w.clock = at
-	if again, err := w.ask(i, cost, worlds.Peek); err != nil || !again.Admitted {
+	if again, err := w.ask(i, cost, statespace.Peek); err != nil || !again.Admitted {
 		return fmt.Errorf("refused at the time that was told: %+v, %v", again, err)
 	}
 	w.load(refused)
@@ -286,13 +286,13 @@ func (w *world) unknown(m *memory, i int) error {
 		return nil
 	}
 	exact := w.exact(i)
-	want, after, _ := w.rule.Ask(m.clients[i], r.now, 1, worlds.Take)
+	want, after, _ := w.rule.Ask(m.clients[i], r.now, 1, statespace.Take)
 	v := w.counts.limits[0].decide(&all[0], &r)
 	if v.Admitted {
 		w.counts.remember(sh, &r, all)
 		m.clients[i] = after
 	}
-	return w.judge(exact, worlds.Answer(v), want)
+	return w.judge(exact, statespace.Answer(v), want)
 }
 
 func (w *world) giveBack(m *memory, i int, at, units int64) error {
@@ -378,7 +378,7 @@ type smallWorld struct {
 }
 
 func (c smallWorld) make(t *testing.T) *world {
-	l := worlds.Limit{N: c.n, W: c.ticks, Algorithm: c.algorithm}
+	l := statespace.Limit{N: c.n, W: c.ticks, Algorithm: c.algorithm}
 	if c.algorithm == core.CoarseLog {
 		l.W = 62 * c.ticks
 	}
@@ -413,7 +413,7 @@ func smallWorlds() (all []smallWorld) {
 // TestSmallWorlds: in every history of a store that evicts, no client is above its limit, and where nothing is
 // forgotten each answer is that of the definition.
 func TestSmallWorlds(t *testing.T) {
-	var seen worlds.Tally
+	var seen statespace.Tally
 	for _, c := range smallWorlds() {
 		began := time.Now()
 		one, err := c.make(t).explore()
@@ -432,7 +432,7 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 	for _, a := range core.Algorithms() {
 		for _, by := range []int64{-1, 1} {
 			w := smallWorld{a, 2, 1, 1, false, false}.make(t)
-			w.rule.Limits = []worlds.Limit{{N: 2 + by, W: w.limit.W, Algorithm: a}}
+			w.rule.Limits = []statespace.Limit{{N: 2 + by, W: w.limit.W, Algorithm: a}}
 			if _, err := w.explore(); err == nil {
 				t.Errorf("%v: a limit of %d is not found out", a, 2-by)
 			}

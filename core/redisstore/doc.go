@@ -31,7 +31,7 @@
 //	lease       core/internal/lease       a busy client, from units that were taken ahead;      0.1 to 0.2 µs,
 //	   |                                  a rule has this link with WithLease only              no memory
 //	   |
-//	remember    core/internal/remember    a client that has been refused, until it may pass;    0.1 µs,
+//	denycache   core/internal/denycache   a client that has been refused, until it may pass;    0.1 µs,
 //	   |                                  one request a second goes on, to see a reset          no memory
 //	   |
 //	ledger      ledger.go                 together with what waits for the same server:

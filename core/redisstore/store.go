@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/denycache"
 	"github.com/sashlimit/sash/core/internal/lease"
-	"github.com/sashlimit/sash/core/internal/remember"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/errs"
@@ -27,7 +27,7 @@ type Store struct {
 	client   *server.Client // nil if the store was not made
 	joint    joint
 	batched  batched
-	refusals *remember.Refusals
+	refusals *denycache.Refusals
 	leases   *lease.Table // nil without WithLease
 	prefix   string
 	close    func() error // closes the client of Open, once; nil if the client is the user's
@@ -83,7 +83,7 @@ func WithPrefix(prefix string) Option {
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, refusals: remember.New(), scripts: map[string]kept{}}
+	s := &Store{prefix: DefaultPrefix, refusals: denycache.New(), scripts: map[string]kept{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/extra/heaviest"
+	"github.com/sashlimit/sash/extra/heavyhitters"
 	"github.com/sashlimit/sash/extra/sashadmin"
 )
 
@@ -36,7 +36,7 @@ func withPassword(name, password string, next http.Handler) http.Handler {
 
 func Example() {
 	store := memstore.New()
-	heavy, refusals := core.Must(heaviest.New(20)), new(sashadmin.Refusals)
+	heavy, refusals := core.Must(heavyhitters.New(20)), new(sashadmin.Refusals)
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(100)},
 		Observer: core.Observers(heavy, refusals, core.Silent), // or core.LogErrors

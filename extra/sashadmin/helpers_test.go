@@ -13,7 +13,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
-	"github.com/sashlimit/sash/extra/heaviest"
+	"github.com/sashlimit/sash/extra/heavyhitters"
 	"github.com/sashlimit/sash/extra/sashadmin"
 )
 
@@ -28,7 +28,7 @@ type site struct {
 func newSite(t *testing.T, change func(*sashadmin.Config)) *site {
 	t.Helper()
 	store := memstore.New()
-	heavy := core.Must(heaviest.New(10))
+	heavy := core.Must(heavyhitters.New(10))
 	api := core.Must(core.New(core.Config{
 		Name: "api", Store: store, Observer: heavy,
 		Limits: []core.Limit{

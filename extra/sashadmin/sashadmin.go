@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/heaviest"
+	"github.com/sashlimit/sash/extra/heavyhitters"
 )
 
 // Config says what a [Handler] shows.
@@ -20,7 +20,7 @@ type Config struct {
 
 	// Heaviest, if it is not nil, names the heaviest clients. It must be an observer of the
 	// limiters.
-	Heaviest *heaviest.Clients
+	Heaviest *heavyhitters.Clients
 
 	// Failures, if it is not nil, tells why stores have failed. It must be an observer of the
 	// limiters.

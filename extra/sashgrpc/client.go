@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/outgoing"
+	"github.com/sashlimit/sash/extra/internal/clientlimit"
 )
 
 // UnaryClient returns an interceptor for the unary calls that a program makes, as httpclient.NewTransport is for its
@@ -27,7 +27,7 @@ import (
 // DEADLINE_EXCEEDED, CANCELLED or UNKNOWN.
 func UnaryClient(limiter *core.Limiter, key KeyFunc) grpc.UnaryClientInterceptor {
 	newServer(limiter, key, nil) // panics if an argument is wrong
-	gate := outgoing.Gate{MaxPause: outgoing.DefaultPause}
+	gate := clientlimit.Gate{MaxPause: clientlimit.DefaultPause}
 	return func(ctx context.Context, method string, message, answer any, conn *grpc.ClientConn,
 		next grpc.UnaryInvoker, opts ...grpc.CallOption) (err error) {
 		name, failed := key(ctx, Call{method, message})

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/internal/tally"
+	"github.com/sashlimit/sash/extra/internal/metrics"
 	"github.com/sashlimit/sash/extra/sashotel"
 )
 
@@ -70,8 +70,8 @@ func read(tb testing.TB, reader *sdkmetric.ManualReader) map[string]metric {
 				got.kind = "histogram"
 				for _, p := range data.DataPoints {
 					points = append(points, metricdata.DataPoint[float64]{Attributes: p.Attributes, Value: p.Sum})
-					if !slices.Equal(p.Bounds, tally.Buckets) {
-						tb.Errorf("%s has the bounds %v, want %v", m.Name, p.Bounds, tally.Buckets)
+					if !slices.Equal(p.Bounds, metrics.Buckets) {
+						tb.Errorf("%s has the bounds %v, want %v", m.Name, p.Bounds, metrics.Buckets)
 					}
 				}
 			}

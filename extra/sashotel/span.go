@@ -6,20 +6,20 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/internal/tally"
+	"github.com/sashlimit/sash/extra/internal/metrics"
 )
 
 // annotate adds the events of a decision to a span that records. The key of the client
 // is in none of them.
-func (s *store) annotate(span trace.Span, e *core.Event, failed tally.Kind) {
+func (s *store) annotate(span trace.Span, e *core.Event, failed metrics.Kind) {
 	d := &e.Decision
 	of := []attribute.KeyValue{
-		limiterKey.String(tally.Clean(e.Name)), ruleKey.String(tally.Clean(e.Rule)), storeKey.String(s.name),
+		limiterKey.String(metrics.Clean(e.Name)), ruleKey.String(metrics.Clean(e.Rule)), storeKey.String(s.name),
 	}
 	all := append(of[:3:3], attribute.String("sash.outcome", e.Outcome().String()), allowedKey.Bool(d.Allowed),
 		sourceKey.String(d.Source.String()))
 	if d.Limit.Requests > 0 { // something was counted
-		all = append(all, attribute.String("sash.limit", tally.Clean(d.Limit.Name)),
+		all = append(all, attribute.String("sash.limit", metrics.Clean(d.Limit.Name)),
 			attribute.Int64("sash.remaining", d.Remaining))
 	}
 	if e.Elapsed > 0 {
@@ -28,13 +28,13 @@ func (s *store) annotate(span trace.Span, e *core.Event, failed tally.Kind) {
 	if e.Peek {
 		all = append(all, attribute.Bool("sash.peek", true))
 	}
-	if failed != tally.NoError {
+	if failed != metrics.NoError {
 		of = append(of, semconv.ErrorTypeKey.String(failed.String()))
 		all = append(all, attribute.String("sash.stage", e.Stage.String()), of[3])
 	}
 	span.AddEvent("sash.decision", trace.WithAttributes(all...))
-	if failed != tally.NoError {
-		of = append(of, semconv.ExceptionMessage(tally.Clean(d.Err.Error())))
+	if failed != metrics.NoError {
+		of = append(of, semconv.ExceptionMessage(metrics.Clean(d.Err.Error())))
 		span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(of...))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/internal/tally"
+	"github.com/sashlimit/sash/extra/internal/metrics"
 )
 
 // scope names the meter: the path of this package.
@@ -24,9 +24,9 @@ const scope = "github.com/sashlimit/sash/extra/sashotel"
 // measured. On a span that records, it adds one event, or two if the store could not be
 // asked. Where no span records, nothing is allocated.
 type Telemetry struct {
-	tally       *tally.Tally
+	tally       *metrics.Tally
 	durations   metric.Float64Histogram
-	instruments map[*tally.Metric]metric.Float64Observable
+	instruments map[*metrics.Metric]metric.Float64Observable
 	callback    metric.Registration
 	unnamed     *store // For("")
 }
@@ -87,7 +87,7 @@ func New(options ...Option) (*Telemetry, error) {
 			return nil, err
 		}
 	}
-	t := &Telemetry{tally: tally.New(s.byRoute, maxZeros), instruments: map[*tally.Metric]metric.Float64Observable{}}
+	t := &Telemetry{tally: metrics.New(s.byRoute, maxZeros), instruments: map[*metrics.Metric]metric.Float64Observable{}}
 	t.unnamed = t.store("")
 	if err := t.register(s.provider.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
 		return nil, fmt.Errorf("sash: sashotel.New: the provider refuses an instrument: %w", err)
@@ -97,9 +97,9 @@ func New(options ...Option) (*Telemetry, error) {
 
 // register makes the instruments.
 func (t *Telemetry) register(meter metric.Meter) (err error) {
-	d := &tally.Durations
+	d := &metrics.Durations
 	t.durations, err = meter.Float64Histogram("sash."+d.Name, metric.WithUnit(d.Unit),
-		metric.WithDescription(d.Help), metric.WithExplicitBucketBoundaries(tally.Buckets...))
+		metric.WithDescription(d.Help), metric.WithExplicitBucketBoundaries(metrics.Buckets...))
 	if err != nil {
 		return err
 	}
@@ -115,11 +115,11 @@ func (t *Telemetry) register(meter metric.Meter) (err error) {
 }
 
 // instrument makes the instrument of m, which is asked when metrics are read.
-func instrument(meter metric.Meter, m *tally.Metric) (metric.Float64Observable, error) {
+func instrument(meter metric.Meter, m *metrics.Metric) (metric.Float64Observable, error) {
 	switch name, unit, text := "sash."+m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help); m.Type {
-	case tally.Counter:
+	case metrics.Counter:
 		return meter.Float64ObservableCounter(name, unit, text)
-	case tally.UpDownCounter:
+	case metrics.UpDownCounter:
 		return meter.Float64ObservableUpDownCounter(name, unit, text)
 	default:
 		return meter.Float64ObservableGauge(name, unit, text)
@@ -129,7 +129,7 @@ func instrument(meter metric.Meter, m *tally.Metric) (metric.Float64Observable, 
 // report tells an SDK the metrics that are not recorded decision by decision. Several
 // readers may call it at once.
 func (t *Telemetry) report(_ context.Context, o metric.Observer) error {
-	t.tally.Read(func(m *tally.Metric, value float64, labels ...string) {
+	t.tally.Read(func(m *metrics.Metric, value float64, labels ...string) {
 		set := attribute.NewSet(attributes(m.Labels, labels)...)
 		o.ObserveFloat64(t.instruments[m], value, metric.WithAttributeSet(set))
 	})
@@ -156,8 +156,8 @@ func (t *Telemetry) Notice(ctx context.Context, n core.Notice) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		// The text is for the log: it may say more of clients than a trace should.
 		span.AddEvent("sash.notice", trace.WithAttributes(
-			limiterKey.String(tally.Clean(n.Name)), ruleKey.String(tally.Clean(n.Rule)),
-			noticeCodeKey.String(tally.Clean(n.Code))))
+			limiterKey.String(metrics.Clean(n.Name)), ruleKey.String(metrics.Clean(n.Rule)),
+			noticeCodeKey.String(metrics.Clean(n.Code))))
 	}
 }
 
@@ -174,7 +174,7 @@ type store struct {
 
 	// attributes holds the attributes of durations, by source and by kind of error. To make
 	// them for each decision would allocate.
-	attributes [core.SourceSkipped][tally.NoError + 1][]metric.RecordOption
+	attributes [core.SourceSkipped][metrics.NoError + 1][]metric.RecordOption
 }
 
 var _, _ core.NoticeObserver = (*Telemetry)(nil), (*store)(nil)
@@ -185,7 +185,7 @@ func (t *Telemetry) store(name string) *store {
 	for source := range s.attributes {
 		for kind := range s.attributes[source] {
 			set := []attribute.KeyValue{storeKey.String(s.name), sourceKey.String(core.Source(source).String())}
-			if kind := tally.Kind(kind); kind != tally.NoError {
+			if kind := metrics.Kind(kind); kind != metrics.NoError {
 				set = append(set, semconv.ErrorTypeKey.String(kind.String()))
 			}
 			s.attributes[source][kind] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(set...))}
@@ -197,7 +197,7 @@ func (t *Telemetry) store(name string) *store {
 // Observe counts a decision. A peek is counted among the durations and the errors alone.
 func (s *store) Observe(ctx context.Context, e core.Event) {
 	failed := s.tally.Observe(s.name, &e)
-	if tally.Measured(&e) {
+	if metrics.Measured(&e) {
 		s.durations.Record(ctx, e.Elapsed.Seconds(), s.attributes[e.Decision.Source][failed]...)
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/extra/internal/tally"
+	"github.com/sashlimit/sash/extra/internal/metrics"
 )
 
 // Metrics counts the decisions of limiters. It is an observer of limiters and a
@@ -19,8 +19,8 @@ import (
 //
 // A decision costs some atomic additions and no allocation.
 type Metrics struct {
-	tally     *tally.Tally
-	descs     map[*tally.Metric]*prometheus.Desc
+	tally     *metrics.Tally
+	descs     map[*metrics.Metric]*prometheus.Desc
 	durations *prometheus.HistogramVec
 	unnamed   *store // For("")
 }
@@ -49,11 +49,11 @@ func New(options ...Option) (*Metrics, error) {
 		o(&s)
 	}
 	m := &Metrics{
-		tally: tally.New(s.byRoute, math.MaxInt),
-		descs: map[*tally.Metric]*prometheus.Desc{},
+		tally: metrics.New(s.byRoute, math.MaxInt),
+		descs: map[*metrics.Metric]*prometheus.Desc{},
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name(&tally.Durations), Help: tally.Durations.Help, Buckets: tally.Buckets,
-		}, tally.Durations.Labels),
+			Name: name(&metrics.Durations), Help: metrics.Durations.Help, Buckets: metrics.Buckets,
+		}, metrics.Durations.Labels),
 	}
 	for _, metric := range m.tally.Metrics() {
 		m.descs[metric] = prometheus.NewDesc(name(metric), metric.Help, metric.Labels, nil)
@@ -63,14 +63,14 @@ func New(options ...Option) (*Metrics, error) {
 }
 
 // name returns the name of a metric in Prometheus, as OpenTelemetry's exporter makes it.
-func name(m *tally.Metric) string {
+func name(m *metrics.Metric) string {
 	text := "sash_" + strings.ReplaceAll(m.Name, ".", "_")
 	switch {
 	case m.Unit == "s":
 		return text + "_seconds"
 	case m.Unit == "By":
 		return text + "_bytes"
-	case m.Type == tally.Counter:
+	case m.Type == metrics.Counter:
 		return text + "_total"
 	}
 	return text
@@ -102,7 +102,7 @@ var _, _ core.NoticeObserver = (*Metrics)(nil), (*store)(nil)
 // Observe counts a decision. A peek is counted among the durations and the errors alone.
 func (s *store) Observe(_ context.Context, e core.Event) {
 	s.tally.Observe(s.name, &e)
-	if !tally.Measured(&e) {
+	if !metrics.Measured(&e) {
 		return
 	}
 	of := &s.sources[e.Decision.Source]
@@ -130,9 +130,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // Collect sends all metrics. The counters of a limiter start at 0 with its first
 // decision, so that a rate knows the first failure too.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	m.tally.Read(func(metric *tally.Metric, value float64, labels ...string) {
+	m.tally.Read(func(metric *metrics.Metric, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
-		if metric.Type == tally.Counter {
+		if metric.Type == metrics.Counter {
 			kind = prometheus.CounterValue
 		}
 		to <- prometheus.MustNewConstMetric(m.descs[metric], kind, value, labels...)

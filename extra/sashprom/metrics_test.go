@@ -19,7 +19,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/redisstore"
-	"github.com/sashlimit/sash/core/regions"
+	"github.com/sashlimit/sash/extra/regions"
 	"github.com/sashlimit/sash/extra/sashprom"
 )
 

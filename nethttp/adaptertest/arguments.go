@@ -8,19 +8,19 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
-	"github.com/sashlimit/sash/nethttp/adapt"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 // wrongArguments checks that the middleware panics on wrong arguments as it is made, with
 // an error of this module.
-func wrongArguments(t *testing.T, adapter Adapter) {
+func wrongArguments(t *testing.T, framework Adapter) {
 	l := newLimiter(core.PerMinute(3))
 	for name, wrong := range map[string]Step{
 		"limiter":     {Key: keyfuncs.RemoteIP},
 		"key":         {Limiter: l},
 		"path":        step(l, nethttp.SkipPaths("health")),
 		"nil option":  step(l, nil),
-		"other's own": step(l, adapt.WithSkipper(func(struct{}) bool { return true })),
+		"other's own": step(l, adapter.WithSkipper(func(struct{}) bool { return true })),
 	} {
 		func() {
 			defer func() {
@@ -28,7 +28,7 @@ func wrongArguments(t *testing.T, adapter Adapter) {
 					t.Errorf("%s: the panic is %v, want one that begins with sash:", name, p)
 				}
 			}()
-			adapter.Build(Tree{Routes: []Route{route("GET", "/", []Step{wrong}, page)}})
+			framework.Build(Tree{Routes: []Route{route("GET", "/", []Step{wrong}, page)}})
 		}()
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
-	"github.com/sashlimit/sash/nethttp/adapt"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 // call is a request in a tiny framework whose handlers return errors.
@@ -39,13 +39,13 @@ type maker func(*core.Limiter, keyfuncs.Func, ...nethttp.Option) func(next handl
 
 // right is the Middleware of an adapter as it should be.
 func right(l *core.Limiter, key keyfuncs.Func, opts ...nethttp.Option) func(next handler) handler {
-	serve := core.Must(adapt.New(framework, l, framework.Key(key), opts...))
+	serve := core.Must(adapter.New(framework, l, framework.Key(key), opts...))
 	return func(next handler) handler {
 		return func(c *call) error { return serve(c, next) }
 	}
 }
 
-var framework = adapt.Framework[*call]{
+var framework = adapter.Framework[*call]{
 	Exchange:   func(c *call) (http.ResponseWriter, *http.Request, string) { return c.w, c.r, c.r.Pattern },
 	SetRequest: func(c *call, r *http.Request) { c.r = r },
 	SetWriter:  func(c *call, w http.ResponseWriter) { c.w = w },
@@ -79,7 +79,7 @@ func tiny(m maker) Adapter {
 			return chain(func(c *call) error { mux.ServeHTTP(c.w, c.r); return nil }, t.Use...)
 		},
 		WithRefusal: func(refuse Refusal) nethttp.Option {
-			return adapt.WithRefusal(func(c *call, d core.Decision) error { return refuse(c.w, c.r, d) })
+			return adapter.WithRefusal(func(c *call, d core.Decision) error { return refuse(c.w, c.r, d) })
 		},
 		ErrorStatus: http.StatusInternalServerError,
 		GroupLabel:  "GET /api/items/{id}", // at the root the label is empty

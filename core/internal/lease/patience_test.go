@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/remember"
+	"github.com/sashlimit/sash/core/internal/denycache"
 )
 
 // slow makes the round trip so long, and has a renewal tell that.
@@ -176,7 +176,7 @@ func TestNotLeased(t *testing.T) {
 
 // remember makes the process remember refusals.
 func (s *scene) remember() {
-	s.rule.Ledger = remember.New().Wrap(core.Binding{Name: "lease"}, s.store)
+	s.rule.Ledger = denycache.New().Wrap(core.Binding{Name: "lease"}, s.store)
 }
 
 // TestNothingLeft: when there is nothing to lease, what the caller that asked was told is good for the callers that

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/denycache"
 	"github.com/sashlimit/sash/core/internal/lease"
-	"github.com/sashlimit/sash/core/internal/remember"
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/core/storetest"
 )
@@ -16,7 +16,7 @@ import (
 // stack is a store with leases in front of it, and refusals remembered between the two.
 type stack struct {
 	core.Store
-	refusals *remember.Refusals
+	refusals *denycache.Refusals
 	leases   *lease.Table
 }
 
@@ -34,6 +34,6 @@ func TestConformance(t *testing.T) {
 		if _, name, _ := strings.Cut(t.Name(), "/"); slices.Contains(exact, name) {
 			return memstore.New()
 		}
-		return stack{memstore.New(), remember.New(), lease.NewTable(lease.Terms{Size: 1000, Lifetime: time.Minute})}
+		return stack{memstore.New(), denycache.New(), lease.NewTable(lease.Terms{Size: 1000, Lifetime: time.Minute})}
 	})
 }

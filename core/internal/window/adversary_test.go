@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 )
 
 // most returns the most units of one window when requests arrive, which a Count under a limit decides.
-func most(l Limit, w int64, arrivals []worlds.Arrival) (most int64) {
+func most(l Limit, w int64, arrivals []statespace.Arrival) (most int64) {
 	var c Count
 	var admitted []int64
 	for _, a := range arrivals {
@@ -44,10 +44,10 @@ func TestAdversary(t *testing.T) {
 	worst := map[core.Algorithm]int64{}
 	for seed := range seeds {
 		for _, kind := range core.Algorithms() {
-			score := func(length int64) func([]worlds.Arrival) int64 {
-				return func(a []worlds.Arrival) int64 { return most(Limit{N: n, W: length, Algorithm: kind}, w, a) }
+			score := func(length int64) func([]statespace.Arrival) int64 {
+				return func(a []statespace.Arrival) int64 { return most(Limit{N: n, W: length, Algorithm: kind}, w, a) }
 			}
-			arrivals, got := worlds.Climb(seed, tries, 3*w, n, score(w))
+			arrivals, got := statespace.Climb(seed, tries, 3*w, n, score(w))
 			if bound := map[bool]int64{true: 2 * n, false: n}[!kind.Steady()]; got > bound || got < n {
 				t.Errorf("%v, seed %d: %d of %d in a window by %v", kind, seed, got, n, arrivals)
 			}
@@ -55,7 +55,7 @@ func TestAdversary(t *testing.T) {
 			if kind == core.Bucket { // TestBucketBound
 				continue
 			}
-			if _, got := worlds.Climb(seed, tries, 3*w, n, score(w-w/60)); got <= n {
+			if _, got := statespace.Climb(seed, tries, 3*w, n, score(w-w/60)); got <= n {
 				t.Errorf("%v, seed %d: a window that is a sixtieth too short is not found out", kind, seed)
 			}
 		}

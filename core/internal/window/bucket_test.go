@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 )
 
 // border returns a number from 1 to most, often one at an end or beside a power of two.
@@ -142,8 +142,8 @@ func TestBucketPacked(t *testing.T) {
 // burst reaches it. A bucket that refills by a sixtieth too fast is found out.
 func TestBucketBound(t *testing.T) {
 	const n, w = 20, 60_000
-	bound := func(l Limit) func([]worlds.Arrival) int64 {
-		return func(arrivals []worlds.Arrival) (above int64) {
+	bound := func(l Limit) func([]statespace.Arrival) int64 {
+		return func(arrivals []statespace.Arrival) (above int64) {
 			var c Count
 			var admitted []int64
 			above = -n * w
@@ -164,10 +164,10 @@ func TestBucketBound(t *testing.T) {
 		}
 	}
 	for seed := range uint64(6) {
-		if a, got := worlds.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w, Algorithm: core.Bucket})); got != 0 {
+		if a, got := statespace.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w, Algorithm: core.Bucket})); got != 0 {
 			t.Errorf("seed %d: %d above the bound by %v, want it reached", seed, got, a)
 		}
-		if _, got := worlds.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w - w/60, Algorithm: core.Bucket})); got <= 0 {
+		if _, got := statespace.Climb(seed, 3000, 3*w, n, bound(Limit{N: n, W: w - w/60, Algorithm: core.Bucket})); got <= 0 {
 			t.Errorf("seed %d: a bucket that is a sixtieth too fast is not found out", seed)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 )
 
 // TestHistories: in random histories, with costs, with clocks that step back, with limits that are raised and lowered,
@@ -23,7 +23,7 @@ func TestHistories(t *testing.T) {
 				w.rule.Limits[0].W = w.W
 			}
 			w.rule.Allowance = math.MaxInt64
-			s := counted{now: 1_790_000_000_000_000, client: make(worlds.Client, 1)}
+			s := counted{now: 1_790_000_000_000_000, client: make(statespace.Client, 1)}
 			for step := range 300 {
 				if kind != core.Bucket && rng.IntN(20) == 0 { // TestBucketExact
 					w.N = 1 + rng.Int64N(40)
@@ -44,7 +44,7 @@ func TestHistories(t *testing.T) {
 
 // random takes a step. It costs 1, or anything.
 func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
-	cost, verb := int64(1), worlds.Take
+	cost, verb := int64(1), statespace.Take
 	if any {
 		cost = rng.Int64N(min(w.N, 9) + 2)
 	}
@@ -58,7 +58,7 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 	case 3:
 		cost = math.MaxInt64 >> rng.IntN(4)
 	case 4, 5, 6:
-		verb = worlds.Peek
+		verb = statespace.Peek
 	case 7, 8:
 		at := s.now + w.W/8 - rng.Int64N(2*w.W)
 		if past := s.client[0]; len(past) > 0 && rng.IntN(4) > 0 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 )
 
 var long = flag.Bool("long", false, "go through larger worlds")
@@ -19,7 +19,7 @@ var long = flag.Bool("long", false, "go through larger worlds")
 type counted struct {
 	count  Count
 	now    int64
-	client worlds.Client
+	client statespace.Client
 }
 
 // world is a client under a limit, whose clock goes on by each of ticks. bend changes what the Count is asked, to see
@@ -27,22 +27,22 @@ type counted struct {
 type world struct {
 	Limit
 	ticks []int64
-	rule  worlds.Rule
+	rule  statespace.Rule
 	bend  func(l Limit, now, cost int64) (Limit, int64, int64)
 }
 
 func newWorld(l Limit, ticks ...int64) *world {
 	return &world{
 		Limit: l, ticks: ticks,
-		rule: worlds.Rule{Limits: []worlds.Limit{{N: l.N, W: l.W, Algorithm: l.Algorithm}}},
+		rule: statespace.Rule{Limits: []statespace.Limit{{N: l.N, W: l.W, Algorithm: l.Algorithm}}},
 		bend: func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, cost },
 	}
 }
 
 // explore goes through all histories, in which charges bring a client to a unit above the limit at most.
-func (w *world) explore() (worlds.Tally, error) {
-	start := counted{now: w.W * w.Slot() * 1_000_000, client: make(worlds.Client, 1)}
-	return worlds.Explore(start, w.key, func(some []counted) (steps [][]worlds.Step[counted], wrong int, err error) {
+func (w *world) explore() (statespace.Tally, error) {
+	start := counted{now: w.W * w.Slot() * 1_000_000, client: make(statespace.Client, 1)}
+	return statespace.Explore(start, w.key, func(some []counted) (steps [][]statespace.Step[counted], wrong int, err error) {
 		for i, s := range some {
 			next, err := w.steps(s)
 			if err != nil {
@@ -54,16 +54,16 @@ func (w *world) explore() (worlds.Tally, error) {
 	})
 }
 
-func (w *world) steps(s counted) (next []worlds.Step[counted], err error) {
-	add := func(name string, to counted) { next = append(next, worlds.Step[counted]{Name: name, To: to}) }
+func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
+	add := func(name string, to counted) { next = append(next, statespace.Step[counted]{Name: name, To: to}) }
 	for _, tick := range w.ticks {
 		to := s
 		to.now += tick
 		add(fmt.Sprint("+", tick), to)
 	}
 	for cost := range w.N + 2 {
-		for _, verb := range []worlds.Verb{worlds.Take, worlds.Peek, worlds.Charge} {
-			if verb == worlds.Charge && cost+s.held() > w.N+1 {
+		for _, verb := range []statespace.Verb{statespace.Take, statespace.Peek, statespace.Charge} {
+			if verb == statespace.Charge && cost+s.held() > w.N+1 {
 				continue
 			}
 			to, err := w.ask(s, cost, verb)
@@ -82,7 +82,7 @@ func (w *world) steps(s counted) (next []worlds.Step[counted], err error) {
 			add(fmt.Sprintf("return %d of %d ago", units+1, s.now-at), to)
 		}
 	}
-	add("reset", counted{now: s.now, client: make(worlds.Client, 1)})
+	add("reset", counted{now: s.now, client: make(statespace.Client, 1)})
 	return next, nil
 }
 
@@ -110,26 +110,26 @@ func (s counted) clone() counted {
 	return s
 }
 
-func (w *world) ask(s counted, cost int64, verb worlds.Verb) (to counted, err error) {
+func (w *world) ask(s counted, cost int64, verb statespace.Verb) (to counted, err error) {
 	want, client, _ := w.rule.Ask(s.client, s.now, cost, verb)
 	to = s.clone()
 	to.client = client
 	l, now, units := w.bend(w.Limit, s.now, cost)
-	if verb == worlds.Charge {
+	if verb == statespace.Charge {
 		l.Boundless = true
 	}
 	stamp := max(now, to.count.Begun(l))
 	v := to.count.Decide(l, now, stamp, units)
-	if verb == worlds.Charge {
+	if verb == statespace.Charge {
 		v = w.Charged(v)
 	}
 	if v.RetryAfter == Never {
-		v.RetryAfter = worlds.Never
+		v.RetryAfter = statespace.Never
 	}
-	if got := worlds.Answer(v); got != want {
+	if got := statespace.Answer(v); got != want {
 		return to, fmt.Errorf("%s %d: got %+v, want %+v", verb, cost, got, want)
 	}
-	if v.Admitted && verb != worlds.Peek && cost > 0 {
+	if v.Admitted && verb != statespace.Peek && cost > 0 {
 		to.count.Prepare(l, now, units)
 		to.count.Add(l, stamp, units)
 	}
@@ -152,7 +152,7 @@ func (w *world) key(s counted) string {
 	c, age := &s.count.log, w.W+w.Slot()
 	if w.Algorithm == core.Bucket {
 		b := (*bucket)(c).bucket()
-		key := worlds.AppendTimes(nil, s.client[0], s.now, w.W)
+		key := statespace.AppendTimes(nil, s.client[0], s.now, w.W)
 		for _, n := range []int64{max(b.At-s.now, -age), b.Units, b.Part, b.Rate} {
 			key = binary.AppendVarint(key, n)
 		}
@@ -204,7 +204,7 @@ func smallWorlds() (all []*world) {
 // TestSmallWorlds: in every history of a client under a low limit and a short window, each answer is that of the
 // definition.
 func TestSmallWorlds(t *testing.T) {
-	var seen worlds.Tally
+	var seen statespace.Tally
 	for _, w := range smallWorlds() {
 		one, err := w.explore()
 		if err != nil {

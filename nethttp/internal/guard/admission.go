@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/underway"
+	"github.com/sashlimit/sash/internal/inflight"
 )
 
 // Admission is an admitted request that may still cost more or less. It is settled after the handler.
@@ -106,7 +106,7 @@ func (a *Admission) fail(told bool) {
 		a.done()
 		return
 	}
-	a.waiting = time.AfterFunc(underway.Moment, a.done)
+	a.waiting = time.AfterFunc(inflight.Moment, a.done)
 	a.failed.Store(true)
 }
 

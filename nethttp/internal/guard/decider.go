@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/internal/errs"
-	"github.com/sashlimit/sash/internal/underway"
+	"github.com/sashlimit/sash/internal/inflight"
 )
 
 // Decider decides requests by a limiter and a Config. It is immutable and safe for concurrent use.
@@ -21,7 +21,7 @@ type Decider struct {
 	limits   []core.Limit // of the limiter
 	names    []string     // of the fields that the formats write
 	watch    *watch
-	underway *underway.Set // the requests that CountWhen has not been asked about yet
+	underway *inflight.Set // the requests that CountWhen has not been asked about yet
 }
 
 // New returns a Decider for limiter. The options have a method Apply(*Config) error; adapter is the Adapter of the
@@ -32,7 +32,7 @@ func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) 
 	}
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch), underway: new(underway.Set)}
+	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch), underway: new(inflight.Set)}
 	if err == nil {
 		d.names, err = fieldNames(c.Formats)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/internal/model/worlds"
+	"github.com/sashlimit/sash/core/internal/model/statespace"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 	"github.com/sashlimit/sash/internal/redistest"
 )
@@ -31,7 +31,7 @@ type history struct {
 	now    int64
 	latest int64 // that the clock has shown
 	keys   []stored
-	client worlds.Client
+	client statespace.Client
 }
 
 // world is a server, and a client under a rule.
@@ -39,7 +39,7 @@ type world struct {
 	*testing.T
 	rdb    *redis.Client
 	ledger *ledger
-	rule   worlds.Rule
+	rule   statespace.Rule
 	period int64         // after which the clock means the same
 	ticks  []int64       // by which the clock goes on or back
 	grid   time.Duration // TTLs are multiples of it
@@ -47,8 +47,8 @@ type world struct {
 
 // newSmallWorld returns a world under limits of some units in some ticks. The clock steps by ticks, and if it is fine
 // back by as much as is let pass too.
-func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...worlds.Limit) *world {
-	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: worlds.Rule{Allowance: math.MaxInt64}}
+func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statespace.Limit) *world {
+	w := &world{T: t, rdb: rdb, period: 1, grid: 50 * time.Millisecond, rule: statespace.Rule{Allowance: math.MaxInt64}}
 	var all []core.Limit
 	tick := int64(600_000) // a slot of a window of n ticks is of n*40 ms
 	for i, l := range limits {
@@ -74,15 +74,15 @@ func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...worlds.
 }
 
 // explore goes through all histories.
-func (w *world) explore() (worlds.Tally, error) {
+func (w *world) explore() (statespace.Tally, error) {
 	n := len(w.rule.Limits)
 	now := 1_790_000_000_000_000 / w.period * w.period
-	start := history{now: now, latest: now, keys: make([]stored, n), client: make(worlds.Client, n)}
-	return worlds.Explore(start, w.key, w.next)
+	start := history{now: now, latest: now, keys: make([]stored, n), client: make(statespace.Client, n)}
+	return statespace.Explore(start, w.key, w.next)
 }
 
 // check holds a reply against the definition, and returns what the client has used then.
-type check func(reply string) (worlds.Client, error)
+type check func(reply string) (statespace.Client, error)
 
 // trial is something to be done to Redis, and what becomes of it.
 type trial struct {
@@ -97,9 +97,9 @@ type trial struct {
 
 const marker = 1000 * time.Hour // the TTL of a key before a trial
 
-func (w *world) next(some []history) (steps [][]worlds.Step[history], wrong int, err error) {
+func (w *world) next(some []history) (steps [][]statespace.Step[history], wrong int, err error) {
 	var all []*trial
-	steps = make([][]worlds.Step[history], len(some))
+	steps = make([][]statespace.Step[history], len(some))
 	ends := make([]int, len(some))
 	for i := range some {
 		all = append(all, w.trials(&some[i], len(all))...)
@@ -119,7 +119,7 @@ func (w *world) next(some []history) (steps [][]worlds.Step[history], wrong int,
 			if err != nil {
 				return nil, i, fmt.Errorf("%s: %w", all[j].name, err)
 			}
-			steps[i] = append(steps[i], worlds.Step[history]{Name: all[j].name, To: to})
+			steps[i] = append(steps[i], statespace.Step[history]{Name: all[j].name, To: to})
 		}
 		steps[i] = append(steps[i], w.moves(some[i])...)
 	}
@@ -127,7 +127,7 @@ func (w *world) next(some []history) (steps [][]worlds.Step[history], wrong int,
 }
 
 // moves are the steps without a script.
-func (w *world) moves(h history) (all []worlds.Step[history]) {
+func (w *world) moves(h history) (all []statespace.Step[history]) {
 	n := len(w.rule.Limits)
 	for _, tick := range w.ticks {
 		to := h
@@ -142,10 +142,10 @@ func (w *world) moves(h history) (all []worlds.Step[history]) {
 				to.keys[i] = stored{}
 			}
 		}
-		all = append(all, worlds.Step[history]{Name: fmt.Sprintf("%+d ms", tick/1000), To: to})
+		all = append(all, statespace.Step[history]{Name: fmt.Sprintf("%+d ms", tick/1000), To: to})
 	}
-	reset := history{h.now, h.latest, make([]stored, n), make(worlds.Client, n)}
-	return append(all, worlds.Step[history]{Name: "reset", To: reset})
+	reset := history{h.now, h.latest, make([]stored, n), make(statespace.Client, n)}
+	return append(all, statespace.Step[history]{Name: "reset", To: reset})
 }
 
 // send has Redis hold what a trial begins with, tries it, and asks what Redis holds then.
@@ -220,10 +220,10 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 	}
 	n := w.rule.Limits[0].N
 	for cost := range min(n, 2) {
-		ask(asked{worlds.Take, cost + 1})
+		ask(asked{statespace.Take, cost + 1})
 	}
-	ask(asked{worlds.Peek, 1})
-	ask(asked{worlds.Take, n + 1})
+	ask(asked{statespace.Peek, 1})
+	ask(asked{statespace.Take, n + 1})
 	for _, u := range h.client[0] {
 		for units := range int64(2) {
 			name := fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At)
@@ -231,8 +231,8 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 		}
 	}
 	if h.most() <= n {
-		ask(asked{worlds.Charge, 1})
-		ask(asked{worlds.Take, 1}, asked{worlds.Charge, 1}, asked{worlds.Take, 1})
+		ask(asked{statespace.Charge, 1})
+		ask(asked{statespace.Take, 1}, asked{statespace.Charge, 1}, asked{statespace.Take, 1})
 	}
 	return all
 }
@@ -250,7 +250,7 @@ func (h *history) most() (most int64) {
 }
 
 type asked struct {
-	verb worlds.Verb
+	verb statespace.Verb
 	cost int64
 }
 
@@ -259,23 +259,23 @@ type asked struct {
 func (w *world) ask(h *history, key string, asks []asked) ([]any, check) {
 	var batch []request
 	for i, a := range asks {
-		one := asking(w.ledger, key, a.cost, a.verb != worlds.Peek)
-		if a.verb == worlds.Charge {
+		one := asking(w.ledger, key, a.cost, a.verb != statespace.Peek)
+		if a.verb == statespace.Charge {
 			one.Override = &core.Override{Charge: true}
 		}
 		if batch = append(batch, one); i+1 < len(asks) {
 			batch = append(batch, asking(w.ledger, "another", 1, false))
 		}
 	}
-	return callAt(w.T, w.ledger.rule.Script, command(batch), h.now), func(reply string) (worlds.Client, error) {
-		client, other := h.client, make(worlds.Client, len(w.rule.Limits))
+	return callAt(w.T, w.ledger.rule.Script, command(batch), h.now), func(reply string) (statespace.Client, error) {
+		client, other := h.client, make(statespace.Client, len(w.rule.Limits))
 		decisions, errs := readTogether(batch, reply)
 		for i, d := range decisions {
 			if errs[i] != nil {
 				return nil, errs[i]
 			}
 			if i%2 == 1 {
-				if want, _, _ := w.rule.Ask(other, h.now, 1, worlds.Peek); answerOf(d) != want {
+				if want, _, _ := w.rule.Ask(other, h.now, 1, statespace.Peek); answerOf(d) != want {
 					return nil, fmt.Errorf("of another client: got %+v, want %+v", d, want)
 				}
 				continue
@@ -290,13 +290,13 @@ func (w *world) ask(h *history, key string, asks []asked) ([]any, check) {
 	}
 }
 
-func answerOf(d core.Decision) worlds.Answer {
-	a := worlds.Answer{
+func answerOf(d core.Decision) statespace.Answer {
+	a := statespace.Answer{
 		Admitted: d.Allowed, Remaining: d.Remaining,
 		ResetAfter: d.ResetAfter.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(),
 	}
 	if d.RetryAfter == math.MaxInt64 {
-		a.RetryAfter = worlds.Never
+		a.RetryAfter = statespace.Never
 	}
 	return a
 }
@@ -305,7 +305,7 @@ func answerOf(d core.Decision) worlds.Answer {
 func (w *world) giveBack(h *history, key string, at, units int64) ([]any, check) {
 	back := core.Refund{Key: key, Cost: units, At: time.UnixMicro(at), Units: units}
 	args := callAt(w.T, script.Return(), w.ledger.rule.ReturnCall(script.Return(), back), h.now)
-	return args, func(reply string) (worlds.Client, error) {
+	return args, func(reply string) (statespace.Client, error) {
 		want, after := w.rule.Return(h.client, h.now, at, units)
 		if reply != strconv.FormatInt(want, 10) {
 			return nil, fmt.Errorf("%s units count no more, want %d", reply, want)
@@ -326,9 +326,9 @@ func (w *world) key(h history) string {
 	for i, l := range w.rule.Limits {
 		age := 2*l.W + l.W/2
 		if l.Algorithm == core.Bucket { // its value says how much there is
-			key = worlds.AppendTimes(key, h.client[i], h.now, l.W)
+			key = statespace.AppendTimes(key, h.client[i], h.now, l.W)
 		} else {
-			key = worlds.Client{h.client[i]}.AppendKey(key, h.now, age)
+			key = statespace.Client{h.client[i]}.AppendKey(key, h.now, age)
 		}
 		k := h.keys[i]
 		add(max(0, k.until-h.now))
@@ -369,9 +369,11 @@ func uint24(s string) int64 { return int64(s[0])<<16 | int64(s[1])<<8 | int64(s[
 // back, each answer of the scripts is that of the definition.
 func TestSmallWorlds(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	limit := func(n, ticks int64, a core.Algorithm) worlds.Limit { return worlds.Limit{N: n, W: ticks, Algorithm: a} }
+	limit := func(n, ticks int64, a core.Algorithm) statespace.Limit {
+		return statespace.Limit{N: n, W: ticks, Algorithm: a}
+	}
 	l, c, s, b := core.SlidingLog, core.SlidingCounter, core.CoarseLog, core.Bucket
-	rules := [][]worlds.Limit{
+	rules := [][]statespace.Limit{
 		{limit(1, 2, l)}, // with fine steps
 		{limit(2, 2, l)}, {limit(2, 2, c)}, {limit(1, 2, s)}, {limit(1, 1, l), limit(1, 1, c)},
 		{limit(2, 3, b)}, {limit(1, 1, l), limit(1, 2, b)},
@@ -379,14 +381,14 @@ func TestSmallWorlds(t *testing.T) {
 	fine := 1
 	if *long {
 		fine = 2
-		rules = [][]worlds.Limit{
+		rules = [][]statespace.Limit{
 			{limit(1, 4, l)}, {limit(1, 2, c)},
 			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 1, s)},
 			{limit(3, 4, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)},
 			{limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
-	var seen worlds.Tally
+	var seen statespace.Tally
 	for i, rule := range rules {
 		began := time.Now()
 		w := newSmallWorld(t, rdb, i < fine, rule...)
@@ -431,7 +433,7 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 		if m.of == core.Bucket {
 			ticks = 3 // for parts of a unit
 		}
-		w := newSmallWorld(t, rdb, false, worlds.Limit{N: 2, W: ticks, Algorithm: m.of})
+		w := newSmallWorld(t, rdb, false, statespace.Limit{N: 2, W: ticks, Algorithm: m.of})
 		changed := strings.Replace(w.ledger.rule.Script.Source, m.is, m.becomes, 1)
 		if changed == w.ledger.rule.Script.Source {
 			t.Fatalf("%v: %q is not in the script", m.of, m.is)

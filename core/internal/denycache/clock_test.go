@@ -1,0 +1,178 @@
+package denycache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// TestUntilItEnds: a refusal is remembered from before the question until it may end, for one rule and cost, and
+// asked about once a second by one caller.
+func TestUntilItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := New()
+		rule := all.Rule(bound)
+		sent := time.Now()
+		time.Sleep(300 * ms) // the answer is slow
+		rule.Note("k", 1, sent, refusalFor(2500*ms))
+		time.Sleep(200 * ms)
+		want := refusalFor(2300 * ms)
+		want.At = want.At.Add(200 * ms)
+		if got := check(t, rule, "k", 1, true); got != want {
+			t.Errorf("200 ms after the answer: %+v, want %+v", got, want)
+		}
+		check(t, rule, "k", 2, false)
+		check(t, rule, "another", 1, false)
+		check(t, all.Rule(bound), "k", 1, false)
+		time.Sleep(500*ms - 1)
+		check(t, rule, "k", 1, true)
+		time.Sleep(time.Nanosecond) // a second after it was asked
+		check(t, rule, "k", 1, false)
+		check(t, rule, "k", 1, true) // while that caller asks
+		time.Sleep(time.Second)
+		check(t, rule, "k", 1, false)
+		check(t, rule, "k", 1, true)
+		time.Sleep(500*ms - 1)
+		check(t, rule, "k", 1, true)
+		time.Sleep(time.Nanosecond) // the retry moment, by the server's clock at the latest
+		check(t, rule, "k", 1, false)
+		check(t, rule, "k", 1, false)
+	})
+}
+
+// TestUnanswered: a caller that is to ask and leaves gives its turn to another, but not to all that come at once.
+func TestUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule(bound)
+		rule.Unanswered("k", 1) // nothing is remembered
+		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		time.Sleep(time.Second)
+		for range 3 {
+			check(t, rule, "k", 1, false)
+			rule.Unanswered("another", 1)
+			rule.Unanswered("k", 2)
+			time.Sleep(500 * ms)
+			check(t, rule, "k", 1, true)
+			rule.Unanswered("k", 1)
+			time.Sleep(turn - 1)
+			check(t, rule, "k", 1, true)
+			rule.Unanswered("k", 1) // it does not put off the turn of another caller
+			time.Sleep(time.Nanosecond)
+		}
+	})
+}
+
+// TestForgotten: an admission at the same cost ends a refusal, and so does a refusal where something remains, which is
+// not remembered.
+func TestForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule(bound)
+		for _, answer := range []core.Decision{{Allowed: true}, refusalWith(2)} {
+			rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+			check(t, rule, "k", 3, true)
+			rule.Note("k", 3, time.Now(), answer)
+			check(t, rule, "k", 3, false)
+		}
+	})
+}
+
+// TestCounter: of a counter, what is remembered is what ends first, its fixed window or the refusal; and only a cost
+// of 1, since the answer to a larger one changes before that cost passes.
+func TestCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule(bound)
+		for _, c := range []struct{ reset, retry time.Duration }{{40 * ms, 70 * ms}, {70 * ms, 40 * ms}} {
+			d := refusalFor(c.reset)
+			d.Limit.Algorithm, d.RetryAfter = core.SlidingCounter, c.retry
+			rule.Note("k", 1, time.Now(), d)
+			rule.Note("k", 2, time.Now(), d)
+			check(t, rule, "k", 2, false)
+			time.Sleep(40*ms - 1)
+			if got := check(t, rule, "k", 1, true); got.ResetAfter <= 0 || got.RetryAfter <= 0 {
+				t.Errorf("%+v", got)
+			}
+			time.Sleep(time.Nanosecond)
+			check(t, rule, "k", 1, false)
+		}
+	})
+}
+
+// TestNever: a refusal for good is asked about like any other, and is for good when it is told.
+func TestNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := New().Rule(bound)
+		never := refusalFor(time.Hour)
+		never.RetryAfter = core.Never
+		rule.Note("k", 2, time.Now(), never)
+		time.Sleep(AskAgain - 1)
+		never.At, never.ResetAfter = never.At.Add(AskAgain-time.Microsecond), time.Hour-AskAgain+time.Microsecond
+		if got := check(t, rule, "k", 2, true); got != never {
+			t.Errorf("%+v, want %+v", got, never)
+		}
+		time.Sleep(time.Nanosecond)
+		check(t, rule, "k", 2, false)
+		check(t, rule, "k", 2, true)
+	})
+}
+
+// TestBounded: a flood of clients that are all refused does not grow what is remembered, and the newest is.
+func TestBounded(t *testing.T) {
+	all := New()
+	rule := all.Rule(bound)
+	for i := range 2 * shards * shardSize {
+		client := fmt.Sprint(i)
+		rule.Note(client, 1, time.Now(), refusalFor(time.Hour))
+		if _, ok := rule.found(client, 1); !ok {
+			t.Fatalf("%s is not remembered", client)
+		}
+	}
+	n := 0
+	for i := range all.shards {
+		n += len(all.shards[i].byKey)
+	}
+	if n > shards*shardSize {
+		t.Errorf("%d are remembered, want at most %d", n, shards*shardSize)
+	}
+	s, _ := rule.shard("k")
+	for range 2 { // the second time it takes the place of itself
+		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		if len(s.byKey) != shardSize {
+			t.Errorf("a full shard has %d, want %d", len(s.byKey), shardSize)
+		}
+	}
+}
+
+// TestSameKey: a refusal is not taken for that of another rule and cost that have the same key in the map.
+func TestSameKey(t *testing.T) {
+	all := New()
+	one, two := all.Rule(bound), all.Rule(bound)
+	one.Note("k", 1<<32+2, time.Now(), refusalFor(time.Hour))
+	check(t, one, "k", 1<<32+2, true)
+	check(t, two, "k", 2, false)
+	two.Note("k", 2, time.Now(), core.Decision{Allowed: true})
+	check(t, one, "k", 1<<32+2, true)
+}
+
+// TestNoLock: while no refusal is remembered, requests that are admitted take no lock that others hold.
+func TestNoLock(t *testing.T) {
+	all := New()
+	rule := all.Rule(bound)
+	for i := range all.shards {
+		all.shards[i].mu.Lock()
+		defer all.shards[i].mu.Unlock()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		check(t, rule, "k", 1, false)
+		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("a request waits for a lock")
+	}
+}

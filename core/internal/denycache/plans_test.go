@@ -1,0 +1,70 @@
+package denycache_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/denycache"
+	"github.com/sashlimit/sash/core/memstore"
+)
+
+// TestPlans: whatever limits share the counts of a client, of the rule, of another rule or of a request, within a
+// process a refusal from memory has the numbers of the store. It is never by limits of a request, so with those alone
+// the same holds beside another process.
+func TestPlans(t *testing.T) {
+	for _, algorithm := range core.Algorithms() {
+		for _, processes := range []int{1, 2} {
+			remembered := 0
+			for seed := range uint64(40) {
+				synctest.Test(t, func(t *testing.T) {
+					remembered += plans(t, rand.New(rand.NewPCG(seed, 18)), algorithm, processes)
+				})
+			}
+			if (remembered == 0) != (processes == 2) {
+				t.Errorf("%v, %d processes: %d refusals from memory", algorithm, processes, remembered)
+			}
+		}
+	}
+}
+
+// plans is a history of TestPlans, and returns how many refusals came from memory.
+func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, processes int) (remembered int) {
+	store := memstore.New()
+	limits := func(n int64) []core.Limit {
+		return []core.Limit{core.Per(n, 10*time.Hour).Using(algorithm).Named("plan")}
+	}
+	type plan struct{ process, direct core.Ledger } // with memory, and without
+	var all []plan
+	for range processes {
+		refusals := denycache.New()
+		for n := range int64(4) {
+			binding := core.Binding{Name: "api", Limits: limits(n + 1)}
+			direct := core.Must(store.Bind(binding))
+			all = append(all, plan{refusals.Wrap(binding, direct), direct})
+		}
+	}
+	for range 100 {
+		time.Sleep([]time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Hour}[rng.IntN(20)/9])
+		p := all[rng.IntN(len(all))]
+		ask := core.Ask{Key: "k", Cost: 1 + rng.Int64N(2), Peek: rng.IntN(4) == 0}
+		if processes > 1 || rng.IntN(4) == 0 {
+			ask.Override = &core.Override{Limits: limits(1 + rng.Int64N(4))}
+		}
+		look := ask
+		look.Peek = true
+		want := p.direct.Take(context.Background(), look)
+		got := p.process.Take(context.Background(), ask)
+		if got.Source == core.SourceRemembered {
+			remembered++
+			got.Source = want.Source
+			if got != want {
+				t.Errorf("%v: from memory %+v, want %+v", ask, got, want)
+			}
+		}
+	}
+	return remembered
+}

@@ -1,0 +1,31 @@
+// Package remotetest simulates a remote store in a bubble of testing/synctest, for tests of what is built around such
+// stores: a server that decides by the model, and the links that redisstore puts before its server.
+//
+//	server := remotetest.NewServer(0, core.PerMinute(100))
+//	d := server.Decide(server.Now(), core.Ask{Key: "client", Cost: 1})
+package remotetest
+
+import (
+	"time"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/internal/denycache"
+	"github.com/sashlimit/sash/core/internal/fakeserver"
+	"github.com/sashlimit/sash/core/internal/lease"
+)
+
+// Server is a server that keeps one client's logs.
+type Server = fakeserver.Server
+
+// NewServer returns a server without counts, whose clock differs by skew. All limits are SlidingLog.
+func NewServer(skew time.Duration, limits ...core.Limit) *Server { return fakeserver.New(skew, limits...) }
+
+// Wrap puts remembered refusals before the ledger, and with leased also leases of 1,000 units for half a second.
+func Wrap(b core.Binding, ledger core.Ledger, leased bool) core.Ledger {
+	ledger = denycache.New().Wrap(b, ledger)
+	if leased {
+		terms := lease.Terms{Size: 1000, Lifetime: 500 * time.Millisecond}
+		ledger = lease.NewTable(terms).Wrap(ledger, b.Limits)
+	}
+	return ledger
+}

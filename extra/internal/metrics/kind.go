@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/sashlimit/sash/core"
+)
+
+// Kind is the kind of a store's error.
+type Kind uint8
+
+// The kinds of errors.
+const (
+	timedOut Kind = iota
+	connection
+	server
+	unavailable
+	full
+	unknown
+	NoError
+)
+
+var kindNames = [NoError]string{"timeout", "connection", "server", "unavailable", "full", "other"}
+
+// String returns the word of a kind. That of NoError is empty.
+func (k Kind) String() string {
+	if k < NoError {
+		return kindNames[k]
+	}
+	return ""
+}
+
+// answered is implemented by the errors that a Redis server has answered.
+type answered interface {
+	error
+	RedisError()
+}
+
+// kindOf returns the kind of the error for which a store could not be asked, or NoError.
+func kindOf(d *core.Decision) Kind {
+	switch err := d.Err; {
+	case err == nil, d.Source == core.SourceUnasked, d.Source == core.SourceSkipped:
+		return NoError
+	case errors.Is(err, core.ErrUnavailable):
+		return unavailable
+	case errors.Is(err, core.ErrStoreFull):
+		return full
+	case errors.Is(err, core.ErrTimeout):
+		return timedOut
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return connection
+	}
+	if network, ok := errors.AsType[net.Error](d.Err); ok {
+		if network.Timeout() {
+			return timedOut
+		}
+		return connection
+	}
+	if _, ok := errors.AsType[answered](d.Err); ok {
+		return server
+	}
+	return unknown
+}
