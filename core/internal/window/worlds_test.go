@@ -42,7 +42,8 @@ func newWorld(l Limit, ticks ...int64) *world {
 // explore goes through all histories, in which charges bring a client to a unit above the limit at most.
 func (w *world) explore() (statespace.Tally, error) {
 	start := counted{now: w.W * w.Slot() * 1_000_000, client: make(statespace.Client, 1)}
-	return statespace.Explore(start, w.key, func(some []counted) (steps [][]statespace.Step[counted], wrong int, err error) {
+	type steps = [][]statespace.Step[counted]
+	return statespace.Explore(start, w.key, func(some []counted) (steps steps, wrong int, err error) {
 		for i, s := range some {
 			next, err := w.steps(s)
 			if err != nil {

@@ -18,7 +18,9 @@ import (
 type Server = fakeserver.Server
 
 // NewServer returns a server without counts, whose clock differs by skew. All limits are SlidingLog.
-func NewServer(skew time.Duration, limits ...core.Limit) *Server { return fakeserver.New(skew, limits...) }
+func NewServer(skew time.Duration, limits ...core.Limit) *Server {
+	return fakeserver.New(skew, limits...)
+}
 
 // Wrap puts remembered refusals before the ledger, and with leased also leases of 1,000 units for half a second.
 func Wrap(b core.Binding, ledger core.Ledger, leased bool) core.Ledger {

@@ -1,5 +1,5 @@
-// Package statespace goes through every history of a small world, for tests: low limits, short windows, a few clients. What
-// is answered there is held against Rule, the definition of the algorithms in a few lines.
+// Package statespace goes through every history of a small world, for tests: low limits, short windows, a few clients.
+// The answers are compared with Rule, the definition of the algorithms in a few lines.
 package statespace
 
 import (
