@@ -28,6 +28,7 @@ type Store struct {
 	joint    joint
 	batched  batched
 	refusals *denycache.Refusals
+	uncached bool         // WithoutDenyCache
 	leases   *lease.Table // nil without WithLease
 	prefix   string
 	close    func() error // closes the client of Open, once; nil if the client is the user's
@@ -59,6 +60,11 @@ func WithPrefix(prefix string) Option {
 		}
 	}
 }
+
+// WithoutDenyCache makes each request ask Redis. Without it a process refuses a client
+// that was refused by itself, by its own clock, and asks once a second: a Reset, a raised
+// limit and a test's clock, as SetTime of miniredis moves it, show up to a second late.
+func WithoutDenyCache() Option { return func(s *Store) { s.uncached = true } }
 
 // New returns a store on the client that a program has already: a
 // [redis.Client] (for a single server, or from [redis.NewFailoverClient] for
@@ -187,7 +193,10 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if first {
 		s.client.Warm(&l.rule)
 	}
-	chain := s.refusals.Wrap(rule, l)
+	var chain core.Ledger = l
+	if !s.uncached {
+		chain = s.refusals.Wrap(rule, l)
+	}
 	if s.leases != nil {
 		chain = s.leases.Wrap(chain, rule.Limits)
 	}
