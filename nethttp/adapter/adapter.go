@@ -1,6 +1,6 @@
 // Package adapter is for adapters, which let a framework use sash in its own way: its context in key functions, its
-// route patterns as labels, its errors as refusals. An adapter says what its framework can do, in a [Framework], and gets
-// from [New] the one function that its middleware calls:
+// route patterns as labels, its errors as refusals. An adapter says what its framework can do, in a [Framework], and
+// gets from [New] the one function that its middleware calls:
 //
 //	serve := core.Must(adapter.New(framework, limiter, key, opts...))
 //	return func(next mill.Handler) mill.Handler {
