@@ -40,7 +40,7 @@ func ExampleNew() {
 }
 
 func ExampleParseLimit() {
-	for _, text := range []string{"5/15m", "1000/1d counter named daily", "10 per 15 minutes", "100/month"} {
+	for _, text := range []string{"5/15m", "1000/24h counter named daily", "100/month"} {
 		limit, err := core.ParseLimit(text)
 		if err != nil {
 			fmt.Println(strings.NewReplacer(": ", ":\n", ", then", ",\nthen").Replace(err.Error()))
@@ -55,10 +55,9 @@ func ExampleParseLimit() {
 	// Output:
 	// 5/15m
 	// 1000/24h counter named daily
-	// 10/15m
 	// sash:
 	// the limit "100/month":
-	// "month" is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes:
+	// "month" is not a window, such as 90s, 15m, 1h30m or 24h:
 	// write requests/window, such as "100/1m",
 	// then "counter" or "coarse" or "bucket" or nothing,
 	// then "named" and a name if you like:

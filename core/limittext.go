@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +20,11 @@ var limitForm = `write requests/window, such as "100/1m", then ` + algorithmName
 //	100/1m counter              by a SlidingCounter; "log" is allowed too
 //	1000000/1h coarse           by a CoarseLog
 //	200/200s bucket             by a Bucket: 200 at once, then one a second
-//	1000/1d named daily         with a name; see [Limit.Named]
-//	5/15m counter named per IP  the name is all that follows
-//	10 per 15 minutes, 100/hour as other limiters have it
+//	1000/24h named daily        with a name; see [Limit.Named]
+//	5/15m counter named per IP  the name is the rest of the text
 //
-// A window is written as for [time.ParseDuration], without a sign, and may begin with whole days of
-// 24 hours: 90s, 1h30m, 1d12h. Or it is a unit, maybe after a number: second, sec, s, minute, min, m,
-// hour, h, day or d, in the plural too. Blanks separate the parts, and may stand around the slash.
-// The limit is one that [New] takes; a default Name is left empty.
+// A window is written as for [time.ParseDuration], without a sign. Blanks separate the parts. The limit
+// is one that [New] takes; a default Name is left empty.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseParts(text)
 	if err != nil {
@@ -40,24 +36,20 @@ func ParseLimit(text string) (Limit, error) {
 	return l.withoutDefaultName(), nil
 }
 
-// parseParts returns the limit of a text. What it allows is not checked.
+// parseParts returns the limit of a text. Its numbers and its name are not checked.
 func parseParts(text string) (l Limit, err error) {
-	requests, rest, ok := cutPer(text)
+	rate, rest := cutWord(text)
+	requests, window, ok := strings.Cut(rate, "/")
 	if !ok {
-		return l, fmt.Errorf(`%.60q has neither a slash nor "per"`, text)
+		return l, fmt.Errorf("%.60q has no slash", rate)
 	}
 	n, err := strconv.ParseUint(requests, 10, 63)
 	if err != nil {
 		return l, fmt.Errorf("%.60q is not a number of requests, such as 100", requests)
 	}
 	l.Requests = int64(n)
-	window, rest := cutWord(rest)
-	if isNumber(window) { // "15 minutes"
-		unit, after := cutWord(rest)
-		window, rest = window+" "+unit, after
-	}
-	if l.Window, err = parseWindow(window); err != nil {
-		return l, err
+	if l.Window, err = time.ParseDuration(window); err != nil || strings.ContainsAny(window, "+-") {
+		return l, fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m or 24h", window)
 	}
 	word, name := cutWord(rest)
 	if i := slices.IndexFunc(Algorithms(), func(a Algorithm) bool { return a.String() == word }); i >= 0 {
@@ -90,73 +82,6 @@ func cutWord(text string) (word, rest string) {
 		return text[:i], strings.Trim(text[i:], blanks)
 	}
 	return text, ""
-}
-
-// cutPer returns what stands before the first slash or word "per" of text, and what follows it.
-func cutPer(text string) (before, after string, ok bool) {
-	if before, after = cutWord(text); !strings.Contains(before, "/") {
-		if word, rest := cutWord(after); strings.EqualFold(word, "per") {
-			return before, rest, true
-		}
-	}
-	before, after, ok = strings.Cut(text, "/")
-	return strings.Trim(before, blanks), after, ok
-}
-
-// isNumber reports whether text is digits alone.
-func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
-
-// units are the windows that a word names.
-var units = map[string]time.Duration{
-	"s": time.Second, "sec": time.Second, "second": time.Second,
-	"m": time.Minute, "min": time.Minute, "minute": time.Minute,
-	"h": time.Hour, "hour": time.Hour,
-	"d": 24 * time.Hour, "day": 24 * time.Hour,
-}
-
-// parseUnit returns the length of a window that is written as a number, or nothing for one, and a unit.
-func parseUnit(text string) (window time.Duration, ok bool) {
-	unit := strings.TrimLeft(text, "0123456789")
-	number := text[:len(text)-len(unit)]
-	unit = strings.ToLower(strings.Trim(unit, blanks))
-	if len(unit) > 2 { // not "ms"
-		unit = strings.TrimSuffix(unit, "s")
-	}
-	window, ok = units[unit]
-	if number == "" {
-		number = "1"
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || !ok {
-		return 0, false
-	}
-	return time.Duration(min(n, int64(math.MaxInt64/window))) * window, true
-}
-
-// parseWindow returns the length of a window that is written as a duration, of days
-// maybe, or by its unit.
-func parseWindow(text string) (time.Duration, error) {
-	if window, ok := parseUnit(text); ok {
-		return window, nil
-	}
-	wrong := fmt.Errorf("%.60q is not a window, such as 90s, 15m, 1h30m, 24h, 1d or 15 minutes",
-		strings.Trim(text, blanks))
-	days, rest, hasDays := strings.Cut(text, "d")
-	if !hasDays {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseUint(days, 10, 9) // 511 days, more than MaxWindow
-	if err != nil || strings.ContainsAny(rest, "+-") || rest == "" && !hasDays {
-		return 0, wrong
-	}
-	if rest == "" {
-		rest = "0"
-	}
-	window, err := time.ParseDuration(rest)
-	if err != nil {
-		return 0, wrong
-	}
-	return time.Duration(n)*24*time.Hour + window, nil
 }
 
 // withoutDefaultName returns the limit with an empty name if it has the one that an empty

@@ -46,7 +46,7 @@ another one nothing is found:
   -rule RULE       the name given to Limiter.Rule (default: the limiter itself)
   -limit LIMIT     requests/window, then "counter", "coarse" or "bucket" if it is no log, then "named"
                    and the name if it has one: 5/15m, "100/1m counter", "1000/24h counter named daily".
-                   A window is 90s, 15m, 1h30m, 24h or 1d. Give the flag once for each limit of the rule.
+                   A window is 90s, 15m, 1h30m or 24h. Give the flag once for each limit of the rule.
 
 Which client (usage, reset), one of:
 

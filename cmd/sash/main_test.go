@@ -121,7 +121,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"check", url}, "", "a URL is given with -redis"},
 		{[]string{"check", "-config-timeout", "-1s"}, url, "Config.Timeout"},
 		{[]string{"usage", "-user", "42"}, url, "-limit 5/15m"},
-		{[]string{"usage", "-user", "42", "-limit", "5"}, url, `"5" has neither`},
+		{[]string{"usage", "-user", "42", "-limit", "5"}, url, `"5" has no slash`},
 		{with("-name", "a\"b", "-user", "42"), url, "limiter name"},
 		{one, url, "no client is named"},
 		{with("-api-key-stdin"), url, "one API key"},

@@ -56,7 +56,7 @@ func take(t *testing.T, l *core.Limiter, key string, n int64) {
 }
 
 // apiFlags are the flags for the limiter of limiter.
-var apiFlags = []string{"-name", "api", "-limit", "100/366d counter", "-limit", "1000/1d named daily",
+var apiFlags = []string{"-name", "api", "-limit", "100/8784h counter", "-limit", "1000/24h named daily",
 	"-json", "-timeout", "20s"}
 
 // TestClients: a client that is named by flags is found by what a limiter has counted of it, and reset forgets that and
@@ -115,7 +115,7 @@ func TestRules(t *testing.T) {
 	if strings.Contains(r.out, "Nothing") {
 		t.Errorf("%s", r.out)
 	}
-	sash(t, "", "", append([]string{"usage", "-limit", "100/366d counter"}, flags...)...).
+	sash(t, "", "", append([]string{"usage", "-limit", "100/8784h counter"}, flags...)...).
 		check(t, exitOK, "100/8784h counter   2      98 ")
 	for _, other := range [][]string{{"-limit", "5/14m"}, {"-limit", "5/15m counter"}, {"-limit", "5/15m named x"},
 		{"-limit", "5/15m", "-rule", "log"}, {"-limit", "5/15m", "-prefix", "sash"}} {
