@@ -36,7 +36,6 @@ func TestCheck(t *testing.T) {
 		name       string
 		before     string
 		user, pass string
-		db         int
 		says       []string // nothing: all is well
 		remedy     string   // of the error of a decision; nothing: it is counted
 		after      string
@@ -97,16 +96,12 @@ func TestCheck(t *testing.T) {
 			before: "ACL SETUSER default resetpass", after: "ACL SETUSER default nopass",
 			says: []string{"NOAUTH"}, remedy: "asks for a password",
 		},
-		{
-			name: "database 99", user: "root", pass: "any", db: 99,
-			says: []string{"DB index is out of range"}, remedy: "the server has no such database",
-		},
 	} {
 		if c.before != "" {
 			do(t, root, c.before)
 		}
 		// The administrator must not be shut out with the others.
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: c.user, Password: c.pass, DB: c.db})
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: c.user, Password: c.pass})
 		store := redisstore.New(rdb)
 		err, d := store.Check(ctx), closedFor(t, store, patient).Allow(ctx, "k")
 		rdb.Close()

@@ -195,7 +195,6 @@ func (l *ledger) strays(ctx context.Context) (strayed bool, err error) {
 		}
 		if err == nil {
 			_, _, err = l.rule.Read(reply, now, &batch[i].Request.Ask, uses[:])
-			err = told(err)
 		}
 		if err != nil || uses[0].Used != 1 {
 			return err == nil, err

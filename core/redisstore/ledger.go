@@ -116,17 +116,23 @@ func (l *ledger) send(ctx context.Context, deadline time.Time, key string, args 
 // read reads the script's reply to one request.
 func (q *request) read(reply string) (core.Decision, error) {
 	d, err := q.ledger.rule.ReadAlone(reply, &q.Ask, q.uses)
-	return d, told(err)
+	if err != nil {
+		err = withRemedy(err)
+	}
+	return d, err
 }
 
 // readPart reads the part of a reply for one request, as [script.Rule.Read].
 func (q *request) readPart(part string, now int64) (core.Decision, string, error) {
 	d, rest, err := q.ledger.rule.Read(part, now, &q.Ask, q.uses)
-	return d, rest, told(err)
+	if err != nil {
+		err = withRemedy(err)
+	}
+	return d, rest, err
 }
 
-// told returns an error of reading with its remedy, unless the reply is one that no script of the store gives.
-func told(err error) error {
+// withRemedy adds the remedy to an error of reading, unless the reply is one that no script of the store gives.
+func withRemedy(err error) error {
 	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
 		return err
 	}

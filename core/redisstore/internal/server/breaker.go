@@ -149,8 +149,8 @@ func isCallers(err error) bool {
 
 // failing are the beginnings of the replies of a server that cannot decide for
 // now. Other errors are answers: the server is there, and waiting for the server
-// costs nothing (TestIsFailure).
-var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS"}
+// costs nothing (TestIsFailure). An answer about a slot says nothing of the node.
+var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS"}
 
 // IsFailure reports whether err speaks against the server.
 func IsFailure(err error) bool {

@@ -55,11 +55,28 @@ func IsReply(err error) bool {
 // 7 and KeyDB the place, "@user_script: 204: -", perhaps after other words.
 var coded = regexp.MustCompile(`^(?:ERR )?(?:.*@user_script: ?\d+: )?-?([A-Z]+)\b`)
 
+// uncoded are texts of errors that some servers send as ERR, with the code that others send.
+var uncoded = []struct{ text, code string }{
+	{"Protocol error: unauthenticated", "NOAUTH"},
+	{"invalid password", "WRONGPASS"},           // Redis 5
+	{"no password is set", "WRONGPASS"},         // Redis 5
+	{"without any password", "WRONGPASS"},       // Redis 6
+	{"The user executing the script", "NOPERM"}, // Redis 7.0
+	{"ACL failure in script", "NOPERM"},         // Redis 7.2, Valkey
+	{"Out of memory", "OOM"},                    // Dragonfly
+	{"in same slot", "CROSSSLOT"},               // Tair
+}
+
 // codeOf returns the code of what a server answered, such as "READONLY"; "ERR" is one that says nothing.
 func codeOf(err error) string {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		err = reply // others may have wrapped it in their words
+	}
+	for _, u := range uncoded {
+		if strings.Contains(err.Error(), u.text) {
+			return u.code
+		}
 	}
 	if found := coded.FindStringSubmatch(err.Error()); found != nil {
 		return found[1]
@@ -73,16 +90,14 @@ func Begins(err error, codes ...string) bool {
 }
 
 // SeveralSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
-// to one is behind a client for a single server. Tair's proxy says so without a code.
-func SeveralSlots(err error) bool {
-	return redis.HasErrorPrefix(err, "CROSSSLOT") || IsReply(err) && strings.Contains(err.Error(), "in same slot")
-}
+// to one is behind a client for a single server.
+func SeveralSlots(err error) bool { return Begins(err, "CROSSSLOT") }
 
 // NotTogether reports whether nothing has run because the requests came together:
 // their keys are of several slots, or one of the keys is forbidden.
 func NotTogether(err error) bool {
 	// Of a command within the script it may come when others have been counted.
-	forbidden := redis.HasErrorPrefix(err, "NOPERM") && !strings.Contains(err.Error(), "script")
+	forbidden := Begins(err, "NOPERM") && !strings.Contains(err.Error(), "script")
 	return forbidden || SeveralSlots(err)
 }
 
@@ -94,41 +109,28 @@ func NotRun(err error) bool { return Begins(err, "NOSCRIPT", "MOVED", "ASK", "TR
 const Commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
-// Remedy returns what an operator can do about err, or "" if that is not known. An error is known by its code,
-// and by its text only where it has none.
+// remedies are what an operator can do about an error, by its code.
+var remedies = map[string]string{
+	"NOAUTH": "the server asks for a password: set Password, and Username for an ACL user, in the client's options",
+	"WRONGPASS": "the server refuses the user name or the password in the client's options: correct them, " +
+		"or leave them out if the server has none",
+	"NOPERM": "the ACL user may not do what a decision needs: allow it " + Commands +
+		", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)",
+	"READONLY":   "this is a replica and cannot count: give the master's address",
+	"NOREPLICAS": "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it",
+	"OOM":        "the server is full: raise maxmemory, or give limits a Redis of their own",
+}
+
+// Remedy returns what an operator can do about err, or "" if that is not known.
 func Remedy(err error) string {
-	if err == nil {
-		return ""
-	}
-	code := codeOf(err)
-	has := func(text string) bool { return strings.Contains(err.Error(), text) }
+	remedy, known := remedies[codeOf(err)]
 	switch {
 	case errors.Is(err, script.ErrForeign):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
-	case errors.Is(err, errEndless):
-		return "no Redis does that: is the address right? If so, the server may have been taken over"
-	case code == "NOAUTH", has("Protocol error: unauthenticated"):
-		return "the server asks for a password: set Password, and Username for an ACL user, in the client's options"
-	case code == "WRONGPASS":
-		return "the server refuses the user name or the password in the client's options"
-	case code == "NOPERM", has("The user executing the script"), has("ACL failure in script"):
-		return "the ACL user may not do what a decision needs: allow it " + Commands +
-			", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)"
-	case code == "READONLY":
-		return "this is a replica and cannot count: give the master's address"
-	case code == "NOREPLICAS":
-		return "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it"
-	case code == "OOM", has("Out of memory"):
-		return "the server is full: raise maxmemory, or give limits a Redis of their own"
-	case has("DB index"), has("SELECT is not allowed"):
-		return "the server has no such database: correct DB in the client's options, or the number in the URL"
-	case has("non deterministic commands"):
-		return "the server is too old: the script needs Redis 5 or later"
-	case has("bad lua script for redis cluster"):
-		return "the proxy of Tair refuses the script: set script_check_enable to 0, or give the direct address to " +
-			"redis.NewClusterClient"
-	case has("tls: "):
+	case known:
+		return remedy
+	case strings.Contains(err.Error(), "tls: "):
 		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
 			"in the client's TLSConfig fit the server?"
 	case core.StageOf(err) == core.StageConnect:
