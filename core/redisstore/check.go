@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,18 +31,14 @@ const checkTimeout = 10 * time.Second // of all of Check
 //     TTL, so each policy but noeviction makes limits forget;
 //   - a Config.Timeout of less than three round trips, as measured by these
 //     decisions: the shortest of the limiters that have been made on the store,
-//     or 100 ms if there is none yet; it says too how long a new connection takes;
-//   - a server that runs scripts beside each other, as Garnet does unless told
-//     otherwise: pairs of requests at once are decided 200 times, or for 1 s;
+//     or 100 ms if there is none yet;
 //   - a replica, one of several masters of the same data, and whatever makes
 //     these decisions fail, as a server older than Redis 5 does.
 //
 // Of a cluster it asks every master, and of a ring every shard that is up. It may
 // wait for 10 s, or until ctx ends. Where INFO is forbidden, unknown or without
 // maxmemory, as at some services, that alone is no finding: then role or memory
-// cannot be looked at, which it says only beside other findings. It asks over
-// connections of its own, on which a server that never ends its answer is read
-// for a megabyte.
+// cannot be looked at, which it says only beside other findings.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
@@ -71,9 +66,7 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	case *redis.ClusterClient:
 		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
-			own, closes := server.Bounded(ctx, master)
-			defer closes()
-			s.checkServer(ctx, own, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
+			s.checkServer(ctx, master, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
 			return nil
 		})
 	case *redis.Ring:
@@ -82,15 +75,12 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 				"are they up, are the addresses right, is the network open?"))
 		}
 		err = rdb.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
-			own, closes := server.Bounded(ctx, shard)
-			defer closes()
-			s.checkServer(ctx, own, shard.Options().Addr, client, found)
+			s.checkServer(ctx, shard, shard.Options().Addr, client, found)
 			return nil
 		})
 	case *redis.Client:
 		// New reads the client's options; the program may use rdb meanwhile.
-		own, closes := server.Bounded(ctx, s.client.Heeding)
-		defer closes()
+		own := s.client.Heeding
 		s.checkServer(ctx, own, rdb.Options().Addr, client, found)
 		if s.joint.mode.Load() != forbidden {
 			mode, _ := New(own, WithPrefix(s.prefix)).probe(ctx) // what fails has failed above, or does no harm
@@ -157,11 +147,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	s.mu.Unlock()
 	switch {
 	case err == nil:
-		wrong := checkTimeouts(addr, roundTrip, 0, shortest)
-		if wrong != nil {
-			wrong = checkTimeouts(addr, roundTrip, connecting(ctx, rdb)-roundTrip, shortest)
-		}
-		found.add(wrong, s.checkAtOnce(ctx, rdb, addr, client))
+		found.add(checkTimeouts(addr, roundTrip, shortest))
 	case info == "" || !server.Begins(err, "READONLY"):
 		found.add(explain(addr, err, true))
 	}
@@ -190,65 +176,6 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 		}
 	}
 	return roundTrip, counts.Reset(ctx, client)
-}
-
-// connecting returns how long a command takes on a new connection, or 0 if that cannot be seen.
-func connecting(ctx context.Context, rdb redis.UniversalClient) time.Duration {
-	node, ok := rdb.(*redis.Client)
-	if !ok {
-		return 0
-	}
-	o := *node.Options()
-	o.PoolSize, o.MaxActiveConns, o.MinIdleConns, o.MaintNotificationsConfig = 1, 0, 0, nil
-	fresh := redis.NewClient(&o)
-	defer fresh.Close()
-	began := time.Now()
-	if fresh.Time(ctx).Err() != nil {
-		return 0
-	}
-	return time.Since(began)
-}
-
-// Pairs of requests are decided so often, but for no longer.
-const (
-	mostPairs = 200
-	pairsFor  = time.Second
-)
-
-// checkAtOnce returns what is wrong if two requests that come at once are both admitted under a limit of 1.
-func (s *Store) checkAtOnce(ctx context.Context, rdb redis.UniversalClient, addr, client string) error {
-	rule := checkRule
-	rule.Limits = []core.Limit{core.PerMinute(1).Named("at once")}
-	var two [2]core.Ledger // of two stores: one sends requests that wait together in one script
-	var err error
-	for i := range two {
-		if two[i], err = New(rdb, WithPrefix(s.prefix)).Bind(rule); err != nil {
-			return err
-		}
-	}
-	for began, i := time.Now(), 0; i < mostPairs && err == nil && time.Since(began) < pairsFor; i++ {
-		var admitted atomic.Int64
-		var pair sync.WaitGroup
-		for _, counts := range two {
-			pair.Go(func() {
-				if d := counts.Take(ctx, core.Ask{Key: client, Cost: 1}); d.Err == nil && d.Allowed {
-					admitted.Add(1)
-				}
-			})
-		}
-		pair.Wait()
-		for _, counts := range two { // each remembers its refusal
-			err = errors.Join(err, counts.Reset(ctx, client))
-		}
-		if admitted.Load() > 1 {
-			return fmt.Errorf("sash: %s: two requests that came at once were both admitted under a limit of 1: "+
-				"the server runs scripts beside each other: start Garnet with --lua-transaction-mode", addr)
-		}
-	}
-	if err != nil {
-		return explain(addr, err, true)
-	}
-	return nil
 }
 
 // findings are what is wrong, and what could not be looked at.
@@ -293,8 +220,8 @@ func (f *findings) join() error {
 const leastRoundTrips = 3
 
 // checkTimeouts returns what is wrong with the shortest timeout of the rules, 0 if there is none yet, where a round
-// trip and a new connection take so long; connecting is 0 if that is not known.
-func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
+// trip takes so long.
+func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 	least, which := leastRoundTrips*roundTrip, "one"
 	if shortest == 0 {
 		shortest, which = core.DefaultTimeout, "the default"
@@ -304,14 +231,9 @@ func checkTimeouts(addr string, roundTrip, connecting, shortest time.Duration) e
 	}
 	// Rounded up, so that the advice is enough.
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
-	cold := ""
-	if connecting > 0 {
-		cold = fmt.Sprintf("; a new connection takes %v: while there is none, decisions wait for one, and get the policy "+
-			"at Config.Timeout", connecting.Round(time.Millisecond))
-	}
 	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
-		"%d round trips, and %s is %v: decisions that wait for others would get the policy%s",
-		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest, cold)
+		"%d round trips, and %s is %v: decisions that wait for others would get the policy",
+		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest)
 }
 
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.

@@ -4,9 +4,7 @@ package redisstore_test
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -62,54 +60,5 @@ func TestCheckVersion(t *testing.T) {
 			err != nil && strings.Count(err.Error(), "sash: ") != c.lines {
 			t.Errorf("%s: %v, want %q in %d lines", c.name, err, c.says, c.lines)
 		}
-	}
-}
-
-// TestCheckAtOnce: a server that admits too many only where two scripts run at once is found out. An honest one is sent
-// both scripts of each pair.
-func TestCheckAtOnce(t *testing.T) {
-	m := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
-	t.Cleanup(func() { rdb.Close() })
-	meet := make(chan struct{})
-	var honest atomic.Bool
-	var scripts, resets atomic.Int64
-	m.Server().SetPreHook(func(c *server.Peer, name string, args ...string) bool {
-		if honest.Load() && name == "DEL" && strings.HasSuffix(args[0], "at once") {
-			resets.Add(1)
-		}
-		if !strings.HasPrefix(name, "EVAL") || !strings.HasSuffix(args[2], "at once") || args[len(args)-1] == "0" {
-			return false // the last makes a connection
-		}
-		if honest.Load() {
-			scripts.Add(1)
-			return false
-		}
-		select {
-		case meet <- struct{}{}:
-		case <-meet:
-		case <-time.After(patient):
-			t.Error("a script came alone")
-		}
-		c.WriteBulk("1790000000 5A-") // admitted, since nothing counted
-		return true
-	})
-	err := redisstore.New(rdb).Check(ctx)
-	if !mentions(err, m.Addr(), "both admitted under a limit of 1", "--lua-transaction-mode") {
-		t.Errorf("%v", err)
-	}
-	if n := len(m.Keys()); n > 0 {
-		t.Errorf("%d keys are left", n)
-	}
-	honest.Store(true)
-	for range 2 { // the server knows the script the second time
-		scripts.Store(0)
-		resets.Store(0)
-		if err := redisstore.New(rdb).Check(ctx); err != nil {
-			t.Errorf("an honest server: got %v", err)
-		}
-	}
-	if got, want := scripts.Load(), resets.Load(); got != want || got == 0 {
-		t.Errorf("got %d scripts, want %d: two for each pair", got, want)
 	}
 }

@@ -50,9 +50,9 @@ func Keys(s *Store, l *core.Limiter, client string) []string {
 // CheckInfo is what Check makes of a reply to INFO.
 func CheckInfo(addr, info string) []error { return checkInfo(addr, info) }
 
-// CheckTimeouts is what Check makes of a round trip, a new connection and the shortest timeout.
-func CheckTimeouts(addr string, roundTrip, connecting, shortest time.Duration) error {
-	return checkTimeouts(addr, roundTrip, connecting, shortest)
+// CheckTimeouts is what Check makes of a round trip and the shortest timeout.
+func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
+	return checkTimeouts(addr, roundTrip, shortest)
 }
 
 // Commands are what Check tells an operator to allow.

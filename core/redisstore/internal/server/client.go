@@ -7,7 +7,6 @@
 //	breaker.go      no call waits for a server that has been failing
 //	connections.go  what an attempt waits for; they are made under a time of their own
 //	errors.go       what an error says of the server, and what an operator can do
-//	bounded.go      a client that does not read endless replies
 package server
 
 import (
