@@ -98,7 +98,7 @@ type answer struct {
 // ask asks for a pair, and reports whether it is admitted.
 func (a *answer) ask(ctx context.Context, p *Pair) bool {
 	start, r := p.Limiter.startOfTimed(), p.Request
-	r.unreported = true // tell does that
+	r.Unreported = true // tell does that
 	a.reserved = newReservation(p.Limiter, p.Request, p.Limiter.Decide(ctx, r))
 	a.elapsed = since(start)
 	return a.reserved.Decision.Allowed

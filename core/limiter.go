@@ -109,7 +109,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 			d.Source = SourceCounted
 		}
 	}
-	if !r.unreported && (d.Allowed || !r.Held) && l.watched(&d) {
+	if !r.Unreported && (d.Allowed || !r.Held) && l.watched(&d) {
 		l.report(ctx, &r, &d, since(start))
 	}
 	return d

@@ -19,11 +19,11 @@ type Request struct {
 	Shadow bool   // handed to the observer: the caller goes on whatever is decided
 	Held   bool   // the observer does not hear of a refusal: the caller asks again, or calls [Limiter.Report]
 
+	Unreported bool // the observer does not hear of the decision: the caller calls [Limiter.Report]
+
 	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
 	// other Requests, on the same counts. An empty Name means that of the rule. The slice must not change meanwhile.
 	Limits []Limit
-
-	unreported bool // Decide tells no observer
 }
 
 // ask returns the request as a store gets it. Not by a variable: a copy would cost 5 ns.

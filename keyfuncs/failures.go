@@ -23,12 +23,12 @@ import (
 //
 // An address whose failures are spent is refused for every key, known or not: else the answer would tell a right
 // guess from a wrong one. The error is a [*RefusedError], which package nethttp answers with 429. Where verifications
-// under way in this process have the rest of the limit, a request waits for them, a second at most, and then its
-// RetryAfter is a second. Where the store cannot be asked, the limiter's policy decides: core.FailOpen asks verify,
+// under way in this process have the rest of the limit, a request waits for its turn until its context ends, so give
+// verify a timeout. Where the store cannot be asked, the limiter's policy decides: core.FailOpen asks verify,
 // core.FailClosed refuses with 503.
 //
-// Each key costs two decisions of the store: a memstore of the process's own spares the round trips, and counts per
-// process. The error matches [ErrBadRequest] if address gives no name.
+// Each key costs two round trips of the store: a memstore spares them, and counts for its process alone. The observer
+// hears of refusals, and of each other key as a Peek. The error matches [ErrBadRequest] if address gives no name.
 func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 	if limiter == nil || len(limiter.Limits()) == 0 {
 		panic("sash: LimitFailures: the limiter is nil, the zero Limiter or one without limits; " +
@@ -59,7 +59,7 @@ func (f *failures) addressOf(r *http.Request) (string, error) {
 
 // identify is [apiKeys.ask] with a unit of the request's address, which stays counted if the key is unknown.
 func (f *failures) identify(ctx context.Context, address string, ask func() (string, error)) (id string, err error) {
-	r := f.underway.Ask(ctx, f.limiter, core.Request{Key: address, Cost: 1})
+	r := f.underway.Ask(ctx, f.limiter, core.Request{Key: address, Cost: 1, Unreported: true})
 	if !r.Decision.Allowed {
 		return "", &RefusedError{r.Decision}
 	}

@@ -17,8 +17,8 @@ import (
 // fields say what is left while the request is under way.
 //
 // A request that finds the limit filled waits while requests of the client are under way at this guard, in this
-// process, until one is given back, for a second at most. If some are under way even then, its Retry-After is 1. The
-// observer gets an event for each time that the limiter is asked.
+// process, until it is admitted or none was given back for a second. If some are under way even then, its Retry-After
+// is 1. The observer hears how it ended.
 //
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
 // 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, also

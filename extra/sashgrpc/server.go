@@ -196,9 +196,9 @@ func WithCost(cost func(ctx context.Context, call Call) int) Option {
 
 // CountWhen counts a call only if counted returns true for it, such as the failed ones of a login by their code. It
 // does so as [nethttp.CountWhen] does: the call is counted before its handler, and given back after it, a stream at
-// its end. A call that finds the limit filled waits a second at most for calls of the client that are under way. The
-// code is INTERNAL if the handler has panicked. If the call's context has ended, counted is not called, and the call
-// stays counted. counted is called by many goroutines at once.
+// its end. A call that finds the limit filled waits for calls of the client that are under way, until none was given
+// back for a second. The code is INTERNAL if the handler has panicked. If the call's context has ended, counted is not
+// called, and the call stays counted. counted is called by many goroutines at once.
 func CountWhen(counted func(ctx context.Context, call Call, code codes.Code) bool) Option {
 	must(counted != nil, "CountWhen(nil): give a function, or leave the option out")
 	return nethttp.CountWhen(func(r *http.Request, _ int) bool {

@@ -16,12 +16,14 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Moment bounds the wait of a request, and the RetryAfter of one that has waited in vain.
+// Moment is the RetryAfter of a request that has waited in vain.
 const Moment = time.Second
 
 // Set knows the requests of this process whose units may be given back, by key. The zero Set is empty.
 // It holds a key for as long as a request of it is under way or waits.
 type Set struct {
+	MaxWait time.Duration // bounds the wait of a request while no units come back; 0 is no bound
+
 	mu   sync.Mutex
 	keys map[string]*entry
 }
@@ -34,9 +36,9 @@ type entry struct {
 	wake     chan struct{} // holds an element if a waiting request has something to look at; nil until one waits
 }
 
-// Reserve returns the reservation of ask. A refused request waits for others that are under way, a Moment and until
-// ctx ends at most, and asks again once one of them has given units back. If some are under way even then,
-// RetryAfter is a Moment. The caller calls Done for an admitted request.
+// Reserve returns the reservation of ask. A refused request waits for others that are under way, until ctx ends or no
+// units have come back for MaxWait, and asks again once one of them has given units back. If some are under way even
+// then, RetryAfter is a Moment. The caller calls Done for an admitted request.
 //
 // A unit that comes back wakes one request. If that is admitted, the next one is woken, since there may be room
 // for more; if nothing is under way any more, each leaves and wakes the next. So all of them find out, and no
@@ -49,17 +51,23 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 		}
 	}()
 	r, returned := s.ask(e, ask)
-	if !mayPassSoon(&r.Decision) {
+	if !s.isWorthWait(&r.Decision) {
 		return r
 	}
-	wait, cancel := context.WithTimeout(ctx, Moment)
-	defer cancel()
+	seen, late := returned, s.timeout()
 	for {
 		underway, now, wake := s.look(e)
 		if underway > 0 {
 			select {
 			case <-wake:
-			case <-wait.Done():
+			case <-late:
+				if _, now, _ = s.look(e); now == seen {
+					r.Decision.RetryAfter = Moment
+					return r
+				}
+				seen, late = now, s.timeout()
+				continue
+			case <-ctx.Done():
 				r.Decision.RetryAfter = Moment
 				return r
 			}
@@ -67,7 +75,7 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 		}
 		switch {
 		case now != returned:
-			if r, returned = s.ask(e, ask); !mayPassSoon(&r.Decision) {
+			if r, returned = s.ask(e, ask); !s.isWorthWait(&r.Decision) {
 				return r
 			}
 		case underway == 0:
@@ -76,20 +84,30 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 	}
 }
 
-// Ask is Reserve by a limiter. Its observer hears once of a request that waits: how it ended.
+// timeout returns a channel that receives after MaxWait.
+func (s *Set) timeout() <-chan time.Time {
+	if s.MaxWait == 0 {
+		return nil
+	}
+	return time.After(s.MaxWait)
+}
+
+// Ask is Reserve by a limiter. Its observer hears once of a request that waits: how it ended. An admission of a request
+// that is Unreported is reported as a Peek: it admits no request of a client.
 func (s *Set) Ask(ctx context.Context, l *core.Limiter, request core.Request) *core.Reservation {
 	held := request
 	held.Held = true
 	r := s.Reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
-	if !r.Decision.Allowed {
+	if !r.Decision.Allowed || request.Unreported {
+		request.Peek = r.Decision.Allowed
 		l.Report(ctx, request, r.Decision)
 	}
 	return r
 }
 
-// mayPassSoon reports whether a request is refused for longer than a Moment by what is counted.
-func mayPassSoon(d *core.Decision) bool {
-	return !d.Allowed && d.Limit.Requests > 0 && Moment < d.RetryAfter && d.RetryAfter < core.Never
+// isWorthWait reports whether a request is refused by what is counted, for longer than MaxWait.
+func (s *Set) isWorthWait(d *core.Decision) bool {
+	return !d.Allowed && d.Limit.Requests > 0 && s.MaxWait < d.RetryAfter && d.RetryAfter < core.Never
 }
 
 // Done ends an admitted request. back says that its units are given back, and not that they stay counted.

@@ -83,18 +83,21 @@ func TestReserve(t *testing.T) {
 		name                   string
 		requests               int
 		back                   bool
-		each                   time.Duration
+		each, wait             time.Duration
 		admitted, hour, moment int
 		took                   time.Duration
 		asks                   int // at most
 	}{
 		// One ask for each, and two for each unit that comes back: of the request that gets it, and of the next.
-		{"all give back", 50, true, 50 * time.Millisecond, 50, 0, 0, 500 * time.Millisecond, 150},
-		{"none gives back", 1000, false, 700 * time.Millisecond, 5, 995, 0, 700 * time.Millisecond, 1000},
-		{"all are slow", 1000, false, 3 * time.Second, 5, 0, 995, 3 * time.Second, 1000},
+		{"all give back", 50, true, 50 * time.Millisecond, Moment, 50, 0, 0, 500 * time.Millisecond, 150},
+		{"all give back, one after the other", 50, true, 700 * time.Millisecond, Moment, 50, 0, 0, 7 * time.Second, 150},
+		{"none gives back", 1000, false, 700 * time.Millisecond, Moment, 5, 995, 0, 700 * time.Millisecond, 1000},
+		{"all are slow", 1000, false, 3 * time.Second, Moment, 5, 0, 995, 3 * time.Second, 1000},
+		{"all are slow and give back, without a bound", 50, true, 3 * time.Second, 0, 50, 0, 0, 30 * time.Second, 150},
+		{"all are slow, without a bound", 1000, false, 3 * time.Second, 0, 5, 995, 0, 3 * time.Second, 1000},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var s Set
+			s := Set{MaxWait: c.wait}
 			l := limit{left: 5}
 			all, took := serve(c.requests, &s, &l, c.back, c.each)
 			admitted, hour, moment := count(all)
@@ -112,7 +115,7 @@ func TestReserve(t *testing.T) {
 // TestReserveAtOnce: a request does not wait where that is of no use, and is told what the limiter has said.
 func TestReserveAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Set
+		s := Set{MaxWait: Moment}
 		s.Reserve(t.Context(), "k", func() *core.Reservation { return reservation(true, 0) })
 		for name, want := range map[string]core.Decision{
 			"soon":           reservation(false, Moment).Decision,
@@ -158,14 +161,15 @@ func TestReserveEnds(t *testing.T) {
 
 // TestAskIsToldOnce: the observer hears once of a request that waits: that it was admitted in the end, or that it was
 // refused, with the RetryAfter that the client gets.
+// Where it is Unreported, no admission counts as a request.
 func TestAskIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
-				told = append(told, fmt.Sprintf("%s %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter))
+				told = append(told, fmt.Sprintf("%s %v %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter, e.Peek))
 			})}))
-		var s Set
+		s := Set{MaxWait: Moment}
 		request := core.Request{Key: "k", Cost: 1}
 		first := s.Ask(t.Context(), l, request)
 		go func() {
@@ -175,7 +179,11 @@ func TestAskIsToldOnce(t *testing.T) {
 		}()
 		s.Ask(t.Context(), l, request)
 		s.Ask(t.Context(), l, request)
-		want := []string{"k true 0s", "k true 0s", "k false 1s"}
+		request.Unreported = true
+		s.Ask(t.Context(), l, request)
+		request.Key = "other"
+		s.Ask(t.Context(), l, request)
+		want := []string{"k true 0s false", "k true 0s false", "k false 1s false", "k false 1s false", "other true 0s true"}
 		if !slices.Equal(told, want) {
 			t.Errorf("the observer heard %q, want %q", told, want)
 		}

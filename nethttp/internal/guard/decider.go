@@ -32,7 +32,8 @@ func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) 
 	}
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch), underway: new(inflight.Set)}
+	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch),
+		underway: &inflight.Set{MaxWait: inflight.Moment}}
 	if err == nil {
 		d.names, err = fieldNames(c.Formats)
 	}
