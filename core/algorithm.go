@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sashlimit/sash/core/internal/waitqueue"
 )
 
 // Algorithm says how a [Limit] counts. Steady and Even panic if it is unknown.
@@ -45,6 +47,9 @@ type properties struct {
 	steady      bool   // what Steady returns
 	even        bool   // what Even returns
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
+
+	// admitted returns when the request after an admission can pass.
+	admitted func(*Decision) *waitqueue.Estimate
 }
 
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
@@ -60,11 +65,27 @@ type properties struct {
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
 // docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, false, 9},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0},
-	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, false, 0},
-	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, true, 0},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, false, 9, admittedByLog},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0, admittedByCounter},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, false, 0, admittedByLog},
+	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, true, 0, admittedByBucket},
 }
+
+// admittedByLog: nothing comes back before ResetAfter.
+func admittedByLog(d *Decision) *waitqueue.Estimate {
+	return &waitqueue.Estimate{After: d.ResetAfter, Cost: d.Remaining + 1}
+}
+
+// admittedByBucket: all Requests pass after ResetAfter, and each unit less Window/Requests earlier.
+func admittedByBucket(d *Decision) *waitqueue.Estimate {
+	l := &d.Limit
+	return &waitqueue.Estimate{
+		After: d.ResetAfter, Cost: l.Requests, PerUnit: float64(l.Window) / float64(l.Requests),
+	}
+}
+
+// admittedByCounter: the two windows together do not tell when the next passes.
+func admittedByCounter(*Decision) *waitqueue.Estimate { return &waitqueue.Estimate{} }
 
 // Algorithms returns all algorithms. A store counts by each of them.
 func Algorithms() []Algorithm {

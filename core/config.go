@@ -86,7 +86,6 @@ func build(c Config, rule string, limits []Limit, state *shared) (*Limiter, erro
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
 	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: state}
-	l.waiting.byKey = map[string]*waitQueue{}
 	l.setObserver()
 	if err := l.bindAll(limits); err != nil {
 		return nil, constructionError(c.Name, rule, err)

@@ -1,8 +1,4 @@
 package core
 
-// Waiting returns how many keys have callers of Wait.
-func (l *Limiter) Waiting() int {
-	l.waiting.mu.Lock()
-	defer l.waiting.mu.Unlock()
-	return len(l.waiting.byKey)
-}
+// Waiting returns the number of keys that have callers of Wait.
+func (l *Limiter) Waiting() int { return l.waiting.Len() }

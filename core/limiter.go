@@ -7,21 +7,23 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/sashlimit/sash/core/internal/waitqueue"
 )
 
 // Limiter decides requests. It is safe for concurrent use. Make one with [New].
 type Limiter struct {
-	config       Config         // as given, with defaults filled in
-	rule         string         // the name given to Rule; empty for a limiter of New
-	boundRule                   // to the first store
-	fallback     *fallback      // nil unless the policy is a Fallback
-	firstTimeout time.Duration  // the longest that the first store may take
-	observed     bool           // whether an observer is told of every decision
-	notices      NoticeObserver // nil if no observer takes notices
-	log          *errorLog      // the observer if it is of LogErrors, which is told of errors alone
-	waiting      waitQueues     // the callers of Wait
-	shared       *shared        // with the copies of WithPolicy and WithLimits
-	begun        atomic.Bool    // whether begin has been called, or no observer takes notices
+	config       Config           // as given, with defaults filled in
+	rule         string           // the name given to Rule; empty for a limiter of New
+	boundRule                     // to the first store
+	fallback     *fallback        // nil unless the policy is a Fallback
+	firstTimeout time.Duration    // the longest that the first store may take
+	observed     bool             // whether an observer is told of every decision
+	notices      NoticeObserver   // nil if no observer takes notices
+	log          *errorLog        // the observer if it is of LogErrors, which is told of errors alone
+	waiting      waitqueue.Queues // the callers of Wait
+	shared       *shared          // with the copies of WithPolicy and WithLimits
+	begun        atomic.Bool      // whether begin has been called, or no observer takes notices
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
@@ -139,7 +141,7 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 // Reset forgets what is counted for key under this rule, in the store and the fallback.
 // After an error, [ErrStore], [ErrInvalid] or the context's, counts may remain.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	defer l.waiting.reopen(key)
+	defer l.waiting.Wake(key)
 	return l.within(ctx, key, func(whole, first context.Context) error {
 		err := l.counts.Reset(first, key)
 		if l.fallback != nil {

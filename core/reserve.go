@@ -100,7 +100,7 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 	units, err := store.counts.Return(ctx, Refund{
 		Key: key, Cost: r.request.Cost, At: d.At, Source: d.Source, Region: d.Region, Units: n,
 	})
-	l.waiting.reopen(key)
+	l.waiting.Wake(key)
 	if err != nil {
 		return 0, asStoreError(err)
 	}

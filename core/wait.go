@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/sashlimit/sash/core/internal/waitqueue"
 )
 
 // Wait sleeps until a request of cost 1 by the client named key is admitted. The error is nil iff the
@@ -12,8 +14,8 @@ import (
 // The callers of one limiter and key take turns in the order of their coming, whatever their costs.
 // The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again. Of several processes
 // that wait, the store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle
-// by this limiter wakes the first. By a SlidingCounter the first may ask 2*Window/Requests too late
-// where other processes count for the key. The observer hears of each request to the store.
+// by this limiter wakes the first. By a SlidingCounter a Wait asks up to twice for an admission, or more
+// often where other processes count for the key. The observer hears of each request to the store.
 //
 // Wait returns [ErrTooLate] as soon as the first cannot ask again before the context's deadline;
 // [ErrNever] at once; [ErrInvalid]; and the context's error when that ends: a store may have counted
@@ -44,53 +46,50 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 		}
 		pace = max(pace, time.Duration(float64(n)/float64(limit.Requests)*float64(limit.Window)))
 	}
-	q, w := l.waiting.join(key, n)
-	defer l.waiting.leave(q, w) // also if the observer panics (TestWaitPanic)
 	var d Decision
-	for {
-		sleep, late := l.waiting.turn(ctx, q, w)
-		switch {
-		case late != nil && d == (Decision{}):
-			return Decision{RetryAfter: sleep, Err: late}, late
-		case late != nil:
-			return d, late
-		case sleep > 0:
-			if !w.sleep(ctx, sleep) {
-				return Decision{Err: ctx.Err()}, ctx.Err()
-			}
-			continue
-		}
+	err := l.waiting.Wait(ctx, key, n, func() (*waitqueue.Estimate, bool) {
 		d = l.Decide(ctx, r)
-		if d.Source == SourceUnasked && d.Err != nil { // the context has ended
-			return d, d.Err
+		next := d.estimate(n, pace)
+		return next, next == nil || d.Allowed || d.RetryAfter == Never
+	})
+	late, isLate := err.(*waitqueue.TooLate)
+	switch {
+	case isLate:
+		err = chained(ErrTooLate, fmt.Errorf("the next try is in %v", late.Next), late.Err)
+		if d == (Decision{}) {
+			d = Decision{RetryAfter: late.Next, Err: err}
 		}
-		l.waiting.answered(q, &d, n, pace)
-		switch {
-		case d.Allowed:
-			return d, nil
-		case d.RetryAfter == Never:
-			return d, d.never(n)
-		}
+		return d, err
+	case err != nil: // of the context
+		return Decision{Err: err}, err
+	case d.Allowed:
+		return d, nil
+	case d.RetryAfter == Never:
+		return d, d.never(n)
 	}
+	return d, d.Err
+}
+
+// estimate returns when the next request can pass after the decision on one of the given cost. pace is
+// the time for which the key waits after an admission that no store has counted. It is nil if the context
+// has ended.
+func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate {
+	switch {
+	case d.Source == SourceUnasked && d.Err != nil:
+		return nil
+	case d.Allowed && d.Source == SourcePolicy:
+		return &waitqueue.Estimate{After: pace, Paced: true, Err: d.Err}
+	case d.Allowed:
+		return d.Limit.Algorithm.properties().admitted(d)
+	case d.RetryAfter == Never:
+		return &waitqueue.Estimate{}
+	case d.RetryAfter > 0:
+		return &waitqueue.Estimate{After: d.RetryAfter, Cost: cost}
+	}
+	return &waitqueue.Estimate{Failed: true, Err: d.Err}
 }
 
 // never returns the error of a request of cost n that is refused for ever.
 func (d *Decision) never(n int64) error {
 	return chained(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
-}
-
-// forever is the sleep of a waiter that another one wakes.
-const forever = Never
-
-// sleep returns true when w is woken or d is over, and false when ctx has ended.
-func (w *waiter) sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-w.wake:
-	case <-timer.C:
-	case <-ctx.Done():
-		return false
-	}
-	return true
 }

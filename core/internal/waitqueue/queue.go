@@ -1,0 +1,199 @@
+// Package waitqueue lets the callers that wait for one key ask in turn, in the order of their arrival. The
+// first asks, sleeps until its request can pass, and asks again; the others sleep until they are first.
+package waitqueue
+
+import (
+	"container/list"
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// Queues holds the waiting callers of all keys. The zero value is ready to use. It is safe for concurrent use.
+type Queues struct {
+	mu    sync.Mutex // guards all queues
+	byKey map[string]*queue
+}
+
+// queue holds the callers that wait for one key. The first alone asks.
+type queue struct {
+	key      string
+	waiters  list.List // of *waiter
+	woken    bool      // Wake was called after the first started to ask
+	expiring bool      // a timer removes the queue
+	state
+}
+
+// waiter is one call of Wait.
+type waiter struct {
+	cost    int64
+	element *list.Element
+	wake    chan struct{} // holds one element
+}
+
+// maxPaced is the number of keys beyond which a paced key without a waiter is forgotten.
+const maxPaced = 10_000
+
+// forever is how long a waiter behind the first sleeps, unless it is woken.
+const forever time.Duration = math.MaxInt64
+
+// TooLate is the error of a wait that the deadline of its context would cut off.
+type TooLate struct {
+	Next time.Duration // the time until the next request is asked
+	Err  error         // the Err of the latest Estimate
+}
+
+// Error returns a text for tests: a caller makes its own.
+func (e *TooLate) Error() string { return "too late: the next try is in " + e.Next.String() }
+
+// Wait calls ask whenever a request of the given cost can pass and the caller is the first of the key,
+// until ask reports that the wait is over. ask returns an estimate for the requests that follow; nil
+// leaves the latest. The error is a *TooLate, or that of ctx if it ends during a sleep.
+func (s *Queues) Wait(ctx context.Context, key string, cost int64, ask func() (next *Estimate, done bool)) error {
+	q, w := s.join(key, cost)
+	defer s.leave(q, w) // also if ask panics
+	for {
+		sleep, err := s.turn(ctx, q, w)
+		switch {
+		case err != nil:
+			return err
+		case sleep > 0:
+			if !w.sleep(ctx, sleep) {
+				return ctx.Err()
+			}
+			continue
+		}
+		next, done := ask()
+		if next != nil {
+			s.update(q, *next)
+		}
+		if done {
+			return nil
+		}
+	}
+}
+
+// Wake lets the first waiter of the key ask at once, since units may have been given back. A paced key
+// keeps its pace.
+func (s *Queues) Wake(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.byKey[key]; q != nil && !q.Paced {
+		q.state, q.woken = state{}, true
+		q.wakeFirst()
+	}
+}
+
+// Len returns the number of keys that have a waiter or a pace.
+func (s *Queues) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byKey)
+}
+
+// join adds a waiter at the end of the key's queue.
+func (s *Queues) join(key string, cost int64) (*queue, *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey == nil {
+		s.byKey = map[string]*queue{}
+	}
+	q := s.byKey[key]
+	if q == nil {
+		q = &queue{key: key}
+		s.byKey[key] = q
+	}
+	w := &waiter{cost: cost, wake: make(chan struct{}, 1)}
+	w.element = q.waiters.PushBack(w)
+	return q, w
+}
+
+// turn returns how long w sleeps before its next turn; 0 if it asks now. The error is not nil if the
+// deadline of ctx comes before the first waiter can ask.
+func (s *Queues) turn(ctx context.Context, q *queue, w *waiter) (sleep time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, first := time.Now(), q.waiters.Front().Value.(*waiter)
+	deadline, limited := ctx.Deadline()
+	next := q.next(first.cost)
+	sleep = max(0, next.Sub(now))
+	if limited && sleep > 0 && !next.Before(deadline) {
+		return sleep, &TooLate{Next: sleep, Err: q.Err}
+	}
+	if next = next.Add(q.jitter); !limited || next.Before(deadline) {
+		sleep = max(sleep, next.Sub(now))
+	}
+	if first != w {
+		return forever, nil
+	}
+	if sleep == 0 {
+		q.woken = false
+	}
+	return sleep, nil
+}
+
+// update sets the state of the queue by the latest estimate. After a Wake the next asks at once.
+func (s *Queues) update(q *queue, e Estimate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.woken && !e.Paced {
+		q.state = state{}
+	} else {
+		q.state = newState(e, q.failures)
+	}
+}
+
+// leave removes w, and wakes the next waiter.
+func (s *Queues) leave(q *queue, w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.waiters.Remove(w.element)
+	q.wakeFirst()
+	s.remove(q)
+}
+
+// remove removes the queue if it has neither a waiter nor a pace. A pace is removed by a timer. s.mu
+// must be held.
+func (s *Queues) remove(q *queue) {
+	if q.waiters.Len() > 0 || s.byKey[q.key] != q {
+		return
+	}
+	left := time.Until(q.next(0))
+	if !q.Paced || left <= 0 || !q.expiring && len(s.byKey) > maxPaced {
+		delete(s.byKey, q.key)
+		return
+	}
+	if !q.expiring {
+		q.expiring = true
+		time.AfterFunc(left, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			q.expiring = false
+			s.remove(q)
+		})
+	}
+}
+
+// wakeFirst wakes the first waiter. A waiter that has not seen an earlier wake is woken once.
+func (q *queue) wakeFirst() {
+	if first := q.waiters.Front(); first != nil {
+		select {
+		case first.Value.(*waiter).wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// sleep returns true when w is woken or d is over, and false when ctx ends.
+func (w *waiter) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.wake:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
