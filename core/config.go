@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func New(c Config) (*Limiter, error) {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.OnStoreError = cmp.Or(c.OnStoreError, FailOpen)
 	if c.Observer == nil {
-		c.Observer = defaultErrorLog()
+		c.Observer = newErrorLog(slog.Default, time.Minute)
 	}
 	c.Quiet = slices.Clone(c.Quiet)
 	return build(c, "", c.Limits, new(shared))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDependencies: the engine is the standard library, itself, words for errors, and codes.
+// TestDependencies: the engine is the standard library, itself, its own internal packages, words for errors, and codes.
 func TestDependencies(t *testing.T) {
 	const module = "github.com/sashlimit/sash/"
 	const core = module + "core"
@@ -16,7 +16,8 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	want := []string{module + "internal/errs", module + "internal/notice", core}
+	want := []string{module + "internal/errs", core + "/internal/eventlog", core + "/internal/waitqueue",
+		module + "internal/notice", core}
 	if got := strings.Fields(string(out)); !slices.Equal(got, want) {
 		t.Errorf("%s compiles %q, want %q", core, got, want)
 	}

@@ -2,166 +2,155 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/sashlimit/sash/core/internal/eventlog"
+	"github.com/sashlimit/sash/internal/errs"
 )
 
 // LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced: the store
-// cannot be asked, requests name no client, a key function or that of the limits fails, or calls are
+// cannot be asked, requests have no key, a key function or that of the limits fails, or calls are
 // malformed. A line says what happens to the requests, why, and what to do. Notices are written too,
 // keys are not.
 //
-// Each trouble is written once in an interval for each limiter and rule, with the number of requests
+// Each problem is written once in an interval for each limiter and rule, with the number of requests
 // since; an interval of 0 writes each, and else it is at least 1 ms. An outage has a line when it
-// begins, and one when the store has failed no request for a minute.
+// starts, and one when the store has failed no request for a minute.
 //
-// A limiter without an observer has LogErrors(slog.Default(), time.Minute), and all of them together
-// write at most 100 lines a minute.
+// A limiter without an observer has LogErrors(slog.Default(), time.Minute).
 func LogErrors(log *slog.Logger, interval time.Duration) Observer {
-	if err := checkLogger("LogErrors", log); err != nil {
+	if err := checkLog("LogErrors", log, interval, true); err != nil {
 		return wrongObserver{err: err}
 	}
-	if interval != 0 && interval < minLogInterval {
-		return wrongObserver{err: fmt.Errorf("sash: core.LogErrors(..., %v): give 0 or at least %v, such as time.Minute",
-			interval, minLogInterval)}
-	}
-	return newErrorLog(func() *slog.Logger { return log }, interval, nil)
+	return newErrorLog(func() *slog.Logger { return log }, interval)
 }
 
-// checkLogger returns an error if the logger that was given to an observer cannot write.
-func checkLogger(observer string, log *slog.Logger) error {
-	if log == nil {
-		return fmt.Errorf("sash: core.%s(nil, ...): give a logger, such as slog.Default()", observer)
+// LogRefusals returns an Observer that writes to log which clients the limits refuse: the client, the limit, the
+// number of refusals, the first and the last time, and when the client may come back. It stands beside [LogErrors]:
+//
+//	Observer: core.Observers(core.LogErrors(log, time.Minute), core.LogRefusals(log, time.Minute))
+//
+// The first refusal of a client is written at once; later ones are counted, and written when the
+// interval, of 1 ms at least, is over: one line for each limiter and rule, and one with shadow=true
+// for limits in their shadow. Keys are cut to 96 bytes and escaped. 100 clients have lines of their own
+// at a time; all others have one line in an interval, which counts them.
+func LogRefusals(log *slog.Logger, interval time.Duration) Observer {
+	if err := checkLog("LogRefusals", log, interval, false); err != nil {
+		return wrongObserver{err: err}
 	}
-	if log.Handler() == nil {
-		return fmt.Errorf("sash: the logger of core.%s has no handler: make it with slog.New, or give slog.Default()",
-			observer)
-	}
-	return nil
+	return &refusalLog{eventlog.NewRefusals(log, interval)}
 }
 
 // minLogInterval is the least interval of a log. Less is a number without a unit, such as 60.
 const minLogInterval = time.Millisecond
 
-// defaultErrorLog returns the observer of a limiter without one.
-func defaultErrorLog() *errorLog { return newErrorLog(slog.Default, time.Minute, &defaultLines) }
-
-func newErrorLog(log func() *slog.Logger, interval time.Duration, budget *lineBudget) *errorLog {
-	return &errorLog{log: log, interval: interval, budget: budget, limiters: map[limiterID]*limiterLog{}}
+// checkLog returns an error if an observer cannot write to log, or has an interval that is too short.
+func checkLog(observer string, log *slog.Logger, interval time.Duration, allowZero bool) error {
+	switch {
+	case log == nil:
+		return fmt.Errorf("sash: core.%s(nil, ...): give a logger, such as slog.Default()", observer)
+	case log.Handler() == nil:
+		return fmt.Errorf("sash: the logger of core.%s has no handler: make it with slog.New, or give slog.Default()",
+			observer)
+	case interval < minLogInterval && !(allowZero && interval == 0):
+		return fmt.Errorf("sash: core.%s(..., %v): give at least %v, such as time.Minute", observer, interval, minLogInterval)
+	}
+	return nil
 }
 
 // errorLog is the Observer of LogErrors.
-type errorLog struct {
-	log      func() *slog.Logger
-	interval time.Duration
-	budget   *lineBudget // nil if there is none
+type errorLog struct{ problems *eventlog.Problems }
 
-	outages atomic.Int32 // outages of limiters that have not ended
-
-	mu       sync.Mutex // guards limiters and what they hold
-	limiters map[limiterID]*limiterLog
+func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
+	return &errorLog{eventlog.NewProblems(log, interval)}
 }
 
-// maxLoggedLimiters is the most limiters and rules that have lines of their own.
-const maxLoggedLimiters = 256
-
-// limiterID names a limiter and its rule.
-type limiterID struct{ name, rule string }
-
-// limiterLog holds the lines that were written about one limiter.
-type limiterLog struct {
-	lines  [outcomes]lastLine
-	outage outage
-}
-
-// lastLine is the last line about one outcome.
-type lastLine struct {
-	at     time.Time // zero if there is none
-	silent int       // requests since then that were not written about
-}
-
-// hears reports whether Observe does anything about a decision. It is all that an
-// undisturbed decision costs.
-func (o *errorLog) hears(d *Decision) bool { return d.Err != nil || o.outages.Load() > 0 }
+// observes reports whether Observe does anything about a decision. An undisturbed decision costs no more.
+func (o *errorLog) observes(d *Decision) bool { return d.Err != nil || o.problems.InOutage() }
 
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
-	if t := troubleOf(&e); troubles[t] != "" {
-		o.writeTrouble(ctx, &e, t)
-	} else if e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.outages.Load() > 0 {
-		o.storeAnswered(ctx, &e)
+	outcome := e.withoutShadow()
+	if outcome == OutcomeFallbackRefused {
+		outcome = OutcomeFallbackAdmitted // they share a line
 	}
-}
-
-// writeTrouble writes an event with the outcome t, or counts it if a line has been written lately.
-func (o *errorLog) writeTrouble(ctx context.Context, e *Event, t Outcome) {
-	now := time.Now()
-	o.mu.Lock()
-	l := o.of(limiterID{e.Name, e.Rule})
-	if isOutage(t) && l.outage.note(now) {
-		o.outages.Add(1)
-		clear(l.lines[OutcomeFallbackAdmitted : OutcomeFallbackFailed+1]) // each outage has a line
-	}
-	last := &l.lines[t]
-	if !last.at.IsZero() && now.Sub(last.at) < o.interval || !o.budget.take(now, o.log()) {
-		last.silent++
-		o.mu.Unlock()
-		return
-	}
-	silent := last.silent
-	*last = lastLine{at: now}
-	began := now
-	if isOutage(t) {
-		began = l.outage.since
-	}
-	o.mu.Unlock()
-
-	attrs := append(limiterAttrs(e), slog.String("error", loggedText(e.Decision.Err)),
-		slog.String("remedy", remedyFor(t, e.Decision.Err)))
-	if e.Stage != StageUnknown {
-		attrs = append(attrs, slog.String("stage", e.Stage.String()))
-	}
-	o.log().LogAttrs(ctx, slog.LevelWarn, troubles[t], told(attrs, slog.Bool("shadow", e.Shadow),
-		slog.Int("more", silent), slog.Duration("since", now.Sub(began)))...)
-}
-
-// limiterAttrs returns what names the limiter in a line, and the route if it is known.
-func limiterAttrs(e *Event) []slog.Attr {
-	return told([]slog.Attr{slog.String("limiter", e.Name)},
-		slog.String("rule", e.Rule), slog.String("route", printable(e.Label, maxLoggedError)))
-}
-
-// told appends those of more that are not zero.
-func told(attrs []slog.Attr, more ...slog.Attr) []slog.Attr {
-	for _, a := range more {
-		if !reflect.ValueOf(a.Value.Any()).IsZero() {
-			attrs = append(attrs, a)
+	problem := &problems[outcome]
+	switch {
+	case problem.text != "":
+		remedy := problem.remedy
+		if remedy == "" {
+			remedy = remedyOf(e.Decision.Err)
 		}
+		stage := ""
+		if e.Stage != StageUnknown {
+			stage = e.Stage.String()
+		}
+		o.problems.Add(ctx, &eventlog.Problem{
+			Source: e.source(), Kind: uint8(outcome), Outage: problem.remedy == "", Text: "sash: " + problem.text,
+			Err: e.Decision.Err, Remedy: remedy, Stage: stage, Shadow: e.Shadow,
+		})
+	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.InOutage():
+		source := e.source()
+		o.problems.Recover(ctx, &source)
 	}
-	return attrs
-}
-
-// of returns the lines of a limiter. o.mu must be held.
-func (o *errorLog) of(id limiterID) *limiterLog {
-	if o.limiters[id] == nil && len(o.limiters) >= maxLoggedLimiters {
-		id = limiterID{}
-	}
-	l := o.limiters[id]
-	if l == nil {
-		l = new(limiterLog)
-		o.limiters[id] = l
-	}
-	return l
 }
 
 // Notice implements [NoticeObserver].
 func (o *errorLog) Notice(ctx context.Context, n Notice) {
-	if o.budget.take(time.Now(), o.log()) {
-		o.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+n.Text,
-			slog.String("code", n.Code), slog.String("limiter", n.Name), slog.String("rule", n.Rule))
+	o.problems.Notice(ctx, &eventlog.Source{Limiter: n.Name, Rule: n.Rule}, n.Code, n.Text)
+}
+
+// source returns the names of the event for a log.
+func (e *Event) source() eventlog.Source {
+	return eventlog.Source{Limiter: e.Name, Rule: e.Rule, Route: e.Label}
+}
+
+// problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
+// a remedy are outages, whose error has one.
+var problems = [outcomes]struct{ text, remedy string }{
+	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, uncounted", ""},
+	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
+	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
+	OutcomeFallbackFailed:   {"neither the store nor its fallback can be asked: requests are refused", ""},
+	OutcomeNameless: {"requests without a key are refused",
+		"is the limit behind the authentication, or whatever sets what its key function reads? " +
+			"To limit requests without a key by address, use keyfuncs.First with keyfuncs.RemoteIP at the end; " +
+			"an ambiguous key, such as of a header that came twice, is refused there too"},
+	OutcomeKeyFailed: {"the key function fails: requests are refused",
+		"the error is that of the key function: can what it asks be reached, " +
+			"and is the limit behind the authentication that it relies on?"},
+	OutcomeLimitsFailed: {"the limits of requests cannot be found out: the requests are refused",
+		"the error is that of the function of WithLimits or WithLimiter: can what it asks be reached?"},
+	OutcomeInvalid: {"malformed requests are refused",
+		"give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"},
+}
+
+// remedyOf returns what an operator can do about an error of a store: what its method Remedy
+// says, or where to look.
+func remedyOf(err error) string {
+	if known := errs.RemedyOf(err); known != "" {
+		return known
 	}
+	if errors.Is(err, ErrStoreFull) {
+		return "give the store more memory, or the rule fewer limits"
+	}
+	return "is the store up, and are the address, the password, TLS and the number of the database right? Is the " +
+		"network open, and Config.Timeout several round trips? The Check of a redisstore tells more"
+}
+
+// refusalLog is the Observer of LogRefusals.
+type refusalLog struct{ refusals *eventlog.Refusals }
+
+// Observe implements [Observer].
+func (o *refusalLog) Observe(ctx context.Context, e Event) {
+	d := &e.Decision
+	if d.Allowed || d.Limit.Requests == 0 || e.Peek {
+		return // no limit has refused it
+	}
+	o.refusals.Add(ctx, eventlog.Refusal{
+		Source: e.source(), Key: e.Key, Limit: d.Limit, RetryAfter: d.RetryAfter, Shadow: e.Shadow,
+	})
 }

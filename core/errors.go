@@ -60,19 +60,6 @@ func asStoreError(err error) error {
 	return &errs.Worded{Err: err}
 }
 
-// remedyOf returns what an operator can do about an error of a store: what its method Remedy
-// says, or where to look.
-func remedyOf(err error) string {
-	if known := errs.RemedyOf(err); known != "" {
-		return known
-	}
-	if errors.Is(err, ErrStoreFull) {
-		return "give the store more memory, or the rule fewer limits"
-	}
-	return "is the store up, and are the address, the password, TLS and the number of the database right? Is the " +
-		"network open, and Config.Timeout several round trips? The Check of a redisstore tells more"
-}
-
 // bothFailed returns the error of a store and its fallback that could not be asked either.
 func bothFailed(first, second error) error {
 	return AtStage(StageFallback, chained(ErrStore, first, &errs.Worded{Words: "nor could the fallback: ", Err: second}))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sashlimit/sash/core/internal/eventlog"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
@@ -43,7 +44,8 @@ func (l *Limiter) Notice(ctx context.Context, code, text string) {
 		return
 	}
 	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
-		l.notices.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: printable(text, maxNotice)})
+		text = eventlog.Escape(text, eventlog.MaxNotice)
+		l.notices.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
 	}
 }
 

@@ -125,7 +125,7 @@ func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed t
 
 // watched reports whether the observer does anything about a decision.
 func (l *Limiter) watched(d *Decision) bool {
-	return l.observed || l.log != nil && l.log.hears(d)
+	return l.observed || l.log != nil && l.log.observes(d)
 }
 
 // event returns the event of a decision, for an observer.

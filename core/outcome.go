@@ -66,11 +66,11 @@ func (e *Event) Outcome() Outcome {
 	if e.Shadow && e.Decision.Source != SourceSkipped {
 		return either(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
 	}
-	return e.decided()
+	return e.withoutShadow()
 }
 
-// decided returns the outcome as it would be without Shadow.
-func (e *Event) decided() Outcome {
+// withoutShadow returns the outcome that the event would have if Shadow was false.
+func (e *Event) withoutShadow() Outcome {
 	d := &e.Decision
 	switch d.Source {
 	case SourceUnasked:

@@ -107,7 +107,7 @@ func TestRefusalLogIsBounded(t *testing.T) {
 				_, count, _ := strings.Cut(line, " refused=")
 				_, _ = fmt.Sscan(count, &n)
 				total += n
-				if strings.Contains(line, `msg="sash: clients beyond the 100 that are told apart were refused"`) {
+				if strings.Contains(line, `msg="sash: clients beyond the 100 that have lines were refused"`) {
 					beyond++
 				}
 			}
