@@ -2,9 +2,12 @@ package core
 
 import (
 	"fmt"
-	"strings"
+)
 
-	"github.com/sashlimit/sash/core/internal/waitqueue"
+// Maximum Requests of a [Limit].
+const (
+	MaxLogRequests     = 1_000_000 // for SlidingLog
+	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
 )
 
 // Algorithm says how a [Limit] counts. Steady and Even panic if it is unknown.
@@ -44,13 +47,18 @@ type properties struct {
 	name        string // what String returns
 	constant    string // what a program writes
 	maxRequests int64  // the most that a Limit may allow
-	steady      bool   // what Steady returns
-	even        bool   // what Even returns
+	refill      refill // how units come back
 	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
-
-	// admitted returns when the request after an admission can pass.
-	admitted func(*Decision) *waitqueue.Estimate
 }
+
+// refill says when the units of an admission come back.
+type refill uint8
+
+const (
+	refillUnknown refill = iota // a Decision does not say
+	refillByUnit                // each a Window after its own time, so none before ResetAfter
+	refillLinear                // one after the other, Window/Requests apart
+)
 
 // algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
 // rooms, which adds itself; nothing else asks for one by name (TestRooms):
@@ -65,27 +73,11 @@ type properties struct {
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
 // docs/choosing.md, which a test holds to that.
 var algorithms = [...]properties{
-	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, true, false, 9, admittedByLog},
-	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, false, false, 0, admittedByCounter},
-	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, true, false, 0, admittedByLog},
-	Bucket:         {"bucket", "Bucket", MaxCounterRequests, false, true, 0, admittedByBucket},
+	SlidingLog:     {"log", "SlidingLog", MaxLogRequests, refillByUnit, 9},
+	SlidingCounter: {"counter", "SlidingCounter", MaxCounterRequests, refillUnknown, 0},
+	CoarseLog:      {"coarse", "CoarseLog", MaxCounterRequests, refillByUnit, 0},
+	Bucket:         {"bucket", "Bucket", MaxCounterRequests, refillLinear, 0},
 }
-
-// admittedByLog: nothing comes back before ResetAfter.
-func admittedByLog(d *Decision) *waitqueue.Estimate {
-	return &waitqueue.Estimate{After: d.ResetAfter, Cost: d.Remaining + 1}
-}
-
-// admittedByBucket: all Requests pass after ResetAfter, and each unit less Window/Requests earlier.
-func admittedByBucket(d *Decision) *waitqueue.Estimate {
-	l := &d.Limit
-	return &waitqueue.Estimate{
-		After: d.ResetAfter, Cost: l.Requests, PerUnit: float64(l.Window) / float64(l.Requests),
-	}
-}
-
-// admittedByCounter: the two windows together do not tell when the next passes.
-func admittedByCounter(*Decision) *waitqueue.Estimate { return &waitqueue.Estimate{} }
 
 // Algorithms returns all algorithms. A store counts by each of them.
 func Algorithms() []Algorithm {
@@ -106,10 +98,10 @@ func (a Algorithm) String() string {
 
 // Steady reports whether each unit counts for a Window from its own time on: none leaves before
 // ResetAfter is over, and units may be leased.
-func (a Algorithm) Steady() bool { return a.properties().steady }
+func (a Algorithm) Steady() bool { return a.properties().refill == refillByUnit }
 
 // Even reports whether units come back Window/Requests apart.
-func (a Algorithm) Even() bool { return a.properties().even }
+func (a Algorithm) Even() bool { return a.properties().refill == refillLinear }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }
@@ -120,27 +112,4 @@ func (a Algorithm) properties() properties {
 		panic("sash: unknown algorithm: " + a.String())
 	}
 	return algorithms[a]
-}
-
-// check returns an error that says what is wrong with the algorithm of the limit, or
-// with how many requests the limit allows by it.
-func (a Algorithm) check(l Limit) error {
-	if !a.known() {
-		var constants []string
-		for _, known := range algorithms {
-			constants = append(constants, "core."+known.constant)
-		}
-		return fmt.Errorf("sash: limit %q has algorithm %d: use %s", l.Name, uint8(a), strings.Join(constants, " or "))
-	}
-	own := a.properties()
-	if l.Requests <= own.maxRequests {
-		return nil
-	}
-	tooMany := fmt.Sprintf("sash: limit %q allows %d requests: a %s holds at most %d",
-		l.Name, l.Requests, own.constant, own.maxRequests)
-	if own.maxRequests < MaxCounterRequests {
-		return fmt.Errorf("%s; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
-			tooMany, l.code(), int64(MaxCounterRequests))
-	}
-	return fmt.Errorf("%s (2^40)", tooMany)
 }

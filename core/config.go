@@ -49,7 +49,7 @@ func New(c Config) (*Limiter, error) {
 		c.Observer = newErrorLog(slog.Default, time.Minute)
 	}
 	c.Quiet = slices.Clone(c.Quiet)
-	return build(c, "", c.Limits, new(shared))
+	return build(c, "", c.Limits, new(sharedState))
 }
 
 // check returns an error that says what is wrong with the Config apart from its
@@ -82,7 +82,7 @@ func Must[T any](v T, err error) T {
 
 // build returns a limiter of a config that was checked and has its defaults. It
 // checks the limits and the policy. An error names the limiter and the rule.
-func build(c Config, rule string, limits []Limit, state *shared) (*Limiter, error) {
+func build(c Config, rule string, limits []Limit, state *sharedState) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
 	}
@@ -101,14 +101,18 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 			return err
 		}
 	}
-	if l.boundRule, err = l.bind(l.config.Store, limits); err != nil {
+	b := Binding{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
+	if l.notices != nil {
+		b.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }
+	}
+	if l.boundRule, err = bind(l.config.Store, b); err != nil {
 		return err
 	}
 	switch p := l.config.OnStoreError.(type) {
 	case fixedPolicy:
 		return nil
 	case fallbackPolicy:
-		if l.fallback, err = p.bind(l); err != nil {
+		if l.fallback, err = p.bind(l.config.Store, b); err != nil {
 			return err
 		}
 		if l.fallback.waits {
@@ -118,36 +122,4 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 	}
 	return fmt.Errorf("sash: the policy for store errors is %T(%[1]v): give core.FailOpen, core.FailClosed "+
 		"or what core.Fallback returns", l.config.OnStoreError)
-}
-
-// boundRule is a rule bound to a store.
-type boundRule struct {
-	limits []Limit
-	counts Ledger
-	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
-}
-
-// uncounted is the Ledger of a limiter without limits, which is asked for no decision.
-type uncounted struct{ Ledger }
-
-func (uncounted) Immediate()                                     {}
-func (uncounted) Usage(context.Context, string) ([]Usage, error) { return nil, nil }
-func (uncounted) Reset(context.Context, string) error            { return nil }
-
-// bind binds the limiter's rule with limits to a store. It returns an error if the store
-// returns neither a Ledger nor an error.
-func (l *Limiter) bind(s Store, limits []Limit) (boundRule, error) {
-	if len(limits) == 0 {
-		return boundRule{counts: uncounted{}}, nil
-	}
-	r := Binding{Name: l.config.Name, Rule: l.rule, Limits: slices.Clone(limits), Timeout: l.config.Timeout}
-	if l.notices != nil {
-		r.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }
-	}
-	counts, err := s.Bind(r)
-	if err == nil && errs.IsNil(counts) {
-		err = fmt.Errorf("sash: Bind of the store %T returned neither a Ledger nor an error", s)
-	}
-	_, immediate := counts.(Immediate)
-	return boundRule{limits, counts, !immediate}, err
 }

@@ -35,16 +35,16 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	answers := make([]answer, len(pairs))
+	answers := make([]pairResult, len(pairs))
 	var refused atomic.Bool
-	each(pairs, func(i int) {
+	forEach(pairs, func(i int) {
 		if !refused.Load() && !answers[i].ask(ctx, &pairs[i]) {
 			refused.Store(true)
 		}
 	})
 	d, binding = result(answers)
 	if !d.Allowed {
-		each(pairs, func(i int) { answers[i].giveBack(ctx) })
+		forEach(pairs, func(i int) { answers[i].giveBack(ctx) })
 	}
 	for i := range answers {
 		answers[i].tell(ctx, d.Allowed)
@@ -52,10 +52,10 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	return d, binding
 }
 
-// each calls do for each pair: in turn if its store answers from memory, and then for all
+// forEach calls do for each pair: in turn if its store answers from memory, and then for all
 // others at the same time, for the first of them last and in this goroutine. What do panics
 // with in another goroutine, it panics with in this one, where net/http recovers.
-func each(pairs []Pair, do func(i int)) {
+func forEach(pairs []Pair, do func(i int)) {
 	for i := range pairs {
 		if !pairs[i].Limiter.waits {
 			do(i)
@@ -88,15 +88,15 @@ func each(pairs []Pair, do func(i int)) {
 	}
 }
 
-// answer holds the outcome of a pair.
-type answer struct {
+// pairResult holds the outcome of a pair.
+type pairResult struct {
 	reserved *Reservation // nil if the pair was not asked, since another one was refused
 	elapsed  time.Duration
 	kept     error // why units stay counted that were to be given back
 }
 
 // ask asks for a pair, and reports whether it is admitted.
-func (a *answer) ask(ctx context.Context, p *Pair) bool {
+func (a *pairResult) ask(ctx context.Context, p *Pair) bool {
 	start, r := p.Limiter.startOfTimed(), p.Request
 	r.Unreported = true // tell does that
 	a.reserved = newReservation(p.Limiter, p.Request, p.Limiter.Decide(ctx, r))
@@ -105,7 +105,7 @@ func (a *answer) ask(ctx context.Context, p *Pair) bool {
 }
 
 // result returns the first refusal, or else the admission that binds, and the index of its pair.
-func result(answers []answer) (d Decision, binding int) {
+func result(answers []pairResult) (d Decision, binding int) {
 	var failed error // of the first pair whose store could not be asked
 	for i := range answers {
 		r := answers[i].reserved
@@ -126,7 +126,7 @@ func result(answers []answer) (d Decision, binding int) {
 }
 
 // giveBack gives back what was counted for a pair.
-func (a *answer) giveBack(ctx context.Context) {
+func (a *pairResult) giveBack(ctx context.Context) {
 	if a.reserved == nil || a.reserved.left == 0 {
 		return
 	}
@@ -139,7 +139,7 @@ func (a *answer) giveBack(ctx context.Context) {
 }
 
 // tell tells the observer of a pair of its decision, or of units that stay counted.
-func (a *answer) tell(ctx context.Context, allowed bool) {
+func (a *pairResult) tell(ctx context.Context, allowed bool) {
 	switch r := a.reserved; {
 	case r == nil:
 	case allowed || !r.counted():

@@ -70,4 +70,4 @@ var sourceNames = [...]string{
 }
 
 // String returns a word for logs and metric labels, such as "counted".
-func (s Source) String() string { return word(sourceNames[:], uint8(s), "Source") }
+func (s Source) String() string { return nameOf(sourceNames[:], uint8(s), "Source") }

@@ -60,11 +60,6 @@ func asStoreError(err error) error {
 	return &errs.Worded{Err: err}
 }
 
-// bothFailed returns the error of a store and its fallback that could not be asked either.
-func bothFailed(first, second error) error {
-	return AtStage(StageFallback, chained(ErrStore, first, &errs.Worded{Words: "nor could the fallback: ", Err: second}))
-}
-
 // chain is an error that matches each of several and has their texts, one after the other.
 type chain struct{ all []error }
 
@@ -119,7 +114,7 @@ var stageNames = [...]string{
 }
 
 // String returns a word for logs and metric labels, such as "not asked".
-func (s Stage) String() string { return word(stageNames[:], uint8(s), "Stage") }
+func (s Stage) String() string { return nameOf(stageNames[:], uint8(s), "Stage") }
 
 // AtStage returns err with a stage, for stores. The text stays the same.
 func AtStage(s Stage, err error) error { return &stageError{s, err} }
@@ -146,3 +141,11 @@ type stageError struct {
 
 func (e *stageError) Error() string { return e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
+
+// nameOf returns the name of a value, or its type and number if it has none.
+func nameOf(names []string, value uint8, of string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return fmt.Sprintf("%s(%d)", of, value)
+}

@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// Bounds of a [Limit], the Config.Timeout that 0 stands for, and the RetryAfter of a cost above a limit.
+// Bounds of a Window, the Config.Timeout that 0 stands for, and the RetryAfter of a cost above a limit.
 const (
-	MaxLogRequests     = 1_000_000 // for SlidingLog
-	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
-	MinWindow          = time.Millisecond
-	MaxWindow          = 366 * 24 * time.Hour
-	DefaultTimeout     = 100 * time.Millisecond
+	MinWindow      = time.Millisecond
+	MaxWindow      = 366 * 24 * time.Hour
+	DefaultTimeout = 100 * time.Millisecond
 
 	Never time.Duration = math.MaxInt64
 )
@@ -126,7 +124,30 @@ func (l Limit) check() error {
 		return fmt.Errorf("sash: limit %q allows %d requests: at least 1 is needed; "+
 			"to refuse everybody, do not mount the handler", l.Name, l.Requests)
 	}
-	return l.Algorithm.check(l)
+	return l.checkAlgorithm()
+}
+
+// checkAlgorithm returns an error if the algorithm is unknown, or holds fewer than Requests.
+func (l Limit) checkAlgorithm() error {
+	if !l.Algorithm.known() {
+		var constants []string
+		for _, known := range algorithms {
+			constants = append(constants, "core."+known.constant)
+		}
+		return fmt.Errorf("sash: limit %q has algorithm %d: use %s",
+			l.Name, uint8(l.Algorithm), strings.Join(constants, " or "))
+	}
+	own := l.Algorithm.properties()
+	if l.Requests <= own.maxRequests {
+		return nil
+	}
+	tooMany := fmt.Sprintf("sash: limit %q allows %d requests: a %s holds at most %d",
+		l.Name, l.Requests, own.constant, own.maxRequests)
+	if own.maxRequests < MaxCounterRequests {
+		return fmt.Errorf("%s; use %v.Using(core.CoarseLog), or core.SlidingCounter, which hold up to %d",
+			tooMany, l.code(), int64(MaxCounterRequests))
+	}
+	return fmt.Errorf("%s (2^40)", tooMany)
 }
 
 // windowHint says in errors where a window may come from that nobody wrote.

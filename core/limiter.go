@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,13 +17,13 @@ type Limiter struct {
 	config       Config           // as given, with defaults filled in
 	rule         string           // the name given to Rule; empty for a limiter of New
 	boundRule                     // to the first store
-	fallback     *fallback        // nil unless the policy is a Fallback
+	fallback     *fallbackRule    // nil unless the policy is a Fallback
 	firstTimeout time.Duration    // the longest that the first store may take
 	observed     bool             // whether an observer is told of every decision
 	notices      NoticeObserver   // nil if no observer takes notices
 	log          *errorLog        // the observer if it is of LogErrors, which is told of errors alone
 	waiting      waitqueue.Queues // the callers of Wait
-	shared       *shared          // with the copies of WithPolicy and WithLimits
+	shared       *sharedState     // with the copies of WithPolicy and WithLimits
 	begun        atomic.Bool      // whether begin has been called, or no observer takes notices
 }
 
@@ -36,7 +37,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, constructionError(l.config.Name, "", err)
 	}
-	return build(l.config, name, limits, new(shared))
+	return build(l.config, name, limits, new(sharedState))
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy; nil means
@@ -102,7 +103,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	}
 	start := l.startOfTimed()
 	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
-	if err := r.check(ctx, l); err != nil {
+	if err := r.check(ctx, l.limits, l); err != nil {
 		d.Err = err
 	} else if d = l.counts.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
 		d = l.onStoreError(ctx, &r, d.Err)
@@ -172,4 +173,17 @@ func (l *Limiter) within(ctx context.Context, key string, do func(whole, first c
 		return ended
 	}
 	return asStoreError(err)
+}
+
+// since returns the time since start; 0 if start is zero.
+func since(start time.Time) time.Duration {
+	if start.IsZero() {
+		return 0
+	}
+	return time.Since(start)
+}
+
+// sharedState holds the state that a limiter has in common with its copies by WithPolicy and WithLimits.
+type sharedState struct {
+	noticed sync.Map // the codes of the notices that an observer has heard of
 }

@@ -3,11 +3,12 @@ package core
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/internal/errs"
+	"github.com/sashlimit/sash/internal/notice"
 )
 
 // Observer is told of every decision, in the goroutine of the request, with its ctx, before the caller has the answer.
@@ -87,68 +88,27 @@ func (l observerList) Notice(ctx context.Context, n Notice) {
 	}
 }
 
-// timedShare is the number of decisions of a store that never waits for each whose
-// time is measured: to read the clock twice takes about as long as such a decision.
-const timedShare = 16
-
-// startOfTimed returns the present if the observer is told how long the decision takes, and
-// else the zero Time.
-func (l *Limiter) startOfTimed() (start time.Time) {
-	if !l.observed || !l.waits && rand.Uint32()%timedShare != 0 {
-		return start
-	}
-	return time.Now()
+// Notice tells an operator of something to mend.
+type Notice struct {
+	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
+	Name string // Config.Name
+	Rule string // the rule's name, empty for the limiter itself
+	Text string // what was seen, and what to do instead; escaped as in Go, and cut after 1,000 bytes
 }
 
-// since returns the time since start; 0 if start is zero.
-func since(start time.Time) time.Duration {
-	if start.IsZero() {
-		return 0
+// checkQuiet returns an error if a code of Config.Quiet is none of this module.
+func checkQuiet(codes []string) error {
+	for _, code := range codes {
+		if !slices.Contains(notice.Codes, code) {
+			return fmt.Errorf("sash: Config.Quiet has the code %.66q: give some of %s",
+				code, strings.Join(notice.Codes, ", "))
+		}
 	}
-	return time.Since(start)
+	return nil
 }
 
-// Report tells the observer of a decision that middleware has made without the limiter, such as to
-// refuse a request that names no client.
-func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
-
-// Observed reports whether an observer other than that of [LogErrors] is told of every decision. Else
-// middleware need not look up a Label, say.
-func (l *Limiter) Observed() bool { return l.observed }
-
-// report tells the observer of a decision that took so long.
-func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
-	if l.watched(d) {
-		l.config.Observer.Observe(ctx, l.event(r, d, elapsed))
-	}
-}
-
-// watched reports whether the observer does anything about a decision.
-func (l *Limiter) watched(d *Decision) bool {
-	return l.observed || l.log != nil && l.log.observes(d)
-}
-
-// event returns the event of a decision, for an observer.
-func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
-	e := Event{
-		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
-		Decision: *d, Shadow: r.Shadow, Elapsed: elapsed,
-	}
-	if d.Err != nil {
-		e.Stage = StageOf(d.Err)
-	}
-	return e
-}
-
-// setObserver sets the observers of decisions and of notices, by the config.
-func (l *Limiter) setObserver() {
-	l.notices, _ = l.config.Observer.(NoticeObserver)
-	l.begun.Store(l.notices == nil) // then nothing is to be said
-	switch o := l.config.Observer.(type) {
-	case silence:
-	case *errorLog:
-		l.log = o
-	default:
-		l.observed = true
-	}
+// NoticeObserver is an [Observer] that takes notices too, of any goroutine.
+type NoticeObserver interface {
+	Observer
+	Notice(ctx context.Context, n Notice)
 }

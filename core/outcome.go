@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Outcome says what became of the request of an [Event].
@@ -39,15 +38,7 @@ var outcomeNames = [outcomes]string{
 }
 
 // String returns the word of the constant's name, such as "failed_open".
-func (o Outcome) String() string { return word(outcomeNames[:], uint8(o), "Outcome") }
-
-// word returns a name, or that of an unknown value.
-func word(names []string, value uint8, of string) string {
-	if int(value) < len(names) {
-		return names[value]
-	}
-	return fmt.Sprintf("%s(%d)", of, value)
-}
+func (o Outcome) String() string { return nameOf(outcomeNames[:], uint8(o), "Outcome") }
 
 // MarshalText returns the word, so that JSON has it.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }

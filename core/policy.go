@@ -54,34 +54,34 @@ func (p fallbackPolicy) String() string {
 // on one Redis are one.
 func Fallback(store Store, replicas int) Policy { return fallbackPolicy{store, replicas} }
 
-// fallback is the second store of a limiter.
-type fallback struct {
+// fallbackRule is the rule of a limiter in the store of a Fallback.
+type fallbackRule struct {
 	boundRule       // the limiter's rule, with the shares as its limits
 	replicas  int64 // the number given to Fallback
 }
 
-// bind returns the fallback of l. The config, the rule's name and the limits of l
-// must be set.
-func (p fallbackPolicy) bind(l *Limiter) (*fallback, error) {
+// bind returns the fallback of a rule that is bound to the first store.
+func (p fallbackPolicy) bind(first Store, b Binding) (*fallbackRule, error) {
 	switch {
 	case errs.IsNil(p.store):
 		return nil, fmt.Errorf("sash: the store of core.Fallback is %s: give one, such as memstore.New()",
 			errs.NilName(p.store))
-	case reflect.ValueOf(p.store).Comparable() && p.store == l.config.Store:
+	case reflect.ValueOf(p.store).Comparable() && p.store == first:
 		return nil, fmt.Errorf("sash: the store of core.Fallback is Config.Store itself, a %T, so both fail "+
 			"together: give another store, such as memstore.New(), or core.FailOpen or core.FailClosed", p.store)
 	case p.replicas < 1:
 		return nil, fmt.Errorf("sash: core.Fallback for %d replicas: give the number of replicas that share the limit, "+
 			"or 1 for one process or a shared store", p.replicas)
 	}
-	f := &fallback{replicas: int64(p.replicas)}
+	f := &fallbackRule{replicas: int64(p.replicas)}
 	var err error
-	f.boundRule, err = l.bind(p.store, f.shares(l.limits))
+	b.Limits = f.shares(b.Limits)
+	f.boundRule, err = bind(p.store, b)
 	return f, err
 }
 
 // shares returns the limits that the fallback enforces in the place of limits.
-func (f *fallback) shares(limits []Limit) []Limit {
+func (f *fallbackRule) shares(limits []Limit) []Limit {
 	shares := slices.Clone(limits)
 	for i := range shares {
 		shares[i].Requests = max(1, shares[i].Requests/f.replicas)
@@ -90,10 +90,15 @@ func (f *fallback) shares(limits []Limit) []Limit {
 }
 
 // take decides a request about which the first store could not be asked.
-func (f *fallback) take(ctx context.Context, r *Request, timeout time.Duration) Decision {
+func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Duration) Decision {
 	ask := r.ask(timeout)
 	if r.Limits != nil {
 		ask.Override.Limits = f.shares(r.Limits)
 	}
 	return f.counts.Take(ctx, ask)
+}
+
+// bothFailed returns the error of a store and its fallback that could not be asked either.
+func bothFailed(first, second error) error {
+	return AtStage(StageFallback, chained(ErrStore, first, &errs.Worded{Words: "nor could the fallback: ", Err: second}))
 }

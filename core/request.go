@@ -41,16 +41,16 @@ func (r *Request) override() *Override {
 
 // check returns an error if no store needs to be asked: the request is malformed,
 // or its context has ended. It fills in the names of the request's limits.
-func (r *Request) check(ctx context.Context, l *Limiter) error {
+func (r *Request) check(ctx context.Context, limits []Limit, l fmt.Stringer) error {
 	switch {
-	case len(l.limits) == 0:
+	case len(limits) == 0:
 		return fmt.Errorf("%w: %v has no limits: ask one of its rules, which Limiter.Rule makes", ErrInvalid, l)
 	case r.Key == "":
 		return errEmptyKey
 	case r.Cost < 0:
 		return errNegativeCost
 	case r.Charge || r.Limits != nil:
-		if err := r.checkSpecial(l); err != nil {
+		if err := r.checkSpecial(limits, l); err != nil {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (r *Request) check(ctx context.Context, l *Limiter) error {
 
 // checkSpecial returns an error if the request is malformed as a charge or in its limits,
 // and fills in the names of the limits.
-func (r *Request) checkSpecial(l *Limiter) error {
+func (r *Request) checkSpecial(limits []Limit, l fmt.Stringer) error {
 	switch {
 	case r.Charge && r.Peek:
 		return fmt.Errorf("%w: a charge cannot be a peek: give one of Charge and Peek", ErrInvalid)
@@ -67,21 +67,21 @@ func (r *Request) checkSpecial(l *Limiter) error {
 		return fmt.Errorf("%w: a charge of %d units: at most %d are allowed",
 			ErrInvalid, r.Cost, int64(MaxCounterRequests))
 	case r.Limits != nil:
-		return r.checkLimits(l)
+		return r.checkLimits(limits, l)
 	}
 	return nil
 }
 
 // checkLimits checks the limits of the request and fills in their names. The slice is the
 // caller's own, and is copied if a name is missing.
-func (r *Request) checkLimits(l *Limiter) error {
-	if len(r.Limits) != len(l.limits) {
+func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
+	if len(r.Limits) != len(limits) {
 		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
-			ErrInvalid, len(r.Limits), l, len(l.limits))
+			ErrInvalid, len(r.Limits), l, len(limits))
 	}
 	given := r.Limits
 	for i := range given {
-		own := &l.limits[i]
+		own := &limits[i]
 		if given[i].Name == "" {
 			if &r.Limits[0] == &given[0] { // they are the caller's
 				r.Limits = slices.Clone(given)

@@ -107,6 +107,15 @@ type Refund struct {
 	Units  int64     // from 1 to Cost
 }
 
+// Usage holds the units that a client has used of a limit.
+type Usage struct {
+	Limit      Limit         // its name filled in
+	Used       int64         // units that count now: above Limit.Requests if that was lowered
+	Remaining  int64         // the rest of Limit.Requests, never negative
+	ResetAfter time.Duration // as in a Decision; 0 when Used is 0
+	At         time.Time     // the store's time, in whole microseconds, the same for all limits
+}
+
 // Immediate is implemented by a Ledger that waits for nothing but a lock.
 type Immediate interface{ Immediate() }
 

@@ -33,7 +33,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 // decides, a cost above its share is an [ErrNever].
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
-	if r.check(ctx, l) != nil {
+	if r.check(ctx, l.limits, l) != nil {
 		d := l.Decide(ctx, r) // the observer hears of it
 		return d, d.Err
 	}
@@ -79,14 +79,21 @@ func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate 
 		return nil
 	case d.Allowed && d.Source == SourcePolicy:
 		return &waitqueue.Estimate{After: pace, Paced: true, Err: d.Err}
-	case d.Allowed:
-		return d.Limit.Algorithm.properties().admitted(d)
 	case d.RetryAfter == Never:
 		return &waitqueue.Estimate{}
 	case d.RetryAfter > 0:
 		return &waitqueue.Estimate{After: d.RetryAfter, Cost: cost}
+	case !d.Allowed:
+		return &waitqueue.Estimate{Failed: true, Err: d.Err}
 	}
-	return &waitqueue.Estimate{Failed: true, Err: d.Err}
+	switch l := &d.Limit; l.Algorithm.properties().refill {
+	case refillByUnit: // none of the units comes back before ResetAfter
+		return &waitqueue.Estimate{After: d.ResetAfter, Cost: d.Remaining + 1}
+	case refillLinear: // all are back after ResetAfter
+		perUnit := float64(l.Window) / float64(l.Requests)
+		return &waitqueue.Estimate{After: d.ResetAfter, Cost: l.Requests, PerUnit: perUnit}
+	}
+	return &waitqueue.Estimate{}
 }
 
 // never returns the error of a request of cost n that is refused for ever.

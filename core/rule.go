@@ -1,0 +1,53 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sashlimit/sash/internal/errs"
+)
+
+// boundRule is a rule bound to a store.
+type boundRule struct {
+	limits []Limit
+	counts Ledger
+	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
+}
+
+// uncounted is the Ledger of a limiter without limits, which is asked for no decision.
+type uncounted struct{ Ledger }
+
+func (uncounted) Immediate()                                     {}
+func (uncounted) Usage(context.Context, string) ([]Usage, error) { return nil, nil }
+func (uncounted) Reset(context.Context, string) error            { return nil }
+
+// bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.
+func bind(s Store, b Binding) (boundRule, error) {
+	if len(b.Limits) == 0 {
+		return boundRule{counts: uncounted{}}, nil
+	}
+	limits := slices.Clone(b.Limits)
+	counts, err := s.Bind(b)
+	if err == nil && errs.IsNil(counts) {
+		err = fmt.Errorf("sash: Bind of the store %T returned neither a Ledger nor an error", s)
+	}
+	_, immediate := counts.(Immediate)
+	return boundRule{limits, counts, !immediate}, err
+}
+
+// usage returns what the store has counted, with the limits filled in.
+func (b *boundRule) usage(ctx context.Context, key string) ([]Usage, error) {
+	uses, err := b.counts.Usage(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(uses) != len(b.limits) {
+		return nil, fmt.Errorf("sash: Usage of %T returned %d uses for %d limits", b.counts, len(uses), len(b.limits))
+	}
+	for i, limit := range b.limits {
+		uses[i].Limit = limit
+		uses[i].Remaining = max(0, limit.Requests-uses[i].Used)
+	}
+	return uses, nil
+}
