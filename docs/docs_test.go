@@ -24,6 +24,7 @@ var imports = map[string]string{
 	"keyfuncs":     "github.com/sashlimit/sash/keyfuncs",
 	"httpclient":   "github.com/sashlimit/sash/extra/httpclient",
 	"nethttp":      "github.com/sashlimit/sash/nethttp",
+	"adapter":      "github.com/sashlimit/sash/nethttp/adapter",
 	"sashadmin":    "github.com/sashlimit/sash/extra/sashadmin",
 	"sashchi":      "github.com/sashlimit/sash/chi",
 	"sashgin":      "github.com/sashlimit/sash/gin",
@@ -47,6 +48,7 @@ var imports = map[string]string{
 	"filepath":     "path/filepath",
 	"httptest":     "net/http/httptest",
 	"http":         "net/http",
+	"httputil":     "net/http/httputil",
 	"signal":       "os/signal",
 	"template":     "html/template",
 	"json":         "encoding/json",
@@ -57,7 +59,7 @@ var imports = map[string]string{
 }
 
 // standard are the packages of the standard library whose path is their name.
-const standard = " bytes context errors fmt io log os slices strconv strings syscall testing time "
+const standard = " bytes context errors fmt io log os reflect slices strconv strings syscall testing time "
 
 // echo4 stands for a page about echo v4 in given: echo.md is about v5.
 const echo4 = "echo v4"
@@ -81,7 +83,7 @@ var mux *http.ServeMux
 var handler http.Handler
 var ap, eu, us core.Store
 `,
-	"nethttp.md": netHTTP,
+	"nethttp.md": netHTTP + "var proxy *httputil.ReverseProxy\n",
 	"README.md":  routers,
 	"recipes.md": givenRecipes,
 	"chi.md": netHTTP + `var r chi.Router
@@ -89,6 +91,7 @@ var corsHandler func(http.Handler) http.Handler
 `,
 	"gin.md": `var r *gin.Engine
 var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
+var plans map[string]*core.Limiter
 `,
 	echo4:     givenEcho,
 	"echo.md": givenEcho,

@@ -6,9 +6,10 @@
 //	e.POST("/login", loginHandler, sashecho.Middleware(login, keyfuncs.RemoteIP))
 //
 // Package nethttp decides everything. All of its options work here, and its package
-// comment says what a client sees. This package adds key functions, refusals and a
-// skipper that take an echo.Context, and the label for the observer: the route's
-// pattern, c.Path(), which is empty in Pre and where no route matches.
+// comment says what a client sees. This package adds key functions and refusals that
+// take an echo.Context, and the label for the observer: the route's pattern, c.Path(),
+// which is empty in Pre and where no route matches. adapter.Skip, WithCost, WithLabel
+// and WithLimiter are the options of nethttp with functions of an echo.Context.
 //
 // # Which path SkipPaths compares
 //
@@ -76,11 +77,6 @@ func MiddlewareBy(limiter *core.Limiter, key func(echo.Context) (string, error),
 func WithRefusal(refuse func(c echo.Context, d core.Decision) error) nethttp.Option {
 	return adapter.WithRefusal(refuse)
 }
-
-// WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
-// for example, returns true: they touch no store and get no fields. Several of
-// them, and nethttp's Skip and SkipPaths, add up.
-func WithSkipper(skip func(echo.Context) bool) nethttp.Option { return adapter.WithSkipper(skip) }
 
 var framework = adapter.Framework[echo.Context]{
 	Exchange: func(c echo.Context) (http.ResponseWriter, *http.Request, string) {

@@ -12,11 +12,12 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/echo"
 	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 func hello(c echo.Context) error { return c.String(http.StatusOK, "hello") }
 
-// An earlier middleware names the client, and a skipper of echo says what is not limited.
+// An earlier middleware names the client, and a function of its context says what is not limited.
 func ExampleMiddlewareBy() {
 	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
 	byUser := func(c echo.Context) (string, error) {
@@ -33,7 +34,7 @@ func ExampleMiddlewareBy() {
 	static := func(c echo.Context) bool { return strings.HasPrefix(c.Path(), "/static/") }
 
 	e := echo.New()
-	e.Use(auth, sashecho.MiddlewareBy(api, byUser, sashecho.WithSkipper(static)))
+	e.Use(auth, sashecho.MiddlewareBy(api, byUser, adapter.Skip(static)))
 	e.GET("/", hello)
 	e.GET("/static/*", hello)
 

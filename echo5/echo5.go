@@ -6,10 +6,11 @@
 //	e.POST("/login", loginHandler, sashecho5.Middleware(login, keyfuncs.RemoteIP))
 //
 // Everything is decided by package nethttp, whose options all work here and
-// whose package comment says what a client sees. This package adds key functions,
-// refusals and a skipper that take an *echo.Context, and the label for the
-// observer: the route's pattern, c.Path(), which is empty in Pre and where no
-// route matches.
+// whose package comment says what a client sees. This package adds key functions and
+// refusals that take an *echo.Context, and the label for the observer: the route's
+// pattern, c.Path(), which is empty in Pre and where no route matches. adapter.Skip,
+// WithCost, WithLabel and WithLimiter are the options of nethttp with functions of an
+// *echo.Context.
 //
 // # Where a guard stands, and what it counts
 //
@@ -27,7 +28,7 @@
 // does not change the path in groups. A guard in e.Group("/admin") skips
 // "/admin/health", not "/health". Middleware that rewrites the path, and
 // http.StripPrefix around the server, do change it, and a guard behind them compares
-// what is left. What a path cannot say, [WithSkipper] can.
+// what is left. What a path cannot say, adapter.Skip can.
 //
 // echo's own c.RealIP() is the address of the connection unless the server has an
 // IPExtractor; the key functions of package keyfuncs do not use it.
@@ -80,11 +81,6 @@ func MiddlewareBy(limiter *core.Limiter, key func(*echo.Context) (string, error)
 func WithRefusal(refuse func(c *echo.Context, d core.Decision) error) nethttp.Option {
 	return adapter.WithRefusal(refuse)
 }
-
-// WithSkipper excludes the requests for which skip, a middleware.Skipper of echo
-// for example, returns true: they touch no store and get no fields. Several of
-// them, and nethttp's Skip and SkipPaths, add up.
-func WithSkipper(skip func(*echo.Context) bool) nethttp.Option { return adapter.WithSkipper(skip) }
 
 var framework = adapter.Framework[*echo.Context]{
 	Exchange: func(c *echo.Context) (http.ResponseWriter, *http.Request, string) {

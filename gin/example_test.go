@@ -11,11 +11,12 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/gin"
 	"github.com/sashlimit/sash/keyfuncs"
+	"github.com/sashlimit/sash/nethttp/adapter"
 )
 
 func hello(c *gin.Context) { c.String(http.StatusOK, "hello") }
 
-// An earlier handler names the client.
+// An earlier handler names the client and its plan.
 func ExampleMiddlewareBy() {
 	api := core.Must(core.New(core.Config{Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(2)}}))
 	byUser := func(c *gin.Context) (string, error) {
@@ -26,12 +27,20 @@ func ExampleMiddlewareBy() {
 		return "user:" + user, nil
 	}
 
+	pro := core.Must(api.WithLimits(core.PerMinute(100)))
+	byPlan := adapter.WithLimiter(func(c *gin.Context, key string) (*core.Limiter, error) {
+		if c.GetString("plan") == "pro" {
+			return pro, nil
+		}
+		return nil, nil // api
+	})
+
 	r := gin.New()
-	r.Use(func(c *gin.Context) { c.Set("user", c.Query("as")) }) // stands for your authentication
-	r.Use(sashgin.MiddlewareBy(api, byUser))
+	r.Use(func(c *gin.Context) { c.Set("user", c.Query("as")); c.Set("plan", c.Query("plan")) }) // your authentication
+	r.Use(sashgin.MiddlewareBy(api, byUser, byPlan))
 	r.GET("/", hello)
 
-	for _, path := range []string{"/?as=alice", "/?as=alice", "/?as=bob", "/"} {
+	for _, path := range []string{"/?as=alice", "/?as=alice", "/?as=bob&plan=pro", "/"} {
 		w := httptest.NewRecorder()
 		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		fmt.Printf("%s %d %q\n", path, w.Code, w.Header().Get("X-RateLimit-Remaining"))
@@ -39,6 +48,6 @@ func ExampleMiddlewareBy() {
 	// Output:
 	// /?as=alice 200 "1"
 	// /?as=alice 200 "0"
-	// /?as=bob 200 "1"
+	// /?as=bob&plan=pro 200 "99"
 	// / 400 ""
 }

@@ -7,7 +7,9 @@
 // Everything is decided by package nethttp, whose options all work here and
 // whose package comment says what a client sees. This package adds key functions
 // and refusals that take a *gin.Context, and the label for the observer: the
-// route's pattern, c.FullPath(), which is empty where no route matches.
+// route's pattern, c.FullPath(), which is empty where no route matches. adapter.Skip,
+// WithCost, WithLabel and WithLimiter are the options of nethttp with functions of a
+// *gin.Context.
 //
 // # Which path SkipPaths compares
 //
@@ -94,7 +96,7 @@ func setWriter(c *gin.Context, w http.ResponseWriter) {
 	c.Writer = w.(gin.ResponseWriter)
 }
 
-// writer is gin's ResponseWriter, but for what the one of package adapt must see: gin would take an interim
+// writer is gin's ResponseWriter, but for what the one of package adapter must see: gin would take an interim
 // response, such as 103 Early Hints, for the final one, and does not tell of a Hijack.
 type writer struct {
 	gin.ResponseWriter

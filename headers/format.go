@@ -4,7 +4,7 @@
 // Retry-After. It formats, and decides nothing.
 //
 //	nethttp.WithHeaders(headers.Classic, headers.IETF)
-//	nethttp.WithHeaders(headers.Expose(headers.Classic.UnixReset().WithWindow()))
+//	nethttp.WithHeaders(headers.Classic.UnixReset().WithWindow())
 //
 // Everything here is safe for concurrent use.
 package headers
@@ -17,8 +17,7 @@ import (
 )
 
 // Format is a set of header fields that tell a client about its limit. The
-// formats of this package are [Classic], [IETF] and what [Expose] returns; you
-// may write others.
+// formats of this package are [Classic] and [IETF]; you may write others.
 type Format interface {
 	// Write sets the fields in h for a decision by a limiter of these limits. It is called for
 	// decisions whose Limit is known, admitted or refused, before the response is written and by

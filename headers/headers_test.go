@@ -87,9 +87,6 @@ func TestFormats(t *testing.T) {
 		{"ietf largest", headers.IETF, []core.Limit{long}, largest,
 			fmt.Sprintf(`Ratelimit: "%s";r=9223372036854775807;t=31622400 | `+
 				`Ratelimit-Policy: "%[1]s";q=1099511627776;w=31622400`, long.Name)},
-		{"exposed", headers.Expose(headers.Classic), both, admitted,
-			"Access-Control-Expose-Headers: X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After " +
-				"| X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := http.Header{}
@@ -101,7 +98,7 @@ func TestFormats(t *testing.T) {
 				if name != http.CanonicalHeaderKey(name) {
 					t.Errorf("%q is not canonical: Get would not find it", name)
 				}
-				if name != "Access-Control-Expose-Headers" && !slices.Contains(c.format.Names(), name) {
+				if !slices.Contains(c.format.Names(), name) {
 					t.Errorf("%q is written but not in Names", name)
 				}
 			}
@@ -126,20 +123,5 @@ func TestRetryAfter(t *testing.T) {
 		if got, ok := headers.RetryAfter(c.d); got != c.want || ok != c.ok {
 			t.Errorf("RetryAfter(%v) = %d, %v; want %d, %v", c.d.RetryAfter, got, ok, c.want, c.ok)
 		}
-	}
-}
-
-func TestExposeKeepsWhatIsThere(t *testing.T) {
-	shared := append(make([]string, 0, 4), "X-Request-Id") // as a CORS middleware may keep it
-	write := func(h http.Header, d core.Decision) { headers.Expose(headers.Classic).Write(h, both, d) }
-	h := http.Header{"Access-Control-Expose-Headers": shared}
-	write(h, core.Decision{Allowed: true, Limit: burst})
-	write(h, core.Decision{Allowed: true, Limit: daily}) // nested
-	want := []string{"X-Request-Id", "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, Retry-After"}
-	if got := h.Values("Access-Control-Expose-Headers"); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if shared[:2][1] != "" {
-		t.Errorf("wrote into the spare capacity of a slice that others share: %q", shared[:2])
 	}
 }

@@ -71,7 +71,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
 	}
 	if mux, ok := next.(*http.ServeMux); ok {
-		g = &Guard{g.decider.Labelled(PatternIn(mux)), g.key}
+		g = &Guard{g.decider.Labelled(patternIn(mux)), g.key}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := guard.Visit{W: w, R: r, Label: r.Pattern, Follows: true}

@@ -301,7 +301,7 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.WithRetryJitter(0), "1s"},
 		{l, alice, nethttp.WithRetryJitter(24*time.Hour + 1), "24h0m0s"},
 		{l, alice, nethttp.CountWhen(nil), "CountWhen(nil)"},
-		{l, alice, nethttp.WithLabel(nethttp.PatternIn(nil)), "WithLabel(nil)"},
+		{l, alice, nethttp.WithLabel(nil), "WithLabel(nil)"},
 		{l, alice, nethttp.WithLimits(nil), "WithLimits(nil)"},
 		{l, alice, nethttp.WithLimiter(nil), "WithLimiter(nil)"},
 		{l, alice, nethttp.ShadowWhile(nil), "ShadowWhile(nil)"},
@@ -312,7 +312,6 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of Together"},
 		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
 		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
-		{l, alice, nethttp.WithHeaders(headers.Expose(nil)), "nil for a format"},
 		{login, alice, nethttp.SkipPaths(""), `sash: limiter "test", rule "login": SkipPaths("")`},
 		{l, alice, nethttp.SkipPaths("get /health"), "capital letters"},
 		{l, alice, nethttp.SkipPaths("GET  /health"), "one space"},
@@ -333,7 +332,6 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, format(headers.Classic.WithNames("X-A", "X-B", "retry-after", "")), "writes the field Retry-After, which"},
 		{l, alice, own("X-A", "Connection"), "writes the field Connection, which"},
 		{l, alice, format(headers.ClassicFormat{}), `names the field ""`},
-		{l, alice, format(headers.Expose(headers.ClassicFormat{})), `names the field ""`},
 		{l, alice, format(headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", "")), `the field "a\r\nSet-Cookie"`},
 		{l, alice, format(headers.Classic.WithNames("a", "b", "A", "")), "write the field A twice"},
 	} {
@@ -394,7 +392,7 @@ func TestOptionsCopy(t *testing.T) {
 // TestHeadersAreNotShared: what a handler does to its header stays in its response, and in that field.
 func TestHeadersAreNotShared(t *testing.T) {
 	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice,
-		nethttp.WithHeaders(headers.Expose(headers.Classic.WithWindow()), headers.IETF))
+		nethttp.WithHeaders(headers.Classic.WithWindow(), headers.IETF))
 	if err != nil {
 		t.Fatal(err)
 	}

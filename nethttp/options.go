@@ -86,5 +86,7 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Deci
 // always admitted and counts nothing; a negative one is answered with 500. It is
 // called by many goroutines at once and must not read the body.
 func WithCost(cost func(*http.Request) int) Option {
-	return given("WithCost", cost, func(c *guard.Config) { c.Cost = cost })
+	return given("WithCost", cost, func(c *guard.Config) {
+		c.Cost = func(r *http.Request, _ any) int { return cost(r) }
+	})
 }

@@ -49,5 +49,7 @@ func WithLimits(limits func(r *http.Request, key string) ([]core.Limit, error)) 
 // the zero Limiter, the request is answered with 500, and the observer of the guard's
 // limiter gets the event of an error that matches core.ErrLimits.
 func WithLimiter(limiter func(r *http.Request, key string) (*core.Limiter, error)) Option {
-	return given("WithLimiter", limiter, func(c *guard.Config) { c.Limiter = limiter })
+	return given("WithLimiter", limiter, func(c *guard.Config) {
+		c.Limiter = func(r *http.Request, _ any, key string) (*core.Limiter, error) { return limiter(r, key) }
+	})
 }

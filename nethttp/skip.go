@@ -76,7 +76,9 @@ func parseSkippedPath(given string) (s guard.SkippedPath, err error) {
 // and get no fields. It is called by many goroutines at once. Several Skips, and
 // SkipPaths, add up.
 func Skip(skip func(*http.Request) bool) Option {
-	return given("Skip", skip, func(c *guard.Config) { c.Skip = append(c.Skip, skip) })
+	return given("Skip", skip, func(c *guard.Config) {
+		c.Skip = append(c.Skip, func(r *http.Request, _ any) bool { return skip(r) })
+	})
 }
 
 // SkipKeys exempts clients by their names: a client is not limited if skip returns true for

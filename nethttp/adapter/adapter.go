@@ -7,6 +7,13 @@
 //		return func(c *mill.Context) error { return serve(c, next) }
 //	}
 //
+// [Skip], [WithCost], [WithLabel] and [WithLimiter] are for users of the adapters too: they are the options of package
+// nethttp with functions of the framework's context, such as a *gin.Context or an echo.Context, and cost no allocation.
+//
+//	sashgin.Middleware(api, key, adapter.WithLimiter(func(c *gin.Context, key string) (*core.Limiter, error) {
+//		return plans[c.GetString("team")], nil
+//	}))
+//
 // docs/writing-an-adapter.md says how, and package adaptertest proves one.
 package adapter
 
@@ -89,14 +96,11 @@ type adapter[C any] struct {
 }
 
 func (a *adapter[C]) serve(c C, next func(C) error) error {
-	if a.settings.skip != nil && a.settings.skip(c) {
-		return next(c)
-	}
 	var whenSent func(func(int))
 	if a.framework.WhenSent != nil {
 		whenSent = func(then func(int)) { a.framework.WhenSent(c, then) }
 	}
-	v := guard.Visit{Follows: true}
+	v := guard.Visit{Context: c, Follows: true}
 	v.W, v.R, v.Label = a.framework.Exchange(c)
 	if !a.decider.Admit(&v, func() (string, error) { return a.key(c) }) {
 		return a.refuse(c, &v)

@@ -62,36 +62,59 @@ func TestWrongArguments(t *testing.T) {
 		{framework, l, framework.Key(nil), nethttp.Shadow(), "the key function is nil"},
 		{framework, l, one, nil, "an option is nil"},
 		{framework, l, one, adapter.WithRefusal[*call](nil), "WithRefusal(nil) for *adapter_test.call"},
-		{framework, l, one, adapter.WithSkipper[*call](nil), "WithSkipper(nil) for *adapter_test.call"},
-		{framework, l, one, adapter.WithSkipper(func(int) bool { return true }), "WithSkipper for int works"},
+		{framework, l, one, adapter.Skip[*call](nil), "Skip(nil) for *adapter_test.call"},
+		{framework, l, one, adapter.Skip(func(int) bool { return true }), "Skip for int works"},
 	} {
 		_, err := adapter.New(c.framework, c.limiter, c.key, c.opt)
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error with %q", err, c.want)
 		}
 	}
-	const want = "WithSkipper for *adapter_test.call works in the Middleware of that framework alone"
+	const want = "Skip for *adapter_test.call works in the Middleware of that framework alone"
 	_, err := nethttp.New(l, func(*http.Request) (string, error) { return "k", nil },
-		adapter.WithSkipper(func(*call) bool { return true }))
+		adapter.Skip(func(*call) bool { return true }))
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %q", err, want)
 	}
 }
 
-// TestSkippers: each of several skippers is enough, and a request that one skips counts nothing.
-func TestSkippers(t *testing.T) {
-	l := newLimiter(nil)
-	path := func(path string) nethttp.Option {
-		return adapter.WithSkipper(func(c *call) bool { return c.r.URL.Path == path })
+// TestContextOptions: functions of the framework's context skip, cost, label and choose a limiter, without an
+// allocation. Each of several skips is enough.
+func TestContextOptions(t *testing.T) {
+	var events []core.Event
+	own := newLimiter(nil)
+	other := newLimiter(core.ObserverFunc(func(_ context.Context, e core.Event) { events = append(events, e) }))
+	skip := func(path string) nethttp.Option {
+		return adapter.Skip(func(c *call) bool { return c.r.URL.Path == path })
 	}
-	serve := core.Must(adapter.New(framework, l, one, path("/a"), path("/b")))
-	for _, target := range []string{"/a", "/b", "/c"} {
-		c := newCall()
+	opts := []nethttp.Option{
+		skip("/a"), skip("/b"),
+		adapter.WithCost(func(c *call) int { return len(c.r.URL.Path) }),
+		adapter.WithLabel(func(c *call) string { return c.r.Method }),
+		adapter.WithLimiter(func(c *call, key string) (*core.Limiter, error) {
+			if c.r.URL.Path == "/other" && key == "user:one" {
+				return other, nil
+			}
+			return nil, nil
+		}),
+	}
+	serve := core.Must(adapter.New(framework, own, one, opts...))
+	c, next := newCall(), func(*call) error { return nil }
+	for _, target := range []string{"/a", "/b", "/cd", "/other"} {
 		c.r.URL.Path = target
-		_ = serve(c, func(*call) error { return nil })
+		_ = serve(c, next)
 	}
-	if left := l.AllowN(t.Context(), "user:one", 0).Remaining; left != 999 {
-		t.Errorf("got %d left, want 999", left)
+	if left := own.AllowN(t.Context(), "user:one", 0).Remaining; left != 997 {
+		t.Errorf("got %d left, want 997", left)
+	}
+	if len(events) != 1 || events[0].Label != "GET" || events[0].Cost != int64(len("/other")) {
+		t.Errorf("got the events %+v of the other limiter, want one with the label GET and a cost of 6", events)
+	}
+	c.r.URL.Path = "/own"
+	with := testing.AllocsPerRun(100, func() { _ = serve(c, next) })
+	serve = core.Must(adapter.New(framework, own, one))
+	if without := testing.AllocsPerRun(100, func() { _ = serve(c, next) }); with > without {
+		t.Errorf("got %v allocations with the options and %v without, want as many", with, without)
 	}
 }
 

@@ -20,7 +20,7 @@ func wrongArguments(t *testing.T, framework Adapter) {
 		"key":         {Limiter: l},
 		"path":        step(l, nethttp.SkipPaths("health")),
 		"nil option":  step(l, nil),
-		"other's own": step(l, adapter.WithSkipper(func(struct{}) bool { return true })),
+		"other's own": step(l, adapter.Skip(func(struct{}) bool { return true })),
 	} {
 		func() {
 			defer func() {

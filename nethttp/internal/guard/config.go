@@ -11,16 +11,16 @@ import (
 )
 
 // Config holds what the options of package nethttp set. It does not change after construction. A function is nil
-// without its option.
+// without its option. An argument c is the context of an adapter's framework, or nil.
 type Config struct {
 	// Which requests are decided, and as what.
 	SkipPaths []SkippedPath
-	Skip      []func(*http.Request) bool
+	Skip      []func(r *http.Request, c any) bool
 	SkipKeys  []func(string) bool
-	Cost      func(*http.Request) int
-	Label     func(*http.Request) string
+	Cost      func(r *http.Request, c any) int
+	Label     func(r *http.Request, c any) string
 	Limits    func(r *http.Request, key string) ([]core.Limit, error)
-	Limiter   func(r *http.Request, key string) (*core.Limiter, error)
+	Limiter   func(r *http.Request, c any, key string) (*core.Limiter, error)
 	Together  []Pair
 	Shadow    func() bool
 
@@ -54,9 +54,9 @@ func (s SkippedPath) matches(r *http.Request) bool {
 }
 
 // Skips reports whether an option excludes the request from the limit.
-func (c *Config) Skips(r *http.Request) bool {
+func (c *Config) Skips(r *http.Request, context any) bool {
 	return slices.ContainsFunc(c.SkipPaths, func(s SkippedPath) bool { return s.matches(r) }) ||
-		slices.ContainsFunc(c.Skip, func(skip func(*http.Request) bool) bool { return skip(r) })
+		slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
 }
 
 // skipsKey reports whether an option exempts the client named key.

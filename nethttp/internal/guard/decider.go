@@ -70,7 +70,7 @@ func CheckLimiter(limiter *core.Limiter) error {
 }
 
 // Labelled returns a copy of g that labels requests by a function, unless an option says how to label.
-func (g *Decider) Labelled(label func(*http.Request) string) *Decider {
+func (g *Decider) Labelled(label func(*http.Request, any) string) *Decider {
 	labelled := *g
 	if g.config.Label == nil {
 		labelled.config.Label = label
@@ -82,6 +82,7 @@ func (g *Decider) Labelled(label func(*http.Request) string) *Decider {
 type Visit struct {
 	W       http.ResponseWriter
 	R       *http.Request
+	Context any    // of an adapter's framework, for the functions of the Config
 	Label   string // the route's pattern for the observer; empty where no route has matched
 	Follows bool   // whether the caller calls Serve
 
@@ -98,13 +99,13 @@ type Visit struct {
 func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	v.decider = g
 	d := &v.Decision
-	if g.config.Skips(v.R) {
+	if g.config.Skips(v.R, v.Context) {
 		d.Allowed, d.Source = true, core.SourceSkipped
 		return true
 	}
 	request := core.Request{Label: v.Label, Shadow: g.config.Shadow != nil && g.config.Shadow()}
 	if g.config.Label != nil {
-		g.label(v.R, &request)
+		g.label(v, &request)
 	}
 	limits := g.limits
 	name, err := key()
@@ -119,7 +120,7 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 	default:
 		request.Key, request.Cost = name, 1
 		if g.config.Cost != nil {
-			request.Cost = int64(g.config.Cost(v.R))
+			request.Cost = int64(g.config.Cost(v.R, v.Context))
 		}
 		limits = g.decide(v, &request)
 	}
@@ -131,9 +132,9 @@ func (g *Decider) Admit(v *Visit, key func() (string, error)) bool {
 }
 
 // label labels a request by the function of the option, if there is an observer.
-func (g *Decider) label(r *http.Request, request *core.Request) {
+func (g *Decider) label(v *Visit, request *core.Request) {
 	if g.limiter.Observed() || g.config.Limiter != nil {
-		if found := g.config.Label(r); found != "" {
+		if found := g.config.Label(v.R, v.Context); found != "" {
 			request.Label = found
 		}
 	}
@@ -145,7 +146,7 @@ func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) 
 	l := g.limiter
 	if g.config.Limiter != nil || g.config.Limits != nil {
 		var err error
-		if l, err = g.plan(v.R, request); err != nil {
+		if l, err = g.plan(v, request); err != nil {
 			v.Decision.Err = endedOr(v.R, err)
 			g.limiter.Report(v.R.Context(), *request, v.Decision)
 			return nil // the decision has no numbers

@@ -9,11 +9,11 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// plan returns the limiter that decides r, and sets the limits of the request.
-func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter, err error) {
+// plan returns the limiter that decides the request of v, and sets the limits of the request.
+func (g *Decider) plan(v *Visit, request *core.Request) (l *core.Limiter, err error) {
 	l = g.limiter
 	if g.config.Limiter != nil {
-		chosen, err := g.config.Limiter(r, request.Key)
+		chosen, err := g.config.Limiter(v.R, v.Context, request.Key)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
@@ -27,7 +27,7 @@ func (g *Decider) plan(r *http.Request, request *core.Request) (l *core.Limiter,
 	if g.config.Limits == nil {
 		return l, nil
 	}
-	if request.Limits, err = g.config.Limits(r, request.Key); err != nil {
+	if request.Limits, err = g.config.Limits(v.R, request.Key); err != nil {
 		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
 	}
 	return l, err
