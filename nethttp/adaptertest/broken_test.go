@@ -74,6 +74,11 @@ var broken = []struct {
 		return guard(next)(c)
 	}), "ResponseController"},
 
+	{"copies the request", around(func(c *call, guard func(handler) handler, next handler) error {
+		c.r = c.r.WithContext(c.r.Context())
+		return guard(next)(c)
+	}), "RequestOutside"},
+
 	{"hands on its own request", around(func(c *call, guard func(handler) handler, next handler) error {
 		r := c.r
 		return guard(func(c *call) error { c.r = r; return next(c) })(c)

@@ -53,9 +53,11 @@
 //	CountWhen          is asked once, about the status that the client gets, whatever the handler
 //	                   does: it writes, copies, flushes, hijacks, panics, or does nothing
 //	CountWhenElsewhere the same where no handler is reached, and with guards around each other
-//	ClientLeft         a request stays counted if its client has left and nothing was sent
+//	ClientLeft         a request stays counted if its client leaves and nothing was sent; one whose
+//	                   client has left before is answered with 499
 //	CostAfter          a request costs what its function says, also beyond the limit
 //	DecisionInContext  the handler finds the decision of the innermost guard in its context
+//	RequestOutside     middleware outside sees the pattern and the path values that a handler has set
 //	HandlerErrors      an error of a handler is answered as without a guard, once, and CountWhen
 //	                   sees its status
 //

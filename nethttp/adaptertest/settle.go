@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"strings"
 	"testing"
@@ -117,4 +118,32 @@ func decisionInContext(t *testing.T, adapter Adapter) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// requestOutside checks that what stands outside of guards knows of a request what its handler has set in it, and not
+// the decisions in the context.
+func requestOutside(t *testing.T, adapter Adapter) {
+	five, inContext := core.PerMinute(5), nethttp.WithDecisionInContext()
+	asked := false
+	outside := nethttp.CountWhen(func(r *http.Request, _ int) bool {
+		asked = true
+		_, ok := nethttp.FromContext(r.Context())
+		if r.Pattern != "/set/{name}" || r.PathValue("name") != "value" || r.MultipartForm == nil || ok {
+			t.Errorf("got %q, %q, %v and a decision: %v, want what the handler has set and no decision",
+				r.Pattern, r.PathValue("name"), r.MultipartForm, ok)
+		}
+		return true
+	})
+	sets := func(_ http.ResponseWriter, r *http.Request) {
+		r.Pattern, r.MultipartForm = "/set/{name}", new(multipart.Form)
+		r.SetPathValue("name", "value")
+		panic(http.ErrAbortHandler)
+	}
+	steps := []Step{step(newLimiter(five), outside), step(newLimiter(five), inContext), step(newLimiter(five), inContext)}
+	defer func() {
+		if recover() == nil || !asked {
+			t.Error("the handler's panic, or the guard outside, was not reached")
+		}
+	}()
+	serve(adapter.Build(Tree{Routes: []Route{route("GET", "/", steps, sets)}}), "GET", "/")
 }

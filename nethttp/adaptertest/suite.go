@@ -34,6 +34,7 @@ var suite = []struct {
 	{name: "ClientLeft", test: clientLeft},
 	{name: "CostAfter", test: costAfter},
 	{name: "DecisionInContext", test: decisionInContext},
+	{name: "RequestOutside", test: requestOutside},
 	{name: "HandlerErrors", test: handlerErrors, needs: hasErrors},
 }
 

@@ -68,7 +68,9 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 	whenSent func(then func(status int))) error {
 	c := &a.decider.config
 	if c.InContext {
-		a.request = a.request.WithContext(context.WithValue(a.request.Context(), AdmissionKey{}, a))
+		outer := a.request
+		a.request = outer.WithContext(context.WithValue(outer.Context(), AdmissionKey{}, a))
+		defer a.update(outer)
 	}
 	if !c.looks() {
 		return next(w, a.request)
@@ -92,6 +94,14 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 		a.fail(whenSent != nil && !a.left(err))
 	}
 	return err
+}
+
+// update gives outer, of which a.request is a copy, the pattern, the path values and the forms that a handler has set:
+// middleware outside and the server look there. After a timeout, they may do so by now.
+func (a *Admission) update(outer *http.Request) {
+	if ctx := outer.Context(); ctx.Err() != context.DeadlineExceeded {
+		*outer = *a.request.WithContext(ctx)
+	}
 }
 
 // left reports whether err says that the client has left.
