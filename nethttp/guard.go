@@ -12,8 +12,10 @@
 // handler; its response tells of no other guard's limit, and has Cache-Control: no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
-//	503  no store, core.FailClosed         Retry-After, 5 to 10 s unless WithOutageRetryAfter says otherwise
-//	503  the request's context has ended   no body
+//	503  no store, core.FailClosed; or     Retry-After, 5 to 10 s unless WithOutageRetryAfter says
+//	     the request's deadline is over    otherwise
+//	499  the request's context was         no body; the client has left, whatever the policy
+//	     canceled
 //	401  the API key is missing, or was    WWW-Authenticate; the key function's error is a
 //	     never issued                      keyfuncs.UnauthenticatedError
 //	400  the client has no name            the key function's error matches keyfuncs.ErrNoKey

@@ -107,9 +107,11 @@ func TestAnswers(t *testing.T) {
 			header: uncached + " | Retry-After: 30 | " + fields + "0 | X-Ratelimit-Reset: 30",
 			body:   reached + "30 seconds." + limited + `"retry_after":30,` + violated},
 
-		{name: "request ended before", ctx: ended, status: 503, err: context.Canceled, header: uncached},
-		{name: "request ended while the key was looked up", ctx: ended,
-			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 503, err: context.Canceled, header: uncached},
+		{name: "client left before", ctx: canceled, status: 499, err: context.Canceled, header: uncached},
+		{name: "too late for a handler outside", ctx: late, status: 503, err: context.DeadlineExceeded,
+			header: uncached + " | Retry-After: 2", body: noStore},
+		{name: "client left while the key was looked up", ctx: canceled,
+			key: failing(fmt.Errorf("lookup: %w", context.Canceled)), status: 499, err: context.Canceled, header: uncached},
 
 		{name: "no key", key: failing(fmt.Errorf("no secret-header: %w", keyfuncs.ErrNoKey)),
 			status: 400, err: keyfuncs.ErrNoKey, header: uncached, body: noName},
@@ -124,7 +126,7 @@ func TestAnswers(t *testing.T) {
 		{name: "no credential, no challenge", key: failing(&keyfuncs.UnauthenticatedError{}),
 			status: 401, err: keyfuncs.ErrNoKey, header: uncached + " | Www-Authenticate: Bearer", body: noCredential},
 		{name: "key function fails", key: failing(errKey), status: 500, err: errKey, header: uncached, body: failed},
-		{name: "limiter of a client that left", opt: planFails, ctx: ended, status: 503, err: context.Canceled,
+		{name: "limiter of a client that left", opt: planFails, ctx: canceled, status: 499, err: context.Canceled,
 			header: uncached},
 		{name: "limiter fails", opt: planFails, status: 500, err: core.ErrLimits, header: uncached, body: failed},
 		{name: "negative cost", opt: negative, status: 500, err: core.ErrInvalid, header: uncached, body: failed},
@@ -136,7 +138,7 @@ func TestAnswers(t *testing.T) {
 		{name: "key function refuses without a limit", key: refusedWith(core.Decision{}), status: 429,
 			header: uncached + " | Retry-After: 1", silent: true,
 			body: reached + "1 second." + strings.TrimSuffix(limited, ",") + `,"retry_after":1}`},
-		{name: "key function of a client that left", key: refusedWith(core.Decision{Err: context.Canceled}), status: 503,
+		{name: "key function of a client that left", key: refusedWith(core.Decision{Err: context.Canceled}), status: 499,
 			err: context.Canceled, header: uncached, silent: true},
 		{name: "key function without a store", key: refusedWith(core.Decision{Err: core.ErrStoreFull}), status: 503,
 			err: core.ErrStoreFull, header: uncached + " | Retry-After: 2", body: noStore, silent: true},
@@ -196,8 +198,14 @@ func failing(err error) keyfuncs.Func {
 	return func(*http.Request) (string, error) { return "", err }
 }
 
-func ended(ctx context.Context) context.Context {
+func canceled(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
+}
+
+func late(ctx context.Context) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, 0)
 	cancel()
 	return ctx
 }

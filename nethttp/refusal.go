@@ -8,11 +8,11 @@ import (
 )
 
 // Status returns the HTTP status for a decision of a guard: 200 if it is allowed, else 429,
-// 503, 401, 400 or 500 as the package comment lists them.
+// 503, 401, 400, 500 or 499 as the package comment lists them.
 func Status(d core.Decision) int { return guard.Status(d) }
 
 // Refuse writes the default response to a request that was refused: the status of [Status]
-// and a problem in JSON (RFC 9457), whatever the client accepts. A function given to
+// and, unless that is 499, a problem in JSON (RFC 9457), whatever the client accepts. A function given to
 // [WithRefusal] may end by calling it. The header fields of the limit are set already.
 //
 // The members of the problem are type, title, status, detail, error (a short

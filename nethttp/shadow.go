@@ -7,8 +7,8 @@ import (
 // Shadow tries a limit out: every request is decided, counted and observed as without it,
 // and goes on to its handler whatever the decision, without limit fields. It goes on also
 // if it has no key, or if the store cannot be asked, whatever the policy. The events of
-// the observer have Shadow set, and the Decision and the Status that the client would have
-// got. To switch a shadow on and off while the program runs, use [ShadowWhile].
+// the observer have Shadow set, and the Decision that the client would have got, with the
+// status of [Status]. To switch a shadow on and off while the program runs, use [ShadowWhile].
 //
 // Of guards around and inside, each is in the shadow or not by itself. A limiter inside a
 // key function (keyfuncs.LimitFailures) knows nothing of it, but its refusals do not count

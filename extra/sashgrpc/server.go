@@ -115,8 +115,8 @@ var reasons = map[int]string{429: "RATE_LIMIT_EXCEEDED", 503: "RATE_LIMITER_UNAV
 // refuse sets the error and the trailer of a call that was refused by d.
 func refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 	v, why := visitOf(r), nethttp.Status(d)
-	w.WriteHeader(why)                                  // else the guard writes a body
-	if why == 503 && !errors.Is(d.Err, core.ErrStore) { // the context has ended
+	w.WriteHeader(why)                                                // else the guard writes a body
+	if why == 499 || why == 503 && !errors.Is(d.Err, core.ErrStore) { // the context has ended
 		v.err = status.FromContextError(d.Err).Err()
 		return
 	}

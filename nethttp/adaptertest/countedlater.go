@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -49,8 +50,8 @@ func countWhenElsewhere(t *testing.T, adapter Adapter) {
 	inner.expect(t, "the inner guard", 5, 401)
 }
 
-// clientLeft checks a request after its client has left: it stays counted if nothing is sent,
-// and else is given back as ever.
+// clientLeft checks a request whose client leaves: it stays counted if nothing is sent, and else is given back as ever.
+// One whose client has left before the decision is 499, and one whose time is over is 503, with a body.
 func clientLeft(t *testing.T, adapter Adapter) {
 	for _, c := range []struct {
 		name    string
@@ -72,5 +73,18 @@ func clientLeft(t *testing.T, adapter Adapter) {
 			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil).WithContext(ctx))
 		}()
 		w.expect(t, c.name, c.left, c.asked...)
+	}
+	for _, policy := range []core.Policy{core.FailOpen, core.FailClosed} {
+		l := newLimiter(core.PerMinute(5)).WithPolicy(policy)
+		h := adapter.Build(behind([]Step{step(l)}, "POST", "/", page))
+		for timeout, want := range map[time.Duration]int{time.Hour: 499, 0: 503} {
+			ctx, leave := context.WithTimeout(t.Context(), timeout)
+			leave() // after the timeout if that is 0
+			got := httptest.NewRecorder()
+			h.ServeHTTP(got, httptest.NewRequest("POST", "/", nil).WithContext(ctx))
+			if answered := got.Body.Len() > 0; got.Code != want || answered != (want == 503) {
+				t.Errorf("a context that has ended by %v: got %d %q, want %d", ctx.Err(), got.Code, got.Body, want)
+			}
+		}
 	}
 }

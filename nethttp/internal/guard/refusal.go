@@ -47,9 +47,8 @@ var (
 	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
 		"The limit on requests could not be checked.", "internal_error")
 
-	// contextEnded is the reason if the context of the request has ended. The response
-	// has no body, since the client has left.
-	contextEnded = &reason{status: http.StatusServiceUnavailable}
+	// clientLeft is the reason if the context of the request was canceled. The status is the one that nginx logs.
+	clientLeft = &reason{status: 499}
 )
 
 // reasonOf returns the reason for a decision that is not allowed.
@@ -66,10 +65,10 @@ func reasonOf(d *core.Decision) *reason {
 		return unauthenticated
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
 		return noKey
-	case errors.Is(d.Err, core.ErrStore): // before the contexts: the store may have had a deadline
-		return noStore
-	case errors.Is(d.Err, context.Canceled), errors.Is(d.Err, context.DeadlineExceeded):
-		return contextEnded
+	case errors.Is(d.Err, core.ErrStore), errors.Is(d.Err, context.DeadlineExceeded):
+		return noStore // or no time to ask it, set by a handler outside: the client is still there
+	case errors.Is(d.Err, context.Canceled):
+		return clientLeft
 	}
 	return checkFailed
 }
@@ -132,7 +131,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 // write writes the fields of the body, the status and the body. policy is the name
 // of the limit that refused, or empty.
 func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy string) {
-	if f.why == contextEnded {
+	if f.why == clientLeft {
 		w.WriteHeader(f.why.status)
 		return
 	}
