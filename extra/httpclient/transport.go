@@ -20,12 +20,14 @@ import (
 // With [NoWait] a request fails at once where it would have to wait.
 //
 // After a 429, further requests of the same key wait for as long as the server asks by
-// Retry-After, RateLimit, RateLimit-Reset, X-RateLimit-Reset or the like, and so they do
-// after a 503 with Retry-After, and a 403 with Retry-After or the reset of a quota of which
-// 0 remain; [MaxPause] bounds it. This process alone keeps the pause. A request that was
-// admitted while the pause began is decided and counted anew after it. No request is sent
-// twice: the caller gets the response and may send another. Pauses of at most 1,024 keys
-// are kept; beyond, the one that ends first is dropped.
+// Retry-After, RateLimit, RateLimit-Reset, or a field with Limit and then Reset in its name,
+// such as X-RateLimit-Reset; after a 503 by Retry-After; after a 403 by Retry-After or the
+// reset of a quota of which 0 remain. The value is a number of seconds, also with a fraction,
+// or of milliseconds where the name says so, a duration such as 6m0s, a date, or a Unix time.
+// [MaxPause] bounds the wait. This process alone keeps the pause. A request that was admitted
+// while the pause began is decided and counted anew after it. No request is sent twice: the
+// caller gets the response and may send another. Pauses of at most 1,024 keys are kept;
+// beyond, the one that ends first is dropped.
 //
 // A request that is not sent fails with an [*Error], which an http.Client wraps: use
 // [errors.As] and [errors.Is]. The request is not changed, and its body is always closed.

@@ -4,6 +4,7 @@ package notice
 const (
 	CountedTwice   = "counted-twice"   // one request was counted twice by the same rule
 	UntrustedProxy = "untrusted-proxy" // most requests come through one proxy, and it names the client
+	H2C            = "h2c"             // a connection may go on as HTTP/2 behind one admitted request
 	LargeLog       = "large-log"       // a SlidingLog may take more than 1 MB for each client
 	Evicting       = "evicting-store"  // the store's server deletes counts when it is full
 	FirstKeyProxy  = "first-key-proxy" // a proxy sends a script to the server of its first key
@@ -15,6 +16,6 @@ const (
 
 // Codes lists all codes.
 var Codes = []string{
-	CountedTwice, UntrustedProxy, LargeLog, Evicting, FirstKeyProxy, NotGivenBack, RegionSilent, RegionShares,
+	CountedTwice, UntrustedProxy, H2C, LargeLog, Evicting, FirstKeyProxy, NotGivenBack, RegionSilent, RegionShares,
 	RegionNames,
 }

@@ -166,7 +166,7 @@ func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) 
 		v.Decision = l.Decide(v.R.Context(), *request)
 		limits = g.limitsOf(l, request.Limits)
 	}
-	if g.watch.looks() {
+	if r := v.R; g.watch.looks() || r.Method == "PRI" || r.Header["Upgrade"] != nil {
 		g.watch.look(v, l, request)
 	}
 	return limits

@@ -29,6 +29,9 @@ func (w *watch) looks() bool { return w.first.Load() < watchedFirst && w.first.A
 // look looks at a request that l has decided.
 func (w *watch) look(v *Visit, l *core.Limiter, request *core.Request) {
 	r, d := v.R, &v.Decision
+	if d.Allowed && (r.Method == "PRI" || strings.EqualFold(r.Header.Get("Upgrade"), "h2c")) && mayHijack(v.W) {
+		v.decider.limiter.Notice(r.Context(), notice.H2C, h2c)
+	}
 	if s := sighted.Load(); s != nil && s.again(v, l, request) {
 		v.decider.limiter.Notice(r.Context(), notice.CountedTwice, countedTwice)
 		return
@@ -38,16 +41,27 @@ func (w *watch) look(v *Visit, l *core.Limiter, request *core.Request) {
 		sighted.Store(v.sighted)
 	}
 	if peer := w.proxy.look(r, request.Key); peer != "" {
-		v.decider.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+
-			", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that "+
-			"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the "+
-			"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed")
+		v.decider.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+untrustedProxy)
 	}
 }
 
 const countedTwice = "one request was counted twice by this rule: its client gets half of the limit; " +
 	"is the middleware mounted twice, or on a router and on a group or a route inside it? " +
 	"Mount it once; for a limit of its own inside, make another rule with Limiter.Rule"
+
+const untrustedProxy = ", most of them with X-Forwarded-For, and were counted as one client: this is a proxy that " +
+	"the key function does not believe; use keyfuncs.IP with keyfuncs.TrustProxies, which takes the " +
+	"networks of the proxies; if it does, keyfuncs.OnUntrusted tells why the header is not believed"
+
+const h2c = "a request for HTTP/2 without TLS was admitted; if the handler serves it, as h2c.NewHandler and a " +
+	"reverse proxy do, no other request of its connection is limited: put the limit inside h2c.NewHandler, or take " +
+	"http.Server.Protocols with SetUnencryptedHTTP2 instead; in a proxy, delete Upgrade from the outgoing request"
+
+// mayHijack reports whether a handler can take over the connection. One behind h2c.NewHandler cannot.
+func mayHijack(w http.ResponseWriter) bool {
+	_, ok := innermost(w).(http.Hijacker)
+	return ok
+}
 
 // sighting is a request that a guard has admitted. It does not change.
 type sighting struct {
