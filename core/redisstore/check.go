@@ -32,6 +32,8 @@ const checkTimeout = 10 * time.Second // of all of Check
 //   - a Config.Timeout of less than three round trips, as measured by these
 //     decisions: the shortest of the limiters that have been made on the store,
 //     or 100 ms if there is none yet;
+//   - a client for a single server, or a shard of a Ring, at one of several
+//     masters of a cluster, and slots of a cluster without an owner;
 //   - a replica, one of several masters of the same data, and whatever makes
 //     these decisions fail, as a server older than Redis 5 does.
 //
@@ -64,6 +66,7 @@ func (s *Store) eachServer(ctx context.Context, found *findings) {
 	var err error
 	switch rdb := s.client.RDB.(type) {
 	case *redis.ClusterClient:
+		found.add(checkSlots(ctx, rdb, "the cluster"))
 		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
 			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
 			s.checkServer(ctx, master, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
@@ -138,6 +141,13 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	default:
 		found.miss(addr, fmt.Errorf("role and maxmemory-policy could not be looked at: %w", err))
 	}
+	_, isNode := rdb.(*redis.Client)
+	_, inCluster := s.client.RDB.(*redis.ClusterClient)
+	var slots error
+	if isNode && !inCluster {
+		slots = checkSlots(ctx, rdb, addr)
+		found.add(slots)
+	}
 	if client == "" {
 		return
 	}
@@ -148,9 +158,38 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	switch {
 	case err == nil:
 		found.add(checkTimeouts(addr, roundTrip, shortest))
-	case info == "" || !server.Begins(err, "READONLY"):
+	case slots != nil && server.Begins(err, "MOVED", "CLUSTERDOWN"), info != "" && server.Begins(err, "READONLY"): // said
+	default:
 		found.add(explain(addr, err, true))
 	}
+}
+
+const clusterSlots = 16384
+
+// checkSlots returns what is wrong with the slots of the cluster of rdb, if it is one: some have no owner, or other nodes
+// than that of rdb have some. CLUSTER SLOTS is an error where there is no cluster.
+func checkSlots(ctx context.Context, rdb redis.UniversalClient, addr string) error {
+	ranges, err := rdb.ClusterSlots(ctx).Result()
+	if err != nil {
+		return nil
+	}
+	owned, owners := 0, map[string]bool{}
+	for _, r := range ranges {
+		if len(r.Nodes) > 0 {
+			owned += r.End - r.Start + 1
+			owners[r.Nodes[0].Addr] = true
+		}
+	}
+	_, single := rdb.(*redis.Client)
+	switch {
+	case single && len(owners) > 1:
+		return fmt.Errorf("sash: %s: this is one of %d masters of a cluster, and clients of the others get the policy (MOVED): "+
+			"use redis.NewClusterClient", addr, len(owners))
+	case owned < clusterSlots:
+		return fmt.Errorf("sash: %s: %d of %d slots of the cluster have no owner, and their clients get the policy "+
+			"(CLUSTERDOWN): mend it by redis-cli --cluster fix", addr, clusterSlots-owned, clusterSlots)
+	}
+	return nil
 }
 
 // tryOut makes some decisions, with pauses in which counts expire, on a store
@@ -240,9 +279,13 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 func checkInfo(addr, info string) (wrong []error) {
 	fields := infoFields(info)
 	if role := fields["role"]; role == "slave" || role == "replica" {
-		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and cannot count (READONLY): "+
+		why := "cannot count (READONLY)"
+		if fields["slave_read_only"] == "0" {
+			why = "its master does not know what it counts"
+		}
+		wrong = append(wrong, fmt.Errorf("sash: %s: this is a replica, of %s:%s, and %s: "+
 			"give the master's address, or use redis.NewFailoverClient or redis.NewClusterClient",
-			addr, fields["master_host"], fields["master_port"]))
+			addr, fields["master_host"], fields["master_port"], why))
 	}
 	if _, crdt := fields["crdt_config_version"]; crdt || fields["role"] == "active-replica" {
 		wrong = append(wrong, fmt.Errorf("sash: %s: this is one of several masters of the same data (Active-Active, or "+

@@ -223,7 +223,8 @@ func TestCheckRingDown(t *testing.T) {
 	}
 }
 
-// TestCheckCluster: every master is looked at.
+// TestCheckCluster: every master is looked at. A client for a single server, or a ring, fits a master that owns all
+// slots, and is told of redis.NewClusterClient at another one.
 func TestCheckCluster(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
@@ -231,6 +232,19 @@ func TestCheckCluster(t *testing.T) {
 	store := redisstore.New(cluster.Client(t))
 	if err := store.Check(ctx); err != nil {
 		t.Fatal(err)
+	}
+	whole := redistest.StartCluster(t, 1, 0).Servers[0]
+	for _, s := range append(cluster.Servers, whole) {
+		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}})
+		t.Cleanup(func() { ring.Close() })
+		for range 10 { // the name that is tried may be this node's
+			for what, rdb := range map[string]redis.UniversalClient{"Client": s.Client(t), "Ring": ring} {
+				err := redisstore.New(rdb).Check(ctx)
+				if s == whole && err != nil || s != whole && !mentions(err, s.Addr(), "redis.NewClusterClient") {
+					t.Errorf("%s at %s: %v", what, s.Addr(), err)
+				}
+			}
+		}
 	}
 	for i, set := range [][]any{
 		{"CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-random"},
@@ -254,6 +268,7 @@ func TestCheckRole(t *testing.T) {
 	for info, says := range map[string]string{
 		"role:master\r\n": "",
 		"role:slave\r\nmaster_host:a\r\nmaster_port:1\r\n":                           "this is a replica, of a:1",
+		"role:slave\r\nmaster_host:a\r\nmaster_port:1\r\nslave_read_only:0\r\n":      "its master does not know",
 		"role:replica\r\nmaster_host:a\r\nmaster_port:1\r\n":                         "this is a replica, of a:1",
 		"role:active-replica\r\nmaster_global_link_status:up\r\n":                    "one of several masters",
 		"role:master\r\n# CRDT Context\r\ncrdt_config_version:1\r\ncrdt_slots:0\r\n": "one of several masters",

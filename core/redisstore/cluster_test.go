@@ -149,6 +149,44 @@ func TestMapAfterFailure(t *testing.T) {
 	})
 }
 
+// TestSlotsWithoutOwner: Check tells of slots that lose their owner. Their clients get the policy, and no other client of
+// the node that owned them does.
+func TestSlotsWithoutOwner(t *testing.T) {
+	t.Parallel()
+	noLeaks(t)
+	cluster := redistest.StartCluster(t, 1, 0)
+	node := cluster.Servers[0]
+	rdb := cluster.Client(t)
+	store := redisstore.New(rdb)
+	l := closedFor(t, store, patient)
+	if d := l.Allow(ctx, "k"); d.Err != nil { // from here on the client knows an owner of each slot
+		t.Fatalf("%+v", d)
+	}
+	do(t, admin(t, node.Addr()), "CONFIG SET cluster-require-full-coverage no", "CLUSTER DELSLOTSRANGE 0 3999")
+	served := map[bool][]string{}
+	for i := range 100 {
+		client := fmt.Sprint("client ", i)
+		owned := cluster.MasterOf(redisstore.Keys(store, l, client)[0]) == node
+		served[owned] = append(served[owned], client)
+	}
+	for i, group := 0, new(sync.WaitGroup); i < 100; i++ {
+		for _, owned := range []bool{false, false, false, true} { // more failures in a row than open a breaker
+			client := served[owned][i%len(served[owned])]
+			group.Go(func() {
+				if d := l.Allow(ctx, client); d.Allowed != owned || !owned && !mentions(d.Err, "CLUSTERDOWN") {
+					t.Errorf("%s, whose slot is served: %v, got %v", client, owned, d.Err)
+				}
+			})
+		}
+		if i%5 == 4 {
+			group.Wait()
+		}
+	}
+	if err := store.Check(ctx); !mentions(err, "4000 of 16384 slots", "CLUSTERDOWN") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // clientsOf returns n clients of l whose counts are on each of the shards, by
 // the shard's address.
 func clientsOf(t testing.TB, ring *redis.Ring, store *redisstore.Store, l *core.Limiter, n int) map[string][]string {

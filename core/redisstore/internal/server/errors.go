@@ -116,6 +116,7 @@ var remedies = map[string]string{
 		"or leave them out if the server has none",
 	"NOPERM": "the ACL user may not do what a decision needs: allow it " + Commands +
 		", on keys ~PREFIX:* (PREFIX is that of redisstore.WithPrefix, sash by default)",
+	"MOVED":      "the server is one node of a cluster, and another has the client: use redis.NewClusterClient",
 	"READONLY":   "this is a replica and cannot count: give the master's address",
 	"NOREPLICAS": "the server has fewer replicas than its min-replicas-to-write: mend them, or lower it",
 	"OOM":        "the server is full: raise maxmemory, or give limits a Redis of their own",

@@ -68,6 +68,7 @@ func TestAnswers(t *testing.T) {
 	)
 	const ( // of remedies
 		none, rights, master, replicas = "", "the ACL user may not", "give the master's address", "min-replicas-to-write"
+		moved                          = "redis.NewClusterClient"
 		full, password, wrong          = "raise maxmemory", "asks for a password", "the user name or the password"
 	)
 	const (
@@ -83,7 +84,7 @@ func TestAnswers(t *testing.T) {
 		{"LOADING Redis is loading the dataset in memory", none, failure},
 		{"LOADING Valkey is loading the dataset in memory", none, failure},
 		{"CLUSTERDOWN Hash slot not served", none, answer}, // says nothing of the node, and so the next three
-		{"MOVED 3999 127.0.0.1:6381", none, answer},
+		{"MOVED 3999 127.0.0.1:6381", moved, answer},
 		{"ASK 3999 127.0.0.1:6381", none, answer},
 		{"TRYAGAIN Multiple keys request during rehashing of slot", none, answer},
 		{"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist." + new1, none, failure},
