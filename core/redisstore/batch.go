@@ -162,7 +162,7 @@ func (b *batches) serve(batch []*call) (inTime bool) {
 	}
 	if err == nil {
 		for _, c := range batch { // before they are answered, and used again
-			b.store.noteAnswer(b.server, &c.Request.ledger.rule.Binding)
+			b.store.noteAnswer(&c.Request.ledger.rule.Binding)
 		}
 	}
 	b.answer(batch, reply, err)
@@ -234,7 +234,7 @@ func (p *pipeline) serve(batch []*call) (inTime bool) {
 		switch reply, err := server.Text(cmds[i]); {
 		case err == nil:
 			r := &c.Request
-			p.store.noteAnswer(p.server, &r.ledger.rule.Binding)
+			p.store.noteAnswer(&r.ledger.rule.Binding)
 			c.Answer(r.read(reply))
 		case server.NotRun(err):
 			go resend(c)

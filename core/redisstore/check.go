@@ -49,7 +49,7 @@ func (s *Store) Check(ctx context.Context) error {
 	defer cancel()
 	var found findings
 	_, err := server.UntilEnded(ctx, func() (string, error) { // the client may not heed the end of ctx
-		s.eachServer(ctx, &found)
+		s.checkAll(ctx, &found)
 		return "", nil
 	})
 	if err != nil {
@@ -60,44 +60,51 @@ func (s *Store) Check(ctx context.Context) error {
 	return found.join()
 }
 
-func (s *Store) eachServer(ctx context.Context, found *findings) {
+// checkAll checks each server, and a cluster as a whole.
+func (s *Store) checkAll(ctx context.Context, found *findings) {
 	defer found.catch("the servers")
-	client := "check " + strconv.FormatUint(rand.Uint64(), 36)
-	var err error
-	switch rdb := s.client.RDB.(type) {
-	case *redis.ClusterClient:
-		found.add(checkSlots(ctx, rdb, "the cluster"))
-		err = rdb.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			defer found.catch(master.Options().Addr) // clientOf may read the map of slots
-			s.checkServer(ctx, master, master.Options().Addr, clientOf(ctx, rdb, master, client), found)
-			return nil
-		})
-	case *redis.Ring:
-		if rdb.Len() == 0 {
-			found.add(errors.New("sash: go-redis has taken every shard out of the ring: " +
-				"are they up, are the addresses right, is the network open?"))
-		}
-		err = rdb.ForEachShard(ctx, func(ctx context.Context, shard *redis.Client) error {
-			s.checkServer(ctx, shard, shard.Options().Addr, client, found)
-			return nil
-		})
-	case *redis.Client:
-		// New reads the client's options; the program may use rdb meanwhile.
-		own := s.client.Heeding
-		s.checkServer(ctx, own, rdb.Options().Addr, client, found)
-		if s.joint.mode.Load() != forbidden {
-			mode, _ := New(own, WithPrefix(s.prefix)).probe(ctx) // what fails has failed above, or does no harm
-			s.learn(mode)
-		}
-		if s.joint.mode.Load() == split {
-			found.add(s.errSplit())
-		}
-	default:
-		s.checkServer(ctx, rdb, "the server", client, found)
+	cluster, _ := s.client.RDB.(*redis.ClusterClient)
+	ring, _ := s.client.RDB.(*redis.Ring)
+	switch {
+	case cluster != nil:
+		found.add(checkSlots(ctx, cluster, "the cluster"))
+	case ring != nil && ring.Len() == 0:
+		found.add(errors.New("sash: go-redis has taken every shard out of the ring: " +
+			"are they up, are the addresses right, is the network open?"))
 	}
+	client := "check " + strconv.FormatUint(rand.Uint64(), 36)
+	err := s.forEachServer(ctx, func(ctx context.Context, node redis.UniversalClient, addr string) {
+		defer found.catch(addr)
+		name := client
+		if cluster != nil {
+			name = clientOf(ctx, cluster, addr, client)
+		}
+		s.checkServer(ctx, node, addr, name, found)
+	})
 	if err != nil {
 		found.add(explain("the servers", err, false))
 	}
+}
+
+// forEachServer calls do for each master of a cluster, each shard of a ring that is up, or the only server. Calls may be
+// concurrent.
+func (s *Store) forEachServer(
+	ctx context.Context, do func(ctx context.Context, node redis.UniversalClient, addr string),
+) error {
+	each := func(ctx context.Context, node *redis.Client) error {
+		do(ctx, node, node.Options().Addr)
+		return nil
+	}
+	switch rdb := s.client.RDB.(type) {
+	case *redis.ClusterClient:
+		return rdb.ForEachMaster(ctx, each)
+	case *redis.Ring:
+		return rdb.ForEachShard(ctx, each)
+	case *redis.Client:
+		return each(ctx, s.client.Heeding) // go-redis writes rdb's options while the program uses rdb
+	}
+	do(ctx, s.client.RDB, "the server")
+	return nil
 }
 
 // checkRule has a limit of each algorithm. The first is so short that its counts expire meanwhile.
@@ -112,14 +119,14 @@ func checkLimits() []core.Limit {
 	return limits
 }
 
-// clientOf returns a client with keys on master, or "" if none is found, as on a
+// clientOf returns a client with keys on the master at addr, or "" if none is found, as on a
 // master without slots.
-func clientOf(ctx context.Context, rdb *redis.ClusterClient, master *redis.Client, client string) string {
+func clientOf(ctx context.Context, rdb *redis.ClusterClient, addr, client string) string {
 	keys := script.New("", checkRule, script.Script{}) // what stands in braces decides
 	for i := range 4096 {
 		name := client + " " + strconv.Itoa(i)
 		owner, err := rdb.MasterForKey(ctx, keys.Keys(nil, name)[0].(string))
-		if err == nil && owner.Options().Addr == master.Options().Addr {
+		if err == nil && owner.Options().Addr == addr {
 			return name
 		}
 	}

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,37 +8,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/core/redisstore/internal/server"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// noteAnswer is called when a server has answered a request by a rule. The first
-// time that there is an observer to tell, it looks in the background whether the server evicts.
-func (s *Store) noteAnswer(by *server.Server, rule *core.Binding) {
-	if s.joint.unsaid.Load() != nil {
-		go s.say(rule)
-	}
-	if rule.Notice == nil {
-		return
-	}
-	if from := by.AskOnce(); from != nil {
-		go lookAtMemory(from, by.Addr(), rule)
-	}
-}
-
-// lookAtMemory gives a notice if the server evicts. A server that does not answer within the
-// timeout of a decision, or refuses INFO, is left alone: the Check of the store says more.
-func lookAtMemory(from redis.UniversalClient, addr string, rule *core.Binding) {
-	defer func() { _ = recover() }() // of go-redis, at an unreadable reply; there is nothing to tell then
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(rule.Timeout, core.DefaultTimeout))
+// warnOfEviction asks each server about its memory, and gives a notice of rule if one evicts. A server that does not
+// answer, or refuses INFO, is left out: Check says more.
+func (s *Store) warnOfEviction(rule core.Binding) {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
-	info, err := from.Info(ctx, "memory").Result()
-	if err != nil {
-		return
-	}
-	if err := checkMemory(cmp.Or(addr, "the server"), infoFields(info)); err != nil {
-		rule.Notice(notice.Evicting, strings.TrimPrefix(err.Error(), "sash: "))
-	}
+	_ = s.forEachServer(ctx, func(ctx context.Context, node redis.UniversalClient, addr string) {
+		defer func() { _ = recover() }() // of go-redis, at an unreadable reply
+		info, err := node.Info(ctx, "memory").Result()
+		if err != nil {
+			return
+		}
+		if err := checkMemory(addr, infoFields(info)); err != nil {
+			rule.Notice(notice.Evicting, strings.TrimPrefix(err.Error(), "sash: "))
+		}
+	})
 }
 
 // infoFields returns the fields of a reply to INFO.

@@ -102,6 +102,13 @@ func (s *Store) findOut(heard *core.Binding) {
 	}()
 }
 
+// noteAnswer is called when a server has answered a request by a rule.
+func (s *Store) noteAnswer(rule *core.Binding) {
+	if s.joint.unsaid.Load() != nil {
+		go s.say(rule)
+	}
+}
+
 // say gives the notice of a split, if it has not been given yet and an observer hears of rule.
 func (s *Store) say(rule *core.Binding) {
 	if rule == nil || rule.Notice == nil {

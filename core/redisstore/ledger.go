@@ -104,7 +104,7 @@ func (q *request) alone(ctx context.Context) (core.Decision, error) {
 	if err != nil {
 		return core.Decision{}, err
 	}
-	l.store.noteAnswer(l.store.client.First, &l.rule.Binding)
+	l.store.noteAnswer(&l.rule.Binding)
 	return q.read(reply)
 }
 

@@ -37,6 +37,7 @@ type Store struct {
 	mu       sync.Mutex
 	scripts  map[string]kept // by script.Shape, maxScripts at most
 	warmed   bool            // a rule has been bound
+	warned   bool            // a rule has started warnOfEviction
 	shortest time.Duration   // Config.Timeout of the rules; 0 if there is no rule
 }
 
@@ -188,10 +189,15 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	}
 	first := !s.warmed
 	s.warmed = true
+	warn := rule.Notice != nil && !s.warned
+	s.warned = s.warned || warn
 	s.mu.Unlock()
 	l := s.newLedger(rule)
 	if first {
 		s.client.Warm(&l.rule)
+	}
+	if warn {
+		go s.warnOfEviction(rule)
 	}
 	var chain core.Ledger = l
 	if !s.uncached {

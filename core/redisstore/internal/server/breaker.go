@@ -45,7 +45,6 @@ type Server struct {
 
 	made    time.Time
 	current atomic.Pointer[twoStep] // another after each connection that was waited for
-	asked   atomic.Bool             // see AskOnce
 
 	entering sync.Mutex             // held while status changes
 	status   atomic.Pointer[Status] // a copy of the state, for Breakers and for decisions (TestBreakerClosed)
@@ -155,17 +154,6 @@ var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLIC
 // IsFailure reports whether err speaks against the server.
 func IsFailure(err error) bool {
 	return err != nil && (!IsReply(err) || Begins(err, failing...))
-}
-
-// AskOnce returns the client to ask the server about itself, once: then nil. It is nil too while [Server.Informer] is.
-func (s *Server) AskOnce() redis.UniversalClient {
-	if s.asked.Load() {
-		return nil
-	}
-	if from := s.Informer(); from != nil && s.asked.CompareAndSwap(false, true) {
-		return from
-	}
-	return nil
 }
 
 // Informer returns the client to ask about the server, or nil if a question might delay a
