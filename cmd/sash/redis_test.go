@@ -161,7 +161,7 @@ func TestThorough(t *testing.T) {
 		r := sash(t, url, "", thorough...)
 		r.check(t, exitOK, "redis_version:")
 		if strings.Count(r.out, "ok  ") != len(promises)-untried ||
-			strings.Count(r.out, "untried  exact while scripts are flushed      the server does not") != untried {
+			strings.Count(r.out, "untried  exact while scripts are flushed      the server forbids it") != untried {
 			t.Errorf("%s", r.out)
 		}
 	}

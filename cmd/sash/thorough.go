@@ -20,62 +20,83 @@ import (
 )
 
 // promises are what sash promises of a server, each with a trial. A trial returns what it has seen. Its error says that
-// the promise is broken, or, if it has errUntried, that this could not be tried.
-var promises = []struct {
-	text string
-	try  func(*trials, context.Context) (seen string, err error)
-}{
+// the promise is broken, or, if it is an errUntried, that this could not be tried.
+var promises = []promise{
 	{"the server is fit for counting", (*trials).fit},
 	{"two processes: exact for one client", race{most: 600, clients: 1}.try},
 	{"two processes: exact for each of 64", race{most: 5, clients: 64}.try},
-	{"exact while scripts are flushed", race{most: 600, clients: 1, disturb: (*trials).flush}.try},
+	{"exact while scripts are flushed",
+		race{most: 600, clients: 1, disturb: (*trials).flush, every: 2 * time.Millisecond}.try},
 	{"refused: let in when it was told", (*trials).expires},
 	{"charges, returns and resets count", (*trials).verbs},
-	{"no more while connections are cut", race{most: 600, clients: 1, disturb: (*trials).cut, mayFail: true}.try},
+	{"no more while connections are cut", race{most: 600, clients: 1, disturb: (*trials).cut,
+		every: 100 * time.Millisecond, pace: 25 * time.Millisecond, mayFail: true}.try},
 }
 
-var errUntried = errors.New("the server does not let it be tried")
+type promise struct {
+	text string
+	try  func(*trials, context.Context) (seen string, err error)
+}
 
-// kept is a promise and what became of it.
-type kept struct {
+type errUntried struct{ error }
+
+// verdict says what became of a promise.
+type verdict struct {
 	Promise string `json:"promise"`
 	Verdict string `json:"verdict"` // ok, WRONG or untried
 	Seen    string `json:"seen"`
 }
 
-// thoroughly tries all promises on the server of the flags, or on its cluster, and tells of each in a line.
+// judge tries a promise.
+func (t *trials) judge(ctx context.Context, p promise) verdict {
+	seen, err := p.try(t, ctx)
+	v := verdict{p.text, "ok", seen}
+	if err != nil {
+		v.Verdict, v.Seen = "WRONG", err.Error()
+	}
+	if _, ok := errors.AsType[errUntried](err); ok {
+		v.Verdict = "untried"
+	}
+	v.Seen = strings.ReplaceAll(withoutPassword(v.Seen), "\n", "; ")
+	return v
+}
+
+// thoroughly tries all promises on the server of the flags, or on its cluster, and writes a line for each. Where the
+// server makes no decisions it ends with the promise that shows it.
 func thoroughly(ctx context.Context, s *settings, sys system, configTimeout time.Duration) error {
 	t, err := newTrials(ctx, s, configTimeout)
 	if err != nil {
 		return &usageError{err}
 	}
 	defer t.close()
-	var told []kept
+	var verdicts []verdict
+	var found error
 	wrong := 0
 	for _, p := range promises {
-		k := kept{p.text, "ok", ""}
-		if k.Seen, err = p.try(t, ctx); errors.Is(err, errUntried) {
-			k.Verdict, k.Seen = "untried", err.Error()
-		} else if err != nil {
-			k.Verdict, k.Seen = "WRONG", err.Error()
-			wrong++
+		v := t.judge(ctx, p)
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		k.Seen = strings.ReplaceAll(withoutPassword(k.Seen), "\n", "; ")
-		told = append(told, k)
+		verdicts = append(verdicts, v)
 		if !s.json {
-			if err := write(sys.stdout, fmt.Sprintf("%-7s  %-35s  %s\n", k.Verdict, k.Promise, k.Seen)); err != nil {
+			if err := write(sys.stdout, fmt.Sprintf("%-7s  %-35s  %s\n", v.Verdict, v.Promise, v.Seen)); err != nil {
 				return err
 			}
 		}
+		if v.Verdict != "WRONG" {
+			continue
+		}
+		wrong++
+		found = fmt.Errorf("sash: %d of %d promises do not hold on this server", wrong, len(promises))
+		if err := t.decide(ctx); err != nil {
+			found = errors.New("sash: the server makes no decisions: the other promises are not tried")
+			break
+		}
 	}
-	err = nil
 	if s.json {
-		err = writeJSON(sys, map[string]any{"ok": wrong == 0, "promises": told})
+		err = writeJSON(sys, map[string]any{"ok": wrong == 0, "promises": verdicts})
 	}
-	if wrong > 0 {
-		err = errors.Join(err, fmt.Errorf("sash: %d of %d promises do not hold on this server", wrong, len(promises)))
-	}
-	return err
+	return errors.Join(err, found)
 }
 
 // trials have two stores with clients of their own, as two processes have.
@@ -84,8 +105,8 @@ type trials struct {
 	rdb      [2]redis.UniversalClient
 	stores   [2]*redisstore.Store
 
-	mu    sync.Mutex // guards conns
-	conns []net.Conn // that have been opened since the last cut
+	isCluster bool
+	cutNext   atomic.Bool // the next connection that is written to is closed then
 }
 
 func newTrials(ctx context.Context, s *settings, configTimeout time.Duration) (*trials, error) {
@@ -98,16 +119,20 @@ func newTrials(ctx context.Context, s *settings, configTimeout time.Duration) (*
 		dial := redis.NewDialer(o)
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dial(ctx, network, addr)
-			if err == nil {
-				t.mu.Lock()
-				defer t.mu.Unlock()
-				t.conns = append(t.conns, conn)
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			return &cutConn{conn, &t.cutNext}, nil
 		}
+		o.ContextTimeoutEnabled = true
 		single := redis.NewClient(o)
 		t.rdb[i] = single
-		if strings.Contains(single.Info(ctx, "cluster").Val(), "cluster_enabled:1") {
+		if i == 0 { // INFO, which says it too, may be forbidden
+			asking, cancel := context.WithTimeout(ctx, s.timeout)
+			t.isCluster = single.ClusterSlots(asking).Err() == nil
+			cancel()
+		}
+		if t.isCluster {
 			_ = single.Close()
 			t.rdb[i] = redis.NewClusterClient(&redis.ClusterOptions{
 				Addrs: []string{o.Addr}, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
@@ -140,15 +165,24 @@ func (t *trials) limiters(limits ...core.Limit) (ls [2]*core.Limiter) {
 // flush has the server forget its scripts.
 func (t *trials) flush(ctx context.Context) error { return t.rdb[0].ScriptFlush(ctx).Err() }
 
-// cut closes the connections of both stores.
+// cut has the reply to the next command lost.
 func (t *trials) cut(context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, conn := range t.conns {
-		_ = conn.Close()
-	}
-	t.conns = nil
+	t.cutNext.Store(true)
 	return nil
+}
+
+// cutConn is a connection of trials.
+type cutConn struct {
+	net.Conn
+	next *atomic.Bool
+}
+
+func (c *cutConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if c.next.CompareAndSwap(true, false) {
+		_ = c.Close()
+	}
+	return n, err
 }
 
 // fit is the Check of the store. It tells the versions that the server names, and whether INFO tells of eviction.
@@ -166,81 +200,141 @@ func (t *trials) fit(ctx context.Context) (string, error) {
 	return strings.Join(says, ", "), t.stores[0].Check(ctx)
 }
 
+// insist does again what fails, until the timeout: the breaker may be open for a moment, and a connection cut.
+func (t *trials) insist(do func() error) error {
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if err := do(); err == nil || time.Since(start) > t.settings.timeout {
+			return err
+		}
+	}
+}
+
+// decide returns an error if the server makes no decisions.
+func (t *trials) decide(ctx context.Context) error {
+	l := t.limiters(core.PerDay(1))[0]
+	if err := t.insist(func() error { return l.Allow(ctx, "k").Err }); err != nil {
+		return err
+	}
+	return l.Reset(ctx, "k")
+}
+
 // race has two stores decide about clients at once, more often than is allowed: under each algorithm, and under all.
 type race struct {
 	most    int64 // of the limit
 	clients int
 	disturb func(*trials, context.Context) error // what is done all the while, or nil
+	every   time.Duration                        // from one disturbance to the next
+	pace    time.Duration                        // from one request of a worker to the next
 	mayFail bool                                 // whether decisions may fail of that
 }
 
-func (r race) try(t *trials, ctx context.Context) (seen string, err error) {
-	var limits []core.Limit
+// workers is how many goroutines ask in a race.
+const workers = 24
+
+// finish is what was seen at the end of a race.
+type finish struct {
+	least                    int64 // admissions of a client
+	asked, failed, disturbed int64 // decisions, and disturbances
+}
+
+func (r race) try(t *trials, ctx context.Context) (string, error) {
+	var all []core.Limit
+	var limits [][]core.Limit
 	for _, a := range core.Algorithms() {
-		limits = append(limits, core.Per(r.most, core.MaxWindow).Named(a.String()).Using(a))
+		all = append(all, core.Per(r.most, core.MaxWindow).Named(a.String()).Using(a))
+		limits = append(limits, all[len(all)-1:])
 	}
-	for i := range limits {
-		if _, err := r.under(t, ctx, limits[i]); err != nil {
+	scripts, batched := t.sent()
+	seen := finish{least: r.most}
+	for _, limits := range append(limits, all) {
+		if err := r.under(t, ctx, limits, &seen); err != nil {
 			return "", err
 		}
 	}
-	return r.under(t, ctx, limits...)
+	text := fmt.Sprintf("%d admitted", r.most)
+	if seen.least < r.most {
+		text = fmt.Sprintf("%d to %s", seen.least, text)
+	}
+	if r.disturb != nil {
+		text += fmt.Sprintf("; %d times disturbed, %d of %d decisions failed", seen.disturbed, seen.failed, seen.asked)
+	}
+	if s, b := t.sent(); r.clients > 1 && !t.isCluster && 10*(s-scripts) > 9*(b-batched) {
+		text += "; each request has a script of its own, as behind a proxy"
+	}
+	return text, nil
+}
+
+// sent returns how many scripts the stores have sent, and for how many requests.
+func (t *trials) sent() (scripts, requests uint64) {
+	for _, store := range t.stores {
+		stats := store.Stats()
+		scripts, requests = scripts+stats.Scripts, requests+stats.BatchedRequests
+	}
+	return scripts, requests
 }
 
 // under returns an error unless each client is admitted as often as limits allow, less the decisions that failed.
-func (r race) under(t *trials, ctx context.Context, limits ...core.Limit) (string, error) {
+func (r race) under(t *trials, ctx context.Context, limits []core.Limit, seen *finish) error {
 	ls, admitted := t.limiters(limits...), make([]atomic.Int64, r.clients)
 	var failures atomic.Int64
 	var failure atomic.Pointer[error]
-	ask := func(store, client int) (decided bool) {
-		d := ls[store].Allow(ctx, strconv.Itoa(client))
-		if d.Err != nil {
-			failures.Add(1)
-			failure.Store(&d.Err)
-		} else if d.Allowed {
-			admitted[client].Add(1)
-		}
-		return d.Err == nil
-	}
-	var workers sync.WaitGroup
-	for w := range 24 {
-		workers.Go(func() {
-			for i := range (int(r.most)/10 + 1) * r.clients {
-				ask(w%2, (i+w)%r.clients)
+	asks := (int(r.most)/20 + 1) * r.clients
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for i := range asks {
+				client := (i + w) % r.clients
+				d := ls[w%2].Allow(ctx, strconv.Itoa(client))
+				if d.Err != nil {
+					failures.Add(1)
+					failure.Store(&d.Err)
+				} else if d.Allowed {
+					admitted[client].Add(1)
+				}
+				time.Sleep(r.pace)
 			}
 		})
 	}
-	done := make(chan struct{})
-	go func() { workers.Wait(); close(done) }()
-	disturbed := 0
-	for tick, going := time.Tick(2*time.Millisecond), r.disturb != nil; going; disturbed++ {
-		if err := r.disturb(t, ctx); err != nil {
-			workers.Wait()
-			return "", fmt.Errorf("%w: %w", errUntried, err)
+	disturbed, err := r.disturbDuring(t, ctx, &group)
+	if err != nil {
+		return errUntried{fmt.Errorf("the server forbids it: %w", err)}
+	}
+	failed, asked := failures.Load(), int64(workers*asks)
+	for client := range admitted {
+		n := admitted[client].Load()
+		if n > r.most || n+failed < r.most || failed > 0 && !r.mayFail {
+			return fmt.Errorf("%v: a client was admitted %d times, and %d of %d decisions failed, the last with: %w",
+				limits, n, failed, asked, *cmp.Or(failure.Load(), new(errors.New("none"))))
 		}
+		seen.least = min(seen.least, n)
+		if err := t.insist(func() error { return ls[0].Reset(ctx, strconv.Itoa(client)) }); err != nil {
+			return err
+		}
+	}
+	if failed > asked/2 {
+		return errUntried{fmt.Errorf("%d of %d decisions failed, the last with: %w", failed, asked, *failure.Load())}
+	}
+	seen.asked, seen.failed, seen.disturbed = seen.asked+asked, seen.failed+failed, seen.disturbed+disturbed
+	return nil
+}
+
+// disturbDuring disturbs until all goroutines of a group have ended, and returns how often.
+func (r race) disturbDuring(t *trials, ctx context.Context, group *sync.WaitGroup) (times int64, err error) {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	tick := time.Tick(max(r.every, 1))
+	for r.disturb != nil && err == nil {
 		select {
 		case <-tick:
+			times++
+			err = r.disturb(t, ctx)
+			continue
 		case <-done:
-			going = false
 		}
+		break
 	}
 	<-done
-	for i := range ls { // the breaker may be open for a moment
-		for until := time.Now().Add(t.settings.timeout); !ask(i, 0) && time.Now().Before(until); {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	for client := range admitted {
-		n, failed := admitted[client].Load(), failures.Load()
-		if n > r.most || n+failed < r.most || failed > 0 && !r.mayFail {
-			return "", fmt.Errorf("%v: a client was admitted %d times, and %d decisions failed, the last with: %w",
-				limits, n, failed, *cmp.Or(failure.Load(), new(errors.New("none"))))
-		}
-		if err := ls[0].Reset(ctx, strconv.Itoa(client)); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d admitted; %d times disturbed, %d decisions failed", r.most, disturbed, failures.Load()), nil
+	return times, err
 }
 
 // expires tries whether a client that is refused is let in when it was told, and whether its key has a TTL.
