@@ -3,11 +3,29 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"runtime/metrics"
 	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 )
+
+// maxMemory is more than a command needs. go-redis allocates whatever length a reply announces.
+const maxMemory = 512 << 20
+
+// watchMemory ends the program when the replies of a server take too much memory.
+func watchMemory() {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	for range time.Tick(20 * time.Millisecond) {
+		if metrics.Read(sample); sample[0].Value.Uint64() > maxMemory {
+			fmt.Fprintln(os.Stderr, "sash: the replies take more than 512 MiB of memory, as those of no Redis do: "+
+				"is the address right? If so, the server may have been taken over")
+			os.Exit(exitFailure)
+		}
+	}
+}
 
 // checked is the answer of check in JSON.
 type checked struct {

@@ -64,9 +64,10 @@ Of the program that counts (check):
 
   -config-timeout D  its shortest Config.Timeout (default 100ms)
   -thorough          count for some seconds, as two processes: exactly, also while scripts are
-                     flushed and connections cut; a cluster is asked as a whole. Flushed scripts
+                     flushed and replies lost; a cluster is asked as a whole. Flushed scripts
                      come again by themselves, but another program may wonder. Of each promise a
-                     line says ok, WRONG, or untried if the server forbids it
+                     line says ok, WRONG, or untried if the server does not let it be tried. A
+                     server that is silent is given up after half a minute
 
 A process that remembers a refusal notices a reset within a second, and leases end with their
 length. Counts of a fallback in memory are not visible here.

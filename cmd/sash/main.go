@@ -33,6 +33,9 @@ func main() {
 	redis.SetLogger(silence{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	if len(os.Args) > 1 && os.Args[1] != "replay" {
+		go watchMemory()
+	}
 	os.Exit(run(ctx, os.Args[1:], system{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
 }
 

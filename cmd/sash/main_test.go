@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -212,5 +213,17 @@ func TestBuilt(t *testing.T) {
 		if strings.Contains(errOut.String(), "redis: ") {
 			t.Errorf("go-redis writes: %s", errOut.String())
 		}
+	}
+	long := redistest.Serve(t, func(c net.Conn) {
+		for in := bufio.NewReader(c); ; {
+			if _, _, err := redistest.ReadCommand(in); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "*100000000\r\n") // go-redis takes 16 bytes for each
+		}
+	})
+	out, err := exec.Command(binary, "check", "-thorough", "-redis", "redis://"+long).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "512 MiB") {
+		t.Errorf("a reply of 100 million values: %v %s", err, out)
 	}
 }

@@ -185,6 +185,10 @@ func TestSlotsWithoutOwner(t *testing.T) {
 	if err := store.Check(ctx); !mentions(err, "4000 of 16384 slots", "CLUSTERDOWN") {
 		t.Errorf("got %v", err)
 	}
+	do(t, admin(t, node.Addr()), "CLUSTER DELSLOTSRANGE 4000 16383")
+	if err := redisstore.New(cluster.Client(t)).Check(ctx); !mentions(err, "16384 of 16384 slots") {
+		t.Errorf("without slots: %v", err)
+	}
 }
 
 // clientsOf returns n clients of l whose counts are on each of the shards, by
