@@ -86,8 +86,8 @@ func (s *Store) checkAll(ctx context.Context, found *findings) {
 	}
 }
 
-// forEachServer calls do for each master of a cluster, each shard of a ring that is up, or the only server. Calls may be
-// concurrent.
+// forEachServer calls do for each master of a cluster, each shard of a ring that is up, or the only server. It may call
+// do concurrently.
 func (s *Store) forEachServer(
 	ctx context.Context, do func(ctx context.Context, node redis.UniversalClient, addr string),
 ) error {
@@ -173,8 +173,8 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 
 const clusterSlots = 16384
 
-// checkSlots returns what is wrong with the slots of the cluster of rdb, if it is one: some have no owner, or other nodes
-// than that of rdb have some. CLUSTER SLOTS is an error where there is no cluster.
+// checkSlots returns what is wrong with the slots of the cluster of rdb, if it is of one: some have no owner, or rdb
+// is for a single node and others have slots too. CLUSTER SLOTS is an error where there is no cluster.
 func checkSlots(ctx context.Context, rdb redis.UniversalClient, addr string) error {
 	ranges, err := rdb.ClusterSlots(ctx).Result()
 	if err != nil && err.Error() != "redis: cluster has no nodes" { // of go-redis, where CLUSTER SLOTS is empty
@@ -190,8 +190,8 @@ func checkSlots(ctx context.Context, rdb redis.UniversalClient, addr string) err
 	_, single := rdb.(*redis.Client)
 	switch {
 	case single && len(owners) > 1:
-		return fmt.Errorf("sash: %s: this is one of %d masters of a cluster, and clients of the others get the policy (MOVED): "+
-			"use redis.NewClusterClient", addr, len(owners))
+		return fmt.Errorf("sash: %s: this is one of %d masters of a cluster, and clients of the others get the policy "+
+			"(MOVED): use redis.NewClusterClient", addr, len(owners))
 	case owned < clusterSlots:
 		return fmt.Errorf("sash: %s: %d of %d slots of the cluster have no owner, and their clients get the policy "+
 			"(CLUSTERDOWN): mend it by redis-cli --cluster fix", addr, clusterSlots-owned, clusterSlots)

@@ -149,8 +149,8 @@ func TestMapAfterFailure(t *testing.T) {
 	})
 }
 
-// TestSlotsWithoutOwner: Check tells of slots that lose their owner. Their clients get the policy, and no other client of
-// the node that owned them does.
+// TestSlotsWithoutOwner: Check tells of slots that lose their owner. Their clients get the policy, and no other client
+// of the node that owned them does.
 func TestSlotsWithoutOwner(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
