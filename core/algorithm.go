@@ -10,7 +10,7 @@ const (
 	MaxCounterRequests = 1 << 40   // for SlidingCounter, CoarseLog and Bucket
 )
 
-// Algorithm says how a [Limit] counts. Steady and Even panic if it is unknown.
+// Algorithm says how a [Limit] counts. Leasable and Linear panic if it is unknown.
 type Algorithm uint8
 
 const (
@@ -96,12 +96,12 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Steady reports whether each unit counts for a Window from its own time on: none leaves before
+// Leasable reports whether each unit counts for a Window from its own time on: none leaves before
 // ResetAfter is over, and units may be leased.
-func (a Algorithm) Steady() bool { return a.properties().refill == refillByUnit }
+func (a Algorithm) Leasable() bool { return a.properties().refill == refillByUnit }
 
-// Even reports whether units come back Window/Requests apart.
-func (a Algorithm) Even() bool { return a.properties().refill == refillLinear }
+// Linear reports whether units come back Window/Requests apart.
+func (a Algorithm) Linear() bool { return a.properties().refill == refillLinear }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }

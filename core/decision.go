@@ -55,17 +55,17 @@ func (d *Decision) binds(other *Decision) bool {
 type Source uint8
 
 const (
-	SourceUnasked    Source = iota // nothing: the request was malformed, or its caller had left
-	SourceCounted                  // the store has looked at its counts for this request
-	SourceRemembered               // the store has refused by an answer that it gave before and that still holds
-	SourceLeased                   // the store has admitted from units that this process took ahead
-	SourceFallback                 // the first store could not be asked, and the store of [Fallback] has decided
-	SourcePolicy                   // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
-	SourceSkipped                  // the request is excluded from limits, in HTTP by its path or by its key
+	SourceNone     Source = iota // nothing: the request was malformed, or its caller had left
+	SourceCounted                // the store has looked at its counts for this request
+	SourceCached                 // the store has refused by an answer that it gave before and that still holds
+	SourceLeased                 // the store has admitted from units that this process took ahead
+	SourceFallback               // the first store could not be asked, and the store of [Fallback] has decided
+	SourcePolicy                 // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
+	SourceSkipped                // the request is excluded from limits, in HTTP by its path or by its key
 )
 
 var sourceNames = [...]string{
-	SourceUnasked: "unasked", SourceCounted: "counted", SourceRemembered: "remembered", SourceLeased: "leased",
+	SourceNone: "none", SourceCounted: "counted", SourceCached: "cached", SourceLeased: "leased",
 	SourceFallback: "fallback", SourcePolicy: "policy", SourceSkipped: "skipped",
 }
 

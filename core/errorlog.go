@@ -115,7 +115,7 @@ var problems = [outcomes]struct{ text, remedy string }{
 	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
 	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
 	OutcomeFallbackFailed:   {"neither the store nor its fallback can be asked: requests are refused", ""},
-	OutcomeNameless: {"requests without a key are refused",
+	OutcomeNoKey: {"requests without a key are refused",
 		"is the limit behind the authentication, or whatever sets what its key function reads? " +
 			"To limit requests without a key by address, use keyfuncs.First with keyfuncs.RemoteIP at the end; " +
 			"an ambiguous key, such as of a header that came twice, is refused there too"},

@@ -100,7 +100,7 @@ func TestDefaultLog(t *testing.T) {
 		store.answer = fails(core.ErrUnavailable)
 		l.Allow(ctx, "k")
 		expectLines(t, "a minute later", log.take(),
-			[]string{"limiter=api", "has been failing", `stage="not asked"`, "more=999", "since=1m0s"})
+			[]string{"limiter=api", "has been failing", "stage=unavailable", "more=999", "since=1m0s"})
 
 		store.answer = nil
 		l.Allow(ctx, "k")
@@ -165,9 +165,9 @@ func TestLogKinds(t *testing.T) {
 		known.Allow(ctx, "k")
 		late.Allow(ctx, "")
 		open.AllowN(ctx, "k", -1)
-		nameless := core.Request{Label: "GET /items"}
-		open.Report(ctx, nameless, core.Decision{Err: errDown})
-		open.Report(ctx, nameless, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrKey, core.ErrStore)})
+		noKey := core.Request{Label: "GET /items"}
+		open.Report(ctx, noKey, core.Decision{Err: errDown})
+		open.Report(ctx, noKey, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrKey, core.ErrStore)})
 		plan := core.Request{Label: "GET /items", Key: "k", Shadow: true}
 		open.Report(ctx, plan, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)})
 	}

@@ -99,21 +99,21 @@ func constructionError(name, rule string, err error) error {
 type Stage uint8
 
 const (
-	StageUnknown  Stage = iota // nothing has failed, or the store does not say
-	StageNotAsked              // the request did not wait for a store that has been failing; see [ErrUnavailable]
-	StageQueued                // the request waited for its turn in this process and was not sent
-	StageConnect               // there was no connection to the store's server
-	StageReply                 // no reply came in time: the store may have counted the request
-	StageLease                 // the request waited for units that another request was fetching
-	StageFallback              // the store of [Fallback] has failed too
+	StageUnknown     Stage = iota // nothing has failed, or the store does not say
+	StageUnavailable              // the request did not wait for a store that has been failing; see [ErrUnavailable]
+	StageQueued                   // the request waited for its turn in this process and was not sent
+	StageConnect                  // there was no connection to the store's server
+	StageReply                    // no reply came in time: the store may have counted the request
+	StageLease                    // the request waited for units that another request was fetching
+	StageFallback                 // the store of [Fallback] has failed too
 )
 
 var stageNames = [...]string{
-	StageUnknown: "unknown", StageNotAsked: "not asked", StageQueued: "queued", StageConnect: "connect",
+	StageUnknown: "unknown", StageUnavailable: "unavailable", StageQueued: "queued", StageConnect: "connect",
 	StageReply: "reply", StageLease: "lease", StageFallback: "fallback",
 }
 
-// String returns a word for logs and metric labels, such as "not asked".
+// String returns a word for logs and metric labels, such as "unavailable".
 func (s Stage) String() string { return nameOf(stageNames[:], uint8(s), "Stage") }
 
 // AtStage returns err with a stage, for stores. The text stays the same.
@@ -125,7 +125,7 @@ func StageOf(err error) Stage {
 		return staged.stage
 	}
 	if errors.Is(err, ErrUnavailable) {
-		return StageNotAsked
+		return StageUnavailable
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return StageConnect

@@ -67,7 +67,7 @@ func TestStages(t *testing.T) {
 		{nil, core.StageUnknown},
 		{errDown, core.StageUnknown},
 		{context.Canceled, core.StageUnknown},
-		{core.ErrUnavailable, core.StageNotAsked},
+		{core.ErrUnavailable, core.StageUnavailable},
 		{fmt.Errorf("connecting: %w", refused), core.StageConnect},
 		{fmt.Errorf("waiting: %w", queued), core.StageQueued},
 		{core.AtStage(core.StageLease, queued), core.StageLease},
@@ -91,7 +91,7 @@ func TestUnavailable(t *testing.T) {
 	} {
 		l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: down}), Observer: core.Silent})
 		d := l.Allow(ctx, "k")
-		if d.Err != down || !errors.Is(d.Err, core.ErrStore) || !d.Allowed || core.StageOf(d.Err) != core.StageNotAsked {
+		if d.Err != down || !errors.Is(d.Err, core.ErrStore) || !d.Allowed || core.StageOf(d.Err) != core.StageUnavailable {
 			t.Errorf("got %+v, want an admission with %v", d, down)
 		}
 		if n := testing.AllocsPerRun(100, func() { l.Allow(ctx, "k") }); n > 0 {

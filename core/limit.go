@@ -152,7 +152,7 @@ func (l Limit) checkAlgorithm() error {
 
 // windowHint says in errors where a window may come from that nobody wrote.
 func (l Limit) windowHint() string {
-	if l.Algorithm.known() && l.Algorithm.Even() {
+	if l.Algorithm.known() && l.Algorithm.Linear() {
 		return "; that of a RateAndBurst is burst*per/rate, of three numbers above 0"
 	}
 	return ""

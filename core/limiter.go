@@ -108,7 +108,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	} else if d = l.counts.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
 		d = l.onStoreError(ctx, &r, d.Err)
 	} else {
-		if d.Source == SourceUnasked {
+		if d.Source == SourceNone {
 			d.Source = SourceCounted
 		}
 	}

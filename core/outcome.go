@@ -16,7 +16,7 @@ const (
 	OutcomeFailedOpen                      // no store could be asked, and [FailOpen] admitted it
 	OutcomeFailedClosed                    // no store could be asked, and [FailClosed] refused it
 	OutcomeFallbackFailed                  // the store of [Fallback] could not be asked either: refused
-	OutcomeNameless                        // the request names no client, and was refused
+	OutcomeNoKey                           // the request names no client, and was refused
 	OutcomeKeyFailed                       // its key could not be found out, see [ErrKey], and it was refused
 	OutcomeLimitsFailed                    // its limits could not be found out, see [ErrLimits], and it was refused
 	OutcomeInvalid                         // the call was malformed, see [ErrInvalid], and it was refused
@@ -32,7 +32,7 @@ var outcomeNames = [outcomes]string{
 	OutcomeAdmitted: "admitted", OutcomeRefused: "refused",
 	OutcomeFallbackAdmitted: "fallback_admitted", OutcomeFallbackRefused: "fallback_refused",
 	OutcomeFailedOpen: "failed_open", OutcomeFailedClosed: "failed_closed", OutcomeFallbackFailed: "fallback_failed",
-	OutcomeNameless: "nameless", OutcomeKeyFailed: "key_failed", OutcomeLimitsFailed: "limits_failed",
+	OutcomeNoKey: "no_key", OutcomeKeyFailed: "key_failed", OutcomeLimitsFailed: "limits_failed",
 	OutcomeInvalid: "invalid", OutcomeCanceled: "canceled", OutcomeSkipped: "skipped",
 	OutcomeShadow: "shadow", OutcomeShadowRefused: "shadow_refused",
 }
@@ -43,8 +43,8 @@ func (o Outcome) String() string { return nameOf(outcomeNames[:], uint8(o), "Out
 // MarshalText returns the word, so that JSON has it.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// GoesOn reports whether the request goes on to its handler.
-func (o Outcome) GoesOn() bool {
+// IsServed reports whether the request goes on to its handler.
+func (o Outcome) IsServed() bool {
 	switch o {
 	case OutcomeAdmitted, OutcomeFallbackAdmitted, OutcomeFailedOpen, OutcomeSkipped, OutcomeShadow, OutcomeShadowRefused:
 		return true
@@ -64,8 +64,8 @@ func (e *Event) Outcome() Outcome {
 func (e *Event) withoutShadow() Outcome {
 	d := &e.Decision
 	switch d.Source {
-	case SourceUnasked:
-		return e.unasked()
+	case SourceNone:
+		return e.noStore()
 	case SourceFallback:
 		return either(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
 	case SourcePolicy:
@@ -79,15 +79,15 @@ func (e *Event) withoutShadow() Outcome {
 	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)
 }
 
-// unasked returns the outcome of a request for which nothing was asked. Without a key the error
+// noStore returns the outcome of a request that no store has seen. Without a key the error
 // may be any, also one that matches another error.
-func (e *Event) unasked() Outcome {
+func (e *Event) noStore() Outcome {
 	ended := e.Decision.Err == context.Canceled || e.Decision.Err == context.DeadlineExceeded
 	switch {
 	case errors.Is(e.Decision.Err, ErrKey):
 		return OutcomeKeyFailed
 	case e.Key == "" && !ended:
-		return OutcomeNameless
+		return OutcomeNoKey
 	case errors.Is(e.Decision.Err, ErrLimits):
 		return OutcomeLimitsFailed
 	case errors.Is(e.Decision.Err, ErrInvalid):

@@ -18,7 +18,7 @@ func TestOutcome(t *testing.T) {
 	}
 	shadow := func(e core.Event) core.Event { e.Shadow = true; return e }
 	keyless := func(err error) core.Event {
-		e := event(core.SourceUnasked, false, err)
+		e := event(core.SourceNone, false, err)
 		e.Key = ""
 		return e
 	}
@@ -34,20 +34,20 @@ func TestOutcome(t *testing.T) {
 		{event(core.SourceCounted, true, nil), core.OutcomeAdmitted, "admitted"},
 		{event(core.SourceLeased, true, nil), core.OutcomeAdmitted, "admitted"},
 		{event(core.SourceCounted, false, nil), core.OutcomeRefused, "refused"},
-		{event(core.SourceRemembered, false, nil), core.OutcomeRefused, "refused"},
+		{event(core.SourceCached, false, nil), core.OutcomeRefused, "refused"},
 		{event(core.SourceFallback, true, failed), core.OutcomeFallbackAdmitted, "fallback_admitted"},
 		{event(core.SourceFallback, false, failed), core.OutcomeFallbackRefused, "fallback_refused"},
 		{event(core.SourcePolicy, true, failed), core.OutcomeFailedOpen, "failed_open"},
 		{event(core.SourcePolicy, false, failed), core.OutcomeFailedClosed, "failed_closed"},
 		{atFallback, core.OutcomeFallbackFailed, "fallback_failed"},
-		{keyless(core.ErrInvalid), core.OutcomeNameless, "nameless"},
-		{keyless(failed), core.OutcomeNameless, "nameless"},
+		{keyless(core.ErrInvalid), core.OutcomeNoKey, "no_key"},
+		{keyless(failed), core.OutcomeNoKey, "no_key"},
 		{keyless(fmt.Errorf("%w: %w", core.ErrKey, own)), core.OutcomeKeyFailed, "key_failed"},
 		{keyless(fmt.Errorf("%w: %w", core.ErrKey, core.ErrLimits)), core.OutcomeKeyFailed, "key_failed"},
-		{event(core.SourceUnasked, false, fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)),
+		{event(core.SourceNone, false, fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)),
 			core.OutcomeLimitsFailed, "limits_failed"},
-		{event(core.SourceUnasked, false, core.ErrInvalid), core.OutcomeInvalid, "invalid"},
-		{event(core.SourceUnasked, false, context.Canceled), core.OutcomeCanceled, "canceled"},
+		{event(core.SourceNone, false, core.ErrInvalid), core.OutcomeInvalid, "invalid"},
+		{event(core.SourceNone, false, context.Canceled), core.OutcomeCanceled, "canceled"},
 		{keyless(context.Canceled), core.OutcomeCanceled, "canceled"},
 		{event(core.SourceSkipped, true, nil), core.OutcomeSkipped, "skipped"},
 		{shadow(event(core.SourceCounted, true, nil)), core.OutcomeShadow, "shadow"},
@@ -62,8 +62,8 @@ func TestOutcome(t *testing.T) {
 		if text, err := json.Marshal(got); string(text) != `"`+test.word+`"` {
 			t.Errorf("in JSON: got %s, %v, want %q", text, err, test.word)
 		}
-		if want := test.event.Decision.Allowed || test.event.Shadow; got.GoesOn() != want {
-			t.Errorf("%v goes on: got %v, want %v", got, got.GoesOn(), want)
+		if want := test.event.Decision.Allowed || test.event.Shadow; got.IsServed() != want {
+			t.Errorf("%v goes on: got %v, want %v", got, got.IsServed(), want)
 		}
 		seen[got] = true
 	}
@@ -75,7 +75,7 @@ func TestOutcome(t *testing.T) {
 // TestWords: each source and each stage has a word for logs.
 func TestWords(t *testing.T) {
 	for i, want := range []string{
-		"unasked, unknown", "counted, not asked", "remembered, queued", "leased, connect", "fallback, reply",
+		"none, unknown", "counted, unavailable", "cached, queued", "leased, connect", "fallback, reply",
 		"policy, lease", "skipped, fallback", "Source(7), Stage(7)",
 	} {
 		if got := fmt.Sprintf("%v, %v", core.Source(i), core.Stage(i)); got != want {

@@ -60,11 +60,11 @@ func TestRefusalLog(t *testing.T) {
 func TestRefusalLogHears(t *testing.T) {
 	var log lines
 	o := core.LogRefusals(log.logger(), time.Hour)
-	admitted, peek, failed, nameless := refusal("a"), refusal("b"), refusal("c"), refusal("")
+	admitted, peek, failed, noKey := refusal("a"), refusal("b"), refusal("c"), refusal("")
 	admitted.Decision.Allowed, peek.Peek = true, true
 	failed.Decision = core.Decision{Source: core.SourcePolicy, Err: core.ErrStore}
-	nameless.Decision = core.Decision{Err: errors.New("no key")}
-	for _, e := range []core.Event{admitted, peek, failed, nameless} {
+	noKey.Decision = core.Decision{Err: errors.New("no key")}
+	for _, e := range []core.Event{admitted, peek, failed, noKey} {
 		o.Observe(t.Context(), e)
 	}
 	expectLines(t, "no refusals", log.take())

@@ -46,7 +46,7 @@ type Ledger interface {
 	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot
 	//     and of a Bucket.
 	//
-	// Source is [SourceCounted] (or its zero value), [SourceRemembered] or [SourceLeased]. With an Err nothing can be
+	// Source is [SourceCounted] (or its zero value), [SourceCached] or [SourceLeased]. With an Err nothing can be
 	// said about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is
 	// at most a second, it need not heed ctx. A store in memory may ignore both; see [Immediate].
 	Take(ctx context.Context, ask Ask) Decision

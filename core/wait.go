@@ -75,7 +75,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 // has ended.
 func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate {
 	switch {
-	case d.Source == SourceUnasked && d.Err != nil:
+	case d.Source == SourceNone && d.Err != nil:
 		return nil
 	case d.Allowed && d.Source == SourcePolicy:
 		return &waitqueue.Estimate{After: pace, Paced: true, Err: d.Err}

@@ -66,7 +66,7 @@ func TestWaitTooLateInLine(t *testing.T) {
 				if err == nil {
 					admitted++
 				} else if late++; !errors.Is(err, core.ErrTooLate) || took < 2*time.Second || took > 2*time.Second+2*maxJitter ||
-					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.SourceUnasked {
+					!errors.Is(d.Err, err) || d.RetryAfter > time.Second || d.Source != core.SourceNone {
 					t.Errorf("got %+v, %v after %v, want ErrTooLate after 2s", d, err, took)
 				}
 			})

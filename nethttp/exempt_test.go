@@ -83,8 +83,8 @@ func TestShadow(t *testing.T) {
 // TestTogetherWithoutKey: a request of which one limiter finds no key is counted by none.
 func TestTogetherWithoutKey(t *testing.T) {
 	s := admits(1, 0)
-	nameless := nethttp.Together(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
-	if w := get(t, guarded(s, nameless), "/"); w.Code != 400 || s.calls.Load() != 0 {
+	noKey := nethttp.Together(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
+	if w := get(t, guarded(s, noKey), "/"); w.Code != 400 || s.calls.Load() != 0 {
 		t.Errorf("got %d and %d calls, want 400 and none", w.Code, s.calls.Load())
 	}
 }

@@ -206,7 +206,7 @@ func (c *caller) one(key string) {
 		q.Verb = map[int]string{10: "charge", 11: "peek"}[verb]
 		one := c.limiter.Reserve(ctx, r)
 		d := one.Decision
-		if d.Source == core.SourceRemembered {
+		if d.Source == core.SourceCached {
 			return
 		}
 		a, err = answer{Allowed: d.Allowed, Units: d.Remaining, At: d.At.UnixMicro()}, d.Err

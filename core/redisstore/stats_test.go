@@ -68,7 +68,7 @@ func TestStats(t *testing.T) {
 	want := redisstore.Stats{
 		Breakers: got.Breakers,
 		Batches:  answers[core.SourceCounted], BatchedRequests: answers[core.SourceCounted], LargestBatch: 1,
-		Scripts: got.Scripts, Refusals: 1, RefusedFromMemory: answers[core.SourceRemembered],
+		Scripts: got.Scripts, Refusals: 1, RefusedFromMemory: answers[core.SourceCached],
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) || want.RefusedFromMemory == 0 {
 		t.Errorf("\n got %+v\nwant %+v", got, want)

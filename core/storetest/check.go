@@ -92,7 +92,7 @@ func useOf(l core.Limit, admitted, unknown []Outcome) use {
 	epoch := window.Limit{W: l.Window.Microseconds(), Algorithm: l.Algorithm}.Epoch()
 	longest := time.Duration(epoch) * time.Microsecond
 	known, most := held(admitted, l.Window), held(admitted, longest)
-	if l.Algorithm.Even() {
+	if l.Algorithm.Linear() {
 		all := slices.Clone(admitted)
 		for _, u := range unknown {
 			all = append(all, Outcome{At: u.Until, Cost: u.Cost})

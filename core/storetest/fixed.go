@@ -82,7 +82,7 @@ func checkAnswer(d *core.Decision) error {
 			d.Remaining, d.ResetAfter)
 	case d.Source > core.SourceLeased:
 		return fmt.Errorf("the Decision has the Source %v: a store gives %v, %v or %v",
-			d.Source, core.SourceCounted, core.SourceRemembered, core.SourceLeased)
+			d.Source, core.SourceCounted, core.SourceCached, core.SourceLeased)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (h *history) step(step int) {
 	ask := core.Ask{Cost: r.Cost, Peek: r.Peek, Override: &core.Override{Charge: r.Charge}}
 	want := h.client.Ask(limits, got.Decision.At, ask)
 	switch got.Decision.Source {
-	case core.SourceCounted, core.SourceRemembered, core.SourceLeased:
+	case core.SourceCounted, core.SourceCached, core.SourceLeased:
 		want.Source = got.Decision.Source
 	}
 	want.Region = got.Decision.Region

@@ -24,7 +24,7 @@ var (
 // the request's context, or wraps that of the key function.
 type Error struct {
 	// Decision is the refusal. Its RetryAfter is the rest of the pause in an ErrPaused, and
-	// its Source is core.SourceUnasked where no limiter was asked.
+	// its Source is core.SourceNone where no limiter was asked.
 	Decision core.Decision
 
 	err error

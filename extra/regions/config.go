@@ -142,7 +142,7 @@ func (s *Store) Bind(binding core.Binding) (core.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	even := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Even() })
+	even := slices.ContainsFunc(binding.Limits, func(l core.Limit) bool { return l.Algorithm.Linear() })
 	if s.config.Strict || even {
 		return &strict{r}, nil
 	}

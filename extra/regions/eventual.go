@@ -151,7 +151,7 @@ func (q *question) decide(ctx context.Context, v *view) core.Decision {
 func (q *question) refuse(i int, v *view) core.Decision {
 	s, after := q.rule.store, cmp.Or(v.leaves, silence)
 	return core.Decision{
-		Source: core.SourceRemembered, Region: s.config.Here, Limit: q.limits[i],
+		Source: core.SourceCached, Region: s.config.Here, Limit: q.limits[i],
 		Remaining: max(0, v.rooms[i].most-v.rooms[i].local), ResetAfter: after, RetryAfter: after,
 		At: s.epoch.Add(s.now() + time.Duration(s.clock.ahead.Load())).Truncate(time.Microsecond),
 	}

@@ -139,7 +139,7 @@ func TestClock(t *testing.T) {
 		local(100 * time.Microsecond)
 		d := tr.processes[0].Take(t.Context(), core.Ask{Key: served, Cost: 1})
 		now := time.UnixMicro(tr.servers[0].Now())
-		if d.Err != nil || d.Allowed || d.Source != core.SourceRemembered || d.At.Sub(now).Abs() > 5*ms {
+		if d.Err != nil || d.Allowed || d.Source != core.SourceCached || d.At.Sub(now).Abs() > 5*ms {
 			t.Errorf("%+v, want a refusal at %v", d, now)
 		}
 		settle()

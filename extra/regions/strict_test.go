@@ -140,7 +140,7 @@ func TestStrictNotes(t *testing.T) {
 		"admitted elsewhere": {1, told{d: allows}, false, [3]bool{true, false, true}},
 		"admitted here":      {0, told{d: allows}, false, [3]bool{true}},
 		"refused":            {1, told{d: refuses}, false, [3]bool{true}},
-		"remembered":         {1, told{d: core.Decision{Source: core.SourceRemembered}}, false, [3]bool{}},
+		"cached":             {1, told{d: core.Decision{Source: core.SourceCached}}, false, [3]bool{}},
 		"down":               {1, told{d: allows, err: errDown}, false, [3]bool{1: true}},
 		"left":               {1, told{err: errDown}, true, [3]bool{}},
 	} {

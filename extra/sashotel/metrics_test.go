@@ -34,8 +34,8 @@ func everything(t *testing.T) map[string]metric {
 	w, reader := watch(t)
 	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	w.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrUnavailable))
-	w.Observe(t.Context(), decided(core.SourceUnasked, false, context.Canceled)) // has no duration
-	shadow := decided(core.SourceRemembered, false, nil)
+	w.Observe(t.Context(), decided(core.SourceNone, false, context.Canceled)) // has no duration
+	shadow := decided(core.SourceCached, false, nil)
 	shadow.Shadow = true
 	w.Observe(t.Context(), shadow)
 	for _, d := range []time.Duration{0, 100, 101, time.Second} {
@@ -80,7 +80,7 @@ func TestMetrics(t *testing.T) {
 		"sash.notices":      {"sash.limiter=api sash.notice.code=large-log sash.rule=": 2},
 		"sash.decision.duration": {
 			"sash.source=counted sash.store=redis":                       1.000000201,
-			"sash.source=remembered sash.store=":                         1e-6,
+			"sash.source=cached sash.store=":                             1e-6,
 			"error.type=timeout sash.source=policy sash.store=redis":     1e-6,
 			"error.type=unavailable sash.source=policy sash.store=redis": 1e-6,
 		},

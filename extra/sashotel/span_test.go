@@ -42,14 +42,14 @@ func TestSpanEvents(t *testing.T) {
 	const of = " sash.limiter=api"
 	admitted := decided(core.SourceCounted, true, nil)
 	admitted.Decision.Limit, admitted.Decision.Remaining = core.Limit{Name: "1m0s", Requests: 5}, 4
-	refused := decided(core.SourceRemembered, false, nil)
+	refused := decided(core.SourceCached, false, nil)
 	refused.Decision.Limit = core.Limit{Name: "1m0s", Requests: 5}
 	refused.Elapsed = 0
 	peek := decided(core.SourceCounted, true, nil)
 	peek.Peek, peek.Elapsed = true, 0
 	failed := decided(core.SourcePolicy, true, fmt.Errorf("%w: \xff%s", core.ErrTimeout, strings.Repeat("x", 1000)))
 	failed.Stage, failed.Elapsed = core.StageReply, 100*time.Millisecond
-	keyFailed := decided(core.SourceUnasked, false, fmt.Errorf("%w: no such session: 4711", core.ErrKey))
+	keyFailed := decided(core.SourceNone, false, fmt.Errorf("%w: no such session: 4711", core.ErrKey))
 	keyFailed.Key, keyFailed.Elapsed = "", 0
 	message := fmt.Sprint(core.ErrTimeout, ": \uFFFD")
 	message += strings.Repeat("x", 256-len(message)+2) // the byte became three
@@ -60,7 +60,7 @@ func TestSpanEvents(t *testing.T) {
 		"admitted": {admitted, []string{"sash.decision sash.allowed=true sash.elapsed=1e-06 sash.limit=1m0s" + of +
 			" sash.outcome=admitted sash.remaining=4 sash.rule=login sash.source=counted sash.store=redis"}},
 		"refused": {refused, []string{"sash.decision sash.allowed=false sash.limit=1m0s" + of +
-			" sash.outcome=refused sash.remaining=0 sash.rule=login sash.source=remembered sash.store=redis"}},
+			" sash.outcome=refused sash.remaining=0 sash.rule=login sash.source=cached sash.store=redis"}},
 		"peek": {peek, []string{"sash.decision sash.allowed=true" + of +
 			" sash.outcome=admitted sash.peek=true sash.rule=login sash.source=counted sash.store=redis"}},
 		"failed": {failed, []string{
@@ -68,7 +68,7 @@ func TestSpanEvents(t *testing.T) {
 				" sash.outcome=failed_open sash.rule=login sash.source=policy sash.stage=reply sash.store=redis",
 			"exception error.type=timeout exception.message=" + message + of + " sash.rule=login sash.store=redis"}},
 		"key failed": {keyFailed, []string{"sash.decision sash.allowed=false" + of +
-			" sash.outcome=key_failed sash.rule=login sash.source=unasked sash.store=redis"}},
+			" sash.outcome=key_failed sash.rule=login sash.source=none sash.store=redis"}},
 	} {
 		w, _ := watch(t)
 		got := spanEvents(t, func(ctx context.Context) { w.For("redis").Observe(ctx, test.event) })

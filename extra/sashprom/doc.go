@@ -67,7 +67,7 @@
 //	failed_open        no store could be asked, and core.FailOpen admitted it
 //	failed_closed      no store could be asked, and core.FailClosed refused it
 //	fallback_failed    neither store could be asked, and it was refused
-//	nameless           it names no client
+//	no_key             it has no key
 //	key_failed         its key function failed
 //	limits_failed      its limits could not be found out
 //	invalid            the call was malformed: a negative cost

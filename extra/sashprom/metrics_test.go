@@ -46,7 +46,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 	m.For("redis").Observe(t.Context(), decided(core.SourcePolicy, true, core.ErrTimeout))
 	m.Notice(t.Context(), core.Notice{Name: "api", Code: "twice"})
 	for _, label := range []string{"\xff", "\xfe"} { // what Prometheus refuses becomes the same route and store
-		e := decided(core.SourceRemembered, false, nil)
+		e := decided(core.SourceCached, false, nil)
 		e.Label, e.Shadow = label, true
 		m.For(label).Observe(t.Context(), e)
 	}
@@ -55,7 +55,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 		e.Elapsed, e.Peek = d, true // a peek is no decision about a request, but the store was asked
 		m.For("redis").Observe(t.Context(), e)
 	}
-	m.Observe(t.Context(), decided(core.SourceUnasked, false, context.Canceled))
+	m.Observe(t.Context(), decided(core.SourceNone, false, context.Canceled))
 	for name, store := range map[string]core.Store{
 		"memory": fixed[memstore.Stats]{stats: memstore.Stats{
 			Bytes: 1, MaxBytes: 2, Slots: 3, Limits: 4, Evictions: 5, SketchOnly: 6,
@@ -101,7 +101,7 @@ func TestScrape(t *testing.T) {
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.0005"} 3`,
 		`sash_decision_duration_seconds_bucket{source="counted",store="redis",le="0.1"} 4`,
 		`sash_decision_duration_seconds_sum{source="counted",store="redis"} 1.001000202`,
-		`sash_decision_duration_seconds_count{source="remembered",store="` + "\uFFFD" + `"} 2`,
+		`sash_decision_duration_seconds_count{source="cached",store="` + "\uFFFD" + `"} 2`,
 
 		`sash_store_memory_usage_bytes{store="memory"} 1`,
 		`sash_store_memory_limit_bytes{store="memory"} 2`,

@@ -26,8 +26,8 @@ func refusalWith(remaining int64) core.Decision {
 // found returns the remembered refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	ok = r.Lookup(client, cost, &answer, true)
-	ok = ok && answer.Source == core.SourceRemembered
-	answer.Source = core.SourceUnasked
+	ok = ok && answer.Source == core.SourceCached
+	answer.Source = core.SourceNone
 	return answer, ok
 }
 

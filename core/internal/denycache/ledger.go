@@ -50,7 +50,7 @@ func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
 // remembered refusal may answer it. Any other request may have been counted, and the policy has to answer.
 func unsent(err error) bool {
 	switch core.StageOf(err) {
-	case core.StageNotAsked, core.StageQueued, core.StageConnect:
+	case core.StageUnavailable, core.StageQueued, core.StageConnect:
 		return true
 	}
 	return false

@@ -58,7 +58,7 @@ func (n *told) remembers(t *testing.T, l core.Ledger) bool {
 	t.Helper()
 	before := n.asked
 	d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-	if n.asked == before && (d.Err != nil || d.Allowed || d.Source != core.SourceRemembered) {
+	if n.asked == before && (d.Err != nil || d.Allowed || d.Source != core.SourceCached) {
 		t.Fatalf("%+v", d)
 	}
 	return n.asked == before
@@ -74,8 +74,8 @@ func TestUnsent(t *testing.T) {
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
 			next.leave = func() { time.Sleep(AskAgain) } // until another caller is to ask
 			d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-			unsent := stage == core.StageNotAsked || stage == core.StageQueued || stage == core.StageConnect
-			if next.asked != 1 || (d.Err == nil) != unsent || (d.Source == core.SourceRemembered) != unsent || d.Allowed {
+			unsent := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
+			if next.asked != 1 || (d.Err == nil) != unsent || (d.Source == core.SourceCached) != unsent || d.Allowed {
 				t.Errorf("%v: %+v, asked %d times", stage, d, next.asked)
 			}
 			if err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 2}).Err; !errors.Is(err, errDown) {

@@ -58,7 +58,7 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, processes int
 		look.Peek = true
 		want := p.direct.Take(context.Background(), look)
 		got := p.process.Take(context.Background(), ask)
-		if got.Source == core.SourceRemembered {
+		if got.Source == core.SourceCached {
 			remembered++
 			got.Source = want.Source
 			if got != want {

@@ -109,7 +109,7 @@ func (r Rule) Lookup(client string, cost int64, answer *core.Decision, canAsk bo
 	answer.Limit, answer.Remaining = e.decision.Limit, e.decision.Remaining
 	answer.At = e.decision.At.Add(later)
 	answer.ResetAfter = max(0, e.decision.ResetAfter-later)
-	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.SourceRemembered
+	answer.RetryAfter, answer.Source = e.decision.RetryAfter, core.SourceCached
 	if answer.RetryAfter != core.Never {
 		answer.RetryAfter -= later
 	}
@@ -141,7 +141,7 @@ func (r Rule) Note(client string, cost int64, sent time.Time, answer core.Decisi
 // lasts reports whether answer is a refusal with numbers that stay as they are until it ends: nothing remains that
 // another request could be admitted for. A counter's answer to a larger cost changes before that cost passes.
 func lasts(cost int64, answer *core.Decision) bool {
-	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.Steady())
+	return !answer.Allowed && answer.Remaining == 0 && (cost == 1 || answer.Limit.Algorithm.Leasable())
 }
 
 // Unanswered notes that a caller has left, which may be the one that was to ask.

@@ -110,7 +110,7 @@ func (l *ledger) alone(ctx context.Context, q *request, waited bool) core.Decisi
 		sent, late = l.table.now(), q.elapse()
 	}
 	d := l.Ledger.Take(ctx, q.Ask)
-	if l.leases(q) && !(q.refused && d.Source == core.SourceRemembered) { // that tells nothing more about the client
+	if l.leases(q) && !(q.refused && d.Source == core.SourceCached) { // that tells nothing more about the client
 		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d}
 		q.shard.mu.Lock()
 		if e := q.shard.byHolder[q.holder]; e != nil {

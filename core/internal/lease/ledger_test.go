@@ -99,8 +99,8 @@ func TestRefusals(t *testing.T) {
 		source core.Source
 		want   time.Duration
 	}{
-		{false, core.SourceCounted, 2}, {false, core.SourceRemembered, 2},
-		{true, core.SourceCounted, 2}, {true, core.SourceRemembered, 1},
+		{false, core.SourceCounted, 2}, {false, core.SourceCached, 2},
+		{true, core.SourceCounted, 2}, {true, core.SourceCached, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := process(fakeserver.Link{}, 50, time.Second)

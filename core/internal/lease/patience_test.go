@@ -199,7 +199,7 @@ func TestNothingLeft(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if d := s.allow(t, 1); d.Allowed || d.Source != core.SourceRemembered {
+		if d := s.allow(t, 1); d.Allowed || d.Source != core.SourceCached {
 			t.Errorf("afterwards: %+v", d)
 		}
 		if n := s.Scripts - before; n != 2 { // for a lease, and for one request

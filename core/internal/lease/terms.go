@@ -29,7 +29,7 @@ type Terms struct {
 // request, and a counter could not say when units that were taken ahead stop counting.
 func (t Terms) For(limits []core.Limit) (Terms, bool) {
 	for _, l := range limits {
-		if !l.Algorithm.Steady() {
+		if !l.Algorithm.Leasable() {
 			return Terms{}, false
 		}
 		t.Size = min(t.Size, l.Requests/part)

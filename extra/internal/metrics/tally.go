@@ -76,7 +76,7 @@ func (t *Tally) Observe(store string, e *core.Event) Kind {
 
 // Measured reports whether e has the time of a decision for which something was asked.
 func Measured(e *core.Event) bool {
-	return e.Elapsed > 0 && e.Decision.Source != core.SourceUnasked && e.Decision.Source < core.SourceSkipped
+	return e.Elapsed > 0 && e.Decision.Source != core.SourceNone && e.Decision.Source < core.SourceSkipped
 }
 
 // Notice counts a notice.
@@ -127,7 +127,7 @@ type Tell func(m *Metric, value float64, labels ...string)
 func (t *Tally) Read(tell Tell) {
 	for _, c := range t.decisions.all() {
 		o := core.Outcome(c.index)
-		labels := []string{c.key[0], c.key[1], o.String(), strconv.FormatBool(o.GoesOn())}
+		labels := []string{c.key[0], c.key[1], o.String(), strconv.FormatBool(o.IsServed())}
 		if t.byRoute {
 			labels = append(labels, c.key[2])
 		}

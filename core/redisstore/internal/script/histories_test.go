@@ -79,7 +79,7 @@ func randomLimits(rng *rand.Rand, seed uint64) (limits []core.Limit, bits int) {
 			w = core.MaxWindow - time.Duration(rng.IntN(1000))*time.Microsecond
 		}
 		limits[i] = core.Per(0, w).Named(fmt.Sprint(i)).Using(core.Algorithm(rng.IntN(len(core.Algorithms()))))
-		for leased := seed%4 == 3; leased && !limits[i].Algorithm.Steady(); {
+		for leased := seed%4 == 3; leased && !limits[i].Algorithm.Leasable(); {
 			limits[i].Algorithm = core.Algorithm(rng.IntN(len(core.Algorithms())))
 		}
 		limits[i].Requests = randomRequests(rng, limits[i].Algorithm, bits)

@@ -37,7 +37,7 @@ export function showLanes(s) {
 }
 
 const words = {
-  counted: "counted by the store", remembered: "refused by what the store said before",
+  counted: "counted by the store", cached: "refused by what the store said before",
   policy: "not counted: the policy decided", fallback: "counted in this process",
 };
 
