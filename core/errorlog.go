@@ -74,7 +74,10 @@ func (o *errorLog) observes(d *Decision) bool { return d.Err != nil || o.problem
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
 	outcome := e.withoutShadow()
-	if outcome == OutcomeFallbackRefused {
+	switch {
+	case outcome != OutcomeKeyFailed && errors.Is(e.Decision.Err, ErrLimits):
+		outcome = OutcomeLimitsFailed
+	case outcome == OutcomeFallbackRefused:
 		outcome = OutcomeFallbackAdmitted // they share a line
 	}
 	problem := &problems[outcome]
@@ -122,10 +125,11 @@ var problems = [outcomes]struct{ text, remedy string }{
 	OutcomeKeyFailed: {"the key function fails: requests are refused",
 		"the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"},
-	OutcomeLimitsFailed: {"the limits of requests cannot be found out: the requests are refused",
-		"the error is that of the function of WithLimits or WithLimiter: can what it asks be reached?"},
+	OutcomeLimitsFailed: {"the limits of requests cannot be found out: the policy decides",
+		"the error is that of the function of WithLimits, WithLimiter or WithCost: can what it asks be reached, " +
+			"and may a limit have its numbers?"},
 	OutcomeInvalid: {"malformed requests are refused",
-		"give each client a key, costs of 0 or more, and limits that differ from the rule's in Requests alone"},
+		"give each client a key, costs of 0 or more, and a limiter with limits"},
 }
 
 // remedyOf returns what an operator can do about an error of a store: what its method Remedy

@@ -24,11 +24,12 @@ type Limiter struct {
 	log          *errorLog        // the observer if it is of LogErrors, which is told of errors alone
 	waiting      waitqueue.Queues // the callers of Wait
 	shared       *sharedState     // with the copies of WithPolicy and WithLimits
+	derived      derived          // what Rule and WithLimits return
 	begun        atomic.Bool      // whether begin has been called, or no observer takes notices
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
-// of one name share their counts. A rule of a rule is a sibling.
+// of one name share their counts. A rule of a rule is a sibling. It may be called for each request, as WithLimits.
 func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	err := checkName("rule", name)
 	if name == "" {
@@ -37,7 +38,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 	if err != nil {
 		return nil, constructionError(l.config.Name, "", err)
 	}
-	return build(l.config, name, limits, new(sharedState))
+	return l.derive(name, limits, new(sharedState))
 }
 
 // WithPolicy returns the same limiter, on the same counts, with another policy; nil means
@@ -49,13 +50,51 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 }
 
 // WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
-// one of l's shares its count: a client keeps what it has used. Make each once: a store keeps what it
-// knows of limits.
+// one of l's shares its count: a client keeps what it has used. It may be called for each request: the same one
+// to four limits give the same limiter, of the latest 1,000. A store keeps what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
-	if _, err := checkLimits(limits); err != nil {
+	if len(limits) == 0 {
+		_, err := checkLimits(limits)
 		return nil, constructionError(l.config.Name, l.rule, err)
 	}
-	return build(l.config, l.rule, limits, l.shared)
+	return l.derive(l.rule, limits, l.shared)
+}
+
+// derived holds limiters by what they were made of, so that the same limits have the same leases, waiting callers and
+// remembered refusals.
+type derived struct {
+	mu sync.Mutex
+	by map[derivation]*Limiter // maxDerived at most
+}
+
+type derivation struct {
+	rule   string
+	limits [4]Limit
+}
+
+const maxDerived = 1000
+
+// derive returns the limiter that l has made of the same rule and limits, or builds it.
+func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limiter, error) {
+	key := derivation{rule: rule}
+	if copy(key.limits[:], limits) < len(limits) {
+		return build(l.config, rule, limits, state)
+	}
+	d := &l.derived
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.by[key]; known != nil {
+		return known, nil
+	}
+	made, err := build(l.config, rule, limits, state)
+	if err != nil {
+		return nil, err
+	}
+	if d.by == nil || len(d.by) >= maxDerived {
+		d.by = map[derivation]*Limiter{}
+	}
+	d.by[key] = made
+	return made, nil
 }
 
 // String returns `limiter "api", rule "login"`, or `limiter "api"`.
@@ -105,6 +144,8 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
 	if err := r.check(ctx, l.limits, l); err != nil {
 		d.Err = err
+	} else if r.Err != nil {
+		d = l.onStoreError(ctx, &r, r.Err)
 	} else if d = l.counts.Take(ctx, r.ask(l.firstTimeout)); d.Err != nil {
 		d = l.onStoreError(ctx, &r, d.Err)
 	} else {
@@ -119,12 +160,12 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 }
 
 // onStoreError returns the decision of the policy after the first store has failed
-// with err. A fallback that waits gets the part of the timeout that the first store leaves.
+// with err, or was not asked. A fallback that waits gets the part of the timeout that the first store leaves.
 func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d Decision) {
 	if ended := ctx.Err(); ended != nil {
 		return Decision{Err: ended} // the caller left, which says nothing about the store
 	}
-	if l.fallback == nil {
+	if l.fallback == nil || len(l.limits) == 0 {
 		allowed := l.config.OnStoreError == FailOpen
 		return Decision{Allowed: allowed, Source: SourcePolicy, Err: asStoreError(err)}
 	}
@@ -155,10 +196,8 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // within calls do with contexts that end with Config.Timeout, and with the part of it that is the
 // first store's. The error is that of the caller's own context if that has ended.
 func (l *Limiter) within(ctx context.Context, key string, do func(whole, first context.Context) error) error {
-	if key == "" {
-		return errEmptyKey
-	}
-	if err := ctx.Err(); err != nil {
+	r := Request{Key: key}
+	if err := r.check(ctx, l.limits, l); err != nil {
 		return err
 	}
 	whole, cancel := context.WithTimeoutCause(ctx, l.config.Timeout, ErrTimeout)

@@ -13,7 +13,7 @@ const (
 	OutcomeRefused                         // a limit refused it
 	OutcomeFallbackAdmitted                // the store of [Fallback] admitted it
 	OutcomeFallbackRefused                 // the store of [Fallback] refused it
-	OutcomeFailedOpen                      // no store could be asked, and [FailOpen] admitted it
+	OutcomeFailedOpen                      // no store could be asked, or see [ErrLimits], and [FailOpen] admitted it
 	OutcomeFailedClosed                    // no store could be asked, and [FailClosed] refused it
 	OutcomeFallbackFailed                  // the store of [Fallback] could not be asked either: refused
 	OutcomeNoKey                           // the request names no client, and was refused
@@ -72,6 +72,9 @@ func (e *Event) withoutShadow() Outcome {
 		if e.Stage == StageFallback {
 			return OutcomeFallbackFailed
 		}
+		if !d.Allowed && errors.Is(d.Err, ErrLimits) {
+			return OutcomeLimitsFailed
+		}
 		return either(d.Allowed, OutcomeFailedOpen, OutcomeFailedClosed)
 	case SourceSkipped:
 		return OutcomeSkipped
@@ -88,8 +91,6 @@ func (e *Event) noStore() Outcome {
 		return OutcomeKeyFailed
 	case e.Key == "" && !ended:
 		return OutcomeNoKey
-	case errors.Is(e.Decision.Err, ErrLimits):
-		return OutcomeLimitsFailed
 	case errors.Is(e.Decision.Err, ErrInvalid):
 		return OutcomeInvalid
 	}

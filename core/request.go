@@ -23,7 +23,10 @@ type Request struct {
 
 	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
 	// other Requests, on the same counts. An empty Name means that of the rule. The slice must not change meanwhile.
+	// Others are an [ErrLimits].
 	Limits []Limit
+
+	Err error // why the limits or the cost are not known: no store is asked, and the policy decides; see [ErrLimits]
 }
 
 // ask returns the request as a store gets it. Not by a variable: a copy would cost 5 ns.
@@ -40,10 +43,10 @@ func (r *Request) override() *Override {
 }
 
 // check returns an error if no store needs to be asked: the request is malformed,
-// or its context has ended. It fills in the names of the request's limits.
+// or its context has ended. It fills in the names of the request's limits, or Err.
 func (r *Request) check(ctx context.Context, limits []Limit, l fmt.Stringer) error {
 	switch {
-	case len(limits) == 0:
+	case len(limits) == 0 && r.Err == nil:
 		return fmt.Errorf("%w: %v has no limits: ask one of its rules, which Limiter.Rule makes", ErrInvalid, l)
 	case r.Key == "":
 		return errEmptyKey
@@ -67,7 +70,9 @@ func (r *Request) checkSpecial(limits []Limit, l fmt.Stringer) error {
 		return fmt.Errorf("%w: a charge of %d units: at most %d are allowed",
 			ErrInvalid, r.Cost, int64(MaxCounterRequests))
 	case r.Limits != nil:
-		return r.checkLimits(limits, l)
+		if err := r.checkLimits(limits, l); err != nil {
+			r.Limits, r.Err = nil, err
+		}
 	}
 	return nil
 }
@@ -77,7 +82,7 @@ func (r *Request) checkSpecial(limits []Limit, l fmt.Stringer) error {
 func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
 	if len(r.Limits) != len(limits) {
 		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
-			ErrInvalid, len(r.Limits), l, len(limits))
+			ErrLimits, len(r.Limits), l, len(limits))
 	}
 	given := r.Limits
 	for i := range given {
@@ -92,10 +97,10 @@ func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
 		wanted.Requests = given[i].Requests
 		if r.Limits[i] != wanted {
 			return fmt.Errorf("%w: Request.Limits[%d] is %v: give the limit %v of %v with other Requests, "+
-				"or make a limiter for another window with WithLimits", ErrInvalid, i, r.Limits[i], *own, l)
+				"or make a limiter for another window with WithLimits", ErrLimits, i, r.Limits[i], *own, l)
 		}
 		if err := wanted.check(); err != nil {
-			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrInvalid, i, errs.Text(err))
+			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrLimits, i, errs.Text(err))
 		}
 	}
 	return nil

@@ -140,10 +140,10 @@ func TestReturnOnceInParallel(t *testing.T) {
 }
 
 // TestRequestLimits: limits of a request are those of the rule but for Requests; what
-// else differs is an error with words.
+// else differs is an error with words, and the policy decides.
 func TestRequestLimits(t *testing.T) {
 	own := []core.Limit{core.PerMinute(3), core.PerHour(9).Named("hourly")}
-	l := limiter(t, core.Config{Name: "api", Limits: own, Observer: core.Silent})
+	l := limiter(t, core.Config{Name: "api", Limits: own, Observer: core.Silent, OnStoreError: core.FailClosed})
 	for _, c := range []struct {
 		limits []core.Limit
 		want   string
@@ -166,7 +166,7 @@ func TestRequestLimits(t *testing.T) {
 		case c.want == "" && (!d.Allowed || d.Err != nil || d.Limit.Name == ""):
 			t.Errorf("%v: %+v", c.limits, d)
 		case c.want == "":
-		case d.Allowed || !errors.Is(d.Err, core.ErrInvalid) || !strings.Contains(d.Err.Error(), c.want):
+		case d.Allowed || !errors.Is(d.Err, core.ErrLimits) || !strings.Contains(d.Err.Error(), c.want):
 			t.Errorf("%v: %+v, want %q", c.limits, d, c.want)
 		}
 	}

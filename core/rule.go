@@ -15,12 +15,10 @@ type boundRule struct {
 	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
 }
 
-// uncounted is the Ledger of a limiter without limits, which is asked for no decision.
+// uncounted is the Ledger of a limiter without limits, which is asked for nothing.
 type uncounted struct{ Ledger }
 
-func (uncounted) Immediate()                                     {}
-func (uncounted) Usage(context.Context, string) ([]Usage, error) { return nil, nil }
-func (uncounted) Reset(context.Context, string) error            { return nil }
+func (uncounted) Immediate() {}
 
 // bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.
 func bind(s Store, b Binding) (boundRule, error) {

@@ -20,6 +20,8 @@ func TestRulesAlone(t *testing.T) {
 		"Allow":     open.Allow(ctx, "a").Err,
 		"DecideAll": decideAll(ctx, open),
 		"Wait":      errorOf(open.Wait(ctx, "a")),
+		"Usage":     usageError(ctx, open),
+		"Reset":     open.Reset(ctx, "a"),
 		"Limits":    open.Decide(ctx, core.Request{Key: "a", Limits: []core.Limit{core.PerMinute(1)}}).Err,
 	} {
 		const want = `limiter "api" has no limits: ask one of its rules, which Limiter.Rule makes`
@@ -29,12 +31,6 @@ func TestRulesAlone(t *testing.T) {
 	}
 	if d := open.Allow(ctx, "a"); d.Allowed {
 		t.Errorf("got %+v, want a refusal", d)
-	}
-	if uses, err := api.Usage(ctx, "a"); len(uses) != 0 || err != nil || len(api.Limits()) != 0 {
-		t.Errorf("Usage: %v, %v, of the limits %v; want none", uses, err, api.Limits())
-	}
-	if err := api.Reset(ctx, "a"); err != nil {
-		t.Errorf("Reset: %v", err)
 	}
 	const none = `limiter "api": no limits: give at least`
 	if _, err := api.WithLimits(); err == nil || !strings.Contains(err.Error(), none) {
@@ -54,9 +50,33 @@ func TestRulesAlone(t *testing.T) {
 	}
 }
 
+// TestSameLimits: what asks for the same limits again gets the same limiter, on one binding.
+func TestSameLimits(t *testing.T) {
+	store := &fake{}
+	api := core.Must(core.New(core.Config{Store: store}))
+	plan := func(n int64) *core.Limiter { return core.Must(api.WithLimits(core.PerMinute(n), core.PerDay(n))) }
+	rule := func(n int64) *core.Limiter { return core.Must(api.Rule("login", core.PerMinute(n))) }
+	if plan(1) != plan(1) || rule(1) != rule(1) || plan(1) == plan(2) || rule(1) == rule(2) {
+		t.Error("got another limiter for the same limits, or one for others")
+	}
+	if _, err := api.WithLimits(core.PerMinute(1), core.PerDay(0)); err == nil || len(store.bound) != 4 {
+		t.Errorf("got %d bindings, want 4, and the error %v", len(store.bound), err)
+	}
+	for n := range int64(5000) {
+		if l := plan(n + 1); l.Limits()[0].Requests != n+1 {
+			t.Fatalf("%d: got %v", n+1, l.Limits())
+		}
+	}
+}
+
 func decideAll(ctx context.Context, l *core.Limiter) error {
 	d, _ := core.DecideAll(ctx, core.Pair{Limiter: l, Request: core.Request{Key: "a", Cost: 1}})
 	return d.Err
+}
+
+func usageError(ctx context.Context, l *core.Limiter) error {
+	_, err := l.Usage(ctx, "a")
+	return err
 }
 
 func errorOf(_ core.Decision, err error) error { return err }

@@ -7,12 +7,14 @@
 // # What a client sees
 //
 // Every limited response carries the fields of [WithHeaders], set before the handler runs. Of guards inside guards
-// each decides for itself, and the fields of the inner one replace those of the outer one. Under [core.FailOpen] a
-// request is served without limit fields while the store cannot be asked. A refused request never reaches the
-// handler; its response tells of no other guard's limit, and has Cache-Control: no-store, and:
+// each decides for itself, and the fields of the inner one replace those of the outer one. The limiter's
+// policy decides while the store cannot be asked, or where a function of [WithLimits], [WithLimiter] or [WithCost]
+// fails or returns numbers that no limit may have: under [core.FailOpen] the request is served without limit fields. A
+// refused request never reaches the handler; its response tells of no other guard's limit, and has Cache-Control:
+// no-store, and:
 //
 //	429  over the limit                    Retry-After, unless the request can never pass
-//	503  no store, core.FailClosed; or     Retry-After, 5 to 10 s unless WithOutageRetryAfter says
+//	503  the policy, core.FailClosed; or   Retry-After, 5 to 10 s unless WithOutageRetryAfter says
 //	     the request's deadline is over    otherwise
 //	499  the request's context was         no body; the client has left, whatever the policy
 //	     canceled
@@ -20,8 +22,7 @@
 //	     never issued                      keyfuncs.UnauthenticatedError
 //	400  the client has no name            the key function's error matches keyfuncs.ErrNoKey
 //	                                       or ErrBadRequest, or the key is empty
-//	500  no decision is possible           the key function or that of WithLimits or WithLimiter
-//	                                       failed, or WithCost gave a negative cost
+//	500  no decision is possible           the key function failed
 //
 // A [keyfuncs.RefusedError] of the key function is answered as its decision. The body is application/problem+json
 // (RFC 9457) unless [WithRefusal] writes another. It holds no input of the client and no text of an error.

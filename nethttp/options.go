@@ -83,8 +83,8 @@ func WithRefusal(refuse func(w http.ResponseWriter, r *http.Request, d core.Deci
 }
 
 // WithCost sets how many units a request costs, instead of 1. A cost of 0 is
-// always admitted and counts nothing; a negative one is answered with 500. It is
-// called by many goroutines at once and must not read the body.
+// always admitted and counts nothing; of a negative one the limiter's policy decides. It
+// is called by many goroutines at once and must not read the body.
 func WithCost(cost func(*http.Request) int) Option {
 	return given("WithCost", cost, func(c *guard.Config) {
 		c.Cost = func(r *http.Request, _ any) int { return cost(r) }

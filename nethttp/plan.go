@@ -18,17 +18,18 @@ import (
 // at once, and must not read the body. It is to be quick: keep the numbers in memory for
 // some seconds. The guard does not change the slice, so that limits may return the same
 // one again. If limits returns an error, or limits that are not the limiter's but for
-// their Requests, the request is answered with 500, and the observer gets its event; return
-// nil, nil to go on with the limiter's limits instead. The error matches core.ErrLimits
-// or core.ErrInvalid.
+// their Requests, the limiter's policy decides, with an error that matches core.ErrLimits;
+// return nil, nil to go on with the limiter's limits instead. For a limiter without limits
+// it may return any.
 func WithLimits(limits func(r *http.Request, key string) ([]core.Limit, error)) Option {
 	return given("WithLimits", limits, func(c *guard.Config) { c.Limits = limits })
 }
 
 // WithLimiter sets the limiter that decides each request, such as that of the plan that
-// the client pays for, with windows of its own; nil stands for the guard's limiter. Make
-// the limiters once, with [core.Limiter.WithLimits] of the guard's limiter: then a client
-// that changes its plan keeps what it has used under the limits that both plans have.
+// the client pays for, with windows of its own; nil stands for the guard's limiter, which
+// may have no limits. Make the limiters with [core.Limiter.WithLimits] of the guard's limiter:
+// then a client that changes its plan keeps what it has used under the limits that both
+// plans have.
 //
 //	free := core.Must(core.New(core.Config{Name: "api", Store: store, Limits: []core.Limit{core.PerMinute(60)}}))
 //	pro := core.Must(free.WithLimits(core.PerMinute(600), core.PerDay(100_000)))
@@ -45,9 +46,9 @@ func WithLimits(limits func(r *http.Request, key string) ([]core.Limit, error)) 
 // limiter gets the events of requests that are skipped or have no key. With [WithLimits] too, the
 // numbers are those of the limiter that decides.
 //
-// limiter is called as the function of WithLimits is, before it. If it returns an error, or
-// the zero Limiter, the request is answered with 500, and the observer of the guard's
-// limiter gets the event of an error that matches core.ErrLimits.
+// limiter is called as the function of WithLimits is, before it. If it returns an error, or a
+// limiter that is zero or without limits, the policy of the guard's limiter decides, with an
+// error that matches core.ErrLimits.
 func WithLimiter(limiter func(r *http.Request, key string) (*core.Limiter, error)) Option {
 	return given("WithLimiter", limiter, func(c *guard.Config) {
 		c.Limiter = func(r *http.Request, _ any, key string) (*core.Limiter, error) { return limiter(r, key) }

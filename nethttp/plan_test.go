@@ -45,24 +45,39 @@ var withLimits = nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limi
 
 var bothFormats = nethttp.WithHeaders(headers.Classic, headers.IETF)
 
-// TestWithLimits: each client has its own numbers on the same counts, and wrong ones are
-// answered with 500.
+// TestWithLimits: each client has its own numbers on the same counts. Of wrong ones the policy decides.
 func TestWithLimits(t *testing.T) {
 	l, events := observed(memstore.New(), nil)
 	h := nethttp.Middleware(l, alice, bothFormats, withLimits)(page)
+	closed := nethttp.Middleware(l.WithPolicy(core.FailClosed), alice, bothFormats, withLimits)(page)
 	expectAnswer(t, h, "3", 200, "3", "2", `"1m0s";q=3;w=60`)
 	expectAnswer(t, h, "1", 429, "1", "0", `"1m0s";q=1;w=60`)
 	expectAnswer(t, h, "", 200, "100", "98", `"1m0s";q=100;w=60`)
 	expectAnswer(t, h, "3", 200, "3", "0", `"1m0s";q=3;w=60`)
-	for plan, want := range map[string]error{
-		"broken": core.ErrLimits, "other": core.ErrInvalid, "0": core.ErrInvalid, "-1": core.ErrInvalid,
-		"two": core.ErrInvalid,
-	} {
+	for _, plan := range []string{"broken", "other", "0", "-1", "two"} {
 		*events = nil
-		expectAnswer(t, h, plan, 500, "", "", "")
-		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, want) || nethttp.Status((*events)[0].Decision) != 500 {
-			t.Errorf("%s: got %+v, want one event with %v", plan, *events, want)
+		expectAnswer(t, h, plan, 200, "", "", "")
+		expectAnswer(t, closed, plan, 503, "", "", "")
+		if len(*events) != 2 || !errors.Is((*events)[0].Decision.Err, core.ErrLimits) {
+			t.Errorf("%s: got %+v, want two events with ErrLimits", plan, *events)
 		}
+	}
+}
+
+// TestWithoutLimits: a limiter without limits decides by those of an option, in windows of their own, and its policy
+// where there are none.
+func TestWithoutLimits(t *testing.T) {
+	l := core.Must(core.New(core.Config{Store: memstore.New(), OnStoreError: core.Fallback(memstore.New(), 1)}))
+	h := nethttp.Middleware(l, alice, bothFormats, withLimits)(page)
+	expectAnswer(t, h, "3", 200, "3", "2", `"1m0s";q=3;w=60`)
+	expectAnswer(t, h, "2", 200, "2", "0", `"1m0s";q=2;w=60`)
+	expectAnswer(t, h, "2", 429, "2", "0", `"1m0s";q=2;w=60`)
+	expectAnswer(t, h, "other", 200, "9", "8", `"1h0m0s";q=9;w=3600`)
+	for _, plan := range []string{"", "0", "two", "broken"} {
+		expectAnswer(t, h, plan, 503, "", "", "")
+	}
+	if _, err := nethttp.New(l, alice); err == nil || !strings.Contains(err.Error(), "has no limits") {
+		t.Errorf("without an option: got the error %v", err)
 	}
 }
 
@@ -76,6 +91,7 @@ func TestWithLimiter(t *testing.T) {
 		"pro":      core.Must(own.WithLimits(core.PerMinute(5), core.PerHour(40))),
 		"stranger": core.Must(strangers.Rule("stranger", core.PerMinute(9))),
 		"zero":     new(core.Limiter),
+		"none":     core.Must(core.New(core.Config{Store: memstore.New()})),
 		"closed":   limiter(&fakeStore{err: errors.New("down")}, core.FailClosed),
 	}
 	h := nethttp.Middleware(own, alice, bothFormats, nethttp.WithLabel(func(*http.Request) string { return "label" }),
@@ -95,9 +111,9 @@ func TestWithLimiter(t *testing.T) {
 	if len(*others) != 1 || (*others)[0].Rule != "stranger" || (*others)[0].Label != "label" {
 		t.Errorf("the other observer got %+v, want one event of the rule stranger", *others)
 	}
-	for _, plan := range []string{"broken", "zero"} {
+	for _, plan := range []string{"broken", "zero", "none"} {
 		*events = nil
-		expectAnswer(t, h, plan, 500, "", "", "")
+		expectAnswer(t, h, plan, 200, "", "", "") // fail open, as the guard's limiter
 		if len(*events) != 1 || !errors.Is((*events)[0].Decision.Err, core.ErrLimits) {
 			t.Errorf("%s: got %+v, want one event with ErrLimits", plan, *events)
 		}
@@ -128,8 +144,11 @@ func TestPlanOfAll(t *testing.T) {
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
 	h := nethttp.Middleware(l, alice, bothFormats, nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
 		withLimits, nethttp.WithLimiter(func(r *http.Request, _ string) (*core.Limiter, error) {
-			if r.Header.Get("X-Plan") == "" {
+			switch r.Header.Get("X-Plan") {
+			case "":
 				return daily, nil
+			case "broken":
+				return nil, errors.New("secret")
 			}
 			return l, nil
 		}))(page)
@@ -137,6 +156,8 @@ func TestPlanOfAll(t *testing.T) {
 	expectAnswer(t, h, "", 200, "5", "3", `"all";q=5;w=60`)
 	expectAnswer(t, h, "3", 200, "3", "1", `"1m0s";q=3;w=60`)
 	expectAnswer(t, h, "2", 429, "2", "0", `"1m0s";q=2;w=60`)
+	expectAnswer(t, h, "0", 200, "5", "1", `"all";q=5;w=60`) // fail open, but not the others
+	expectAnswer(t, h, "broken", 200, "5", "0", `"all";q=5;w=60`)
 	if d := daily.AllowN(t.Context(), "user:alice", 0); d.Remaining != 29 {
 		t.Errorf("got %d of the day remaining, want 29", d.Remaining)
 	}

@@ -43,7 +43,7 @@ func Together(pairs ...Pair) Option {
 			if p.Key == nil {
 				return fmt.Errorf("sash: pair %d of Together has no key function: give one, such as keyfuncs.Everyone", i)
 			}
-			if err := guard.CheckLimiter(p.Limiter); err != nil {
+			if err := guard.CheckLimiter(p.Limiter, false); err != nil {
 				return fmt.Errorf("sash: pair %d of Together: %s", i, errs.Text(err))
 			}
 		}

@@ -187,8 +187,8 @@ func SkipMethods(methods ...string) Option {
 	return nethttp.Skip(func(r *http.Request) bool { return slices.Contains(methods, r.URL.Path) })
 }
 
-// WithCost sets how many units a call costs, instead of 1. A cost of 0 is always admitted and counts nothing; a
-// negative one is answered with INTERNAL. It is called by many goroutines at once.
+// WithCost sets how many units a call costs, instead of 1. A cost of 0 is always admitted and counts nothing; of a
+// negative one the limiter's policy decides. It is called by many goroutines at once.
 func WithCost(cost func(ctx context.Context, call Call) int) Option {
 	must(cost != nil, "WithCost(nil): give a function, or leave the option out")
 	return nethttp.WithCost(func(r *http.Request) int { return cost(r.Context(), visitOf(r).Call) })

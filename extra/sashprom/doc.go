@@ -69,7 +69,7 @@
 //	fallback_failed    neither store could be asked, and it was refused
 //	no_key             it has no key
 //	key_failed         its key function failed
-//	limits_failed      its limits could not be found out
+//	limits_failed      its limits could not be found out, and the policy refused it
 //	invalid            the call was malformed: a negative cost
 //	canceled           its caller had left before the decision
 //	skipped            it is excluded from limits

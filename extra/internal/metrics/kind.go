@@ -41,7 +41,7 @@ type answered interface {
 // kindOf returns the kind of the error for which a store could not be asked, or NoError.
 func kindOf(d *core.Decision) Kind {
 	switch err := d.Err; {
-	case err == nil, d.Source == core.SourceNone, d.Source == core.SourceSkipped:
+	case err == nil, d.Source == core.SourceNone, d.Source == core.SourceSkipped, errors.Is(err, core.ErrLimits):
 		return NoError
 	case errors.Is(err, core.ErrUnavailable):
 		return unavailable

@@ -27,11 +27,11 @@ type Decider struct {
 // New returns a Decider for limiter. The options have a method Apply(*Config) error; adapter is the Adapter of the
 // Config. An error says which argument is wrong and what to give instead.
 func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) {
-	if err := CheckLimiter(limiter); err != nil {
-		return nil, err
-	}
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
+	if err := CheckLimiter(limiter, c.plans()); err != nil {
+		return nil, err
+	}
 	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch),
 		underway: &inflight.Set{MaxWait: inflight.Moment}}
 	if err == nil {
@@ -57,12 +57,13 @@ func apply[O any](c *Config, opts []O) error {
 	return c.check()
 }
 
-// CheckLimiter returns an error if the limiter is nil, was not made by core.New, or has no limits.
-func CheckLimiter(limiter *core.Limiter) error {
+// CheckLimiter returns an error if the limiter is nil, was not made by core.New, or has no limits although options do
+// not plan them for each request.
+func CheckLimiter(limiter *core.Limiter, planned bool) error {
 	switch {
 	case limiter == nil, limiter.Policy() == nil:
 		return errors.New("sash: the limiter is nil or the zero Limiter: give one made by core.New")
-	case len(limiter.Limits()) == 0:
+	case !planned && len(limiter.Limits()) == 0:
 		return fmt.Errorf("sash: %v has no limits: give one of its rules, which Limiter.Rule makes, "+
 			"or give Config.Limits at least one", limiter)
 	}
@@ -144,13 +145,8 @@ func (g *Decider) label(v *Visit, request *core.Request) {
 // copy is noticed.
 func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) {
 	l := g.limiter
-	if g.config.Limiter != nil || g.config.Limits != nil {
-		var err error
-		if l, err = g.plan(v, request); err != nil {
-			v.Decision.Err = endedOr(v.R, err)
-			g.limiter.Report(v.R.Context(), *request, v.Decision)
-			return nil // the decision has no numbers
-		}
+	if g.config.plans() || request.Cost < 0 {
+		l = g.plan(v, request)
 	}
 	switch {
 	case len(g.config.Together) > 0:

@@ -59,8 +59,10 @@ func reasonOf(d *core.Decision) *reason {
 			return overAnyLimit
 		}
 		return overLimit
-	case errors.Is(d.Err, core.ErrKey), errors.Is(d.Err, core.ErrLimits): // first: the error inside may match more
+	case errors.Is(d.Err, core.ErrKey): // first: the error inside may match more
 		return checkFailed
+	case errors.Is(d.Err, core.ErrLimits): // likewise
+		return noStore
 	case challengeOf(d) != "":
 		return unauthenticated
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):

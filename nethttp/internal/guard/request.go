@@ -9,28 +9,54 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// plan returns the limiter that decides the request of v, and sets the limits of the request.
-func (g *Decider) plan(v *Visit, request *core.Request) (l *core.Limiter, err error) {
-	l = g.limiter
-	if g.config.Limiter != nil {
-		chosen, err := g.config.Limiter(v.R, v.Context, request.Key)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w: the function of WithLimiter failed: %w", core.ErrLimits, err)
-		case chosen != nil && chosen.Policy() == nil: // every limiter of core.New has one
-			return nil, fmt.Errorf("%w: the function of WithLimiter returned the zero Limiter: "+
-				"return one made by core.New, or nil for the guard's own", core.ErrLimits)
-		case chosen != nil:
-			l = chosen
+// plan returns the limiter that decides the request of v, and sets the limits of the request. Where an option cannot
+// say them, nor the cost, the request has an Err.
+func (g *Decider) plan(v *Visit, request *core.Request) *core.Limiter {
+	l, err := g.choose(v, request.Key)
+	if err == nil && g.config.Limits != nil {
+		if request.Limits, err = g.config.Limits(v.R, request.Key); err != nil {
+			err = fmt.Errorf("the function of WithLimits failed: %w", err)
 		}
 	}
-	if g.config.Limits == nil {
-		return l, nil
+	own := l == g.limiter && len(g.limits) == 0
+	switch {
+	case err != nil:
+	case request.Cost < 0:
+		err = fmt.Errorf("the function of WithCost returned %d: return 0 or more", request.Cost)
+	case own && request.Limits == nil:
+		err = CheckLimiter(l, false)
+	case own:
+		var planned *core.Limiter
+		if planned, err = l.WithLimits(request.Limits...); err == nil {
+			request.Limits = nil
+			return planned
+		}
 	}
-	if request.Limits, err = g.config.Limits(v.R, request.Key); err != nil {
-		err = fmt.Errorf("%w: the function of WithLimits failed: %w", core.ErrLimits, err)
+	if err != nil {
+		request.Limits, request.Err = nil, fmt.Errorf("%w: %w", core.ErrLimits, err)
+		if request.Cost < 0 {
+			request.Cost = 1
+		}
 	}
-	return l, err
+	return l
+}
+
+// choose returns the limiter that the option WithLimiter gives a client, or the decider's own.
+func (g *Decider) choose(v *Visit, key string) (*core.Limiter, error) {
+	if g.config.Limiter == nil {
+		return g.limiter, nil
+	}
+	l, err := g.config.Limiter(v.R, v.Context, key)
+	if err == nil && l != nil {
+		err = CheckLimiter(l, false)
+	}
+	switch {
+	case err != nil:
+		return g.limiter, fmt.Errorf("the function of WithLimiter failed: %w", err)
+	case l == nil:
+		return g.limiter, nil
+	}
+	return l, nil
 }
 
 // decideTogether decides the request own by the limiter l, and the request of v by the pairs of Together. It returns
@@ -40,7 +66,7 @@ func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) [
 	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})
 	for _, p := range g.config.Together {
 		request := *own
-		request.Limits = nil
+		request.Limits, request.Err = nil, nil
 		name, err := p.Key(v.R)
 		if err != nil || name == "" {
 			request.Key, request.Cost = "", 0
