@@ -35,80 +35,77 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
 	}
-	answers := make([]pairResult, len(pairs))
+	results := make([]pairResult, len(pairs))
 	var refused atomic.Bool
 	forEach(pairs, func(i int) {
-		if !refused.Load() && !answers[i].ask(ctx, &pairs[i]) {
+		if !refused.Load() && !results[i].decide(ctx, pairs[i].Limiter, pairs[i].Request) {
 			refused.Store(true)
 		}
 	})
-	d, binding = result(answers)
+	d, binding = bindingOf(results)
 	if !d.Allowed {
-		forEach(pairs, func(i int) { answers[i].giveBack(ctx) })
+		forEach(pairs, func(i int) { results[i].undo(ctx) })
 	}
-	for i := range answers {
-		answers[i].tell(ctx, d.Allowed)
+	for i := range results {
+		results[i].report(ctx, d.Allowed)
 	}
 	return d, binding
 }
 
-// forEach calls do for each pair: in turn if its store answers from memory, and then for all
-// others at the same time, for the first of them last and in this goroutine. What do panics
-// with in another goroutine, it panics with in this one, where net/http recovers.
+// forEach calls do for each pair: in turn if its store is in memory, and then for all others at the same time, the first
+// of them in this goroutine. A panic of do in another goroutine becomes one in this, where net/http recovers.
 func forEach(pairs []Pair, do func(i int)) {
+	var remote []int
 	for i := range pairs {
-		if !pairs[i].Limiter.waits {
+		if pairs[i].Limiter.waits {
+			remote = append(remote, i)
+		} else {
 			do(i)
 		}
 	}
-	own, group := -1, sync.WaitGroup{}
+	if len(remote) == 0 {
+		return
+	}
+	var group sync.WaitGroup
 	var panicked atomic.Pointer[any]
-	for i := range pairs {
-		switch {
-		case !pairs[i].Limiter.waits:
-		case own < 0:
-			own = i
-		default:
-			group.Go(func() {
-				defer func() {
-					if p := recover(); p != nil {
-						panicked.Store(&p)
-					}
-				}()
-				do(i)
-			})
-		}
+	for _, i := range remote[1:] {
+		group.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
+			do(i)
+		})
 	}
-	if own >= 0 {
-		do(own)
-	}
+	do(remote[0])
 	group.Wait()
 	if p := panicked.Load(); p != nil {
 		panic(*p)
 	}
 }
 
-// pairResult holds the outcome of a pair.
+// pairResult is the outcome of a pair.
 type pairResult struct {
-	reserved *Reservation // nil if the pair was not asked, since another one was refused
-	elapsed  time.Duration
-	kept     error // why units stay counted that were to be given back
+	reserved  *Reservation // nil if another pair was refused first
+	elapsed   time.Duration
+	returnErr error // units of a refused call stay counted
 }
 
-// ask asks for a pair, and reports whether it is admitted.
-func (a *pairResult) ask(ctx context.Context, p *Pair) bool {
-	start, r := p.Limiter.startOfTimed(), p.Request
-	r.Unreported = true // tell does that
-	a.reserved = newReservation(p.Limiter, p.Request, p.Limiter.Decide(ctx, r))
-	a.elapsed = since(start)
-	return a.reserved.Decision.Allowed
+// decide decides a pair, and reports whether it is admitted.
+func (p *pairResult) decide(ctx context.Context, l *Limiter, r Request) bool {
+	start, quiet := l.sampleTime(), r
+	quiet.Unreported = true // report does that
+	p.reserved = newReservation(l, r, l.Decide(ctx, quiet))
+	p.elapsed = since(start)
+	return p.reserved.Decision.Allowed
 }
 
-// result returns the first refusal, or else the admission that binds, and the index of its pair.
-func result(answers []pairResult) (d Decision, binding int) {
+// bindingOf returns the first refusal, or else the admission that binds, and the index of its pair.
+func bindingOf(results []pairResult) (d Decision, binding int) {
 	var failed error // of the first pair whose store could not be asked
-	for i := range answers {
-		r := answers[i].reserved
+	for i := range results {
+		r := results[i].reserved
 		switch {
 		case r == nil:
 			continue
@@ -125,28 +122,28 @@ func result(answers []pairResult) (d Decision, binding int) {
 	return d, binding
 }
 
-// giveBack gives back what was counted for a pair.
-func (a *pairResult) giveBack(ctx context.Context) {
-	if a.reserved == nil || a.reserved.left == 0 {
+// undo returns the units that were counted for a pair.
+func (p *pairResult) undo(ctx context.Context) {
+	if p.reserved == nil || p.reserved.left == 0 {
 		return
 	}
-	cost := a.reserved.left
-	units, err := a.reserved.Return(ctx, cost)
+	cost := p.reserved.left
+	units, err := p.reserved.Return(ctx, cost)
 	if err == nil && units < cost {
 		err = errors.New("sash: the store does not find them any more")
 	}
-	a.kept = err
+	p.returnErr = err
 }
 
-// tell tells the observer of a pair of its decision, or of units that stay counted.
-func (a *pairResult) tell(ctx context.Context, allowed bool) {
-	switch r := a.reserved; {
+// report reports the decision on a pair to its observer, or units that stay counted.
+func (p *pairResult) report(ctx context.Context, allowed bool) {
+	switch r := p.reserved; {
 	case r == nil:
 	case allowed || !r.counted():
-		r.limiter.report(ctx, &r.request, &r.Decision, a.elapsed)
-	case a.kept != nil:
+		r.limiter.report(ctx, &r.request, &r.Decision, p.elapsed)
+	case p.returnErr != nil:
 		r.limiter.Notice(ctx, notice.NotGivenBack, "requests that another limiter refused stay counted, "+
-			"since the store could not give them back: "+errs.Text(a.kept))
+			"since the store could not give them back: "+errs.Text(p.returnErr))
 	}
 }
 

@@ -96,14 +96,13 @@ func (o *errorLog) Observe(ctx context.Context, e Event) {
 			Err: e.Decision.Err, Remedy: remedy, Stage: stage, Shadow: e.Shadow,
 		})
 	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.InOutage():
-		source := e.source()
-		o.problems.Recover(ctx, &source)
+		o.problems.Recover(ctx, e.source())
 	}
 }
 
 // Notice implements [NoticeObserver].
 func (o *errorLog) Notice(ctx context.Context, n Notice) {
-	o.problems.Notice(ctx, &eventlog.Source{Limiter: n.Name, Rule: n.Rule}, n.Code, n.Text)
+	o.problems.Notice(ctx, eventlog.Source{Limiter: n.Name, Rule: n.Rule}, n.Code, n.Text)
 }
 
 // source returns the names of the event for a log.

@@ -140,7 +140,7 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 	if !l.begun.Load() {
 		l.begin(ctx)
 	}
-	start := l.startOfTimed()
+	start := l.sampleTime()
 	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
 	if err := r.check(ctx, l.limits, l); err != nil {
 		d.Err = err

@@ -11,7 +11,7 @@ import (
 )
 
 // limitForm says in errors how a limit is written.
-var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames(1) + ` or nothing, ` +
+var limitForm = `write requests/window, such as "100/1m", then ` + algorithmNames() + ` or nothing, ` +
 	`then "named" and a name if you like: "1000/24h counter named daily"`
 
 // ParseLimit returns the limit that a text describes:
@@ -57,35 +57,29 @@ func parseParts(text string) (l Limit, err error) {
 		word, name = cutWord(name)
 	}
 	if word != "" && (word != "named" || name == "") {
-		return l, fmt.Errorf(`%.60q is neither an algorithm (%s, in lower case) nor "named" and a name`,
-			strings.TrimSpace(word+" "+name), algorithmNames(0))
+		return l, fmt.Errorf(`%.60q is neither an algorithm nor "named" and a name`, strings.TrimSpace(word+" "+name))
 	}
 	l.Name = name
 	return l, nil
 }
 
-// algorithmNames returns the names of the algorithms from a number on.
-func algorithmNames(from int) string {
+// algorithmNames returns the names of all algorithms for an error.
+func algorithmNames() string {
 	var names []string
-	for _, a := range algorithms[from:] {
+	for _, a := range algorithms {
 		names = append(names, strconv.Quote(a.name))
 	}
 	return strings.Join(names, " or ")
 }
 
-const blanks = " \t\r\n"
-
-// cutWord returns the first word of text, and what follows without blanks around it.
+// cutWord returns the first word of text, and the rest without blanks around it.
 func cutWord(text string) (word, rest string) {
-	text = strings.Trim(text, blanks)
-	if i := strings.IndexAny(text, blanks); i >= 0 {
-		return text[:i], strings.Trim(text[i:], blanks)
-	}
-	return text, ""
+	text = strings.TrimSpace(text)
+	end := strings.IndexAny(text+" ", " \t\r\n")
+	return text[:end], strings.TrimSpace(text[end:])
 }
 
-// withoutDefaultName returns the limit with an empty name if it has the one that an empty
-// name means.
+// withoutDefaultName returns the limit with an empty name instead of the default one.
 func (l Limit) withoutDefaultName() Limit {
 	if l.Name == l.Window.String() {
 		l.Name = ""
@@ -106,14 +100,12 @@ func (l Limit) String() string {
 	if l.Algorithm != (Limit{}).Algorithm {
 		text += " " + l.Algorithm.String()
 	}
-	switch name := l.withoutDefaultName().Name; {
-	case name == "":
-		return text
-	case checkName("limit", name) != nil:
-		return text + " named " + strconv.Quote(name)
-	default:
-		return text + " named " + name
+	if name := l.withoutDefaultName().Name; checkName("limit", name) != nil {
+		text += " named " + strconv.Quote(name)
+	} else if name != "" {
+		text += " named " + name
 	}
+	return text
 }
 
 // MarshalText returns the text of [Limit.String], empty for the zero Limit.
@@ -130,11 +122,11 @@ func (l Limit) MarshalText() ([]byte, error) {
 
 // UnmarshalText sets the limit to that of [ParseLimit]. "" is the zero Limit.
 func (l *Limit) UnmarshalText(text []byte) error {
-	var parsed Limit
-	var err error
-	if len(text) > 0 {
-		parsed, err = ParseLimit(string(text))
+	if len(text) == 0 {
+		*l = Limit{}
+		return nil
 	}
+	parsed, err := ParseLimit(string(text))
 	if err == nil {
 		*l = parsed
 	}

@@ -70,8 +70,8 @@ func TestParseLimitErrors(t *testing.T) {
 		"5/99999999999999h":  {`"99999999999999h" is not a window`},
 		"5/1m daily counter": {`"daily counter" is neither`},
 		"0/1m":               {`the limit "0/1m"`, "allows 0 requests", "at least 1"},
-		"5/1m Counter": {`"Counter" is neither an algorithm ("log" or "counter"`, "in lower case",
-			`nor "named" and a name`},
+		"5/1m Counter": {`"Counter" is neither an algorithm nor "named" and a name`,
+			`then "log" or "counter"`},
 		"5/\xc7":     {"is not a window"}, // in lower case it has another length
 		"5/1m named": {`"named" is neither`},
 	} {

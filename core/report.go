@@ -15,9 +15,8 @@ import (
 // time is measured: to read the clock twice takes about as long as such a decision.
 const timedShare = 16
 
-// startOfTimed returns the present if the observer is told how long the decision takes, and
-// else the zero Time.
-func (l *Limiter) startOfTimed() (start time.Time) {
+// sampleTime returns the time now if the duration of the decision is measured, else the zero Time.
+func (l *Limiter) sampleTime() (start time.Time) {
 	if !l.observed || !l.waits && rand.Uint32()%timedShare != 0 {
 		return start
 	}

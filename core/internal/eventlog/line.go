@@ -11,13 +11,11 @@ import (
 // Source names the limiter and the rule of an event, and its route if it is known.
 type Source struct{ Limiter, Rule, Route string }
 
-// source is a Source without its route: the events of one source share lines.
-type source struct{ limiter, rule string }
-
-func (s *Source) source() source { return source{s.Limiter, s.Rule} }
+// withoutRoute returns the source as a key: all routes of a rule share lines.
+func (s Source) withoutRoute() Source { return Source{Limiter: s.Limiter, Rule: s.Rule} }
 
 // attrs returns the attributes with which each line begins.
-func (s *Source) attrs() []slog.Attr {
+func (s Source) attrs() []slog.Attr {
 	return appendNonZero([]slog.Attr{slog.String("limiter", s.Limiter)},
 		slog.String("rule", s.Rule), slog.String("route", Escape(s.Route, maxText)))
 }

@@ -41,12 +41,12 @@ type Problems struct {
 	outages  atomic.Int32 // of all sources, not yet over
 
 	mu      sync.Mutex // guards sources and their histories
-	sources map[source]*history
+	sources map[Source]*history
 }
 
 // history holds what was written about one source.
 type history struct {
-	lines  map[uint8]*line // the latest line of each kind
+	lines  map[uint8]line // the latest line of each kind
 	outage outage
 }
 
@@ -64,7 +64,7 @@ type outage struct {
 
 // NewProblems returns a log that asks for its logger at each line. An interval of 0 writes each problem.
 func NewProblems(log func() *slog.Logger, interval time.Duration) *Problems {
-	return &Problems{log: log, interval: interval, sources: map[source]*history{}}
+	return &Problems{log: log, interval: interval, sources: map[Source]*history{}}
 }
 
 // InOutage reports whether an outage is not over, so that a [Problems.Recover] is useful.
@@ -75,7 +75,7 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 	now := time.Now()
 	start := now
 	p.mu.Lock()
-	h := p.history(&problem.Source)
+	h := p.history(problem.Source)
 	if problem.Outage {
 		if h.outage.requests == 0 {
 			h.outage.first = now
@@ -86,27 +86,24 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 		start = h.outage.first
 	}
 	last := h.lines[problem.Kind]
-	if last != nil && now.Sub(last.written) < p.interval {
+	if now.Sub(last.written) < p.interval {
 		last.skipped++
+		h.lines[problem.Kind] = last
 		p.mu.Unlock()
 		return
 	}
-	skipped := 0
-	if last != nil {
-		skipped = last.skipped
-	}
-	h.lines[problem.Kind] = &line{written: now, outage: problem.Outage}
+	h.lines[problem.Kind] = line{written: now, outage: problem.Outage}
 	p.mu.Unlock()
 
 	text := strings.TrimPrefix(errs.Text(problem.Err), "the store could not be asked: ") // the message says it
 	attrs := append(problem.attrs(), slog.String("error", Escape(text, maxText)),
 		slog.String("remedy", Escape(problem.Remedy, MaxNotice)))
 	p.log().LogAttrs(ctx, slog.LevelWarn, problem.Text, appendNonZero(attrs, slog.String("stage", problem.Stage),
-		slog.Bool("shadow", problem.Shadow), slog.Int("more", skipped), slog.Duration("since", now.Sub(start)))...)
+		slog.Bool("shadow", problem.Shadow), slog.Int("more", last.skipped), slog.Duration("since", now.Sub(start)))...)
 }
 
 // Recover notes that the store has answered. If that ends an outage, a line says so.
-func (p *Problems) Recover(ctx context.Context, s *Source) {
+func (p *Problems) Recover(ctx context.Context, s Source) {
 	now := time.Now()
 	p.mu.Lock()
 	h := p.history(s)
@@ -116,7 +113,7 @@ func (p *Problems) Recover(ctx context.Context, s *Source) {
 		return
 	}
 	h.outage = outage{}
-	maps.DeleteFunc(h.lines, func(_ uint8, l *line) bool { return l.outage }) // the next outage has a line at once
+	maps.DeleteFunc(h.lines, func(_ uint8, l line) bool { return l.outage }) // the next outage has a line at once
 	p.outages.Add(-1)
 	p.mu.Unlock()
 	p.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(s.attrs(),
@@ -124,19 +121,19 @@ func (p *Problems) Recover(ctx context.Context, s *Source) {
 }
 
 // Notice writes a notice, which is bounded by its author.
-func (p *Problems) Notice(ctx context.Context, s *Source, code, text string) {
+func (p *Problems) Notice(ctx context.Context, s Source, code, text string) {
 	p.log().LogAttrs(ctx, slog.LevelWarn, "sash: "+text, append(s.attrs(), slog.String("code", code))...)
 }
 
 // history returns the history of a source. p.mu must be held.
-func (p *Problems) history(s *Source) *history {
-	id := s.source()
+func (p *Problems) history(s Source) *history {
+	id := s.withoutRoute()
 	if p.sources[id] == nil && len(p.sources) >= maxSources {
-		id = source{}
+		id = Source{}
 	}
 	h := p.sources[id]
 	if h == nil {
-		h = &history{lines: map[uint8]*line{}}
+		h = &history{lines: map[uint8]line{}}
 		p.sources[id] = h
 	}
 	return h

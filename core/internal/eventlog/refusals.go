@@ -1,13 +1,11 @@
 package eventlog
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,7 +36,7 @@ type Refusals struct {
 
 // client identifies the client of a rule. The zero client stands for all beyond maxClients.
 type client struct {
-	source
+	Source
 	key    uint64 // a hash
 	shadow bool
 }
@@ -59,36 +57,32 @@ func NewRefusals(log *slog.Logger, interval time.Duration) *Refusals {
 // Add writes a line about a refusal, or counts it for the next line.
 func (l *Refusals) Add(ctx context.Context, r Refusal) {
 	now := time.Now()
-	id := client{r.source(), maphash.String(l.seed, r.Key), r.Shadow}
+	id := client{r.withoutRoute(), maphash.String(l.seed, r.Key), r.Shadow}
 	l.mu.Lock()
 	c, known := l.clients[id]
 	if !known && len(l.clients) >= maxClients {
 		id = client{}
 		c, known = l.clients[id]
 	}
-	if !known {
-		if len(l.clients) == 0 {
-			time.AfterFunc(l.interval, l.flush)
+	if known {
+		if c.count == 0 {
+			c.first = now
 		}
-		c = &refusals{written: now}
-		if id != (client{}) {
-			c.latest.Key = strings.Clone(Escape(r.Key, maxKey))
-		}
-		l.clients[id] = c
+		c.count++
+		r.Key = c.latest.Key
+		c.last, c.latest = now, r
+		l.mu.Unlock()
+		return
 	}
-	if c.count++; c.count == 1 {
-		c.first = now
+	if len(l.clients) == 0 {
+		time.AfterFunc(l.interval, l.flush)
 	}
-	r.Key = c.latest.Key
-	c.last, c.latest = now, r
-	line := *c
-	if !known {
-		c.count = 0
+	if r.Key = strings.Clone(Escape(r.Key, maxKey)); id == (client{}) {
+		r.Key = ""
 	}
+	l.clients[id] = &refusals{written: now, latest: r}
 	l.mu.Unlock()
-	if !known {
-		l.write(ctx, &line)
-	}
+	l.write(ctx, &refusals{count: 1, first: now, last: now, latest: r})
 }
 
 // flush writes the lines that are due, and forgets the clients without a refusal since their last line.
@@ -113,7 +107,6 @@ func (l *Refusals) flush() {
 		time.AfterFunc(next, l.flush)
 	}
 	l.mu.Unlock()
-	slices.SortFunc(due, func(a, b refusals) int { return cmp.Compare(a.first.UnixNano(), b.first.UnixNano()) })
 	for i := range due {
 		l.write(context.Background(), &due[i])
 	}
