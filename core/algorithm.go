@@ -15,7 +15,7 @@ type Algorithm uint8
 
 const (
 	// SlidingLog remembers every admitted request and is exact: no interval of the window's length, wherever it starts,
-	// holds more than Requests admitted units. Memory grows with the requests, of which [MaxLogRequests] are the most.
+	// holds more than Requests admitted units. Memory grows with the requests, up to [MaxLogRequests].
 	SlidingLog Algorithm = iota
 
 	// SlidingCounter keeps two numbers per key: the counts of the current and of the previous window, windows being
@@ -41,33 +41,32 @@ const (
 	Bucket
 )
 
-// properties holds the engine's knowledge of an algorithm. How it counts is the stores'
-// business.
+// properties describes an algorithm to the limiter. The stores count by it.
 type properties struct {
 	name        string // what String returns
 	constant    string // what a program writes
-	maxRequests int64  // the most that a Limit may allow
+	maxRequests int64  // of a Limit
 	refill      refill // how units come back
-	unitBytes   int64  // what the store that needs least keeps for each unit, a memstore; 0 if for all together
+	unitBytes   int64  // bytes of a memstore for each unit; 0 if the size does not depend on the units
 }
 
-// refill says when the units of an admission come back.
+// refill is the time at which the units of an admission come back.
 type refill uint8
 
 const (
-	refillUnknown refill = iota // a Decision does not say
-	refillByUnit                // each a Window after its own time, so none before ResetAfter
-	refillLinear                // one after the other, Window/Requests apart
+	refillUnknown refill = iota // does not follow from a Decision
+	refillByUnit                // each unit a Window after its request, so none before ResetAfter
+	refillLinear                // a unit in each Window/Requests
 )
 
-// algorithms are the properties of all algorithms. Another algorithm takes a line here, and a file in each of these
-// rooms, which adds itself; nothing else asks for one by name (TestRooms):
+// algorithms are the properties of all algorithms. A new algorithm takes a line here, and a file in each of these
+// directories, which registers itself. No other code depends on the name of an algorithm (TestRooms):
 //
 //   - in memory: internal/window, a .go file
 //   - in Redis: redisstore/internal/script, a .go and a .lua file
 //   - in the definition that the stores are tested against: internal/model/worlds, a .go file
 //
-// The example store of storetest refuses what it does not know.
+// The example store of storetest refuses other algorithms.
 //
 // The tests of core, of its stores and of storetest go through all algorithms, and the errors of limittext.go name
 // them. Texts for people name them one by one: the doc comments of Decision and Ledger, the README and
@@ -96,17 +95,17 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// Leasable reports whether each unit counts for a Window from its own time on: none leaves before
-// ResetAfter is over, and units may be leased.
+// Leasable reports whether each unit counts for a Window after its request, so that none comes back before
+// ResetAfter, and units may be leased.
 func (a Algorithm) Leasable() bool { return a.properties().refill == refillByUnit }
 
-// Linear reports whether units come back Window/Requests apart.
+// Linear reports whether a unit comes back in each Window/Requests.
 func (a Algorithm) Linear() bool { return a.properties().refill == refillLinear }
 
 // known reports whether there is such an algorithm.
 func (a Algorithm) known() bool { return int(a) < len(algorithms) }
 
-// properties returns what is known of the algorithm, which must have been checked.
+// properties returns the properties of a known algorithm.
 func (a Algorithm) properties() properties {
 	if !a.known() {
 		panic("sash: unknown algorithm: " + a.String())

@@ -12,7 +12,7 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Config says what a [Limiter] enforces and where it counts.
+// Config holds the limits of a [Limiter] and the store that counts.
 type Config struct {
 	// Name is part of the identity of every count: limiters of one name on the same data share their counts, as
 	// replicas do. It may be empty.
@@ -20,28 +20,28 @@ type Config struct {
 	Store Store // required
 
 	// Limits count each request together, or one refuses it and none counts it. Without limits the limiter is for
-	// [Limiter.Rule] alone: to ask it for a decision is an [ErrInvalid].
+	// [Limiter.Rule] alone: its own decisions are an [ErrInvalid].
 	Limits []Limit
 
-	OnStoreError Policy // decides while the store cannot be asked; default FailOpen
+	OnStoreError Policy // decides while the store fails; default FailOpen
 
-	// Timeout is the most that a decision may wait for stores; a fallback that is not in memory has half of it.
+	// Timeout is the maximum time that a decision waits for stores; a fallback that is not in memory has half of it.
 	// Default 100 ms, at least 10 us. Leave room for several round trips and pauses: what a healthy store misses, the
 	// policy decides. A store may keep a caller whose context is cancelled for a Timeout of up to a second.
 	Timeout time.Duration
 
-	// Observer is told of every decision. Default [LogErrors]: what is not enforced is never silent. [Silent] writes none.
+	// Observer gets every decision. Default [LogErrors], which logs limits that are not enforced; [Silent] logs nothing.
 	Observer Observer
-	Quiet    []string // codes of notices that are not to be said, such as "large-log"
+	Quiet    []string // codes of notices to leave out, such as "large-log"
 }
 
-// New returns a limiter for c. The store may be down meanwhile.
+// New returns a limiter for c. The store need not be up.
 func New(c Config) (*Limiter, error) {
 	if err := checkName("limiter", c.Name); err != nil {
 		return nil, err
 	}
 	if err := c.check(); err != nil {
-		return nil, constructionError(c.Name, "", err)
+		return nil, addNames(c.Name, "", err)
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.OnStoreError = cmp.Or(c.OnStoreError, FailOpen)
@@ -52,8 +52,7 @@ func New(c Config) (*Limiter, error) {
 	return build(c, "", c.Limits, new(sharedState))
 }
 
-// check returns an error that says what is wrong with the Config apart from its
-// name, its limits and its policy.
+// check checks the Config except for its name, its limits and its policy.
 func (c *Config) check() error {
 	if errs.IsNil(c.Store) {
 		return fmt.Errorf("sash: Config.Store is %s: give a store, such as memstore.New() or redisstore.New(client)",
@@ -72,7 +71,7 @@ func (c *Config) check() error {
 	return checkQuiet(c.Quiet)
 }
 
-// Must returns v, or panics with err: for what is made while a program starts.
+// Must returns v, or panics if err is not nil. It is for the start of a program.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -80,8 +79,8 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// build returns a limiter of a config that was checked and has its defaults. It
-// checks the limits and the policy. An error names the limiter and the rule.
+// build returns a limiter for a checked config with its defaults. It checks the limits and the policy. An
+// error has the names of the limiter and the rule.
 func build(c Config, rule string, limits []Limit, state *sharedState) (*Limiter, error) {
 	if c.Store == nil {
 		return nil, errors.New("sash: the zero Limiter has no store: make a limiter with core.New")
@@ -89,7 +88,7 @@ func build(c Config, rule string, limits []Limit, state *sharedState) (*Limiter,
 	l := &Limiter{config: c, rule: rule, firstTimeout: c.Timeout, shared: state}
 	l.setObserver()
 	if err := l.bindAll(limits); err != nil {
-		return nil, constructionError(c.Name, rule, err)
+		return nil, addNames(c.Name, rule, err)
 	}
 	return l, nil
 }
@@ -102,7 +101,7 @@ func (l *Limiter) bindAll(limits []Limit) (err error) {
 		}
 	}
 	b := Binding{Name: l.config.Name, Rule: l.rule, Limits: limits, Timeout: l.config.Timeout}
-	if l.notices != nil {
+	if l.noticeObserver != nil {
 		b.Notice = func(code, text string) { l.Notice(context.Background(), code, text) }
 	}
 	if l.boundRule, err = bind(l.config.Store, b); err != nil {

@@ -19,18 +19,17 @@ type Pair struct {
 }
 
 // DecideAll decides several requests of one caller, such as by the limits of a client and of all
-// clients: all are counted, or none is. It returns the decision that binds, and the index
-// of its pair: the first refusal, or else the one with the least Remaining, then the longest ResetAfter,
-// then the first.
+// clients: all are counted, or none is. It returns the binding decision and the index of its pair: the
+// first refusal, else the admission with the least Remaining, then the longest ResetAfter, then the first.
 //
-// Stores in memory are asked first, in turn, and then all others at the same time. Give the pair that
-// refuses most often first. What was counted beside a refusal is given back as by [Reservation.Return],
-// also if ctx ends; until then others may be refused for it. Units stay counted where a return fails,
-// which the observer is told by a notice, and may stay where a store failed.
+// Stores in memory decide first, one after the other, then all others at the same time. Give the pair that
+// refuses most often first. After a refusal the units of the other pairs are returned as by
+// [Reservation.Return], also if ctx ends; until then they count for other requests. Units stay counted if
+// a return fails, with a notice to the observer, and may stay counted where a store failed.
 //
-// A pair whose store cannot be asked is decided by its policy; then Err is the first such error.
-// Observers are told of what is not given back. No pairs, a pair without a limiter, and a charge are
-// an [ErrInvalid].
+// The policy decides a pair whose store fails; then Err is the first such error. Observers get the
+// decisions on pairs whose units stay. Without pairs, with a pair without a limiter, or with a charge the
+// error is an [ErrInvalid].
 func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	if i, err := checkPairs(pairs); err != nil {
 		return Decision{Err: err}, i
@@ -52,8 +51,8 @@ func DecideAll(ctx context.Context, pairs ...Pair) (d Decision, binding int) {
 	return d, binding
 }
 
-// forEach calls do for each pair: in turn if its store is in memory, and then for all others at the same time, the first
-// of them in this goroutine. A panic of do in another goroutine becomes one in this, where net/http recovers.
+// forEach calls do for each pair: one after the other for stores in memory, then at the same time for all others, the
+// first of them in this goroutine. A panic in another goroutine is repeated in this one, where net/http recovers.
 func forEach(pairs []Pair, do func(i int)) {
 	var remote []int
 	for i := range pairs {
@@ -95,7 +94,7 @@ type pairResult struct {
 // decide decides a pair, and reports whether it is admitted.
 func (p *pairResult) decide(ctx context.Context, l *Limiter, r Request) bool {
 	start, quiet := l.sampleTime(), r
-	quiet.Unreported = true // report does that
+	quiet.Unreported = true // see report
 	p.reserved = newReservation(l, r, l.Decide(ctx, quiet))
 	p.elapsed = since(start)
 	return p.reserved.Decision.Allowed
@@ -103,7 +102,7 @@ func (p *pairResult) decide(ctx context.Context, l *Limiter, r Request) bool {
 
 // bindingOf returns the first refusal, or else the admission that binds, and the index of its pair.
 func bindingOf(results []pairResult) (d Decision, binding int) {
-	var failed error // of the first pair whose store could not be asked
+	var failed error // of the first pair whose store failed
 	for i := range results {
 		r := results[i].reserved
 		switch {
@@ -147,7 +146,7 @@ func (p *pairResult) report(ctx context.Context, allowed bool) {
 	}
 }
 
-// checkPairs returns what is wrong with the pairs before any is asked, and the index.
+// checkPairs returns an error if a pair cannot be decided, and the index of the pair.
 func checkPairs(pairs []Pair) (int, error) {
 	if len(pairs) == 0 {
 		return 0, fmt.Errorf("%w: core.DecideAll without pairs: give at least one", ErrInvalid)

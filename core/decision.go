@@ -2,20 +2,19 @@ package core
 
 import "time"
 
-// Decision is the answer to one request: a plain value, to be copied freely. A caller acts on
-// Allowed. Err is never a reason to refuse: under [FailOpen] a request is allowed although
-// the store could not be asked.
+// Decision is the answer to one request: a plain value, which may be copied. A caller acts on Allowed.
+// Err is never a reason to refuse: under [FailOpen] a request is allowed although the store failed.
 type Decision struct {
 	Allowed bool   // whether the request may be served
-	Source  Source // where the decision comes from
-	Region  string // which region has decided, where the store is one of package regions
+	Source  Source // what has decided
+	Region  string // the region that has decided, if the store is one of package regions
 
 	// Limit is the limit that binds: of those that refuse, the one with the longest RetryAfter; else the one with the
 	// least Remaining, then the longest ResetAfter, then the first. It is zero when nothing was counted.
 	Limit Limit
 
-	// Remaining is the number of units of Limit that are left after this request: 0 or more, since a refused one may
-	// cost more than remains.
+	// Remaining is the number of units of Limit that are left after this request. After a refusal it may be more than 0,
+	// but less than the cost.
 	Remaining int64
 
 	// ResetAfter is the time until, for a SlidingLog, the oldest counted request leaves the window and quota starts to
@@ -23,22 +22,22 @@ type Decision struct {
 	// Bucket, it is full. It is 0 when nothing counts, or less than one unit of a counter.
 	ResetAfter time.Duration
 
-	// RetryAfter is 0 when allowed, else the time after which the same request would pass if no other of the client
-	// came: exactly. It is [Never] when the cost exceeds a limit. A store that processes share may refuse by an answer
-	// of the last second, unless by limits of a Request: RetryAfter then does not know of later returns, charges and
-	// resets by others, nor of their requests under other limits on the same counts.
+	// RetryAfter is 0 when allowed, else the exact time after which the same request would pass if the client sent no
+	// other. It is [Never] when the cost exceeds a limit. A shared store may refuse by an answer of the last second,
+	// unless the Request has Limits: then RetryAfter ignores later returns, charges and resets by other processes, and
+	// their requests under other limits on the same counts.
 	RetryAfter time.Duration
 
-	At time.Time // the store's, in whole microseconds: the time that a charged request is counted at
+	At time.Time // of the store, in whole microseconds: the time at which a charged request is counted
 
-	// Err is nil iff the store decided, for this request or by an earlier answer that still holds, and has counted what
-	// it admitted. It matches [ErrStore] when the policy decided, a [Fallback] included; else it matches [ErrInvalid],
-	// or is the error of the caller's own context: these are refused whatever the policy.
+	// Err is nil if the store decided and counted; a cached refusal counts as decided. It matches [ErrStore] if the
+	// policy decided, a [Fallback] included. Else the request is refused under any policy: Err matches [ErrInvalid], or
+	// is the error of the caller's context.
 	Err error
 }
 
-// binds reports whether the admission d binds rather than other, an earlier one. An
-// admission without numbers does not.
+// binds reports whether the admission d is tighter than other, an earlier one. An admission without
+// numbers is not.
 func (d *Decision) binds(other *Decision) bool {
 	switch {
 	case d.Limit.Requests == 0:
@@ -51,7 +50,7 @@ func (d *Decision) binds(other *Decision) bool {
 	return d.ResetAfter > other.ResetAfter
 }
 
-// Source says where a [Decision] comes from.
+// Source says what has made a [Decision].
 type Source uint8
 
 const (

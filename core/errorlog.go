@@ -68,8 +68,8 @@ func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
 	return &errorLog{eventlog.NewProblems(log, interval)}
 }
 
-// observes reports whether Observe does anything about a decision. An undisturbed decision costs no more.
-func (o *errorLog) observes(d *Decision) bool { return d.Err != nil || o.problems.InOutage() }
+// wantsEvent reports whether Observe does anything about a decision. An undisturbed decision costs no more.
+func (o *errorLog) wantsEvent(d *Decision) bool { return d.Err != nil || o.problems.InOutage() }
 
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
@@ -113,7 +113,7 @@ func (e *Event) source() eventlog.Source {
 // problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
 // a remedy are outages, whose error has one.
 var problems = [outcomes]struct{ text, remedy string }{
-	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, uncounted", ""},
+	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, noLedger", ""},
 	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
 	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
 	OutcomeFallbackFailed:   {"neither the store nor its fallback can be asked: requests are refused", ""},

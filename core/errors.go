@@ -35,7 +35,7 @@ var (
 	ErrNever = errors.New("sash: the request can never pass")
 )
 
-// kind is an error that is also another, of which it does not have the text.
+// kind is an error that matches another one, without its text.
 type kind struct {
 	text string
 	of   error
@@ -49,8 +49,8 @@ var (
 	errNegativeCost = fmt.Errorf("%w: the cost is negative: costs are 0 or more", ErrInvalid)
 )
 
-// asStoreError returns err, wrapped if need be so that it matches ErrStore and says
-// "sash:" once. Else it is returned as it is, so that a flood allocates nothing.
+// asStoreError returns err so that it matches ErrStore and says "sash:" once. An error that does is returned
+// as it is, without an allocation.
 func asStoreError(err error) error {
 	switch {
 	case !errors.Is(err, ErrStore):
@@ -61,10 +61,10 @@ func asStoreError(err error) error {
 	return &errs.Worded{Err: err}
 }
 
-// chain is an error that matches each of several and has their texts, one after the other.
+// chain is an error that matches each of several errors and joins their texts.
 type chain struct{ all []error }
 
-// chained returns a chain of errors without those that are nil.
+// chained returns a chain of the errors that are not nil.
 func chained(all ...error) error {
 	return &chain{slices.DeleteFunc(all, func(err error) bool { return err == nil })}
 }
@@ -87,22 +87,21 @@ func describe(name, rule string) string {
 	return fmt.Sprintf("limiter %q, rule %q", name, rule)
 }
 
-// constructionError returns err with the names of the limiter that could not be made, if
-// it has any.
-func constructionError(name, rule string, err error) error {
+// addNames returns err, the reason why a limiter cannot be made, with the limiter's names.
+func addNames(name, rule string, err error) error {
 	if name == "" && rule == "" {
 		return err
 	}
 	return &errs.Worded{Words: describe(name, rule) + ": ", Err: err}
 }
 
-// Stage says how far a request came before the store failed.
+// Stage is the last step of a request before the store failed.
 type Stage uint8
 
 const (
 	StageUnknown     Stage = iota // nothing has failed, or the store does not say
-	StageUnavailable              // the request did not wait for a store that has been failing; see [ErrUnavailable]
-	StageQueued                   // the request waited for its turn in this process and was not sent
+	StageUnavailable              // the store has been failing, and the request did not wait; see [ErrUnavailable]
+	StageQueued                   // the request waited in a queue of this process and was not sent
 	StageConnect                  // there was no connection to the store's server
 	StageReply                    // no reply came in time: the store may have counted the request
 	StageLease                    // the request waited for units that another request was fetching
@@ -117,13 +116,13 @@ var stageNames = [...]string{
 // String returns a word for logs and metric labels, such as "unavailable".
 func (s Stage) String() string { return nameOf(stageNames[:], uint8(s), "Stage") }
 
-// AtStage returns err with a stage, for stores. The text stays the same.
+// AtStage returns err with a stage and the same text. Stores use it.
 func AtStage(s Stage, err error) error { return &stageError{s, err} }
 
-// StageOf returns the stage of an error: that of [AtStage], or what it shows.
+// StageOf returns the stage of an error: that of [AtStage], or one that follows from its type.
 func StageOf(err error) Stage {
-	if staged, ok := errors.AsType[*stageError](err); ok {
-		return staged.stage
+	if se, ok := errors.AsType[*stageError](err); ok {
+		return se.stage
 	}
 	if errors.Is(err, ErrUnavailable) {
 		return StageUnavailable
@@ -143,7 +142,7 @@ type stageError struct {
 func (e *stageError) Error() string { return e.err.Error() }
 func (e *stageError) Unwrap() error { return e.err }
 
-// nameOf returns the name of a value, or its type and number if it has none.
+// nameOf returns names[value], or the type and the value if there is no such name.
 func nameOf(names []string, value uint8, of string) string {
 	if int(value) < len(names) {
 		return names[value]

@@ -14,18 +14,18 @@ import (
 
 // Limiter decides requests. It is safe for concurrent use. Make one with [New].
 type Limiter struct {
-	config       Config           // as given, with defaults filled in
-	rule         string           // the name given to Rule; empty for a limiter of New
-	boundRule                     // to the first store
-	fallback     *fallbackRule    // nil unless the policy is a Fallback
-	firstTimeout time.Duration    // the longest that the first store may take
-	observed     bool             // whether an observer is told of every decision
-	notices      NoticeObserver   // nil if no observer takes notices
-	log          *errorLog        // the observer if it is of LogErrors, which is told of errors alone
-	waiting      waitqueue.Queues // the callers of Wait
-	shared       *sharedState     // with the copies of WithPolicy and WithLimits
-	derived      derived          // what Rule and WithLimits return
-	begun        atomic.Bool      // whether begin has been called, or no observer takes notices
+	config         Config           // with defaults filled in
+	rule           string           // the name given to Rule; empty for a limiter of New
+	boundRule                       // to the first store
+	fallback       *fallbackRule    // nil unless the policy is a Fallback
+	firstTimeout   time.Duration    // for the first store
+	observed       bool             // an observer gets every decision
+	noticeObserver NoticeObserver   // nil if the observer gets no notices
+	log            *errorLog        // the observer if it is that of LogErrors, which gets errors alone
+	waiting        waitqueue.Queues // callers of Wait
+	shared         *sharedState     // with the copies of WithPolicy and WithLimits
+	derived        derived          // what Rule and WithLimits return
+	checked        atomic.Bool      // noticeLargeLog has been called, or no observer gets notices
 }
 
 // Rule returns a limiter with limits and counts of its own under the same name, store and policy. Rules
@@ -36,7 +36,7 @@ func (l *Limiter) Rule(name string, limits ...Limit) (*Limiter, error) {
 		err = errors.New("sash: a rule needs a name: it keeps the rule's counts apart from others")
 	}
 	if err != nil {
-		return nil, constructionError(l.config.Name, "", err)
+		return nil, addNames(l.config.Name, "", err)
 	}
 	return l.derive(name, limits, new(sharedState))
 }
@@ -55,7 +55,7 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(limits) == 0 {
 		_, err := checkLimits(limits)
-		return nil, constructionError(l.config.Name, l.rule, err)
+		return nil, addNames(l.config.Name, l.rule, err)
 	}
 	return l.derive(l.rule, limits, l.shared)
 }
@@ -64,10 +64,10 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 // remembered refusals.
 type derived struct {
 	mu sync.Mutex
-	by map[derivation]*Limiter // maxDerived at most
+	by map[derivedKey]*Limiter // maxDerived at most
 }
 
-type derivation struct {
+type derivedKey struct {
 	rule   string
 	limits [4]Limit
 }
@@ -76,7 +76,7 @@ const maxDerived = 1000
 
 // derive returns the limiter that l has made of the same rule and limits, or builds it.
 func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limiter, error) {
-	key := derivation{rule: rule}
+	key := derivedKey{rule: rule}
 	if copy(key.limits[:], limits) < len(limits) {
 		return build(l.config, rule, limits, state)
 	}
@@ -91,7 +91,7 @@ func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limi
 		return nil, err
 	}
 	if d.by == nil || len(d.by) >= maxDerived {
-		d.by = map[derivation]*Limiter{}
+		d.by = map[derivedKey]*Limiter{}
 	}
 	d.by[key] = made
 	return made, nil
@@ -122,26 +122,26 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n})
 }
 
-// Peek answers what Allow would answer now, and counts nothing.
+// Peek returns the decision that Allow would return now, and counts nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: 1, Peek: true})
 }
 
-// Charge counts n units, at most [MaxCounterRequests], even beyond the limits: for what has been
-// used already, such as the tokens of an answer. Later requests wait until there is room again, and are
-// told how long. The Decision is an admission, with the numbers after the charge. While the
-// store cannot be asked, nothing is counted, and Allowed is the policy's; a [Fallback] counts.
+// Charge counts n units, at most [MaxCounterRequests], even beyond the limits: for what a client has
+// used already, such as the tokens of an answer. The Decision is an admission, with the numbers after the
+// charge. Later requests are refused until there is room again. While the store fails, nothing is counted,
+// and Allowed is the policy's; a [Fallback] counts.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) Decision {
 	return l.Decide(ctx, Request{Key: key, Cost: n, Charge: true})
 }
 
 // Decide is the general form of Allow, AllowN and Peek.
 func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
-	if !l.begun.Load() {
-		l.begin(ctx)
+	if !l.checked.Load() {
+		l.noticeLargeLog(ctx)
 	}
 	start := l.sampleTime()
-	// Not by functions of their own, since a Decision is so large that each copy takes 5 ns.
+	// In one function: a copy of a Decision takes 5 ns.
 	if err := r.check(ctx, l.limits, l); err != nil {
 		d.Err = err
 	} else if r.Err != nil {
@@ -153,17 +153,17 @@ func (l *Limiter) Decide(ctx context.Context, r Request) (d Decision) {
 			d.Source = SourceCounted
 		}
 	}
-	if !r.Unreported && (d.Allowed || !r.Held) && l.watched(&d) {
+	if !r.Unreported && (d.Allowed || !r.Held) && l.wantsEvent(&d) {
 		l.report(ctx, &r, &d, since(start))
 	}
 	return d
 }
 
-// onStoreError returns the decision of the policy after the first store has failed
-// with err, or was not asked. A fallback that waits gets the part of the timeout that the first store leaves.
+// onStoreError returns the decision of the policy after the first store failed with err, or was left out.
+// A fallback that waits gets the rest of the timeout.
 func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d Decision) {
 	if ended := ctx.Err(); ended != nil {
-		return Decision{Err: ended} // the caller left, which says nothing about the store
+		return Decision{Err: ended} // the caller left: not a failure of the store
 	}
 	if l.fallback == nil || len(l.limits) == 0 {
 		allowed := l.config.OnStoreError == FailOpen
@@ -180,7 +180,7 @@ func (l *Limiter) onStoreError(ctx context.Context, r *Request, err error) (d De
 	return Decision{Source: SourcePolicy, Err: bothFailed(err, d.Err)}
 }
 
-// Reset forgets what is counted for key under this rule, in the store and the fallback.
+// Reset deletes the counts of key under this rule, in the store and the fallback.
 // After an error, [ErrStore], [ErrInvalid] or the context's, counts may remain.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	defer l.waiting.Wake(key)
@@ -193,8 +193,8 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	})
 }
 
-// within calls do with contexts that end with Config.Timeout, and with the part of it that is the
-// first store's. The error is that of the caller's own context if that has ended.
+// within calls do with a context that ends with Config.Timeout, and one that ends with the first store's
+// part of it. The error is that of the caller's context if that has ended.
 func (l *Limiter) within(ctx context.Context, key string, do func(whole, first context.Context) error) error {
 	r := Request{Key: key}
 	if err := r.check(ctx, l.limits, l); err != nil {
@@ -222,7 +222,7 @@ func since(start time.Time) time.Duration {
 	return time.Since(start)
 }
 
-// sharedState holds the state that a limiter has in common with its copies by WithPolicy and WithLimits.
+// sharedState is shared by a limiter and its copies of WithPolicy and WithLimits.
 type sharedState struct {
-	noticed sync.Map // the codes of the notices that an observer has heard of
+	noticeCodes sync.Map // the codes of earlier notices
 }

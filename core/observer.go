@@ -11,36 +11,36 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// Observer is told of every decision, in the goroutine of the request, with its ctx, before the caller has the answer.
-// It must be quick and safe for concurrent use. Its panic ends the request as one of a handler does.
+// Observer gets every decision, in the goroutine of the request, with its context, before the caller does. It must be
+// quick and safe for concurrent use. A panic ends the request like one of a handler.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// Event is one decision as an [Observer] sees it.
+// Event is a decision for an [Observer].
 type Event struct {
 	Name     string // Config.Name
-	Rule     string // the rule's name, empty for the limiter itself
+	Rule     string // the name given to [Limiter.Rule], or empty
 	Label    string // Request.Label, such as the pattern of a route
-	Key      string // the client; may be anything, so escape it in logs and keep it out of metric labels
+	Key      string // the client: any bytes, so escape it in logs and keep it out of metric labels
 	Cost     int64
 	Peek     bool
 	Decision Decision
 	Shadow   bool  // Request.Shadow: the request goes on even if the decision is a refusal
 	Stage    Stage // [StageOf] Decision.Err
 
-	// Elapsed is the duration of the decision, waits for stores included. Where the store is [Immediate], one decision
-	// in 16 is measured, at random, and of others it is 0.
+	// Elapsed is the duration of the decision, waits for stores included. Where the store is [Immediate], it is measured
+	// for one decision in 16, at random, and 0 for the others.
 	Elapsed time.Duration
 }
 
-// ObserverFunc makes a function an [Observer].
+// ObserverFunc is a function as an [Observer].
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Silent is an [Observer] that keeps a limiter from logging.
+// Silent is an [Observer] that does nothing: the limiter does not log.
 var Silent Observer = silence{}
 
 type silence struct{}
@@ -48,8 +48,8 @@ type silence struct{}
 // Observe does nothing.
 func (silence) Observe(context.Context, Event) {}
 
-// Observers returns an [Observer] that hands every event to each of the observers, in order. With
-// LogErrors(slog.Default(), time.Minute) the default lines stay.
+// Observers returns an [Observer] that passes every event to each of the observers, in order. Include
+// LogErrors(slog.Default(), time.Minute) to keep the default log.
 func Observers(observers ...Observer) Observer {
 	for i, o := range observers {
 		if errs.IsNil(o) {
@@ -63,7 +63,7 @@ func Observers(observers ...Observer) Observer {
 	return observerList(slices.Clone(observers))
 }
 
-// wrongObserver stands for an Observer that could not be made. New returns the error.
+// wrongObserver is an Observer that could not be made. New returns its error.
 type wrongObserver struct {
 	silence
 	err error
@@ -88,15 +88,15 @@ func (l observerList) Notice(ctx context.Context, n Notice) {
 	}
 }
 
-// Notice tells an operator of something to mend.
+// Notice is a message to an operator about something to mend.
 type Notice struct {
 	Code string // such as "large-log"; docs/diagnosis.md says of each what it means and what to do
 	Name string // Config.Name
-	Rule string // the rule's name, empty for the limiter itself
-	Text string // what was seen, and what to do instead; escaped as in Go, and cut after 1,000 bytes
+	Rule string // the name given to [Limiter.Rule], or empty
+	Text string // the finding, and what to do; escaped as in Go, and cut after 1,000 bytes
 }
 
-// checkQuiet returns an error if a code of Config.Quiet is none of this module.
+// checkQuiet returns an error if a code of Config.Quiet is unknown.
 func checkQuiet(codes []string) error {
 	for _, code := range codes {
 		if !slices.Contains(notice.Codes, code) {
@@ -107,7 +107,7 @@ func checkQuiet(codes []string) error {
 	return nil
 }
 
-// NoticeObserver is an [Observer] that takes notices too, of any goroutine.
+// NoticeObserver is an [Observer] that also gets notices, from any goroutine.
 type NoticeObserver interface {
 	Observer
 	Notice(ctx context.Context, n Notice)

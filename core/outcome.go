@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Outcome says what became of the request of an [Event].
+// Outcome is the result of the request of an [Event].
 type Outcome uint8
 
 const (
@@ -13,17 +13,17 @@ const (
 	OutcomeRefused                         // a limit refused it
 	OutcomeFallbackAdmitted                // the store of [Fallback] admitted it
 	OutcomeFallbackRefused                 // the store of [Fallback] refused it
-	OutcomeFailedOpen                      // no store could be asked, or see [ErrLimits], and [FailOpen] admitted it
-	OutcomeFailedClosed                    // no store could be asked, and [FailClosed] refused it
-	OutcomeFallbackFailed                  // the store of [Fallback] could not be asked either: refused
-	OutcomeNoKey                           // the request names no client, and was refused
-	OutcomeKeyFailed                       // its key could not be found out, see [ErrKey], and it was refused
+	OutcomeFailedOpen                      // the store failed, or see [ErrLimits], and [FailOpen] admitted it
+	OutcomeFailedClosed                    // the store failed, and [FailClosed] refused it
+	OutcomeFallbackFailed                  // the store of [Fallback] failed too: refused
+	OutcomeNoKey                           // the request has no key, and was refused
+	OutcomeKeyFailed                       // its key function failed, see [ErrKey], and it was refused
 	OutcomeLimitsFailed                    // its limits could not be found out, see [ErrLimits], and it was refused
 	OutcomeInvalid                         // the call was malformed, see [ErrInvalid], and it was refused
-	OutcomeCanceled                        // its caller had left before the decision
-	OutcomeSkipped                         // it is excluded from limits
-	OutcomeShadow                          // it went on in the shadow of limits that admitted it; see Event.Shadow
-	OutcomeShadowRefused                   // it went on in the shadow of limits that did not
+	OutcomeCanceled                        // its caller left before the decision
+	OutcomeSkipped                         // it is exempt from limits
+	OutcomeShadow                          // the limits of a shadow admitted it; see Event.Shadow
+	OutcomeShadowRefused                   // the limits of a shadow did not
 )
 
 const outcomes = OutcomeShadowRefused + 1
@@ -37,13 +37,13 @@ var outcomeNames = [outcomes]string{
 	OutcomeShadow: "shadow", OutcomeShadowRefused: "shadow_refused",
 }
 
-// String returns the word of the constant's name, such as "failed_open".
+// String returns the name for logs and metric labels, such as "failed_open".
 func (o Outcome) String() string { return nameOf(outcomeNames[:], uint8(o), "Outcome") }
 
-// MarshalText returns the word, so that JSON has it.
+// MarshalText returns the text of String, for JSON.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// IsServed reports whether the request goes on to its handler.
+// IsServed reports whether the handler gets the request.
 func (o Outcome) IsServed() bool {
 	switch o {
 	case OutcomeAdmitted, OutcomeFallbackAdmitted, OutcomeFailedOpen, OutcomeSkipped, OutcomeShadow, OutcomeShadowRefused:
@@ -52,22 +52,22 @@ func (o Outcome) IsServed() bool {
 	return false
 }
 
-// Outcome returns a word for what became of the request.
+// Outcome returns the result of the request.
 func (e *Event) Outcome() Outcome {
 	if e.Shadow && e.Decision.Source != SourceSkipped {
-		return either(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
+		return choose(e.Decision.Allowed, OutcomeShadow, OutcomeShadowRefused)
 	}
 	return e.withoutShadow()
 }
 
-// withoutShadow returns the outcome that the event would have if Shadow was false.
+// withoutShadow returns the outcome as if Shadow was false.
 func (e *Event) withoutShadow() Outcome {
 	d := &e.Decision
 	switch d.Source {
 	case SourceNone:
 		return e.noStore()
 	case SourceFallback:
-		return either(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
+		return choose(d.Allowed, OutcomeFallbackAdmitted, OutcomeFallbackRefused)
 	case SourcePolicy:
 		if e.Stage == StageFallback {
 			return OutcomeFallbackFailed
@@ -75,15 +75,14 @@ func (e *Event) withoutShadow() Outcome {
 		if !d.Allowed && errors.Is(d.Err, ErrLimits) {
 			return OutcomeLimitsFailed
 		}
-		return either(d.Allowed, OutcomeFailedOpen, OutcomeFailedClosed)
+		return choose(d.Allowed, OutcomeFailedOpen, OutcomeFailedClosed)
 	case SourceSkipped:
 		return OutcomeSkipped
 	}
-	return either(d.Allowed, OutcomeAdmitted, OutcomeRefused)
+	return choose(d.Allowed, OutcomeAdmitted, OutcomeRefused)
 }
 
-// noStore returns the outcome of a request that no store has seen. Without a key the error
-// may be any, also one that matches another error.
+// noStore returns the outcome of a request without a Source. If its key is empty, the error is of any kind.
 func (e *Event) noStore() Outcome {
 	ended := e.Decision.Err == context.Canceled || e.Decision.Err == context.DeadlineExceeded
 	switch {
@@ -97,7 +96,7 @@ func (e *Event) noStore() Outcome {
 	return OutcomeCanceled
 }
 
-func either(allowed bool, yes, no Outcome) Outcome {
+func choose(allowed bool, yes, no Outcome) Outcome {
 	if allowed {
 		return yes
 	}

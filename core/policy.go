@@ -10,11 +10,11 @@ import (
 	"github.com/sashlimit/sash/internal/errs"
 )
 
-// Policy decides while the store cannot be asked. It is [FailOpen], [FailClosed] or a [Fallback].
+// Policy decides while the store fails. It is [FailOpen], [FailClosed] or a [Fallback].
 type Policy interface{ failurePolicy() }
 
 var (
-	// FailOpen serves the request, uncounted: the default.
+	// FailOpen serves the request, noLedger: the default.
 	FailOpen Policy = fixedPolicy("fail open")
 
 	// FailClosed refuses the request, as for a login: it must not be tried without a limit.
@@ -35,7 +35,7 @@ type fallbackPolicy struct {
 
 func (fallbackPolicy) failurePolicy() {}
 
-// String returns "fallback", and among how many replicas it is shared.
+// String returns "fallback" and the number of replicas that share the limits.
 func (p fallbackPolicy) String() string {
 	if p.replicas == 1 {
 		return "fallback"
@@ -43,15 +43,15 @@ func (p fallbackPolicy) String() string {
 	return fmt.Sprintf("fallback, shared by %d", p.replicas)
 }
 
-// Fallback asks another store, usually a memstore of this process, while the first cannot be asked. If
-// the other cannot be asked either, the request is refused. A fallback in memory counts for this process
-// alone, so each of a service's replicas enforces max(1, Requests/replicas) of every limit.
+// Fallback decides by another store, usually a memstore of this process, while the first fails. If both
+// fail, the request is refused. A fallback in memory counts for this process alone, so each of a service's
+// replicas enforces max(1, Requests/replicas) of every limit.
 //
-// After the outage the first store alone decides, and knows nothing of what the fallbacks have admitted.
+// After the outage the first store alone decides, without what the fallbacks have admitted.
 // So by a SlidingLog of N in W for R replicas no window holds more than N + R*max(1, N/R) admitted
-// units, and by a Bucket no stretch t more than 1+t/W times as many; a process that restarts counts as
-// another replica. [New] refuses a fallback that is the limiter's own store by ==, and sees no more: two stores
-// on one Redis are one.
+// units, and by a Bucket no interval t more than 1+t/W times as many; a process that restarts counts as
+// another replica. [New] refuses a fallback that is == the limiter's own store, but does not notice two stores on one
+// Redis.
 func Fallback(store Store, replicas int) Policy { return fallbackPolicy{store, replicas} }
 
 // fallbackRule is the rule of a limiter in the store of a Fallback.
@@ -60,7 +60,7 @@ type fallbackRule struct {
 	replicas  int64 // the number given to Fallback
 }
 
-// bind returns the fallback of a rule that is bound to the first store.
+// bind binds a rule of the first store to the fallback.
 func (p fallbackPolicy) bind(first Store, b Binding) (*fallbackRule, error) {
 	switch {
 	case errs.IsNil(p.store):
@@ -80,7 +80,7 @@ func (p fallbackPolicy) bind(first Store, b Binding) (*fallbackRule, error) {
 	return f, err
 }
 
-// shares returns the limits that the fallback enforces in the place of limits.
+// shares returns the limits with this replica's share of Requests.
 func (f *fallbackRule) shares(limits []Limit) []Limit {
 	shares := slices.Clone(limits)
 	for i := range shares {
@@ -89,7 +89,7 @@ func (f *fallbackRule) shares(limits []Limit) []Limit {
 	return shares
 }
 
-// take decides a request about which the first store could not be asked.
+// take decides a request after the first store failed.
 func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Duration) Decision {
 	ask := r.ask(timeout)
 	if r.Limits != nil {
@@ -98,7 +98,7 @@ func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Durati
 	return f.counts.Take(ctx, ask)
 }
 
-// bothFailed returns the error of a store and its fallback that could not be asked either.
+// bothFailed returns the error after a store and its fallback failed.
 func bothFailed(first, second error) error {
 	return AtStage(StageFallback, chained(ErrStore, first, &errs.Worded{Words: "nor could the fallback: ", Err: second}))
 }

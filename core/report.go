@@ -11,39 +11,39 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// timedShare is the number of decisions of a store that never waits for each whose
-// time is measured: to read the clock twice takes about as long as such a decision.
-const timedShare = 16
+// sampleInterval is the number of decisions of an Immediate store per measured one: two readings of the clock take
+// about as long as such a decision.
+const sampleInterval = 16
 
 // sampleTime returns the time now if the duration of the decision is measured, else the zero Time.
 func (l *Limiter) sampleTime() (start time.Time) {
-	if !l.observed || !l.waits && rand.Uint32()%timedShare != 0 {
+	if !l.observed || !l.waits && rand.Uint32()%sampleInterval != 0 {
 		return start
 	}
 	return time.Now()
 }
 
-// Report tells the observer of a decision that middleware has made without the limiter, such as to
-// refuse a request that names no client.
+// Report passes a decision that middleware has made without the limiter to the observer, such as the
+// refusal of a request without a key.
 func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(ctx, &r, &d, 0) }
 
-// Observed reports whether an observer other than that of [LogErrors] is told of every decision. Else
-// middleware need not look up a Label, say.
+// Observed reports whether an observer other than [LogErrors] gets every decision. If not, middleware
+// need not look up a Label.
 func (l *Limiter) Observed() bool { return l.observed }
 
-// report tells the observer of a decision that took so long.
+// report passes a decision to the observer.
 func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
-	if l.watched(d) {
+	if l.wantsEvent(d) {
 		l.config.Observer.Observe(ctx, l.event(r, d, elapsed))
 	}
 }
 
-// watched reports whether the observer does anything about a decision.
-func (l *Limiter) watched(d *Decision) bool {
-	return l.observed || l.log != nil && l.log.observes(d)
+// wantsEvent reports whether the observer uses a decision.
+func (l *Limiter) wantsEvent(d *Decision) bool {
+	return l.observed || l.log != nil && l.log.wantsEvent(d)
 }
 
-// event returns the event of a decision, for an observer.
+// event returns the event of a decision.
 func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	e := Event{
 		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
@@ -55,10 +55,10 @@ func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	return e
 }
 
-// setObserver sets the observers of decisions and of notices, by the config.
+// setObserver sets the observers of decisions and of notices from the config.
 func (l *Limiter) setObserver() {
-	l.notices, _ = l.config.Observer.(NoticeObserver)
-	l.begun.Store(l.notices == nil) // then nothing is to be said
+	l.noticeObserver, _ = l.config.Observer.(NoticeObserver)
+	l.checked.Store(l.noticeObserver == nil) // nobody would get the notice
 	switch o := l.config.Observer.(type) {
 	case silence:
 	case *errorLog:
@@ -68,26 +68,26 @@ func (l *Limiter) setObserver() {
 	}
 }
 
-// Notice tells the observer of the limiter, if it is a [NoticeObserver], what middleware or a store
-// has seen: each code once for l and its copies by WithPolicy and WithLimits, whatever the text is, and
-// no code of Config.Quiet. What a client sends must not be part of the code.
+// Notice passes a finding of middleware or a store to the observer, if that is a [NoticeObserver]: each
+// code once for l and its copies by WithPolicy and WithLimits, with the first text, and no code of
+// Config.Quiet. The code must not contain what a client sends.
 func (l *Limiter) Notice(ctx context.Context, code, text string) {
-	if l.notices == nil || slices.Contains(l.config.Quiet, code) {
+	if l.noticeObserver == nil || slices.Contains(l.config.Quiet, code) {
 		return
 	}
-	if _, known := l.shared.noticed.LoadOrStore(code, nil); !known {
+	if _, known := l.shared.noticeCodes.LoadOrStore(code, nil); !known {
 		text = eventlog.Escape(text, eventlog.MaxNotice)
-		l.notices.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
+		l.noticeObserver.Notice(ctx, Notice{Code: code, Name: l.config.Name, Rule: l.rule, Text: text})
 	}
 }
 
 // largeLog is the size of a log in bytes for which a CoarseLog is proposed.
 const largeLog = 1_000_000
 
-// begin says, at the first decision of the limiter, what is wrong with how it was made. A
-// log that a program sets at its start has been set by then.
-func (l *Limiter) begin(ctx context.Context) {
-	if l.begun.Swap(true) {
+// noticeLargeLog sends a notice about a log that takes much memory. It runs at the first decision, when the
+// program has set its logger.
+func (l *Limiter) noticeLargeLog(ctx context.Context) {
+	if l.checked.Swap(true) {
 		return
 	}
 	for _, limit := range l.limits {

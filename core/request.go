@@ -14,22 +14,22 @@ type Request struct {
 	Key    string // the client; any bytes, not empty
 	Cost   int64
 	Peek   bool   // answer as if, but count nothing
-	Charge bool   // count Cost whatever the limits say; see [Limiter.Charge]
-	Label  string // handed to the observer; not part of any count
-	Shadow bool   // handed to the observer: the caller goes on whatever is decided
-	Held   bool   // the observer does not hear of a refusal: the caller asks again, or calls [Limiter.Report]
+	Charge bool   // count Cost even beyond the limits; see [Limiter.Charge]
+	Label  string // for the observer; not part of any count
+	Shadow bool   // for the observer: the caller serves the request even if it is refused
+	Held   bool   // the observer gets no refusal: the caller tries again, or calls [Limiter.Report]
 
-	Unreported bool // the observer does not hear of the decision: the caller calls [Limiter.Report]
+	Unreported bool // the observer does not get the decision: the caller calls [Limiter.Report]
 
 	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
 	// other Requests, on the same counts. An empty Name means that of the rule. The slice must not change meanwhile.
 	// Others are an [ErrLimits].
 	Limits []Limit
 
-	Err error // why the limits or the cost are not known: no store is asked, and the policy decides; see [ErrLimits]
+	Err error // why the limits or the cost are unknown: the policy decides without a store; see [ErrLimits]
 }
 
-// ask returns the request as a store gets it. Not by a variable: a copy would cost 5 ns.
+// ask returns the request to a store. It has no variable: a copy would take 5 ns.
 func (r *Request) ask(timeout time.Duration) Ask {
 	return Ask{Key: r.Key, Cost: r.Cost, Peek: r.Peek, Override: r.override(), Timeout: timeout}
 }
@@ -42,8 +42,8 @@ func (r *Request) override() *Override {
 	return nil
 }
 
-// check returns an error if no store needs to be asked: the request is malformed,
-// or its context has ended. It fills in the names of the request's limits, or Err.
+// check returns an error if the request is malformed, or its context has ended. It fills in the names of
+// the request's limits, or Err.
 func (r *Request) check(ctx context.Context, limits []Limit, l fmt.Stringer) error {
 	switch {
 	case len(limits) == 0 && r.Err == nil:

@@ -12,18 +12,18 @@ import (
 type boundRule struct {
 	limits []Limit
 	counts Ledger
-	waits  bool // whether a call may wait for more than a lock: counts is not Immediate
+	waits  bool // counts is not Immediate: a call may wait for a server
 }
 
-// uncounted is the Ledger of a limiter without limits, which is asked for nothing.
-type uncounted struct{ Ledger }
+// noLedger is the Ledger of a limiter without limits.
+type noLedger struct{ Ledger }
 
-func (uncounted) Immediate() {}
+func (noLedger) Immediate() {}
 
 // bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.
 func bind(s Store, b Binding) (boundRule, error) {
 	if len(b.Limits) == 0 {
-		return boundRule{counts: uncounted{}}, nil
+		return boundRule{counts: noLedger{}}, nil
 	}
 	limits := slices.Clone(b.Limits)
 	counts, err := s.Bind(b)
@@ -34,7 +34,7 @@ func bind(s Store, b Binding) (boundRule, error) {
 	return boundRule{limits, counts, !immediate}, err
 }
 
-// usage returns what the store has counted, with the limits filled in.
+// usage returns the usage of all limits, with Limit and Remaining filled in.
 func (b *boundRule) usage(ctx context.Context, key string) ([]Usage, error) {
 	uses, err := b.counts.Usage(ctx, key)
 	if err != nil {

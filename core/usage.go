@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// Usage returns what the client named key has used of each limit, in the order of [Limiter.Limits].
-// No observer is told of it. Units that a process has leased are used; a full memstore may return
-// more than was used, never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
+// Usage returns the usage of each limit by the client named key, in the order of [Limiter.Limits]. It is
+// not reported to the observer. Leased units are used; a full memstore may return more than was used,
+// never less. The error matches [ErrInvalid] or [ErrStore], or is the context's.
 // With a [Fallback], an ErrStore may come with its own uses.
 func (l *Limiter) Usage(ctx context.Context, key string) (uses []Usage, err error) {
 	err = l.within(ctx, key, func(whole, first context.Context) error {

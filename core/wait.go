@@ -8,22 +8,22 @@ import (
 	"github.com/sashlimit/sash/core/internal/waitqueue"
 )
 
-// Wait sleeps until a request of cost 1 by the client named key is admitted. The error is nil iff the
-// Decision's Allowed is true.
+// Wait sleeps until a request of cost 1 by the client named key is admitted. The error is nil if and only
+// if the Decision's Allowed is true.
 //
-// The callers of one limiter and key take turns in the order of their coming, whatever their costs.
-// The first asks, sleeps for RetryAfter and up to 100 ms longer, and asks again. Of several processes
-// that wait, the store decides which goes first. A [Limiter.Reset], a [Reservation.Return] or a Settle
+// The callers of one limiter and key take turns in the order of their arrival, of any cost. The first asks
+// the store, sleeps for RetryAfter and up to 100 ms longer, and asks again. Among several processes the
+// order is up to the store. A [Limiter.Reset], a [Reservation.Return] or a Settle
 // by this limiter wakes the first. By a SlidingCounter a Wait asks up to twice for an admission, or more
 // often where other processes count for the key. The observer hears of each request to the store.
 //
 // Wait returns [ErrTooLate] as soon as the first cannot ask again before the context's deadline;
-// [ErrNever] at once; [ErrInvalid]; and the context's error when that ends: a store may have counted
+// [ErrNever] at once; [ErrInvalid]; or the context's error when that ends: a store may have counted
 // the request.
 //
-// While the store cannot be asked, [FailOpen] admits at the pace of the limits, in this process: the
+// While the store fails, [FailOpen] admits at the pace of the limits, in this process: the
 // next waits for n*Window/Requests after a cost of n, the longest of all limits; 10,000 idle keys are
-// remembered. Under [FailClosed], and where a [Fallback] fails too, the first tries again after 50 to
+// kept. Under [FailClosed], and where a [Fallback] fails too, the first tries again after 50 to
 // 100 ms, and then after twice as long each time up to 5 s. ErrTooLate is an [ErrStore] then.
 func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 	return l.WaitN(ctx, key, 1)
@@ -71,14 +71,13 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, err
 }
 
 // estimate returns when the next request can pass after the decision on one of the given cost. pace is
-// the time for which the key waits after an admission that no store has counted. It is nil if the context
-// has ended.
+// the time for which the key waits after an admission by the policy. It is nil if the context has ended.
 func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate {
 	switch {
 	case d.Source == SourceNone && d.Err != nil:
 		return nil
 	case d.Allowed && d.Source == SourcePolicy:
-		return &waitqueue.Estimate{After: pace, Paced: true, Err: d.Err}
+		return &waitqueue.Estimate{After: pace, Fixed: true, Err: d.Err}
 	case d.RetryAfter == Never:
 		return &waitqueue.Estimate{}
 	case d.RetryAfter > 0:
@@ -96,7 +95,7 @@ func (d *Decision) estimate(cost int64, pace time.Duration) *waitqueue.Estimate 
 	return &waitqueue.Estimate{}
 }
 
-// never returns the error of a request of cost n that is refused for ever.
+// never returns the error of a request whose cost n exceeds the limit.
 func (d *Decision) never(n int64) error {
 	return chained(ErrNever, fmt.Errorf("a cost of %d exceeds the limit %v", n, d.Limit), d.Err)
 }

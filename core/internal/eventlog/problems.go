@@ -38,7 +38,7 @@ type Problem struct {
 type Problems struct {
 	log      func() *slog.Logger
 	interval time.Duration
-	outages  atomic.Int32 // of all sources, not yet over
+	active   atomic.Int32 // of all sources, not yet over
 
 	mu      sync.Mutex // guards sources and their histories
 	sources map[Source]*history
@@ -68,7 +68,7 @@ func NewProblems(log func() *slog.Logger, interval time.Duration) *Problems {
 }
 
 // InOutage reports whether an outage is not over, so that a [Problems.Recover] is useful.
-func (p *Problems) InOutage() bool { return p.outages.Load() > 0 }
+func (p *Problems) InOutage() bool { return p.active.Load() > 0 }
 
 // Add writes a line about a problem, or counts it for the next line.
 func (p *Problems) Add(ctx context.Context, problem *Problem) {
@@ -79,7 +79,7 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 	if problem.Outage {
 		if h.outage.requests == 0 {
 			h.outage.first = now
-			p.outages.Add(1)
+			p.active.Add(1)
 		}
 		h.outage.latest = now
 		h.outage.requests++
@@ -114,7 +114,7 @@ func (p *Problems) Recover(ctx context.Context, s Source) {
 	}
 	h.outage = outage{}
 	maps.DeleteFunc(h.lines, func(_ uint8, l line) bool { return l.outage }) // the next outage has a line at once
-	p.outages.Add(-1)
+	p.active.Add(-1)
 	p.mu.Unlock()
 	p.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(s.attrs(),
 		slog.Duration("outage", over.latest.Sub(over.first)), slog.Int("decided_by_policy", over.requests))...)

@@ -13,7 +13,7 @@ type Estimate struct {
 	Cost    int64
 	PerUnit float64 // nanoseconds; each unit above Cost passes later by them, each below earlier; 0: at After, and now
 	Failed  bool    // the store could not be asked: the next try is after a backoff, and After is ignored
-	Paced   bool    // no store has counted the request: After holds whatever is given back
+	Fixed   bool    // no store has counted the request: After holds whatever is given back
 	Err     error   // the store's
 }
 
@@ -43,7 +43,7 @@ func newState(e Estimate, failures int) state {
 	case e.Failed:
 		wait := min(minRetry<<min(failures, 10), maxRetry)
 		s.After, s.failures = wait/2+rand.N(wait/2+1), failures+1
-	case !e.Paced:
+	case !e.Fixed:
 		wait := e.After
 		if e.PerUnit > 0 {
 			wait = min(wait, time.Duration(e.PerUnit))

@@ -32,8 +32,8 @@ type waiter struct {
 	wake    chan struct{} // holds one element
 }
 
-// maxPaced is the number of keys beyond which a paced key without a waiter is forgotten.
-const maxPaced = 10_000
+// maxIdle is the number of keys beyond which a paced key without a waiter is forgotten.
+const maxIdle = 10_000
 
 // forever is how long a waiter behind the first sleeps, unless it is woken.
 const forever time.Duration = math.MaxInt64
@@ -79,7 +79,7 @@ func (s *Queues) Wait(ctx context.Context, key string, cost int64, ask func() (n
 func (s *Queues) Wake(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.byKey[key]; q != nil && !q.Paced {
+	if q := s.byKey[key]; q != nil && !q.Fixed {
 		q.state, q.woken = state{}, true
 		q.wakeFirst()
 	}
@@ -137,7 +137,7 @@ func (s *Queues) turn(ctx context.Context, q *queue, w *waiter) (sleep time.Dura
 func (s *Queues) update(q *queue, e Estimate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.woken && !e.Paced {
+	if q.woken && !e.Fixed {
 		q.state = state{}
 	} else {
 		q.state = newState(e, q.failures)
@@ -160,7 +160,7 @@ func (s *Queues) remove(q *queue) {
 		return
 	}
 	left := time.Until(q.next(0))
-	if !q.Paced || left <= 0 || !q.expiring && len(s.byKey) > maxPaced {
+	if !q.Fixed || left <= 0 || !q.expiring && len(s.byKey) > maxIdle {
 		delete(s.byKey, q.key)
 		return
 	}
