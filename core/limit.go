@@ -51,20 +51,25 @@ func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
 // Its Window is burst*per/rate, rounded up to whole microseconds. What is not positive, or leads to a Window that no
 // limit has, is an error of [New].
 func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
-	l := Limit{Requests: burst, Algorithm: Bucket}
-	if rate <= 0 || per <= 0 || burst <= 0 {
-		l.Name = fmt.Sprintf("rate %d in %v, burst %d", rate, per, burst) // for the error
-		return l
+	l := Limit{Requests: burst, Window: min(per, 0), Algorithm: Bucket}
+	if rate > 0 && per > 0 && burst > 0 {
+		l.Window = refillTime(rate, per, burst)
 	}
+	if l.Window < MinWindow || l.Window > MaxWindow {
+		l.Name = fmt.Sprintf("rate %d in %v, burst %d", rate, per, burst) // for the error
+	}
+	return l
+}
+
+// refillTime returns burst*per/rate, rounded up to whole microseconds, or the longest Duration if that is longer.
+func refillTime(rate int64, per time.Duration, burst int64) time.Duration {
 	high, low := bits.Mul64(uint64(burst), uint64(per))
 	low, carry := bits.Add64(low, uint64(rate-1), 0)
 	if high += carry; high >= uint64(rate) {
-		l.Window = math.MaxInt64
-		return l
+		return math.MaxInt64
 	}
 	window, _ := bits.Div64(high, low, uint64(rate))
-	l.Window = time.Duration((min(window, math.MaxInt64-999) + 999) / 1000 * 1000) // a microsecond has 1000
-	return l
+	return time.Duration((min(window, math.MaxInt64-999) + 999) / 1000 * 1000) // a microsecond has 1000
 }
 
 // Using returns the limit by another algorithm.
@@ -152,6 +157,9 @@ func (l Limit) checkAlgorithm() error {
 
 // windowHint says in errors where a window may come from that nobody wrote.
 func (l Limit) windowHint() string {
+	if l.Window == math.MinInt64 {
+		return "; this one is a float that no Duration holds, such as a second divided by a rate of 0"
+	}
 	if l.Algorithm.known() && l.Algorithm.Linear() {
 		return "; that of a RateAndBurst is burst*per/rate, of three numbers above 0"
 	}
