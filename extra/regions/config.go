@@ -41,7 +41,8 @@ type Config struct {
 
 	// Home gives all of a client's limits to the region that it returns, instead of a share
 	// to each. A client for which it returns "" has no home. It must return the same in every
-	// process. It may be nil.
+	// process. It may be nil. As long as this region's own store has not answered yet, the At of a refusal
+	// of a client with another home is by the clock of this process.
 	Home func(client string) string
 }
 
