@@ -6,7 +6,7 @@
 // until the request may pass or a fixed window ends, as for a bucket until it may pass. Only a reset, units that are
 // given back, and an admission by other limits on the same counts can change it sooner. Its end is reckoned from before
 // the question was sent, so it never lasts a moment too long. No other refusal is remembered: where something remains,
-// the next smaller request changes the numbers. Nor is one by limits of a request: other requests have others.
+// the next smaller request changes the numbers. One by limits of a request is for requests with the same limits.
 //
 // After a second one request asks the store again, and the others are still refused from memory: so a reset by
 // another process is seen within a second. If the caller of that request leaves before the reply, another request

@@ -21,26 +21,30 @@ type ledger struct {
 	core.Ledger // the next link
 }
 
-// Take implements [core.Ledger]. A charge, a request with limits of its own and one for a lease go to the next link,
-// and a refusal of them is not remembered.
+// Take implements [core.Ledger]. A charge and a request for a lease go to the next link, and a refusal of them is not
+// remembered.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
-	refusable := ask.Override == nil
-	if refusable && l.rule.Lookup(ask.Key, ask.Cost, &d, true) {
+	rule, o := l.rule, ask.Override
+	if o != nil && o.Limits != nil {
+		rule = rule.with(o.Limits)
+	}
+	refusable := o == nil || !o.Charge && o.Ahead == 0
+	if refusable && rule.Lookup(ask.Key, ask.Cost, &d, true) {
 		return d
 	}
 	sent := time.Now()
 	d = l.Ledger.Take(ctx, ask)
 	err := d.Err
-	if ask.Cost > 0 && !ask.Peek && (d.Allowed || err != nil && !unsent(err)) && l.rule.beyond(ask.Override) {
-		l.rule.Changed(ask.Key)
+	if ask.Cost > 0 && !ask.Peek && (d.Allowed || err != nil && !unsent(err)) && rule.beyond(o) {
+		rule.Changed(ask.Key)
 	}
 	switch {
 	case !refusable:
 	case err == nil:
-		l.rule.Note(ask.Key, ask.Cost, sent, d)
+		rule.Note(ask.Key, ask.Cost, sent, d)
 	case ctx.Err() != nil:
-		l.rule.Unanswered(ask.Key, ask.Cost)
-	case unsent(err) && l.rule.Lookup(ask.Key, ask.Cost, &d, false):
+		rule.Unanswered(ask.Key, ask.Cost)
+	case unsent(err) && rule.Lookup(ask.Key, ask.Cost, &d, false):
 		d.Err = nil
 	}
 	return d

@@ -13,45 +13,39 @@ import (
 )
 
 // TestPlans: whatever limits share the counts of a client, of the rule, of another rule or of a request, within a
-// process a refusal from memory has the numbers of the store. It is never by limits of a request, so with those alone
-// the same holds beside another process.
+// process a refusal from memory has the numbers of the store.
 func TestPlans(t *testing.T) {
 	for _, algorithm := range core.Algorithms() {
-		for _, processes := range []int{1, 2} {
-			remembered := 0
-			for seed := range uint64(40) {
-				synctest.Test(t, func(t *testing.T) {
-					remembered += plans(t, rand.New(rand.NewPCG(seed, 18)), algorithm, processes)
-				})
-			}
-			if (remembered == 0) != (processes == 2) {
-				t.Errorf("%v, %d processes: %d refusals from memory", algorithm, processes, remembered)
-			}
+		var remembered [2]int
+		for seed := range uint64(40) {
+			synctest.Test(t, func(t *testing.T) { plans(t, rand.New(rand.NewPCG(seed, 18)), algorithm, &remembered) })
+		}
+		if remembered[0] == 0 || remembered[1] == 0 {
+			t.Errorf("%v: %d refusals from memory by a rule and by limits of a request", algorithm, remembered)
 		}
 	}
 }
 
-// plans is a history of TestPlans, and returns how many refusals came from memory.
-func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, processes int) (remembered int) {
+// plans is a history of TestPlans. It adds up the refusals from memory, by a rule and by limits of a request.
+func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, remembered *[2]int) {
 	store := memstore.New()
 	limits := func(n int64) []core.Limit {
 		return []core.Limit{core.Per(n, 10*time.Hour).Using(algorithm).Named("plan")}
 	}
 	type plan struct{ process, direct core.Ledger } // with memory, and without
 	var all []plan
-	for range processes {
-		refusals := denycache.New()
-		for n := range int64(4) {
-			binding := core.Binding{Name: "api", Limits: limits(n + 1)}
-			direct := core.Must(store.Bind(binding))
-			all = append(all, plan{refusals.Wrap(binding, direct), direct})
-		}
+	refusals := denycache.New()
+	for n := range int64(4) {
+		binding := core.Binding{Name: "api", Limits: limits(n + 1)}
+		direct := core.Must(store.Bind(binding))
+		all = append(all, plan{refusals.Wrap(binding, direct), direct})
 	}
 	for range 100 {
 		time.Sleep([]time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Hour}[rng.IntN(20)/9])
 		p := all[rng.IntN(len(all))]
 		ask := core.Ask{Key: "k", Cost: 1 + rng.Int64N(2), Peek: rng.IntN(4) == 0}
-		if processes > 1 || rng.IntN(4) == 0 {
+		kind := rng.IntN(2)
+		if kind == 1 {
 			ask.Override = &core.Override{Limits: limits(1 + rng.Int64N(4))}
 		}
 		look := ask
@@ -59,12 +53,11 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, processes int
 		want := p.direct.Take(context.Background(), look)
 		got := p.process.Take(context.Background(), ask)
 		if got.Source == core.SourceCached {
-			remembered++
+			remembered[kind]++
 			got.Source = want.Source
 			if got != want {
 				t.Errorf("%v: from memory %+v, want %+v", ask, got, want)
 			}
 		}
 	}
-	return remembered
 }

@@ -35,7 +35,7 @@ type Refusals struct {
 type counts struct {
 	hash    uint64
 	limits  []core.Limit // of the first rule
-	several atomic.Bool  // whether another rule has other limits
+	several atomic.Bool  // whether another rule or a request has other limits
 }
 
 // New returns refusals, of which there are none yet.
@@ -68,6 +68,23 @@ func (r *Refusals) Rule(by core.Binding) Rule {
 		c.several.Store(true)
 	}
 	return Rule{r, r.rules.Add(1), c}
+}
+
+// with returns the refusals by other limits on the same counts, those of a request.
+func (r Rule) with(limits []core.Limit) Rule {
+	if !r.counts.several.Load() {
+		r.counts.several.Store(true)
+	}
+	for _, l := range limits {
+		r.id = maphash.Comparable(r.refusals.seed[0], limitOf{r.id, l})
+	}
+	return r
+}
+
+// limitOf is a limit of a rule, for its hash.
+type limitOf struct {
+	id uint64
+	core.Limit
 }
 
 // beyond reports whether a request with an override may be admitted where limits that share its counts refuse.
