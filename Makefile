@@ -88,7 +88,7 @@ short-extra:
 
 # Each go.mod requires the lowest versions that pass, so that a program keeps its own. These are the newest. The server is
 # Valkey where it is there.
-NEWEST      := github.com/alicebob/miniredis/v2@v2.40.0 github.com/redis/go-redis/v9@v9.23.0 github.com/sony/gobreaker/v2@v2.4.0
+NEWEST      := github.com/alicebob/miniredis/v2@v2.40.0 github.com/redis/go-redis/v9@v9.23.0
 NEWEST_chi  := github.com/go-chi/chi/v5@v5.5.0
 NEWEST_gin  := github.com/gin-gonic/gin@v1.12.0
 NEWEST_echo := github.com/labstack/echo/v4@v4.16.0

@@ -46,7 +46,7 @@ func TestModules(t *testing.T) {
 		if want := strings.TrimSuffix("github.com/sashlimit/sash/"+dir, "/."); m.Module.Path != want {
 			t.Errorf("%s is the module %s, want %s", dir, m.Module.Path, want)
 		}
-		own := []string{"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9", "github.com/sony/gobreaker/v2"}
+		own := []string{"github.com/alicebob/miniredis/v2", "github.com/redis/go-redis/v9"}
 		if dir != "." {
 			own = []string{"github.com/sashlimit/sash"}
 		}

@@ -48,11 +48,14 @@ func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var found findings
-	_, err := server.UntilEnded(ctx, func() (string, error) { // the client may not heed the end of ctx
+	done := make(chan struct{})
+	go func() { // the client may not honor ctx
+		defer close(done)
 		s.checkAll(ctx, &found)
-		return "", nil
-	})
-	if err != nil {
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 		found.add(fmt.Errorf("sash: not every server of Redis has answered: "+
 			"is it up, is the address right, is the network open, does it speak TLS where the client does, "+
 			"and only there? %w", ctx.Err()))
@@ -101,7 +104,7 @@ func (s *Store) forEachServer(
 	case *redis.Ring:
 		return rdb.ForEachShard(ctx, each)
 	case *redis.Client:
-		return each(ctx, s.client.Heeding) // go-redis writes rdb's options while the program uses rdb
+		return each(ctx, s.client.Single) // go-redis writes rdb's options while the program uses rdb
 	}
 	do(ctx, s.client.RDB, "the server")
 	return nil

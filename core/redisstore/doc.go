@@ -19,29 +19,24 @@
 // Redis, so a program starts while Redis is down. The first rule that is bound has
 // a connection made in the background.
 //
-// # The way of a decision
+// # The road of a decision
 //
-// A request goes down a chain of links: each is a core.Ledger around the next one, which it knows by that interface
-// alone. A link answers the request itself, or asks the next and learns from what comes back.
-//
-//	link        where                     answers                                               costs
-//
-//	limiter     core
+//	limiter                          core
 //	   |
-//	lease       core/internal/lease       a busy client, from units that were taken ahead;      0.1 to 0.2 µs,
-//	   |                                  a rule has this link with WithLease only              no memory
+//	lease      core/internal/lease      a busy client, from units that were taken ahead; with WithLease only
 //	   |
-//	denycache   core/internal/denycache   a client that has been refused, until it may pass;    0.1 µs,
-//	   |                                  one request a second goes on, to see a reset          no memory
+//	denycache  core/internal/denycache  a client that has been refused, until it may pass
 //	   |
-//	ledger      ledger.go                 together with what waits for the same server:
-//	   |-- batches   batch.go             one script for all, on a single server, once a        part of a round trip
-//	   |                                  probe has seen that it may be so (joint.go)
-//	   |-- pipeline  batch.go             one pipeline for all, to a master or a shard          part of a round trip
-//	   '-- alone     ledger.go            while a breaker is not closed, before a cluster's     a round trip,
-//	                                      map is known, and what was not decided together,      a goroutine
-//	                                      because a slot has moved for example
+//	ledger     ledger.go                a rule: its keys, its script
+//	   |
+//	server     internal/server          the server of the client's key; no request waits while its breaker is open
+//	   |
+//	queue      internal/batch           requests that wait for the same server go together, as a batch; one alone is a
+//	   |                                batch of one
+//	call       internal/server          a batch becomes one script, or a pipeline of scripts; it has a deadline, and
+//	   |                                gives the breaker one result
+//	go-redis                            its pool, and its client of a cluster
 //
-// What is said to Redis is in internal/script: keys and calls, the scripts, and how a reply is read. All calls are sent
-// by internal/server, each once and in time. It knows the servers, their breakers and connections.
+// Each link above the server is a core.Ledger around the next one. A link answers the request itself, or asks the next
+// and learns from the answer. Package internal/script has the keys, the scripts, and how a reply is read.
 package redisstore

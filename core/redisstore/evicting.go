@@ -7,13 +7,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// warnOfEviction asks each server about its memory, and gives a notice of rule if one evicts. A server that does not
-// answer, or refuses INFO, is left out: Check says more.
-func (s *Store) warnOfEviction(rule core.Binding) {
+// warnOfEviction asks each server about its memory, and gives a notice if one evicts. A server that does not answer, or
+// refuses INFO, is left out: Check says more.
+func (s *Store) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	_ = s.forEachServer(ctx, func(ctx context.Context, node redis.UniversalClient, addr string) {
@@ -23,7 +22,7 @@ func (s *Store) warnOfEviction(rule core.Binding) {
 			return
 		}
 		if err := checkMemory(addr, infoFields(info)); err != nil {
-			rule.Notice(notice.Evicting, strings.TrimPrefix(err.Error(), "sash: "))
+			s.notify(notice.Evicting, err.Error())
 		}
 	})
 }

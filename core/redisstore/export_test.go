@@ -2,40 +2,19 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"testing"
+	"math"
 	"time"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/redisstore/internal/server"
-	"github.com/sashlimit/sash/internal/redistest"
 )
 
 // What the tests of package redisstore_test see of the inside.
 
-// HoldBreakersClosed makes the breakers of all servers that are known such that
-// they never open.
+// HoldBreakersClosed makes the store forget its servers, and their breakers never open. No decision may be in flight.
 func HoldBreakersClosed(s *Store) {
-	for _, own := range s.client.Servers() {
-		own.HoldClosed()
-	}
+	s.client = server.New(s.client.RDB, server.Config{Prefix: s.prefix, Joint: !s.singles, MaxFailures: math.MaxInt})
 }
-
-// Settle waits until no connection is in the making: each is made by a script. A busy machine makes more of them.
-func Settle(t testing.TB, s *Store) {
-	t.Helper()
-	redistest.WaitFor(t, "connections to be made", func() error {
-		for _, own := range s.client.Servers() {
-			if making := own.Making(); making > 0 {
-				return fmt.Errorf("%d are in the making to %q", making, own.Addr())
-			}
-		}
-		return nil
-	})
-}
-
-// Calls is how many calls to Redis are under way.
-func Calls(s *Store) int { return s.client.Calls() }
 
 // Keys are the Redis keys of a client, a limit each.
 func Keys(s *Store, l *core.Limiter, client string) []string {
@@ -58,14 +37,5 @@ func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
 // Commands are what Check tells an operator to allow.
 const Commands = server.Commands
 
-// Joined reports whether requests of several clients share scripts.
-func Joined(s *Store) bool { return s.joint.mode.Load() == joined }
-
-// Join has a store find out whether they may, which it does at first use otherwise.
-func Join(s *Store) error {
-	mode, err := s.probe(context.Background())
-	if s.learn(mode); !Joined(s) {
-		return fmt.Errorf("not joined: %w", err)
-	}
-	return nil
-}
+// Joint reports whether requests of several clients may share a script, and lets them if so.
+func Joint(s *Store) (bool, error) { return s.client.First.Join(context.Background()) }

@@ -206,10 +206,7 @@ func TestFaults(t *testing.T) {
 			if d := s.patiently.Allow(ctx, "new"); d.Err != nil || !d.Allowed {
 				t.Errorf("after the fault: %+v", d)
 			}
-			redistest.WaitFor(t, "calls and connections to settle", func() error {
-				if n := redisstore.Calls(s.store); n > 0 {
-					return fmt.Errorf("%d calls are under way", n)
-				}
+			redistest.WaitFor(t, "connections to settle", func() error {
 				n, err := connections(s.admin)
 				if err != nil || n > s.rdb.Options().PoolSize+2 {
 					return fmt.Errorf("%d connections, %v", n, err)
@@ -290,12 +287,12 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 		redistest.WaitFor(t, "a first decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 		redistest.WaitFor(t, "a second decision", func() error { return patiently.AllowN(ctx, key(i), 0).Err })
 	}
+	redisstore.HoldBreakersClosed(store)
 	if _, single := rdb.(*redis.Client); single {
-		if err := redisstore.Join(store); err != nil {
-			t.Fatal(err)
+		if joint, err := redisstore.Joint(store); err != nil || !joint {
+			t.Fatal(joint, err)
 		}
 	}
-	redisstore.HoldBreakersClosed(store)
 	before, _ := count()
 
 	decisions := 0
@@ -334,9 +331,9 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 			p.Mode.Store(redistest.Passes)
 		}
 	}
-	redistest.WaitFor(t, "calls that nobody waits for any more to end", func() error {
-		if n := redisstore.Calls(store); n > 0 {
-			return fmt.Errorf("%d are under way", n)
+	redistest.WaitFor(t, "calls without a caller to end", func() error {
+		if n := rdb.PoolStats(); n.TotalConns > n.IdleConns {
+			return fmt.Errorf("%d connections of %d are idle", n.IdleConns, n.TotalConns)
 		}
 		return nil
 	})

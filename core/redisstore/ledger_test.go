@@ -127,12 +127,12 @@ func TestPlan(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { rdb.Close() })
 	rule, plan := bind(t, rdb, core.PerMinute(3)), []core.Limit{core.PerMinute(5)}
-	first := rule.with(plan, 0)
-	if again := rule.with(slices.Clone(plan), 0); again != first {
+	first := rule.with(&core.Override{Limits: plan})
+	if again := rule.with(&core.Override{Limits: slices.Clone(plan)}); again != first {
 		t.Error("the same limits have another ledger")
 	}
 	plan[0].Requests = 7
-	other := rule.with(plan, 0)
+	other := rule.with(&core.Override{Limits: plan})
 	if first.rule.Limits[0].Requests != 5 || other.rule.Limits[0].Requests != 7 || other.rule.Args[0] != "7" {
 		t.Errorf("%v, then %v by the arguments %v", first.rule.Limits, other.rule.Limits, other.rule.Args)
 	}

@@ -1,9 +1,6 @@
 package redisstore
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Stats is what a [Store] says about itself: what this process knows and has done. The
 // numbers of type uint64 are counted since the store was made and never decrease; the
@@ -11,15 +8,13 @@ import (
 type Stats struct {
 	Breakers []Breaker // one for each server, by address
 
-	// Requests that wait for the same server are sent to it together, in batches; a
-	// request that finds no company is a batch of one. Requests that have to be sent by
-	// themselves are in no batch: while a breaker is not closed, for example.
-	// BatchedRequests / Batches is the mean size.
+	// Requests that wait for the same server are sent to it together, in batches; a lone
+	// request is a batch of one. BatchedRequests / Batches is the mean size.
 	Batches         uint64 // batches that were sent
 	BatchedRequests uint64 // requests in them
 	LargestBatch    uint64 // requests in the largest one so far
 
-	Scripts   uint64 // scripts given to the Redis client to send, with repetitions and those that try a connection
+	Scripts   uint64 // scripts given to the Redis client to send, with repetitions
 	NoScripts uint64 // replies NOSCRIPT: the server did not know the script and was sent its source
 
 	Refusals          int64  // refusals that are remembered, of at most 32,768; some may have ended
@@ -77,15 +72,15 @@ func (s *Store) Stats() Stats {
 		return Stats{}
 	}
 	stats := Stats{
-		Batches:         s.batched.batches.Load(),
-		BatchedRequests: s.batched.requests.Load(),
-		LargestBatch:    s.batched.largest.Load(),
+		Batches:         s.client.Batches.Load(),
+		BatchedRequests: s.client.Requests.Load(),
+		LargestBatch:    s.client.LargestBatch.Load(),
 		Scripts:         s.client.Scripts.Load(),
 		NoScripts:       s.client.NoScripts.Load(),
 	}
 	for _, b := range s.client.Breakers(time.Now()) {
 		stats.Breakers = append(stats.Breakers, Breaker{
-			Server: b.Server, State: State(b.State.String()), Changed: b.Changed, FailingSince: b.FailingSince, Trips: b.Trips,
+			Server: b.Server, State: State(b.State), Changed: b.Changed, FailingSince: b.FailingSince, Trips: b.Trips,
 		})
 	}
 	stats.Refusals, stats.RefusedFromMemory = s.refusals.Stats()
@@ -93,16 +88,4 @@ func (s *Store) Stats() Stats {
 		stats.Leases, stats.UnspentUnits = s.leases.Unspent(time.Now())
 	}
 	return stats
-}
-
-// batched is what a store counts of its batches for [Stats].
-type batched struct{ batches, requests, largest atomic.Uint64 }
-
-// add counts a batch.
-func (b *batched) add(size uint64) {
-	b.batches.Add(1)
-	b.requests.Add(size)
-	for most := b.largest.Load(); size > most && !b.largest.CompareAndSwap(most, size); {
-		most = b.largest.Load()
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,8 +26,6 @@ const DefaultPrefix = "sash"
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
 	client   *server.Client // nil if the store was not made
-	joint    joint
-	batched  batched
 	refusals *denycache.Refusals
 	uncached bool         // WithoutDenyCache
 	leases   *lease.Table // nil without WithLease
@@ -34,11 +33,13 @@ type Store struct {
 	close    func() error // closes the client of Open, once; nil if the client is the user's
 	err      error        // of a constructor; Bind returns it
 
+	singles  bool                                    // see WithoutJointScripts
+	observer atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
+
 	mu       sync.Mutex
-	scripts  map[string]kept // by script.Shape, maxScripts at most
-	warmed   bool            // a rule has been bound
-	warned   bool            // a rule has started warnOfEviction
-	shortest time.Duration   // Config.Timeout of the rules; 0 if there is no rule
+	scripts  map[string]script.Script // by script.Shape, maxScripts at most
+	warmed   bool                     // a rule has been bound
+	shortest time.Duration            // Config.Timeout of the rules; 0 if there is no rule
 }
 
 var _ core.Store = (*Store)(nil)
@@ -80,8 +81,8 @@ func WithoutDenyCache() Option { return func(s *Store) { s.uncached = true } }
 // reply or at Config.Timeout. A Dialer of the program's own must return connections that
 // heed their deadlines.
 //
-// Around a client of its own type a program gives up some speed: decisions are sent one by
-// one, and one breaker stands for all servers. A Ring moves the clients of a shard that is
+// Around a client of its own type a program gives up some speed: each decision is a command of its own, and one
+// breaker stands for all servers. A Ring moves the clients of a shard that is
 // down to other shards and back: each time a client may get its limit once more, and units
 // stay counted that are given back elsewhere. For exact counts on several servers use a
 // Cluster. Hooks on a redis.Client do not see what the store sends through it; those on the
@@ -90,7 +91,7 @@ func WithoutDenyCache() Option { return func(s *Store) { s.uncached = true } }
 // New does not talk to Redis. What is wrong with its arguments is an error of
 // [core.New].
 func New(rdb redis.UniversalClient, options ...Option) *Store {
-	s := &Store{prefix: DefaultPrefix, refusals: denycache.New(), scripts: map[string]kept{}}
+	s := &Store{prefix: DefaultPrefix, refusals: denycache.New(), scripts: map[string]script.Script{}}
 	for i, o := range options {
 		if o == nil {
 			s.err = fmt.Errorf("sash: option %d of redisstore is nil: leave it out", i+1)
@@ -103,9 +104,23 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 			"such as redis.NewClient(&redis.Options{Addr: \"127.0.0.1:6379\"})")
 		return s
 	}
-	s.joint.made = time.Now()
-	s.client = server.New(rdb, func(own *server.Server) any { return newPipeline(s, own) })
+	s.client = server.New(rdb, server.Config{
+		Prefix: s.prefix, Joint: !s.singles, Notify: s.notify,
+	})
 	return s
+}
+
+// WithoutJointScripts makes a store send a script of its own for each request. Without it, requests of several clients
+// that wait together for a single server share one script, once a probe has found that all their keys are on one
+// server: behind a proxy that spreads keys over several servers they are not. The probe counts some clients of its own,
+// and deletes them. Requests that wait together share a round trip with and without it.
+func WithoutJointScripts() Option { return func(s *Store) { s.singles = true } }
+
+// notify gives a notice to the observer of the store.
+func (s *Store) notify(code, text string) {
+	if observer := s.observer.Load(); observer != nil {
+		(*observer)(code, strings.TrimPrefix(text, "sash: "))
+	}
 }
 
 // isUnmade reports whether rdb is a client of go-redis that its constructor has not made.
@@ -131,9 +146,7 @@ func (s *Store) ready() error {
 
 // ErrForeign is in the error of a decision that found, at a key of the store, a
 // value that is not the store's. The value has been deleted, unless the request
-// was a peek; the next request is counted again. It is also in the error of one
-// whose reply tells of times or units that the limit cannot have, which no
-// server says that runs the store's script.
+// was a peek; the next request is counted again.
 var ErrForeign = script.ErrForeign
 
 // Open returns a store with a client of its own for the single server at url,
@@ -174,6 +187,30 @@ func (s *Store) Close() error {
 	return s.close()
 }
 
+// maxScripts bounds the scripts that a store caches. Rules may be bound while serving, and of 16 limits alone there are
+// 2^16 scripts.
+const maxScripts = 128
+
+// script returns the script for the limits of a rule. To render one takes most of a millisecond. Requests by a script
+// that is no longer cached are decided all the same, but share no script with requests by the one that replaces it.
+func (s *Store) script(lease bool, limits []core.Limit) script.Script {
+	shape := script.Shape(lease, limits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.scripts[shape]; ok {
+		return known
+	}
+	if len(s.scripts) >= maxScripts {
+		for other := range s.scripts {
+			delete(s.scripts, other)
+			break
+		}
+	}
+	added := script.Decide(lease, limits)
+	s.scripts[shape] = added
+	return added
+}
+
 // Bind implements [core.Store].
 func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if err := s.ready(); err != nil {
@@ -187,17 +224,15 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {
 		s.shortest = rule.Timeout
 	}
-	first := !s.warmed
+	warm := !s.warmed
 	s.warmed = true
-	warn := rule.Notice != nil && !s.warned
-	s.warned = s.warned || warn
 	s.mu.Unlock()
 	l := s.newLedger(rule)
-	if first {
-		s.client.Warm(&l.rule)
+	if warm {
+		s.client.Warm()
 	}
-	if warn {
-		go s.warnOfEviction(rule)
+	if rule.Notice != nil && s.observer.CompareAndSwap(nil, &rule.Notice) {
+		go s.warnOfEviction()
 	}
 	var chain core.Ledger = l
 	if !s.uncached {

@@ -39,7 +39,7 @@ var begun = time.Now()
 // packages have the mutants that are tried.
 var packages = []string{
 	"core/internal/window", scripts, "core/internal/lease", "core/internal/denycache",
-	"core/redisstore/internal/gather", "core/memstore", "extra/regions",
+	"core/redisstore/internal/batch", "core/memstore", "extra/regions",
 }
 
 // scripts is the package of which the Lua is mutated. Its tests run these mutants, on servers.

@@ -20,16 +20,13 @@ import (
 //
 //	31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240
 
-const (
-	bucketBytes = 24
-	mostUsed    = core.MaxCounterRequests
-)
+const bucketBytes = 24
 
 //go:embed bucket.lua
 var bucketLua string
 
 func init() {
-	rooms[core.Bucket] = &room{"b", "bucket", &bucketLua, readBucket, possibleBucket, decideBucket}
+	rooms[core.Bucket] = &room{"b", "bucket", &bucketLua, readBucket, decideBucket}
 }
 
 func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
@@ -37,11 +34,6 @@ func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok b
 		return f, "", false
 	}
 	return facts{nearest(s[18:], now), [3]int64{uint48(s), uint48(s[6:]), uint48(s[12:])}}, s[bucketBytes:], true
-}
-
-func possibleBucket(f facts, l window.Limit, _ int64) bool {
-	units, part, rate := f.own[0], f.own[1], f.own[2]
-	return 0 < units+part && part < l.W && units <= mostUsed && units < 100*rate && 0 < rate && rate <= mostUsed
 }
 
 func decideBucket(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

@@ -20,16 +20,13 @@ import (
 //	C stamp units o l  the end of the newest slot; the units that count, 6 bytes; and how many slots before the newest
 //	                   are the oldest one with units and the leaver, a byte each; see log.go
 
-const (
-	coarseFacts = 15
-	mostCoarse  = 1 << 47 // 120 slots hold less
-)
+const coarseFacts = 15
 
 //go:embed coarse.lua
 var coarseLua string
 
 func init() {
-	rooms[core.CoarseLog] = &room{"s", "coarse", &coarseLua, readCoarse, possibleCoarse, decideCoarse}
+	rooms[core.CoarseLog] = &room{"s", "coarse", &coarseLua, readCoarse, decideCoarse}
 }
 
 // readCoarse has the beginning of a slot as the newest stamp.
@@ -38,13 +35,9 @@ func readCoarse(s string, l window.Limit, now int64) (f facts, rest string, ok b
 		return f, "", false
 	}
 	end, slot := nearest(s[1:], now), l.Slot()
-	return dated(end-slot+1, window.LogFacts{
+	return logFacts(end-slot+1, window.LogFacts{
 		Units: uint48(s[7:]), Oldest: end - int64(s[13])*slot, Leaver: end - int64(s[14])*slot,
 	}), s[coarseFacts:], true
-}
-
-func possibleCoarse(f facts, l window.Limit, now int64) bool {
-	return f.dated(l, now, f.newest+l.Slot()-1, mostCoarse)
 }
 
 func decideCoarse(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

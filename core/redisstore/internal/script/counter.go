@@ -17,16 +17,13 @@ import (
 //
 //	31373930303030303731 20 30 41 000000000050 00000000001e 5bfedc883a00
 
-const (
-	counterBytes = 18
-	mostCounted  = core.MaxCounterRequests + 255 // of a counter's window
-)
+const counterBytes = 18
 
 //go:embed counter.lua
 var counterLua string
 
 func init() {
-	rooms[core.SlidingCounter] = &room{"c", "counter", &counterLua, readCounter, possibleCounter, decideCounter}
+	rooms[core.SlidingCounter] = &room{"c", "counter", &counterLua, readCounter, decideCounter}
 }
 
 func readCounter(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
@@ -34,10 +31,6 @@ func readCounter(s string, _ window.Limit, now int64) (f facts, rest string, ok 
 		return f, "", false
 	}
 	return facts{nearest(s[12:], now), [3]int64{uint48(s), uint48(s[6:])}}, s[counterBytes:], true
-}
-
-func possibleCounter(f facts, l window.Limit, _ int64) bool {
-	return f.newest%l.W == 0 && max(f.own[0], f.own[1]) <= mostCounted
 }
 
 func decideCounter(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

@@ -29,9 +29,6 @@ type room struct {
 	// facts could be read.
 	read func(s string, l window.Limit, now int64) (f facts, rest string, ok bool)
 
-	// possible reports what facts.possible does, of facts that are not after the latest time.
-	possible func(f facts, l window.Limit, now int64) bool
-
 	// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted.
 	decide func(f facts, l window.Limit, now, stamp, cost int64) window.Verdict
 }
@@ -69,42 +66,22 @@ func readFacts(s string, l core.Limit, now int64) (f facts, rest string, ok bool
 	return roomOf(l.Algorithm).read(s, limitOf(l), now)
 }
 
-// possible reports whether a server that keeps to the limit can tell these facts at now: what counts has not left the
-// window, and is not of a time after latest.
-func (f *facts) possible(l core.Limit, now, latest int64) bool {
-	return f.newest == 0 || f.newest <= latest && roomOf(l.Algorithm).possible(*f, limitOf(l), now)
-}
-
-// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge.
+// decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge. A
+// charge is admitted whatever the limit.
 func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) window.Verdict {
-	v := f.judge(l, now, stamp, cost, charge)
-	if charge {
-		return limitOf(l).Charged(v)
-	}
-	return v
-}
-
-// judge is decide by a limit that is boundless or not.
-func (f *facts) judge(l core.Limit, now, stamp, cost int64, boundless bool) window.Verdict {
 	limit := limitOf(l)
-	limit.Boundless = boundless
+	limit.Boundless = charge
 	return roomOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
 }
 
-// dated returns the facts of units that keep their times.
-func dated(newest int64, l window.LogFacts) facts {
+// logFacts returns the facts of units that keep their times.
+func logFacts(newest int64, l window.LogFacts) facts {
 	return facts{newest, [3]int64{l.Units, l.Oldest, l.Leaver}}
 }
 
-// log returns what dated was given.
+// log returns the argument of logFacts.
 func (f *facts) log() window.LogFacts {
 	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}
-}
-
-// dated reports whether fewer units than most count in the window that ends at now, the last of them at last.
-func (f *facts) dated(l window.Limit, now, last, most int64) bool {
-	log := f.log()
-	return now-l.W < log.Oldest && log.Oldest <= log.Leaver && log.Leaver <= last && 0 < log.Units && log.Units < most
 }
 
 // nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.

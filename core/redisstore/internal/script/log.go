@@ -42,7 +42,7 @@ const (
 var logLua string
 
 func init() {
-	rooms[core.SlidingLog] = &room{"l", "log", &logLua, readLog, possibleLog, decideLog}
+	rooms[core.SlidingLog] = &room{"l", "log", &logLua, readLog, decideLog}
 }
 
 func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
@@ -70,15 +70,11 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 	if leaver.size == 0 {
 		leaver = first
 	}
-	return dated(last.stamp, window.LogFacts{
+	return logFacts(last.stamp, window.LogFacts{
 		Units:  (last.total - first.total + first.cost) & (totals - 1),
 		Oldest: first.stamp,
 		Leaver: leaver.stamp,
 	}), s, true
-}
-
-func possibleLog(f facts, l window.Limit, now int64) bool {
-	return f.dated(l, now, f.newest, totals)
 }
 
 func decideLog(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {

@@ -1,12 +1,14 @@
-// Package server makes one call to a server of Redis: once, in time, and judged. A stock client does none of this: it
-// repeats a call three times, ignores deadlines, and waits for servers that have gone.
+// Package server asks the servers of a store: each request once, within its deadline, and no server that has been
+// failing. A stock client repeats a command three times, ignores deadlines, and waits for servers that are down.
 //
-//	client.go       the servers of a store, and the server of a key
-//	send.go         a call is sent once, as one of so many at a time, and ends when its context does
-//	attempt.go      a call with its deadline; it tells the breaker what became of it
-//	breaker.go      no call waits for a server that has been failing
-//	connections.go  what an attempt waits for; they are made under a time of their own
-//	errors.go       what an error says of the server, and what an operator can do
+//	client.go   the servers of a store, and the server of a key
+//	server.go   the requests to one server: they wait in a queue, and are sent in batches
+//	request.go  a batch becomes commands: one script for all, or a pipeline with a script for each
+//	joint.go    whether one script may have the keys of several clients
+//	attempt.go  one call to a server: its deadline, and its result for the breaker
+//	breaker.go  requests do not wait for a server that has been failing
+//	send.go     a command is sent once
+//	errors.go   what an error says of the server, and what an operator can do
 package server
 
 import (
@@ -19,114 +21,118 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sony/gobreaker/v2"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
-// Client makes the calls of a store through the user's client. A caller waits no longer than its deadline, a script is
-// sent at most once, and no caller waits for a server that has been failing.
+// Config is what a store says to its client.
+type Config struct {
+	Prefix      string                  // of all keys
+	Joint       bool                    // one script may have the keys of several clients, where a probe allows it
+	Notify      func(code, text string) // gives a notice; it may be called from any goroutine
+	MaxFailures int                     // failures in a row that open a breaker; 0: 5
+}
+
+// Client sends the requests of a store through the user's client. It is safe for concurrent use.
 type Client struct {
 	RDB redis.UniversalClient // the user's
 
-	// Heeding is a client on the pool of RDB with connections that heed deadlines, if RDB is for a single server.
+	// Single is a client on the pool of RDB with connections that honor deadlines, if RDB is for a single server.
 	// Otherwise it is nil.
-	Heeding *redis.Client
-
-	// Prompt says that a call to Heeding returns when its context ends.
-	Prompt bool
+	Single *redis.Client
 
 	First *Server // the only one, or stands for every server that is not known
 
-	Scripts, NoScripts atomic.Uint64 // that were sent, and that a server did not know
+	Scripts, NoScripts              atomic.Uint64 // that were sent, and that a server did not know
+	Batches, Requests, LargestBatch atomic.Uint64
 
-	calls chan struct{} // a token for each call under way
-	nodes nodes
+	config          Config
+	honorsDeadlines bool // a command through Single returns when its context ends
+	nodes           nodes
 
-	// Of a cluster: whether its map of slots has been loaded. Before, asking for
-	// the master of a key may wait for the network (TestHastyCallersSilent of redisstore).
+	// Of a cluster: whether its map of slots has been loaded. Before, asking for the master of a key may wait for the
+	// network.
 	cluster *redis.ClusterClient
 	mapped  atomic.Bool
+	loading atomic.Bool
 
 	ring *redis.Ring
 }
 
-// longestWait bounds what a connection waits for a reply when a call has a
-// deadline that is later (TestConnectionTimeout of redisstore).
-const longestWait = time.Hour
+// maxReplyTime bounds what a connection waits for a reply when a call has a deadline that is later.
+const maxReplyTime = time.Hour
 
-// New returns a client that makes calls through rdb. requests returns what the store keeps in [Server.Requests] of a
-// node of a cluster or a ring.
-func New(rdb redis.UniversalClient, requests func(s *Server) any) *Client {
-	c := &Client{RDB: rdb, calls: make(chan struct{}, maxCalls)}
-	c.nodes.requests = requests
+// New returns a client that sends requests through rdb.
+func New(rdb redis.UniversalClient, config Config) *Client {
+	c := &Client{RDB: rdb, config: config}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.ring, _ = rdb.(*redis.Ring)
-	addr := ""
 	if single, ok := rdb.(*redis.Client); ok {
-		addr = single.Options().Addr
-		// WithTimeout reads options that go-redis changes when it connects, so the clone must not wait for the first
-		// decision (TestConnAtTheSameTime of redisstore, with the race detector). The clone's options are its own, and
-		// nothing else has seen the clone yet.
-		c.Heeding = single.WithTimeout(longestWait)
-		o := c.Heeding.Options()
+		// WithTimeout reads options that go-redis changes when it connects, so the clone is made before the first
+		// decision. The clone's options are its own, and nothing else has seen the clone yet.
+		c.Single = single.WithTimeout(maxReplyTime)
+		o := c.Single.Options()
 		o.ContextTimeoutEnabled = true
-		// Else a part of the program runs while a caller waits for a connection, and might not heed the context
-		// (TestPrompt). go-redis dials on a goroutine of its own.
-		c.Prompt = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
+		// Else a part of the program runs while a caller waits for a connection, and might not honor the context.
+		// go-redis dials on a goroutine of its own.
+		c.honorsDeadlines = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
 			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 	}
-	c.First = newServer(addr)
-	c.First.connections.init(c, c.First, nil)
+	c.First = c.newServer(nil)
 	return c
 }
 
-// within returns the client to use until ctx ends. Where it can, its connection
-// waits exactly that long (TestConnectionTimeout of redisstore).
-func (c *Client) within(ctx context.Context) redis.UniversalClient {
-	if _, ok := ctx.Deadline(); ok && c.Heeding != nil {
-		return c.Heeding
+// Do has a request served by the server of its key. The error is also that of a server that has been failing, or of ctx
+// or the deadline, which may be zero.
+func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
+	s := c.First
+	if c.Single == nil {
+		r.args = r.call()
+		s = c.server(ctx, script.FirstKey(r.args))
 	}
-	return c.RDB
+	return s.do(ctx, deadline, r)
 }
 
-// nodes are the masters of a cluster or the shards of a ring, by the client
-// that go-redis has for each.
+// nodes are the masters of a cluster or the shards of a ring, by the client that go-redis has for each.
 type nodes struct {
-	requests func(s *Server) any
-
 	mu       sync.Mutex
 	byClient map[*redis.Client]*Server
 }
 
-// Servers are the servers that are known, First before all others.
+// Servers returns the servers that are known, First before all others.
 func (c *Client) Servers() []*Server {
 	c.nodes.mu.Lock()
 	defer c.nodes.mu.Unlock()
 	return slices.AppendSeq([]*Server{c.First}, maps.Values(c.nodes.byClient))
 }
 
-// maxServers bounds what is kept of servers that have gone (TestServersBounded).
+// maxServers bounds what is kept of servers that are gone.
 const maxServers = 256
 
-// Server returns the server that holds key. It does not wait for the network:
-// until the server of a key is known, First stands for all.
-func (c *Client) Server(ctx context.Context, key string) *Server {
+// server returns the server that holds key. It does not wait for the network: until the server of a key is known,
+// First stands for all.
+func (c *Client) server(ctx context.Context, key string) *Server {
 	var node *redis.Client
 	switch {
 	case c.ring != nil:
-		// A shard that go-redis has taken out of the ring holds no keys: its
-		// clients are counted on the other shards until the shard is back.
+		// A shard that go-redis has taken out of the ring holds no keys: its clients are counted on the other shards
+		// until the shard is back.
 		node, _ = c.ring.GetShardClientForKey(key)
 	case c.mapped.Load():
 		node, _ = c.cluster.MasterForKey(ctx, key)
+	default:
+		c.loadMap()
 	}
 	if node == nil {
 		return c.First
 	}
-	return c.nodes.get(c, node)
+	return c.serverOf(node)
 }
 
-// get returns the server of a node, of which there is one at a time (TestServersBounded).
-func (s *nodes) get(c *Client, node *redis.Client) *Server {
+// serverOf returns the server of a node, of which there is one at a time.
+func (c *Client) serverOf(node *redis.Client) *Server {
+	s := &c.nodes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.byClient[node]; known != nil {
@@ -135,31 +141,72 @@ func (s *nodes) get(c *Client, node *redis.Client) *Server {
 	if s.byClient == nil || len(s.byClient) >= maxServers {
 		s.byClient = map[*redis.Client]*Server{}
 	}
-	added := newServer(node.Options().Addr)
-	added.connections.init(c, added, node)
-	added.Requests = s.requests(added)
-	s.byClient[node] = added
-	return added
+	s.byClient[node] = c.newServer(node)
+	return s.byClient[node]
 }
 
-// idleAfter is how long a node of a cluster or a ring has been failing without a trial
-// when it is no longer told of: it has probably been replaced.
+// loadMap has the map of a cluster loaded in the background. After a failure the next load waits for breakerPause.
+func (c *Client) loadMap() {
+	if c.cluster == nil || !c.loading.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer c.loading.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+		defer cancel()
+		if _, err := c.cluster.MasterForKey(ctx, "0"); err != nil {
+			time.Sleep(breakerPause)
+			return
+		}
+		c.mapped.Store(true)
+	}()
+}
+
+// Warm has a connection made in the background, or the map of a cluster loaded.
+func (c *Client) Warm() {
+	if c.cluster != nil {
+		c.loadMap()
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+		defer cancel()
+		process(ctx, c.within(ctx), newCommand(ctx, []any{"ping"}, nil))
+	}()
+}
+
+func (c *Client) notify(code, text string) {
+	if c.config.Notify != nil {
+		c.config.Notify(code, text)
+	}
+}
+
+// countBatch counts a batch.
+func (c *Client) countBatch(size uint64) {
+	c.Batches.Add(1)
+	c.Requests.Add(size)
+	for most := c.LargestBatch.Load(); size > most && !c.LargestBatch.CompareAndSwap(most, size); {
+		most = c.LargestBatch.Load()
+	}
+}
+
+// idleAfter is how long a node of a cluster or a ring has been failing without a trial when it is left out of Breakers:
+// it has probably been replaced.
 const idleAfter = time.Minute
 
-// Breakers returns the breakers of all servers, by address. Of several clients that
-// go-redis has made for one address, the latest counts.
+// Breakers returns the breakers of all servers, by address. Of several clients that go-redis has made for one address,
+// the latest counts.
 func (c *Client) Breakers(now time.Time) []Status {
 	latest := map[string]*Server{}
 	for _, s := range c.Servers()[1:] {
-		addr := s.Addr()
-		if other := latest[addr]; other == nil || other.made.Before(s.made) {
-			latest[addr] = s
+		if other := latest[s.addr]; other == nil || other.made.Before(s.made) {
+			latest[s.addr] = s
 		}
 	}
-	all := []Status{*c.First.status.Load()}
+	all := []Status{c.First.breaker.Status()}
 	for _, s := range latest {
-		status := *s.status.Load()
-		if status.State == gobreaker.StateClosed || now.Sub(status.Changed) <= idleAfter {
+		status := s.breaker.Status()
+		if status.State == Closed || now.Sub(status.Changed) <= idleAfter {
 			all = append(all, status)
 		}
 	}

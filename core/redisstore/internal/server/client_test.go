@@ -10,49 +10,50 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 )
 
-// none is what no store keeps of a node.
-func none(*Server) any { return nil }
+// newTestRing returns a client of a ring, and a function that returns the server of a node at an address.
+func newTestRing(t *testing.T) (*Client, func(addr string) *Server) {
+	ring := redis.NewRing(&redis.RingOptions{})
+	t.Cleanup(func() { ring.Close() })
+	c := New(ring, Config{})
+	return c, func(addr string) *Server {
+		node := redis.NewClient(&redis.Options{Addr: addr})
+		t.Cleanup(func() { node.Close() })
+		return c.serverOf(node)
+	}
+}
 
-// TestServersBounded: what is known of a server is kept for as long as there are not too many servers.
+// TestServersBounded: what is known of a server is kept while there are not too many servers.
 func TestServersBounded(t *testing.T) {
-	c := New(redis.NewRing(&redis.RingOptions{}), none)
-	defer c.RDB.Close()
+	c, get := newTestRing(t)
 	for i := range 2 * maxServers {
-		node := redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", i+1)})
-		defer node.Close()
-		if s := c.nodes.get(c, node); s != c.nodes.get(c, node) || s == c.First {
+		s := get(fmt.Sprint("127.0.0.1:", i+1))
+		if s == c.First || c.serverOf(s.node) != s {
 			t.Fatalf("server %d is not the same again", i)
 		}
 		if n := len(c.nodes.byClient); n > 256 {
 			t.Fatalf("%d servers are kept", n)
 		}
 	}
-	if s := c.Server(t.Context(), "no shard has this key"); s != c.First {
+	if s := c.server(t.Context(), "no shard has this key"); s != c.First {
 		t.Errorf("without a shard, the server is %+v", s)
 	}
 }
 
-// TestBreakers: the breakers of all servers, by address. One address has one, the
-// latest. A node that failed and that no request has tried since is left out.
+// TestBreakers: the breakers of all servers, by address. One address has one, the latest. A node that failed and that
+// no request has tried since is left out.
 func TestBreakers(t *testing.T) {
-	c := New(redis.NewRing(&redis.RingOptions{}), none)
-	defer c.RDB.Close()
-	get := func(addr string) *Server {
-		node := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { node.Close() })
-		return c.nodes.get(c, node)
-	}
-	get("b").fail(t)
+	c, get := newTestRing(t)
+	get("b").breaker.fail(t)
 	latest, early := get("b"), get("b")
 	latest.made = early.made.Add(time.Second)
-	early.fail(t)
+	early.breaker.fail(t)
 	get("a")
-	get("c").fail(t)
+	get("c").breaker.fail(t)
 	check := func(later time.Duration, want ...string) {
 		t.Helper()
 		var got []string
 		for _, b := range c.Breakers(time.Now().Add(later)) {
-			got = append(got, b.Server+" "+b.State.String())
+			got = append(got, b.Server+" "+b.State)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v later: %q, want %q", later, got, want)
@@ -61,12 +62,12 @@ func TestBreakers(t *testing.T) {
 	check(0, " closed", "a closed", "b closed", "c open")
 	check(idleAfter/2, " closed", "a closed", "b closed", "c open")
 	check(2*idleAfter, " closed", "a closed", "b closed")
-	c.First.fail(t)
+	c.First.breaker.fail(t)
 	check(2*idleAfter, " open", "a closed", "b closed")
 }
 
-// TestPrompt: a call may be waited for where only go-redis runs until there is a connection.
-func TestPrompt(t *testing.T) {
+// TestHonorsDeadlines: a caller may serve its own call where only go-redis runs until there is a connection.
+func TestHonorsDeadlines(t *testing.T) {
 	for name, set := range map[string]func(*redis.Options){
 		"":          func(*redis.Options) {},
 		"OnConnect": func(o *redis.Options) { o.OnConnect = func(context.Context, *redis.Conn) error { return nil } },
@@ -89,8 +90,8 @@ func TestPrompt(t *testing.T) {
 		set(o)
 		rdb := redis.NewClient(o)
 		defer rdb.Close()
-		if prompt := New(rdb, none).Prompt; prompt != (name == "") {
-			t.Errorf("%q: prompt: %v", name, prompt)
+		if honors := New(rdb, Config{}).honorsDeadlines; honors != (name == "") {
+			t.Errorf("%q: honors deadlines: %v", name, honors)
 		}
 	}
 }

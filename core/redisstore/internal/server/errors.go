@@ -35,9 +35,9 @@ type errCaller struct{ error }
 
 func (e errCaller) Unwrap() error { return e.error }
 
-// Ended returns the error of a call after the end of its context: the server's, if
+// errEnded returns the error of a call after the end of its context: the server's, if
 // the limiter's timeout ended the context, and else the caller's (TestEnded).
-func Ended(ctx context.Context) error {
+func errEnded(ctx context.Context) error {
 	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
 	if errors.Is(err, core.ErrTimeout) {
 		return err
@@ -146,3 +146,12 @@ const Unreachable = "the server cannot be reached: is it up, is the address righ
 
 // Remedied returns err with its remedy, if that is known.
 func Remedied(err error) error { return errs.WithRemedy(Remedy(err), err) }
+
+// failing are the codes of a server that cannot decide for now. Other errors are answers: the server is there, and
+// waiting for it costs nothing.
+var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS"}
+
+// IsFailure reports whether err speaks against the server.
+func IsFailure(err error) bool {
+	return err != nil && (!IsReply(err) || Begins(err, failing...))
+}

@@ -35,24 +35,24 @@ func TestIsFailure(t *testing.T) {
 		redis.ErrClosed:             callers,
 		errCaller{context.Canceled}: callers,
 		core.AtStage(core.StageQueued, errCaller{context.Canceled}): callers,
-		Ended(left):                           callers,
+		errEnded(left):                        callers,
 		fmt.Errorf("%w: %w", ErrLate, io.EOF): failure,
 	} {
-		if got := (verdict{IsFailure(err), isCallers(err)}); got != want {
+		if got := (verdict{IsFailure(err), isCaller(err)}); got != want {
 			t.Errorf("%v: %+v, want %+v", err, got, want)
 		}
 	}
 }
 
 // TestEnded: the end of a context is the server's fault if it was the limiter's timeout, and else the caller's doing.
-func TestEnded(t *testing.T) {
+func TestErrEnded(t *testing.T) {
 	for cause, callers := range map[error]bool{
 		core.ErrTimeout: false, context.DeadlineExceeded: true, context.Canceled: true, io.EOF: true,
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if err := Ended(ctx); !errors.Is(err, cause) || isCallers(err) != callers {
-			t.Errorf("%v: %v, the caller's: %v; want %v", cause, err, isCallers(err), callers)
+		if err := errEnded(ctx); !errors.Is(err, cause) || isCaller(err) != callers {
+			t.Errorf("%v: %v, the caller's: %v; want %v", cause, err, isCaller(err), callers)
 		}
 	}
 }

@@ -5,86 +5,78 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/sashlimit/sash/core"
 )
 
-// maxCalls bounds the calls to Redis that are under way. A call of a caller
-// that has left counts until it ends. A call beyond the bound waits for its
-// turn (TestCallsBounded).
-const maxCalls = 1024
-
-// once is a command that go-redis does not repeat: a script may have run although
-// its reply was lost (TestSending, TestAtMostOneCharge of redisstore).
-type once struct {
+// command is a script, or another command, on its way to a server, and its reply. go-redis does not repeat it: it may
+// have run although its reply was lost.
+type command struct {
 	redis.StringCmd
-	attempt *Attempt // nil if there is none
+	calls []*call // that it answers
 }
 
-func (*once) NoRetry() bool { return true }
+// NoRetry implements [redis.Cmder].
+func (*command) NoRetry() bool { return true }
 
-// Args returns what is sent. go-redis asks for it when it has a connection. If the callers have left by then, as it had
-// to be made, a script that changes nothing is sent: a charge would be seconds late, and with nothing to answer the
-// connection would be lost (TestFarStore of redisstore).
-func (o *once) Args() []any {
-	if o.attempt != nil && !o.attempt.send() {
-		return o.attempt.target.probe()
+func newCommand(ctx context.Context, args []any, calls []*call) *command {
+	return &command{*redis.NewStringCmd(ctx, args...), calls}
+}
+
+// process sends commands to a server, in one write.
+func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
+	defer recoverInto(cmds)
+	if len(cmds) == 1 {
+		_ = via.Process(ctx, cmds[0])
+		return
 	}
-	return o.StringCmd.Args()
+	pipe := via.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd)
+	}
+	_, _ = pipe.Exec(ctx)
 }
 
-func newOnce(ctx context.Context, args []any) *once {
-	a, _ := ctx.(*Attempt)
-	return &once{*redis.NewStringCmd(ctx, args...), a}
+// recoverInto makes a panic of go-redis the error of the commands. It must be deferred.
+func recoverInto(cmds []*command) {
+	if p := recover(); p != nil {
+		for _, cmd := range cmds {
+			cmd.SetErr(Unreadable(p))
+		}
+	}
 }
 
-// evalNow sends a script by its hash, and by its source if the server does not
-// know the hash: then nothing has run, so the script is not repeated (TestSending).
-// The call must have its turn.
-func (c *Client) evalNow(ctx context.Context, args []any, source string) (string, error) {
+// resend sends a command again whose script has not run: by its source to a server that does not know the hash, to the
+// server of a slot that has moved, and after a pause while a slot is moving.
+func (c *Client) resend(ctx context.Context, cmd *command) {
+	via, redirected := c.within(ctx), c.cluster == nil
 	for pause := time.Millisecond; ; {
-		c.Scripts.Add(1)
-		cmd := newOnce(ctx, args)
-		err := c.within(ctx).Process(ctx, cmd)
-		switch {
-		case err == nil:
-			return cmd.Val(), nil
-		case redis.HasErrorPrefix(err, "NOSCRIPT") && args[0] == "evalsha":
+		args := cmd.Args()
+		switch err := cmd.Err(); {
+		case Begins(err, "NOSCRIPT") && args[0] == "evalsha":
 			c.NoScripts.Add(1)
-			args = append([]any{"eval", source}, args[2:]...)
-		case redis.HasErrorPrefix(err, "TRYAGAIN") && Rest(ctx, pause):
-			// While a slot moves, some keys are here and some there; nothing has run (TestSending).
+			args = append([]any{"eval", cmd.calls[0].Request.script().Source}, args[2:]...)
+		case Begins(err, "MOVED", "ASK") && !redirected:
+			redirected = true // by the client of the cluster
+		case Begins(err, "TRYAGAIN") && Rest(ctx, pause):
 			pause *= 2
 		default:
-			return "", err
+			return
 		}
+		c.Scripts.Add(1)
+		cmd.StringCmd = *redis.NewStringCmd(ctx, args...)
+		process(ctx, via, cmd)
 	}
 }
 
-// Ask sends a script whose outcome no breaker is told of.
-func (c *Client) Ask(ctx context.Context, args []any, source string) (string, error) {
-	return c.inTurn(ctx, func() (string, error) { return c.evalNow(ctx, args, source) })
-}
-
-// inTurn makes a call to Redis, as one of at most maxCalls at a time. If ctx ends before
-// its turn, it is not made.
-func (c *Client) inTurn(ctx context.Context, call func() (string, error)) (reply string, err error) {
-	select {
-	case c.calls <- struct{}{}:
-	case <-ctx.Done():
-		return "", core.AtStage(core.StageQueued, Ended(ctx))
+// within returns the client to use until ctx ends. Where it can, its connection waits exactly that long.
+func (c *Client) within(ctx context.Context) redis.UniversalClient {
+	if _, ok := ctx.Deadline(); ok && c.Single != nil {
+		return c.Single
 	}
-	defer func() {
-		<-c.calls
-		if p := recover(); p != nil {
-			err = Unreadable(p)
-		}
-	}()
-	return call()
+	return c.RDB
 }
 
-// Rest pauses, and reports whether ctx lasts for longer: else the last error is
-// told in time (TestSending).
+// Rest pauses, and reports whether ctx lasts longer. If not, it returns at once, so that the last error is known in
+// time.
 func Rest(ctx context.Context, pause time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 		return false
@@ -97,32 +89,18 @@ func Rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Del deletes keys of one slot, and waits until ctx ends (TestDelEnds). No breaker is asked.
+// Del deletes keys of one slot, and waits until ctx ends. It does not ask the breaker.
 func (c *Client) Del(ctx context.Context, args []any) error {
-	_, err := UntilEnded(ctx, func() (string, error) {
-		return c.inTurn(ctx, func() (string, error) {
-			return "", c.within(ctx).Process(ctx, newOnce(ctx, args))
-		})
-	})
-	return err
-}
-
-// UntilEnded makes a call, and waits for what it returns until ctx ends. The call goes
-// on then.
-func UntilEnded(ctx context.Context, call func() (string, error)) (string, error) {
-	type result struct {
-		reply string
-		err   error
-	}
-	answered := make(chan result, 1)
+	cmd := newCommand(ctx, args, nil)
+	done := make(chan error, 1)
 	go func() {
-		reply, err := call()
-		answered <- result{reply, err}
+		process(ctx, c.within(ctx), cmd)
+		done <- cmd.Err()
 	}()
 	select {
-	case r := <-answered:
-		return r.reply, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		return "", Ended(ctx)
+		return errEnded(ctx)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !race && !short
 
-package gather
+package batch
 
 import (
 	"sync"
@@ -81,7 +81,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestSlotsGoWhileTheCrowdWaits: when batches come to take long while a crowd waits, there soon are as few slots as
+// TestSlotsGoWhileTheCrowdWaits: when batches come to take long while a backlog waits, there soon are as few slots as
 // before: the workers that are too many do not go on.
 func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSlotsGoWhileTheCrowdWaits(t *testing.T) {
 			if served.Add(1) == 2*maxSlots {
 				batches.restart()
 			}
-			time.Sleep(promptReply)
+			time.Sleep(slowReply)
 			return echo(batch)
 		}))
 		q.slots.total = maxSlots

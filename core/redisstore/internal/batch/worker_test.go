@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -77,7 +77,7 @@ func TestWakeDoesNotWait(t *testing.T) {
 		if <-q.workers.wake {
 			go q.work()
 		}
-		if answer, err := q.await(c); err != nil || answer != 7 {
+		if answer, err := q.wait(c); err != nil || answer != 7 {
 			t.Errorf("got %d, %v; want 7", answer, err)
 		}
 		checkEmpty(t, q)
@@ -146,8 +146,8 @@ func TestAnswerLater(t *testing.T) {
 	}
 }
 
-// TestAnsweredCallersComeAlong: callers that come again as soon as they are answered are in the next batch, and a crowd
-// does not come to be served one call at a time. On one processor the size of the batches is not left to chance.
+// TestAnsweredCallersComeAlong: callers that come again as soon as they are answered are in the next batch, and a
+// backlog is not served one call at a time. On one processor the size of the batches is not left to chance.
 func TestAnsweredCallersComeAlong(t *testing.T) {
 	const least = 14
 	for name, reply := range map[string]func(){
@@ -185,4 +185,32 @@ func meanBatch(t *testing.T, reply func()) float64 {
 	}
 	group.Wait()
 	return float64(callers*rounds) / float64(batches.Load())
+}
+
+// TestMaxSlots: no more batches are under way than the server has connections.
+func TestMaxSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		config := byWorkers(func(batch []*testCall) bool {
+			sizes = append(sizes, len(batch))
+			time.Sleep(time.Millisecond)
+			return echo(batch)
+		})
+		config.MaxSlots = 1
+		q := New(config)
+		var group sync.WaitGroup
+		for i := range 11 {
+			group.Go(func() {
+				if _, err := ask(q, int64(i), time.Minute); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		group.Wait()
+		if len(sizes) != 2 || sizes[0] != 1 {
+			t.Errorf("batches of %d, want one of 1 and one of 10", sizes)
+		}
+		checkEmpty(t, q)
+	})
 }

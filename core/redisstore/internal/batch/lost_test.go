@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"sync"
@@ -22,8 +22,8 @@ func TestLostFreesItsSlot(t *testing.T) {
 				var group sync.WaitGroup
 				call := func(request int64, most time.Duration) {
 					group.Go(func() {
-						if took, err := ask(q, request, time.Minute); err != nil || took > most {
-							t.Errorf("request %d: %v after %v, want an answer after at most %v", request, err, took, most)
+						if elapsed, err := ask(q, request, time.Minute); err != nil || elapsed > most {
+							t.Errorf("request %d: %v after %v, want an answer after at most %v", request, err, elapsed, most)
 						}
 					})
 					synctest.Wait()
@@ -47,23 +47,23 @@ func TestLostFreesItsSlot(t *testing.T) {
 // TestShorterRoundTrip: once replies come faster, a batch is presumed lost by the new round trip, also if no other
 // batch is sent after that.
 func TestShorterRoundTrip(t *testing.T) {
-	const slow, fast = 10 * time.Second, promptReply
+	const slow, fast = 10 * time.Second, slowReply
 	synctest.Test(t, func(t *testing.T) {
 		q := New(byWorkers(func(batch []*testCall) bool {
 			time.Sleep(time.Duration(batch[0].Request))
 			return echo(batch)
 		}))
-		q.slots.total = minSlots + 1 // as after a crowd; the slot is gone with the batch that takes promptReply
-		if took, err := ask(q, int64(slow), time.Minute); err != nil || took != slow {
-			t.Errorf("%v after %v", err, took)
+		q.slots.total = minSlots + 1 // as after a backlog; the slot is gone with the batch that takes slowReply
+		if elapsed, err := ask(q, int64(slow), time.Minute); err != nil || elapsed != slow {
+			t.Errorf("%v after %v", err, elapsed)
 		}
 		var group sync.WaitGroup
 		for _, takes := range []time.Duration{slow, slow, slow, slow, fast} {
 			group.Go(func() { _, _ = ask(q, int64(takes), time.Minute) })
 			synctest.Wait()
 		}
-		if took, err := ask(q, 0, time.Minute); err != nil || took > 2*fast+lostAfter {
-			t.Errorf("%v after %v, want an answer after at most %v", err, took, 2*fast+lostAfter)
+		if elapsed, err := ask(q, 0, time.Minute); err != nil || elapsed > 2*fast+lostAfter {
+			t.Errorf("%v after %v, want an answer after at most %v", err, elapsed, 2*fast+lostAfter)
 		}
 		group.Wait()
 		checkEmpty(t, q)

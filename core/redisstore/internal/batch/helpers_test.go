@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -32,8 +32,8 @@ func byWorkers(serve func([]*testCall) bool) Config[int64, int64] {
 		Serve:       serve,
 		ErrLate:     errLate,
 		ErrQueued:   errQueued,
-		ErrLeft:     func(ctx context.Context) error { return leftError{context.Cause(ctx)} },
-		MinPatience: 100 * time.Millisecond,
+		ErrCanceled: func(ctx context.Context) error { return leftError{context.Cause(ctx)} },
+		MinWait:     100 * time.Millisecond,
 	}
 }
 
@@ -53,7 +53,7 @@ func echo(batch []*testCall) bool {
 }
 
 // ask asks without a deadline, or with one that is so far away.
-func ask(q *testQueue, request int64, timeout time.Duration) (took time.Duration, err error) {
+func ask(q *testQueue, request int64, timeout time.Duration) (elapsed time.Duration, err error) {
 	start := time.Now()
 	var deadline time.Time
 	if timeout > 0 {
@@ -99,10 +99,10 @@ func checkEmpty(t *testing.T, q *testQueue) {
 	time.Sleep(300 * time.Millisecond)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.workers.idle > 0 || q.slots.used > 0 || len(q.underWay) > 0 || cap(q.waiting) > 64 {
+	if q.workers.idle > 0 || q.slots.used > 0 || len(q.inFlight) > 0 || cap(q.waiting) > 64 {
 		t.Errorf("left are %d idle workers, %d slots used, %d batches under way, room for %d waiting calls; "+
 			"want none, and room for at most %d calls",
-			q.workers.idle, q.slots.used, len(q.underWay), cap(q.waiting), 64)
+			q.workers.idle, q.slots.used, len(q.inFlight), cap(q.waiting), 64)
 	}
 }
 

@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"testing"
@@ -7,10 +7,10 @@ import (
 
 // TestAdapt: how many slots there are after a reply.
 func TestAdapt(t *testing.T) {
-	const near, prompt, slow = nearReply - 1, nearReply, promptReply
+	const near, prompt, slow = nearReply - 1, nearReply, slowReply
 	for _, test := range []struct {
 		total                int
-		took                 time.Duration
+		elapsed              time.Duration
 		calls, waiting, held int
 		want                 int
 	}{
@@ -20,19 +20,19 @@ func TestAdapt(t *testing.T) {
 		{busySlots, near, busyCalls, 0, 1, busySlots + 1},
 		{minSlots, near, busyCalls, 0, 9, minSlots},
 		{minSlots + 2, near, busyCalls, 0, 9, minSlots + 2},
-		{minSlots + 2, slow, 0, crowd + 1, 0, minSlots + 1},
-		{fewestSlots, slow, 0, 0, 0, fewestSlots},
+		{minSlots + 2, slow, 0, backlog + 1, 0, minSlots + 1},
+		{slowSlots, slow, 0, 0, 0, slowSlots},
 		{busySlots, prompt, 0, 0, 0, busySlots + 1},
 		{minSlots + 3, prompt, 0, 0, 0, minSlots + 2},
 		{minSlots, prompt, 0, 0, 0, minSlots},
-		{minSlots + 2, prompt, 0, crowd, 0, minSlots + 2},
-		{minSlots + 2, prompt, 0, crowd + 1, 0, minSlots + 3},
-		{maxSlots, prompt, 0, crowd + 1, 0, maxSlots},
-		{fewestSlots, slow - 1, 0, 10, 0, minSlots},
+		{minSlots + 2, prompt, 0, backlog, 0, minSlots + 2},
+		{minSlots + 2, prompt, 0, backlog + 1, 0, minSlots + 3},
+		{maxSlots, prompt, 0, backlog + 1, 0, maxSlots},
+		{slowSlots, slow - 1, 0, 10, 0, minSlots},
 		{minSlots, slow - 1, 0, 10, 0, minSlots},
 	} {
 		s := slots{total: test.total}
-		if s.adapt(test.took, test.calls, test.waiting, test.held); s.total != test.want {
+		if s.adapt(test.elapsed, test.calls, test.waiting, test.held); s.total != test.want {
 			t.Errorf("%+v: %d slots", test, s.total)
 		}
 	}
@@ -43,7 +43,7 @@ func TestLoad(t *testing.T) {
 	q, now := New(byWorkers(echo)), time.Unix(0, 0)
 	calls := make([]*testCall, 16)
 	q.waiting = calls[:3]
-	q.underWay = []*batch[int64, int64]{
+	q.inFlight = []*batch[int64, int64]{
 		{calls: calls, sentAt: now.Add(-nearReply), lost: true},
 		{calls: calls[:2], sentAt: now.Add(-nearReply)},
 		{calls: calls[:4], sentAt: now.Add(1 - nearReply)},
@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d calls and %d slots held, want 9 and 1", n, held)
 	}
 	last := &batch[int64, int64]{calls: calls[:busyCalls-9], sentAt: now}
-	q.underWay = append(q.underWay, last)
+	q.inFlight = append(q.inFlight, last)
 	if q.end(last, now); q.slots.total != busySlots+1 {
 		t.Errorf("%d slots after a batch that was at hand with the others, want %d", q.slots.total, busySlots+1)
 	}
@@ -60,11 +60,11 @@ func TestLoad(t *testing.T) {
 
 // TestTaken: slots are kept for workers on their way.
 func TestTaken(t *testing.T) {
-	s := slots{total: 2, used: 1, coming: 1, most: 2}
-	if !s.taken() {
+	s := slots{total: 2, used: 1, reserved: 1, max: 2}
+	if !s.full() {
 		t.Error("a slot is free, which is kept for a worker")
 	}
-	if s.coming = 0; s.taken() {
+	if s.reserved = 0; s.full() {
 		t.Error("no slot is free, of which one is not used")
 	}
 }
@@ -72,22 +72,22 @@ func TestTaken(t *testing.T) {
 // TestRoundTrip: the round trip is that of the newest batch with a reply. That patient callers give up says nothing
 // about how long replies take, and nor does a reply that newer ones have overtaken.
 func TestRoundTrip(t *testing.T) {
-	const before, took = time.Minute, time.Second
+	const before, elapsed = time.Minute, time.Second
 	newest := time.Unix(1000, 0)
 	for name, test := range map[string]struct {
 		sent   time.Duration // after the newest
 		inTime bool
 		want   time.Duration
 	}{
-		"a newer batch":    {1, true, took},
-		"one at that time": {0, true, took},
+		"a newer batch":    {1, true, elapsed},
+		"one at that time": {0, true, elapsed},
 		"an overtaken one": {-1, true, before},
 		"Serve gave up":    {1, false, before},
 	} {
 		q, b := New(byWorkers(echo)), &batch[int64, int64]{inTime: test.inTime, sentAt: newest.Add(test.sent)}
 		q.slots.newest, q.slots.roundTrip = newest, before
-		q.underWay = append(q.underWay, b)
-		if q.end(b, b.sentAt.Add(took)); q.slots.roundTrip != test.want {
+		q.inFlight = append(q.inFlight, b)
+		if q.end(b, b.sentAt.Add(elapsed)); q.slots.roundTrip != test.want {
 			t.Errorf("%s: the round trip is %v, want %v", name, q.slots.roundTrip, test.want)
 		}
 	}

@@ -1,19 +1,19 @@
-package gather
+package batch
 
 import (
 	"slices"
 	"time"
 )
 
-// timerPause is the least time between two runs of the timer: with many calls a run takes a while (TestTimerPauses).
-// Calls end up to so much later than their deadlines.
+// timerPause is the least time between two runs of the timer: with many calls a run takes a while. Calls end up to as
+// much later than their deadlines.
 const timerPause = 250 * time.Microsecond
 
-// timer runs Queue.check when the first deadline has passed, a batch may have been lost, or a worker has been idle for
-// long. The queue's lock guards it.
+// timer runs Queue.check when a deadline has passed, a batch may be lost, or a worker has been idle for long. The
+// queue's lock guards it.
 type timer struct {
 	timer *time.Timer
-	at    time.Time // when it fires; the zero time if it does not
+	at    time.Time // when it fires; zero: it is stopped
 }
 
 // wakeTimerBy makes the timer fire at a time, unless it fires before. The zero time is none. q.mu must be held.
@@ -30,25 +30,22 @@ func (q *Queue[Q, A]) wakeTimerBy(at time.Time) {
 	}
 }
 
-// check ends the calls that are past their deadlines, frees the slots of batches that are lost, and ends workers that
-// are not needed.
+// check ends the calls that are past their deadlines, frees the slots of lost batches, and ends workers that are not
+// needed.
 func (q *Queue[Q, A]) check() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	q.timer.at = time.Time{}
 	next := expire(q.waiting, q.config.ErrQueued, now, time.Time{})
-	// With more calls than the server can serve, the oldest are never reached by fill (TestOverload).
+	// With more calls than the server can serve, fill never reaches the oldest.
 	q.waiting = slices.DeleteFunc(q.waiting, func(c *Call[Q, A]) bool { return c.settled.Load() })
-	q.slots.held = false
-	for _, b := range q.underWay {
+	for _, b := range q.inFlight {
 		next = expire(b.calls, q.config.ErrLate, now, next)
 		switch at := q.slots.lostAt(b.sentAt); {
 		case b.lost:
-		case b.held.After(now):
-			q.slots.held, next = true, earlier(next, b.held)
 		case at.After(now):
-			// The round trip may turn out to be shorter meanwhile (TestShorterRoundTrip).
+			// The round trip may turn out to be shorter meanwhile.
 			next = earlier(next, now.Add(min(at.Sub(now), lostAfter)))
 		default:
 			b.lost, q.slots.lastLost = true, now
@@ -56,7 +53,6 @@ func (q *Queue[Q, A]) check() {
 			q.dispatch()
 		}
 	}
-	q.dispatch()
 	if next = earlier(next, q.workers.retire(now)); next.IsZero() {
 		return
 	}
@@ -67,10 +63,10 @@ func (q *Queue[Q, A]) check() {
 }
 
 // expire ends the calls that are past their deadlines, with err. It returns the first deadline of the others, or next
-// if next is earlier. The lock of the calls' queue must be held.
+// if next is earlier. The queue's lock must be held.
 func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.Time {
 	for _, c := range calls {
-		if c.past(now) {
+		if c.expired(now) {
 			c.Answer(*new(A), err)
 		} else {
 			next = earlier(next, c.Deadline)
@@ -79,7 +75,7 @@ func expire[Q, A any](calls []*Call[Q, A], err error, now, next time.Time) time.
 	return next
 }
 
-// earlier returns the earlier of two times. Either may be zero, for none: then it returns the other.
+// earlier returns the earlier of two times. A zero time is none: then it returns the other.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

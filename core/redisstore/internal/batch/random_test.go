@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -40,14 +40,14 @@ func TestRandom(t *testing.T) {
 			}
 			defer leave()
 			answer, err := q.Do(ctx, deadline, &request)
-			took := time.Since(start)
-			if took > patience+timerPause || err == nil && answer != request || err != nil && took < patience {
-				t.Errorf("request %d, with %v: %d, %v after %v", request, patience, answer, err, took)
+			elapsed := time.Since(start)
+			if elapsed > patience+timerPause || err == nil && answer != request || err != nil && elapsed < patience {
+				t.Errorf("request %d, with %v: %d, %v after %v", request, patience, answer, err, elapsed)
 			}
 		}
 		var group sync.WaitGroup
 		for range 50 {
-			for range rand.N(2 << rand.N(8)) { // a few, or a crowd
+			for range rand.N(2 << rand.N(8)) { // a few, or a backlog
 				group.Go(func() { call(rand.Int64()) })
 			}
 			synctest.Wait()
@@ -77,7 +77,7 @@ func checkSound(t *testing.T, q *testQueue) {
 	var due []time.Time
 	used := 0
 	calls := slices.Clone(q.waiting)
-	for _, b := range q.underWay {
+	for _, b := range q.inFlight {
 		calls = append(calls, b.calls...)
 		if !b.lost {
 			used++
@@ -93,9 +93,10 @@ func checkSound(t *testing.T, q *testQueue) {
 	if q.slots.used != used || q.slots.total < busySlots || q.slots.total > maxSlots {
 		t.Errorf("%d of %d slots are used, want %d of %d to %d", q.slots.used, q.slots.total, used, busySlots, maxSlots)
 	}
-	if w := &q.workers; w.fewest > w.idle || q.slots.coming != 0 || len(w.wake) > 0 || w.idle > 0 && q.timer.at.IsZero() {
+	w := &q.workers
+	if w.minIdle > w.idle || q.slots.reserved != 0 || len(w.wake) > 0 || w.idle > 0 && q.timer.at.IsZero() {
 		t.Errorf("%d workers are idle, at least %d were, %d come, %d are to be woken; the timer fires at %v",
-			w.idle, w.fewest, q.slots.coming, len(w.wake), q.timer.at)
+			w.idle, w.minIdle, q.slots.reserved, len(w.wake), q.timer.at)
 	}
 	if len(q.waiting) > 0 && q.slots.used < q.slots.total {
 		t.Errorf("%d calls wait, and %d of %d slots are used", len(q.waiting), q.slots.used, q.slots.total)

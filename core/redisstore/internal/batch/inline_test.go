@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -18,7 +18,6 @@ func TestInline(t *testing.T) {
 		ctx    context.Context
 		ctxFor time.Duration // until ctx ends; 0: never
 		left   time.Duration // until the deadline; 0: none
-		trip   time.Duration // to the server
 		want   bool
 	}{
 		"too little time":            {left: least - 1},
@@ -30,20 +29,17 @@ func TestInline(t *testing.T) {
 		"the context ends before":    {ctxFor: most - 1, left: most},
 		"the context ends, no other": {ctxFor: most},
 		"the context has ended":      {ctx: ended, left: most},
-		"a server within reach":      {left: most, trip: most / 8, want: true},
-		"a server further away":      {left: most, trip: most/8 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inline := false
 				config := byWorkers(func(batch []*testCall) bool {
-					inline = batch[0].Inline()
+					inline = batch[0].inline
 					time.Sleep(ms)
 					return echo(batch)
 				})
 				config.InlineMin, config.InlineMax = least, most
 				q := New(config)
-				q.slots.roundTrip = test.trip
 				ctx := test.ctx
 				if ctx == nil {
 					ctx = context.Background()
@@ -140,8 +136,8 @@ func TestInlinePanic(t *testing.T) {
 		if q.slots.roundTrip > 0 {
 			t.Errorf("a panic counts as a reply after %v", q.slots.roundTrip)
 		}
-		if took, err := ask(q, 1, time.Second); err != nil || took > 0 {
-			t.Errorf("%v after %v, want an answer at once", err, took)
+		if elapsed, err := ask(q, 1, time.Second); err != nil || elapsed > 0 {
+			t.Errorf("%v after %v, want an answer at once", err, elapsed)
 		}
 		checkEmpty(t, q)
 	})

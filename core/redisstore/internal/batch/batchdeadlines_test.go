@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // TestBatchDeadlines: a batch lasts as long as the most patient caller waits, and the server is judged by the least
-// patient one, but not before MinPatience.
+// patient one, but not before MinWait.
 func TestBatchDeadlines(t *testing.T) {
 	const least, most, ms = 100 * time.Millisecond, 300 * time.Millisecond, time.Millisecond
 	for name, test := range map[string]struct {

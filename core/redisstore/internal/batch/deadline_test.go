@@ -1,4 +1,4 @@
-package gather
+package batch
 
 import (
 	"context"
@@ -31,11 +31,11 @@ func TestDeadlines(t *testing.T) {
 					deadline = start.Add(timeout)
 				}
 				got, err := q.Do(ctx, deadline, &request)
-				took := time.Since(start)
+				elapsed := time.Since(start)
 				queued := errors.Is(err, errQueued)
-				if took < want || took > want+timerPause || !errors.Is(err, failure) || queued != (failure == errQueued) ||
+				if elapsed < want || elapsed > want+timerPause || !errors.Is(err, failure) || queued != (failure == errQueued) ||
 					err == nil && got != request {
-					t.Errorf("%d: %d, %v after %v; want %v after %v", request, got, err, took, failure, want)
+					t.Errorf("%d: %d, %v after %v; want %v after %v", request, got, err, elapsed, failure, want)
 				}
 			})
 			synctest.Wait()
@@ -158,9 +158,9 @@ func TestGivenUp(t *testing.T) {
 		var group sync.WaitGroup
 		for _, more := range []time.Duration{0, timerPause / 4} { // the first makes the timer pause
 			group.Go(func() {
-				took, err := ask(q, 1, time.Second+more)
-				if !errors.Is(err, errLate) || took < time.Second+more || took > time.Second+timerPause/2 {
-					t.Errorf("%v after %v, want %v after %v", err, took, errLate, time.Second+more)
+				elapsed, err := ask(q, 1, time.Second+more)
+				if !errors.Is(err, errLate) || elapsed < time.Second+more || elapsed > time.Second+timerPause/2 {
+					t.Errorf("%v after %v, want %v after %v", err, elapsed, errLate, time.Second+more)
 				}
 			})
 		}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
+)
+
+// Request is a request on its way to a server: a decision, a look at the usage, or a return of units.
+type Request struct {
+	core.Ask
+	Rule   *script.Rule
+	Usage  []core.Usage // of a look, which is a request of cost 0: what to fill in
+	Return *Return      // of a return
+
+	args []any // of the command, if they were needed to find the server
+}
+
+// Return gives units back.
+type Return struct {
+	core.Refund
+	Returned int64 // the result
+}
+
+// script returns the script of the request.
+func (r *Request) script() script.Script {
+	if r.Return != nil {
+		return script.Return()
+	}
+	return r.Rule.Script
+}
+
+// call returns the arguments of the request's command.
+func (r *Request) call() []any {
+	switch {
+	case r.args != nil:
+		return r.args
+	case r.Return != nil:
+		return r.Rule.ReturnCall(script.Return(), r.Return.Refund)
+	}
+	return r.Rule.Call(&r.Ask)
+}
+
+// joins reports whether two requests may be decided by one script.
+func (r *Request) joins(o *Request) bool {
+	return r.Return == nil && o.Return == nil && r.Rule.Script.SHA == o.Rule.Script.SHA
+}
+
+// read reads the reply to a return.
+func (r *Return) read(reply string) error {
+	units, err := strconv.ParseInt(reply, 10, 64)
+	if err != nil || units < 0 || units > r.Units {
+		return script.NotRead(reply)
+	}
+	r.Returned = units
+	return nil
+}
+
+// encode returns the commands for a batch: a script for each request, or, if joint, one for all that have the same.
+func encode(ctx context.Context, batch []*call, joint bool) (cmds []*command) {
+	first := &batch[0].Request
+	switch {
+	case len(batch) == 1:
+		return []*command{newCommand(ctx, first.call(), batch)}
+	case !joint:
+		for i := range batch {
+			cmds = append(cmds, encode(ctx, batch[i:i+1], false)...)
+		}
+		return cmds
+	case slices.ContainsFunc(batch, func(c *call) bool { return !c.Request.joins(first) }):
+		var same, others []*call
+		for i, c := range batch {
+			if i == 0 || c.Request.joins(first) {
+				same = append(same, c)
+			} else {
+				others = append(others, c)
+			}
+		}
+		return append(encode(ctx, same, true), encode(ctx, others, true)...)
+	}
+	requests := make([]script.Request, len(batch))
+	for i, c := range batch {
+		requests[i] = script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask}
+	}
+	return []*command{newCommand(ctx, script.Together(requests), batch)}
+}
+
+// read calls f with each call of a command and its part of the reply, or err.
+func (cmd *command) read(err error, f func(c *call, d core.Decision, err error)) {
+	var now int64
+	rest := cmd.Val()
+	if r := cmd.calls[0].Request.Return; r != nil && err == nil {
+		f(cmd.calls[0], core.Decision{}, r.read(rest))
+		return
+	}
+	if err == nil {
+		now, rest, err = script.ReadTime(rest)
+	}
+	for i, c := range cmd.calls {
+		d, own := core.Decision{}, err
+		if err == nil {
+			d, rest, own = c.Request.Rule.Read(rest, now, &c.Request.Ask, c.Request.Usage)
+			if own == nil && rest != "" && i == len(cmd.calls)-1 {
+				own = script.NotRead(rest)
+			}
+			if own != nil {
+				own = hintForReply(own)
+			}
+			if errors.Is(own, script.ErrReply) {
+				err = own // where the next part begins is not known
+			}
+		}
+		f(c, d, own)
+	}
+}
+
+// hintForReply returns an error of reading with a hint, unless the reply is one that no script of the store gives.
+func hintForReply(err error) error {
+	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
+		return err
+	}
+	return Remedied(err)
+}

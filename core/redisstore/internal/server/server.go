@@ -1,0 +1,185 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/batch"
+)
+
+// Requests that wait at the same time are served together.
+type call = batch.Call[Request, core.Decision]
+
+// Server is what this process knows of one Redis server: its queue and its breaker.
+type Server struct {
+	client  *Client
+	node    *redis.Client // of a cluster or a ring; nil for the only server, or for all that are not known
+	via     redis.UniversalClient
+	addr    string
+	made    time.Time
+	breaker *breaker
+	queue   *batch.Queue[Request, core.Decision]
+	joint   jointScripts
+}
+
+const (
+	// A caller that serves its own call judges the server at its deadline. A server is given DefaultTimeout; a
+	// millisecond less is what passes, at the default Config.Timeout, between the start of a decision and the call.
+	inlineMin = core.DefaultTimeout - time.Millisecond
+
+	// A caller that serves its own call and is cancelled stays until its deadline: see redisstore.New.
+	inlineMax = time.Second
+
+	// trialTime is how long a trial may take. The connection for it is made within this time, however short the
+	// timeouts of requests are.
+	trialTime = 5 * time.Second
+)
+
+// newServer returns what is known of a node of a cluster or a ring, or of the client's only server if node is nil.
+func (c *Client) newServer(node *redis.Client) *Server {
+	s := &Server{client: c, node: node, via: c.RDB, made: time.Now()}
+	config := batch.Config[Request, core.Decision]{
+		Serve: s.serve, ErrLate: ErrLate, ErrQueued: ErrQueued, ErrCanceled: errEnded,
+		MinWait: core.DefaultTimeout, InlineMin: inlineMin,
+	}
+	if node == nil && c.Single != nil {
+		node = c.Single
+		if c.honorsDeadlines {
+			config.InlineMax = inlineMax
+		}
+	}
+	if node != nil {
+		o := node.Options()
+		s.via, s.addr, config.MaxSlots = node, o.Addr, o.PoolSize
+		if o.MaxActiveConns > 0 {
+			config.MaxSlots = min(config.MaxSlots, o.MaxActiveConns)
+		}
+		s.joint.possible = c.config.Joint && s.node == nil && config.MaxSlots > 1
+	}
+	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(c.config.MaxFailures, maxFailures)), batch.New(config)
+	return s
+}
+
+// Addr is the address of the server, or "" if it is not known.
+func (s *Server) Addr() string { return s.addr }
+
+// do has a request served, together with others that wait. While the breaker is not closed it returns at once, after it
+// has started a trial with the request if one is due: the result of the trial is for later requests.
+func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
+	refusal := s.breaker.refusal.Load()
+	if refusal == nil {
+		return s.queue.Do(ctx, deadline, r)
+	}
+	generation, ok := s.breaker.startTrial(time.Now())
+	if !ok {
+		return core.Decision{}, *refusal
+	}
+	trial := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(trialTime), *r)
+	go s.decide([]*call{trial}, generation)
+	// The request may be counted, so no remembered refusal answers it.
+	return core.Decision{}, core.AtStage(core.StageReply, *refusal)
+}
+
+// serve answers a batch of the queue; see [batch.Config].
+func (s *Server) serve(calls []*call) (inTime bool) {
+	generation, err := s.breaker.start()
+	if err != nil {
+		for _, c := range calls {
+			c.Answer(core.Decision{}, err)
+		}
+		return true
+	}
+	return s.decide(calls, generation)
+}
+
+// decide asks the server for a batch, and gives the breaker the result. It returns false if the deadline has passed.
+func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
+	s.client.countBatch(uint64(len(calls)))
+	judgeAt, deadline := s.queue.Deadlines(calls)
+	a := s.newAttempt(calls[0].Context, generation, judgeAt, deadline)
+	cmds := encode(a, calls, s.joint.proved.Load() == generation+1)
+	s.send(a, cmds)
+	failure, missed := judge(cmds)
+	if failure != nil {
+		failure = a.hint(failure)
+	}
+	a.report(failure)
+	if missed {
+		cmds = s.sendAgain(a, cmds)
+	}
+	if !a.end() {
+		return false
+	}
+	for _, cmd := range cmds {
+		err := cmd.Err()
+		if err != nil {
+			err = a.hint(err)
+		}
+		cmd.read(err, func(c *call, d core.Decision, err error) { c.Answer(d, err) })
+	}
+	if len(cmds) > 1 {
+		s.probeOnce(generation)
+	}
+	return true
+}
+
+// judge returns an error that speaks against the server, if a command has one, and whether commands have not run.
+func judge(cmds []*command) (failure error, missed bool) {
+	for _, cmd := range cmds {
+		switch err := cmd.Err(); {
+		case err == nil:
+		case NotRun(err), len(cmd.calls) > 1 && NotTogether(err):
+			missed = true
+		case IsFailure(err):
+			failure = err
+		}
+	}
+	return failure, missed
+}
+
+// send sends the commands of a batch to the server.
+func (s *Server) send(ctx context.Context, cmds []*command) {
+	s.client.Scripts.Add(uint64(len(cmds)))
+	via := s.via
+	if _, ok := ctx.Deadline(); !ok && s.node == nil {
+		via = s.client.RDB
+	}
+	if _, ok := via.(*redis.Client); ok || len(cmds) == 1 {
+		process(ctx, via, cmds...)
+		return
+	}
+	var group sync.WaitGroup // a pipeline through a client of several servers might be repeated
+	for _, cmd := range cmds {
+		group.Go(func() { process(ctx, via, cmd) })
+	}
+	group.Wait()
+}
+
+// sendAgain sends the commands again that have not run, each by itself, and returns all.
+func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command) {
+	for _, cmd := range cmds {
+		if len(cmd.calls) > 1 && NotTogether(cmd.Err()) {
+			if SeveralSlots(cmd.Err()) { // behind the server is a cluster by now
+				s.joint.proved.Store(0)
+			}
+			singles := encode(ctx, cmd.calls, false)
+			s.send(ctx, singles)
+			all = append(all, singles...)
+		} else {
+			all = append(all, cmd)
+		}
+	}
+	var group sync.WaitGroup
+	for _, cmd := range all {
+		if NotRun(cmd.Err()) {
+			group.Go(func() { s.client.resend(ctx, cmd) })
+		}
+	}
+	group.Wait()
+	return all
+}

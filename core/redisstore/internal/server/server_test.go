@@ -1,0 +1,275 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/batch"
+	"github.com/sashlimit/sash/core/redisstore/internal/script"
+)
+
+const ms = time.Millisecond
+
+// TestDo: a script goes out by its hash, once more by its source if the server does not know it, and again after pauses
+// while a slot moves, as long as there is time.
+func TestDo(t *testing.T) {
+	tryAgain := replyError("TRYAGAIN Multiple keys request during rehashing of slot")
+	for name, test := range map[string]struct {
+		replies []any
+		sent    string
+		elapsed time.Duration
+		err     string
+	}{
+		"known":          {replies: []any{admitted}, sent: "evalsha"},
+		"not known":      {replies: []any{replyError("NOSCRIPT No matching script."), admitted}, sent: "evalsha eval"},
+		"never known":    {replies: []any{replyError("NOSCRIPT")}, sent: "evalsha eval", err: "NOSCRIPT"},
+		"another error":  {replies: []any{replyError("OOM")}, sent: "evalsha", err: "OOM"},
+		"moved":          {replies: []any{replyError("MOVED 1 127.0.0.1:1")}, sent: "evalsha", err: "MOVED"},
+		"cannot be read": {replies: []any{panics("length")}, sent: "evalsha", err: "cannot read the reply: length"},
+		"too long":       {replies: []any{admitted + "A-"}, sent: "evalsha", err: "cannot be read"},
+		"a slot moves": {
+			replies: []any{tryAgain, tryAgain, tryAgain, admitted}, sent: strings.Repeat("evalsha ", 4), elapsed: 7 * ms,
+		},
+		"moves to a server that does not know the script": {
+			replies: []any{tryAgain, replyError("NOSCRIPT"), tryAgain, admitted}, sent: "evalsha evalsha eval eval",
+			elapsed: 3 * ms,
+		},
+		"moves for long": {replies: []any{tryAgain}, sent: strings.Repeat("evalsha ", 7), elapsed: 63 * ms, err: "TRYAGAIN"},
+		"late":           {sent: "evalsha", elapsed: 100 * ms, err: "no answer within the timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := newScripted(t, test.replies...)
+				start := time.Now()
+				d, err := c.Do(t.Context(), start.Add(core.DefaultTimeout), newRequest())
+				if test.err == "" && (err != nil || !d.Allowed) ||
+					test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+					t.Errorf("got %+v, %v", d, err)
+				}
+				sent := strings.Join(s.names(), " ")
+				if sent != strings.TrimSpace(test.sent) || time.Since(start) != test.elapsed {
+					t.Errorf("sent %s in %v, want %s in %v", sent, time.Since(start), test.sent, test.elapsed)
+				}
+				if c.Scripts.Load() != uint64(len(s.names())) {
+					t.Errorf("%d scripts, %d were sent", c.Scripts.Load(), len(s.names()))
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// TestTrial: while the breaker is open a trial takes as long as it may, though the caller whose request is sent has
+// left. The caller learns that the request may have been counted. A trial of a silent server ends.
+func TestTrial(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, c := newScripted(t)
+			if !silent {
+				s.replies = []any{admitted}
+			}
+			b := c.First.breaker
+			b.fail(t)
+			if _, err := c.Do(t.Context(), time.Time{}, newRequest()); core.StageOf(err) != core.StageUnavailable {
+				t.Errorf("before the pause has passed: %v at the stage %v", err, core.StageOf(err))
+			}
+			time.Sleep(breakerPause)
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := c.Do(ctx, time.Now().Add(ms), newRequest())
+			cancel()
+			if !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) != core.StageReply {
+				t.Errorf("the trial: %v, at the stage %v", err, core.StageOf(err))
+			}
+			time.Sleep(trialTime - 1)
+			if state := b.Status().State; (state == HalfOpen) != silent {
+				t.Errorf("silent: %v: %s while the trial may take", silent, state)
+			}
+			time.Sleep(ms)
+			if state := b.Status().State; (state == Open) != silent || len(s.names()) != 1 {
+				t.Errorf("silent: %v: %s after the trial, sent %v", silent, state, s.names())
+			}
+		})
+	}
+}
+
+// TestCallersLeave: callers that leave before the server is due neither speak for the server nor against it; the calls
+// that they leave behind do.
+func TestCallersLeave(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes   time.Duration // until the server answers
+		timeout time.Duration // of the limiter; 0: none
+		open    bool
+	}{
+		"silent":             {time.Hour, core.DefaultTimeout, true},
+		"slow":               {core.DefaultTimeout * 9 / 10, core.DefaultTimeout, false},
+		"silent, no timeout": {time.Hour, 0, true},
+		"slow, no timeout":   {core.DefaultTimeout * 9 / 10, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, c := newScripted(t, test.takes)
+				if !test.open {
+					c.RDB.(*scripted).replies = []any{slowReply(test.takes)}
+				}
+				for range maxFailures {
+					var deadline time.Time
+					if test.timeout > 0 {
+						deadline = time.Now().Add(test.timeout)
+					}
+					own, cancel := context.WithTimeout(t.Context(), ms)
+					_, err := c.Do(own, deadline, newRequest())
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) || !isCaller(err) {
+						t.Errorf("a caller is told %v", err)
+					}
+					time.Sleep(20 * ms) // a batch is presumed lost, and the next may be sent
+				}
+				time.Sleep(core.DefaultTimeout)
+				synctest.Wait()
+				if open := c.First.breaker.Status().State == Open; open != test.open {
+					t.Errorf("the breaker is open: %v, want %v", open, test.open)
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// TestDelEnds: a deletion ends when its context does, though the client does not honor that.
+func TestDelEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newScripted(t, time.Hour)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, core.ErrTimeout)
+		defer cancel()
+		start := time.Now()
+		if err := c.Del(ctx, []any{"del", "k"}); !errors.Is(err, core.ErrTimeout) || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// TestStageOfQueue: a request that waits for the batches before it was not sent. A request in a batch was.
+func TestStageOfQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newScripted(t, time.Second)
+		deadline, stages := time.Now().Add(10*ms), make(chan core.Stage, 5)
+		for range 5 { // four batches may be in flight
+			go func() {
+				_, err := c.Do(t.Context(), deadline, newRequest())
+				stages <- core.StageOf(err)
+			}()
+			synctest.Wait()
+		}
+		got := map[core.Stage]int{}
+		for range 5 {
+			got[<-stages]++
+		}
+		if got[core.StageReply] != 4 || got[core.StageQueued] != 1 {
+			t.Errorf("the stages are %v", got)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// TestBreakerOpensBeforeBatch: requests that waited when the breaker opened get its error.
+func TestBreakerOpensBeforeBatch(t *testing.T) {
+	s, c := newScripted(t, admitted)
+	c.First.breaker.fail(t)
+	if _, err := c.First.queue.Do(t.Context(), time.Time{}, newRequest()); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("the caller is told %v", err)
+	}
+	if len(s.names()) > 0 {
+		t.Errorf("sent %v", s.names())
+	}
+}
+
+// TestCommandAllocations: the arguments for a request take three pieces of memory: the text of its keys, the argument
+// that is its key, and the list of arguments. What the text is built in, 2 KB for a batch, stays on the stack.
+func TestCommandAllocations(t *testing.T) {
+	r := newRequest()
+	if n := testing.AllocsPerRun(100, func() { r.call() }); n > 3 {
+		t.Errorf("%v allocations, want at most 3", n)
+	}
+}
+
+// TestEncode: one script decides the requests of a batch that have the same, where that is allowed.
+func TestEncode(t *testing.T) {
+	one, other := newRequest(), newRequest()
+	other.Rule.Script = script.Script{SHA: "another"}
+	back := newRequest()
+	back.Return = &Return{Refund: core.Refund{Units: 1}}
+	var calls []*call
+	for _, r := range []*Request{one, other, back, one, other, back} {
+		calls = append(calls, batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *r))
+	}
+	for joint, want := range map[bool]string{true: "[2 2 1 1]", false: "[1 1 1 1 1 1]"} {
+		var sizes []int
+		for _, cmd := range encode(t.Context(), calls, joint) {
+			sizes = append(sizes, len(cmd.calls))
+		}
+		if fmt.Sprint(sizes) != want {
+			t.Errorf("joint: %v: commands for %v calls, want %s", joint, sizes, want)
+		}
+	}
+}
+
+// FuzzReply: whatever server writes a reply to a batch, each caller gets its part, and all that come after a part which
+// cannot be read get that error.
+func FuzzReply(f *testing.F) {
+	for _, reply := range []string{
+		"", "1790000000 5", admitted, "1790000000 5A-A-R-A-", "1790000000 593790A-R-A\xff",
+		"1790000000 5Fkey\nEERR no\nA-A-", "1790000000 5EERR no\n", "999999999999999999 999999999999999999A-",
+	} {
+		f.Add(reply, int64(1), uint8(2))
+		f.Add(reply, int64(1), uint8(4))
+	}
+	var rules []*script.Rule
+	for _, a := range core.Algorithms() {
+		rule := script.New("", core.Binding{Limits: []core.Limit{core.PerMinute(1).Using(a)}}, script.Script{})
+		rules = append(rules, &rule)
+	}
+	f.Fuzz(func(t *testing.T, reply string, cost int64, size uint8) {
+		for _, rule := range rules {
+			cmd := newCommand(t.Context(), nil, nil)
+			cmd.SetVal(reply)
+			for range 1 + size%8 {
+				ask := core.Ask{Cost: max(cost, 0)}
+				cmd.calls = append(cmd.calls, &call{Request: Request{Ask: ask, Rule: rule}})
+			}
+			now, rest, err := script.ReadTime(reply)
+			n := 0
+			cmd.read(nil, func(c *call, d core.Decision, own error) {
+				n++
+				var want core.Decision
+				wantErr := err
+				if err == nil {
+					want, rest, wantErr = rule.Read(rest, now, &c.Request.Ask, nil)
+					if errors.Is(wantErr, script.ErrReply) {
+						err = wantErr
+					}
+				}
+				tooLong := n == len(cmd.calls) && wantErr == nil && rest != ""
+				if d != want || !tooLong && fmt.Sprint(own) != fmt.Sprint(wantErr) || tooLong && own == nil {
+					t.Fatalf("call %d of %.200q: %+v, %v; want %+v, %v", n, reply, d, own, want, wantErr)
+				}
+			})
+			if n != len(cmd.calls) {
+				t.Fatalf("%d calls of %d", n, len(cmd.calls))
+			}
+		}
+	})
+}
+
+// slowReply is a reply that takes a while.
+type slowReply time.Duration
+
+var _ redis.UniversalClient = (*scripted)(nil)
