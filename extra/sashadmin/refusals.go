@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,13 +12,15 @@ import (
 
 // Refusals is a core.Observer that remembers for an hour whom the limits have refused, for Config.Refusals. The zero
 // value is ready. It is safe for concurrent use. It keeps 10,000 rows, one for each minute of a client and a rule, in
-// some 3 MB, or 6 MB after millions of clients. The oldest go first, and the answer says from when on all are there.
+// some 3 MB, or 6 MB after millions of clients. The oldest go first. The answer says from when on all are there, and
+// has none from before.
 type Refusals struct {
 	mu     sync.Mutex // guards the fields below
 	seed   maphash.Seed
 	rows   []refusal       // a ring: the oldest is at next once there are maxRows
 	next   int             // where the next row goes
 	newest map[refused]int // the row of the latest minute
+	first  time.Time       // of all refusals
 	lost   time.Time       // the last moment of the rows that went too early
 }
 
@@ -36,7 +37,7 @@ type refused struct {
 	shadow bool
 }
 
-// refusal holds the refusals of a client by a rule within a minute, as this process has seen them.
+// refusal holds the refusals of a client by a rule within a minute of the clock, as this process has seen them.
 type refusal struct {
 	Limiter    string     `json:"limiter"`
 	Rule       string     `json:"rule"`
@@ -66,15 +67,15 @@ func (r *Refusals) Observe(_ context.Context, e core.Event) {
 	if d.Allowed || d.Limit.Requests == 0 || e.Peek {
 		return // no limit has refused it
 	}
-	now := time.Now().UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := time.Now().UTC()
 	if r.newest == nil {
-		r.seed, r.newest = maphash.MakeSeed(), map[refused]int{}
+		r.seed, r.newest, r.first = maphash.MakeSeed(), map[refused]int{}, now
 	}
 	id := refused{ruleID{e.Name, e.Rule}, maphash.String(r.seed, e.Key), e.Shadow}
 	i, known := r.newest[id]
-	if !known || now.Sub(r.rows[i].First) >= rowLasts {
+	if !known || !now.Truncate(rowLasts).Equal(r.rows[i].First.Truncate(rowLasts)) {
 		i = r.add(refusal{Limiter: e.Name, Rule: e.Rule, First: now, Shadow: e.Shadow, id: id}, now)
 	}
 	row := &r.rows[i]
@@ -103,7 +104,7 @@ func (r *Refusals) add(row refusal, now time.Time) (i int) {
 
 // lately holds the refusals of a client within the last hour, the first one first.
 type lately struct {
-	Since   time.Time `json:"since"` // from then on all are there
+	Since   time.Time `json:"since"` // from then on all are there, and none from before
 	Minutes []refusal `json:"minutes"`
 }
 
@@ -118,18 +119,26 @@ func (r *Refusals) of(key string, began time.Time) *lately {
 	if len(r.rows) > 0 {
 		hash = maphash.String(r.seed, key)
 	}
-	found := &lately{Since: time.Now().UTC().Add(-kept), Minutes: []refusal{}}
-	for i := range r.rows {
+	since, first := time.Now().UTC().Add(-kept), began.UTC()
+	if len(r.rows) > 0 && r.first.Before(first) {
+		first = r.first
+	}
+	for _, t := range []time.Time{first, r.lost} {
+		if t.After(since) {
+			since = t
+		}
+	}
+	found := &lately{Minutes: []refusal{}}
+	for i := range r.rows { // by First
 		row := &r.rows[(r.next+i)%len(r.rows)]
-		if row.id.key == hash && row.Last.After(found.Since) {
+		switch {
+		case row.id.key != hash:
+		case !row.First.Before(since):
 			found.Minutes = append(found.Minutes, *row)
+		case row.Last.After(since): // it has some from before
+			since = row.Last
 		}
 	}
-	for _, t := range []time.Time{began.UTC(), r.lost} {
-		if t.After(found.Since) {
-			found.Since = t
-		}
-	}
-	slices.SortStableFunc(found.Minutes, func(a, b refusal) int { return a.First.Compare(b.First) })
+	found.Since = since
 	return found
 }

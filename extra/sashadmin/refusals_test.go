@@ -104,7 +104,13 @@ func TestRefusals(t *testing.T) {
 		if !strings.Contains(w.Body.String(), "<td>api</td><td>none: for rules alone</td>") {
 			t.Errorf("the page of the rules lacks a limiter without limits:\n%s", w.Body)
 		}
-		time.Sleep(31 * time.Second)
+		late := core.Must(sashadmin.New(sashadmin.Config{Limiters: []*core.Limiter{login}, Refusals: refusals}))
+		if got := described(t, late, "ada", began); got != "since 0s"+first+others {
+			t.Errorf("a handler that is made after the refusals says %s", got)
+		}
+		time.Sleep(11 * time.Second) // what was refused from 10.99 s on is not there alone, so the answer begins behind it
+		want("ada", "since 30s; 30s to 30s: api/search 1/24h, 1 never shadow; 1m0s to 1m0s: api/login 1/15m, 1")
+		time.Sleep(20 * time.Second)
 		want("ada", "since 30.999999999s; 1m0s to 1m0s: api/login 1/15m, 1")
 
 		login.Allow(ctx, "ada")
