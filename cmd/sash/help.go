@@ -13,10 +13,10 @@ are counted in Redis.
                            promises of sash, a line for each
 
 Which limits fit (replay). Files may be compressed by gzip and come in any order; without one, or for -, the standard
-input is read. Common, combined, and JSON of Caddy and Traefik are recognised.
+input is read. Common, combined, HAProxy's, W3C (IIS, CloudFront), and JSON of Caddy and Traefik are recognised.
 
-  -limit LIMIT       try a limit, as below; given several times, they hold together. Without one, the smallest limits
-                     are told that refuse no client, 0.1 % and 1 % of clients
+  -limit LIMIT       try a limit, as below; given several times, they hold together. Without one, a number to set is
+                     told for each window, which refuses nobody, and what half of it would have done
   -route 'POST /login=5/15m'  try a limit of a route, behind those for all
   -only 'POST /login', -skip /health   choose requests by method and path, as SkipPaths does; may be repeated
   -window D          measure clients in windows of this length (default 1s, 10s, 1m, 1h and 24h; may be repeated)
@@ -24,7 +24,7 @@ input is read. Common, combined, and JSON of Caddy and Traefik are recognised.
                      the proxies whose X-Forwarded-For is believed
   -format TEXT       how a line is written, as nginx's log_format: '$remote_addr [$time_local] "$request"'
   -fields LIST       which fields of JSON have what: 'time=ts,ip=request.remote_ip,method=...,path=...'; the others are
-                     user, host, request, duration and header:NAME
+                     user, host, request, date, duration and header:NAME
   -html FILE         write a page with a picture; -json prints JSON; -names hash hides the names of clients
 
 Which Redis (all other commands):
@@ -74,6 +74,7 @@ length. Counts of a fallback in memory are not visible here.
 
 Exit codes: 0 if the command has done its work, also where the client is exhausted (with
 -json see "exhausted"); 1 if Redis could not be asked, or if check has found something; 2 if the
-command was called in a wrong way. The result goes to the standard output, and errors to the
-standard error. No password is written.
+command was called in a wrong way; 130 after SIGINT and 143 after SIGTERM, which end a command at
+once. Counts of check -thorough, of limiters named check-..., may then stay for a year. The result
+goes to the standard output, and errors to the standard error. No password is written.
 `

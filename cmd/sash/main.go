@@ -12,10 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf16"
 
@@ -31,12 +29,10 @@ const (
 
 func main() {
 	redis.SetLogger(silence{})
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	if len(os.Args) > 1 && os.Args[1] != "replay" {
 		go watchMemory()
 	}
-	os.Exit(run(ctx, os.Args[1:], system{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
+	os.Exit(run(context.Background(), os.Args[1:], system{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
 }
 
 // silence keeps go-redis from writing of failed dials: the command says what has failed.

@@ -38,91 +38,120 @@ func choice(text string) (func(*http.Request) bool, error) {
 	}, nil
 }
 
-// replayCommand tells what limits would have done to the requests of access logs.
-func replayCommand(args []string, sys system) error {
-	var c replay.Config
-	s := flag.NewFlagSet("sash replay", flag.ContinueOnError)
-	s.SetOutput(io.Discard)
-	key, trust, bits := s.String("key", "ip", ""), s.String("trust", "", ""), s.Int("ipv6", 64, "")
-	html, names, asJSON := s.String("html", "", ""), s.String("names", "", ""), s.Bool("json", false, "")
-	s.StringVar(&c.Format, "format", "", "")
-	s.StringVar(&c.Fields, "fields", "", "")
-	chosen := map[string][]func(*http.Request) bool{}
-	for _, name := range []string{"only", "skip"} {
-		s.Func(name, "", func(text string) error {
+// replayFlags holds the flags of replay.
+type replayFlags struct {
+	*flag.FlagSet
+	config                  replay.Config
+	key, trust, html, names string
+	bits                    int
+	json                    bool
+	only, skip              []func(*http.Request) bool
+}
+
+func newReplayFlags() *replayFlags {
+	f := &replayFlags{FlagSet: flag.NewFlagSet("sash replay", flag.ContinueOnError)}
+	f.SetOutput(io.Discard)
+	f.StringVar(&f.key, "key", "ip", "")
+	f.StringVar(&f.trust, "trust", "", "")
+	f.IntVar(&f.bits, "ipv6", 64, "")
+	f.StringVar(&f.html, "html", "", "")
+	f.StringVar(&f.names, "names", "", "")
+	f.BoolVar(&f.json, "json", false, "")
+	f.StringVar(&f.config.Format, "format", "", "")
+	f.StringVar(&f.config.Fields, "fields", "", "")
+	for name, chosen := range map[string]*[]func(*http.Request) bool{"only": &f.only, "skip": &f.skip} {
+		f.Func(name, "", func(text string) error {
 			match, err := choice(text)
-			chosen[name] = append(chosen[name], match)
+			*chosen = append(*chosen, match)
 			return err
 		})
 	}
-	s.Func("limit", "", func(text string) error {
+	f.Func("limit", "", func(text string) error {
 		limit, err := core.ParseLimit(text)
-		c.Limits = append(c.Limits, limit)
+		f.config.Limits = append(f.config.Limits, limit)
 		return err
 	})
-	s.Func("window", "", func(text string) error {
+	f.Func("window", "", func(text string) error {
 		limit, err := core.ParseLimit("1/" + text)
-		c.Windows = append(c.Windows, limit.Window)
+		f.config.Windows = append(f.config.Windows, limit.Window)
 		return err
 	})
-	s.Func("route", "", func(text string) error {
-		at := max(0, strings.LastIndexByte(text, '='))
-		limit, err := core.ParseLimit(strings.TrimPrefix(text[at:], "="))
-		match, err2 := choice(text[:at])
-		c.Routes = append(c.Routes, replay.Route{Name: text[:at], Match: match, Limits: []core.Limit{limit}})
-		if n := len(c.Routes) - 2; n >= 0 && c.Routes[n].Name == text[:at] {
-			c.Routes[n].Limits = append(c.Routes[n].Limits, limit)
-			c.Routes = c.Routes[:n+1]
-		}
-		return cmp.Or(err, err2)
-	})
-	var files []string
+	f.Func("route", "", f.addRoute)
+	return f
+}
+
+// addRoute adds the limit of a text such as "POST /login=5/15m".
+func (f *replayFlags) addRoute(text string) error {
+	at := max(0, strings.LastIndexByte(text, '='))
+	limit, err := core.ParseLimit(strings.TrimPrefix(text[at:], "="))
+	match, err2 := choice(text[:at])
+	routes := f.config.Routes
+	if last := len(routes) - 1; last >= 0 && routes[last].Name == text[:at] {
+		routes[last].Limits = append(routes[last].Limits, limit)
+	} else {
+		f.config.Routes = append(routes, replay.Route{Name: text[:at], Match: match, Limits: []core.Limit{limit}})
+	}
+	return cmp.Or(err, err2)
+}
+
+// parse parses the arguments, and returns the names of the files.
+func (f *replayFlags) parse(args []string) (files []string, err error) {
 	for rest := args; len(rest) > 0; { // flags may stand after files
-		if err := s.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			return err
+		if err := f.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			return nil, err
 		} else if err != nil {
-			return wrongUsage("%s", strings.Replace(err.Error(), "sash: ", "", 1))
+			return nil, wrongUsage("%s", strings.Replace(err.Error(), "sash: ", "", 1))
 		}
-		if rest = s.Args(); len(rest) > 0 {
+		if rest = f.Args(); len(rest) > 0 {
 			files, rest = append(files, rest[0]), rest[1:]
 		}
 	}
-	if only, skip := chosen["only"], chosen["skip"]; len(chosen) > 0 {
-		c.Skip = func(r *http.Request) bool {
+	if len(f.only)+len(f.skip) > 0 {
+		f.config.Skip = func(r *http.Request) bool {
 			of := func(match func(*http.Request) bool) bool { return match(r) }
-			return only != nil && !slices.ContainsFunc(only, of) || slices.ContainsFunc(skip, of)
+			return f.only != nil && !slices.ContainsFunc(f.only, of) || slices.ContainsFunc(f.skip, of)
 		}
 	}
-	if c.HashNames = *names == "hash"; *names != "" && !c.HashNames {
-		return wrongUsage("-names %.40q: give hash, or leave the flag out", *names)
+	if f.config.HashNames = f.names == "hash"; f.names != "" && !f.config.HashNames {
+		return nil, wrongUsage("-names %.40q: give hash, or leave the flag out", f.names)
 	}
-	var err error
-	if c.Key, c.Headers, err = keyOf(*key, *trust, *bits); err != nil {
+	f.config.Key, f.config.Headers, err = keyOf(f.key, f.trust, f.bits)
+	return files, err
+}
+
+// replayCommand tells what limits would have done to the requests of access logs.
+func replayCommand(args []string, sys system) error {
+	f := newReplayFlags()
+	files, err := f.parse(args)
+	if err != nil {
 		return err
 	}
+	p := &progress{to: sys.stderr, start: time.Now()}
+	f.config.Progress = func(tried, of int) { p.print("tried %d of %d limits", tried, of) }
 	debug.SetGCPercent(400) // until much of the memory is used
 	debug.SetMemoryLimit(400_000_000)
-	log, err := replay.New(c)
+	log, err := replay.New(f.config)
 	if err != nil {
 		return &usageError{err}
 	}
-	if err := readAll(log, files, sys); err != nil {
+	if err := readAll(log, files, sys, p); err != nil {
 		return err
 	}
 	report, err := log.Report()
 	if err != nil {
 		return err
 	}
-	if *html != "" {
+	if f.html != "" {
 		var page bytes.Buffer
 		if err := report.WriteHTML(&page); err != nil {
 			return err
 		}
-		if err := os.WriteFile(*html, page.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile(f.html, page.Bytes(), 0o600); err != nil {
 			return fmt.Errorf("sash: -html: %w", err)
 		}
 	}
-	if *asJSON {
+	p.clear()
+	if f.json {
 		return writeJSON(sys, report)
 	}
 	var text strings.Builder
@@ -167,18 +196,16 @@ func keyOf(key, trust string, bits int) (of keyfuncs.Func, headers []string, err
 }
 
 // readAll reads files, or the standard input where none is named or one is -.
-func readAll(log *replay.Log, names []string, sys system) error {
+func readAll(log *replay.Log, names []string, sys system, p *progress) error {
 	if len(names) == 0 && terminal(sys.stdin) {
 		return wrongUsage("no file is named: give access logs, or have one on the standard input")
 	} else if len(names) == 0 {
 		names = []string{"-"}
 	}
-	began := time.Now()
-	p := progress{log: log, to: sys.stderr, began: began, told: began}
 	var from []io.Reader
 	for _, name := range names { // all are opened before one is read, so that a wrong name is told at once
 		if name == "-" {
-			from = append(from, sys.stdin)
+			from, p.size = append(from, sys.stdin), -1<<62
 			continue
 		}
 		file, err := os.Open(name)
@@ -191,14 +218,13 @@ func readAll(log *replay.Log, names []string, sys system) error {
 		}
 		from = append(from, file)
 	}
+	p.log = log
+	defer p.clear()
 	for i, name := range names {
 		p.Reader = from[i]
-		if err := log.Read(name, &p); err != nil {
+		if err := log.Read(name, p); err != nil {
 			return err
 		}
-	}
-	if p.told != began {
-		fmt.Fprintf(p.to, "\r%70s\r", "")
 	}
 	return nil
 }
@@ -210,24 +236,39 @@ func terminal(of any) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// progress is a reader that tells a terminal once a second how far it is.
+// progress tells a terminal once a second how far the work is. It is the reader of the logs.
 type progress struct {
 	io.Reader
-	log         *replay.Log
-	to          io.Writer
-	began, told time.Time
-	done, size  int64 // bytes; size is 0 where it is not known
+	log            *replay.Log
+	to             io.Writer
+	start, printed time.Time // printed is zero until a line is there
+	done, size     int64     // bytes; size is negative where it is not known
+}
+
+func (p *progress) print(format string, args ...any) {
+	if time.Since(cmp.Or(p.printed, p.start)) > time.Second && terminal(p.to) {
+		p.printed = time.Now()
+		fmt.Fprintf(p.to, "\r%-70s", fmt.Sprintf(format, args...))
+	}
+}
+
+// clear removes the line.
+func (p *progress) clear() {
+	if !p.printed.IsZero() {
+		fmt.Fprintf(p.to, "\r%70s\r", "")
+	}
 }
 
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	p.done += int64(n)
-	if time.Since(p.told) > time.Second && terminal(p.to) {
-		p.told = time.Now()
-		took := time.Since(p.began)
-		left := time.Duration(float64(took) * max(0, float64(p.size)/float64(p.done)-1))
-		fmt.Fprintf(p.to, "\r%d of %d MB, %.0f lines a second, %v left ",
-			p.done/1e6, p.size/1e6, float64(p.log.Lines())/took.Seconds(), left.Round(time.Second))
+	elapsed := time.Since(p.start)
+	speed := float64(p.log.Lines()) / elapsed.Seconds()
+	if p.size <= 0 {
+		p.print("%d MB, %.0f lines a second", p.done/1e6, speed)
+	} else {
+		left := time.Duration(float64(elapsed) * max(0, float64(p.size)/float64(max(1, p.done))-1))
+		p.print("%d of %d MB, %.0f lines a second, %v left", p.done/1e6, p.size/1e6, speed, left.Round(time.Second))
 	}
 	return n, err
 }

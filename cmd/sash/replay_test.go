@@ -2,10 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sashlimit/sash/extra/replay"
@@ -31,20 +35,21 @@ func TestReplay(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"50 a minute would have refused 10 of 72 requests, all of one client.", []string{"-limit", "50/1m"}},
+		{"50 a minute would have refused 11 of 72 requests, all of one client.", []string{"-limit", "50/1m"}},
 		{"5 in 15 minutes for POST /login would have refused 65 of 72 ", []string{"-route", "POST /login=5/15m"}},
 		{"5 in 15 minutes for POST /login and 50 an hour for POST /login together would have refused 65 of 72 ",
 			[]string{"-route", "POST /login=5/15m", "-route", "POST /login=50/1h"}},
 		{"60 a minute would have refused none of 2 requests.", []string{"-limit", "60/1m", "-only", "/health"}},
 		{"60 a minute would have refused none of 2 requests.", []string{"-limit", "60/1m", "-skip", "POST /login"}},
-		{"30 a minute would have refused none of 72 requests.",
-			[]string{"-limit", "30/1m", "-trust", "198.51.100.7, 10.0.0.0/8"}},
+		{"31 a minute would have refused none of 72 requests.",
+			[]string{"-limit", "31/1m", "-trust", "198.51.100.7, 10.0.0.0/8"}},
 		{"50 a minute (counter) would have refused 12 of 70 requests", []string{"-key", "user", "-limit", "50/1m counter"}},
 		{"69 a minute would have refused none of 70", []string{"-key", "header:X-Forwarded-For", "-limit", "69/1m"}},
 		{"7s ", []string{"-window", "7s"}},
+		{"Set 120 a day: it would have refused nobody", []string{"-only", "POST /login", "-window", "24h"}},
 		{"ip:198.51.100.7", nil},
 		{"client ", []string{"-names", "hash"}},
-		{"50 a minute would have refused 10 of 72 requests", []string{"-limit", "50/1m", "-format",
+		{"50 a minute would have refused 11 of 72 requests", []string{"-limit", "50/1m", "-format",
 			`$remote_addr - $remote_user [$time_local] "$request" $status $bytes`}},
 	} {
 		got := sash(t, "", accessLog(), append([]string{"replay"}, c.args...)...)
@@ -65,7 +70,7 @@ func TestReplayFiles(t *testing.T) {
 	got := sash(t, "", accessLog(), "replay", file, "-limit", "50/1m", "-", "-json", "-html", page)
 	got.check(t, exitOK)
 	var report replay.Report
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Refused != 70 || len(report.Heavy) != 2 {
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Refused != 72 || len(report.Heavy) != 2 {
 		t.Errorf("%v: %s", err, got.out)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<h1>"+report.Answer) {
@@ -104,5 +109,35 @@ func TestReplayWrong(t *testing.T) {
 			c.want = "20 of 92 lines cannot be read as combined with X-Forwarded-For"
 		}
 		sash(t, "", input, append([]string{"replay"}, c.args...)...).check(t, c.code, c.want)
+	}
+}
+
+// TestSignals: a signal ends a command at once, which then has not succeeded.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SASH_TEST_COMMAND") != "" {
+		os.Args = []string{"sash", "replay"}
+		main()
+	}
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		command := exec.Command(os.Args[0], "-test.run", "^TestSignals$")
+		command.Env = append(os.Environ(), "SASH_TEST_COMMAND=1")
+		in, err := command.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 { // more than a pipe holds, so the command reads
+			_, err = io.WriteString(in, accessLog())
+		}
+		if err := errors.Join(err, command.Process.Signal(signal)); err != nil {
+			t.Fatal(err)
+		}
+		_ = command.Wait()
+		if status := command.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != signal {
+			t.Errorf("after %v: %v", signal, command.ProcessState)
+		}
 	}
 }

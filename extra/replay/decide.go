@@ -3,9 +3,10 @@ package replay
 import (
 	"cmp"
 	"context"
-	"errors"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sashlimit/sash/core"
@@ -48,107 +49,122 @@ func busiest(of []uint64, window time.Duration) (most int) {
 	return most
 }
 
-// What is decided on one store, so that the memory is bounded and the store is never full: so many clients and
-// requests, and the client that goes beyond.
-const (
-	batchClients, batchRequests, batchBytes = 1 << 12, 1 << 17, 1 << 28
-)
+// trial decides the requests of clients under rules, the first of which is for all.
+type trial struct {
+	rules  []Route
+	limits int    // of all rules
+	gap    uint64 // microseconds: a client that was quiet for so long is as good as new under every limit
+	least  int    // requests that no limit refuses
+}
 
-// limiters returns a limiter for each rule that has limits, on a store with a clock.
-func limiters(rules []Route, now *time.Time) (*memstore.Store, []*core.Limiter, error) {
-	all, clock := make([]*core.Limiter, len(rules)), func() time.Time { return *now }
-	store := memstore.New(memstore.WithMaxBytes(batchBytes), memstore.WithClock(clock))
-	for i, of := range rules {
-		if len(of.Limits) == 0 {
+// newTrial returns a trial of rules with windows that are longer by slack.
+func newTrial(rules []Route, slack time.Duration) *trial {
+	t := &trial{rules: slices.Clone(rules), least: core.MaxLogRequests}
+	for i, rule := range t.rules {
+		limits := slices.Clone(rule.Limits)
+		for k := range limits {
+			l := &limits[k]
+			l.Window = min(l.Window+slack, core.MaxWindow)
+			t.gap, t.least = max(t.gap, 2*uint64(l.Window.Microseconds()+1)), min(t.least, int(l.Requests))
+		}
+		t.rules[i].Limits, t.limits = limits, t.limits+len(limits)
+	}
+	return t
+}
+
+// decide decides the requests of all clients, of several at once, or, if most is not nil, of those that have more than
+// half of a limit in a window. No algorithm refuses another one: what has left a log may still count in the others, but
+// not for another window. It calls refused, one call at a time, with each client that was refused, and with its
+// refusals by each limit of all rules, in order.
+func (t *trial) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
+	var workers sync.WaitGroup
+	var mu sync.Mutex // guards what refused does, and failure
+	n := runtime.GOMAXPROCS(0)
+	for first := range n {
+		workers.Go(func() {
+			for client := first; client < len(q); client += n {
+				if most != nil && 2*int(most[client]) <= t.least {
+					continue
+				}
+				by, err := t.client(q[client])
+				mu.Lock()
+				if failure = cmp.Or(failure, err); slices.Max(by) > 0 {
+					refused(client, by)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return failure
+}
+
+// client decides the requests of a client on a store of its own, and returns how many each limit refuses.
+func (t *trial) client(of []uint64) (by []int, err error) {
+	var now time.Time
+	var ledgers []core.Ledger // by rule, nil where it has no limits
+	by = make([]int, t.limits)
+	for n := 1; len(of) > 0; of, n = of[n:], 1 {
+		for n < len(of) && of[n]>>8-of[n-1]>>8 < t.gap {
+			n++
+		}
+		if n <= t.least { // all are admitted, and forgotten before the next one comes
 			continue
 		}
-		limiter, err := core.New(core.Config{
-			Name: strconv.Itoa(i), Store: store, Limits: of.Limits, Observer: core.Silent,
-		})
-		if err != nil {
-			return nil, nil, err
+		if ledgers == nil {
+			bytes := memstore.MinMaxBytes + 100*int64(len(of)) + 4000*int64(t.limits)
+			store := memstore.New(memstore.WithMaxBytes(bytes), memstore.WithClock(func() time.Time { return now }))
+			for i, rule := range t.rules {
+				ledger, err := store.Bind(core.Binding{Rule: strconv.Itoa(i), Limits: rule.Limits})
+				if err != nil {
+					return by, err
+				}
+				ledgers = append(ledgers, ledger)
+			}
 		}
-		all[i] = limiter
-	}
-	return store, all, nil
-}
-
-// event is a request of a client, at as Log.times.
-type event struct {
-	at     uint64
-	client int
-}
-
-// refusal is called with a request that is refused by a limit of a rule.
-type refusal func(e event, rule int, d *core.Decision)
-
-// decide has the clients that wants returns true for decided under rules. The clients go through several engines, one
-// batch of clients after the other.
-func (r *Report) decide(rules []Route, wants func(client int) bool, refused refusal) error {
-	var batch []event
-	for client, n := 0, 0; client < len(r.q); n = 0 {
-		batch = batch[:0]
-		for ; client < len(r.q) && n < batchClients && len(batch) < batchRequests; client++ {
-			if !wants(client) {
+		for i, next := 0, 1; i < n; i, next = next, next+1 {
+			now = time.UnixMicro(int64(of[i] >> 8))
+			limit, wait, err := t.take(ledgers, int(of[i]&0xff))
+			if err != nil {
+				return by, err
+			} else if limit < 0 {
 				continue
 			}
-			n++
-			for _, at := range r.q[client] {
-				batch = append(batch, event{at, client})
+			for until := uint64(now.Add(wait).UnixMicro()); next < n && of[next]>>8 < until; {
+				next++
 			}
-		}
-		slices.SortFunc(batch, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-		if err := r.decideBatch(rules, batch, refused); err != nil {
-			return err
+			by[limit] += next - i
 		}
 	}
-	return nil
+	return by, nil
 }
 
-// decideBatch has the limiters of one engine decide requests, which are sorted by time.
-func (r *Report) decideBatch(rules []Route, batch []event, refused refusal) error {
-	var now time.Time
-	store, all, err := limiters(rules, &now)
-	if err != nil {
-		return err
-	}
-	for _, e := range batch {
-		now = time.UnixMicro(int64(e.at >> 8))
-		for _, rule := range [...]int{0, int(e.at & 0xff)} {
-			if rule >= len(all) || all[rule] == nil { // the page tries limits for all, without those of routes
-				continue
+// take decides a request of a route. It returns which of all limits refuses it, or -1, and how long that limit refuses
+// the requests of all routes.
+func (t *trial) take(ledgers []core.Ledger, route int) (limit int, wait time.Duration, err error) {
+	for rule, ledger := range ledgers {
+		limits := t.rules[rule].Limits
+		if len(limits) > 0 && (rule == 0 || rule == route) {
+			d := ledger.Take(context.Background(), core.Ask{Key: "client", Cost: 1})
+			if rule > 0 {
+				d.RetryAfter = 0 // what comes meanwhile counts under the first rule
 			}
-			d := all[rule].Allow(context.Background(), r.names[e.client])
-			if d.Err != nil {
-				return d.Err
-			} else if !d.Allowed {
-				refused(e, rule, &d)
-			}
-			if !d.Allowed || e.at&0xff == 0 {
-				break
+			if d.Err != nil || !d.Allowed {
+				return limit + slices.Index(limits, d.Limit), d.RetryAfter, d.Err
 			}
 		}
+		limit += len(limits)
 	}
-	if s := store.Stats(); s.Evictions+s.SketchOnly+s.Full > 0 {
-		return errors.New("sash: the requests of a window do not fit into the store of a replay: try smaller limits")
-	}
-	return nil
+	return -1, 0, nil
 }
 
-// try returns how many requests and clients a limit would have refused, and how many requests it decided. It decides
-// clients with more than a number of requests in a window; most has the busiest window of each.
-func (r *Report) try(l core.Limit, most []uint32, above int) (requests, clients, decided int, err error) {
-	wants := func(client int) bool {
-		if int(most[client]) <= above {
-			return false
-		}
-		decided += len(r.q[client])
-		return true
-	}
-	refused := map[int]bool{}
-	err = r.decide([]Route{{Limits: []core.Limit{l}}}, wants, func(e event, _ int, _ *core.Decision) {
-		requests++
-		refused[e.client] = true
+// try returns how many requests and clients a limit of a window would have refused, and calls refused with each client.
+func (r *Report) try(l core.Limit, window int, refused func(client, n int)) (requests, clients int, err error) {
+	t := newTrial([]Route{{Limits: []core.Limit{l}}}, r.slack)
+	err = t.decide(r.q, r.most[window], func(client int, by []int) {
+		requests += by[0]
+		clients++
+		refused(client, by[0])
 	})
-	return requests, len(refused), decided, err
+	return requests, clients, err
 }

@@ -17,8 +17,8 @@ import (
 
 // The fields of a line. From fieldHeaders on they are request headers.
 const (
-	fieldNone, fieldTime, fieldIP, fieldUser, fieldRequest         = 0, 1, 2, 3, 4
-	fieldMethod, fieldPath, fieldHost, fieldDuration, fieldHeaders = 5, 6, 7, 8, 9
+	fieldNone, fieldDate, fieldTime, fieldDuration, fieldMessage                      = 0, 1, 2, 3, 4
+	fieldIP, fieldUser, fieldRequest, fieldMethod, fieldPath, fieldHost, fieldHeaders = 5, 6, 7, 8, 9, 10, 11
 
 	maxFields = fieldHeaders + 16
 )
@@ -26,13 +26,15 @@ const (
 // values holds the fields of a line. They are parts of the line where that is possible.
 type values [maxFields][]byte
 
-// words name the fields: nginx's variables for Config.Format, and the names of Config.Fields.
+// words name the fields: nginx's variables for Config.Format, the names of Config.Fields, and W3C's.
 var words = map[string]int{
 	"time_local": fieldTime, "time_iso8601": fieldTime, "msec": fieldTime, "time": fieldTime,
 	"remote_addr": fieldIP, "ip": fieldIP, "remote_user": fieldUser, "user": fieldUser,
 	"request": fieldRequest, "request_method": fieldMethod, "method": fieldMethod,
 	"request_uri": fieldPath, "uri": fieldPath, "path": fieldPath, "host": fieldHost, "http_host": fieldHost,
-	"request_time": fieldDuration, "duration": fieldDuration,
+	"request_time": fieldDuration, "duration": fieldDuration, "date": fieldDate, "message": fieldMessage,
+	"c-ip": fieldIP, "cs-username": fieldUser, "cs-method": fieldMethod, "cs-uri-stem": fieldPath,
+	"cs-host": fieldHost, "cs(Host)": fieldHost, "x-host-header": fieldHost, "time-taken": fieldDuration,
 }
 
 var variable = regexp.MustCompile(`\$\{?(\w+)\}?`)
@@ -44,6 +46,7 @@ type format struct {
 	headers []string // by field, from fieldHeaders on
 	parts   []part
 	json    bool
+	w3c     bool // fields stand between blanks or tabs, and durations are milliseconds where they are whole
 }
 
 // part is a field and the text after it; the first part has the text before the first field. In JSON it is a field and
@@ -53,22 +56,27 @@ type part struct {
 	text  []byte
 }
 
-// known are the formats that are recognised. One that has more comes before one that has less. A format of JSON has
-// what stands before the names of headers.
+// known are the formats that are recognised, besides W3C's. One that has more comes before one that has less. A format
+// of JSON has what stands before the names of headers. Of a field that is there twice the first value counts.
 var known = []struct{ name, text, header string }{
 	{"combined with X-Forwarded-For", combined + ` "$http_x_forwarded_for"`, ""},
 	{"combined with the host", `$host ` + combined, ""},
 	{"combined", combined, ""},
 	{"common", common, ""},
-	{"Caddy's JSON", "time=ts,duration=duration,ip=request.remote_ip,user=user_id,method=request.method," +
-		"path=request.uri,host=request.host", "request.headers."},
-	{"Traefik's JSON", "time=StartUTC,ip=ClientHost,user=ClientUsername,method=RequestMethod,path=RequestPath," +
-		"host=RequestHost", "request_"},
+	{"HAProxy's", haproxy, ""},
+	{"HAProxy's by syslog", `$syslog haproxy[$pid]: ` + haproxy, ""},
+	{"Caddy's JSON", "time=ts,duration=duration,ip=request.remote_ip,ip=request.remote_addr,user=user_id," +
+		"method=request.method,path=request.uri,host=request.host,message=msg", "request.headers."},
+	{"Traefik's JSON", "time=StartUTC,time=StartLocal,time=time,ip=ClientHost,ip=ClientAddr,user=ClientUsername," +
+		"method=RequestMethod,path=RequestPath,host=RequestHost", "request_"},
 }
 
 const (
 	common   = `$remote_addr $ident $remote_user [$time_local] "$request" $status $bytes`
 	combined = common + ` "$http_referer" "$http_user_agent"`
+	haproxy  = `$remote_addr:$port [$time_local] $frontend $backend $rest "$request"`
+
+	accessMessage = "handled request" // the message of Caddy's access lines, as against its errors
 )
 
 // formatsOf returns the format that a Config gives, or all that are known.
@@ -125,12 +133,29 @@ func newFormat(name, text string, isJSON bool) (*format, error) {
 	return f, nil
 }
 
-// add adds the part of a word: one of words, http_NAME or header:NAME, or any other, which is not looked at.
+// newW3C returns the format of a line such as "#Fields: date time c-ip cs-method": of IIS and of CloudFront.
+func newW3C(line string) (*format, error) {
+	f := &format{name: "W3C's", w3c: true, parts: []part{{}}}
+	for word := range strings.FieldsSeq(strings.TrimPrefix(line, w3cFields)) {
+		if err := f.add(word, " "); err != nil {
+			return nil, err
+		}
+	}
+	f.parts[len(f.parts)-1].text = nil
+	return f, nil
+}
+
+const w3cFields = "#Fields:"
+
+var header = regexp.MustCompile(`^(?:http_|header:|cs\()([^)]+)\)?$|^(x-forwarded-for)$`)
+
+// add adds the part of a word: one of words, the name of a header as http_NAME, header:NAME, cs(NAME) or
+// x-forwarded-for, or any other, which is not looked at.
 func (f *format) add(word, text string) error {
-	field, header := words[word], strings.TrimPrefix(strings.TrimPrefix(word, "http_"), "header:")
-	if field == fieldNone && header != word && header != "" {
+	field := words[word]
+	if name := header.FindStringSubmatch(word); field == fieldNone && name != nil {
 		field = fieldHeaders + len(f.headers)
-		f.headers = append(f.headers, http.CanonicalHeaderKey(strings.ReplaceAll(header, "_", "-")))
+		f.headers = append(f.headers, http.CanonicalHeaderKey(strings.ReplaceAll(name[1]+name[2], "_", "-")))
 		if field == maxFields {
 			return fmt.Errorf("sash: %s has more than %d headers", f.name, maxFields-fieldHeaders)
 		}
@@ -161,8 +186,13 @@ func (f *format) check(c Config) error {
 	return nil
 }
 
-// recognise returns the format that reads a line: one with an address, or else with the name of a host, or nil.
+// recognise returns the format that reads a line, or nil: one with an address, or else with the name of a host. W3C's
+// are named by a line of their own.
 func (l *Log) recognise(line []byte) (named *format) {
+	if bytes.HasPrefix(line, []byte(w3cFields)) {
+		named, _ = newW3C(string(line))
+		return named
+	}
 	for _, f := range l.formats {
 		var v values
 		if f.read(line, &v) != nil || len(v[fieldIP]) == 0 {
@@ -178,32 +208,57 @@ func (l *Log) recognise(line []byte) (named *format) {
 	return named
 }
 
+// errOther says that an object of JSON is no access line, such as a message of the server itself.
+var errOther = errors.New("it holds no request")
+
 // read sets v to the fields of a line.
 func (f *format) read(line []byte, v *values) error {
 	if f.json {
-		var object map[string]any
-		if err := json.Unmarshal(line, &object); err != nil {
-			return fmt.Errorf("it is no object of JSON: %w", err)
-		}
-		for _, p := range f.parts {
-			v[p.field] = []byte(lookUp(object, string(p.text)))
-		}
-		return nil
+		return f.readJSON(line, v)
+	}
+	if f.w3c {
+		line = bytes.ReplaceAll(line, []byte{'\t'}, []byte{' '})
 	}
 	line, found := bytes.CutPrefix(line, f.parts[0].text)
 	for _, p := range f.parts[1:] {
 		end := index(line, p.text)
+		if p.field == fieldIP && string(p.text) == ":" { // of which an IPv6 address has more
+			word, _, _ := bytes.Cut(line, []byte{' '})
+			end = bytes.LastIndexByte(word, ':')
+		}
 		if end < 0 || !found {
 			return fmt.Errorf("it has too few fields: %q is missing", p.text)
 		}
-		if v[p.field] = line[:end]; string(line[:end]) == "-" {
-			v[p.field] = nil
-		} else if bytes.IndexByte(line[:end], '\\') >= 0 { // \x22 of nginx, \" of Apache
-			if plain, err := strconv.Unquote(`"` + string(line[:end]) + `"`); err == nil {
+		value := line[:end]
+		line = line[end+len(p.text):]
+		if string(value) == "-" || v[p.field] != nil {
+			continue
+		}
+		v[p.field] = value
+		if bytes.IndexByte(value, '\\') >= 0 { // \x22 of nginx, \" of Apache
+			if plain, err := strconv.Unquote(`"` + string(value) + `"`); err == nil {
 				v[p.field] = []byte(plain)
 			}
 		}
-		line = line[end+len(p.text):]
+	}
+	return nil
+}
+
+// readJSON sets v to the fields of an object.
+func (f *format) readJSON(line []byte, v *values) error {
+	var object map[string]any
+	if err := json.Unmarshal(line, &object); err != nil {
+		return fmt.Errorf("it is no object of JSON: %w", err)
+	}
+	request := false
+	for _, p := range f.parts {
+		if len(v[p.field]) == 0 {
+			v[p.field] = []byte(lookUp(object, string(p.text)))
+		}
+		request = request || p.field >= fieldIP && len(v[p.field]) > 0
+	}
+	if text := v[fieldMessage]; !request || len(text) > 0 && string(text) != accessMessage {
+		return errOther
 	}
 	return nil
 }
@@ -247,10 +302,11 @@ func lookUp(object map[string]any, path string) (text string) {
 	case float64:
 		text = strconv.FormatFloat(value, 'f', -1, 64)
 	case []any: // of a header
-		for _, one := range value {
-			text += ", " + fmt.Sprint(one)
+		texts := make([]string, len(value))
+		for i, one := range value {
+			texts[i] = fmt.Sprint(one)
 		}
-		text = strings.TrimPrefix(text, ", ")
+		text = strings.Join(texts, ", ")
 	}
 	return text
 }
@@ -259,6 +315,7 @@ func lookUp(object map[string]any, path string) (text string) {
 var layouts = []string{
 	"02/Jan/2006:15:04:05 -0700", time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
 	"2006-01-02 15:04:05 -0700", "2006-01-02T15:04:05", time.DateTime, "2006/01/02 15:04:05", "02/Jan/2006:15:04:05",
+	http.TimeFormat,
 }
 
 // latest is above all times, in microseconds: the year 2255.
@@ -282,4 +339,16 @@ func readTime(text string) (at int64, err error) {
 		return 0, fmt.Errorf("%.40q is no time from 1970 to 2255", text)
 	}
 	return at, nil
+}
+
+// readDuration returns the duration of a text in seconds: of a number, or of text such as 1.5ms.
+func (f *format) readDuration(text string) float64 {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d.Seconds()
+	}
+	n, _ := strconv.ParseFloat(text, 64)
+	if f.w3c && !strings.Contains(text, ".") {
+		n /= 1000
+	}
+	return n
 }

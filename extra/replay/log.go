@@ -7,22 +7,24 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
 // Config says how a log is read, and which limits are tried. The zero Config names clients by the address in the log,
-// and tries no limit.
+// or by the host name that stands in its place, and tries no limit.
 type Config struct {
 	Key     keyfuncs.Func            // names the client; nil: keyfuncs.RemoteIP
 	Headers []string                 // the request headers that Key reads: a log without one of them is an error
@@ -33,12 +35,16 @@ type Config struct {
 
 	// Format is the format of nginx's log_format, such as `$remote_addr [$time_local] "$request"`. Fields says which
 	// field of a line in JSON has what: "time=ts,ip=request.remote_ip,method=request.method,path=request.uri". The
-	// others are user, host, request (the request line), duration (of the request, at whose end the line was written)
-	// and header:NAME. If both are empty, common, combined, Caddy's and Traefik's are told by the first lines of a file.
+	// others are user, host, request (the request line), date (where time has none), duration (of the request, at whose
+	// end the line was written) and header:NAME. Of a field that is given twice the first value counts. If both are
+	// empty, common, combined, HAProxy's, Caddy's, Traefik's and W3C's are recognised by the first lines of a file.
 	Format, Fields string
 
 	MaxBytes  int64 // bounds the memory of requests and clients; 0: 400 MB
 	HashNames bool  // names clients in the report by hashes, which differ in each run, and quotes no line
+
+	// Progress is called while WriteHTML tries limits, with how many it has tried; nil: it is not.
+	Progress func(tried, of int)
 }
 
 // Route holds the limits of the requests that Match returns true for. Name is what the report calls it. A request is
@@ -67,7 +73,8 @@ type Log struct {
 
 	timeText string // the time that was read last
 	at       int64
-	fraction bool // whether a time was not a whole second
+	fraction bool // whether a time of the file was not a whole second
+	whole    bool // whether a file had whole seconds alone
 
 	ids     map[string]uint32 // of clients, by their keys
 	names   []string          // by id
@@ -85,8 +92,9 @@ type Log struct {
 // Why a line is no request of the report.
 const unreadable, noRequest, skipped, unnamed, beyond = 0, 1, 2, 3, 4
 
-var lefts = [...]string{"could not be read", "hold no HTTP request, such as those of a port scan",
-	"were left out by the choice of requests", "name no client", "came when the memory was full"}
+var lefts = [...]string{"not readable",
+	"without an HTTP request, such as those of a port scan and messages of the server",
+	"left out by the choice of requests", "without a name for the client", "after the memory was full"}
 
 type userKey struct{}
 
@@ -102,7 +110,7 @@ func New(c Config) (*Log, error) {
 	if c.Key == nil {
 		c.Key = keyfuncs.RemoteIP
 	}
-	if c.Windows == nil {
+	if len(c.Windows) == 0 {
 		c.Windows = []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	}
 	if c.MaxBytes = cmp.Or(c.MaxBytes, defaultBytes); len(c.Routes) > 255 {
@@ -112,8 +120,11 @@ func New(c Config) (*Log, error) {
 	for _, w := range c.Windows {
 		rules = append(rules, Route{Limits: []core.Limit{core.Per(1, w)}})
 	}
-	if _, _, err := limiters(rules, new(time.Time)); err != nil {
-		return nil, err
+	for _, rule := range rules {
+		_, err := core.New(core.Config{Store: memstore.New(), Limits: rule.Limits})
+		if err != nil && len(rule.Limits) > 0 {
+			return nil, err
+		}
 	}
 	formats, err := formatsOf(c)
 	l := &Log{config: c, formats: formats, salt: rand.Text(), urls: map[string]*url.URL{}, ids: map[string]uint32{}}
@@ -125,63 +136,129 @@ func New(c Config) (*Log, error) {
 // rules returns a route without a name for Limits, and after it the routes.
 func (c *Config) rules() []Route { return append([]Route{{Limits: c.Limits}}, c.Routes...) }
 
+// compressed are the first bytes of files that Read does not decompress, and what reads them.
+var compressed = []struct{ magic, how string }{
+	{"\x28\xb5\x2f\xfd", "decompress it, as by zstd -dc"}, {"BZh", "decompress it, as by bzip2 -dc"},
+	{"\xfd7zXZ", "decompress it, as by xz -dc"}, {"PK\x03\x04", "decompress it, as by unzip -p"},
+	{"\xff\xfe", "it is UTF-16: convert it, as by iconv -f UTF-16 -t UTF-8"},
+}
+
+const byteOrderMark = "\ufeff"
+
+// openLog returns the lines of a log that may be compressed by gzip.
+func openLog(name string, r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, longestLine)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		plain, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("sash: %.200q: %w", name, err)
+		}
+		in = bufio.NewReaderSize(plain, longestLine)
+	}
+	for _, c := range compressed {
+		if magic, _ := in.Peek(len(c.magic)); string(magic) == c.magic {
+			return nil, fmt.Errorf("sash: %.200q: %s", name, c.how)
+		}
+	}
+	if magic, _ := in.Peek(len(byteOrderMark)); string(magic) == byteOrderMark {
+		_, _ = in.Discard(len(byteOrderMark))
+	}
+	return in, nil
+}
+
+// file is a log that is read. Its format is nil until a line is in one.
+type file struct {
+	*Log
+	name       string
+	format     *format
+	number     int // of the line
+	start, bad int // lines before the file, and those of them that could not be read
+	others     int // objects of JSON that are no access lines
+}
+
 // Read reads a log, which may be compressed by gzip. Files may be read in any order: Report sorts all requests by time.
 // What cannot be read is counted; if that is more than one line in ten, Read returns an error that says what to do.
 func (l *Log) Read(name string, r io.Reader) error {
 	if l.grouped != nil {
 		return errors.New("sash: Read after Report: make a new Log")
 	}
-	in := bufio.NewReaderSize(r, longestLine)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		plain, err := gzip.NewReader(in)
-		if err != nil {
-			return fmt.Errorf("sash: %.200q: %w", name, err)
-		}
-		in = bufio.NewReaderSize(plain, longestLine)
+	in, err := openLog(name, r)
+	if err != nil {
+		return err
 	}
-	var f *format // told by the first line that is in one
+	f := &file{Log: l, name: name, start: l.lines, bad: l.left[unreadable]}
 	if len(l.formats) == 1 {
-		f = l.formats[0]
+		f.format = l.formats[0]
 	}
-	lines, bad, err := l.lines, l.left[unreadable], error(nil)
-	for number := 1; err == nil; number++ {
+	for l.fraction = false; err == nil; {
+		f.number++
 		var line []byte
-		var wrong error
-		line, err = in.ReadSlice('\n')
-		if line = bytes.TrimRight(line, "\r\n"); errors.Is(err, bufio.ErrBufferFull) {
-			wrong = fmt.Errorf("it has more than %d bytes", longestLine)
-		} else if len(line) > 0 && (err == nil || err == io.EOF) {
-			if f == nil {
-				if f = l.recognise(line); f != nil && f.check(l.config) != nil {
-					return fmt.Errorf("%w (%.200q)", f.check(l.config), name)
-				}
+		if line, err = in.ReadSlice('\n'); err == nil || err == io.EOF {
+			if wrong := f.read(bytes.TrimRight(line, "\r\n")); wrong != nil {
+				return wrong
 			}
-			wrong = l.line(f, line)
-		}
-		if wrong != nil {
-			l.bad(name, number, line, wrong)
+		} else if errors.Is(err, bufio.ErrBufferFull) {
+			f.unreadable(line, fmt.Errorf("it has more than %d bytes", longestLine))
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = in.ReadSlice('\n')
 		}
-		if err != nil && err != io.EOF {
-			l.notes = append(l.notes, fmt.Sprintf("%.200q ends early, in line %s: %v.", name, count(number), err))
+	}
+	return f.end(err)
+}
+
+// read reads a line. Its error ends the reading.
+func (f *file) read(line []byte) error {
+	directive := len(line) > 0 && line[0] == '#' && len(f.formats) > 1 // of W3C's
+	if f.format == nil || directive {
+		if known := f.recognise(line); known != nil {
+			f.format = known
+			if err := known.check(f.config); err != nil {
+				return fmt.Errorf("%w (%.200q)", err, f.name)
+			}
 		}
 	}
-	if l.lines == lines && err != io.EOF {
-		return fmt.Errorf("sash: %.200q: %w", name, err)
-	} else if l.lines == lines {
-		l.notes = append(l.notes, fmt.Sprintf("%.200q is empty.", name))
+	if len(line) == 0 || directive {
 		return nil
-	} else if f == nil {
-		return fmt.Errorf("sash: %.200q: no line is in a format that is known%s", name, l.help())
 	}
-	l.notes = append(l.notes, fmt.Sprintf("Read %.200q as %s.", name, f.name))
-	if lines, bad = l.lines-lines, l.left[unreadable]-bad; bad*10 > lines {
-		return fmt.Errorf("sash: %.200q: %s of %s lines cannot be read as %s%s",
-			name, count(bad), count(lines), f.name, l.help())
+	err := f.line(f.format, line)
+	if err == errOther || f.format == nil && line[0] == '{' && json.Valid(line) {
+		f.others++
+		f.lines++
+		f.left[noRequest]++
+	} else if err != nil {
+		f.unreadable(line, err)
 	}
 	return nil
+}
+
+// end returns an error if a file has ended of err, and too little of it could be read.
+func (f *file) end(err error) error {
+	lines, bad := f.lines-f.start, f.left[unreadable]-f.bad
+	if f.others == lines { // the names of the fields are wrong
+		bad = lines
+	}
+	switch {
+	case lines == 0 && err != io.EOF:
+		return fmt.Errorf("sash: %.200q: %w", f.name, err)
+	case lines == 0:
+		f.note("%.200q is empty.", f.name)
+		return nil
+	case f.format == nil:
+		return fmt.Errorf("sash: %.200q: no line is in a format that is known%s", f.name, f.help())
+	case bad*10 > lines:
+		return fmt.Errorf("sash: %.200q: %s of %s cannot be read as %s%s",
+			f.name, count(bad), several(lines, "line"), f.format.name, f.help())
+	case err != io.EOF:
+		f.note("%.200q ends early, in line %s: %v.", f.name, count(f.number), err)
+	}
+	f.whole = f.whole || !f.fraction
+	f.note("Read %.200q as %s.", f.name, f.format.name)
+	return nil
+}
+
+func (l *Log) note(format string, args ...any) {
+	l.notes = append(l.notes, fmt.Sprintf(format, args...))
 }
 
 // Lines returns how many lines have been read.
@@ -194,17 +271,17 @@ func (l *Log) help() string {
 		"time=ts,ip=request.remote_ip,method=request.method,path=request.uri'"
 }
 
-// bad counts a line that cannot be read.
-func (l *Log) bad(name string, number int, line []byte, err error) {
-	l.lines++
-	if l.left[unreadable]++; l.left[unreadable] > 3 {
+// unreadable counts a line that cannot be read.
+func (f *file) unreadable(line []byte, err error) {
+	f.lines++
+	if f.left[unreadable]++; f.left[unreadable] > 3 {
 		return
 	}
-	text := fmt.Sprintf("%.200q, line %d", name, number)
-	if !l.config.HashNames {
+	text := fmt.Sprintf("%.200q, line %d", f.name, f.number)
+	if !f.config.HashNames {
 		text += fmt.Sprintf(": %v: %.100q", err, line[:min(len(line), 1000)])
 	}
-	l.examples = append(l.examples, text)
+	f.examples = append(f.examples, text)
 }
 
 // line reads a line, and keeps its request.
@@ -215,7 +292,11 @@ func (l *Log) line(f *format, line []byte) error {
 	} else if err := f.read(line, &l.fields); err != nil {
 		return err
 	}
-	if text := l.fields[fieldTime]; string(text) != l.timeText || l.at == 0 {
+	text := l.fields[fieldTime]
+	if date := l.fields[fieldDate]; date != nil {
+		text = slices.Concat(date, []byte{' '}, text)
+	}
+	if string(text) != l.timeText || l.at == 0 {
 		at, err := readTime(string(text))
 		if err != nil {
 			return err
@@ -231,7 +312,7 @@ func (l *Log) line(f *format, line []byte) error {
 		l.left[skipped]++
 		return nil
 	}
-	key, err := l.config.Key(r)
+	key, err := l.key()
 	if err != nil || key == "" {
 		l.left[unnamed]++
 		l.whyUnnamed = err
@@ -239,11 +320,28 @@ func (l *Log) line(f *format, line []byte) error {
 	}
 	route := 1 + slices.IndexFunc(l.config.Routes, func(route Route) bool { return route.Match(r) })
 	at := l.at
-	if took, _ := strconv.ParseFloat(string(l.fields[fieldDuration]), 64); took > 0 && took < 86400 {
+	if took := f.readDuration(string(l.fields[fieldDuration])); took > 0 && took < 86400 {
 		at = max(0, at-int64(took*1e6))
 	}
 	l.add(key, uint64(at)<<8|uint64(route))
 	return nil
+}
+
+// An address that no client has stands for a host name, which no key function takes.
+const noAddr = "0.0.0.0"
+
+var hostName = regexp.MustCompile(`^[0-9A-Za-z._-]*[A-Za-z][0-9A-Za-z._-]*$`)
+
+// key names the client of the request: one without an address, by the name of its host.
+func (l *Log) key() (string, error) {
+	key, err := l.config.Key(l.request)
+	if name := l.request.RemoteAddr; err != nil && hostName.MatchString(name) {
+		l.request.RemoteAddr = noAddr
+		if key, again := l.config.Key(l.request); again == nil {
+			return strings.Replace(key, "ip:"+noAddr, "host:"+name, 1), nil
+		}
+	}
+	return key, err
 }
 
 // build makes the request of the fields. It reports whether they hold one.

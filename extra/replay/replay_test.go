@@ -2,12 +2,16 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
@@ -70,7 +75,8 @@ func TestAnswer(t *testing.T) {
 			"1 in 15 minutes would have refused 149 of 200 requests, of 51 of 51 clients."},
 		{Config{Limits: []core.Limit{core.PerMinute(90), core.PerHour(20).Using(core.SlidingCounter)}},
 			"90 a minute and 20 an hour (counter) together would have refused 80 of 200 requests, all of one client."},
-		{Config{}, "100 a minute would have refused none of 200 requests."},
+		{Config{}, "Set 150 a minute: it would have refused nobody, and no client sent more than 100. " +
+			"60 a minute would have refused 40 of 200 requests, all of one client."},
 	} {
 		if got := reported(t, c.config, logs...).Answer; got != c.want {
 			t.Errorf("%v: %q, want %q", c.config.Limits, got, c.want)
@@ -79,66 +85,148 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestBusiest: the busiest windows are those of a brute force; a log of that size refuses nobody, and one of one less
-// refuses exactly the clients whose busiest window is that large.
+// plain returns what limiters on one store refuse, by client, if they decide each request of a log in order.
+func plain(t *testing.T, q requests, rules []Route) map[int][]int {
+	t.Helper()
+	type event struct {
+		at     uint64
+		client int
+	}
+	var events []event
+	for client, of := range q {
+		for _, at := range of {
+			events = append(events, event{at, client})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var now time.Time
+	store := memstore.New(memstore.WithClock(func() time.Time { return now }))
+	limiters := make([]*core.Limiter, len(rules))
+	for i, rule := range rules {
+		if len(rule.Limits) > 0 {
+			limiters[i] = core.Must(core.New(core.Config{Name: fmt.Sprint(i), Store: store, Limits: rule.Limits}))
+		}
+	}
+	refused := map[int][]int{}
+	for _, e := range events {
+		now = time.UnixMicro(int64(e.at >> 8))
+		limit := 0
+		for rule, limiter := range limiters {
+			if limiter != nil && (rule == 0 || rule == int(e.at&0xff)) {
+				if d := limiter.Allow(t.Context(), fmt.Sprint(e.client)); !d.Allowed {
+					if refused[e.client] == nil {
+						refused[e.client] = make([]int, 5)
+					}
+					refused[e.client][limit+slices.Index(limiter.Limits(), d.Limit)]++
+					break
+				}
+			}
+			limit += len(rules[rule].Limits)
+		}
+	}
+	return refused
+}
+
+// TestTrial: each client is refused as often as by limiters that decide all requests in order, one after the other:
+// under each algorithm, several limits, and routes.
+func TestTrial(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rules [][]Route
+	for _, a := range core.Algorithms() {
+		for _, n := range []int64{1, 2, 7, 20} {
+			rules = append(rules, []Route{{Limits: []core.Limit{core.Per(n, 90*time.Second).Using(a)}}})
+		}
+		rules = append(rules, []Route{
+			{Limits: []core.Limit{core.PerSecond(1).Using(a), core.PerMinute(8)}}, {},
+			{Limits: []core.Limit{core.PerMinute(3), core.PerHour(9).Using(a)}},
+		}, []Route{{}, {}, {Limits: []core.Limit{core.PerHour(5).Using(a)}}})
+	}
+	for round := range 10 {
+		q := make(requests, 9)
+		for client := range q {
+			at := 1_772_366_400_000_000 + rng.Int64N(1e9)
+			for range rng.IntN(150) {
+				at += rng.Int64N(int64(math.Pow10(3 + rng.IntN(6))))
+				q[client] = append(q[client], uint64(at)<<8|uint64(rng.IntN(3)))
+			}
+		}
+		for _, rules := range rules {
+			want, got := plain(t, q, rules), map[int][]int{}
+			err := newTrial(rules, 0).decide(q, nil, func(client int, by []int) {
+				got[client] = append(slices.Clone(by), make([]int, 5-len(by))...)
+			})
+			if err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+				t.Fatalf("round %d, %v: %v are refused, want %v; %v", round, rules, got, want, err)
+			}
+		}
+	}
+}
+
+// TestBusiest: no window of the real times holds more requests than the busiest one of whole seconds says, and of times
+// with fractions it is the same. A log of one less refuses exactly the clients whose busiest window is the largest.
 func TestBusiest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 6 {
-		var clients []int
-		var after []time.Duration
+	for round := range 8 {
+		whole := round%2 == 0
+		var b strings.Builder
+		times := make([][]time.Duration, 5)
 		for range 150 {
-			clients = append(clients, rng.IntN(5))
-			after = append(after, time.Duration(rng.IntN(40)*rng.IntN(40))*time.Second)
+			client, after := rng.IntN(5), time.Duration(rng.IntN(40)*rng.IntN(40)*rng.IntN(1000))*time.Millisecond
+			times[client] = append(times[client], after)
+			if at := begin.Add(after).UnixMilli(); whole {
+				fmt.Fprintf(&b, "192.0.2.%d %d\n", client, at/1000)
+			} else {
+				fmt.Fprintf(&b, "192.0.2.%d %d.%03d\n", client, at/1000, at%1000)
+			}
 		}
-		windows := []time.Duration{time.Second, 10 * time.Second, 5 * time.Minute}
-		r := reported(t, Config{Windows: windows}, made(clients, after))
+		windows := []time.Duration{time.Second, 1500 * time.Millisecond, 10 * time.Second, 5 * time.Minute}
+		r := reported(t, Config{Windows: windows, Format: "$remote_addr $msec"}, b.String())
 		for w, window := range r.Windows {
-			want := map[string]int{}
-			for i, end := range after {
-				n := 0
-				for k, at := range after {
-					if clients[k] == clients[i] && at <= end && at > end-window.length {
-						n++
-					}
-				}
-				name := fmt.Sprintf("ip:192.0.2.%d", clients[i])
-				want[name] = max(want[name], n)
-			}
+			largest := 0
 			for _, c := range r.Heavy {
-				if c.Busiest[w] != want[c.Name] {
-					t.Fatalf("%s in %s: %d, want %d", c.Name, window.Window, c.Busiest[w], want[c.Name])
+				most := 0
+				all := times[c.Name[len(c.Name)-1]-'0']
+				for _, end := range all {
+					n := 0
+					for _, at := range all {
+						if at <= end && at > end-window.length {
+							n++
+						}
+					}
+					most = max(most, n)
 				}
-			}
-			most, largest := window.Max, 0
-			for _, n := range want {
-				if n == most {
+				if c.Busiest[w] < most || !whole && c.Busiest[w] > most {
+					t.Fatalf("%s in %s: %d, want %d", c.Name, window.Window, c.Busiest[w], most)
+				}
+				if c.Busiest[w] == window.Max {
 					largest++
 				}
 			}
-			for n, clients := range map[int]int{most: 0, most - 1: largest} {
+			for n, clients := range map[int]int{window.Max: 0, window.Max - 1: largest} {
 				if n == 0 {
 					continue
 				}
-				_, got, _, err := r.try(core.Per(int64(n), window.length), r.most[w], 0)
+				_, got, err := r.try(core.Per(int64(n), window.length), w, func(int, int) {})
 				if err != nil || got != clients {
 					t.Fatalf("%d in %s refuses %d clients, want %d: %v", n, window.Window, got, clients, err)
-				}
-				// Clients that have at most half of a limit need not be decided under any algorithm.
-				for _, a := range core.Algorithms() {
-					limit := core.Per(int64(n), window.length).Using(a)
-					few, _, _, err := r.try(limit, r.most[w], n/2)
-					all, _, _, err2 := r.try(limit, r.most[w], 0)
-					if few != all || err != nil || err2 != nil {
-						t.Fatalf("%v refuses %d requests of some clients, %d of all: %v, %v", limit, few, all, err, err2)
-					}
 				}
 			}
 		}
 	}
 }
 
+// TestWholeSeconds: ten requests within 0.1 s over a full second are five in each, and no limit of five a second lets
+// them pass.
+func TestWholeSeconds(t *testing.T) {
+	log := made(slices.Repeat([]int{1}, 10), []time.Duration{0, 0, 0, 0, 0, 1e9, 1e9, 1e9, 1e9, 1e9})
+	r := reported(t, Config{Limits: []core.Limit{core.PerSecond(5)}}, log)
+	if r.Windows[0].Max != 10 || r.Refused != 5 || !strings.Contains(fmt.Sprint(r.Notes), "upper bounds") {
+		t.Errorf("busiest second %d, %d refused, want 10 and 5; %s", r.Windows[0].Max, r.Refused, r.Notes)
+	}
+}
+
 // TestQuantiles: of 1,000 clients, of which those at the ranks and behind them send one more than the client before,
-// those of the ranks are told, and the smallest limits that refuse none, one and ten.
+// those of the ranks are told, the number to set, and half of it.
 func TestQuantiles(t *testing.T) {
 	var b strings.Builder
 	n := 1
@@ -149,25 +237,25 @@ func TestQuantiles(t *testing.T) {
 		line := fmt.Sprintf("10.0.%d.%d - - [01/Mar/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 2\n", i>>8, i&255)
 		b.WriteString(strings.Repeat(line, n))
 	}
-	w := reported(t, Config{}, b.String()).Windows[0]
+	r := reported(t, Config{}, b.String())
+	w := r.Windows[0]
 	if got, want := fmt.Sprint(w.Quantiles, w.Max), "map[p50:2 p90:4 p99:6 p99.9:8] 9"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(w.Smallest), "[{0 9 0 0} {0.001 8 1 1} {0.01 6 13 10}]"; got != want {
+	if got, want := fmt.Sprint(w.Set, w.Tighter), "15/1s {6/1s  13 10}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-}
-
-// TestBatches: what many clients are refused does not depend on the batches in which they are decided.
-func TestBatches(t *testing.T) {
-	var b strings.Builder
-	for i := range 4 * batchClients {
-		fmt.Fprintf(&b, "10.%d.%d.%d - - [01/Mar/2026:12:00:%02d +0000] \"GET / HTTP/1.1\" 200 2\n",
-			i%3, i/3>>8&255, i/3&255, i%60)
+	if r.Heavy[0].Refused != 3 || r.Heavy[1].Refused != 2 || r.Heavy[2].Refused != 1 {
+		t.Errorf("of the heaviest are refused %+v, want 3, 2 and 1", r.Heavy[:3])
 	}
-	r := reported(t, Config{Limits: []core.Limit{core.PerHour(1)}}, b.String(), b.String())
-	if want := 4 * batchClients; r.Refused != want || r.Clients != want {
-		t.Errorf("%d refused of %d clients, want 1 of each of %d", r.Refused, r.Clients, want)
+	for busy, want := range map[int]string{
+		1: "2, 1", 2: "3, 1", 3: "5, 2", 4: "6, 3", 188: "300, 150", 1_000_000: "1500000, 600000",
+	} {
+		r := &Report{Clients: 1, q: requests{make([]uint64, busy)}}
+		r.measure(time.Second)
+		if got := fmt.Sprintf("%d, %d", r.Windows[0].Set.Requests, r.Windows[0].Tighter.Limit.Requests); got != want {
+			t.Errorf("where a client sends %d: %s, want %s", busy, got, want)
+		}
 	}
 }
 
@@ -186,9 +274,28 @@ func TestFormats(t *testing.T) {
 		"Traefik": {line: `{"ClientHost":"198.51.100.7","ClientUsername":"bob","RequestMethod":"POST",` +
 			`"RequestHost":"example.org","RequestPath":"/login?a=1","StartUTC":"2026-03-01T12:00:00.5Z",` +
 			`"request_X-Forwarded-For":"10.1.1.1"}`},
+		"old Caddy": {line: `{"level":"info","ts":1772366401.5,"msg":"serving"}` + "\n" +
+			`{"level":"error","ts":"2026/03/01 12:00:01.000","logger":"http.log.error","msg":"EOF","request":{` +
+			`"remote_addr":"192.0.2.1:4","method":"GET","uri":"/"}}` + "\n" +
+			`{"ts":"2026/03/01 12:00:01.000","logger":"http.log.access","msg":"handled request","request":{` +
+			`"remote_addr":"198.51.100.7:4","method":"POST","host":"example.org","uri":"/login?a=1",` +
+			`"headers":{"X-Forwarded-For":["10.1.1.1"]}},"duration":"500ms","user_id":"bob"}`},
+		"Traefik of few fields": {line: `{"level":"info","msg":"starting","time":"2026-03-01T12:00:00Z"}` + "\n" +
+			`{"ClientAddr":"198.51.100.7:4","ClientUsername":"bob","RequestMethod":"POST","RequestHost":"example.org",` +
+			`"RequestPath":"/login?a=1","time":"2026-03-01T12:00:00.5Z","request_X-Forwarded-For":"10.1.1.1"}`},
+		"two fields": {format: `$date $time $remote_addr $remote_user $request_method $uri $host $http_x_forwarded_for`,
+			line: "2026-03-01 12:00:00.5 198.51.100.7 bob POST /login?a=1 example.org 10.1.1.1"},
+		"IIS": {line: "#Software: Microsoft Internet Information Services 10.0\n#Fields: date time s-ip cs-method\n" +
+			"#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(X-Forwarded-For) cs-host time-taken\n" +
+			"2026-03-01 12:00:01 POST /login?a=1 bob 198.51.100.7 10.1.1.1 example.org 500"},
+		"CloudFront": {line: "#Version: 1.0\n#Fields: date time c-ip cs-method cs(Host) cs-uri-stem x-forwarded-for " +
+			"cs-username x-host-header time-taken\n" + strings.ReplaceAll("2026-03-01 12:00:01 198.51.100.7 POST - "+
+			"/login?a=1 10.1.1.1 bob example.org 0.500", " ", "\t")},
 		"fields": {fields: "time=at.ms,ip=src.ip,user=user,request=line,host=h,header:x-forwarded-for=xff",
 			line: `{"at":{"ms":1772366400500},"src.ip":"198.51.100.7","user":"bob","line":"POST /login?a=1 HTTP/2.0",` +
 				`"h":"example.org","xff":"10.1.1.1"}`},
+		"byte order mark": {format: `$remote_addr $remote_user [$msec] "$request" $host $http_x_forwarded_for`,
+			line: "\ufeff" + `198.51.100.7 bob [1772366400.5] "POST /login?a=1 HTTP/1.1" example.org 10.1.1.1`},
 	} {
 		var got string
 		r := reported(t, Config{Format: c.format, Fields: c.fields, Key: func(r *http.Request) (string, error) {
@@ -203,16 +310,44 @@ func TestFormats(t *testing.T) {
 	}
 	const xff = "combined with X-Forwarded-For"
 	for line, want := range map[string]string{
-		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                               "common",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                "combined",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:          xff,
-		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:             "combined with the host",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`: "combined",
+		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                                    "common",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                     "combined",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:               xff,
+		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:                  "combined with the host",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`:      "combined",
+		`192.0.2.1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 200 5 {a} {} "GET / HTTP/1.1"`:             "HAProxy's",
+		`Mar  1 12:00:00 lb haproxy[1]: ::1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 "GET / HTTP/1.1"`: "HAProxy's by syslog",
 	} {
 		l, _ := New(Config{})
 		if f := l.recognise([]byte(line)); f == nil || f.name != want {
 			t.Errorf("%s is recognised as %+v, want %s", line, f, want)
 		}
+	}
+	for address, want := range map[string]string{ // before a colon and a port
+		"192.0.2.1": "ip:192.0.2.1", "2001:db8::1": "ip:2001:db8::/64", "[2001:db8::1]": "ip:2001:db8::/64",
+		"crawl-1.example.org": "host:crawl-1.example.org",
+	} {
+		r := reported(t, Config{Format: `$remote_addr:$port [$msec]`}, address+":8080 [1772366400.5]")
+		if got := r.Heavy[0].Name; got != want {
+			t.Errorf("%s is counted as %s, want %s", address, got, want)
+		}
+	}
+}
+
+// TestManyValues: the time and memory for a header are in proportion to the number of its values.
+func TestManyValues(t *testing.T) {
+	line := `{"t":1,"h":["` + strings.Repeat(`v","`, 20_000) + `v"]}`
+	f, err := newFormat("fields", "time=t,header:h=h", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	var v values
+	runtime.ReadMemStats(&before)
+	err = f.read([]byte(line), &v)
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; err != nil || len(v[fieldHeaders]) != 60_001 || bytes > 50e6 {
+		t.Errorf("%d bytes were allocated for %d: %v", bytes, len(v[fieldHeaders]), err)
 	}
 }
 
@@ -269,8 +404,20 @@ func TestBadInput(t *testing.T) {
 		"how":        {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
 		"unknown":    {text: "one\ntwo\n", want: "no line is in a format that is known"},
 		"empty":      {text: "", want: "there is no request in the log: 0 lines"},
-		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n", want: "1 hold no HTTP request"},
-		"no address": {text: `h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n", want: "1 name no client"},
+		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n", want: "1 without an HTTP request"},
+		"no address": {text: `unix: - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n",
+			want: `1 without a name for the client ("sash: no key: the peer \"unix:\" has no IP address")`},
+		"zstd":  {text: "\x28\xb5\x2f\xfd\x00" + good, want: "decompress it, as by zstd -dc"},
+		"bzip2": {text: "BZh91AY" + good, want: "decompress it, as by bzip2 -dc"},
+		"xz":    {text: "\xfd7zXZ\x00" + good, want: "decompress it, as by xz -dc"},
+		"messages": {text: strings.Repeat(`{"level":"info","ts":1772366400,"msg":"x"}`+"\n", 20) +
+			`{"ts":1772366400,"msg":"handled request","request":{"remote_ip":"::1","method":"GET","uri":"/"}}` + "\n",
+			want: "Of 21 lines: 20 without an HTTP request"},
+		"messages alone": {text: `{"level":"info","ts":1772366400,"msg":"x"}` + "\n", want: "no line is in a format that is known"},
+		"wrong fields": {config: Config{Fields: "time=t,ip=a"}, text: `{"t":1772366400,"addr":"::1"}` + "\n",
+			want: "1 of 1 line cannot be read as the format"},
+		"W3C without a time": {text: "#Fields: c-ip cs-method\n::1 GET\n", want: "W3C's has no time"},
+		"W3C, too few":       {text: "#Fields: date time c-ip\n2026-03-01\n", want: "it has too few fields"},
 		"no header": {config: Config{Headers: []string{"X-Forwarded-For"}}, text: good,
 			want: "combined has no header X-Forwarded-For"},
 		"gzip":        {text: zipped.String(), want: "2 clients, from 2026-03-01 09:00:00"},
@@ -281,7 +428,7 @@ func TestBadInput(t *testing.T) {
 		"adjacent":    {config: Config{Format: "$msec$remote_addr"}, want: "nothing stands between $msec"},
 		"limit":       {config: Config{Limits: []core.Limit{core.PerMinute(0)}}, want: "at least 1 is needed"},
 		"memory":      {config: Config{MaxBytes: 300}, text: good, want: "full: the last 20 requests"},
-		"hostile":     {text: strings.Repeat(hostile, 3), want: "hold no HTTP request"},
+		"hostile":     {text: strings.Repeat(hostile, 3), want: "without an HTTP request"},
 		"name": {text: `{"t":1772366400,"who":"</script>\u001b[2J\u202e"}` + "\n", want: `:</script>\x1b[2J\u202e"`,
 			config: Config{Key: keyfuncs.Header("Who"), Headers: []string{"Who"}, Fields: "time=t,header:who=who"}},
 		"private": {config: Config{HashNames: true}, text: good + "203.0.113.9 secret\n", want: `"log", line 31.`},
@@ -321,17 +468,29 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, shown := range data.Shown {
-		for _, row := range shown.Grid {
-			for k, a := range core.Algorithms() {
-				limit := core.Per(int64(row[0]), r.Windows[i].length).Using(a)
-				requests, clients, _, err := r.try(limit, r.most[i], 0)
-				if err != nil || requests != row[1+2*k] || clients != row[2+2*k] {
-					t.Fatalf("%v: %d of %d clients, the page says %v: %v", limit, requests, clients, row, err)
+		for k, row := range shown.Grid {
+			for n, a := range core.Algorithms() {
+				limit := core.Per(int64(row[0]), r.Windows[i].length+time.Second).Using(a) // of whole seconds
+				requests, heavy := 0, make([]int, len(r.Heavy))
+				refused := plain(t, r.q, []Route{{Limits: []core.Limit{limit}}})
+				for c, client := range r.Heavy {
+					if by := refused[client.id]; by != nil {
+						heavy[c] = by[0]
+					}
+				}
+				for _, by := range refused {
+					requests += by[0]
+				}
+				if requests != row[1+2*n] || len(refused) != row[2+2*n] ||
+					n == 0 && !slices.Equal(heavy, shown.Heavy[k]) {
+					t.Fatalf("%v: %d of %d clients, of the heaviest %v; the page says %v, and %v",
+						limit, requests, len(refused), heavy, row, shown.Heavy[k])
 				}
 			}
 		}
-		if last := shown.Grid[len(shown.Grid)-1]; last[0] < r.Windows[i].Max || last[1] != 0 {
-			t.Errorf("%s: the last limit %v refuses, or is smaller than %d", shown.Window, last, r.Windows[i].Max)
+		first, last := shown.Grid[0], shown.Grid[len(shown.Grid)-1]
+		if first[0] != 1 || last[0] < r.Windows[i].Max || last[1] != 0 {
+			t.Errorf("%s: the limits go from %v to %v; Max is %d", shown.Window, first, last, r.Windows[i].Max)
 		}
 	}
 	for _, limit := range []core.Limit{core.PerMinute(1), core.PerHour(2_000_000).Using(core.SlidingCounter)} {
@@ -342,6 +501,10 @@ func TestPage(t *testing.T) {
 	minute := data.Shown[1]
 	if row := minute.Grid[minute.Begin]; row[0] != 7 || row[1] != r.Refused {
 		t.Errorf("the slider begins at %v, want the given limit, which refuses %d", row, r.Refused)
+	}
+	second := data.Shown[0]
+	if row := second.Grid[second.Begin]; row[0] != int(r.Windows[0].Set.Requests) {
+		t.Errorf("the slider begins at %v, want %v", row, r.Windows[0].Set)
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/memstore"
 )
 
 // Report is what a log says about limits. Its JSON is for programs.
@@ -27,29 +30,25 @@ type Report struct {
 	Refused int      `json:"refused"`  // by the limits, of Requests
 	Heavy   []Client `json:"heaviest"` // by refusals, then by requests
 
-	q      requests
-	names  []string
-	most   [][]uint32 // by window, then by client
-	shown  func(client int) string
-	shares []float64 // of clients, that Smallest may refuse
+	q        requests
+	most     [][]uint32 // by window, then by client
+	slack    time.Duration
+	progress func(tried, of int)
 }
 
-// Window tells how busy clients were in windows of a length: the requests of a client in its busiest window.
+// Window tells how busy clients were in windows of a length: the requests of a client in its busiest window. Where a
+// log has whole seconds, that is the most that it can have been.
 type Window struct {
 	Window    string         `json:"window"` // "1m"
 	Quantiles map[string]int `json:"quantiles"`
 	Max       int            `json:"max"`
-	Smallest  []Smallest     `json:"smallest,omitempty"` // where no limit is tried
+
+	// Set is a number to set, in the window: it refuses nobody, and is half as much again as Max, or somewhat more.
+	// Tighter is about half of it, and what that would have done to the busiest clients.
+	Set     core.Limit `json:"set"`
+	Tighter Limit      `json:"tighter"`
 
 	length time.Duration
-}
-
-// Smallest is the smallest limit of its kind that refuses at most a share of clients.
-type Smallest struct {
-	Share    float64 `json:"share_of_clients"` // 0, 0.001 or 0.01
-	Requests int     `json:"requests"`         // of the limit
-	Refused  int     `json:"refused"`          // requests
-	Clients  int     `json:"clients"`          // refused
 }
 
 // Limit is what a limit would have done. Clients are the number that it refused at least once.
@@ -60,7 +59,8 @@ type Limit struct {
 	Clients int        `json:"clients"`
 }
 
-// Client is a client of the log. Busiest has its busiest window of each length, Activity its requests in each of 96
+// Client is a client of the log. Refused is by all limits together, or where none was given by Tighter of the window in
+// the middle. Busiest has its busiest window of each length, Activity its requests in each of 96
 // equal parts of the log.
 type Client struct {
 	Name     string    `json:"name"`
@@ -70,23 +70,25 @@ type Client struct {
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
 	Activity []int     `json:"activity"`
+
+	id int
 }
 
 const heavyClients, activityBins = 10, 96
 
-var (
-	quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .999}
-	shares    = []float64{0, .001, .01}
-)
+var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .999}
 
 // Report decides all requests that have been read, and returns what came of it. No more can be read after it.
 func (l *Log) Report() (*Report, error) {
 	if len(l.names) == 0 {
-		return nil, fmt.Errorf("sash: there is no request in the log: %s lines were read%s", count(l.lines), l.instead())
+		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", several(l.lines, "line"), l.instead())
 	} else if l.grouped == nil {
 		l.grouped = l.group()
 	}
-	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.grouped, names: l.names, shown: l.shown, shares: shares}
+	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.grouped, progress: l.config.Progress}
+	if l.whole {
+		r.slack = time.Second
+	}
 	r.First, r.Last = stamp(r.q[0][0]), stamp(0)
 	for _, of := range r.q {
 		r.Requests += len(of)
@@ -101,78 +103,85 @@ func (l *Log) Report() (*Report, error) {
 	for _, rule := range l.config.rules() {
 		for _, limit := range rule.Limits {
 			r.Limits, windows = append(r.Limits, Limit{Limit: limit, Route: rule.Name}), append(windows, limit.Window)
-			r.shares = nil // deciding them takes longer than the limits
 		}
 	}
 	slices.Sort(windows)
 	for _, length := range slices.Compact(windows) {
-		if err := r.measure(length); err != nil {
-			return nil, err
-		}
+		r.measure(length)
 	}
-	if err := r.tryAll(l.config.rules()); err != nil {
+	if err := r.decide(l); err != nil {
 		return nil, err
 	}
-	r.tell(l)
+	r.addNotes(l)
 	return r, nil
 }
 
 // measure adds the window of a length.
-func (r *Report) measure(length time.Duration) error {
-	w, most := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}, make([]uint32, r.Clients)
+func (r *Report) measure(length time.Duration) {
+	w := Window{Window: windowText(length), Quantiles: map[string]int{}, length: length}
+	most := make([]uint32, r.Clients)
 	for c := range most {
-		most[c] = uint32(busiest(r.q[c], length))
+		most[c] = uint32(busiest(r.q[c], length+r.slack))
 	}
 	sorted := slices.Sorted(slices.Values(most))
 	for name, part := range quantiles {
 		w.Quantiles[name] = int(sorted[int(math.Ceil(part*float64(len(sorted))-1e-9))-1])
 	}
 	w.Max = int(sorted[len(sorted)-1])
-	for _, share := range r.shares {
-		s := Smallest{Share: share, Requests: int(sorted[len(sorted)-1-int(share*float64(len(sorted))+1e-9)])}
-		if limit, err := core.Per(int64(s.Requests), length), error(nil); s.Requests < w.Max {
-			if s.Requests > core.MaxLogRequests {
-				limit = limit.Using(core.CoarseLog)
-			}
-			if s.Refused, s.Clients, _, err = r.try(limit, most, s.Requests); err != nil {
-				return err
-			}
-		}
-		w.Smallest = append(w.Smallest, s)
-	}
+	numbers := upTo((3*w.Max+1)/2, grid)
+	set := numbers[len(numbers)-1]
+	half := max(1, sort.SearchInts(numbers, set/2+1))
+	w.Set, w.Tighter.Limit = w.limit(set), w.limit(numbers[half-1])
 	r.Windows, r.most = append(r.Windows, w), append(r.most, most)
-	return nil
 }
 
-// tryAll decides all requests under rules. Without limits it takes as the answer the limit of a window that refuses at
-// most one client in a hundred.
-func (r *Report) tryAll(rules []Route) error {
-	refused, clients, by := make([]int, r.Clients), 0, map[[2]int]bool{} // by limit and client
-	err := r.decide(rules, r.mayBeRefused, func(e event, rule int, d *core.Decision) {
-		i := max(0, slices.IndexFunc(r.Limits, func(l Limit) bool {
-			return l.Route == rules[rule].Name && l.Limit.Requests == d.Limit.Requests &&
-				l.Limit.Window == d.Limit.Window && l.Limit.Algorithm == d.Limit.Algorithm
-		}))
-		if !by[[2]int{i, e.client}] {
-			by[[2]int{i, e.client}] = true
-			r.Limits[i].Clients++
+// limit returns a limit in the window by the first algorithm that takes so many requests.
+func (w *Window) limit(n int) (l core.Limit) {
+	for _, a := range core.Algorithms() {
+		l = core.Per(int64(n), w.length).Using(a)
+		if _, err := core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{l}}); err == nil {
+			break
 		}
-		if refused[e.client]++; refused[e.client] == 1 {
+	}
+	return l
+}
+
+// decide tries the limits and the tighter ones of all windows.
+func (r *Report) decide(l *Log) error {
+	refused, clients := make([]int, r.Clients), 0
+	if len(r.Limits) > 0 {
+		err := newTrial(l.config.rules(), r.slack).decide(r.q, nil, func(client int, by []int) {
+			for i, n := range by {
+				r.Limits[i].Refused += n
+				r.Limits[i].Clients += min(n, 1)
+				refused[client] += n
+			}
+			r.Refused += refused[client]
 			clients++
+		})
+		if err != nil {
+			return err
 		}
-		r.Limits[i].Refused++
-		r.Refused++
-	})
-	if err != nil {
-		return err
+		r.Answer = sentence(together(r.Limits), r.Refused, r.Requests, clients, r.Clients)
 	}
-	tried, n := r.Limits, r.Refused
-	if len(tried) == 0 {
-		w := r.Windows[len(r.Windows)/2]
-		s := w.Smallest[len(shares)-1]
-		tried, n, clients = []Limit{{Limit: core.Per(int64(s.Requests), w.length)}}, s.Refused, s.Clients
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		answers := len(r.Limits) == 0 && i == len(r.Windows)/2
+		var err error
+		w.Tighter.Refused, w.Tighter.Clients, err = r.try(w.Tighter.Limit, i, func(client, n int) {
+			if answers {
+				refused[client] = n
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if answers {
+			r.Answer = fmt.Sprintf("Set %s: it would have refused nobody, and no client sent more than %s. %s",
+				together([]Limit{{Limit: w.Set}}), count(w.Max),
+				sentence(together([]Limit{w.Tighter}), w.Tighter.Refused, r.Requests, w.Tighter.Clients, r.Clients))
+		}
 	}
-	r.Answer = sentence(together(tried), n, r.Requests, clients, r.Clients)
 	order := make([]int, r.Clients)
 	for c := range order {
 		order[c] = c
@@ -181,25 +190,16 @@ func (r *Report) tryAll(rules []Route) error {
 		return cmp.Or(refused[b]-refused[a], len(r.q[b])-len(r.q[a]), a-b)
 	})
 	for _, c := range order[:min(heavyClients, len(order))] {
-		r.Heavy = append(r.Heavy, r.client(c, refused[c]))
+		r.Heavy = append(r.Heavy, r.client(l.shown(c), c, refused[c]))
 	}
 	return nil
 }
 
-// mayBeRefused reports whether a client has more than half of a limit in a window. No algorithm refuses another one:
-// what has left a log may still count in the others, but not for another window.
-func (r *Report) mayBeRefused(client int) bool {
-	return slices.ContainsFunc(r.Limits, func(l Limit) bool {
-		w := slices.IndexFunc(r.Windows, func(w Window) bool { return w.length == l.Limit.Window })
-		return 2*int64(r.most[w][client]) > l.Limit.Requests
-	})
-}
-
 // client returns what the report says of a client.
-func (r *Report) client(c, refused int) Client {
+func (r *Report) client(name string, c, refused int) Client {
 	of := r.q[c]
-	told := Client{Name: r.shown(c), Requests: len(of), Refused: refused, Activity: make([]int, activityBins),
-		First: stamp(of[0]), Last: stamp(of[len(of)-1])}
+	told := Client{Name: name, Requests: len(of), Refused: refused, Activity: make([]int, activityBins),
+		First: stamp(of[0]), Last: stamp(of[len(of)-1]), id: c}
 	for w := range r.Windows {
 		told.Busiest = append(told.Busiest, int(r.most[w][c]))
 	}
@@ -231,17 +231,18 @@ func (l *Log) instead() (text string) {
 		}
 	}
 	if l.whyUnnamed != nil && !l.config.HashNames {
-		text += fmt.Sprintf(" (%.200q)", l.whyUnnamed.Error())
+		why, _, _ := strings.Cut(l.whyUnnamed.Error(), ";") // what follows names functions of Go
+		text += fmt.Sprintf(" (%.200q)", why)
 	}
 	return text
 }
 
-// tell adds the notes.
-func (r *Report) tell(l *Log) {
+// addNotes adds the notes.
+func (r *Report) addNotes(l *Log) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	r.Notes = append(r.Notes, l.notes...)
 	if text := l.instead(); text != "" {
-		note("Of %s lines%s.", count(l.lines), text[1:])
+		note("Of %s:%s.", several(l.lines, "line"), text[1:])
 	}
 	for _, example := range l.examples {
 		note("Unreadable: %s.", example)
@@ -250,10 +251,10 @@ func (r *Report) tell(l *Log) {
 		"time, however far a line or file is out of order.")
 	if l.left[beyond] > 0 {
 		note("The memory of %s bytes was full: the last %s requests, in the order of reading, are not looked at. "+
-			"Give fewer files or a choice of requests.", count(int(l.config.MaxBytes)), count(l.left[beyond]))
+			"Give fewer files or a choice of requests.", count(l.config.MaxBytes), count(l.left[beyond]))
 	}
-	if !l.fraction {
-		note("Times are whole seconds. Within a second the order is unknown, so windows of a few seconds are upper bounds: " +
-			"no 9 seconds held more requests of a client than its busiest window of 10s.")
+	if l.whole {
+		note("Times are whole seconds, so each window is measured and tried as one that is a second longer. So the " +
+			"requests of a client in its busiest window, and what a log refuses, are upper bounds: of 1s far too high ones.")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,8 +18,8 @@ import (
 // stamp returns the time of a request, which is as in Log.times, in UTC.
 func stamp(at uint64) time.Time { return time.UnixMicro(int64(at >> 8)).UTC() }
 
-// count writes a number with commas: 12,908.
-func count(n int) string {
+// count writes an integer with commas: 12,908.
+func count(n any) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -68,7 +67,7 @@ func inWindow(d time.Duration) string {
 func together(limits []Limit) string {
 	var texts []string
 	for _, l := range limits {
-		text := count(int(l.Limit.Requests)) + inWindow(l.Limit.Window)
+		text := count(l.Limit.Requests) + inWindow(l.Limit.Window)
 		if l.Limit.Algorithm != (core.Limit{}).Algorithm {
 			text += " (" + l.Limit.Algorithm.String() + ")"
 		}
@@ -85,19 +84,19 @@ func together(limits []Limit) string {
 
 // sentence is the answer.
 func sentence(limit string, refused, requests, clients, of int) string {
-	whose := fmt.Sprintf(", of %s of %s clients", count(clients), count(of))
+	whose := fmt.Sprintf(", of %s of %s", count(clients), several(of, "client"))
 	if clients < 2 {
 		whose = strings.Repeat(", all of one client", clients)
 	}
-	return fmt.Sprintf("%s would have refused %s of %s requests%s.",
-		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), count(requests), whose)
+	return fmt.Sprintf("%s would have refused %s of %s%s.",
+		limit, strings.Replace(count(refused), "0", "none", 1-min(refused, 1)), several(requests, "request"), whose)
 }
 
 //go:embed report.txt
 var reportText string
 
 var text = texttemplate.Must(texttemplate.New("text").Funcs(texttemplate.FuncMap{
-	"n": count, "several": several, "percent": percent,
+	"n": count, "middle": func(w []Window) Window { return w[len(w)/2] }, "several": several, "percent": percent,
 	"time": func(t time.Time) string { return t.Format("2006-01-02 15:04:05") },
 }).Parse(reportText))
 
@@ -112,11 +111,23 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// A page has the limits of this grid, times powers of ten, and the report's. What an algorithm decides for the
-// grid of a window takes at most so many decisions: smaller limits are left out.
-var grid = []float64{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
+// Numbers to set and those of a page are a tenth of grid times powers of ten, for many requests of the coarse one.
+var grid, coarse = []int{10, 12, 15, 20, 25, 30, 40, 50, 60, 80}, []int{10, 20, 50}
 
-const pageDecisions = 20_000_000
+const manyRequests = 500_000
+
+// upTo returns the numbers of a grid, up to the first that is at least n.
+func upTo(n int, grid []int) (numbers []int) {
+	for i, power := 0, 1; len(numbers) == 0 || numbers[len(numbers)-1] < n; i++ {
+		if i == len(grid) {
+			i, power = 0, 10*power
+		}
+		if grid[i]*power%10 == 0 {
+			numbers = append(numbers, grid[i]*power/10)
+		}
+	}
+	return numbers
+}
 
 // pageWindow is a window on the page: the clients by the requests in their busiest window, as pairs of requests and
 // clients, and what limits would have done: the limit, then requests and clients that each algorithm refuses.
@@ -124,7 +135,10 @@ type pageWindow struct {
 	Window, Words string
 	Busiest       [][2]int
 	Grid          [][]int
-	Begin         int // in Grid, where the slider stands at first
+	Heavy         [][]int // by limit, what is refused of each of the heaviest clients
+	Begin         int     // in Grid, where the slider stands at first
+
+	algorithm core.Algorithm // that counts for Heavy
 }
 
 // WriteHTML writes a page that shows the clients, and what each of a grid of limits would have done to them. It asks
@@ -132,61 +146,84 @@ type pageWindow struct {
 func (r *Report) WriteHTML(w io.Writer) error {
 	data := struct {
 		*Report
-		Shown      []pageWindow
-		Algorithms []string
-		Window     int // that is shown at first
-	}{Report: r, Window: len(r.Windows) / 2}
+		Shown          []pageWindow
+		Algorithms     []string
+		Window, MaxLog int // Window is shown at first
+	}{Report: r, Window: len(r.Windows) / 2, MaxLog: core.MaxLogRequests}
 	for _, a := range core.Algorithms() {
 		data.Algorithms = append(data.Algorithms, a.String())
 	}
-	for i, window := range r.Windows {
-		first := window.Quantiles["p99"]
-		shown := pageWindow{Window: window.Window, Words: inWindow(window.length)}
-		var numbers []int
-		for _, s := range window.Smallest {
-			numbers = append(numbers, s.Requests)
+	tried, all := 0, 0
+	for i := range r.Windows {
+		shown, given := r.pageWindow(i)
+		if given {
+			data.Window = i
 		}
-		for _, l := range r.Limits {
-			if l.Route == "" && l.Limit.Window == window.length {
-				first, data.Window = int(l.Limit.Requests), i
-				numbers = append(numbers, first)
+		data.Shown, all = append(data.Shown, shown), all+len(shown.Grid)
+	}
+	for i := range data.Shown {
+		for k := range data.Shown[i].Grid {
+			if err := r.tryRow(i, k, &data.Shown[i]); err != nil {
+				return err
 			}
-		}
-		for k, n := 0, 0.0; n < float64(window.Max); k++ {
-			if n = grid[k%len(grid)] * math.Pow10(k/len(grid)); n == math.Trunc(n) {
-				numbers = append(numbers, int(n))
-			}
-		}
-		for _, n := range slices.Backward(slices.Sorted(slices.Values(r.most[i]))) {
-			if last := len(shown.Busiest) - 1; last >= 0 && shown.Busiest[last][0] == int(n) {
-				shown.Busiest[last][1]++
-			} else {
-				shown.Busiest = append(shown.Busiest, [2]int{int(n), 1})
+			if tried++; r.progress != nil {
+				r.progress(tried, all)
 			}
 		}
-		left := pageDecisions
-		slices.Sort(numbers)
-		numbers = slices.DeleteFunc(slices.Compact(numbers), func(n int) bool { return n > core.MaxLogRequests })
-		for _, n := range slices.Backward(numbers) {
-			row := []int{n}
-			for _, a := range core.Algorithms() {
-				limit := core.Per(int64(n), window.length).Using(a)
-				requests, clients, decided, err := r.try(limit, r.most[i], n/2) // see mayBeRefused
-				if err != nil {
-					return err
-				}
-				row, left = append(row, requests, clients), left-decided
-			}
-			shown.Grid = slices.Insert(shown.Grid, 0, row)
-			if n >= first {
-				shown.Begin = len(shown.Grid)
-			}
-			if left < 0 {
-				break
-			}
-		}
-		shown.Begin = len(shown.Grid) - max(1, shown.Begin)
-		data.Shown = append(data.Shown, shown)
 	}
 	return page.Execute(w, data)
+}
+
+// pageWindow returns a window whose limits are still to be tried. It reports whether one of them is given for all.
+func (r *Report) pageWindow(i int) (shown pageWindow, given bool) {
+	w := r.Windows[i]
+	shown = pageWindow{Window: w.Window, Words: inWindow(w.length), algorithm: w.Set.Algorithm}
+	first, steps := int(w.Set.Requests), grid
+	if r.Requests > manyRequests {
+		steps = coarse
+	}
+	numbers := append(upTo(w.Max, steps), first, int(w.Tighter.Limit.Requests))
+	for _, l := range r.Limits {
+		if l.Route == "" && l.Limit.Window == w.length {
+			first, given, shown.algorithm = int(l.Limit.Requests), true, l.Limit.Algorithm
+			numbers = append(numbers, first)
+		}
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	shown.Begin = slices.Index(numbers, first)
+	for _, n := range numbers {
+		shown.Grid = append(shown.Grid, []int{n})
+	}
+	for _, n := range slices.Backward(slices.Sorted(slices.Values(r.most[i]))) {
+		if last := len(shown.Busiest) - 1; last >= 0 && shown.Busiest[last][0] == int(n) {
+			shown.Busiest[last][1]++
+		} else {
+			shown.Busiest = append(shown.Busiest, [2]int{int(n), 1})
+		}
+	}
+	return shown, given
+}
+
+// tryRow tries the limit of a row of a window by each algorithm.
+func (r *Report) tryRow(i, k int, shown *pageWindow) error {
+	row, heavy := &shown.Grid[k], make([]int, len(r.Heavy))
+	for n, a := range core.Algorithms() {
+		limit := r.Windows[i].limit((*row)[0])
+		if n > 0 {
+			limit = limit.Using(a)
+		}
+		requests, clients, err := r.try(limit, i, func(client, n int) {
+			at := slices.IndexFunc(r.Heavy, func(c Client) bool { return c.id == client })
+			if at >= 0 && limit.Algorithm == shown.algorithm {
+				heavy[at] = n
+			}
+		})
+		if err != nil {
+			return err
+		}
+		*row = append(*row, requests, clients)
+	}
+	shown.Heavy = append(shown.Heavy, heavy)
+	return nil
 }
