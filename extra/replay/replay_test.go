@@ -75,7 +75,7 @@ func TestAnswer(t *testing.T) {
 			"1 in 15 minutes would have refused 149 of 200 requests, of 51 of 51 clients."},
 		{Config{Limits: []core.Limit{core.PerMinute(90), core.PerHour(20).Using(core.SlidingCounter)}},
 			"90 a minute and 20 an hour (counter) together would have refused 80 of 200 requests, all of one client."},
-		{Config{}, "Set 150 a minute: it would have refused nobody, and no client sent more than 100. " +
+		{Config{}, "Set 150 a minute: it would have refused nobody, and no client sent more than 100 a minute. " +
 			"60 a minute would have refused 40 of 200 requests, all of one client."},
 	} {
 		if got := reported(t, c.config, logs...).Answer; got != c.want {
@@ -222,6 +222,12 @@ func TestWholeSeconds(t *testing.T) {
 	r := reported(t, Config{Limits: []core.Limit{core.PerSecond(5)}}, log)
 	if r.Windows[0].Max != 10 || r.Refused != 5 || !strings.Contains(fmt.Sprint(r.Notes), "upper bounds") {
 		t.Errorf("busiest second %d, %d refused, want 10 and 5; %s", r.Windows[0].Max, r.Refused, r.Notes)
+	}
+	for logs, want := range map[[2]string]int{{"::1 7.5", "::1 8"}: 2, {"::1 8", "::1 7.5"}: 2, {"::1 7.9", "::1 8.9"}: 1} {
+		r := reported(t, Config{Format: "$remote_addr $msec"}, logs[:]...)
+		if got := r.Windows[0].Max; got != want {
+			t.Errorf("files of %q have a busiest second of %d, want %d", logs, got, want)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
@@ -178,7 +177,7 @@ func (r *Report) decide(l *Log) error {
 		}
 		if answers {
 			r.Answer = fmt.Sprintf("Set %s: it would have refused nobody, and no client sent more than %s. %s",
-				together([]Limit{{Limit: w.Set}}), count(w.Max),
+				together([]Limit{{Limit: w.Set}}), count(w.Max)+inWindow(w.length),
 				sentence(together([]Limit{w.Tighter}), w.Tighter.Refused, r.Requests, w.Tighter.Clients, r.Clients))
 		}
 	}
@@ -215,10 +214,8 @@ func (l *Log) shown(client int) string {
 	if l.config.HashNames {
 		return fmt.Sprintf("client %x", sha256.Sum256([]byte(l.salt+name)))[:19]
 	}
-	for _, r := range name {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return strconv.Quote(name)
-		}
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
 	}
 	return name
 }
@@ -255,6 +252,6 @@ func (r *Report) addNotes(l *Log) {
 	}
 	if l.whole {
 		note("Times are whole seconds, so each window is measured and tried as one that is a second longer. So the " +
-			"requests of a client in its busiest window, and what a log refuses, are upper bounds: of 1s far too high ones.")
+			"requests of a client in its busiest window, and what a log refuses, are upper bounds, of 1s up to twice as high.")
 	}
 }
