@@ -223,7 +223,9 @@ func TestWholeSeconds(t *testing.T) {
 	if r.Windows[0].Max != 10 || r.Refused != 5 || !strings.Contains(fmt.Sprint(r.Notes), "upper bounds") {
 		t.Errorf("busiest second %d, %d refused, want 10 and 5; %s", r.Windows[0].Max, r.Refused, r.Notes)
 	}
-	for logs, want := range map[[2]string]int{{"::1 7.5", "::1 8"}: 2, {"::1 8", "::1 7.5"}: 2, {"::1 7.9", "::1 8.9"}: 1} {
+	for logs, want := range map[[2]string]int{
+		{"::1 7.5", "::1 8"}: 2, {"::1 8", "::1 7.5"}: 2, {"::1 7.9", "::1 8.9"}: 1,
+	} {
 		r := reported(t, Config{Format: "$remote_addr $msec"}, logs[:]...)
 		if got := r.Windows[0].Max; got != want {
 			t.Errorf("files of %q have a busiest second of %d, want %d", logs, got, want)
@@ -316,13 +318,13 @@ func TestFormats(t *testing.T) {
 	}
 	const xff = "combined with X-Forwarded-For"
 	for line, want := range map[string]string{
-		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                                    "common",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                     "combined",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:               xff,
-		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:                  "combined with the host",
-		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`:      "combined",
-		`192.0.2.1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 200 5 {a} {} "GET / HTTP/1.1"`:             "HAProxy's",
-		`Mar  1 12:00:00 lb haproxy[1]: ::1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 "GET / HTTP/1.1"`: "HAProxy's by syslog",
+		`h1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2`:                               "common",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a \"b\""`:                "combined",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" "192.0.2.1"`:          xff,
+		`a.org:80 ::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a"`:             "combined with the host",
+		`::1 - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "a" 7 "r" "http://b" 3ms`: "combined",
+		`192.0.2.1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 200 5 {a} {} "GET / HTTP/1.1"`:        "HAProxy's",
+		`Mar 1 haproxy[1]: ::1:80 [01/Mar/2026:12:00:00.123] in be/s 1/0 "GET / HTTP/1.1"`:         "HAProxy's by syslog",
 	} {
 		l, _ := New(Config{})
 		if f := l.recognise([]byte(line)); f == nil || f.name != want {
@@ -407,10 +409,11 @@ func TestBadInput(t *testing.T) {
 		"long first": {text: huge + good, want: "line 1: it has more than 262144 bytes"},
 		"too many": {text: good + strings.Repeat("garbage\n", 4),
 			want: `4 of 34 lines cannot be read as combined:` + "\n" + `"log", line 31`},
-		"how":        {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
-		"unknown":    {text: "one\ntwo\n", want: "no line is in a format that is known"},
-		"empty":      {text: "", want: "there is no request in the log: 0 lines"},
-		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n", want: "1 without an HTTP request"},
+		"how":     {text: good + strings.Repeat("garbage\n", 4), want: "-format '$remote_addr"},
+		"unknown": {text: "one\ntwo\n", want: "no line is in a format that is known"},
+		"empty":   {text: "", want: "there is no request in the log: 0 lines"},
+		"no request": {text: `192.0.2.1 - - [01/Mar/2026:12:00:00 +0000] "-" 400 0` + "\n",
+			want: "1 without an HTTP request"},
 		"no address": {text: `unix: - - [01/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 0` + "\n",
 			want: `1 without a name for the client ("sash: no key: the peer \"unix:\" has no IP address")`},
 		"zstd":  {text: "\x28\xb5\x2f\xfd\x00" + good, want: "decompress it, as by zstd -dc"},
@@ -419,7 +422,8 @@ func TestBadInput(t *testing.T) {
 		"messages": {text: strings.Repeat(`{"level":"info","ts":1772366400,"msg":"x"}`+"\n", 20) +
 			`{"ts":1772366400,"msg":"handled request","request":{"remote_ip":"::1","method":"GET","uri":"/"}}` + "\n",
 			want: "Of 21 lines: 20 without an HTTP request"},
-		"messages alone": {text: `{"level":"info","ts":1772366400,"msg":"x"}` + "\n", want: "no line is in a format that is known"},
+		"messages alone": {text: `{"level":"info","ts":1772366400,"msg":"x"}` + "\n",
+			want: "no line is in a format that is known"},
 		"wrong fields": {config: Config{Fields: "time=t,ip=a"}, text: `{"t":1772366400,"addr":"::1"}` + "\n",
 			want: "1 of 1 line cannot be read as the format"},
 		"W3C without a time": {text: "#Fields: c-ip cs-method\n::1 GET\n", want: "W3C's has no time"},
