@@ -153,7 +153,7 @@ func checkPairs(pairs []Pair) (int, error) {
 	}
 	for i := range pairs {
 		switch p := &pairs[i]; {
-		case p.Limiter == nil || p.Limiter.counts == nil:
+		case p.Limiter == nil || p.Limiter.config.Store == nil:
 			return i, fmt.Errorf("%w: pair %d of core.DecideAll has no limiter: give one of core.New", ErrInvalid, i)
 		case p.Request.Charge:
 			return i, fmt.Errorf("%w: pair %d of core.DecideAll is a charge, which is never refused: "+

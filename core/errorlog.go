@@ -113,7 +113,7 @@ func (e *Event) source() eventlog.Source {
 // problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
 // a remedy are outages, whose error has one.
 var problems = [outcomes]struct{ text, remedy string }{
-	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, noLedger", ""},
+	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, uncounted", ""},
 	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
 	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
 	OutcomeFallbackFailed:   {"neither the store nor its fallback can be asked: requests are refused", ""},

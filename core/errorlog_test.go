@@ -93,7 +93,7 @@ func TestDefaultLog(t *testing.T) {
 		}
 		login.Allow(ctx, "k")
 		expectLines(t, "the outage begins", log.take(),
-			[]string{"level=WARN", "requests are served, noLedger", "limiter=api", "WRONGPASS", "the password"},
+			[]string{"level=WARN", "requests are served, uncounted", "limiter=api", "WRONGPASS", "the password"},
 			[]string{"level=WARN", "requests are refused", "limiter=api", "rule=login", "WRONGPASS", "the password"})
 
 		time.Sleep(time.Minute)
@@ -135,7 +135,7 @@ func TestLogOfFlapping(t *testing.T) {
 			time.Sleep(time.Second)
 			l.Allow(ctx, "k")
 			expectLines(t, cause, log.take(),
-				[]string{"level=WARN", "requests are served, noLedger", "error=" + cause},
+				[]string{"level=WARN", "requests are served, uncounted", "error=" + cause},
 				[]string{"level=INFO", "answers again", "outage=1m58s", "decided_by_policy=3"})
 		}
 	})
@@ -172,7 +172,7 @@ func TestLogKinds(t *testing.T) {
 		open.Report(ctx, plan, core.Decision{Err: fmt.Errorf("%w: %w", core.ErrLimits, core.ErrInvalid)})
 	}
 	expectLines(t, "kinds", log.take(),
-		[]string{"are served, noLedger", "error=", errDown.Error(), "the password"},
+		[]string{"are served, uncounted", "error=", errDown.Error(), "the password"},
 		[]string{"the fallback decides"},
 		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},

@@ -14,7 +14,7 @@ import (
 type Policy interface{ failurePolicy() }
 
 var (
-	// FailOpen serves the request, noLedger: the default.
+	// FailOpen serves the request, uncounted: the default.
 	FailOpen Policy = fixedPolicy("fail open")
 
 	// FailClosed refuses the request, as for a login: it must not be tried without a limit.

@@ -15,15 +15,10 @@ type boundRule struct {
 	waits  bool // counts is not Immediate: a call may wait for a server
 }
 
-// noLedger is the Ledger of a limiter without limits.
-type noLedger struct{ Ledger }
-
-func (noLedger) Immediate() {}
-
 // bind binds a rule to a store. It returns an error if the store returns neither a Ledger nor an error.
 func bind(s Store, b Binding) (boundRule, error) {
 	if len(b.Limits) == 0 {
-		return boundRule{counts: noLedger{}}, nil
+		return boundRule{}, nil // no request reaches a ledger
 	}
 	limits := slices.Clone(b.Limits)
 	counts, err := s.Bind(b)

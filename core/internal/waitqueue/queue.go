@@ -18,10 +18,9 @@ type Queues struct {
 
 // queue holds the callers that wait for one key. The first alone asks.
 type queue struct {
-	key      string
-	waiters  list.List // of *waiter
-	woken    bool      // Wake was called after the first started to ask
-	expiring bool      // a timer removes the queue
+	key     string
+	waiters list.List // of *waiter
+	woken   bool      // Wake was called after the first started to ask
 	state
 }
 
@@ -32,7 +31,7 @@ type waiter struct {
 	wake    chan struct{} // holds one element
 }
 
-// maxIdle is the number of keys beyond which a paced key without a waiter is forgotten.
+// maxIdle is the number of keys beyond which one without a waiter is forgotten even if its state is fixed.
 const maxIdle = 10_000
 
 // forever is how long a waiter behind the first sleeps, unless it is woken.
@@ -74,8 +73,8 @@ func (s *Queues) Wait(ctx context.Context, key string, cost int64, ask func() (n
 	}
 }
 
-// Wake lets the first waiter of the key ask at once, since units may have been given back. A paced key
-// keeps its pace.
+// Wake lets the first waiter of the key ask at once, since units may have been given back. A fixed
+// state stays.
 func (s *Queues) Wake(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +84,7 @@ func (s *Queues) Wake(key string) {
 	}
 }
 
-// Len returns the number of keys that have a waiter or a pace.
+// Len returns the number of keys that have a waiter or a fixed state.
 func (s *Queues) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,39 +138,30 @@ func (s *Queues) update(q *queue, e Estimate) {
 	defer s.mu.Unlock()
 	if q.woken && !e.Fixed {
 		q.state = state{}
-	} else {
-		q.state = newState(e, q.failures)
+		return
+	}
+	q.state = newState(e, q.failures)
+	if e.Fixed {
+		time.AfterFunc(e.After, func() { s.remove(q) })
 	}
 }
 
 // leave removes w, and wakes the next waiter.
 func (s *Queues) leave(q *queue, w *waiter) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	q.waiters.Remove(w.element)
 	q.wakeFirst()
+	s.mu.Unlock()
 	s.remove(q)
 }
 
-// remove removes the queue if it has neither a waiter nor a pace. A pace is removed by a timer. s.mu
-// must be held.
+// remove removes the queue if it has neither a waiter nor a fixed state that holds. A timer removes the latter.
 func (s *Queues) remove(q *queue) {
-	if q.waiters.Len() > 0 || s.byKey[q.key] != q {
-		return
-	}
-	left := time.Until(q.next(0))
-	if !q.Fixed || left <= 0 || !q.expiring && len(s.byKey) > maxIdle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	holds := q.Fixed && time.Until(q.next(0)) > 0 && len(s.byKey) <= maxIdle
+	if q.waiters.Len() == 0 && s.byKey[q.key] == q && !holds {
 		delete(s.byKey, q.key)
-		return
-	}
-	if !q.expiring {
-		q.expiring = true
-		time.AfterFunc(left, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			q.expiring = false
-			s.remove(q)
-		})
 	}
 }
 
