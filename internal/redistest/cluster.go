@@ -126,14 +126,13 @@ func (c *Cluster) MasterOf(key string) *Server {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	return v.owner(int64(c.Slot(key)))
+	return v.owner(c.Slot(key))
 }
 
 // WaitOK waits until the cluster is healed: every slot belongs to a server that
-// can answer; all servers that can answer report the cluster as up, and agree
-// about the owners of slots, the masters of replicas and which servers are dead; and every
-// replica that can answer is linked to its master. A dead or paused server may remain if it
-// owns no slots.
+// can answer; all servers that can answer report the cluster as up, own slots or replicate
+// their owner, and agree about the owners of slots, the replicas and which servers are dead;
+// and every replica that can answer is linked to its master.
 func (c *Cluster) WaitOK(tb testing.TB) {
 	tb.Helper()
 	WaitFor(tb, "the cluster to be up", func() error {
@@ -145,7 +144,7 @@ func (c *Cluster) WaitOK(tb testing.TB) {
 			if err := c.check(v); err != nil {
 				return fmt.Errorf("%s: %w", v.server.Addr(), err)
 			}
-			if got, want := fmt.Sprint(v.shards), fmt.Sprint(views[0].shards); got != want {
+			if got, want := fmt.Sprint(v.slots), fmt.Sprint(views[0].slots); got != want {
 				return fmt.Errorf("%s sees %s, and %s sees %s", v.server.Addr(), got, views[0].server.Addr(), want)
 			}
 		}
@@ -157,29 +156,18 @@ func (c *Cluster) WaitOK(tb testing.TB) {
 type view struct {
 	cluster *Cluster
 	server  *Server
-	says    string // what INFO says of the cluster and of replication
-	shards  []redis.ClusterShard
+	says    string              // what INFO says of the cluster and of replication
+	slots   []redis.ClusterSlot // with the master first, and the replicas that have not failed
 }
 
 // owner returns the master of a slot, or nil if there is none.
-func (v view) owner(slot int64) *Server {
-	for _, shard := range v.shards {
-		if slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) {
-			return v.cluster.byID(master(shard))
+func (v view) owner(slot int) *Server {
+	for _, r := range v.slots {
+		if r.Start <= slot && slot <= r.End {
+			return v.cluster.byID(r.Nodes[0].ID)
 		}
 	}
 	return nil
-}
-
-// master returns the ID of the master of a shard. From Redis 7.2 on, a master that has failed stays in its shard with
-// the role of a master, beside the one that took over.
-func master(shard redis.ClusterShard) (id string) {
-	for _, n := range shard.Nodes {
-		if n.Role == "master" && (id == "" || n.Health == "online") {
-			id = n.ID
-		}
-	}
-	return id
 }
 
 func (c *Cluster) byID(id string) *Server {
@@ -191,24 +179,20 @@ func (c *Cluster) check(v view) error {
 	if !strings.Contains(v.says, "cluster_state:ok") || strings.Contains(v.says, "master_link_status:down") {
 		return fmt.Errorf("it is not up, or not linked to its master: %s", v.says)
 	}
-	nodes, owned := 0, int64(0)
-	for _, shard := range v.shards {
-		for _, r := range shard.Slots {
-			owned += r.End - r.Start + 1
-		}
-		for _, n := range shard.Nodes {
-			s := c.byID(n.ID)
-			if s == nil {
-				return fmt.Errorf("it knows the node %s, which is not one", n.ID)
-			}
-			nodes++
-			if s.answers() && n.Health != "online" || !s.answers() && n.ID == master(shard) && len(shard.Slots) > 0 {
-				return fmt.Errorf("%s can answer: %v, and is %s", s.Addr(), s.answers(), n.Health)
-			}
+	owned, listed := 0, map[string]bool{}
+	for _, r := range v.slots {
+		owned += r.End - r.Start + 1
+		for _, n := range r.Nodes {
+			listed[n.ID] = true
 		}
 	}
-	if nodes < len(c.Servers) || owned < slots {
-		return fmt.Errorf("knows %d of %d nodes, and %d slots", nodes, len(c.Servers), owned)
+	for _, s := range c.Servers {
+		if s.answers() != listed[s.id] {
+			return fmt.Errorf("%s can answer: %v, and is listed: %v", s.Addr(), s.answers(), listed[s.id])
+		}
+	}
+	if owned < slots {
+		return fmt.Errorf("it knows the owners of %d slots", owned)
 	}
 	return nil
 }
@@ -228,24 +212,17 @@ func (c *Cluster) views() (all []view, err error) {
 	return all, nil
 }
 
-// view asks one node how it sees the cluster. The shards and their nodes are in an order that all nodes share.
+// view asks one node how it sees the cluster. Slots and replicas are in an order that all nodes share.
 func (c *Cluster) view(s *Server) (view, error) {
 	admin := s.admin()
 	defer admin.Close()
-	info, replication, shards := admin.ClusterInfo(ctx), admin.Info(ctx, "replication"), admin.ClusterShards(ctx)
-	v := view{cluster: c, server: s, says: info.Val() + replication.Val(), shards: shards.Val()}
-	if err := errors.Join(info.Err(), replication.Err(), shards.Err()); err != nil {
-		return v, err
+	info, replication, slots := admin.ClusterInfo(ctx), admin.Info(ctx, "replication"), admin.ClusterSlots(ctx)
+	v := view{cluster: c, server: s, says: info.Val() + replication.Val(), slots: slots.Val()}
+	for _, r := range v.slots {
+		slices.SortFunc(r.Nodes[1:], func(a, b redis.ClusterNode) int { return strings.Compare(a.ID, b.ID) })
 	}
-	v.shards = slices.DeleteFunc(v.shards, func(s redis.ClusterShard) bool { return len(s.Nodes) == 0 }) // of Valkey 9
-	for _, shard := range v.shards {
-		for i := range shard.Nodes {
-			shard.Nodes[i].ReplicationOffset = 0 // each node knows another one
-		}
-		slices.SortFunc(shard.Nodes, func(a, b redis.Node) int { return strings.Compare(a.ID, b.ID) })
-	}
-	slices.SortFunc(v.shards, func(a, b redis.ClusterShard) int { return strings.Compare(a.Nodes[0].ID, b.Nodes[0].ID) })
-	return v, nil
+	slices.SortFunc(v.slots, func(a, b redis.ClusterSlot) int { return a.Start - b.Start })
+	return v, errors.Join(info.Err(), replication.Err(), slots.Err())
 }
 
 // ctx has no deadline: the clients that use it have timeouts.

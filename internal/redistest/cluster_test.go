@@ -6,22 +6,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestShards: the master of a slot is found in what each version answers to CLUSTER SHARDS.
-func TestShards(t *testing.T) {
-	failed, over := &Server{id: "a"}, &Server{id: "b", proc: &process{exited: make(chan struct{})}}
-	c := &Cluster{Servers: []*Server{failed, over}}
-	was := redis.Node{ID: "a", Role: "master", Health: "fail"}
-	is := redis.Node{ID: "b", Role: "master", Health: "online"}
-	all := []redis.SlotRange{{Start: 0, End: slots - 1}}
-	for name, shards := range map[string][]redis.ClusterShard{
-		"Redis 7.0: a failed master is a shard of its own": {
-			{Nodes: []redis.Node{was}}, {Slots: all, Nodes: []redis.Node{is}},
-		},
-		"Redis 7.2: it stays, with its role": {{Slots: all, Nodes: []redis.Node{was, is}}},
+// TestClusterCheck: a cluster is healed if a server that answers owns each slot, and all that answer are listed.
+func TestClusterCheck(t *testing.T) {
+	silent, up := &Server{id: "a"}, &Server{id: "b", proc: &process{exited: make(chan struct{})}}
+	c := &Cluster{Servers: []*Server{silent, up}}
+	was, is := redis.ClusterNode{ID: "a"}, redis.ClusterNode{ID: "b"}
+	for name, test := range map[string]struct {
+		last   int
+		nodes  []redis.ClusterNode
+		healed bool
+	}{
+		"the other took over":             {slots - 1, []redis.ClusterNode{is}, true},
+		"some slots have no owner":        {slots - 2, []redis.ClusterNode{is}, false},
+		"a silent replica is not dead":    {slots - 1, []redis.ClusterNode{is, was}, false},
+		"a silent master is not replaced": {slots - 1, []redis.ClusterNode{was}, false},
 	} {
-		v := view{cluster: c, server: over, says: "cluster_state:ok", shards: shards}
-		if err, owner := c.check(v), v.owner(1); err != nil || owner != over {
-			t.Errorf("%s: the owner is %+v, %v", name, owner, err)
+		v := view{cluster: c, server: up, says: "cluster_state:ok",
+			slots: []redis.ClusterSlot{{End: test.last, Nodes: test.nodes}}}
+		if err := c.check(v); (err == nil) != test.healed || v.owner(1) != c.byID(test.nodes[0].ID) {
+			t.Errorf("%s: %v, and slot 1 belongs to %v", name, err, v.owner(1))
 		}
 	}
 }

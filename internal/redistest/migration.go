@@ -59,7 +59,7 @@ func (m *Migration) Finish(tb testing.TB) {
 			return err
 		}
 		for _, v := range views {
-			if v.owner(int64(m.slot)) != m.to {
+			if v.owner(m.slot) != m.to {
 				return fmt.Errorf("%s does not know the new owner", v.server.Addr())
 			}
 		}
