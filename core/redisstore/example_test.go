@@ -5,6 +5,7 @@ import (
 	"expvar"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -23,9 +24,10 @@ func ExampleNew() {
 	replica := func() *core.Limiter {
 		store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr()}))
 		limiter := core.Must(core.New(core.Config{
-			Name:   "api",
-			Store:  store,
-			Limits: []core.Limit{core.PerHour(3)},
+			Name:    "api",
+			Store:   store,
+			Limits:  []core.Limit{core.PerHour(3)},
+			Timeout: time.Minute, // long, as a machine that tests may be busy
 		}))
 		if err := store.Check(context.Background()); err != nil {
 			slog.Warn("Redis is not fit for counting", "error", err) // and go on
