@@ -145,26 +145,38 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestThorough: each promise is kept on a server and on a cluster, and no key is left. What a server forbids is said,
-// and a balancer over two masters, which admits twice as many, is found out.
+// TestThorough: each promise is kept on a server and on a cluster, also where INFO is forbidden, and behind a proxy that
+// sends scripts to the server of their first key; no key is left. What a server forbids is said, and a balancer over two
+// masters, which admits twice as many, is found out.
 func TestThorough(t *testing.T) {
 	t.Parallel()
-	one, two := redistest.Start(t), redistest.Start(t)
+	one, two, three := redistest.Start(t), redistest.Start(t), redistest.Start(t)
 	thorough := []string{"check", "-thorough", "-timeout", "20s", "-config-timeout", "20s"}
 	cluster := redistest.StartCluster(t, 2, 0)
 	for _, s := range cluster.Servers {
-		if err := s.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-script").Err(); err != nil {
+		if err := s.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-script", "-info").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for url, untried := range map[string]int{one.URL(): 0, cluster.Servers[1].URL(): 1} {
+	proxy := redistest.StartFirstKey(t, []*redistest.Server{two, three}, 1, 1)
+	const ownScripts = "they share none, as behind a proxy"
+	for url, says := range map[string]struct {
+		untried int
+		seen    string
+	}{
+		one.URL():                 {0, "redis_version:"},
+		cluster.Servers[1].URL():  {1, "for each of 64  5 admitted\n"},
+		"redis://" + proxy.Addr(): {1, ownScripts},
+	} {
 		r := sash(t, url, "", thorough...)
-		r.check(t, exitOK, "redis_version:")
-		if strings.Count(r.out, "ok  ") != len(promises)-untried ||
-			strings.Count(r.out, "untried  exact while scripts are flushed      the server forbids it") != untried {
+		r.check(t, exitOK, says.seen)
+		if strings.Count(r.out, "ok  ") != len(promises)-says.untried ||
+			strings.Count(r.out, "untried  exact while scripts are flushed      the server forbids it") != says.untried {
 			t.Errorf("%s", r.out)
 		}
 	}
+	proxy.Mode.Store(redistest.MixedRefused)
+	sash(t, "redis://"+proxy.Addr(), "", thorough...).check(t, exitOK, ownScripts)
 	if n := one.Client(t).DBSize(t.Context()).Val(); n > 0 {
 		t.Errorf("%d keys are left", n)
 	}
