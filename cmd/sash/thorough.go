@@ -142,7 +142,8 @@ func newTrials(ctx context.Context, s *settings, configTimeout time.Duration) (*
 		t.stores[i] = redisstore.New(t.rdb[i], redisstore.WithPrefix(s.prefix))
 	}
 	// Check compares the time of a round trip with the timeouts of the limiters on the store.
-	_, err := core.New(core.Config{Store: t.stores[0], Limits: []core.Limit{core.PerDay(1)}, Timeout: configTimeout})
+	_, err := core.New(core.Config{Store: t.stores[0], Limits: []core.Limit{core.PerDay(1)}, Timeout: configTimeout,
+		Observer: core.Silent})
 	return t, err
 }
 
