@@ -145,9 +145,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestThorough: each promise is kept on a server and on a cluster, also where INFO is forbidden, and behind a proxy that
-// sends scripts to the server of their first key; no key is left. What a server forbids is said, and a balancer over two
-// masters, which admits twice as many, is found out.
+// TestThorough: each promise is kept on a server and on a cluster, also where INFO is forbidden, and behind a proxy
+// that sends scripts to the server of their first key; no key is left. What a server forbids is said, and a balancer
+// over two masters, which admits twice as many, is found out.
 func TestThorough(t *testing.T) {
 	t.Parallel()
 	one, two, three := redistest.Start(t), redistest.Start(t), redistest.Start(t)
