@@ -20,7 +20,7 @@ type Config struct {
 	Store Store // required
 
 	// Limits count each request together, or one refuses it and none counts it. Without limits the limiter is for
-	// [Limiter.Rule] alone: its own decisions are an [ErrInvalid].
+	// [Limiter.Rule] and [Limiter.WithLimits]: its own decisions are an [ErrInvalid].
 	Limits []Limit
 
 	OnStoreError Policy // decides while the store fails; default FailOpen

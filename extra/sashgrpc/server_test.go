@@ -92,7 +92,9 @@ func TestOptions(t *testing.T) {
 		"two ForMethods": {[]sashgrpc.Option{sashgrpc.ForMethod(unaryMethod), sashgrpc.ForMethod("/a.B/C")},
 			once},
 		"ForMethod of another": {[]sashgrpc.Option{sashgrpc.ForMethod("/a.B/C")}, always},
-		"Shadow":               {[]sashgrpc.Option{sashgrpc.Shadow()}, always},
+		"a negative cost": {[]sashgrpc.Option{sashgrpc.WithCost(func(context.Context, sashgrpc.Call) int { return -1 })},
+			slices.Repeat([]codes.Code{codes.Unavailable}, 3)}, // the policy decides
+		"Shadow": {[]sashgrpc.Option{sashgrpc.Shadow()}, always},
 		"SkipKeys": {[]sashgrpc.Option{nethttp.SkipKeys(func(key string) bool { return key == "user:1" })},
 			always},
 		"SkipPaths": {[]sashgrpc.Option{nethttp.SkipPaths("POST " + unaryMethod)}, always},

@@ -59,9 +59,6 @@ func (c *Config) Skips(r *http.Request, context any) bool {
 		slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
 }
 
-// plans reports whether an option may give a request other limits.
-func (c *Config) plans() bool { return c.Limiter != nil || c.Limits != nil }
-
 // skipsKey reports whether an option exempts the client named key.
 func (c *Config) skipsKey(key string) bool {
 	return slices.ContainsFunc(c.SkipKeys, func(skip func(string) bool) bool { return skip(key) })

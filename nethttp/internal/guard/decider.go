@@ -29,7 +29,7 @@ type Decider struct {
 func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) {
 	c := Config{Adapter: adapter, Formats: []headers.Format{headers.Classic}, Outage: 5 * time.Second}
 	err := apply(&c, opts)
-	if err := CheckLimiter(limiter, c.plans()); err != nil {
+	if err := CheckLimiter(limiter, c.Limiter != nil || c.Limits != nil); err != nil {
 		return nil, err
 	}
 	d := &Decider{limiter: limiter, limits: limiter.Limits(), config: c, watch: new(watch),
@@ -145,7 +145,7 @@ func (g *Decider) label(v *Visit, request *core.Request) {
 // copy is noticed.
 func (g *Decider) decide(v *Visit, request *core.Request) (limits []core.Limit) {
 	l := g.limiter
-	if g.config.plans() || request.Cost < 0 {
+	if g.config.Limiter != nil || g.config.Limits != nil || request.Cost < 0 {
 		l = g.plan(v, request)
 	}
 	switch {
