@@ -9,6 +9,7 @@
 package inflight
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -54,18 +55,21 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 	if !s.isWorthWait(&r.Decision) {
 		return r
 	}
-	seen, late := returned, s.timeout()
+	wait, seen := cmp.Or(s.MaxWait, core.Never), returned
+	late := time.NewTimer(wait)
+	defer late.Stop()
 	for {
 		underway, now, wake := s.look(e)
 		if underway > 0 {
 			select {
 			case <-wake:
-			case <-late:
+			case <-late.C:
 				if _, now, _ = s.look(e); now == seen {
 					r.Decision.RetryAfter = Moment
 					return r
 				}
-				seen, late = now, s.timeout()
+				seen = now
+				late.Reset(wait)
 				continue
 			case <-ctx.Done():
 				r.Decision.RetryAfter = Moment
@@ -82,14 +86,6 @@ func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservat
 			return r
 		}
 	}
-}
-
-// timeout returns a channel that receives after MaxWait.
-func (s *Set) timeout() <-chan time.Time {
-	if s.MaxWait == 0 {
-		return nil
-	}
-	return time.After(s.MaxWait)
 }
 
 // Ask is Reserve by a limiter. Its observer hears once of a request that waits: how it ended. An admission of a request

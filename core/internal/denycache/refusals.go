@@ -76,15 +76,9 @@ func (r Rule) with(limits []core.Limit) Rule {
 		r.counts.several.Store(true)
 	}
 	for _, l := range limits {
-		r.id = maphash.Comparable(r.refusals.seed[0], limitOf{r.id, l})
+		r.id = 31*r.id + maphash.Comparable(r.refusals.seed[0], l)
 	}
 	return r
-}
-
-// limitOf is a limit of a rule, for its hash.
-type limitOf struct {
-	id uint64
-	core.Limit
 }
 
 // beyond reports whether a request with an override may be admitted where limits that share its counts refuse.

@@ -9,54 +9,39 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// plan returns the limiter that decides the request of v, and sets the limits of the request. Where an option cannot
+// plan returns the limiter that decides the request of v, and sets the limits of the request. Where the options cannot
 // say them, nor the cost, the request has an Err.
 func (g *Decider) plan(v *Visit, request *core.Request) *core.Limiter {
-	l, err := g.choose(v, request.Key)
-	if err == nil && g.config.Limits != nil {
-		if request.Limits, err = g.config.Limits(v.R, request.Key); err != nil {
-			err = fmt.Errorf("the function of WithLimits failed: %w", err)
+	l, err := g.limiter, error(nil)
+	if g.config.Limiter != nil {
+		var chosen *core.Limiter
+		if chosen, err = g.config.Limiter(v.R, v.Context, request.Key); chosen != nil && err == nil {
+			if err = CheckLimiter(chosen, false); err == nil {
+				l = chosen
+			}
 		}
 	}
-	own := l == g.limiter && len(g.limits) == 0
-	switch {
+	if g.config.Limits != nil && err == nil {
+		request.Limits, err = g.config.Limits(v.R, request.Key)
+	}
+	switch none := l == g.limiter && len(g.limits) == 0; {
 	case err != nil:
 	case request.Cost < 0:
-		err = fmt.Errorf("the function of WithCost returned %d: return 0 or more", request.Cost)
-	case own && request.Limits == nil:
-		err = CheckLimiter(l, false)
-	case own:
+		err = fmt.Errorf("WithCost returned %d: return 0 or more", request.Cost)
+		request.Cost = 1
+	case none && request.Limits != nil:
 		var planned *core.Limiter
 		if planned, err = l.WithLimits(request.Limits...); err == nil {
 			request.Limits = nil
 			return planned
 		}
+	case none:
+		err = CheckLimiter(l, false)
 	}
 	if err != nil {
 		request.Limits, request.Err = nil, fmt.Errorf("%w: %w", core.ErrLimits, err)
-		if request.Cost < 0 {
-			request.Cost = 1
-		}
 	}
 	return l
-}
-
-// choose returns the limiter that the option WithLimiter gives a client, or the decider's own.
-func (g *Decider) choose(v *Visit, key string) (*core.Limiter, error) {
-	if g.config.Limiter == nil {
-		return g.limiter, nil
-	}
-	l, err := g.config.Limiter(v.R, v.Context, key)
-	if err == nil && l != nil {
-		err = CheckLimiter(l, false)
-	}
-	switch {
-	case err != nil:
-		return g.limiter, fmt.Errorf("the function of WithLimiter failed: %w", err)
-	case l == nil:
-		return g.limiter, nil
-	}
-	return l, nil
 }
 
 // decideTogether decides the request own by the limiter l, and the request of v by the pairs of Together. It returns
