@@ -82,7 +82,7 @@ const (
 // formatsOf returns the format that a Config gives, or all that are known.
 func formatsOf(c Config) (all []*format, err error) {
 	if c.Format != "" && c.Fields != "" {
-		return nil, errors.New("sash: a format, which is of text, and fields, which are of JSON, are given: give one of both")
+		return nil, errors.New("sash: a format, which is of text, and fields, which are of JSON: give one of both")
 	}
 	if own := cmp.Or(c.Format, c.Fields); own != "" {
 		f, err := newFormat("the format", own, c.Fields != "")
@@ -113,8 +113,9 @@ func newFormat(name, text string, isJSON bool) (*format, error) {
 		for pair := range strings.SplitSeq(text, ",") {
 			word, path, _ := strings.Cut(strings.TrimSpace(pair), "=")
 			if err := f.add(word, path); err != nil || path == "" || f.parts[len(f.parts)-1].field == fieldNone {
-				return nil, fmt.Errorf("sash: %s: %.60q is not a field of a request and its name in the log: give time, ip, user, "+
-					"method, path, host, request, duration or header:NAME, such as ip=request.remote_ip", name, pair)
+				return nil, fmt.Errorf("sash: %s: %.60q is not a field of a request and its name in the log: give time, "+
+					"date, ip, user, method, path, host, request, duration or header:NAME, such as ip=request.remote_ip",
+					name, pair)
 			}
 		}
 		return f, nil

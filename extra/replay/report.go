@@ -252,6 +252,6 @@ func (r *Report) addNotes(l *Log) {
 	}
 	if l.whole {
 		note("Times are whole seconds, so each window is measured and tried as one that is a second longer. So the " +
-			"requests of a client in its busiest window, and what a log refuses, are upper bounds, of 1s up to twice as high.")
+			"busiest windows, and what a log refuses, are upper bounds: those of 1s may be twice too high.")
 	}
 }

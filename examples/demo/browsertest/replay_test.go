@@ -56,9 +56,15 @@ func TestReplayPage(t *testing.T) {
 	if first != "60 a minute: "+number {
 		t.Errorf("the slider begins at %q", first)
 	}
+	if got := p.text(".by"); got != number {
+		t.Errorf("%q is refused of the heaviest client, want %q", got, number)
+	}
 	p.run(chromedp.Focus("#limit", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowLeft))
 	if got := refused(); !strings.HasPrefix(got, "50 a minute: ") || strings.HasSuffix(got, ": "+number) {
 		t.Errorf("one key left of 60 the page says %q", got)
+	}
+	if got := p.text("#refused td"); got != p.text(".by") {
+		t.Errorf("one key left of 60, %q is refused of the heaviest client, want %q", p.text(".by"), got)
 	}
 	var at [3]float64 // left and top of the chart, and where the line is
 	p.run(chromedp.Evaluate(`(() => { const r = document.getElementById("chart").getBoundingClientRect();
@@ -73,6 +79,10 @@ func TestReplayPage(t *testing.T) {
 		p.run(chromedp.EmulateViewport(width, 1160))
 		if wide := int64(p.number(`document.documentElement.scrollWidth`)); wide > width {
 			t.Errorf("in %d pixels the page is %d wide", width, wide)
+		}
+		const hidden = `Math.max(...[...document.querySelectorAll(".wide")].map((e) => e.scrollWidth - e.clientWidth))`
+		if n := p.number(hidden); n > 0 {
+			t.Errorf("in %d pixels, %v of a table are hidden", width, n)
 		}
 	}
 	p.slide("limit", p.number(`w.Begin`))
