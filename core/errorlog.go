@@ -68,9 +68,6 @@ func newErrorLog(log func() *slog.Logger, interval time.Duration) *errorLog {
 	return &errorLog{eventlog.NewProblems(log, interval)}
 }
 
-// wantsEvent reports whether Observe does anything about a decision. An undisturbed decision costs no more.
-func (o *errorLog) wantsEvent(d *Decision) bool { return d.Err != nil || o.problems.InOutage() }
-
 // Observe implements [Observer].
 func (o *errorLog) Observe(ctx context.Context, e Event) {
 	outcome := e.withoutShadow()
@@ -95,7 +92,7 @@ func (o *errorLog) Observe(ctx context.Context, e Event) {
 			Source: e.source(), Kind: uint8(outcome), Outage: problem.remedy == "", Text: "sash: " + problem.text,
 			Err: e.Decision.Err, Remedy: remedy, Stage: stage, Shadow: e.Shadow,
 		})
-	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.InOutage():
+	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.Outages.Load() > 0:
 		o.problems.Recover(ctx, e.source())
 	}
 }

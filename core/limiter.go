@@ -86,15 +86,15 @@ func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limi
 	if known := d.by[key]; known != nil {
 		return known, nil
 	}
-	made, err := build(l.config, rule, limits, state)
+	limiter, err := build(l.config, rule, limits, state)
 	if err != nil {
 		return nil, err
 	}
 	if d.by == nil || len(d.by) >= maxDerived {
 		d.by = map[derivedKey]*Limiter{}
 	}
-	d.by[key] = made
-	return made, nil
+	d.by[key] = limiter
+	return limiter, nil
 }
 
 // String returns `limiter "api", rule "login"`, or `limiter "api"`.

@@ -40,7 +40,7 @@ func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed t
 
 // wantsEvent reports whether the observer uses a decision.
 func (l *Limiter) wantsEvent(d *Decision) bool {
-	return l.observed || l.log != nil && l.log.wantsEvent(d)
+	return l.observed || l.log != nil && (d.Err != nil || l.log.problems.Outages.Load() > 0)
 }
 
 // event returns the event of a decision.

@@ -36,9 +36,10 @@ type Problem struct {
 // Problems writes a line about a problem once in an interval for each limiter, rule and kind, and a line when an outage
 // is over. It is safe for concurrent use.
 type Problems struct {
+	Outages atomic.Int32 // number of sources with an outage; while it is 0, Recover does nothing
+
 	log      func() *slog.Logger
 	interval time.Duration
-	active   atomic.Int32 // of all sources, not yet over
 
 	mu      sync.Mutex // guards sources and their histories
 	sources map[Source]*history
@@ -67,9 +68,6 @@ func NewProblems(log func() *slog.Logger, interval time.Duration) *Problems {
 	return &Problems{log: log, interval: interval, sources: map[Source]*history{}}
 }
 
-// InOutage reports whether an outage is not over, so that a [Problems.Recover] is useful.
-func (p *Problems) InOutage() bool { return p.active.Load() > 0 }
-
 // Add writes a line about a problem, or counts it for the next line.
 func (p *Problems) Add(ctx context.Context, problem *Problem) {
 	now := time.Now()
@@ -79,7 +77,7 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 	if problem.Outage {
 		if h.outage.requests == 0 {
 			h.outage.first = now
-			p.active.Add(1)
+			p.Outages.Add(1)
 		}
 		h.outage.latest = now
 		h.outage.requests++
@@ -114,7 +112,7 @@ func (p *Problems) Recover(ctx context.Context, s Source) {
 	}
 	h.outage = outage{}
 	maps.DeleteFunc(h.lines, func(_ uint8, l line) bool { return l.outage }) // the next outage has a line at once
-	p.active.Add(-1)
+	p.Outages.Add(-1)
 	p.mu.Unlock()
 	p.log().LogAttrs(ctx, slog.LevelInfo, "sash: the store answers again", append(s.attrs(),
 		slog.Duration("outage", over.latest.Sub(over.first)), slog.Int("decided_by_policy", over.requests))...)

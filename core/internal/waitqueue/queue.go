@@ -159,8 +159,8 @@ func (s *Queues) leave(q *queue, w *waiter) {
 func (s *Queues) remove(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	holds := q.Fixed && time.Until(q.next(0)) > 0 && len(s.byKey) <= maxIdle
-	if q.waiters.Len() == 0 && s.byKey[q.key] == q && !holds {
+	keep := q.Fixed && time.Until(q.next(0)) > 0 && len(s.byKey) <= maxIdle
+	if q.waiters.Len() == 0 && s.byKey[q.key] == q && !keep {
 		delete(s.byKey, q.key)
 	}
 }
