@@ -22,7 +22,7 @@ var (
 
 	// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
 	// reply that announces an impossible length. Decisions run in goroutines where net/http
-	// does not recover, so that the panic would end the process (TestSending).
+	// does not recover, so that the panic would end the process.
 	errUnreadable = errors.New("sash: the Redis client cannot read the reply")
 )
 
@@ -30,13 +30,13 @@ var (
 func Unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
-// ended, which says nothing about the server (TestIsFailure).
+// ended, which says nothing about the server.
 type errCaller struct{ error }
 
 func (e errCaller) Unwrap() error { return e.error }
 
 // errEnded returns the error of a call after the end of its context: the server's, if
-// the limiter's timeout ended the context, and else the caller's (TestEnded).
+// the limiter's timeout ended the context, and else the caller's.
 func errEnded(ctx context.Context) error {
 	err := core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", context.Cause(ctx)))
 	if errors.Is(err, core.ErrTimeout) {
