@@ -51,7 +51,7 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 
 // WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
 // one of l's shares its count: a client keeps what it has used. It may be called for each request: the same one
-// to four limits give the same limiter, of the latest 1,000. A store keeps what it knows of limits.
+// to four limits give the same limiter, until 1,000 others were made. A store keeps what it knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(limits) == 0 {
 		_, err := checkLimits(limits)
@@ -87,14 +87,13 @@ func (l *Limiter) derive(rule string, limits []Limit, state *sharedState) (*Limi
 		return known, nil
 	}
 	limiter, err := build(l.config, rule, limits, state)
-	if err != nil {
-		return nil, err
-	}
 	if d.by == nil || len(d.by) >= maxDerived {
 		d.by = map[derivedKey]*Limiter{}
 	}
-	d.by[key] = limiter
-	return limiter, nil
+	if err == nil {
+		d.by[key] = limiter
+	}
+	return limiter, err
 }
 
 // String returns `limiter "api", rule "login"`, or `limiter "api"`.
