@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // attempt is one call to a server, for a batch, and the context of that call. It lasts until its deadline, even if all
@@ -14,7 +16,8 @@ import (
 // breaker gets one result of it.
 type attempt struct {
 	context.Context
-	server     *Server
+	cluster    *redis.ClusterClient // or nil
+	breaker    *breaker
 	generation uint64 // of the breaker
 	cancel     context.CancelFunc
 	judge      *time.Timer // nil: the server has no deadline
@@ -23,8 +26,10 @@ type attempt struct {
 
 // newAttempt starts a call to a server. ctx gives the values of its context. At judgeAt, if there is no result by then,
 // the breaker counts a failure; at the deadline the call ends. Zero times are never.
-func (s *Server) newAttempt(ctx context.Context, generation uint64, judgeAt, deadline time.Time) *attempt {
-	a := &attempt{Context: context.WithoutCancel(ctx), server: s, generation: generation}
+func (t *transport) newAttempt(
+	ctx context.Context, b *breaker, generation uint64, judgeAt, deadline time.Time,
+) *attempt {
+	a := &attempt{Context: context.WithoutCancel(ctx), cluster: t.cluster, breaker: b, generation: generation}
 	if deadline.IsZero() {
 		a.Context, a.cancel = context.WithCancel(a.Context)
 	} else {
@@ -41,10 +46,10 @@ func (a *attempt) report(err error) {
 	if !a.judged.CompareAndSwap(false, true) {
 		return
 	}
-	a.server.breaker.report(a.generation, err)
-	if cluster := a.server.client.cluster; cluster != nil && err != nil && IsFailure(err) && !isCaller(err) {
+	a.breaker.report(a.generation, err)
+	if a.cluster != nil && err != nil && IsFailure(err) && !isCaller(err) {
 		// The master may have been replaced. go-redis learns of that only from servers that answer.
-		cluster.ReloadState(context.Background())
+		a.cluster.ReloadState(context.Background())
 	}
 }
 

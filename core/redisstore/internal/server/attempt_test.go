@@ -22,7 +22,7 @@ func newTestAttempt(t *testing.T, ctx context.Context, judged, ends time.Duratio
 		return at
 	}
 	_, c := newScripted(t)
-	return c.First.newAttempt(ctx, 0, at(judged), at(ends))
+	return c.newAttempt(ctx, c.First.breaker, 0, at(judged), at(ends))
 }
 
 // TestAttempt: a call lasts until its deadline, though its caller leaves, and the server is judged before, once.
@@ -37,7 +37,7 @@ func TestAttempt(t *testing.T) {
 				type key struct{}
 				ctx, leave := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 				a := newTestAttempt(t, ctx, want.judged, want.ends)
-				b := a.server.breaker
+				b := a.breaker
 				leave()
 				if want.judged > 0 {
 					time.Sleep(want.judged - 1)

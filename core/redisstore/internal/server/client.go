@@ -7,7 +7,7 @@
 //	joint.go    whether one script may have the keys of several clients
 //	attempt.go  one call to a server: its deadline, and its result for the breaker
 //	breaker.go  requests do not wait for a server that has been failing
-//	send.go     a command is sent once
+//	transport.go  a command is sent once
 //	errors.go   what an error says of the server, and what an operator can do
 package server
 
@@ -26,38 +26,19 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
-// Config is what a store says to its client.
-type Config struct {
-	Prefix      string                  // of all keys
-	Joint       bool                    // one script may have the keys of several clients, where a probe allows it
-	Notify      func(code, text string) // gives a notice; it may be called from any goroutine
-	MaxFailures int                     // failures in a row that open a breaker; 0: 5
-}
-
 // Client sends the requests of a store through the user's client. It is safe for concurrent use.
 type Client struct {
-	RDB redis.UniversalClient // the user's
-
-	// Single is a client on the pool of RDB with connections that honor deadlines, if RDB is for a single server.
-	// Otherwise it is nil.
-	Single *redis.Client
-
+	transport
 	First *Server // the only one, or stands for every server that is not known
 
-	Scripts, NoScripts              atomic.Uint64 // that were sent, and that a server did not know
-	Batches, Requests, LargestBatch atomic.Uint64
+	config Config
+	nodes  nodes
+	ring   *redis.Ring // RDB, if it is one
 
-	config          Config
-	honorsDeadlines bool // a command through Single returns when its context ends
-	nodes           nodes
-
-	// Of a cluster: whether its map of slots has been loaded. Before, asking for the master of a key may wait for the
+	// Whether the map of slots of a cluster has been loaded. Before, asking for the master of a key may wait for the
 	// network.
-	cluster *redis.ClusterClient
 	mapped  atomic.Bool
 	loading atomic.Bool
-
-	ring *redis.Ring
 }
 
 // maxReplyTime bounds what a connection waits for a reply when a call has a deadline that is later.
@@ -65,21 +46,17 @@ const maxReplyTime = time.Hour
 
 // New returns a client that sends requests through rdb.
 func New(rdb redis.UniversalClient, config Config) *Client {
-	c := &Client{RDB: rdb, config: config}
+	c := &Client{config: config}
+	c.RDB = rdb
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.ring, _ = rdb.(*redis.Ring)
 	if single, ok := rdb.(*redis.Client); ok {
 		// WithTimeout reads options that go-redis changes when it connects, so the clone is made before the first
 		// decision. The clone's options are its own, and nothing else has seen the clone yet.
 		c.Single = single.WithTimeout(maxReplyTime)
-		o := c.Single.Options()
-		o.ContextTimeoutEnabled = true
-		// Else a part of the program runs while a caller waits for a connection, and might not honor the context.
-		// go-redis dials on a goroutine of its own.
-		c.honorsDeadlines = o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
-			o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
+		c.Single.Options().ContextTimeoutEnabled = true
 	}
-	c.First = c.newServer(nil)
+	c.First = newServer(&c.transport, &c.config, nil)
 	return c
 }
 
@@ -89,7 +66,7 @@ func (c *Client) Do(ctx context.Context, deadline time.Time, r *Request) (core.D
 	s := c.First
 	if c.Single == nil {
 		r.args = r.call()
-		s = c.server(ctx, script.FirstKey(r.args))
+		s = c.serverFor(ctx, script.FirstKey(r.args))
 	}
 	return s.do(ctx, deadline, r)
 }
@@ -110,9 +87,9 @@ func (c *Client) Servers() []*Server {
 // maxServers bounds what is kept of servers that are gone.
 const maxServers = 256
 
-// server returns the server that holds key. It does not wait for the network: until the server of a key is known,
+// serverFor returns the server that holds key. It does not wait for the network: until the server of a key is known,
 // First stands for all.
-func (c *Client) server(ctx context.Context, key string) *Server {
+func (c *Client) serverFor(ctx context.Context, key string) *Server {
 	var node *redis.Client
 	switch {
 	case c.ring != nil:
@@ -141,7 +118,7 @@ func (c *Client) serverOf(node *redis.Client) *Server {
 	if s.byClient == nil || len(s.byClient) >= maxServers {
 		s.byClient = map[*redis.Client]*Server{}
 	}
-	s.byClient[node] = c.newServer(node)
+	s.byClient[node] = newServer(&c.transport, &c.config, node)
 	return s.byClient[node]
 }
 
@@ -173,21 +150,6 @@ func (c *Client) Warm() {
 		defer cancel()
 		process(ctx, c.within(ctx), newCommand(ctx, []any{"ping"}, nil))
 	}()
-}
-
-func (c *Client) notify(code, text string) {
-	if c.config.Notify != nil {
-		c.config.Notify(code, text)
-	}
-}
-
-// countBatch counts a batch.
-func (c *Client) countBatch(size uint64) {
-	c.Batches.Add(1)
-	c.Requests.Add(size)
-	for most := c.LargestBatch.Load(); size > most && !c.LargestBatch.CompareAndSwap(most, size); {
-		most = c.LargestBatch.Load()
-	}
 }
 
 // idleAfter is how long a node of a cluster or a ring has been failing without a trial when it is left out of Breakers:

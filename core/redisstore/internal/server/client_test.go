@@ -34,7 +34,7 @@ func TestServersBounded(t *testing.T) {
 			t.Fatalf("%d servers are kept", n)
 		}
 	}
-	if s := c.server(t.Context(), "no shard has this key"); s != c.First {
+	if s := c.serverFor(t.Context(), "no shard has this key"); s != c.First {
 		t.Errorf("without a shard, the server is %+v", s)
 	}
 }
@@ -90,7 +90,7 @@ func TestHonorsDeadlines(t *testing.T) {
 		set(o)
 		rdb := redis.NewClient(o)
 		defer rdb.Close()
-		if honors := New(rdb, Config{}).honorsDeadlines; honors != (name == "") {
+		if honors := honorsDeadlines(rdb.Options()); honors != (name == "") {
 			t.Errorf("%q: honors deadlines: %v", name, honors)
 		}
 	}

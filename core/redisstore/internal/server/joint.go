@@ -28,8 +28,8 @@ type jointScripts struct {
 // probeTimeout bounds a probe, which takes up to five round trips.
 const probeTimeout = 2 * time.Second
 
-// SplitText is the notice of a proxy that sends scripts to several servers.
-const SplitText = "behind this address is a proxy that sends a script to the server of its first key, " +
+// splitText is the notice of a proxy that sends scripts to several servers.
+const splitText = "behind this address is a proxy that sends a script to the server of its first key, " +
 	"and other keys of the script are counted there too: so each request gets a script of its own, " +
 	"which is exact, but slower: give the address of one server, or of all by redis.NewClusterClient or " +
 	"redis.NewRing, or redisstore.WithoutJointScripts to say that it is meant so"
@@ -41,7 +41,7 @@ func (s *Server) probeOnce(generation uint64) {
 	}
 	go func() {
 		if joint, err := s.Join(context.Background()); err == nil && !joint {
-			s.client.notify(notice.FirstKeyProxy, s.addr+": "+SplitText)
+			s.config.Notify(notice.FirstKeyProxy, s.addr+": "+splitText)
 		}
 	}()
 }
@@ -65,7 +65,7 @@ func (s *Server) probe(ctx context.Context) (joint bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	limits := []core.Limit{core.PerMinute(1000)} // the script is one that most programs use
-	rule := script.New(s.client.config.Prefix, core.Binding{Name: "redisstore.probe", Limits: limits},
+	rule := script.New(s.config.Prefix, core.Binding{Name: "redisstore.probe", Limits: limits},
 		script.Decide(false, limits))
 	name := strconv.FormatUint(rand.Uint64(), 36) + " "
 	calls := make([]*call, batch.MaxBatch)
@@ -92,7 +92,7 @@ func (s *Server) probe(ctx context.Context) (joint bool, err error) {
 		return false, err
 	}
 	// The first key is that of the script, so that such a proxy deletes them where they are.
-	defer func() { _ = s.client.Del(ctx, append([]any{"del"}, charged[0].Args()[3:3+len(calls)]...)) }()
+	defer func() { _ = s.Del(ctx, append([]any{"del"}, charged[0].Args()[3:3+len(calls)]...)) }()
 	for i, c := range calls {
 		c.Request.Cost, c.Request.Usage = 0, uses[i:i+1]
 	}

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/sashlimit/sash/core"
+	"github.com/sashlimit/sash/core/redisstore/internal/batch"
 	"github.com/sashlimit/sash/core/redisstore/internal/script"
 )
 
@@ -26,12 +29,12 @@ type Return struct {
 	Returned int64 // the result
 }
 
-// script returns the script of the request.
-func (r *Request) script() script.Script {
+// source returns the script of the request.
+func (r *Request) source() string {
 	if r.Return != nil {
-		return script.Return()
+		return script.Return().Source
 	}
-	return r.Rule.Script
+	return r.Rule.Script.Source
 }
 
 // call returns the arguments of the request's command.
@@ -58,6 +61,23 @@ func (r *Return) read(reply string) error {
 	}
 	r.Returned = units
 	return nil
+}
+
+// call is a request that waits for its answer.
+type call = batch.Call[Request, core.Decision]
+
+// command is a script, or another command, on its way to a server, and its reply. go-redis does not repeat it: it may
+// have run although its reply was lost.
+type command struct {
+	redis.StringCmd
+	calls []*call // that it answers
+}
+
+// NoRetry implements [redis.Cmder].
+func (*command) NoRetry() bool { return true }
+
+func newCommand(ctx context.Context, args []any, calls []*call) *command {
+	return &command{*redis.NewStringCmd(ctx, args...), calls}
 }
 
 // encode returns the commands for a batch: a script for each request, or, if joint, one for all that have the same.

@@ -12,12 +12,18 @@ import (
 	"github.com/sashlimit/sash/core/redisstore/internal/batch"
 )
 
-// Requests that wait at the same time are served together.
-type call = batch.Call[Request, core.Decision]
+// Config is what a store says to its client.
+type Config struct {
+	Prefix      string                  // of all keys
+	Joint       bool                    // one script may have the keys of several clients, where a probe allows it
+	Notify      func(code, text string) // gives a notice; it may be called from any goroutine
+	MaxFailures int                     // failures in a row that open a breaker; 0: 5
+}
 
 // Server is what this process knows of one Redis server: its queue and its breaker.
 type Server struct {
-	client  *Client
+	*transport
+	config  *Config
 	node    *redis.Client // of a cluster or a ring; nil for the only server, or for all that are not known
 	via     redis.UniversalClient
 	addr    string
@@ -40,16 +46,23 @@ const (
 	trialTime = 5 * time.Second
 )
 
+// honorsDeadlines reports whether a command returns when its context ends. Otherwise a part of the program runs while a
+// caller waits for a connection, and might not honor the context. go-redis dials on a goroutine of its own.
+func honorsDeadlines(o *redis.Options) bool {
+	return o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
+		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
+}
+
 // newServer returns what is known of a node of a cluster or a ring, or of the client's only server if node is nil.
-func (c *Client) newServer(node *redis.Client) *Server {
-	s := &Server{client: c, node: node, via: c.RDB, made: time.Now()}
+func newServer(t *transport, own *Config, node *redis.Client) *Server {
+	s := &Server{transport: t, config: own, node: node, via: t.RDB, made: time.Now()}
 	config := batch.Config[Request, core.Decision]{
 		Serve: s.serve, ErrLate: ErrLate, ErrQueued: ErrQueued, ErrCanceled: errEnded,
 		MinWait: core.DefaultTimeout, InlineMin: inlineMin,
 	}
-	if node == nil && c.Single != nil {
-		node = c.Single
-		if c.honorsDeadlines {
+	if node == nil && t.Single != nil {
+		node = t.Single
+		if honorsDeadlines(node.Options()) {
 			config.InlineMax = inlineMax
 		}
 	}
@@ -59,9 +72,9 @@ func (c *Client) newServer(node *redis.Client) *Server {
 		if o.MaxActiveConns > 0 {
 			config.MaxSlots = min(config.MaxSlots, o.MaxActiveConns)
 		}
-		s.joint.possible = c.config.Joint && s.node == nil && config.MaxSlots > 1
+		s.joint.possible = own.Joint && s.node == nil && config.MaxSlots > 1
 	}
-	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(c.config.MaxFailures, maxFailures)), batch.New(config)
+	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(own.MaxFailures, maxFailures)), batch.New(config)
 	return s
 }
 
@@ -99,12 +112,12 @@ func (s *Server) serve(calls []*call) (inTime bool) {
 
 // decide asks the server for a batch, and gives the breaker the result. It returns false if the deadline has passed.
 func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
-	s.client.countBatch(uint64(len(calls)))
+	s.countBatch(uint64(len(calls)))
 	judgeAt, deadline := s.queue.Deadlines(calls)
-	a := s.newAttempt(calls[0].Context, generation, judgeAt, deadline)
+	a := s.newAttempt(calls[0].Context, s.breaker, generation, judgeAt, deadline)
 	cmds := encode(a, calls, s.joint.proved.Load() == generation+1)
 	s.send(a, cmds)
-	failure, missed := judge(cmds)
+	failure, missed := summarize(cmds)
 	if failure != nil {
 		failure = a.hint(failure)
 	}
@@ -128,8 +141,8 @@ func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
 	return true
 }
 
-// judge returns an error that speaks against the server, if a command has one, and whether commands have not run.
-func judge(cmds []*command) (failure error, missed bool) {
+// summarize returns an error that speaks against the server, if a command has one, and whether commands have not run.
+func summarize(cmds []*command) (failure error, missed bool) {
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case err == nil:
@@ -144,10 +157,10 @@ func judge(cmds []*command) (failure error, missed bool) {
 
 // send sends the commands of a batch to the server.
 func (s *Server) send(ctx context.Context, cmds []*command) {
-	s.client.Scripts.Add(uint64(len(cmds)))
+	s.Scripts.Add(uint64(len(cmds)))
 	via := s.via
 	if _, ok := ctx.Deadline(); !ok && s.node == nil {
-		via = s.client.RDB
+		via = s.RDB
 	}
 	if _, ok := via.(*redis.Client); ok || len(cmds) == 1 {
 		process(ctx, via, cmds...)
@@ -177,7 +190,7 @@ func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command
 	var group sync.WaitGroup
 	for _, cmd := range all {
 		if NotRun(cmd.Err()) {
-			group.Go(func() { s.client.resend(ctx, cmd) })
+			group.Go(func() { s.resend(ctx, cmd) })
 		}
 	}
 	group.Wait()

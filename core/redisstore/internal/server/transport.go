@@ -2,23 +2,33 @@ package server
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// command is a script, or another command, on its way to a server, and its reply. go-redis does not repeat it: it may
-// have run although its reply was lost.
-type command struct {
-	redis.StringCmd
-	calls []*call // that it answers
+// transport sends commands through the user's client.
+type transport struct {
+	RDB redis.UniversalClient // the user's
+
+	// Single is a client on the pool of RDB with connections that honor deadlines, if RDB is for a single server.
+	// Otherwise it is nil.
+	Single *redis.Client
+
+	cluster *redis.ClusterClient // RDB, if it is one
+
+	Scripts, NoScripts              atomic.Uint64 // that were sent, and that a server did not know
+	Batches, Requests, LargestBatch atomic.Uint64
 }
 
-// NoRetry implements [redis.Cmder].
-func (*command) NoRetry() bool { return true }
-
-func newCommand(ctx context.Context, args []any, calls []*call) *command {
-	return &command{*redis.NewStringCmd(ctx, args...), calls}
+// countBatch counts a batch.
+func (t *transport) countBatch(size uint64) {
+	t.Batches.Add(1)
+	t.Requests.Add(size)
+	for most := t.LargestBatch.Load(); size > most && !t.LargestBatch.CompareAndSwap(most, size); {
+		most = t.LargestBatch.Load()
+	}
 }
 
 // process sends commands to a server, in one write.
@@ -46,14 +56,14 @@ func recoverInto(cmds []*command) {
 
 // resend sends a command again whose script has not run: by its source to a server that does not know the hash, to the
 // server of a slot that has moved, and after a pause while a slot is moving.
-func (c *Client) resend(ctx context.Context, cmd *command) {
-	via, redirected := c.within(ctx), c.cluster == nil
+func (t *transport) resend(ctx context.Context, cmd *command) {
+	via, redirected := t.within(ctx), t.cluster == nil
 	for pause := time.Millisecond; ; {
 		args := cmd.Args()
 		switch err := cmd.Err(); {
 		case Begins(err, "NOSCRIPT") && args[0] == "evalsha":
-			c.NoScripts.Add(1)
-			args = append([]any{"eval", cmd.calls[0].Request.script().Source}, args[2:]...)
+			t.NoScripts.Add(1)
+			args = append([]any{"eval", cmd.calls[0].Request.source()}, args[2:]...)
 		case Begins(err, "MOVED", "ASK") && !redirected:
 			redirected = true // by the client of the cluster
 		case Begins(err, "TRYAGAIN") && Rest(ctx, pause):
@@ -61,18 +71,18 @@ func (c *Client) resend(ctx context.Context, cmd *command) {
 		default:
 			return
 		}
-		c.Scripts.Add(1)
+		t.Scripts.Add(1)
 		cmd.StringCmd = *redis.NewStringCmd(ctx, args...)
 		process(ctx, via, cmd)
 	}
 }
 
 // within returns the client to use until ctx ends. Where it can, its connection waits exactly that long.
-func (c *Client) within(ctx context.Context) redis.UniversalClient {
-	if _, ok := ctx.Deadline(); ok && c.Single != nil {
-		return c.Single
+func (t *transport) within(ctx context.Context) redis.UniversalClient {
+	if _, ok := ctx.Deadline(); ok && t.Single != nil {
+		return t.Single
 	}
-	return c.RDB
+	return t.RDB
 }
 
 // Rest pauses, and reports whether ctx lasts longer. If not, it returns at once, so that the last error is known in
@@ -90,11 +100,11 @@ func Rest(ctx context.Context, pause time.Duration) bool {
 }
 
 // Del deletes keys of one slot, and waits until ctx ends. It does not ask the breaker.
-func (c *Client) Del(ctx context.Context, args []any) error {
+func (t *transport) Del(ctx context.Context, args []any) error {
 	cmd := newCommand(ctx, args, nil)
 	done := make(chan error, 1)
 	go func() {
-		process(ctx, c.within(ctx), cmd)
+		process(ctx, t.within(ctx), cmd)
 		done <- cmd.Err()
 	}()
 	select {
