@@ -64,11 +64,6 @@ func (r *Rule) Has(limits []core.Limit, ahead time.Duration) bool {
 	return r.Ahead == ahead.Microseconds() && slices.Equal(r.Limits, limits)
 }
 
-// SharesKeys reports whether a client has the same first key under both rules of a store.
-func (r *Rule) SharesKeys(o *Rule) bool {
-	return r == o || r.suffixes[0] == o.suffixes[0] && r.Name == o.Name && r.Rule == o.Rule
-}
-
 // maxClient is the length up to which a client's name stands in the key as it
 // is, escaped. A longer one is replaced by its hash.
 const maxClient = 64

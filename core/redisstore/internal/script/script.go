@@ -184,6 +184,9 @@ func value(pipe *parse.PipeNode, dot any) any {
 	panic("sash: a template of a script: unknown: " + pipe.String())
 }
 
+// truth is the text of a condition in a template.
+var truth = map[bool]string{true: "yes"}
+
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
 // parts of the algorithms. It panics if an algorithm is unknown.
 func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
@@ -195,51 +198,56 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	for _, l := range limits {
 		number[roomOf(l.Algorithm)]++
 	}
-	yes := map[bool]string{true: "yes"}
-	rule = variables{
+	base := variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
-		"Lease":     yes[lease],
-		"Few":       yes[few], // Lua has no room for more variables (TestScriptAgainstModel)
+		"Lease":     truth[lease],
+		"Few":       truth[few], // Lua has no room for more variables
 		"Allowance": allowanceSource(len(limits)),
 	}
-	// with returns v with the parts of an algorithm, and with whether several limits of the rule have it.
-	with := func(v variables, own *room, parts ...string) variables {
-		v = maps.Clone(v)
-		v["Several"] = yes[number[own] > 1]
-		for _, name := range parts {
-			v[name] = part(own.steps+" "+strings.ToLower(name), v)
-		}
-		return v
-	}
-	for i, l := range limits {
-		n := i + 1
-		limit := maps.Clone(rule)
-		limit["N"] = strconv.Itoa(n)
-		limit["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
-		limit["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", len(limits)+n)
-		limit["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
-		if few {
-			limit["Window"] = micros(l.Window)
-			limit["Key"] = "key" + limit["N"]
-			limit["Slot"] = strconv.FormatInt(limitOf(l).Slot(), 10)
-		}
-		all = append(all, with(limit, roomOf(l.Algorithm), "Find", "Judge", "Count", "Reply"))
-	}
+	rule = maps.Clone(base)
 	once := []string{"Script", "Request", "Counting"}
-	base := maps.Clone(rule)
 	for _, name := range once {
 		rule[name] = ""
 	}
 	for _, own := range rooms {
-		if number[own] == 0 {
-			continue
-		}
-		v := with(base, own, once...)
-		for _, name := range once {
-			rule[name] += v[name]
+		if number[own] > 0 {
+			v := withParts(base, own, number[own] > 1, once...)
+			for _, name := range once {
+				rule[name] += v[name]
+			}
 		}
 	}
+	for i, l := range limits {
+		v := limitVariables(base, few, i+1, len(limits), l)
+		own := roomOf(l.Algorithm)
+		all = append(all, withParts(v, own, number[own] > 1, "Find", "Judge", "Count", "Reply"))
+	}
 	return rule, all
+}
+
+// limitVariables returns v with the variables of limit n of all.
+func limitVariables(v variables, few bool, n, all int, l core.Limit) variables {
+	v = maps.Clone(v)
+	v["N"] = strconv.Itoa(n)
+	v["Key"] = fmt.Sprintf("KEYS[key + %d]", n)
+	v["Window"] = fmt.Sprintf("ARGV[arg + %d] + 0", all+n)
+	v["Slot"] = fmt.Sprintf("math.ceil(window%d / %d)", n, window.Slots)
+	if few {
+		v["Key"] = "key" + v["N"]
+		v["Window"] = micros(l.Window)
+		v["Slot"] = strconv.FormatInt(limitOf(l).Slot(), 10)
+	}
+	return v
+}
+
+// withParts returns v with parts of an algorithm. several reports whether several limits of the rule have it.
+func withParts(v variables, own *room, several bool, parts ...string) variables {
+	v = maps.Clone(v)
+	v["Several"] = truth[several]
+	for _, name := range parts {
+		v[name] = part(own.steps+" "+strings.ToLower(name), v)
+	}
+	return v
 }
 
 // allowanceSource returns how far ahead of TIME a rule of n limits may have counted, in Lua; see [window.Allowance].

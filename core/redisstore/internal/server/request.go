@@ -81,32 +81,36 @@ func newCommand(ctx context.Context, args []any, calls []*call) *command {
 }
 
 // encode returns the commands for a batch: a script for each request, or, if joint, one for all that have the same.
-func encode(ctx context.Context, batch []*call, joint bool) (cmds []*command) {
-	first := &batch[0].Request
-	switch {
-	case len(batch) == 1:
-		return []*command{newCommand(ctx, first.call(), batch)}
-	case !joint:
-		for i := range batch {
-			cmds = append(cmds, encode(ctx, batch[i:i+1], false)...)
-		}
-		return cmds
-	case slices.ContainsFunc(batch, func(c *call) bool { return !c.Request.joins(first) }):
-		var same, others []*call
-		for i, c := range batch {
-			if i == 0 || c.Request.joins(first) {
-				same = append(same, c)
-			} else {
-				others = append(others, c)
-			}
-		}
-		return append(encode(ctx, same, true), encode(ctx, others, true)...)
+func encode(ctx context.Context, calls []*call, joint bool) []*command {
+	if len(calls) == 1 {
+		return []*command{newCommand(ctx, calls[0].Request.call(), calls)}
 	}
-	requests := make([]script.Request, len(batch))
-	for i, c := range batch {
+	var groups [][]*call
+	for _, c := range calls {
+		i := slices.IndexFunc(groups, func(g []*call) bool { return joint && g[0].Request.joins(&c.Request) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	var cmds []*command
+	for _, g := range groups {
+		if len(g) == 1 {
+			cmds = append(cmds, encode(ctx, g, false)...)
+		} else {
+			cmds = append(cmds, newCommand(ctx, callTogether(g), g))
+		}
+	}
+	return cmds
+}
+
+// callTogether returns the arguments of one script for several requests.
+func callTogether(calls []*call) []any {
+	requests := make([]script.Request, len(calls))
+	for i, c := range calls {
 		requests[i] = script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask}
 	}
-	return []*command{newCommand(ctx, script.Together(requests), batch)}
+	return script.Together(requests)
 }
 
 // read calls f with each call of a command and its part of the reply, or err.
