@@ -127,7 +127,7 @@ func TestCountedTwice(t *testing.T) {
 
 	l, heard = noticing()
 	h := double(l)
-	for range 60 {
+	for range 44 {
 		get(t, h, "/once")
 	}
 	heard.expect(t, "requests that are counted once")

@@ -17,7 +17,7 @@ type watch struct {
 }
 
 // watchedFirst is the number of requests that a watch looks at: a mistake is in all of them, and looks cost time.
-const watchedFirst = 64
+const watchedFirst = 48
 
 // sighted is the latest request that a watch has looked at, while its handler runs. One for all guards is enough: a
 // guard that counts the same request again does so right after the first.
