@@ -148,10 +148,14 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 // not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide from all others
 // that the server does not answer. The zero time is never.
 func (q *Queue[Q, A]) Deadlines(batch []*Call[Q, A]) (judge, end time.Time) {
-	var least time.Time
-	if !batch[0].inline { // an inline caller leaves at its deadline
-		least = time.Now().Add(q.config.MinWait)
+	if c := batch[0]; c.inline { // the caller leaves at its deadline
+		return c.Deadline, c.Deadline
 	}
+	return deadlines(batch, time.Now().Add(q.config.MinWait))
+}
+
+// deadlines returns the same for a batch whose server is judged no earlier than at least.
+func deadlines[Q, A any](batch []*Call[Q, A], least time.Time) (judge, end time.Time) {
 	unlimited := false
 	for _, c := range batch {
 		own := c.Deadline

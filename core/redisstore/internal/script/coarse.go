@@ -35,11 +35,11 @@ func readCoarse(s string, l window.Limit, now int64) (f facts, rest string, ok b
 		return f, "", false
 	}
 	end, slot := nearest(s[1:], now), l.Slot()
-	return logFacts(end-slot+1, window.LogFacts{
-		Units: uint48(s[7:]), Oldest: end - int64(s[13])*slot, Leaver: end - int64(s[14])*slot,
-	}), s[coarseFacts:], true
+	oldest, leaver := end-int64(s[13])*slot, end-int64(s[14])*slot
+	return facts{end - slot + 1, [3]int64{uint48(s[7:]), oldest, leaver}}, s[coarseFacts:], true
 }
 
 func decideCoarse(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return f.log().Decide(l, now, l.SlotEnd(stamp), cost)
+	log := window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}
+	return log.Decide(l, now, l.SlotEnd(stamp), cost)
 }

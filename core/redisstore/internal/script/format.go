@@ -74,16 +74,6 @@ func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) window
 	return roomOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
 }
 
-// logFacts returns the facts of units that keep their times.
-func logFacts(newest int64, l window.LogFacts) facts {
-	return facts{newest, [3]int64{l.Units, l.Oldest, l.Leaver}}
-}
-
-// log returns the argument of logFacts.
-func (f *facts) log() window.LogFacts {
-	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}
-}
-
 // nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.
 func nearest(s string, now int64) int64 {
 	return now - (now-uint48(s))<<16>>16 // the sign of 48 bits

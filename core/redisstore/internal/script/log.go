@@ -70,15 +70,12 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 	if leaver.size == 0 {
 		leaver = first
 	}
-	return logFacts(last.stamp, window.LogFacts{
-		Units:  (last.total - first.total + first.cost) & (totals - 1),
-		Oldest: first.stamp,
-		Leaver: leaver.stamp,
-	}), s, true
+	units := (last.total - first.total + first.cost) & (totals - 1)
+	return facts{last.stamp, [3]int64{units, first.stamp, leaver.stamp}}, s, true
 }
 
 func decideLog(f facts, l window.Limit, now, stamp, cost int64) window.Verdict {
-	return f.log().Decide(l, now, stamp, cost)
+	return window.LogFacts{Units: f.own[0], Oldest: f.own[1], Leaver: f.own[2]}.Decide(l, now, stamp, cost)
 }
 
 // entry is an entry of a log, or none if its size is 0.

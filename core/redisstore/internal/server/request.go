@@ -85,6 +85,10 @@ func encode(ctx context.Context, calls []*call, joint bool) []*command {
 	if len(calls) == 1 {
 		return []*command{newCommand(ctx, calls[0].Request.call(), calls)}
 	}
+	return encodeGroups(ctx, calls, joint)
+}
+
+func encodeGroups(ctx context.Context, calls []*call, joint bool) (cmds []*command) {
 	var groups [][]*call
 	for _, c := range calls {
 		i := slices.IndexFunc(groups, func(g []*call) bool { return joint && g[0].Request.joins(&c.Request) })
@@ -93,7 +97,6 @@ func encode(ctx context.Context, calls []*call, joint bool) []*command {
 		}
 		groups[i] = append(groups[i], c)
 	}
-	var cmds []*command
 	for _, g := range groups {
 		if len(g) == 1 {
 			cmds = append(cmds, encode(ctx, g, false)...)

@@ -31,9 +31,15 @@ func (t *transport) countBatch(size uint64) {
 	}
 }
 
-// process sends commands to a server, in one write.
+// process sends commands to a server, in one write. A panic of go-redis is their error.
 func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
-	defer recoverInto(cmds)
+	defer func() {
+		if p := recover(); p != nil {
+			for _, cmd := range cmds {
+				cmd.SetErr(Unreadable(p))
+			}
+		}
+	}()
 	if len(cmds) == 1 {
 		_ = via.Process(ctx, cmds[0])
 		return
@@ -43,15 +49,6 @@ func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
 		_ = pipe.Process(ctx, cmd)
 	}
 	_, _ = pipe.Exec(ctx)
-}
-
-// recoverInto makes a panic of go-redis the error of the commands. It must be deferred.
-func recoverInto(cmds []*command) {
-	if p := recover(); p != nil {
-		for _, cmd := range cmds {
-			cmd.SetErr(Unreadable(p))
-		}
-	}
 }
 
 // resend sends a command again whose script has not run: by its source to a server that does not know the hash, to the
