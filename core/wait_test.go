@@ -14,9 +14,9 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// asked is a store in memory, with the bubble's clock, that writes down what it is asked.
-// An answer takes two halves of trip.
-type asked struct {
+// recorder is a store in memory, with the clock of the bubble, that records its requests.
+// An answer takes trip.
+type recorder struct {
 	core.Store
 
 	mu       sync.Mutex
@@ -25,11 +25,9 @@ type asked struct {
 	err      error // instead of answers
 }
 
-func newAsked(trip time.Duration) *asked { return askedOf(memstore.New(), trip) }
-
-func askedOf(store core.Store, trip time.Duration) *asked {
-	a := &asked{}
-	a.Store = storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
+func newRecorder(trip time.Duration) *recorder {
+	a := &recorder{}
+	a.Store = storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 		if call.Verb != "Take" {
 			return call.Next(ctx)
 		}
@@ -48,14 +46,14 @@ func askedOf(store core.Store, trip time.Duration) *asked {
 	return a
 }
 
-func (a *asked) fail(err error) {
+func (a *recorder) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.err = err
 }
 
 // numbers returns how many requests were asked and admitted.
-func (a *asked) numbers() (asks, admitted int) {
+func (a *recorder) numbers() (asks, admitted int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.outcomes {
@@ -117,7 +115,7 @@ func TestWaitAsks(t *testing.T) {
 
 // waitAsks is one case of TestWaitAsks.
 func waitAsks(t *testing.T, limits []core.Limit, cost int64, each, trip, stagger time.Duration, rounds int) {
-	store := newAsked(trip)
+	store := newRecorder(trip)
 	l := limiter(t, core.Config{Store: store, Limits: slices.Clone(limits)})
 	start := time.Now()
 	work(t, 50, rounds, stagger, cost, l)
@@ -147,7 +145,7 @@ func waitAsks(t *testing.T, limits []core.Limit, cost int64, each, trip, stagger
 // they cost, nothing too: a large cost does not starve behind small ones, nor they behind it.
 func TestWaitOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(20 * time.Millisecond)
+		store := newRecorder(20 * time.Millisecond)
 		limit := core.PerMinute(5)
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{limit}})
 		l.AllowN(ctx, "k", 5)

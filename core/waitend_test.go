@@ -27,7 +27,7 @@ func within(d time.Duration) context.Context {
 // refusal if it has asked, and one that can end in time does not.
 func TestWaitTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.Config{Name: "x", Store: newAsked(0), Limits: []core.Limit{core.PerMinute(1)}})
+		l := limiter(t, core.Config{Name: "x", Store: newRecorder(0), Limits: []core.Limit{core.PerMinute(1)}})
 		l.Allow(ctx, "k")
 		start := time.Now()
 		d, err := l.Wait(within(time.Minute), "k") // the context ends when the unit comes back
@@ -51,7 +51,7 @@ func TestWaitTooLate(t *testing.T) {
 // when it comes if the first sleeps for too long; the store is not asked for it.
 func TestWaitTooLateInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(0)
+		store := newRecorder(0)
 		l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerSecond(10)}})
 		start := time.Now()
 		var mu sync.Mutex
@@ -82,7 +82,7 @@ func TestWaitTooLateInLine(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // there is room for the one that comes while another asks
-		l := limiter(t, core.Config{Store: newAsked(20 * time.Millisecond), Limits: []core.Limit{core.PerMinute(3)}})
+		l := limiter(t, core.Config{Store: newRecorder(20 * time.Millisecond), Limits: []core.Limit{core.PerMinute(3)}})
 		var group sync.WaitGroup
 		for i := range 3 {
 			group.Go(func() {
@@ -98,7 +98,7 @@ func TestWaitTooLateInLine(t *testing.T) {
 
 // TestWaitNever: what exceeds a limit is not waited for, nor asked.
 func TestWaitNever(t *testing.T) {
-	store := newAsked(0)
+	store := newRecorder(0)
 	l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerMinute(5), core.PerHour(50)}})
 	d, err := l.WaitN(ctx, "k", 6)
 	if !errors.Is(err, core.ErrNever) || errors.Is(err, core.ErrStore) || !errors.Is(d.Err, err) ||
@@ -119,7 +119,7 @@ func TestWaitNever(t *testing.T) {
 // the next has its turn. It passes when the store is back.
 func TestWaitFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(20 * time.Millisecond)
+		store := newRecorder(20 * time.Millisecond)
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(10)}, Observer: core.Silent,
 			OnStoreError: core.Fallback(memstore.New(), 5),
@@ -153,7 +153,7 @@ func TestWaitFallback(t *testing.T) {
 // and all go on when the store is back. A deadline before the next try ends the wait at once.
 func TestWaitClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(0)
+		store := newRecorder(0)
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(10)}, OnStoreError: core.FailClosed, Observer: core.Silent,
 		})
@@ -189,7 +189,7 @@ func TestWaitClosed(t *testing.T) {
 // the store is back, it counts again.
 func TestWaitPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newAsked(0)
+		store := newRecorder(0)
 		l := limiter(t, core.Config{
 			Store: store, Limits: []core.Limit{core.PerSecond(20), core.PerMinute(600)}, Observer: core.Silent,
 		})
@@ -258,7 +258,7 @@ func TestWaitPaceForgotten(t *testing.T) {
 func TestWaitCancelled(t *testing.T) {
 	for _, trip := range []time.Duration{0, 300 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			store := newAsked(trip)
+			store := newRecorder(trip)
 			l := limiter(t, core.Config{Store: store, Limits: []core.Limit{core.PerMinute(1)}, Timeout: time.Second})
 			l.Allow(ctx, "k")
 			start := time.Now()
@@ -307,7 +307,7 @@ func TestWaitReopened(t *testing.T) {
 			15 * time.Millisecond: 40 * time.Millisecond,
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				l := limiter(t, core.Config{Store: newAsked(20 * time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
+				l := limiter(t, core.Config{Store: newRecorder(20 * time.Millisecond), Limits: []core.Limit{core.PerHour(1)}})
 				r := l.Reserve(ctx, core.Request{Key: "k", Cost: 1})
 				start := time.Now()
 				time.AfterFunc(after, func() {
@@ -354,7 +354,7 @@ func TestWaitStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 16))
-			store := newAsked(time.Duration(rng.IntN(3)) * time.Millisecond)
+			store := newRecorder(time.Duration(rng.IntN(3)) * time.Millisecond)
 			limits := []core.Limit{core.Per(10, 50*time.Millisecond), core.PerSecond(60)}
 			l := limiter(t, core.Config{
 				Store: store, Limits: limits, OnStoreError: core.FailClosed, Observer: core.Silent,
