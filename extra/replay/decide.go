@@ -13,29 +13,8 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// requests are the requests of each client as in Log.times, by time.
+// requests are the times of requests by client: microseconds << 8 | number of the route.
 type requests [][]uint64
-
-// group returns the requests of the log by client. It gives up what was read.
-func (l *Log) group() requests {
-	left, all := make([]int, len(l.names)), make([]uint64, len(l.times)) // left of each client
-	for _, id := range l.clients {
-		left[id]++
-	}
-	q := make(requests, len(l.names))
-	for c, n := range left {
-		q[c], all = all[:n:n], all[n:]
-	}
-	for i, id := range slices.Backward(l.clients) {
-		left[id]--
-		q[id][left[id]] = l.times[i]
-	}
-	l.times, l.clients, l.ids = nil, nil, nil
-	for _, of := range q {
-		slices.Sort(of)
-	}
-	return q
-}
 
 // busiest returns the most requests of a client in any window: in the time after t-window up to t, for any t.
 func busiest(of []uint64, window time.Duration) (most int) {

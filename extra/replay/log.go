@@ -57,8 +57,8 @@ type Route struct {
 
 const (
 	defaultBytes = 400_000_000
-	requestBytes = 20  // of a request: 12 while reading, 8 when grouped
-	clientBytes  = 100 // of a client, besides its name
+	requestBytes = 20  // of a request: 8, and room for more of the client
+	clientBytes  = 120 // of a client, besides its name
 	longestLine  = 256 << 10
 )
 
@@ -76,12 +76,11 @@ type Log struct {
 	fraction bool // whether a time of the file was not a whole second
 	whole    bool // whether a file had whole seconds alone
 
-	ids     map[string]uint32 // of clients, by their keys
-	names   []string          // by id
-	times   []uint64          // of requests: microseconds << 8 | number of the route
-	clients []uint32          // of requests, by id
-	bytes   int64             // that requests and clients take
-	grouped requests
+	ids      map[string]int // of clients, by their keys
+	names    []string       // by id
+	requests requests       // by id, sorted by Report
+	bytes    int64          // that requests and clients take
+	reported bool
 
 	lines           int
 	left            [len(lefts)]int // lines that are no requests of the report
@@ -127,7 +126,7 @@ func New(c Config) (*Log, error) {
 		}
 	}
 	formats, err := formatsOf(c)
-	l := &Log{config: c, formats: formats, salt: rand.Text(), urls: map[string]*url.URL{}, ids: map[string]uint32{}}
+	l := &Log{config: c, formats: formats, salt: rand.Text(), urls: map[string]*url.URL{}, ids: map[string]int{}}
 	ctx := context.WithValue(context.Background(), userKey{}, &l.user)
 	l.request = (&http.Request{Header: http.Header{}}).WithContext(ctx)
 	return l, err
@@ -179,7 +178,7 @@ type file struct {
 // Read reads a log, which may be compressed by gzip. Files may be read in any order: Report sorts all requests by time.
 // What cannot be read is counted; if that is more than one line in ten, Read returns an error that says what to do.
 func (l *Log) Read(name string, r io.Reader) error {
-	if l.grouped != nil {
+	if l.reported {
 		return errors.New("sash: Read after Report: make a new Log")
 	}
 	in, err := openLog(name, r)
@@ -392,8 +391,9 @@ func (l *Log) add(key string, at uint64) {
 		return
 	}
 	if !known {
-		id = uint32(len(l.names))
-		l.ids[key], l.names, l.bytes = id, append(l.names, key), l.bytes+clientBytes+int64(len(key))
+		id = len(l.names)
+		l.ids[key], l.names, l.requests = id, append(l.names, key), append(l.requests, nil)
+		l.bytes += clientBytes + int64(len(key))
 	}
-	l.times, l.clients, l.bytes = append(l.times, at), append(l.clients, id), l.bytes+requestBytes
+	l.requests[id], l.bytes = append(l.requests[id], at), l.bytes+requestBytes
 }

@@ -437,7 +437,7 @@ func TestBadInput(t *testing.T) {
 		"field":       {config: Config{Fields: "time=t,color=c"}, want: `"color=c" is not a field`},
 		"adjacent":    {config: Config{Format: "$msec$remote_addr"}, want: "nothing stands between $msec"},
 		"limit":       {config: Config{Limits: []core.Limit{core.PerMinute(0)}}, want: "at least 1 is needed"},
-		"memory":      {config: Config{MaxBytes: 300}, text: good, want: "full: the last 20 requests"},
+		"memory":      {config: Config{MaxBytes: 300}, text: good, want: "full: the last 21 requests"},
 		"hostile":     {text: strings.Repeat(hostile, 3), want: "without an HTTP request"},
 		"name": {text: `{"t":1772366400,"who":"</script>\u001b[2J\u202e"}` + "\n", want: `:</script>\x1b[2J\u202e"`,
 			config: Config{Key: keyfuncs.Header("Who"), Headers: []string{"Who"}, Fields: "time=t,header:who=who"}},

@@ -81,15 +81,15 @@ var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p99.9": .9
 func (l *Log) Report() (*Report, error) {
 	if len(l.names) == 0 {
 		return nil, fmt.Errorf("sash: there is no request in the log: %s read%s", several(l.lines, "line"), l.instead())
-	} else if l.grouped == nil {
-		l.grouped = l.group()
 	}
-	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.grouped, progress: l.config.Progress}
+	l.reported = true
+	r := &Report{Clients: len(l.names), Limits: []Limit{}, q: l.requests, progress: l.config.Progress}
 	if l.whole {
 		r.slack = time.Second
 	}
-	r.First, r.Last = stamp(r.q[0][0]), stamp(0)
+	r.First, r.Last = stamp(math.MaxInt64), stamp(0)
 	for _, of := range r.q {
+		slices.Sort(of)
 		r.Requests += len(of)
 		if first := stamp(of[0]); first.Before(r.First) {
 			r.First = first

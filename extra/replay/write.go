@@ -15,7 +15,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// stamp returns the time of a request, which is as in Log.times, in UTC.
+// stamp returns the time of one of requests, in UTC.
 func stamp(at uint64) time.Time { return time.UnixMicro(int64(at >> 8)).UTC() }
 
 // count writes an integer with commas: 12,908.
