@@ -232,8 +232,8 @@ type race struct {
 // workers is how many goroutines ask in a race.
 const workers = 24
 
-// finish is what was seen at the end of a race.
-type finish struct {
+// raceResult adds up the races of a promise.
+type raceResult struct {
 	least                    int64 // admissions of a client
 	asked, failed, disturbed int64 // decisions, and disturbances
 }
@@ -246,7 +246,7 @@ func (r race) try(t *trials, ctx context.Context) (string, error) {
 		limits = append(limits, all[len(all)-1:])
 	}
 	scripts, batched := t.sent()
-	seen := finish{least: r.most}
+	seen := raceResult{least: r.most}
 	for _, limits := range append(limits, all) {
 		if err := r.under(t, ctx, limits, &seen); err != nil {
 			return "", err
@@ -275,7 +275,7 @@ func (t *trials) sent() (scripts, requests uint64) {
 }
 
 // under returns an error unless each client is admitted as often as limits allow, less the decisions that failed.
-func (r race) under(t *trials, ctx context.Context, limits []core.Limit, seen *finish) error {
+func (r race) under(t *trials, ctx context.Context, limits []core.Limit, seen *raceResult) error {
 	ls, admitted := t.limiters(limits...), make([]atomic.Int64, r.clients)
 	var failures atomic.Int64
 	var failure atomic.Pointer[error]

@@ -55,8 +55,8 @@ func IsReply(err error) bool {
 // 7 and KeyDB the place, "@user_script: 204: -", perhaps after other words.
 var coded = regexp.MustCompile(`^(?:ERR )?(?:.*@user_script: ?\d+: )?-?([A-Z]+)\b`)
 
-// uncoded are texts of errors that some servers send as ERR, with the code that others send.
-var uncoded = []struct{ text, code string }{
+// codesByText has texts of errors that some servers send as ERR, and the code that others send.
+var codesByText = []struct{ text, code string }{
 	{"Protocol error: unauthenticated", "NOAUTH"},
 	{"invalid password", "WRONGPASS"},           // Redis 5
 	{"no password is set", "WRONGPASS"},         // Redis 5
@@ -73,7 +73,7 @@ func codeOf(err error) string {
 	if errors.As(err, &reply) {
 		err = reply // others may have wrapped it in their words
 	}
-	for _, u := range uncoded {
+	for _, u := range codesByText {
 		if strings.Contains(err.Error(), u.text) {
 			return u.code
 		}
