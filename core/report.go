@@ -31,20 +31,11 @@ func (l *Limiter) Report(ctx context.Context, r Request, d Decision) { l.report(
 // need not look up a Label.
 func (l *Limiter) Observed() bool { return l.observed }
 
-// report passes a decision to the observer.
+// report passes a decision to the observer, if it wants it.
 func (l *Limiter) report(ctx context.Context, r *Request, d *Decision, elapsed time.Duration) {
-	if l.wantsEvent(d) {
-		l.config.Observer.Observe(ctx, l.event(r, d, elapsed))
+	if !l.wantsEvent(d) {
+		return
 	}
-}
-
-// wantsEvent reports whether the observer uses a decision.
-func (l *Limiter) wantsEvent(d *Decision) bool {
-	return l.observed || l.log != nil && (d.Err != nil || l.log.problems.Outages.Load() > 0)
-}
-
-// event returns the event of a decision.
-func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	e := Event{
 		Name: l.config.Name, Rule: l.rule, Label: r.Label, Key: r.Key, Cost: r.Cost, Peek: r.Peek,
 		Decision: *d, Shadow: r.Shadow, Elapsed: elapsed,
@@ -52,7 +43,12 @@ func (l *Limiter) event(r *Request, d *Decision, elapsed time.Duration) Event {
 	if d.Err != nil {
 		e.Stage = StageOf(d.Err)
 	}
-	return e
+	l.config.Observer.Observe(ctx, e)
+}
+
+// wantsEvent reports whether the observer uses a decision.
+func (l *Limiter) wantsEvent(d *Decision) bool {
+	return l.observed || l.log != nil && (d.Err != nil || l.log.problems.Outages.Load() > 0)
 }
 
 // setObserver sets the observers of decisions and of notices from the config.

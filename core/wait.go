@@ -15,7 +15,7 @@ import (
 // the store, sleeps for RetryAfter and up to 100 ms longer, and asks again. Among several processes the
 // order is up to the store. A [Limiter.Reset], a [Reservation.Return] or a Settle
 // by this limiter wakes the first. By a SlidingCounter a Wait asks up to twice for an admission, or more
-// often where other processes count for the key. The observer hears of each request to the store.
+// often where other processes count for the key. The observer gets each request to the store.
 //
 // Wait returns [ErrTooLate] as soon as the first cannot ask again before the context's deadline;
 // [ErrNever] at once; [ErrInvalid]; or the context's error when that ends: a store may have counted
@@ -34,7 +34,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) (Decision, error) {
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) (Decision, error) {
 	r := Request{Key: key, Cost: n}
 	if r.check(ctx, l.limits, l) != nil {
-		d := l.Decide(ctx, r) // the observer hears of it
+		d := l.Decide(ctx, r) // for the observer
 		return d, d.Err
 	}
 	var pace time.Duration // the time in which the limits admit n units on average
