@@ -37,7 +37,9 @@ const (
 	// request takes its cost, and refills from nothing in a Window. In any stretch of length t it admits at most
 	// Requests + Requests*t/Window units: so up to 2*Requests in a Window. A key takes as little memory as by a
 	// SlidingCounter. It suits clients that begin with a burst, and callers that want an even flow; a contract says a
-	// window. What a charge owes comes back at the same pace, or faster so that it takes 100 Windows at most.
+	// window. Each request pays by the numbers that it is asked by, Window/Requests of time for a unit, and goes on
+	// doing so if they change: over the requests of any stretch, the sum of cost*Window/Requests is at most its length
+	// and the longest Window. So a count is that of its Name, whatever the Window.
 	Bucket
 )
 
@@ -99,7 +101,8 @@ func (a Algorithm) String() string {
 // ResetAfter, and units may be leased.
 func (a Algorithm) Leasable() bool { return a.properties().refill == refillByUnit }
 
-// Linear reports whether a unit comes back in each Window/Requests.
+// Linear reports whether a unit comes back in each Window/Requests. The Window is no part of the identity of such a
+// count.
 func (a Algorithm) Linear() bool { return a.properties().refill == refillLinear }
 
 // known reports whether there is such an algorithm.

@@ -19,9 +19,9 @@ const (
 
 const maxNameLength = 64 // bytes, for the names of limits, rules and limiters
 
-// Limit allows Requests units per Window. A unit is a request of cost 1. The zero Algorithm is [SlidingLog]. An
-// empty Name means the window in words, "1m0s". Window is from [MinWindow] to [MaxWindow], and rounded up to whole
-// microseconds. In JSON, YAML and flags it is text; see [ParseLimit].
+// Limit allows Requests units per Window. A unit is a request of cost 1. The zero Algorithm is [SlidingLog]. An empty
+// Name means the window in words, "1m0s", and of a [Bucket] "bucket". Window is from [MinWindow] to [MaxWindow], and
+// rounded up to whole microseconds. In JSON, YAML and flags it is text; see [ParseLimit].
 type Limit struct {
 	Name      string
 	Requests  int64
@@ -48,6 +48,7 @@ func PerDay(n int64) Limit { return Per(n, 24*time.Hour) }
 //
 //	RateAndBurst(10, time.Second, 20) // 20 at once, then 10 a second: Per(20, 2*time.Second).Using(Bucket)
 //
+// With another rate or burst it goes on with what is owed; two in one rule need names.
 // Its Window is burst*per/rate, rounded up to whole microseconds. What is not positive, or leads to a Window that no
 // limit has, is an error of [New].
 func RateAndBurst(rate int64, per time.Duration, burst int64) Limit {
@@ -104,13 +105,27 @@ func checkLimits(limits []Limit) ([]Limit, error) {
 // complete returns the limit with its name filled in and its window in whole microseconds,
 // or an error that says what is wrong with it.
 func (l Limit) complete() (Limit, error) {
+	l = l.rounded()
+	if l.Name == "" {
+		l.Name = l.defaultName()
+	}
+	return l, l.check()
+}
+
+// rounded returns the limit with its window in whole microseconds.
+func (l Limit) rounded() Limit {
 	if part := l.Window % time.Microsecond; part > 0 && l.Window > MinWindow && l.Window < MaxWindow {
 		l.Window += time.Microsecond - part
 	}
-	if l.Name == "" {
-		l.Name = l.Window.String()
+	return l
+}
+
+// defaultName returns the name that an empty one means.
+func (l Limit) defaultName() string {
+	if l.Algorithm.known() && l.Algorithm.Linear() {
+		return l.Algorithm.String()
 	}
-	return l, l.check()
+	return l.Window.String()
 }
 
 // check returns an error that says what is wrong with the limit. Its name must be

@@ -226,7 +226,7 @@ func TestRateAndBurst(t *testing.T) {
 			t.Errorf("%v is read as %v, %v", l, parsed, err)
 		}
 		l = limiter(t, core.Config{Limits: []core.Limit{l}}).Limits()[0]
-		if l.Requests != c.burst || l.Window != c.want || l.Algorithm != core.Bucket || l.Name != c.want.String() {
+		if l.Requests != c.burst || l.Window != c.want || l.Algorithm != core.Bucket || l.Name != "bucket" {
 			t.Errorf("%d in %v, burst %d: %v, want a window of %v", c.rate, c.per, c.burst, l, c.want)
 		}
 	}

@@ -50,8 +50,9 @@ func (l *Limiter) WithPolicy(policy Policy) *Limiter {
 }
 
 // WithLimits returns the same limiter with other limits. One with the name, algorithm and window of
-// one of l's shares its count: a client keeps what it has used. It may be called for each request: the same one
-// to four limits give the same limiter, until 1,000 others were made. A store keeps what it knows of limits.
+// one of l's shares its count, by a [Bucket] whatever the window: a client keeps what it has used. It may be called for
+// each request: the same one to four limits give the same limiter, until 1,000 others were made. A store keeps what it
+// knows of limits.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(limits) == 0 {
 		_, err := checkLimits(limits)

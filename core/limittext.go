@@ -81,7 +81,7 @@ func cutWord(text string) (word, rest string) {
 
 // withoutDefaultName returns the limit with an empty name instead of the default one.
 func (l Limit) withoutDefaultName() Limit {
-	if l.Name == l.Window.String() {
+	if l.Name == l.defaultName() {
 		l.Name = ""
 	}
 	return l

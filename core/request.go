@@ -22,8 +22,8 @@ type Request struct {
 	Unreported bool // the observer does not get the decision: the caller calls [Limiter.Report]
 
 	// Limits, if not nil, are the limits for this request, such as a client's plan: those of the rule, in order, with
-	// other Requests, on the same counts. An empty Name means that of the rule. The slice must not change meanwhile.
-	// Others are an [ErrLimits].
+	// other Requests, and of a [Bucket] another Window, on the same counts. An empty Name means that of the rule. The
+	// slice must not change meanwhile. Others are an [ErrLimits].
 	Limits []Limit
 
 	Err error // why the limits or the cost are unknown: the policy decides without a store; see [ErrLimits]
@@ -77,8 +77,16 @@ func (r *Request) checkSpecial(limits []Limit, l fmt.Stringer) error {
 	return nil
 }
 
-// checkLimits checks the limits of the request and fills in their names. The slice is the
-// caller's own, and is copied if a name is missing.
+// completeFrom returns the limit as that of a rule is completed, with the rule's name if it has none.
+func (l Limit) completeFrom(own *Limit) Limit {
+	if l.Name == "" {
+		l.Name = own.Name
+	}
+	return l.rounded()
+}
+
+// checkLimits checks the limits of the request, fills in their names and rounds their windows. The
+// slice is the caller's own, and is copied if one changes.
 func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
 	if len(r.Limits) != len(limits) {
 		return fmt.Errorf("%w: Request.Limits has %d limits, and %v has %d: give one for each",
@@ -87,17 +95,21 @@ func (r *Request) checkLimits(limits []Limit, l fmt.Stringer) error {
 	given := r.Limits
 	for i := range given {
 		own := &limits[i]
-		if given[i].Name == "" {
+		full := given[i].completeFrom(own)
+		if full != given[i] {
 			if &r.Limits[0] == &given[0] { // they are the caller's
 				r.Limits = slices.Clone(given)
 			}
-			r.Limits[i].Name = own.Name
+			r.Limits[i] = full
 		}
 		wanted := *own
-		wanted.Requests = given[i].Requests
-		if r.Limits[i] != wanted {
+		wanted.Requests = full.Requests
+		if own.Algorithm.Linear() {
+			wanted.Window = full.Window
+		}
+		if full != wanted {
 			return fmt.Errorf("%w: Request.Limits[%d] is %v: give the limit %v of %v with other Requests, "+
-				"or make a limiter for another window with WithLimits", ErrLimits, i, r.Limits[i], *own, l)
+				"or make a limiter for another window with WithLimits", ErrLimits, i, full, *own, l)
 		}
 		if err := wanted.check(); err != nil {
 			return fmt.Errorf("%w: Request.Limits[%d]: %s", ErrLimits, i, errs.Text(err))

@@ -24,7 +24,6 @@ type Reservation struct {
 // count only requests that fail, or an estimate that [Reservation.Settle] corrects. A request counts
 // from its decision on. What is not given back stays counted; a Reservation needs no end.
 func (l *Limiter) Reserve(ctx context.Context, r Request) *Reservation {
-	r.Limits = slices.Clone(r.Limits) // Settle needs them later
 	d := l.Decide(ctx, r)
 	r.Held = false // the observer hears of what Settle charges
 	return newReservation(l, r, d)
@@ -35,6 +34,10 @@ func newReservation(l *Limiter, r Request, d Decision) *Reservation {
 	res := &Reservation{Decision: d, limiter: l, request: r}
 	if res.counted() {
 		res.left = r.Cost
+		res.request.Limits = slices.Clone(r.Limits) // Return and Settle need them later
+		for i := range r.Limits {
+			res.request.Limits[i] = r.Limits[i].completeFrom(&l.limits[i])
+		}
 	}
 	return res
 }
@@ -58,6 +61,10 @@ func (r *Reservation) counted() bool {
 //     back then, as many, in the same fixed window of a [SlidingCounter], the same slot of a
 //     [CoarseLog], the same microsecond, or at all in a [Bucket].
 //
+// From a Bucket units come back by themselves, and are not given back a second time: nothing is
+// once a request is as old as cost*Window/Requests and another was counted since, and before that less
+// than the units, by the time that may have paid for them. They count no more all the same.
+//
 // The units go back to the store that has counted them. A ctx that has ended does not stop a Return:
 // Config.Timeout bounds it. Its error matches [ErrInvalid] if n is negative, or [ErrStore]: then the
 // units may be back or not.
@@ -65,30 +72,31 @@ func (r *Reservation) Return(ctx context.Context, n int64) (int64, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %d units to give back: give 0 or more", ErrInvalid, n)
 	}
-	units, _ := r.spend(n, false)
-	return r.giveBack(ctx, units)
+	units, left, _ := r.spend(n, false)
+	return r.giveBack(ctx, units, left)
 }
 
-// spend returns how many of n units can still be given back, and notes that they are. It reports
-// whether the cost was not settled before; settle notes that it is.
-func (r *Reservation) spend(n int64, settle bool) (units int64, open bool) {
+// spend returns how many of n units can still be given back, of how many that are left, and notes that they are.
+// It reports whether the cost was not settled before; settle notes that it is.
+func (r *Reservation) spend(n int64, settle bool) (units, left int64, open bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open = !r.settled
-	units = min(n, r.left)
+	left = r.left
+	units = min(n, left)
 	r.left -= units
 	r.settled = r.settled || settle
-	return units, open
+	return units, left, open
 }
 
-// giveBack gives back n units, which spend has returned, to the store that has counted them.
-func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
+// giveBack gives back n of the units that were left, as spend returns both, to the store that has counted them.
+func (r *Reservation) giveBack(ctx context.Context, n, left int64) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	l, d, store := r.limiter, &r.Decision, &r.limiter.boundRule
+	l, d, store, limits := r.limiter, &r.Decision, &r.limiter.boundRule, r.request.Limits
 	if d.Source == SourceFallback {
-		store = &l.fallback.boundRule
+		store, limits = &l.fallback.boundRule, l.fallback.shares(limits)
 	}
 	ctx = context.WithoutCancel(ctx)
 	if store.waits {
@@ -98,7 +106,7 @@ func (r *Reservation) giveBack(ctx context.Context, n int64) (int64, error) {
 	}
 	key := r.request.Key
 	units, err := store.counts.Return(ctx, Refund{
-		Key: key, Cost: r.request.Cost, At: d.At, Source: d.Source, Region: d.Region, Units: n,
+		Key: key, Cost: left, At: d.At, Source: d.Source, Region: d.Region, Units: n, Limits: limits,
 	})
 	l.waiting.Wake(key)
 	if err != nil {
@@ -115,14 +123,14 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return fmt.Errorf("%w: a cost of %d: give 0 or more", ErrInvalid, actual)
 	}
-	left, open := r.spend(r.request.Cost, true)
+	_, left, open := r.spend(r.request.Cost, true)
 	switch excess := actual - left; {
 	case !open:
 		return fmt.Errorf("%w: the request is settled already: call Settle once", ErrInvalid)
 	case !r.counted():
 		return nil
 	case excess <= 0:
-		_, err := r.giveBack(ctx, -excess)
+		_, err := r.giveBack(ctx, -excess, left)
 		return err
 	default:
 		charge := r.request

@@ -10,7 +10,7 @@ import (
 type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server, and is called while a program starts or serves.
 	// Bindings of one Name and Rule share the count of each limit of the same Name, Algorithm and Window, in every
-	// process on the same data. A limit whose Requests change keeps its history.
+	// process on the same data: of a Bucket, whatever the Window. A limit whose Requests change keeps its history.
 	Bind(rule Binding) (Ledger, error)
 }
 
@@ -38,13 +38,14 @@ type Ledger interface {
 	//   - A CoarseLog is a SlidingLog in which a unit counts until the last microsecond of its slot is a Window old. A
 	//     slot has Window/60, rounded up to whole microseconds. What is counted is at the beginning of its slot.
 	//   - A SlidingCounter admits by the formula of its doc comment, in IEEE doubles in the order written there.
-	//   - A Bucket holds what is used: n more at a request, and evenly less, by the Requests of the newest in a Window
-	//     and by a hundredth of all at least. It admits iff what is used and cost, rounded up, are at most Requests.
+	//   - A Bucket holds what is owed, as a time: a request adds Window/Requests for each unit, and time takes it off. It
+	//     admits iff a Window at most is owed then. Where Requests change, what is owed is rounded up to a Requests-th of
+	//     a microsecond, to within 2^-40 of one.
 	//   - A cost of 0 is admitted and counts nothing. A cost above Requests is refused for ever.
 	//   - Limits in ask.Override decide on the counts of the rule's.
 	//   - A charge is counted and answered as an admission. The newest MaxLogRequests units of a SlidingLog must count,
-	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot
-	//     and of a Bucket.
+	//     for a window at least, and MaxCounterRequests of a SlidingCounter in each window, of a CoarseLog in each slot,
+	//     and of a Bucket what is owed up to 2^52 microseconds.
 	//
 	// Source is [SourceCounted] (or its zero value), [SourceCached] or [SourceLeased]. With an Err nothing can be
 	// said about the request. Soon after ask.Timeout, Take answers with one that matches [ErrTimeout]. If the timeout is
@@ -60,8 +61,11 @@ type Ledger interface {
 	//
 	//   - All units count no more if the request is older than the window, and where nothing of the client counts.
 	//   - From a SlidingLog the units stamped ask.At are taken, unless more than 1,000 entries are newer. From a
-	//     SlidingCounter they are taken from the fixed window of ask.At, from a CoarseLog from its slot. A Bucket gives
-	//     them back unless ask.At is a Window before the newest request: then they came back by themselves.
+	//     SlidingCounter they are taken from the fixed window of ask.At, from a CoarseLog from its slot.
+	//   - From a Bucket the units' time is taken, less what time has paid: all, where ask.Cost costs no more than the time
+	//     from ask.At to the newest request; else as much of that as something was owed in it, less what has paid for
+	//     units that were given back before. It pays first for what of ask.Cost is not given back. A charge of more than
+	//     2^51 microseconds leaves a Window owed, and while as much is owed nothing else is taken.
 	//   - Units that cannot be found stay: never is more taken back than was counted.
 	//   - What is taken back is free for the next Take, also where a refusal was remembered. Units of a lease go back to
 	//     the lease, if it lasts.
@@ -85,7 +89,7 @@ type Ask struct {
 // Override holds what few requests have.
 type Override struct {
 	Charge bool          // Cost is counted whatever the limits say; not with Peek
-	Limits []Limit       // if not nil, in place of the rule's, one for each, with other Requests
+	Limits []Limit       // if not nil, in place of the rule's, one for each, on the same counts
 	Ahead  time.Duration // of a lease: its units count from so much later than now; a limiter leaves it 0
 }
 
@@ -100,11 +104,12 @@ func (a Ask) Context(ctx context.Context) (_ context.Context, cancel context.Can
 // Refund says what [Ledger.Return] takes back.
 type Refund struct {
 	Key    string    // as in the Ask
-	Cost   int64     // as in the Ask; the Decision was allowed, and no peek
+	Cost   int64     // of the Ask, less what was given back before; the Decision was allowed, and no peek
 	At     time.Time // Decision.At
 	Source Source    // Decision.Source
 	Region string    // Decision.Region
 	Units  int64     // from 1 to Cost
+	Limits []Limit   // of the Ask's Override
 }
 
 // Usage holds the units that a client has used of a limit.

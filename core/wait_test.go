@@ -98,7 +98,7 @@ func TestWaitAsks(t *testing.T) {
 			{[]core.Limit{core.PerMinute(7)}, 2, 21 * time.Second}, // 6 units fit
 		} {
 			for i := range c.limits {
-				c.limits[i] = c.limits[i].Using(algorithm)
+				c.limits[i] = c.limits[i].Using(algorithm).Named(fmt.Sprint(i))
 			}
 			for _, trip := range []time.Duration{0, 20 * time.Millisecond} {
 				for _, stagger := range []time.Duration{0, 17 * time.Millisecond} {

@@ -24,7 +24,7 @@ func steady(t testing.TB, a core.Algorithm, limits, clients int, admitted bool) 
 	}
 	var ls []core.Limit
 	for i := range limits {
-		ls = append(ls, core.Per(requests, window+time.Duration(i)*time.Millisecond).Using(a))
+		ls = append(ls, core.Per(requests, window+time.Duration(i)*time.Millisecond).Using(a).Named(fmt.Sprint(i)))
 	}
 	l := limiter(t, s, ls...)
 	keys := make([]string, clients)

@@ -20,8 +20,9 @@
 // a client that was evicted, or that meets others in the sketch, may be refused
 // early, and its RetryAfter and ResetAfter may be too long by up to a window, never
 // too short. So RetryAfter is up to two windows, and of a CoarseLog a slot more.
-// Its Usage is the upper bound that such a client is decided by. What a Charge has counted
-// beyond a Bucket may be forgotten two windows after its client was evicted.
+// Its Usage is the upper bound that such a client is decided by. Of a Bucket it may be a
+// thousandth too much, nothing is given back, and what is owed for longer than two windows may
+// be forgotten, or where a limiter with another window asks.
 // A store that is not full is exact.
 //
 // # Inside

@@ -80,7 +80,7 @@ func (c *ledger) with(s *core.Override) *ledger {
 		l := &c.limits[i]
 		if s.Limits != nil {
 			l.Limit = s.Limits[i]
-			l.bound.N = l.Requests
+			l.bound.N, l.bound.W = l.Requests, l.Window.Microseconds()
 		}
 		if s.Charge {
 			l.bound.Boundless = true

@@ -9,6 +9,9 @@ import (
 // Return implements [core.Ledger]. It ignores the context: it waits for nothing. What an
 // evicted client has counted stays in the sketch, where others may depend on it.
 func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
+	if back.Limits != nil {
+		c = c.with(&core.Override{Limits: back.Limits})
+	}
 	h := c.store.hash(back.Key)
 	sh := c.store.shard(h)
 	now := c.store.lock(sh)
@@ -21,7 +24,7 @@ func (c *ledger) Return(_ context.Context, back core.Refund) (int64, error) {
 		case s == nil, s.is(hides) && !l.bound.Dated():
 			units = 0 // which of the units in the sketch were counted at that time is not known
 		default:
-			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Units))
+			units = min(units, s.count.Return(l.bound.Limit, back.At.UnixMicro(), now, back.Cost, back.Units))
 		}
 	}
 	return units, nil

@@ -35,7 +35,8 @@ type ident struct {
 	window            time.Duration
 }
 
-// bound holds the numbers that a slot is decided by. Limits of one ident differ in N alone.
+// bound holds the numbers that a slot is decided by. Limits of one ident differ in N alone, those of a
+// core.Bucket in W too.
 type bound struct {
 	window.Bound
 	class uint8 // of windows that share a part of a sketch
@@ -64,11 +65,14 @@ func (s *Store) number(rule core.Binding, l core.Limit) (identNumber, boundNumbe
 	r := &s.rules
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
-	h := hash(maphash.Comparable(s.seed, id))
 	if !window.Known(l.Algorithm) {
 		return 0, 0, fmt.Errorf("sash: the memstore does not know the algorithm of limit %v", l)
 	}
+	id := ident{rule.Name, rule.Rule, l.Name, l.Algorithm, l.Window}
+	if l.Algorithm.Linear() {
+		id.window = 0
+	}
+	h := hash(maphash.Comparable(s.seed, id))
 	b := window.Limit{N: l.Requests, W: l.Window.Microseconds(), Algorithm: l.Algorithm}
 	identNumber, identKnown := r.idents[h]
 	boundNumber, boundKnown := r.numbers[b]

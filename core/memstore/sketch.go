@@ -8,7 +8,8 @@ import "github.com/sashlimit/sash/core/internal/window"
 //
 //   - Units are kept by epoch. An epoch is as long as the window, and of a CoarseLog a
 //     slot longer, so units count for up to a window more.
-//   - Numbers of 2048 units and more are rounded up by up to a thousandth.
+//   - Numbers of 2048 units and more are rounded up by up to a thousandth: of a core.Bucket,
+//     which owes microseconds, mostly all.
 //   - A bucket of 64 bytes has entries for 8 clients; the others share its rest.
 //     Two clients share an entry when 16 bits of their hashes agree.
 //

@@ -30,6 +30,7 @@ type world struct {
 	rule   statespace.Rule
 	store  *Store
 	counts *ledger
+	other  *ledger // of the same counts with a unit more, where they are of a bucket
 	keys   []string
 	prints []uint16 // of the keys, in the bucket
 	crowd  bool     // others fill the bucket
@@ -46,6 +47,14 @@ func newSmallWorld(t *testing.T, l statespace.Limit, clients int, alike, crowd b
 		t.Fatal(err)
 	}
 	w.counts = bound.(*ledger)
+	if l.Algorithm == core.Bucket {
+		limit.Requests++
+		bound, err := w.store.Bind(core.Binding{Limits: []core.Limit{limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.other = bound.(*ledger)
+	}
 	for i := 0; len(w.keys) < clients; i++ {
 		key := fmt.Sprint(i)
 		if print := w.print(key); len(w.keys) == 0 || slices.Contains(w.prints, print) == alike {
@@ -165,9 +174,19 @@ func (w *world) verbs(m memory) (all []verb) {
 		for _, u := range m.clients[i][0] {
 			held += u.N
 			for units := range min(u.N, 2) {
-				name := fmt.Sprint("return ", units+1, " ", key)
-				do(name, func(m *memory) error { return w.giveBack(m, i, u.At, units+1) })
+				name, by := fmt.Sprint("return ", units+1, " ", key), w.byOther
+				if w.other == nil || u.Of == w.limit {
+					by = func(do func() error) error { return do() }
+				}
+				do(name, func(m *memory) error {
+					return by(func() error { return w.giveBack(m, i, u.At, u.N, units+1) })
+				})
 			}
+		}
+		if w.other != nil {
+			do("take 1 by another limit "+key, func(m *memory) error {
+				return w.byOther(func() error { return w.take(m, i, 1, statespace.Take) })
+			})
 		}
 		most := w.limit.N
 		if w.limit.Algorithm == core.Bucket {
@@ -178,6 +197,15 @@ func (w *world) verbs(m memory) (all []verb) {
 		}
 	}
 	return all
+}
+
+// byOther does something by the other ledger.
+func (w *world) byOther(do func() error) error {
+	limit, rule, counts := w.limit, w.rule, w.counts
+	defer func() { w.limit, w.rule, w.counts = limit, rule, counts }()
+	w.limit.N++
+	w.rule, w.counts = statespace.Rule{Limits: []statespace.Limit{w.limit}}, w.other
+	return do()
 }
 
 // others fills the bucket with clients that have used more than ours can.
@@ -295,11 +323,11 @@ func (w *world) unknown(m *memory, i int) error {
 	return w.judge(exact, statespace.Answer(v), want)
 }
 
-func (w *world) giveBack(m *memory, i int, at, units int64) error {
+func (w *world) giveBack(m *memory, i int, at, cost, units int64) error {
 	exact := w.exact(i)
 	now := w.store.locked(&w.store.shards[0])
-	want, _ := w.rule.Return(m.clients[i], now, at, units)
-	back := core.Refund{Key: w.keys[i], Cost: units, At: time.UnixMicro(at), Units: units}
+	want, _ := w.rule.Return(m.clients[i], now, at, cost, units)
+	back := core.Refund{Key: w.keys[i], Cost: cost, At: time.UnixMicro(at), Units: units}
 	got, err := w.counts.Return(context.Background(), back)
 	if w.limit.Algorithm == core.Bucket && !exact { // it finds units without their times, so among too many
 		got = min(got, want)
@@ -308,7 +336,7 @@ func (w *world) giveBack(m *memory, i int, at, units int64) error {
 	case err != nil || got > want || exact && got != want:
 		return fmt.Errorf("%d units count no more, want %d, %v; exact: %v", got, want, err, exact)
 	case got > 0:
-		_, m.clients[i] = w.rule.Return(m.clients[i], now, at, got)
+		_, m.clients[i] = w.rule.Return(m.clients[i], now, at, cost, got)
 	}
 	return nil
 }
@@ -335,7 +363,11 @@ func (w *world) key(m memory) string {
 	}
 	var clients []string
 	for i, k := range w.keys {
-		key = m.clients[i].AppendKey(nil, m.now, age)
+		past := slices.Clone(m.clients[i][0])
+		if len(past) > 0 {
+			past[0].Free = min(past[0].Free, 4*age)
+		}
+		key = statespace.Client{past}.AppendKey(nil, m.now, age)
 		for j := range m.slots {
 			if s := &m.slots[j]; s.hash == w.store.hash(k) {
 				past := s.count.Past(&b.Bound, m.now)
@@ -389,7 +421,11 @@ func smallWorlds() (all []smallWorld) {
 	for _, a := range core.Algorithms() {
 		all = append(all, smallWorld{a, 1, 1, 1, false, false})
 		if a != core.CoarseLog {
-			all = append(all, smallWorld{a, 2, 1, 1, false, true}, smallWorld{a, 2, 2, 1, false, false},
+			n := int64(2)
+			if a == core.Bucket { // with other numbers it has too many states
+				n = 1
+			}
+			all = append(all, smallWorld{a, 2, 1, 1, false, true}, smallWorld{a, n, 2, 1, false, false},
 				smallWorld{a, 1, 1, 2, true, false})
 		}
 		if flag.Lookup("long").Value.String() != "true" {
@@ -400,8 +436,8 @@ func smallWorlds() (all []smallWorld) {
 			continue
 		}
 		uneven := smallWorld{a, 3, 4, 1, false, false}
-		if a == core.Bucket { // it has parts of units, and with 4 ticks too many states
-			uneven.ticks = 2
+		if a == core.Bucket {
+			uneven.n, uneven.ticks = 2, 2
 		}
 		all = append(all, uneven, smallWorld{a, 3, 1, 1, false, true}, smallWorld{a, 1, 1, 2, false, false},
 			smallWorld{a, 1, 1, 2, true, true},

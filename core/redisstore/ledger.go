@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,13 +36,15 @@ func (l *ledger) with(o *core.Override) *ledger {
 		return d
 	}
 	own := l.rule.Script
-	if o.Ahead > 0 {
-		own = l.store.script(true, limits)
+	if o.Ahead > 0 || !slices.EqualFunc(limits, l.rule.Limits, sameWindow) {
+		own = l.store.script(o.Ahead > 0, limits)
 	}
 	d := &ledger{store: l.store, rule: l.rule.With(limits, o.Ahead, own)}
 	l.derived.Store(d)
 	return d
 }
+
+func sameWindow(a, b core.Limit) bool { return a.Window == b.Window }
 
 // Take implements [core.Ledger].
 func (l *ledger) Take(ctx context.Context, ask core.Ask) core.Decision {

@@ -125,11 +125,11 @@ func held(admitted []Outcome, window time.Duration) func(time.Time) int64 {
 func level(l core.Limit, outcomes []Outcome) func(time.Time) int64 {
 	limit, levels := window.Limit{N: l.Requests, W: l.Window.Microseconds()}, []window.Bucket{{}}
 	for i, o := range outcomes {
-		next := levels[i].On(o.At.UnixMicro(), limit.W).Take(limit, o.Cost)
+		next := levels[i].On(o.At.UnixMicro()).Take(limit, o.Cost)
 		next.At = o.At.UnixMicro()
 		levels = append(levels, next)
 	}
-	return func(t time.Time) int64 { return levels[until(outcomes, t)].On(t.UnixMicro(), limit.W).Used() }
+	return func(t time.Time) int64 { return levels[until(outcomes, t)].On(t.UnixMicro()).Used(limit) }
 }
 
 // until returns how many outcomes, which are in order, are not after a time.

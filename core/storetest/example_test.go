@@ -24,7 +24,7 @@ type naive struct {
 	counts map[identity][]entry // oldest first
 }
 
-// identity is what makes a count the same count. The Requests of a limit are no part of it.
+// identity is what makes a count the same count. The Requests of a limit are no part of it, nor the window of a Bucket.
 type identity struct {
 	limiter, rule, limit string
 	algorithm            core.Algorithm
@@ -35,8 +35,8 @@ type identity struct {
 // entry is an admitted request. A Bucket has a single one, of all that is used.
 type entry struct {
 	at, units int64    // at is in microseconds
-	used      *big.Rat // of a Bucket, at that time
-	rate      int64    // of a Bucket: how many units come back in a window
+	owed      *big.Rat // of a Bucket, in microseconds, at that time
+	free      int64    // of a Bucket: how long something was owed, less what has paid for units that were given back
 }
 
 func newNaive() *naive {
@@ -67,7 +67,11 @@ type counts struct {
 func (c *counts) Immediate() {}
 
 func (c *counts) identity(l core.Limit, client string) identity {
-	return identity{c.rule.Name, c.rule.Rule, l.Name, l.Algorithm, l.Window, client}
+	id := identity{c.rule.Name, c.rule.Rule, l.Name, l.Algorithm, l.Window, client}
+	if l.Algorithm == core.Bucket {
+		id.window = 0
+	}
+	return id
 }
 
 // Take implements core.Ledger.
@@ -124,30 +128,43 @@ func with(l core.Limit, entries []entry, now, cost int64) []entry {
 	if l.Algorithm != core.Bucket {
 		return append(counted(l, entries, now), entry{at: now, units: cost})
 	}
-	level := new(big.Rat).Add(left(l, entries, now), new(big.Rat).SetInt64(cost))
-	whole := new(big.Int).Quo(level.Num(), level.Denom()).Int64()
-	rate := max(l.Requests, (whole+100)/100) // a debt is paid in 100 windows
-	return []entry{{at: now, used: level, rate: rate}}
+	e := left(l, entries, now)
+	if e.owed.Add(e.owed, price(l, cost)); e.owed.Cmp(maxOwed) > 0 { // a charge
+		e.owed.Set(maxOwed)
+	}
+	return []entry{e}
 }
 
-// left returns what is used of a Bucket.
-func left(l core.Limit, entries []entry, now int64) *big.Rat {
+// maxOwed is what a Bucket owes at most, in microseconds, and halfOwed is half of it.
+var maxOwed, halfOwed = big.NewRat(1<<52, 1), big.NewRat(1<<51, 1)
+
+// price returns what units cost by a Bucket, in microseconds.
+func price(l core.Limit, units int64) *big.Rat {
+	window := big.NewRat(l.Window.Microseconds(), l.Requests)
+	return window.Mul(window, big.NewRat(units, 1))
+}
+
+// left returns what is owed of a Bucket: whole parts of a microsecond, of which there are Requests.
+func left(l core.Limit, entries []entry, now int64) entry {
+	e := entry{at: now, owed: new(big.Rat)}
 	if len(entries) == 0 {
-		return new(big.Rat)
+		return e
 	}
-	e := entries[0]
-	back := new(big.Rat).SetFrac64(now-e.at, l.Window.Microseconds())
-	level := back.Sub(e.used, back.Mul(back, new(big.Rat).SetInt64(e.rate)))
-	if level.Sign() < 0 {
-		return new(big.Rat)
+	if e.owed.Sub(entries[0].owed, big.NewRat(now-entries[0].at, 1)); e.owed.Sign() <= 0 {
+		return entry{at: now, owed: new(big.Rat)}
 	}
-	return level
+	parts := up(e.owed.Mul(e.owed, big.NewRat(l.Requests, 1)))
+	e.owed.SetFrac(parts, big.NewInt(l.Requests))
+	e.free = entries[0].free + now - entries[0].at
+	return e
 }
 
 // ceil returns the least whole number that is not below a number, which is not below 0.
-func ceil(r *big.Rat) int64 {
-	up := new(big.Int).Sub(r.Denom(), big.NewInt(1))
-	return up.Quo(up.Add(up, r.Num()), r.Denom()).Int64()
+func ceil(r *big.Rat) int64 { return up(r).Int64() }
+
+func up(r *big.Rat) *big.Int {
+	n := new(big.Int).Sub(r.Denom(), big.NewInt(1))
+	return n.Quo(n.Add(n, r.Num()), r.Denom())
 }
 
 // binds reports whether a is the decision to tell of, rather than b, which was listed first.
@@ -193,7 +210,11 @@ func counted(l core.Limit, entries []entry, now int64) []entry {
 // used is how many units count at now. It never grows while nothing is added.
 func used(l core.Limit, entries []entry, now int64) int64 {
 	if l.Algorithm == core.Bucket {
-		return ceil(left(l, entries, now))
+		units := new(big.Rat).Quo(left(l, entries, now).owed, price(l, 1))
+		if units.Cmp(big.NewRat(core.MaxCounterRequests, 1)) > 0 {
+			return core.MaxCounterRequests
+		}
+		return ceil(units)
 	}
 	w := l.Window.Microseconds()
 	var previous, current int64
@@ -232,9 +253,7 @@ func resetAfter(l core.Limit, entries []entry, now int64) time.Duration {
 	case l.Algorithm == core.SlidingCounter:
 		return time.Duration(w-now%w) * time.Microsecond // until the fixed window ends
 	case l.Algorithm == core.Bucket: // until it is full
-		all := left(l, entries, now)
-		all.Mul(all, new(big.Rat).SetFrac64(w, entries[0].rate))
-		return time.Duration(ceil(all)) * time.Microsecond
+		return time.Duration(ceil(left(l, entries, now).owed)) * time.Microsecond
 	}
 	return time.Duration(stamp(l, entries[0].at)+w-now) * time.Microsecond // until the oldest leaves
 }
@@ -261,7 +280,11 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, at, returned := s.now(), back.At.UnixMicro(), back.Units
-	for _, l := range c.rule.Limits {
+	limits := c.rule.Limits
+	if back.Limits != nil {
+		limits = back.Limits
+	}
+	for _, l := range limits {
 		id := c.identity(l, back.Key)
 		entries := counted(l, s.counts[id], now)
 		if len(entries) == 0 || !matters(l, at, now) || used(l, entries, now) == 0 && l.Algorithm == core.Bucket {
@@ -270,7 +293,7 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 		var left []entry
 		var taken int64
 		if l.Algorithm == core.Bucket {
-			left, taken = pourBack(l, entries[0], at, back.Units)
+			left, taken = pourBack(l, entries[0], back)
 		} else {
 			left, taken = takeBack(entries, at, back.Units)
 		}
@@ -295,18 +318,36 @@ func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
 	return entries, taken
 }
 
-// pourBack is takeBack for a Bucket, where what came back in the window since has been found too.
-func pourBack(l core.Limit, e entry, at, units int64) (left []entry, taken int64) {
-	w := l.Window.Microseconds()
+// pourBack is takeBack for a Bucket: the time since the request has paid for some of it, first for what is not given
+// back, and is free no more.
+func pourBack(l core.Limit, e entry, back core.Refund) (rest []entry, taken int64) {
+	passed, window := e.at-back.At.UnixMicro(), big.NewRat(l.Window.Microseconds(), 1)
+	rest = []entry{e}
+	e = left(l, rest, e.at)
 	switch {
-	case at > e.at:
-		return []entry{e}, 0
-	case at <= e.at-w:
-		return []entry{e}, units
+	case passed < 0:
+		return rest, 0
+	case price(l, back.Cost).Cmp(halfOwed) > 0: // it may have been cut
+		if e.owed.Cmp(window) > 0 {
+			e.owed = window
+		}
+		return []entry{e}, back.Units
+	case e.owed.Cmp(halfOwed) > 0:
+		return rest, 0
 	}
-	since := new(big.Int).Mul(big.NewInt(e.at-at), big.NewInt(e.rate))
-	taken = min(units, ceil(e.used)+since.Quo(since, big.NewInt(w)).Int64())
-	if e.used = new(big.Rat).Sub(e.used, new(big.Rat).SetInt64(units)); e.used.Sign() <= 0 {
+	since := big.NewRat(passed, 1)
+	found := new(big.Rat).Add(e.owed, since)
+	taken = min(back.Units, ceil(found.Quo(found, price(l, 1))))
+	if price(l, back.Cost).Cmp(since) <= 0 {
+		return rest, taken
+	}
+	kept, free := price(l, back.Cost-back.Units), min(passed, e.free)
+	if kept.Cmp(big.NewRat(free, 1)) < 0 {
+		e.free -= free - ceil(kept)
+		kept = big.NewRat(free, 1)
+	}
+	e.owed = kept.Add(e.owed, kept.Sub(kept, price(l, back.Cost)))
+	if e.owed.Sign() <= 0 {
 		return nil, taken
 	}
 	return []entry{e}, taken

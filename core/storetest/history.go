@@ -46,6 +46,7 @@ type history struct {
 type reserved struct {
 	*core.Reservation
 	cost, left int64
+	limits     []core.Limit
 }
 
 // changed returns the limits with the first one raised or lowered.
@@ -85,7 +86,7 @@ func (h *history) step(step int) {
 		h.Fatalf("step %d, %+v:\n got %+v\nwant %+v", step, r, got.Decision, want)
 	}
 	if got.Decision.Allowed && !r.Peek && r.Cost > 0 {
-		h.reserved = append(h.reserved, &reserved{got, r.Cost, r.Cost})
+		h.reserved = append(h.reserved, &reserved{got, r.Cost, r.Cost, limits})
 	}
 	if step >= 350 && h.rng.IntN(3) == 0 && len(h.reserved) > 0 {
 		h.giveBack()
@@ -105,8 +106,8 @@ func (h *history) giveBack() {
 	if n == 0 {
 		return
 	}
+	back := core.Refund{Key: "client", Cost: r.left, At: r.Decision.At, Units: n, Limits: r.limits}
 	r.left -= n
-	back := core.Refund{Key: "client", Cost: r.cost, At: r.Decision.At, Units: n}
 	want := h.client.Return(h.limits, h.limiter.AllowN(ctx, "client", 0).At, back)
 	if got != want && want != n { // the request may have left the window since
 		h.Fatalf("%d of %d units given back, want %d", got, n, want)

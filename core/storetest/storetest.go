@@ -43,6 +43,7 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 		{"Extremes", (*suite).extremes},
 		{"Charge", (*suite).charge},
 		{"Return", (*suite).giveBack},
+		{"Plans", (*suite).plans},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -61,6 +62,14 @@ type suite struct {
 
 var ctx = context.Background()
 
+// using returns a limit by an algorithm. Several buckets in one rule need names.
+func using(l core.Limit, a core.Algorithm, i int) core.Limit {
+	if a.Linear() && i > 0 {
+		l.Name = fmt.Sprint(i)
+	}
+	return l.Using(a)
+}
+
 // byEach returns limits with each algorithm in turn, and, where there are several, with
 // all algorithms side by side, for each that may come first.
 func byEach(limits ...core.Limit) (all [][]core.Limit) {
@@ -68,8 +77,8 @@ func byEach(limits ...core.Limit) (all [][]core.Limit) {
 	for first := range algorithms {
 		alike, mixed := slices.Clone(limits), slices.Clone(limits)
 		for i := range limits {
-			alike[i] = limits[i].Using(algorithms[first])
-			mixed[i] = limits[i].Using(algorithms[(first+i)%len(algorithms)])
+			alike[i] = using(limits[i], algorithms[first], i)
+			mixed[i] = using(limits[i], algorithms[(first+i)%len(algorithms)], i)
 		}
 		all = append(all, alike)
 		if len(limits) > 1 {

@@ -61,3 +61,37 @@ func (s *suite) giveBack() {
 		s.admits("all was given back", l, a.String(), most, 0)
 	}
 }
+
+// plans checks that by a Bucket each request pays by the numbers that it is asked by, that what is given back or
+// refused leaves no trace, whatever its numbers, and that a plan with another rate and burst goes on with what is owed.
+func (s *suite) plans() {
+	day := 24 * time.Hour
+	small, large := core.PerHour(10).Using(core.Bucket), []core.Limit{core.PerHour(1000).Using(core.Bucket)}
+	l := s.limiter(small)
+	for _, r := range []core.Request{
+		{Cost: 100_000, Charge: true}, {Cost: core.MaxLogRequests, Charge: true}, {Cost: 999, Limits: large},
+		{Cost: 2000, Limits: large}, {Cost: 1, Limits: []core.Limit{core.Per(1, core.MinWindow).Using(core.Bucket)}},
+	} {
+		r.Key = "trace"
+		all := l.Reserve(ctx, r)
+		if n, err := all.Return(ctx, r.Cost); all.Decision.Allowed && n != r.Cost || err != nil {
+			s.Errorf("of %+v, %d are given back, %v", r, n, err)
+		}
+	}
+	s.admits("where all was given back", l, "trace", 10, 0)
+
+	s.admits("a half of 10", l, "own", 5, 5)
+	if d := l.Decide(ctx, core.Request{Key: "own", Cost: 500, Limits: large}); !d.Allowed || d.Remaining != 0 {
+		s.Errorf("a half of 1000 after a half of 10: %+v", d)
+	}
+	s.refuses("after two halves", l, "own", 1, 0)
+
+	s.admits("a burst of 20", s.limiter(core.RateAndBurst(10, day, 20)), "plan", 20, 0)
+	s.refuses("a higher rate", s.limiter(core.RateAndBurst(20, day, 20)), "plan", 1, 0)
+	s.refuses("a lower burst", s.limiter(core.RateAndBurst(10, day, 5)), "plan", 1, 0)
+	plan := []core.Limit{core.RateAndBurst(20, day, 20)}
+	d := s.limiter(core.RateAndBurst(10, day, 20)).Decide(ctx, core.Request{Key: "plan", Cost: 1, Limits: plan})
+	if d.Allowed || d.Limit.Window != day {
+		s.Errorf("a higher rate for one request: %+v", d)
+	}
+}

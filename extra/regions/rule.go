@@ -157,6 +157,9 @@ func (r *rule) Return(ctx context.Context, back core.Refund) (int64, error) {
 		return 0, err
 	}
 	if share := r.ledgers[i].share; home < 0 && share != nil {
+		if shares, some := shareOf(back.Limits, i, len(r.order)); some && back.Limits != nil {
+			back.Limits = shares
+		}
 		return share.Return(ctx, back)
 	}
 	return r.ledgers[i].whole.Return(ctx, back)

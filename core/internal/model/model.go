@@ -21,7 +21,11 @@ type Client struct {
 
 // named returns the limit with its default name filled in.
 func named(l core.Limit) core.Limit {
-	if l.Name == "" {
+	switch {
+	case l.Name != "":
+	case l.Algorithm.Linear():
+		l.Name = l.Algorithm.String()
+	default:
 		l.Name = l.Window.String()
 	}
 	return l
@@ -29,8 +33,12 @@ func named(l core.Limit) core.Limit {
 
 // identity returns what tells the count of a limit from others.
 func identity(l core.Limit) core.Limit {
+	l = named(l)
 	l.Requests = 0
-	return named(l)
+	if l.Algorithm.Linear() {
+		l.Window = 0
+	}
+	return l
 }
 
 func windowLimit(l core.Limit) window.Limit {
@@ -96,9 +104,12 @@ func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*windo
 // returns how many units count no more.
 func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int64 {
 	units := back.Units
+	if back.Limits != nil {
+		limits = back.Limits
+	}
 	for _, l := range limits {
 		if n, ok := c.counts[identity(l)]; ok { // else nothing is counted
-			units = min(units, n.Return(windowLimit(l), back.At.UnixMicro(), at.UnixMicro(), back.Units))
+			units = min(units, n.Return(windowLimit(l), back.At.UnixMicro(), at.UnixMicro(), back.Cost, back.Units))
 		}
 	}
 	return units

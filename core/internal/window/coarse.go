@@ -137,7 +137,7 @@ func (c *coarse) add(l Limit, stamp, cost int64) {
 	c.count(c.entries-1, min(cost, maxCount-c.in(c.entries-1)))
 }
 
-func (c *coarse) giveBack(l Limit, at, _, units int64) int64 {
+func (c *coarse) giveBack(l Limit, at, _, _, units int64) int64 {
 	end := l.SlotEnd(at)
 	if end > c.last || end < c.oldest(l) {
 		return 0
@@ -194,6 +194,8 @@ func (*coarse) epoch(l Limit) int64 { return l.W + l.Slot() }
 func (*coarse) decidePast(p Past, b *Bound, now, cost int64) Verdict {
 	return p.decideDated(b, now, cost)
 }
+
+func (*coarse) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
 func (*coarse) restored(p Past, _ int64) int {
 	if p.None() {

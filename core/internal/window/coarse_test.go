@@ -63,7 +63,7 @@ func TestCoarseAhead(t *testing.T) {
 		t.Errorf("%+v beside 6 units", v)
 	}
 	for i := range int64(3) {
-		if got := c.Return(l, at+i*ahead, at, 4); got != 1+i {
+		if got := c.Return(l, at+i*ahead, at, 4, 4); got != 1+i {
 			t.Errorf("%d of %d units are found", got, 1+i)
 		}
 	}

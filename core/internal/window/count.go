@@ -4,7 +4,7 @@ import "github.com/sashlimit/sash/core"
 
 // Count holds the units of a client under a limit of any algorithm. The zero value counts
 // nothing. The limit that a method is called with must be of the same algorithm each time,
-// and of the same W. A method panics for an algorithm that it does not know.
+// and of the same W but for a core.Bucket. A method panics for an algorithm that it does not know.
 //
 // A Count takes 40 bytes, and a ring besides if it is of a log. The numbers of the other
 // algorithms stand in the fields of a [Log].
@@ -18,13 +18,14 @@ type room interface {
 	take(l Limit, now, cost int64) (v Verdict, words int)
 	prepare(l Limit, now, cost int64) (words int)
 	add(l Limit, stamp, cost int64)
-	giveBack(l Limit, at, now, units int64) int64
+	giveBack(l Limit, at, now, cost, units int64) int64
 	spent(l Limit, now int64) bool
 	held(l Limit, now int64) int64
 	trim(l Limit, now int64)
 	coarsen()
 	past(b *Bound, now int64) Past
 
+	inPast(b *Bound, cost int64) (l Limit, units int64)
 	begin(l Limit, at int64) int64
 	end(l Limit, at int64) int64
 	epoch(l Limit) int64
@@ -91,15 +92,15 @@ func (c *Count) Prepare(l Limit, now, cost int64) (words int) {
 // fit, the ring grows.
 func (c *Count) Add(l Limit, stamp, cost int64) { c.of(l.Algorithm).add(l, stamp, cost) }
 
-// Return takes back up to units that were counted at the stamp at, and returns how many
-// of them count no more at now. Where nothing is counted, none of them do. units must be
-// positive.
-func (c *Count) Return(l Limit, at, now, units int64) int64 {
+// Return takes back up to units of a request that was counted at the stamp at, under the same
+// limit, and returns how many of them count no more at now. Where nothing is counted, none of
+// them do. units must be positive, and at most the cost of the request that is left.
+func (c *Count) Return(l Limit, at, now, cost, units int64) int64 {
 	own := c.of(l.Algorithm)
 	if own.spent(l, now) || own.end(l, at) <= now-l.W {
 		return units
 	}
-	return own.giveBack(l, at, now, units)
+	return own.giveBack(l, at, now, cost, units)
 }
 
 // Spent reports whether nothing that was counted is left at now.
@@ -125,10 +126,11 @@ func (c *Count) Past(b *Bound, now int64) Past { return c.of(b.Algorithm).past(b
 // Restore gives an empty Count its past.
 func (c *Count) Restore(b *Bound, p Past, now int64) {
 	s, counted := c.of(b.Algorithm), p.counted(b, now)
+	l, _ := s.inPast(b, 0)
 	if counted.Older > 0 {
-		s.add(b.Limit, b.older(now), counted.Older)
+		s.add(l, b.older(now), counted.Older)
 	}
 	if counted.Newer > 0 {
-		s.add(b.Limit, now, counted.Newer)
+		s.add(l, now, counted.Newer)
 	}
 }

@@ -54,7 +54,7 @@ func TestSpent(t *testing.T) {
 				t.Errorf("%v: spent at %d: %v, want %v", kind, now, got, want)
 			}
 		}
-		if n := c.Return(l, 10, 20, 2); n != 2 || c.Prepare(l, 200, 1) != 0 || !c.Spent(l, 6000) {
+		if n := c.Return(l, 10, 20, 2, 2); n != 2 || c.Prepare(l, 200, 1) != 0 || !c.Spent(l, 6000) {
 			t.Errorf("%v: %d of 2 units taken back, and %+v is left", kind, n, c)
 		}
 	}

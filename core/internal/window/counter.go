@@ -144,7 +144,7 @@ func (s *stored) count(c Counter, cost int64) {
 	s.set(c)
 }
 
-func (s *stored) giveBack(l Limit, at, now, units int64) int64 {
+func (s *stored) giveBack(l Limit, at, now, _, units int64) int64 {
 	c, returned := s.counter().Return(l.W, at, now, units)
 	s.set(c)
 	return returned
@@ -187,6 +187,8 @@ func (*stored) decidePast(p Past, b *Bound, now, cost int64) Verdict {
 	}
 	return v
 }
+
+func (*stored) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
 
 func (*stored) restored(Past, int64) (words int) { return 0 }
 

@@ -17,7 +17,11 @@ func TestHistories(t *testing.T) {
 	for _, kind := range core.Algorithms() {
 		for seed := range uint64(200) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			w := newWorld(Limit{N: 1 + rng.Int64N(40), W: 1000 + rng.Int64N(9000), Algorithm: kind})
+			most := int64(40)
+			if kind == core.Bucket { // the definition divides by no more
+				most = 16
+			}
+			w := newWorld(Limit{N: 1 + rng.Int64N(most), W: 1000 + rng.Int64N(9000), Algorithm: kind})
 			if kind == core.SlidingCounter {
 				w.W = 1 << (10 + seed%4) // by which a double divides without a rest
 				w.rule.Limits[0].W = w.W
@@ -25,9 +29,12 @@ func TestHistories(t *testing.T) {
 			w.rule.Allowance = math.MaxInt64
 			s := counted{now: 1_790_000_000_000_000, client: make(statespace.Client, 1)}
 			for step := range 300 {
-				if kind != core.Bucket && rng.IntN(20) == 0 { // TestBucketExact
-					w.N = 1 + rng.Int64N(40)
-					w.rule.Limits[0].N = w.N
+				if rng.IntN(20) == 0 {
+					w.N = 1 + rng.Int64N(most)
+					if kind == core.Bucket {
+						w.W = 1000 + rng.Int64N(9000)
+					}
+					w.rule.Limits[0].N, w.rule.Limits[0].W = w.N, w.W
 				}
 				var err error
 				if s, err = w.random(s, rng, seed%2 == 0); err != nil {
@@ -60,11 +67,15 @@ func (w *world) random(s counted, rng *rand.Rand, any bool) (counted, error) {
 	case 4, 5, 6:
 		verb = statespace.Peek
 	case 7, 8:
-		at := s.now + w.W/8 - rng.Int64N(2*w.W)
+		at, units := s.now+w.W/8-rng.Int64N(2*w.W), 1+rng.Int64N(w.N+3)
+		cost = units + rng.Int64N(2)
 		if past := s.client[0]; len(past) > 0 && rng.IntN(4) > 0 {
-			at = past[rng.IntN(len(past))].At
+			u := past[rng.IntN(len(past))]
+			if at = u.At; w.Algorithm == core.Bucket && u.N > 0 {
+				cost, units = u.N, 1+rng.Int64N(u.N)
+			}
 		}
-		return w.giveBack(s, at, 1+rng.Int64N(w.N+3))
+		return w.giveBack(s, at, cost, units)
 	default:
 		s.now += rng.Int64N(w.W / 10)
 	}

@@ -226,6 +226,8 @@ func (*Log) epoch(l Limit) int64 { return l.W }
 
 func (*Log) decidePast(p Past, b *Bound, now, cost int64) Verdict { return p.decideDated(b, now, cost) }
 
+func (*Log) inPast(b *Bound, cost int64) (Limit, int64) { return b.Limit, cost }
+
 func (*Log) restored(p Past, cost int64) (longest int) {
 	if p.None() && cost == 1 {
 		return 0

@@ -44,7 +44,10 @@ func (p *Past) add(b *Bound, now, at, units int64) {
 // Add counts a request in the epoch in which [Count.Past] has the units of a Count: that of
 // the fixed window of a counter, or the slot of a CoarseLog. Otherwise a client of both would
 // have the units twice.
-func (p *Past) Add(b *Bound, now, cost int64) { p.add(b, now, b.begin(now), cost) }
+func (p *Past) Add(b *Bound, now, cost int64) {
+	_, units := b.room().inPast(b, cost)
+	p.add(b, now, b.begin(now), units)
+}
 
 // counted returns what of a past counts at now, for all that the epochs tell.
 func (p Past) counted(b *Bound, now int64) Past {

@@ -70,4 +70,4 @@ func (l *Log) shorten(changed, entries uint32) {
 	}
 }
 
-func (l *Log) giveBack(_ Limit, at, _, units int64) int64 { return l.Return(at, units) }
+func (l *Log) giveBack(_ Limit, at, _, _, units int64) int64 { return l.Return(at, units) }

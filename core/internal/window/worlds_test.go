@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -26,6 +27,7 @@ type counted struct {
 // that it is found out.
 type world struct {
 	Limit
+	other Limit // of some requests to a bucket
 	ticks []int64
 	rule  statespace.Rule
 	bend  func(l Limit, now, cost int64) (Limit, int64, int64)
@@ -34,9 +36,17 @@ type world struct {
 func newWorld(l Limit, ticks ...int64) *world {
 	return &world{
 		Limit: l, ticks: ticks,
-		rule: statespace.Rule{Limits: []statespace.Limit{{N: l.N, W: l.W, Algorithm: l.Algorithm}}},
-		bend: func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, cost },
+		rule:  statespace.Rule{Limits: []statespace.Limit{{N: l.N, W: l.W, Algorithm: l.Algorithm}}},
+		bend:  func(l Limit, now, cost int64) (Limit, int64, int64) { return l, now, cost },
+		other: Limit{N: 5 - l.N, W: l.W + 1, Algorithm: l.Algorithm},
 	}
+}
+
+// by returns the world with requests by another limit.
+func (w *world) by(l Limit) *world {
+	o := newWorld(l)
+	o.bend = w.bend
+	return o
 }
 
 // explore goes through all histories, in which charges bring a client to a unit above the limit at most.
@@ -64,7 +74,7 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 	}
 	for cost := range w.N + 2 {
 		for _, verb := range []statespace.Verb{statespace.Take, statespace.Peek, statespace.Charge} {
-			if verb == statespace.Charge && cost+s.held() > w.N+1 {
+			if verb == statespace.Charge && cost+max(s.held(), s.count.Units(w.Limit, s.now)) > w.N+1 {
 				continue
 			}
 			to, err := w.ask(s, cost, verb)
@@ -74,13 +84,27 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 			add(fmt.Sprint(verb, " ", cost), to)
 		}
 	}
-	for at := range s.stamps() {
+	if w.Algorithm == core.Bucket {
+		to, err := w.by(w.other).ask(s, 1, statespace.Take)
+		if err != nil {
+			return nil, err
+		}
+		add("take 1 by another limit", to)
+	}
+	for _, u := range s.client[0] {
 		for units := range int64(2) {
-			to, err := w.giveBack(s, at, units+1)
+			if w.Algorithm == core.Bucket && units >= u.N {
+				continue
+			}
+			by := w
+			if u.Of.W == w.other.W {
+				by = w.by(w.other)
+			}
+			to, err := by.giveBack(s, u.At, u.N, units+1)
 			if err != nil {
 				return nil, err
 			}
-			add(fmt.Sprintf("return %d of %d ago", units+1, s.now-at), to)
+			add(fmt.Sprintf("return %d of %d ago", units+1, s.now-u.At), to)
 		}
 	}
 	add("reset", counted{now: s.now, client: make(statespace.Client, 1)})
@@ -93,17 +117,6 @@ func (s counted) held() (held int64) {
 		held += u.N
 	}
 	return held
-}
-
-// stamps goes through the times at which units were admitted.
-func (s counted) stamps() func(func(int64) bool) {
-	return func(yield func(int64) bool) {
-		for _, u := range s.client[0] {
-			if !yield(u.At) {
-				return
-			}
-		}
-	}
 }
 
 func (s counted) clone() counted {
@@ -137,12 +150,12 @@ func (w *world) ask(s counted, cost int64, verb statespace.Verb) (to counted, er
 	return to, nil
 }
 
-func (w *world) giveBack(s counted, at, units int64) (to counted, err error) {
-	want, client := w.rule.Return(s.client, s.now, at, units)
+func (w *world) giveBack(s counted, at, cost, units int64) (to counted, err error) {
+	want, client := w.rule.Return(s.client, s.now, at, cost, units)
 	to = s.clone()
 	to.client = client
 	l, _, _ := w.bend(w.Limit, s.now, units)
-	if got := to.count.Return(l, at, s.now, units); got != want {
+	if got := to.count.Return(l, at, s.now, cost, units); got != want {
 		return to, fmt.Errorf("return %d of %d ago: %d count no more, want %d", units, s.now-at, got, want)
 	}
 	return to, nil
@@ -153,8 +166,13 @@ func (w *world) key(s counted) string {
 	c, age := &s.count.log, w.W+w.Slot()
 	if w.Algorithm == core.Bucket {
 		b := (*bucket)(c).bucket()
-		key := statespace.AppendTimes(nil, s.client[0], s.now, w.W)
-		for _, n := range []int64{max(b.At-s.now, -age), b.Units, b.Part, b.Rate} {
+		past := slices.Clone(s.client[0])
+		most := (s.held() + 1) * w.other.W // more is not asked for
+		if len(past) > 0 {
+			past[0].Free = min(past[0].Free, most)
+		}
+		key := statespace.Client{past}.AppendKey(nil, s.now, 2*age)
+		for _, n := range []int64{max(b.At-s.now, -age), b.Owed, b.Part, min(b.Free, most)} {
 			key = binary.AppendVarint(key, n)
 		}
 		return string(key)
@@ -192,7 +210,9 @@ func smallWorlds() (all []*world) {
 	for n := range int64(3) {
 		for ticks := range int64(4) {
 			for _, kind := range []core.Algorithm{core.SlidingLog, core.SlidingCounter, core.Bucket} {
-				all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Algorithm: kind}, 1))
+				if kind != core.Bucket || n+ticks < 3 && ticks < 2 || *long && n+ticks < 4 { // others have too many states
+					all = append(all, newWorld(Limit{N: n + 1, W: ticks + 1, Algorithm: kind}, 1))
+				}
 			}
 			if n < 2 && ticks < 2 || *long {
 				all = append(all, newWorld(Limit{N: n + 1, W: 41 * (ticks + 1), Algorithm: core.CoarseLog}, 41))

@@ -25,8 +25,8 @@ func (log) used(l Limit, past []Unit, now, _ int64) (used int64) {
 func (log) counts(l Limit, _ []Unit, at, now int64) bool { return at > now-l.W }
 
 // giveBack leaves no units of 0.
-func (d log) giveBack(l Limit, past []Unit, at, units int64) ([]Unit, int64) {
-	left, missing := d.apart.giveBack(l, past, at, units)
+func (d log) giveBack(l Limit, past []Unit, at, cost, units int64) ([]Unit, int64) {
+	left, missing := d.apart.giveBack(l, past, at, cost, units)
 	return slices.DeleteFunc(left, func(u Unit) bool { return u.N == 0 }), missing
 }
 

@@ -18,8 +18,13 @@ type Limit struct {
 	Algorithm core.Algorithm
 }
 
-// Unit is some units and the time at which they were admitted.
-type Unit struct{ At, N int64 }
+// Unit is some units and the time at which they were admitted: of a bucket, the limit by which they were, too.
+type Unit struct {
+	At, N int64
+	Of    Limit
+	Owed  int64 // of the first entry of a bucket, as is Free
+	Free  int64
+}
 
 // Client holds the admitted units of a client that may still count, by limit of a rule.
 type Client [][]Unit
@@ -64,9 +69,9 @@ type definition interface {
 	// resetAfter returns the ResetAfter of a past of which used units count.
 	resetAfter(l Limit, past []Unit, now, stamp, used int64) int64
 
-	// giveBack returns what is left of a past after units of a time, which may count, were taken back, and how many of
-	// them could not be found.
-	giveBack(l Limit, past []Unit, at, units int64) (left []Unit, missing int64)
+	// giveBack returns what is left of a past after units of a request of a time, of which cost was left and which may
+	// count, were taken back, and how many of them could not be found.
+	giveBack(l Limit, past []Unit, at, cost, units int64) (left []Unit, missing int64)
 
 	// most returns how many units the window that ends at a time, when a request was admitted, may hold at most.
 	most(l Limit, past []Unit, end int64) int64
@@ -84,6 +89,9 @@ func (l Limit) begun(past []Unit) (at int64) {
 	return l.definition().begun(l, at)
 }
 
+// Used returns how many units count at now.
+func (l Limit) Used(past []Unit, now int64) int64 { return l.used(past, now, max(now, l.begun(past))) }
+
 func (l Limit) used(past []Unit, now, stamp int64) int64 {
 	return l.definition().used(l, past, now, stamp)
 }
@@ -94,7 +102,7 @@ func (l Limit) counts(past []Unit, at, now int64) bool {
 
 // first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
 func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
-	return int64(sort.Search(int(stamp-now+3*l.W), func(d int) bool {
+	return int64(sort.Search(int(stamp-now+100*l.W), func(d int) bool {
 		t := now + int64(d)
 		return holds(l.used(past, t, max(t, stamp)))
 	}))
@@ -139,14 +147,14 @@ type apart struct{}
 func (apart) admit(l Limit, past []Unit, now, at, n int64) []Unit {
 	past = slices.DeleteFunc(slices.Clone(past), func(u Unit) bool { return !l.counts(past, u.At, now) })
 	if last := len(past) - 1; last >= 0 && l.together(past[last].At, at) {
-		past[last] = Unit{at, past[last].N + n}
+		past[last] = Unit{At: at, N: past[last].N + n}
 		return past
 	}
-	return append(past, Unit{at, n})
+	return append(past, Unit{At: at, N: n})
 }
 
 // giveBack leaves some units of 0.
-func (apart) giveBack(l Limit, past []Unit, at, units int64) (left []Unit, missing int64) {
+func (apart) giveBack(l Limit, past []Unit, at, _, units int64) (left []Unit, missing int64) {
 	left = slices.Clone(past)
 	for j := range left {
 		if u := &left[j]; l.together(u.At, at) {
@@ -168,7 +176,7 @@ func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Cl
 	for i, l := range r.Limits {
 		after[i] = c[i]
 		if begun := l.begun(c[i]); begun-now > r.Allowance { // the clock has stepped back
-			after[i] = []Unit{{now, l.used(c[i], now, begun)}}
+			after[i] = l.definition().admit(l, nil, now, now, l.used(c[i], now, begun))
 		}
 		stamp = max(stamp, l.begun(after[i]))
 	}
@@ -206,16 +214,17 @@ func (l Limit) hold(past []Unit, end int64) {
 	}
 }
 
-// Return takes units back that were admitted at a time, and returns how many of them count no more.
-func (r Rule) Return(c Client, now, at, units int64) (least int64, after Client) {
+// Return takes units back of a request that was admitted at a time and of which cost is left, and returns how many of
+// them count no more.
+func (r Rule) Return(c Client, now, at, cost, units int64) (least int64, after Client) {
 	least, after = units, slices.Clone(c)
 	for i, l := range r.Limits {
-		counts := func(u Unit) bool { return u.N > 0 && l.counts(c[i], u.At, now) }
+		counts := func(u Unit) bool { return u.N+u.Owed > 0 && l.counts(c[i], u.At, now) }
 		if !l.counts(c[i], at, now) || !slices.ContainsFunc(c[i], counts) {
 			continue
 		}
 		var missing int64
-		after[i], missing = l.definition().giveBack(l, c[i], at, units)
+		after[i], missing = l.definition().giveBack(l, c[i], at, cost, units)
 		least = min(least, units-missing)
 	}
 	return least, after
@@ -239,21 +248,12 @@ func (c Client) AppendKey(key []byte, now, age int64) []byte {
 	for _, past := range c {
 		for _, u := range past {
 			if u.At > now-age {
-				key = binary.AppendVarint(binary.AppendVarint(key, u.At-now), u.N)
+				for _, n := range []int64{u.At - now, u.N, u.Of.N, u.Of.W, u.Owed, u.Free} {
+					key = binary.AppendVarint(key, n)
+				}
 			}
 		}
 		key = binary.AppendVarint(key, 1<<60)
 	}
 	return key
-}
-
-// AppendTimes appends the times of a past, seen from now, that are not older than an age.
-func AppendTimes(key []byte, past []Unit, now, age int64) []byte {
-	last := int64(0)
-	for _, u := range past {
-		if u.At > now-age && u.At != last {
-			key, last = binary.AppendVarint(key, u.At-now), u.At
-		}
-	}
-	return binary.AppendVarint(key, 1<<60)
 }

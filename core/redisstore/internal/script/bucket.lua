@@ -1,51 +1,69 @@
 -- The parts of decide.lua and return.lua for a bucket; bucket.go describes its value.
 
--- A function that returns the quotient and the remainder of e * rate / window, for numbers of which
--- only the product is above 2^53: e is below 100 windows of 2^45 at most, and the rate is 2^40 at most. It divides as on
--- paper, a digit of 7 bits of the rate at a time, so that every number stays below 255 * 2^45.
+-- A function that returns the quotient and the remainder of a * b / c, for numbers of which only the product is above
+-- 2^53: b is below 2^42, and c is 2^45 at most. It divides as on paper, a digit of 7 bits of b at a time, so that every
+-- number stays below 255 * 2^45.
 {{define "bucket share" -}}
-local function share(e, rate, window)
-  local laps, units, part, scale = math.floor(e / window), 0, 0, 34359738368
-  e = e - laps * window
-  local all = laps * rate
+local function share(a, b, c)
+  local laps, whole, rest, scale = math.floor(a / c), 0, 0, 34359738368
+  a = a - laps * c
+  local all = laps * b
   for _ = 1, 6 do
-    local digit = math.floor(rate / scale)
-    rate, scale = rate - digit * scale, scale / 128
-    local n = part * 128 + e * digit
-    local own = math.floor(n / window)
-    units, part = units * 128 + own, n - own * window
+    local digit = math.floor(b / scale)
+    b, scale = b - digit * scale, scale / 128
+    local n = rest * 128 + a * digit
+    local own = math.floor(n / c)
+    whole, rest = whole * 128 + own, n - own * c
   end
-  return all + units, part
+  return all + whole, rest
+end
+{{- end}}
+
+-- Functions that return a part in so many parts of a microsecond, rounded up, which may be one; and how many units are
+-- used.
+{{define "bucket used" -}}
+{{template "bucket share" .}}
+local function nths(part, n)
+  local whole, rest = share(part, n, 1099511627776)
+  return rest > 0 and whole + 1 or whole
+end
+
+local function used(owed, part, limit, window)
+  if owed / window * limit >= 1099511627776 then return 1099511627776 end
+  local units, rest = share(owed, limit, window)
+  return math.min(units + math.ceil((rest + nths(part, limit)) / window), 1099511627776)
 end
 {{- end}}
 
 {{define "bucket find" -}}
-local at{{.N}}, units{{.N}}, part{{.N}}, rate{{.N}}, value{{.N}} = -1, 0, 0, 0, try('GET', {{.Key}})
+local at{{.N}}, owed{{.N}}, part{{.N}}, free{{.N}}, value{{.N}} = -1, 0, 0, 0, try('GET', {{.Key}})
 if not value{{.N}} then
   value{{.N}} = '-'
 elseif #value{{.N}} ~= 24 then
   {{template "foreign" .}}
 else
   local g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, a, b, c, d, e, f = byte(value{{.N}}, 1, 24)
-  units{{.N}} = ((((g * 256 + h) * 256 + i) * 256 + j) * 256 + k) * 256 + l
-  part{{.N}} = ((((m * 256 + n) * 256 + o) * 256 + p) * 256 + q) * 256 + r
-  rate{{.N}} = ((((s * 256 + t) * 256 + u) * 256 + v) * 256 + w) * 256 + x
+  owed{{.N}} = (((((g * 256 + h) * 256 + i) * 256 + j) * 256 + k) * 256 + l) * 256 + m
+  part{{.N}} = (((n * 256 + o) * 256 + p) * 256 + q) * 256 + r
+  free{{.N}} = ((((s * 256 + t) * 256 + u) * 256 + v) * 256 + w) * 256 + x
   local {{template "age" "age"}}
   at{{.N}} = now - age
-  if units{{.N}} + part{{.N}} == 0 or part{{.N}} >= window{{.N}} or rate{{.N}} == 0 or rate{{.N}} > 1099511627776
-    or units{{.N}} > 1099511627776 or units{{.N}} >= 100 * rate{{.N}} then
+  if owed{{.N}} + part{{.N}} == 0 or owed{{.N}} > 4503599627370496 then
     broken = {{.Key}}
   elseif at{{.N}} > stamp then
     if at{{.N}} - now > {{.Allowance}} then
       {{template "six" .}}
-      at{{.N}} = now
-      if part{{.N}} > 0 then units{{.N}}, part{{.N}} = math.min(units{{.N}} + 1, 1099511627776), 0 end
-      rate{{.N}} = math.max(limit{{.N}}, math.floor((units{{.N}} + 100) / 100))
-      value{{.N}} = six(units{{.N}}) .. six(0) .. six(rate{{.N}}) .. six(now % 281474976710656)
+      {{template "bucket used" .}}
+      local rest
+      owed{{.N}} = used(owed{{.N}}, part{{.N}}, limit{{.N}}, window{{.N}})
+      owed{{.N}}, rest = share(window{{.N}}, owed{{.N}}, limit{{.N}})
+      part{{.N}}, free{{.N}}, at{{.N}} = share(rest, 1099511627776, limit{{.N}}), 0, now
+      if owed{{.N}} >= 4503599627370496 then owed{{.N}}, part{{.N}} = 4503599627370496, 0 end
+      value{{.N}} = string.sub(six(part{{.N}}), 2) .. six(0) .. six(now % 281474976710656)
+      value{{.N}} = char(math.floor(owed{{.N}} / 281474976710656)) .. six(owed{{.N}} % 281474976710656) .. value{{.N}}
       if charge then
         call('DEL', {{.Key}})
-        local ttl = (math.max(units{{.N}} + 1, rate{{.N}}) / rate{{.N}} + 0.5) * window{{.N}}
-        call('SET', {{.Key}}, value{{.N}}, 'PX', string.format('%.0f', ttl / 1000 + 1000))
+        call('SET', {{.Key}}, value{{.N}}, 'PX', string.format('%.0f', owed{{.N}} / 1000 + 1000))
         written = true
       end
     else
@@ -56,50 +74,64 @@ end
 {{end}}
 
 {{define "bucket judge" -}}
-if stamp > at{{.N}} and units{{.N}} + part{{.N}} > 0 then
-  local elapsed, back, rest = stamp - at{{.N}}, units{{.N}} + 1, 0
-  if elapsed <= 4503599627370496 / rate{{.N}} then -- mostly the product is exact
-    rest = elapsed * rate{{.N}}
-    back = math.floor(rest / window{{.N}})
-    rest = rest - back * window{{.N}}
-  elseif elapsed < 100 * window{{.N}} then
-    {{template "bucket share" "share"}}
-    back, rest = share(elapsed, rate{{.N}}, window{{.N}})
-  end
-  units{{.N}}, part{{.N}} = units{{.N}} - back, part{{.N}} - rest
-  if part{{.N}} < 0 then units{{.N}}, part{{.N}} = units{{.N}} - 1, part{{.N}} + window{{.N}} end
-  if units{{.N}} < 0 then units{{.N}}, part{{.N}} = 0, 0 end
+if stamp > at{{.N}} then
+  local passed = stamp - at{{.N}}
+  owed{{.N}}, free{{.N}} = owed{{.N}} - passed, math.min(free{{.N}} + passed, 281474976710655)
+  if owed{{.N}} < 0 or owed{{.N}} + part{{.N}} == 0 then owed{{.N}}, part{{.N}}, free{{.N}} = 0, 0, 0 end
 end
-if units{{.N}} + (part{{.N}} > 0 and 1 or 0) + cost > limit{{.N}} and cost > 0 then admitted = always end
+if cost > 0 then
+  local whole, rest = 4503599627370496, 0
+  if cost <= whole / window{{.N}} then -- mostly the product is exact
+    rest = cost * window{{.N}}
+    whole = math.floor(rest / limit{{.N}})
+    rest = rest - whole * limit{{.N}}
+  elseif window{{.N}} / limit{{.N}} * cost < 9007199254740992 then
+    {{template "bucket share" .}}
+    whole, rest = share(window{{.N}}, cost, limit{{.N}})
+  end
+  if part{{.N}} + rest > 0 then
+    if limit{{.N}} <= 4096 then
+      rest = rest + math.ceil(part{{.N}} * limit{{.N}} / 1099511627776)
+    else
+      {{template "bucket used" .}}
+      rest = rest + nths(part{{.N}}, limit{{.N}})
+    end
+    if rest >= limit{{.N}} then whole, rest = whole + 1, rest - limit{{.N}} end
+    if limit{{.N}} <= 4096 then
+      part{{.N}} = math.floor(rest * 1099511627776 / limit{{.N}})
+    else
+      {{template "bucket share" .}}
+      part{{.N}} = share(rest, 1099511627776, limit{{.N}})
+    end
+  end
+  owed{{.N}} = owed{{.N}} + whole
+  if owed{{.N}} >= 4503599627370496 then owed{{.N}}, part{{.N}} = 4503599627370496, 0 end
+  if owed{{.N}} + (part{{.N}} > 0 and 1 or 0) > window{{.N}} then admitted = always end
+end
 {{end}}
 
 {{define "bucket count" -}}
 if not failed then
-  local used, rate, set = units{{.N}} + cost, limit{{.N}}, nil
-  if used > 1099511627776 then used = 1099511627776 end
-  if used >= 100 * rate then rate = math.floor((used + 100) / 100) end -- a debt is paid in 100 windows
-  if used < 256 and part{{.N}} < 4294967296 and rate == rate{{.N}} then -- mostly
-    local a, b, c, d, e, f
-    local low = stamp % 281474976710656
-    {{template "bytes" "low"}}
-    set = string.sub(value{{.N}}, 13, 18) .. char(a, b, c, d, e, f)
+  local a, b, c, d, e, f
+  local low = stamp % 281474976710656
+  {{template "bytes" "low"}}
+  local set = char(a, b, c, d, e, f)
+  low = free{{.N}}
+  {{template "bytes" "low"}}
+  set = char(a, b, c, d, e, f) .. set
+  if part{{.N}} > 0 then
     low = part{{.N}}
-    f = low % 256; low = (low - f) / 256
-    e = low % 256; low = (low - e) / 256
-    d = low % 256
-    set = char(0, 0, 0, 0, 0, used, 0, 0, (low - d) / 256, d, e, f) .. set
+    {{template "bytes" "low"}}
+    set = char(b, c, d, e, f) .. set
   else
-    {{template "six" .}}
-    set = six(used) .. six(part{{.N}}) .. six(rate) .. six(stamp % 281474976710656)
+    set = '\0\0\0\0\0' .. set
   end
-  if rate == rate{{.N}} and used <= rate and stamp - at{{.N}} <= stamp % (window{{.N}} / 2) then
-    set = try('SETRANGE', {{.Key}}, '0', set)
-  else
-    -- A TTL that is renewed in each half of a window, and lasts for half of one longer than all takes to come back.
-    local ttl = (math.max(used + 1, rate) / rate + 0.5) * window{{.N}} + stamp - now
-    set = try('SET', {{.Key}}, set, 'PX', string.format('%.0f', ttl / 1000 + 1000))
-  end
-  if set ~= 24 and set.err then
+  low = owed{{.N}} % 281474976710656
+  local top = (owed{{.N}} - low) / 281474976710656
+  {{template "bytes" "low"}}
+  set = char(top, a, b, c, d, e, f) .. set
+  set = try('SET', {{.Key}}, set, 'PX', string.format('%.0f', (owed{{.N}} + stamp - now) / 1000 + 1000))
+  if set.err then
     {{template "failed" "set"}}
   end
   written = true
@@ -109,32 +141,52 @@ end
 {{define "bucket reply"}}.. value{{.N}}{{end}}
 
 {{define "bucket return"}}
-{{template "bucket share" "share"}}
+{{template "bucket used" .}}
 -- Takes units back from a bucket, and returns how many count no more.
-local function bucket(key, window)
+local function bucket(key, window, limit)
   local value = try('GET', key)
   if not value then return units end
   if type(value) ~= 'string' or #value ~= 24 then return 0 end
-  local held, part = number(value, 1, 6), number(value, 7, 12)
-  local rate, last = number(value, 13, 18), stamp(value, 19)
-  if held + part == 0 or part >= window or rate == 0 or rate > 1099511627776 or held >= 100 * rate then return 0 end
-  local age, back, rest = math.max(now - last, 0), 0, 0
-  if age >= 100 * window then return units end
-  back, rest = share(age, rate, window)
-  if held < back or held == back and part <= rest then return units end
-  if at > last then return 0 end
-  if at <= last - window then return units end
-  back = share(last - at, rate, window)
-  local returned = math.min(units, held + (part > 0 and 1 or 0) + back)
-  held = held - units
-  if held < 0 or held + part == 0 then
-    call('DEL', key)
-    return returned
+  local owed, part, free = number(value, 1, 7), number(value, 8, 12), number(value, 13, 18)
+  local last = stamp(value, 19)
+  if owed + part == 0 then return 0 end
+  local age, passed = math.max(now - last, 0), last - at
+  if owed < age or owed == age and part == 0 then return units end
+  if passed < 0 then return 0 end
+
+  -- Returns what n units cost.
+  local function price(n)
+    if window / limit * n >= 4503599627370496 then return 4503599627370496, 0 end
+    return share(window, n, limit)
   end
-  -- The TTL first, so that a full server takes the next command.
-  local ttl = math.max((math.max(held + 1, rate) / rate + 0.5) * window - now + last, 0)
-  call('PEXPIRE', key, string.format('%.0f', ttl / 1000 + 1000))
-  call('SETRANGE', key, '0', bytes(held, 6))
+
+  local whole, own = price(left)
+  local returned = math.min(units, used(owed + passed, part, limit, window))
+  if whole > 2251799813685248 then -- it may have been cut
+    owed, returned = math.min(owed, window), units
+  elseif owed > 2251799813685248 then
+    return 0
+  elseif whole < passed or whole == passed and own == 0 then -- time has paid for it
+    return returned
+  else
+    local paid, rest = price(left - units)
+    local most = math.min(passed, free)
+    if paid < most then
+      free = free - most + paid + (rest > 0 and 1 or 0)
+      paid, rest = most, 0
+    end
+    owed, rest = owed - whole + paid, nths(part, limit) - own + rest
+    local more = math.floor(rest / limit)
+    owed, rest = owed + more, rest - more * limit
+    if owed < 0 or owed + rest == 0 then
+      call('DEL', key)
+      return returned
+    end
+    part = share(rest, 1099511627776, limit)
+  end
+  local ttl = string.format('%.0f', math.max(owed + last - now, 0) / 1000 + 1000)
+  call('PEXPIRE', key, ttl) -- so that a full server takes the next command
+  call('SET', key, bytes(owed, 7) .. bytes(part, 5) .. bytes(free, 6) .. string.sub(value, 19), 'PX', ttl)
   return returned
 end
 {{end}}

@@ -27,24 +27,41 @@ func border(rng *rand.Rand, most int64) int64 {
 	return 1 + rng.Int64N(most)
 }
 
-// TestBucketBorders: what the script writes of any bucket, at any time, by any limit and window, is to the last part of
-// a unit what package window reckons, which a test there holds to rational numbers. And it admits as many.
+// TestBucketBorders: what the scripts write of any bucket, at any time, by any limit and window, is to the last part of
+// a microsecond what package window reckons, which a test there holds to rational numbers: for requests, for charges,
+// and for what is given back. And they admit as many.
 func TestBucketBorders(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
-		for seed := range uint64(500) {
+		for seed := range uint64(600) {
 			rng := rand.New(rand.NewPCG(seed, 46))
 			w := max(1000, border(rng, core.MaxWindow.Microseconds()))
 			l := window.Limit{N: border(rng, core.MaxCounterRequests), W: w, Algorithm: core.Bucket}
-			b := window.Bucket{At: 1_790_000_000_000_000, Rate: border(rng, core.MaxCounterRequests)}
-			b.Units, b.Part = border(rng, min(core.MaxCounterRequests, 100*b.Rate-1)), border(rng, w)-1
-			full := b.Decide(window.Limit{N: b.Rate, W: w, Boundless: true}, b.At, b.At, 0).ResetAfter
-			now := b.At + border(rng, min(full+1, 1<<46)) // stamps are told apart to 2^47
-			c := bind(t, rdb, core.Per(l.N, time.Duration(w)*time.Microsecond).Using(core.Bucket))
+			b := window.Bucket{At: 1_790_000_000_000_000, Owed: border(rng, 1<<52), Free: border(rng, 1<<48-1)}
+			if rng.IntN(3) > 0 {
+				b.Owed = border(rng, w)
+			}
+			if b.Owed < 1<<52 {
+				b.Part = border(rng, 1<<40) - 1
+			}
+			now := b.At + border(rng, min(b.Owed+2, 1<<46)) // stamps are told apart to 2^47
+			c := bind(t, rdb, core.Per(l.N, time.Duration(w)*time.Microsecond).Using(core.Bucket).Named("b"))
 			key := fmt.Sprint(seed)
 			name := c.rule.Keys(nil, key)[0].(string)
-			rdb.Set(ctx, name, bucketValue(time.UnixMicro(b.At), b.Units, b.Part, b.Rate), 0)
-			left := b.On(now, w)
-			if room := l.N - left.Used(); room > 0 {
+			value := func(b window.Bucket) string {
+				if b.Owed+b.Part == 0 {
+					return ""
+				}
+				return bucketValue(time.UnixMicro(b.At), b.Owed, b.Part, b.Free)
+			}
+			holds := func(what string, want window.Bucket) {
+				t.Helper()
+				if got := rdb.Get(ctx, name).Val(); got != value(want) {
+					t.Errorf("seed %d: %+v by %+v, %d later: %s: wrote %x, want %x", seed, b, l, now-b.At, what, got, value(want))
+				}
+			}
+			rdb.Set(ctx, name, value(b), 0)
+			left := b.On(now)
+			if room := l.N - left.Used(l); room > 0 {
 				if d := c.takeAt(t, key, room, false, now); !d.Allowed {
 					t.Errorf("seed %d: %+v by %+v, %d later: %d are refused", seed, b, l, now-b.At, room)
 				}
@@ -52,18 +69,22 @@ func TestBucketBorders(t *testing.T) {
 					t.Errorf("seed %d: %+v by %+v, %d later: %d are admitted", seed, b, l, now-b.At, room+1)
 				}
 			}
-			want := left.Take(l, 1)
-			c.chargeAt(t, key, 1, now)
-			got := rdb.Get(ctx, name).Val()
-			if value := bucketValue(time.UnixMicro(now), want.Units, want.Part, want.Rate); got != value {
-				t.Errorf("seed %d: %+v by %+v, %d later: wrote %x, want %x", seed, b, l, now-b.At, got, value)
+			cost := border(rng, core.MaxCounterRequests)
+			c.chargeAt(t, key, cost, now)
+			want := left.Take(l, cost)
+			holds("a charge", want)
+			cost = border(rng, min(cost, l.N))
+			back := core.Refund{Key: key, Cost: cost, Units: border(rng, cost), At: time.UnixMicro(now - border(rng, w))}
+			if owed := border(rng, 2*w); rng.IntN(2) == 0 { // no charge that takes centuries
+				want = window.Bucket{At: now, Owed: owed, Part: want.Part, Free: want.Free}
+				rdb.Set(ctx, name, value(want), 0)
 			}
-		}
-		c := bind(t, rdb, core.PerHour(1000).Using(core.Bucket))
-		for used := range int64(2) { // the short way of writing a bucket ends where what is used fills a byte
-			if d := c.takeAt(t, "byte", 255-254*used, true, 1_790_000_000_000_000); d.Remaining != 745-used {
-				t.Errorf("where %d are used: %+v", 255+used, d)
+			got := c.returnAt(t, back, now)
+			after, units := want.Return(l, back.At.UnixMicro(), cost, back.Units)
+			if got != units {
+				t.Errorf("seed %d: %+v of %+v by %+v: %d count no more, want %d", seed, back, want, l, got, units)
 			}
+			holds("a return", after)
 		}
 	})
 }

@@ -67,7 +67,7 @@ if units{{.N}} + cost > limit{{.N}} and cost > 0 then admitted = always end
 
 {{define "coarse count" -}}
 if not failed then
-  local slot, more, wide, set = {{.Slot}}, cost, nil, nil
+  local slot, more, set = {{.Slot}}, cost, nil
   local top = stamp - stamp % slot + slot - 1
   if facts{{.N}} == '-' then last{{.N}} = top - slot end
   local n, skipped = (#value{{.N}} - 7) / width{{.N}} - 1, (top - last{{.N}}) / slot
@@ -77,7 +77,7 @@ if not failed then
   if width{{.N}} == 3 and units{{.N}} + more >= 16777216 then
     {{template "six" .}}
     local base = total{{.N}}(first{{.N}})
-    wide = '\6' .. string.sub(value{{.N}}, 2, 7)
+    local wide = '\6' .. string.sub(value{{.N}}, 2, 7)
     for i = first{{.N}}, n do wide = wide .. six((total{{.N}}(i) - base) % 16777216) end
     n = n - first{{.N}}
     value{{.N}}, width{{.N}}, first{{.N}} = wide, 6, 0
@@ -86,16 +86,12 @@ if not failed then
   local t = (total{{.N}}(n) + more) % 281474976710656
   {{template "bytes" "t"}}
   local newest = width == 3 and char(d, e, f) or char(a, b, c, d, e, f)
-  if skipped == 0 and first{{.N}} == 0 and not wide then
-    set = try('SETRANGE', {{.Key}}, #value{{.N}} - width, newest)
-  else
-    local low = top % 281474976710656
-    {{template "bytes" "low"}}
-    set = string.sub(value{{.N}}, 8 + first{{.N}} * width, skipped == 0 and -1 - width or -1)
-    set = char(width, a, b, c, d, e, f) .. set
-    if skipped > 1 then set = set .. string.rep(string.sub(value{{.N}}, -width), skipped - 1) end
-    set = try('SET', {{.Key}}, set .. newest, 'PX', string.format('%.0f', (top - now + window{{.N}}) / 1000 + 1000))
-  end
+  local low = top % 281474976710656
+  {{template "bytes" "low"}}
+  set = string.sub(value{{.N}}, 8 + first{{.N}} * width, skipped == 0 and -1 - width or -1)
+  set = char(width, a, b, c, d, e, f) .. set
+  if skipped > 1 then set = set .. string.rep(string.sub(value{{.N}}, -width), skipped - 1) end
+  set = try('SET', {{.Key}}, set .. newest, 'PX', string.format('%.0f', (top - now + window{{.N}}) / 1000 + 1000))
   if type(set) == 'table' and set.err then
     {{template "failed" "set"}}
   end

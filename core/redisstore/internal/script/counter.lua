@@ -53,17 +53,14 @@ if not failed then
   local last = current{{.N}} % 256 + cost -- mostly no other byte changes
   if begun == start{{.N}} and last < 256 then
     set = try('SETRANGE', {{.Key}}, '11', char(last))
-  else
+  end
+  if set ~= 18 and type(set) ~= 'table' then -- also where a clock that stepped back has let the key expire meanwhile
     {{template "six" .}}
     -- Of a charge: no limit can tell of more, and nothing is added to that last byte.
     local own = six(math.min(current{{.N}} + cost, 1099511628031))
-    if begun == start{{.N}} then
-      set = try('SETRANGE', {{.Key}}, '6', own)
-    else
-      -- Needed until the window after this one is over.
-      local ttl = string.format('%.0f', (2 * window{{.N}} - elapsed{{.N}} + stamp - now) / 1000 + 1000)
-      set = try('SET', {{.Key}}, six(previous{{.N}}) .. own .. six(begun % 281474976710656), 'PX', ttl)
-    end
+    -- Needed until the window after this one is over.
+    local ttl = string.format('%.0f', (2 * window{{.N}} - elapsed{{.N}} + stamp - now) / 1000 + 1000)
+    set = try('SET', {{.Key}}, six(previous{{.N}}) .. own .. six(begun % 281474976710656), 'PX', ttl)
   end
   if set ~= 18 and type(set) == 'table' and set.err then
     {{template "failed" "set"}}
@@ -88,9 +85,9 @@ local function counter(key, window)
   local first = begun == own and 6 or 0
   local count = number(value, first + 1, first + 6)
   local returned = math.min(count, units)
-  -- The TTL that the key has, so that a full server takes the next command.
-  call('PEXPIRE', key, string.format('%.0f', (2 * window - now + begun) / 1000 + 1000))
-  call('SETRANGE', key, first, bytes(count - returned, 6))
+  local ttl = string.format('%.0f', (2 * window - now + begun) / 1000 + 1000)
+  call('PEXPIRE', key, ttl) -- so that a full server takes the next command
+  call('SET', key, string.sub(value, 1, first) .. bytes(count - returned, 6) .. string.sub(value, first + 7), 'PX', ttl)
   return returned
 end
 {{end}}

@@ -27,8 +27,8 @@ func counterValue(start time.Time, previous, current int64) string {
 }
 
 // bucketValue is a bucket as it is stored.
-func bucketValue(at time.Time, units, part, rate int64) string {
-	return big48(units) + big48(part) + big48(rate) + big48(at.UnixMicro())
+func bucketValue(at time.Time, owed, part, free int64) string {
+	return string([]byte{byte(owed >> 48)}) + big48(owed) + big48(part)[1:] + big48(free) + big48(at.UnixMicro())
 }
 
 // logEntry is an entry of cost 1.
@@ -48,7 +48,7 @@ func putFull(rdb *redis.Client, key string, a core.Algorithm) {
 		core.SlidingLog:     {"rpush", logEntry(later, 0, 1), logEntry(later, 0, 2)},
 		core.SlidingCounter: {"set", counterValue(later, 0, 2)},
 		core.CoarseLog:      {"set", "\x03" + big48(later.UnixMicro()-1) + "\x00\x00\x00\x00\x00\x02"},
-		core.Bucket:         {"set", bucketValue(later, 2, 0, 2)},
+		core.Bucket:         {"set", bucketValue(later, 24*time.Hour.Microseconds(), 0, 0)},
 	}[a]...)
 }
 
@@ -90,9 +90,9 @@ func TestFormats(t *testing.T) {
 		core.PerMinute(1000).Using(core.CoarseLog), []taken{{minute, 300}, {minute + 2.5*second, 5}},
 		[]string{"03 5bfedcb600bf 000000 00012c 00012c 000131"}, minute + 2.5*second, "", 694, 58_499_999,
 	}, {
-		core.PerMinute(100).Using(core.Bucket), []taken{{now, 3}, {now + second, 1}},
-		[]string{"000000000002 000001312d00 000000000064 5bfeda352240"}, now + 2*second,
-		"31373930303030303032 20 30 41 000000000002 000001312d00 000000000064 5bfeda352240", 98, second,
+		core.PerMinute(7).Using(core.Bucket), []taken{{now, 3}, {now + second, 1}},
+		[]string{"00000001fbe652 4924924924 0000000f4240 5bfeda352240"}, now + 2*second,
+		"31373930303030303032 20 30 41 00000001fbe652 4924924924 0000000f4240 5bfeda352240", 2, 40_857_143,
 	}}
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		for _, e := range examples {

@@ -57,6 +57,10 @@ func TestScriptFull(t *testing.T) {
 		if after := dump(t, rdb, c, "ahead"); after == before {
 			t.Errorf("%v: %s stays", a, before)
 		}
+		larger = bind(t, rdb, core.PerDay(5).Using(a))
+		if a == core.Bucket { // all of a day is owed by any limit of a day
+			larger = larger.with([]core.Limit{core.Per(5, 10*24*time.Hour).Using(a)}, 0)
+		}
 		if d, err := larger.take(core.Ask{Key: "ahead", Cost: 1}); !mentionsError(err, "OOM") {
 			t.Errorf("%v: %+v, %v", a, d, err)
 		}

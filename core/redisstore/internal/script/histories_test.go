@@ -235,7 +235,7 @@ func (w *walk) ask() {
 		}
 		if charge && got.Allowed {
 			written[c], c.charged = true, c.highest
-			c.backs = append(c.backs, core.Refund{Key: c.key, Cost: r.Cost, At: got.At})
+			c.backs = append(c.backs, core.Refund{Key: c.key, Cost: r.Cost, At: got.At, Limits: r.Override.Limits})
 		}
 	}
 	if after := w.held(); len(written) == 0 && after != before {
@@ -260,6 +260,7 @@ func (w *walk) giveBack() {
 	i, before := max(0, len(c.backs)-1-w.rng.IntN(12)), w.held()
 	back := c.backs[i]
 	back.Units = 1 + w.rng.Int64N(back.Cost+1)
+	back.Cost = max(back.Cost, back.Units)
 	if w.rng.IntN(4) == 0 {
 		w.now = max(w.now, w.leaves(back.At.UnixMicro())-w.rng.Int64N(2))
 	}

@@ -200,6 +200,9 @@ if not failed then
     written = true
     if value{{.N}} == '' then
       if at{{.N}} then call('LTRIM', {{.Key}}, '-1', '-1') end
+    elseif pushed == 1 then -- a clock that stepped back has let the key expire meanwhile: nothing of it is dropped
+      call('LSET', {{.Key}}, '0', string.sub(entry, 1, 6) .. char(byte(entry, 7) % 16) .. string.sub(entry, 8))
+      at{{.N}} = nil
     elseif first{{.N}} > 8 then
       call('LTRIM', {{.Key}}, first{{.N}} == 9 and '9' or first{{.N}}, '-1')
     end
@@ -258,9 +261,9 @@ local function log(key, window)
   local top = kept[#kept]
   kept[#kept] = string.sub(top, 1, 6) .. bytes(number(top, 7, 9) + dropped * 1048576, 3) .. string.sub(top, 10)
   call('LTRIM', key, '0', -1 - #entries)
-  call('RPUSH', key, unpack(kept))
-  if length == #entries then
-    -- The key was without entries, and has gone with its TTL; see "log count".
+  if call('RPUSH', key, unpack(kept)) == #kept then
+    -- The key was without entries, and has gone with its TTL; see "log count". Nothing of it is dropped.
+    call('LSET', key, '-1', top)
     call('PEXPIRE', key, string.format('%.0f', (stamp(top, 1) - now + window * 1.5) / 1000 + 1000))
   end
   return returned

@@ -3,8 +3,8 @@
 -- and Steps their names.
 --
 -- KEYS     one for each limit, all in one hash slot
--- ARGV     the stamp of the request in microseconds, and the units; then for each limit its algorithm, as "log",
---          "counter" or "coarse", and its window in microseconds
+-- ARGV     the stamp of the request in microseconds, what is left of its cost, and the units; then for each limit its
+--          algorithm, as "log", "counter", "coarse" or "bucket", its window in microseconds, and its Requests
 -- Returns  how many units count no more under any limit, as text
 --
 -- Units that a key does not hold stay where they are: where a clock that was ahead has left its mark, for example. A
@@ -15,7 +15,7 @@ local byte, char, unpack = string.byte, string.char, table.unpack or unpack
 local depth = 1000 -- window.ReturnDepth
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local at, units = ARGV[1] + 0, ARGV[2] + 0
+local at, left, units = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 
 -- Returns the number in the bytes from first to last of text.
 local function number(text, first, last)
@@ -45,6 +45,6 @@ end
 
 local least, steps = units, { {{- .Steps -}} }
 for i, key in ipairs(KEYS) do
-  least = math.min(least, steps[ARGV[1 + 2 * i]](key, ARGV[2 + 2 * i] + 0))
+  least = math.min(least, steps[ARGV[1 + 3 * i]](key, ARGV[2 + 3 * i] + 0, ARGV[3 + 3 * i] + 0))
 end
 return string.format('%.0f', least)

@@ -25,7 +25,7 @@ import (
 //
 // All limits of a client under a rule share what stands in braces, and so the
 // hash slot on a cluster. Behind it: the algorithm's letter (see room), the
-// window, and the limit's name if it is not the window's.
+// window, and the limit's name if it is not the window's. A bucket has the name alone, b:bucket.
 
 // Rule makes the keys and calls for the requests of one rule.
 type Rule struct {
@@ -131,8 +131,11 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 
 // suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
-	s := ":" + roomOf(l.Algorithm).letter + l.Window.String()
-	if l.Name != l.Window.String() {
+	s := ":" + roomOf(l.Algorithm).letter
+	if l.Algorithm.Linear() {
+		return s + ":" + l.Name
+	}
+	if s += l.Window.String(); l.Name != l.Window.String() {
 		s += ":" + l.Name
 	}
 	return s
@@ -189,11 +192,16 @@ func Together(requests []Request) []any {
 
 // ReturnCall returns the call of the script s for a Return.
 func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
-	args := make([]any, 0, 5+3*len(r.Limits))
+	args := make([]any, 0, 6+4*len(r.Limits))
 	args = r.Keys(append(args, "evalsha", s.SHA, r.numkeys), back.Key)
-	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10), strconv.FormatInt(back.Units, 10))
-	for _, limit := range r.Limits {
-		args = append(args, roomOf(limit.Algorithm).steps, micros(limit.Window))
+	args = append(args, strconv.FormatInt(back.At.UnixMicro(), 10),
+		strconv.FormatInt(back.Cost, 10), strconv.FormatInt(back.Units, 10))
+	limits := back.Limits
+	if limits == nil {
+		limits = r.Limits
+	}
+	for _, l := range limits {
+		args = append(args, roomOf(l.Algorithm).steps, micros(l.Window), strconv.FormatInt(l.Requests, 10))
 	}
 	return args
 }

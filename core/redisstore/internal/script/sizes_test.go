@@ -248,7 +248,7 @@ func TestReturnDepth(t *testing.T) {
 }
 
 // TestReturnEdges: what histories do not come to. A counter whose windows have ended at this moment holds nothing of a
-// later window; the parts of a unit in a bucket have six bytes; and a bucket outlives what it owes after a Return.
+// later window; and a bucket outlives what it owes after a Return.
 func TestReturnEdges(t *testing.T) {
 	servers(t, func(t *testing.T, rdb *redis.Client) {
 		const now, minute = int64(1_790_000_040_000_000), int64(60_000_000)
@@ -259,12 +259,7 @@ func TestReturnEdges(t *testing.T) {
 		if n := c.returnAt(t, back, now+2*minute); n != 5 {
 			t.Errorf("%d of 5 units of a counter count no more, want 5", n)
 		}
-		back.At, back.Units = start, 1
-		c = bind(t, rdb, core.Per(1, core.MaxWindow).Using(core.Bucket))
-		put(rdb, c.key("k"), "set", bucketValue(start, 0, 1<<40, 1))
-		if n := c.returnAt(t, back, now); n != 1 {
-			t.Errorf("%d units of a bucket are returned, want 1", n)
-		}
+		back.At, back.Cost, back.Units = start, 10, 1
 		c = bind(t, rdb, core.PerMinute(1).Using(core.Bucket))
 		c.chargeAt(t, "k", 10, now)
 		c.returnAt(t, back, now)

@@ -40,6 +40,7 @@ type world struct {
 	rdb    *redis.Client
 	ledger *ledger
 	rule   statespace.Rule
+	other  *world        // by the same counts with other numbers, where one is a bucket
 	period int64         // after which the clock means the same
 	ticks  []int64       // by which the clock goes on or back
 	grid   time.Duration // TTLs are multiples of it
@@ -70,6 +71,18 @@ func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statesp
 		w.ticks = append(w.ticks, -w.rule.Allowance)
 	}
 	w.ledger = bind(t, rdb, all...)
+	if i := slices.IndexFunc(all, func(l core.Limit) bool { return l.Algorithm == core.Bucket }); i >= 0 {
+		o := *w
+		o.rule.Limits, all = slices.Clone(w.rule.Limits), slices.Clone(all)
+		o.rule.Limits[i].N, all[i].Requests = w.rule.Limits[i].N+1, all[i].Requests+1
+		o.rule.Limits[i].W, all[i].Window = w.rule.Limits[i].W*3/2, all[i].Window*3/2
+		o.rule.Allowance = math.MaxInt64
+		for _, l := range o.rule.Limits {
+			o.rule.Allowance = min(o.rule.Allowance, l.W/8)
+		}
+		o.ledger = w.ledger.with(all, 0)
+		w.other = &o
+	}
 	return w
 }
 
@@ -224,11 +237,24 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 	}
 	ask(asked{statespace.Peek, 1})
 	ask(asked{statespace.Take, n + 1})
-	for _, u := range h.client[0] {
+	by := w.rule.Limits[len(w.rule.Limits)-1] // the bucket, if there is one
+	for _, u := range h.client[len(h.client)-1] {
 		for units := range int64(2) {
-			name := fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At)
-			add(name, func(key string) ([]any, check) { return w.giveBack(h, key, u.At, units+1) })
+			name, w := fmt.Sprintf("return %d of %d ago", units+1, h.now-u.At), w
+			if by.Algorithm == core.Bucket && units >= u.N {
+				continue
+			}
+			if by.Algorithm == core.Bucket && u.Of != by {
+				w = w.other
+			}
+			add(name, func(key string) ([]any, check) { return w.giveBack(h, key, u.At, u.N, units+1) })
 		}
+	}
+	if w.other != nil {
+		add("take by others", func(key string) ([]any, check) { return w.other.ask(h, key, []asked{{statespace.Take, 1}}) })
+	}
+	if by.Algorithm == core.Bucket && by.Used(h.client[len(h.client)-1], h.now) >= n {
+		return all
 	}
 	if h.most() <= n {
 		ask(asked{statespace.Charge, 1})
@@ -302,11 +328,11 @@ func answerOf(d core.Decision) statespace.Answer {
 }
 
 // giveBack returns the call of the script that takes units back, and what holds the reply against the definition.
-func (w *world) giveBack(h *history, key string, at, units int64) ([]any, check) {
-	back := core.Refund{Key: key, Cost: units, At: time.UnixMicro(at), Units: units}
+func (w *world) giveBack(h *history, key string, at, cost, units int64) ([]any, check) {
+	back := core.Refund{Key: key, Cost: cost, At: time.UnixMicro(at), Units: units}
 	args := callAt(w.T, script.Return(), w.ledger.rule.ReturnCall(script.Return(), back), h.now)
 	return args, func(reply string) (statespace.Client, error) {
-		want, after := w.rule.Return(h.client, h.now, at, units)
+		want, after := w.rule.Return(h.client, h.now, at, cost, units)
 		if reply != strconv.FormatInt(want, 10) {
 			return nil, fmt.Errorf("%s units count no more, want %d", reply, want)
 		}
@@ -325,11 +351,11 @@ func (w *world) key(h history) string {
 	}
 	for i, l := range w.rule.Limits {
 		age := 2*l.W + l.W/2
-		if l.Algorithm == core.Bucket { // its value says how much there is
-			key = statespace.AppendTimes(key, h.client[i], h.now, l.W)
-		} else {
-			key = statespace.Client{h.client[i]}.AppendKey(key, h.now, age)
+		past, most := slices.Clone(h.client[i]), (h.most()+1)*2*l.W // more free time is not asked for
+		if len(past) > 0 {
+			past[0].Free = min(past[0].Free, most)
 		}
+		key = statespace.Client{past}.AppendKey(key, h.now, age)
 		k := h.keys[i]
 		add(max(0, k.until-h.now))
 		switch {
@@ -345,7 +371,7 @@ func (w *world) key(h history) string {
 			add(max(nearest(k.list[0][12:], h.now)-h.now, -age), uint48(k.list[0]), uint48(k.list[0][6:]))
 		case l.Algorithm == core.Bucket:
 			text := k.list[0]
-			add(max(nearest(text[18:], h.now)-h.now, -age), uint48(text), uint48(text[6:]), uint48(text[12:]))
+			add(max(nearest(text[18:], h.now)-h.now, -age), uint48(text[1:]), uint24(text[7:]), min(uint48(text[12:]), most))
 		default:
 			text := k.list[0]
 			add(max(nearest(text[1:], h.now)-h.now, -age), int64(len(text)))
@@ -376,7 +402,7 @@ func TestSmallWorlds(t *testing.T) {
 	rules := [][]statespace.Limit{
 		{limit(1, 2, l)}, // with fine steps
 		{limit(2, 2, l)}, {limit(2, 2, c)}, {limit(1, 2, s)}, {limit(1, 1, l), limit(1, 1, c)},
-		{limit(2, 3, b)}, {limit(1, 1, l), limit(1, 2, b)},
+		{limit(2, 1, b)}, {limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, b)},
 	}
 	fine := 1
 	if *long {
@@ -384,7 +410,7 @@ func TestSmallWorlds(t *testing.T) {
 		rules = [][]statespace.Limit{
 			{limit(1, 4, l)}, {limit(1, 2, c)},
 			{limit(2, 4, l)}, {limit(3, 2, l)}, {limit(3, 4, c)}, {limit(2, 1, s)},
-			{limit(3, 4, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)},
+			{limit(2, 3, b)}, {limit(1, 2, c), limit(1, 2, b)}, {limit(1, 1, l), limit(1, 2, l)},
 			{limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
@@ -419,12 +445,13 @@ func TestSmallWorldsFindMutants(t *testing.T) {
 		{core.SlidingCounter, "if begun == start1 and last < 256", "if last < 256"},
 		{core.SlidingCounter, "elapsed1 >= window1", "elapsed1 > window1"},
 		{core.CoarseLog, "if skipped > 1 then", "if false then"},
-		{core.Bucket, "+ cost > limit1", "+ cost >= limit1"},
-		{core.Bucket, "(part1 > 0 and 1 or 0)", "0"},
+		{core.Bucket, "1 or 0) > window1", "1 or 0) >= window1"},
+		{core.Bucket, "(part1 > 0 and 1 or 0) > window1", "0 > window1"},
 		{core.Bucket, "if at1 - now >", "if at1 + now <"},
-		{core.Bucket, "back, part1 - rest", "back, part1"},
-		{core.Bucket, "part1 + window1 end", "part1 end"},
-		{core.Bucket, " and stamp - at1 <= stamp % (window1 / 2)", ""},
+		{core.Bucket, "owed1 - passed,", "owed1 - passed + 1,"},
+		{core.Bucket, "free1 + passed", "free1"},
+		{core.Bucket, "whole + 1, rest - limit1", "whole, rest - limit1"},
+		{core.Bucket, "(owed1 + stamp - now) / 1000 + 1000", "900"},
 		{core.CoarseLog, "local top = stamp - stamp % slot + slot - 1", "local top = stamp"},
 		{core.CoarseLog, "cost > 0 and units + cost - limit1 or 0", "0"},
 	}
