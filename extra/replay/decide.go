@@ -31,24 +31,52 @@ func busiest(of []uint64, window time.Duration) (most int) {
 // trial decides the requests of clients under rules, the first of which is for all.
 type trial struct {
 	rules  []Route
-	limits int    // of all rules
-	gap    uint64 // microseconds: a client that was quiet for so long is as good as new under every limit
-	least  int    // requests that no limit refuses
+	limits int // of all rules
+	least  int // requests that no limit refuses
+
+	// In microseconds: a client that was quiet for gap is as good as new under every limit, and requests that come
+	// whole periods later are decided alike.
+	gap, period uint64
+}
+
+// longer returns a window that is longer by slack, less up to 59 us: so sixty slots of a coarse log are the window.
+func longer(window, slack time.Duration) time.Duration {
+	if slack > 0 {
+		const sixty = 60 * time.Microsecond
+		window = min((window+slack)/sixty*sixty, core.MaxWindow)
+	}
+	return window
 }
 
 // newTrial returns a trial of rules with windows that are longer by slack.
 func newTrial(rules []Route, slack time.Duration) *trial {
-	t := &trial{rules: slices.Clone(rules), least: core.MaxLogRequests}
+	t := &trial{rules: slices.Clone(rules), least: core.MaxLogRequests, period: 1}
 	for i, rule := range t.rules {
 		limits := slices.Clone(rule.Limits)
 		for k := range limits {
 			l := &limits[k]
-			l.Window = min(l.Window+slack, core.MaxWindow)
-			t.gap, t.least = max(t.gap, 2*uint64(l.Window.Microseconds()+1)), min(t.least, int(l.Requests))
+			l.Window = longer(l.Window, slack)
+			w := uint64(l.Window.Microseconds() + 1)
+			t.gap, t.least = max(t.gap, 2*w), min(t.least, int(l.Requests))
+			t.repeat(w - 1)
+			t.repeat((w + 58) / 60) // the slot of a coarse log
 		}
 		t.rules[i].Limits, t.limits = limits, t.limits+len(limits)
 	}
 	return t
+}
+
+// repeat makes the period a multiple of n. From latest on it is as good as none.
+func (t *trial) repeat(n uint64) {
+	a, b := t.period, n
+	for b > 0 {
+		a, b = b, a%b
+	}
+	if n /= a; float64(t.period)*float64(n) >= latest {
+		t.period = latest
+	} else {
+		t.period *= n
+	}
 }
 
 // decide decides the requests of all clients, of several at once, or, if most is not nil, of those that have more than
@@ -58,14 +86,16 @@ func newTrial(rules []Route, slack time.Duration) *trial {
 func (t *trial) decide(q requests, most []uint32, refused func(client int, by []int)) (failure error) {
 	var workers sync.WaitGroup
 	var mu sync.Mutex // guards what refused does, and failure
+	longest := slices.MaxFunc(q, func(a, b []uint64) int { return len(a) - len(b) })
 	n := runtime.GOMAXPROCS(0)
 	for first := range n {
 		workers.Go(func() {
+			e := &engine{trial: t, bytes: memstore.MinMaxBytes + 100*int64(len(longest)) + 4000*int64(t.limits)}
 			for client := first; client < len(q); client += n {
 				if most != nil && 2*int(most[client]) <= t.least {
 					continue
 				}
-				by, err := t.client(q[client])
+				by, err := e.client(q[client])
 				mu.Lock()
 				if failure = cmp.Or(failure, err); slices.Max(by) > 0 {
 					refused(client, by)
@@ -78,38 +108,39 @@ func (t *trial) decide(q requests, most []uint32, refused func(client int, by []
 	return failure
 }
 
-// client decides the requests of a client on a store of its own, and returns how many each limit refuses.
-func (t *trial) client(of []uint64) (by []int, err error) {
-	var now time.Time
-	var ledgers []core.Ledger // by rule, nil where it has no limits
-	by = make([]int, t.limits)
+// engine decides the requests of one client after the other, as if they were of one client: a client comes whole
+// periods later, when nothing counts any more of the one before.
+type engine struct {
+	*trial
+	bytes   int64
+	now     time.Time
+	end     uint64        // of what was decided, in microseconds
+	ledgers []core.Ledger // by rule; nil until there is a store
+}
+
+// client decides the requests of a client, and returns how many each limit refuses.
+func (e *engine) client(of []uint64) (by []int, err error) {
+	by = make([]int, e.limits)
 	for n := 1; len(of) > 0; of, n = of[n:], 1 {
-		for n < len(of) && of[n]>>8-of[n-1]>>8 < t.gap {
+		for n < len(of) && of[n]>>8-of[n-1]>>8 < e.gap {
 			n++
 		}
-		if n <= t.least { // all are admitted, and forgotten before the next one comes
+		if n <= e.least { // all are admitted, and forgotten before the next one comes
 			continue
 		}
-		if ledgers == nil {
-			bytes := memstore.MinMaxBytes + 100*int64(len(of)) + 4000*int64(t.limits)
-			store := memstore.New(memstore.WithMaxBytes(bytes), memstore.WithClock(func() time.Time { return now }))
-			for i, rule := range t.rules {
-				ledger, err := store.Bind(core.Binding{Rule: strconv.Itoa(i), Limits: rule.Limits})
-				if err != nil {
-					return by, err
-				}
-				ledgers = append(ledgers, ledger)
-			}
+		later, err := e.move(of[0]>>8, of[n-1]>>8)
+		if err != nil {
+			return by, err
 		}
 		for i, next := 0, 1; i < n; i, next = next, next+1 {
-			now = time.UnixMicro(int64(of[i] >> 8))
-			limit, wait, err := t.take(ledgers, int(of[i]&0xff))
+			e.now = time.UnixMicro(int64(of[i]>>8 + later))
+			limit, wait, err := e.take(int(of[i] & 0xff))
 			if err != nil {
 				return by, err
 			} else if limit < 0 {
 				continue
 			}
-			for until := uint64(now.Add(wait).UnixMicro()); next < n && of[next]>>8 < until; {
+			for until := of[i]>>8 + uint64(wait.Microseconds()); next < n && of[next]>>8 < until; {
 				next++
 			}
 			by[limit] += next - i
@@ -118,11 +149,31 @@ func (t *trial) client(of []uint64) (by []int, err error) {
 	return by, nil
 }
 
+// move returns by how much later requests from first to last come than in the log, on the store or on a new one.
+func (e *engine) move(first, last uint64) (later uint64, err error) {
+	if free := e.end + e.gap; e.ledgers != nil && free > first {
+		later = (free - first + e.period - 1) / e.period * e.period
+	}
+	if e.ledgers == nil || last+later >= latest {
+		later, e.ledgers = 0, nil
+		store := memstore.New(memstore.WithMaxBytes(e.bytes), memstore.WithClock(func() time.Time { return e.now }))
+		for i, rule := range e.rules {
+			ledger, err := store.Bind(core.Binding{Rule: strconv.Itoa(i), Limits: rule.Limits})
+			if err != nil {
+				return 0, err
+			}
+			e.ledgers = append(e.ledgers, ledger)
+		}
+	}
+	e.end = last + later
+	return later, nil
+}
+
 // take decides a request of a route. It returns which of all limits refuses it, or -1, and how long that limit refuses
 // the requests of all routes.
-func (t *trial) take(ledgers []core.Ledger, route int) (limit int, wait time.Duration, err error) {
-	for rule, ledger := range ledgers {
-		limits := t.rules[rule].Limits
+func (e *engine) take(route int) (limit int, wait time.Duration, err error) {
+	for rule, ledger := range e.ledgers {
+		limits := e.rules[rule].Limits
 		if len(limits) > 0 && (rule == 0 || rule == route) {
 			d := ledger.Take(context.Background(), core.Ask{Key: "client", Cost: 1})
 			if rule > 0 {
