@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,28 +118,5 @@ func checkLines(t *testing.T, file, lines, want string) {
 	}
 	if !strings.Contains(strings.Join(all[from-1:to], ""), want) {
 		t.Errorf("%s#%s does not say %q", file, lines, want)
-	}
-}
-
-// TestReadmeComparison: the table of the README says what docs/comparison.md says, where
-// both have a column.
-func TestReadmeComparison(t *testing.T) {
-	count := 0
-	inBoth := []string{worstColumn, tripsColumn, waitColumn, retryColumn}
-	for _, table := range tables(t, "../README.md") {
-		for i, column := range table.columns {
-			if !slices.Contains(inBoth, column) {
-				continue
-			}
-			for _, cells := range table.rows {
-				if said := plain(cells[i]); said != "-" {
-					count++
-					wantCell(t, plain(cells[0]), column, said)
-				}
-			}
-		}
-	}
-	if count < 20 {
-		t.Errorf("%d cells were compared, want at least 20", count)
 	}
 }

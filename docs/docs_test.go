@@ -61,21 +61,23 @@ var imports = map[string]string{
 // standard are the packages of the standard library whose path is their name.
 const standard = " bytes context errors fmt io log os reflect slices strconv strings syscall testing time "
 
-// echo4 stands for a page about echo v4 in given: echo.md is about v5.
+// echo4 is the key of echo v4 in given: that of "echo" is v5.
 const echo4 = "echo v4"
 
-// importsByPage are the packages that mean something else on a page than in imports.
+// importsByPage are the packages that mean something else on a page, or in a section of it, than in imports.
 var importsByPage = map[string]map[string]string{
 	"proxies.md": {
 		"middleware": "github.com/go-chi/chi/v5/middleware",
 	},
-	"echo.md": {
-		"echo":       "github.com/labstack/echo/v5",
-		"middleware": "github.com/labstack/echo/v5/middleware",
+	"README.md": {
+		"echo5": "github.com/labstack/echo/v5",
+	},
+	"echo": {
+		"echo": "github.com/labstack/echo/v5",
 	},
 }
 
-// given is what the snippets of every page may use, and of each page. A page about a framework has its own handlers.
+// given is what the snippets of every page may use, of each page, and of each section that has more than its page.
 var given = map[string]string{
 	"": `var api, search, login, global *core.Limiter
 var identify func(ctx context.Context, presented string) (id string, err error)
@@ -84,17 +86,17 @@ var handler http.Handler
 var ap, eu, us core.Store
 `,
 	"nethttp.md": netHTTP + "var proxy *httputil.ReverseProxy\n",
-	"README.md":  routers,
+	"README.md":  routers + "var e4 *echo.Echo\nvar e5 *echo5.Echo\n",
 	"recipes.md": givenRecipes,
-	"chi.md": netHTTP + `var r chi.Router
+	"chi": netHTTP + `var r chi.Router
 var corsHandler func(http.Handler) http.Handler
 `,
-	"gin.md": `var r *gin.Engine
+	"gin": `var r *gin.Engine
 var hello, searchHandler, loginHandler, corsHandler, auth gin.HandlerFunc
 var plans map[string]*core.Limiter
 `,
-	echo4:     givenEcho,
-	"echo.md": givenEcho,
+	echo4:  givenEcho,
+	"echo": givenEcho,
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
@@ -108,7 +110,7 @@ var byUser func(*http.Request) (string, error)
 
 const (
 	netHTTP = "var hello, searchHandler, loginHandler http.HandlerFunc\n"
-	routers = "var router chi.Router\nvar engine *gin.Engine\nvar e *echo.Echo\n"
+	routers = "var router chi.Router\nvar engine *gin.Engine\n"
 
 	givenEcho = `var e *echo.Echo
 var hello, searchHandler, loginHandler echo.HandlerFunc
@@ -126,13 +128,30 @@ var (
 	uses     = regexp.MustCompile(`\b([a-z]+[0-9]*)\.[A-Z]`)
 )
 
+// snippet is a block of Go, and its key in given: a heading, or the name of the page.
+type snippet struct{ place, code string }
+
+// snippets returns the blocks of Go of a page.
+func snippets(page, text string) (all []snippet) {
+	for _, section := range strings.Split(text, "\n## ") {
+		place, _, _ := strings.Cut(section, "\n")
+		if given[place] == "" {
+			place = page
+		}
+		for _, block := range blocks.FindAllStringSubmatch(section, -1) {
+			all = append(all, snippet{place, block[1]})
+		}
+	}
+	return all
+}
+
 // source makes a file of a snippet: a whole file is one already, and anything
 // else is what stands in a function.
-func source(page, snippet string) string {
+func source(place, snippet string) string {
 	if strings.HasPrefix(snippet, "package ") || strings.Contains(snippet, "\npackage ") {
 		return snippet
 	}
-	return withImports(page, given[""]+given[page]+function("_()", snippet))
+	return withImports(place, given[""]+given[place]+function("_()", snippet))
 }
 
 // function makes a function of the statements of a snippet.
@@ -204,8 +223,8 @@ func TestSnippets(t *testing.T) {
 			writeRecipes(t, dir, text)
 			continue
 		}
-		for i, block := range blocks.FindAllStringSubmatch(text, -1) {
-			module, code := dir, source(page, block[1])
+		for i, block := range snippets(page, text) {
+			module, code := dir, source(block.place, block.code)
 			if strings.Contains(code, "/sashprom\"") {
 				module = prom
 			}

@@ -62,14 +62,16 @@ var (
 func exampleSource(c comment, example string) string {
 	code := strings.ReplaceAll("\n"+example, "\n\t", "\n")
 	code = strings.ReplaceAll(omitted.ReplaceAllString(code, ""), "mystore.", "memstore.")
-	page := filepath.Base(c.dir) + ".md"
+	place := filepath.Base(c.dir)
 	switch c.pkg {
 	case "sashecho":
-		page = echo4
+		place = echo4
 	case "sashecho5":
-		page = "echo.md"
+		place = "echo"
+	case "nethttp":
+		place = "nethttp.md"
 	}
-	names, ok := given[page]
+	names, ok := given[place]
 	if !ok {
 		names = givenPackages
 	}
@@ -79,7 +81,7 @@ func exampleSource(c comment, example string) string {
 		}
 		code = function("_()", code)
 	}
-	return withImports(page, given[""]+names+code)
+	return withImports(place, given[""]+names+code)
 }
 
 // TestPackagesBeginWithAnExample: the comment of every public package shows code before its

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +18,9 @@ import (
 // readmeAddress is the address that the program of the README listens on, as it stands there.
 const readmeAddress = `"127.0.0.1:8080"`
 
-// TestReadmeProgram compiles the lines that the README begins with. It takes the program out of the README, builds it
-// in a module of its own, starts it on a free port, and holds its answers against what the README says of them.
+// TestReadmeProgram compiles the lines that the README begins with, with the imports that stand above them. It takes
+// the program out of the README, builds it in a module of its own, starts it on a free port, and holds its answers
+// against what the README says of them.
 func TestReadmeProgram(t *testing.T) {
 	text := readme(t)
 	found := blocks.FindAllStringSubmatch(text, -1)
@@ -27,12 +29,19 @@ func TestReadmeProgram(t *testing.T) {
 	}
 	lines := t.TempDir()
 	writeModule(t, lines, "../examples")
-	write(t, filepath.Join(lines, "lines.go"), source("README.md", found[0][1]))
+	imported, first, _ := strings.Cut(found[0][1], "\n)\n")
+	code := source("README.md", first)
+	for _, path := range regexp.MustCompile(`(?:\w+ )?"[^"]+"`).FindAllString(imported, -1) {
+		if !strings.Contains(code, " "+path) && !strings.Contains(code, "\t"+path) {
+			t.Errorf("the README imports %s, which its lines do not use", path)
+		}
+	}
+	write(t, filepath.Join(lines, "lines.go"), code)
 	runGo(t, lines, "vet", ".")
 	server := startReadme(t, found[1][1])
-	first, refusal := readmeAnswers(t, text)
+	admission, refusal := readmeAnswers(t, text)
 
-	server.want(t, "GET /", http.StatusOK, first)
+	server.want(t, "GET /", http.StatusOK, admission)
 	for left := 4; left >= 0; left-- {
 		server.want(t, "POST /login", http.StatusUnauthorized, http.Header{
 			"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {strconv.Itoa(left)},

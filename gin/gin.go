@@ -25,7 +25,7 @@
 // a slash too many (RedirectTrailingSlash, RedirectFixedPath). One in a group
 // counts the requests of the group's routes alone. Use comes before the routes:
 // gin gives a route the middleware that is there when it is registered. A request that
-// a handler gives to HandleContext is counted again; docs/gin.md shows how to skip it.
+// a handler gives to HandleContext is counted again; docs/frameworks.md shows how to skip it.
 //
 // gin's own c.ClientIP() believes the X-Forwarded-For of every client unless the engine
 // is told otherwise; the key functions of package keyfuncs do not use it.

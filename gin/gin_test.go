@@ -114,7 +114,7 @@ func TestRefusedWithoutRoute(t *testing.T) {
 }
 
 // TestHandleContext: a request that a handler sends through the engine again is counted twice by the engine's guard,
-// and once if the guard skips it as docs/gin.md says.
+// and once if the guard skips it as docs/frameworks.md says.
 func TestHandleContext(t *testing.T) {
 	type sentOn struct{}
 	skip := nethttp.Skip(func(r *http.Request) bool { return r.Context().Value(sentOn{}) != nil })
