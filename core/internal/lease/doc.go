@@ -1,26 +1,23 @@
-// Package lease is a link in front of any [core.Ledger] that honours Override.Ahead. It takes units of a busy client's
-// limit ahead and spends them without asking the next link.
+// Package lease provides a [core.Ledger] that takes units of a busy client's limit ahead of time and spends them
+// without asking the next ledger. It honours Override.Ahead and can precede any ledger.
 //
-// No window of a limit holds too many: a lease is counted at its end, all of it at once, which is no sooner than any of
-// it is spent. The end is reckoned from before the question was sent, and a thousandth sooner. docs/redis.md has what
-// that costs the client.
+// No window of a limit holds too many units: a lease is counted at its end, all of it at once, so no unit is counted
+// earlier than it is spent. The end of a lease is computed from the time before the request was sent, less a
+// thousandth. docs/redis.md describes the costs for the client.
 //
-//	Take ----- the lease has enough: spend ------------------------> answered, nothing is asked
+//	Take ----- the lease has enough: spend ------------------------> answered locally
 //	  |
-//	  |------- no lease can hold the cost, or a peek --------------> asked alone
-//	  |------- the client is refused, or asks for too little ------> asked alone
+//	  |------- the cost exceeds any lease, or is a peek ------------> next ledger
+//	  |------- the client is refused, or is not busy enough --------> next ledger
 //	  |
-//	  |------- no renewal is under way: start one -----------------> answered by it
-//	  '------- wait for the renewal under way, then anew, or
-//	           alone if it is late, lost or in vain
+//	  |------- no renewal is in flight: start one ------------------> answered by the renewal
+//	  '------- wait for the renewal in flight, then start over; or
+//	           next ledger if the renewal is late, lost or fruitless
 //
-// The words that the code uses:
+// Terms:
 //
-//   - A lease is units that have been taken, and what is known of the client that they are for: table.go, lease.go.
+//   - A lease is the units taken ahead for a client, with the client's recent rate: table.go, lease.go.
 //   - A holder is a client under a rule.
-//   - A renewal is a request for the next lease, under way in a goroutine of its own: renewal.go.
-//   - Patience is the time that a request waits for a renewal that another caller started: patience.go.
-//
-// A request asked alone is a request of its own to the next link, which may know a refusal, or send the request
-// together with others.
+//   - A renewal is a request for the next lease, in flight in its own goroutine: renewal.go.
+//   - maxWait limits the time that a request waits for another caller's renewal: wait.go.
 package lease

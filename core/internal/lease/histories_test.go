@@ -27,8 +27,8 @@ func TestReturnHistories(t *testing.T) {
 // about as long as what is left of a lease, or of a window.
 func returnHistory(t *testing.T, rng *rand.Rand) {
 	limit := core.Per(1000, time.Minute)
-	s := newScene(t, limit, 100)
-	s.way = time.Duration(rng.IntN(20)) * time.Millisecond
+	s := newFixture(t, limit, 100)
+	s.delay = time.Duration(rng.IntN(20)) * time.Millisecond
 	type spent struct {
 		*core.Reservation
 		at    time.Time
@@ -63,12 +63,12 @@ func returnHistory(t *testing.T, rng *rand.Rand) {
 			all = append(all, spent{r, time.Now(), cost})
 		}
 		all = slices.DeleteFunc(all, func(one spent) bool { return time.Since(one.at) >= limit.Window })
-		held := int64(0)
+		used := int64(0)
 		for _, one := range all {
-			held += one.units
+			used += one.units
 		}
-		if held > limit.Requests {
-			t.Fatalf("%d units in a window of %v", held, limit)
+		if used > limit.Requests {
+			t.Fatalf("%d units in a window of %v", used, limit)
 		}
 	}
 }

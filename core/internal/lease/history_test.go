@@ -13,17 +13,17 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// history is what processes were told, and when they acted on it.
+// history records the answers that processes got, and the times at which they used them.
 type history struct {
-	server   *fakeserver.Server
-	longest  time.Duration // lease
-	mu       sync.Mutex
-	used     []storetest.Outcome // by when it was used, on the server's clock
-	told     []storetest.Outcome // by Decision.At
-	refused  []fakeserver.Charge // when, and what
-	local    int
-	unsaid   int // of the decisions, those that say wrongly whether the server made them
-	failures int
+	server      *fakeserver.Server
+	longest     time.Duration // lease
+	mu          sync.Mutex
+	byUse       []storetest.Outcome // by when it was used, on the server's clock
+	byAt        []storetest.Outcome // by Decision.At
+	refused     []fakeserver.Charge // when, and what
+	local       int
+	wrongSource int // of the decisions, those that say wrongly whether the server made them
+	failures    int
 }
 
 // take asks once and writes down the outcome.
@@ -41,14 +41,14 @@ func (h *history) take(ctx context.Context, c core.Ledger, cost int64) core.Deci
 		at = h.server.Now()
 		h.local++
 		if d.Source != core.SourceLeased {
-			h.unsaid++
+			h.wrongSource++
 		}
 	case d.Source != core.SourceCounted:
-		h.unsaid++
+		h.wrongSource++
 	}
 	if d.Allowed {
-		h.used = append(h.used, storetest.Outcome{At: time.UnixMicro(at), Allowed: true, Cost: cost})
-		h.told = append(h.told, storetest.Outcome{At: d.At, Allowed: true, Cost: cost})
+		h.byUse = append(h.byUse, storetest.Outcome{At: time.UnixMicro(at), Allowed: true, Cost: cost})
+		h.byAt = append(h.byAt, storetest.Outcome{At: d.At, Allowed: true, Cost: cost})
 	} else {
 		h.refused = append(h.refused, fakeserver.Charge{Taken: at, Units: cost})
 	}
@@ -58,13 +58,13 @@ func (h *history) take(ctx context.Context, c core.Ledger, cost int64) core.Deci
 // check holds a history against the promise. It waits for the scripts of callers that have left.
 func (h *history) check() error {
 	synctest.Wait()
-	if h.unsaid > 0 {
-		return fmt.Errorf("%d decisions say wrongly whether they are from a lease", h.unsaid)
+	if h.wrongSource > 0 {
+		return fmt.Errorf("%d decisions say wrongly whether they are from a lease", h.wrongSource)
 	}
-	if err := storetest.CheckLogs(h.used, h.server.Limits...); err != nil {
+	if err := storetest.CheckLogs(h.byUse, h.server.Limits...); err != nil {
 		return fmt.Errorf("by the time of use: %w", err)
 	}
-	if err := storetest.CheckLogs(h.told, h.server.Limits...); err != nil {
+	if err := storetest.CheckLogs(h.byAt, h.server.Limits...); err != nil {
 		return fmt.Errorf("by Decision.At: %w", err)
 	}
 	for _, r := range h.refused {

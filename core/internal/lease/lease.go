@@ -6,25 +6,24 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// lease holds the knowledge of a client: how much the client asks for, and the units that were taken ahead, if any.
-// The shard's lock guards it.
+// lease is the state of one client: its recent rate, and the units taken ahead, if any. The shard's lock guards it.
 type lease struct {
-	since time.Time // the start of the time in which asked is counted
-	asked int64     // units that were admitted since then
+	since    time.Time // start of the period in which admitted is counted
+	admitted int64     // units admitted since then
 
-	left     int64         // units that are left to spend
-	until    time.Time     // the end of the lease
-	reply    core.Decision // the reply with which the units were taken; it is stamped with the end of the lease
-	after    time.Time     // exclusive lower bound of the At of decisions from this lease; reply.At is the upper one
-	given    time.Time     // the latest At that a decision from any lease of the client has been given
-	received time.Time     // when the reply came
+	left     int64         // unspent units
+	until    time.Time     // end of the lease
+	reply    core.Decision // the reply that granted the units; its At is the end of the lease
+	after    time.Time     // exclusive lower bound of the At of decisions from this lease; reply.At is the upper bound
+	lastAt   time.Time     // latest At of the decisions from all leases of the client
+	received time.Time     // arrival of the reply
 
-	retry   time.Time     // until then the store refuses the client
-	renewal *renewal      // the renewal under way, or nil
-	took    time.Duration // the duration of the last admission by the store
+	retry     time.Time     // the store refuses the client before this time
+	renewal   *renewal      // the renewal in flight, or nil
+	roundTrip time.Duration // duration of the store's last admission
 }
 
-// answer is the store's answer to a question; the zero value is none.
+// answer is a reply of the next ledger with its times. The zero value means no reply.
 type answer struct {
 	sent     time.Time
 	received time.Time
@@ -32,21 +31,20 @@ type answer struct {
 	reply    core.Decision
 }
 
-// has reports whether cost can be spent at now.
-func (e *lease) has(now time.Time, cost int64) bool {
-	return e.left > 0 && e.left >= cost && e.lasts(now)
+// canSpend reports whether the lease covers cost at now.
+func (e *lease) canSpend(now time.Time, cost int64) bool {
+	return e.left > 0 && e.left >= cost && e.isValid(now)
 }
 
-// lasts reports whether the lease is not over at now. While a process is suspended, its monotonic clock may stand still
-// and its wall clock goes on: now must be before the lease's end by both (TestClocks).
-func (e *lease) lasts(now time.Time) bool {
+// isValid reports whether the lease lasts beyond now. Both the monotonic and the wall clock must be before the end: the
+// monotonic clock may stop while the process is suspended, and the wall clock may be set back.
+func (e *lease) isValid(now time.Time) bool {
 	return now.Before(e.until) && now.Round(0).Before(e.until.Round(0))
 }
 
-// spend answers a request that is within a lease of the given lifetime, and counts it unless it is a peek.
+// spend returns the decision on a request that the lease covers, and subtracts its cost unless it is a peek.
 func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Duration) core.Decision {
-	// The server's clock has advanced by at least this much since the reply, and by less than the lifetime, since now
-	// is before until.
+	// The server's clock has advanced by at least this duration since the reply, and by less than the lifetime.
 	later := now.Sub(e.received).Truncate(time.Microsecond)
 	d := e.reply
 	d.Source = core.SourceLeased
@@ -54,41 +52,40 @@ func (e *lease) spend(now time.Time, cost int64, peek bool, lifetime time.Durati
 	if !d.At.After(e.after) {
 		d.At = e.after.Add(time.Microsecond)
 	}
-	e.given = d.At
+	e.lastAt = d.At
 	d.Remaining += e.left - cost
 	d.ResetAfter = max(d.ResetAfter-later, time.Microsecond)
 	if !peek {
 		e.left -= cost
-		e.asked += cost
+		e.admitted += cost
 	}
 	return d
 }
 
-// want returns how much to take ahead, for requests of the given cost: as much as the client asks for in half a
-// lifetime, or twice what it has asked for since the last lease if that is less: a burst says little about what comes
-// next. See TestWant.
-func (e *lease) want(now time.Time, cost int64, terms Terms) int64 {
+// size returns the number of units to take ahead for requests of the given cost: the client's demand in half a
+// lifetime, and at most twice the units admitted since the last lease, because a burst predicts little.
+func (e *lease) size(now time.Time, cost int64, terms Terms) int64 {
 	elapsed := max(now.Sub(e.since), time.Nanosecond)
-	rate := float64(e.asked) / float64(elapsed)
-	want := int64(min(float64(terms.Size), float64(2*e.asked), rate*float64(terms.Lifetime)/2))
-	return want - want%cost // so that requests of one cost leave nothing unspent
+	rate := float64(e.admitted) / float64(elapsed)
+	size := int64(min(float64(terms.Size), float64(2*e.admitted), rate*float64(terms.Lifetime)/2))
+	return size - size%cost // requests of one cost leave no unit unspent
 }
 
-// learn learns from the answer to a request that was asked alone what the client asks for.
-func (e *lease) learn(a answer, lifetime time.Duration) {
+// record updates the client's rate from the next ledger's answer to a single request.
+func (e *lease) record(a answer, lifetime time.Duration) {
 	switch {
-	case a.reply.Err != nil: // asked stays as it is: with smaller leases more requests would fail
+	case a.reply.Err != nil: // the rate is unchanged: with smaller leases more requests would fail
 	case a.reply.Allowed:
-		e.retry = time.Time{} // it may be long until then, if there has been a reset (TestLearn)
-		e.took = a.received.Sub(a.sent)
+		e.retry = time.Time{} // a reset may have ended the refusal early
+		e.roundTrip = a.received.Sub(a.sent)
 		if a.received.Sub(e.since) > lifetime {
-			e.since, e.asked = a.sent, 0
+			e.since, e.admitted = a.sent, 0
 		}
-		e.asked += a.units
+		e.admitted += a.units
 	default:
 		retry := a.sent.Add(a.reply.RetryAfter)
 		if !a.received.Before(e.retry) {
-			// A time in which the client is refused tells nothing about its rate (TestLearn).
+			// The rate excludes the time in which the client is refused.
 			e.since = e.since.Add(retry.Sub(a.received))
 		}
 		e.retry = retry

@@ -8,8 +8,8 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Wrap returns next with leases in front of it, for a rule with these limits; or next itself, if the rule allows no
-// leases.
+// Wrap returns a ledger that leases from next, for a rule with these limits. It returns next itself if the rule allows
+// no leases.
 func (t *Table) Wrap(next core.Ledger, limits []core.Limit) core.Ledger {
 	if terms, ok := t.terms.For(limits); ok {
 		return &ledger{t, terms, next}
@@ -17,12 +17,11 @@ func (t *Table) Wrap(next core.Ledger, limits []core.Limit) core.Ledger {
 	return next
 }
 
-// ledger is the link that decides by one rule, with leases. Usage is the next link's: that has counted what is left of
-// a lease, so it is used.
+// ledger decides requests under one rule from leases. Usage is the next ledger's, which counts unspent units as used.
 type ledger struct {
 	table       *Table
 	terms       Terms
-	core.Ledger // the next link
+	core.Ledger // the next ledger
 }
 
 // request is a request that a lease may answer.
@@ -30,56 +29,55 @@ type request struct {
 	core.Ask
 	holder   holder
 	shard    *shard
-	now      time.Time     // when the shard was last looked at
-	refused  bool          // the client was known to be refused then
-	began    time.Time     // when the request began to wait; the zero time if it does not
-	deadline time.Time     // until when; the zero time is none
-	patience time.Duration // how long it waits for renewals by other callers, from its begin
+	now      time.Time     // time of the last step
+	refused  bool          // the client was refused at now
+	start    time.Time     // start of the wait, or zero
+	deadline time.Time     // end of the wait; zero means no deadline
+	maxWait  time.Duration // longest wait from start for renewals by other callers
 }
 
-// Take implements [core.Ledger]. A request that the client's lease cannot answer waits until that is renewed, or is
-// asked alone where a lease does not pay or takes too long.
+// Take implements [core.Ledger]. A request beyond the client's lease waits for a renewal. It goes to the next ledger if
+// a lease does not pay or the renewal takes too long.
 func (l *ledger) Take(ctx context.Context, ask core.Ask) (d core.Decision) {
 	if ask.Override != nil {
 		return l.Ledger.Take(ctx, ask)
 	}
 	q := request{Ask: ask}
 	q.holder, q.shard = l.holder(ask.Key)
-	for waited := false; ; waited = true {
-		r, own, spent := l.step(ctx, &q, &d, waited)
+	for delayed := false; ; delayed = true {
+		r, own, spent := l.step(ctx, &q, &d, delayed)
 		switch {
 		case spent:
 			return d
 		case r == nil:
-			return l.alone(ctx, &q, waited)
+			return l.takeDirect(ctx, &q, delayed)
 		case own:
 			return l.awaitOwn(ctx, &q, r)
 		}
-		granted, err := l.await(ctx, r, q.began.Add(q.patience))
+		leased, err := l.await(ctx, r, q.start.Add(q.maxWait))
 		if err != nil {
 			return core.Decision{Err: core.AtStage(core.StageLease, err)}
 		}
-		if !granted { // what the renewal's caller was told may be the answer (TestNothingLeft)
-			return l.alone(ctx, &q, true)
+		if !leased { // the next ledger may have cached the refusal of the renewal's caller
+			return l.takeDirect(ctx, &q, true)
 		}
-		q.patience = min(q.patience, nextPatience)
+		q.maxWait = min(q.maxWait, nextRenewTimeout)
 	}
 }
 
-// step takes the next step of q. If spent is true, d is the answer. Else r is the renewal to wait for, which q has
-// started itself if own is true; without one q is to be asked alone. A request that has waited before has no time
-// left to wait for long (TestSecondRenewal).
-func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, waited bool) (r *renewal, own, spent bool) {
+// step takes the next step of q. If spent is true, d is the answer. Otherwise r is the renewal to wait for, which q
+// started itself if own is true. If r is nil, q goes to the next ledger. A delayed request does not wait for long.
+func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, delayed bool) (r *renewal, own, spent bool) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	q.now = l.table.now() // under the lock: time must not run back within a lease (TestClock)
+	q.now = l.table.now() // under the lock, so that time never runs back within a lease
 	e := q.shard.byHolder[q.holder]
-	if e != nil && e.has(q.now, q.Cost) {
+	if e != nil && e.canSpend(q.now, q.Cost) {
 		*d = e.spend(q.now, q.Cost, q.Peek, l.terms.Lifetime)
 		return nil, false, true
 	}
 	q.refused = e != nil && q.now.Before(e.retry)
-	if q.refused || !l.leases(q) {
+	if q.refused || !l.canLease(q) {
 		return nil, false, false
 	}
 	if e == nil {
@@ -87,51 +85,49 @@ func (l *ledger) step(ctx context.Context, q *request, d *core.Decision, waited 
 			return nil, false, false
 		}
 	}
-	if q.began.IsZero() {
-		q.begin(ctx)
+	if q.start.IsZero() {
+		q.startWait(ctx)
 	}
 	if e.renewal == nil {
 		return l.startRenewal(ctx, q, e), true, false
 	}
-	if !waited && !e.renewal.reserve(q) {
+	if !delayed && !e.renewal.reserve(q) {
 		return nil, false, false
 	}
 	return e.renewal, false, false
 }
 
-// leases reports whether a lease may answer a request like q (TestNotLeased).
-func (l *ledger) leases(q *request) bool { return q.Cost > 0 && q.Cost <= l.terms.Size && !q.Peek }
+// canLease reports whether a lease may answer a request like q.
+func (l *ledger) canLease(q *request) bool { return q.Cost > 0 && q.Cost <= l.terms.Size && !q.Peek }
 
-// alone has the next link decide q by itself, and learns from the answer what the client asks for. A request that has
-// waited for renewals has only the time that is left.
-func (l *ledger) alone(ctx context.Context, q *request, waited bool) core.Decision {
+// takeDirect passes q to the next ledger and records the answer. A delayed request has the rest of its timeout.
+func (l *ledger) takeDirect(ctx context.Context, q *request, delayed bool) core.Decision {
 	sent, late := q.now, false
-	if waited {
-		sent, late = l.table.now(), q.elapse()
+	if delayed {
+		sent, late = l.table.now(), q.updateTimeout()
 	}
 	d := l.Ledger.Take(ctx, q.Ask)
-	if l.leases(q) && !(q.refused && d.Source == core.SourceCached) { // that tells nothing more about the client
+	if l.canLease(q) && !(q.refused && d.Source == core.SourceCached) { // a repeated refusal is no news
 		a := answer{sent: sent, received: l.table.now(), units: q.Cost, reply: d}
 		q.shard.mu.Lock()
 		if e := q.shard.byHolder[q.holder]; e != nil {
-			e.learn(a, l.terms.Lifetime)
+			e.record(a, l.terms.Lifetime)
 		}
 		q.shard.mu.Unlock()
 	}
-	if d.Err != nil && late { // because of the wait
+	if d.Err != nil && late { // the wait used up the time
 		d.Err = core.AtStage(core.StageLease, d.Err)
 	}
 	return d
 }
 
-// left returns the error of a caller that leaves at a stage, since its context has ended.
-func left(ctx context.Context, stage core.Stage) error {
+// waitError returns the error of a caller whose context ends at the given stage.
+func waitError(ctx context.Context, stage core.Stage) error {
 	return core.AtStage(stage, fmt.Errorf("sash: waiting for a lease: %w", context.Cause(ctx)))
 }
 
-// Return implements [core.Ledger]. A unit of a lease goes back to the lease, and stays spent if that is over. A unit
-// that the next link has counted goes back there: in a lease it would be spent for longer than it counts
-// (TestReturnHistories).
+// Return implements [core.Ledger]. A unit of a lease goes back to the lease, and stays spent if the lease is over. A
+// unit counted by the next ledger goes back to that ledger: a lease could spend it for longer than it counts.
 func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	if back.Source != core.SourceLeased {
 		return l.Ledger.Return(ctx, back)
@@ -140,18 +136,18 @@ func (l *ledger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.byHolder[holder]
-	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) { // another lease has given it
+	if e == nil || !back.At.After(e.after) || !back.At.Before(e.reply.At) { // from another lease
 		return 0, nil
 	}
-	if !e.lasts(l.table.now()) {
+	if !e.isValid(l.table.now()) {
 		return 0, nil
 	}
 	e.left += back.Units
 	return back.Units, nil
 }
 
-// Reset implements [core.Ledger]. Leases of the client under other rules end too: they may be on the same counts. If
-// ctx has ended already, nothing is done.
+// Reset implements [core.Ledger]. It ends the client's leases under all rules, which may share the counts. It does
+// nothing if ctx has ended.
 func (l *ledger) Reset(ctx context.Context, client string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -11,24 +11,24 @@ import (
 	"github.com/sashlimit/sash/core/internal/fakeserver"
 )
 
-// TestOverridden: a charge, or a request by limits of its own, is the next link's, whatever is leased.
+// TestOverridden: a charge, or a request by limits of its own, is the next ledger's, whatever is leased.
 func TestOverridden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
-		s.leased(t)
-		left, held := s.unspent(), s.held()
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+		s.acquire(t)
+		left, used := s.unspent(), s.used()
 		ask := core.Ask{Key: "client", Cost: 1, Override: &core.Override{Charge: true}}
 		d := s.rule.Take(t.Context(), ask)
-		if d.Err != nil || d.Source != core.SourceCounted || s.unspent() != left || s.held() != held+1 {
-			t.Errorf("%+v: %d unspent and %d held, want %d and %d", d, s.unspent(), s.held(), left, held+1)
+		if d.Err != nil || d.Source != core.SourceCounted || s.unspent() != left || s.used() != used+1 {
+			t.Errorf("%+v: %d unspent and %d held, want %d and %d", d, s.unspent(), s.used(), left, used+1)
 		}
 	})
 }
 
-// TestNoRoom: a client for whom the table has no room is asked for alone.
-func TestNoRoom(t *testing.T) {
+// TestFullShard: a client without an entry in a full shard goes to the next ledger.
+func TestFullShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
 		_, shard := s.rule.holder("client")
 		for i := range uint64(shardSize) {
 			shard.byHolder[holder{client: [2]uint64{i}}] = &lease{left: 1, until: time.Now().Add(time.Hour)}
@@ -45,7 +45,7 @@ func TestNoRoom(t *testing.T) {
 // has ended does nothing.
 func TestResetEndsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
 		other := &ledger{s.rule.table, s.rule.terms, s.store}
 		lease := func(l *ledger, client string) {
 			holder, shard := l.holder(client)
@@ -74,25 +74,25 @@ func TestResetEndsLeases(t *testing.T) {
 			t.Error(err)
 		}
 		if left(s.rule, "client") || left(other, "client") || !left(s.rule, neighbour) {
-			t.Errorf("leases by the rule %v, by another %v, of another client %v; want the last alone",
+			t.Errorf("leases by the rule %v, by another %v, of another client %v; want only the last",
 				left(s.rule, "client"), left(other, "client"), left(s.rule, neighbour))
 		}
 	})
 }
 
-// told is a link that gives one answer, and counts how often.
-type told struct {
+// stub is a ledger with one answer. It counts its calls.
+type stub struct {
 	core.Ledger
 	d     core.Decision
 	times int
 }
 
-func (l *told) Take(context.Context, core.Ask) core.Decision {
+func (l *stub) Take(context.Context, core.Ask) core.Decision {
 	l.times++
 	return l.d
 }
 
-// TestRefusals: a refusal tells until when the client is refused, unless that is known and the refusal is remembered.
+// TestRefusals: a refusal tells until when the client is refused, unless that is known and the refusal is cached.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		known  bool
@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := process(fakeserver.Link{}, 50, time.Second)
-			l.Ledger = &told{d: core.Decision{RetryAfter: 2 * time.Second, Source: c.source}}
+			l.Ledger = &stub{d: core.Decision{RetryAfter: 2 * time.Second, Source: c.source}}
 			holder, shard := l.holder("client")
 			e, now := shard.add(holder, time.Now()), time.Now()
 			if c.known {
@@ -118,24 +118,24 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLate: the next link may answer a request for which it is too late, and a failed renewal is not tried again.
+// TestLate: the next ledger may answer a late request, and a failed renewal is not repeated.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := process(fakeserver.Link{}, 50, time.Second)
 		holder, shard := l.holder("client")
 		for err, want := range map[error]core.Stage{nil: core.StageUnknown, fakeserver.ErrLost: core.StageLease} {
-			l.Ledger = &told{d: core.Decision{Allowed: true, Err: err}}
+			l.Ledger = &stub{d: core.Decision{Allowed: true, Err: err}}
 			q := &request{Ask: core.Ask{Key: "client", Cost: 1, Timeout: 1}, shard: shard, holder: holder, deadline: time.Now()}
-			if got := l.alone(t.Context(), q, true).Err; !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
+			if got := l.takeDirect(t.Context(), q, true).Err; !errors.Is(got, err) || got != nil && core.StageOf(got) != want {
 				t.Errorf("%v at the stage %q, want %v at %q", got, core.StageOf(got), err, want)
 			}
-			if got := l.alone(t.Context(), q, false).Err; got != err { // it has not waited
+			if got := l.takeDirect(t.Context(), q, false).Err; got != err { // it has not waited
 				t.Errorf("%v, want %v as it is", got, err)
 			}
 		}
-		fails := &told{d: core.Decision{Remaining: 10, Err: fakeserver.ErrLost}}
+		fails := &stub{d: core.Decision{Remaining: 10, Err: fakeserver.ErrLost}}
 		l.Ledger = fails
-		shard.add(holder, time.Now()).asked = 100
+		shard.add(holder, time.Now()).admitted = 100
 		err := l.Take(t.Context(), core.Ask{Key: "client", Cost: 1}).Err
 		if !errors.Is(err, fakeserver.ErrLost) || fails.times != 1 {
 			t.Errorf("%v after %d questions, want 1", err, fails.times)

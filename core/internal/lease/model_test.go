@@ -22,7 +22,7 @@ type actor struct {
 	link   fakeserver.Link
 	terms  Terms
 	leases bool
-	slow   time.Duration // a usual way, at most
+	slow   time.Duration // longest usual delay, one way
 }
 
 func newActor(seed uint64, s *fakeserver.Server) *actor {
@@ -120,10 +120,10 @@ func randomHistory(seed uint64) *history {
 // explain.
 func TestModel(t *testing.T) { testModel(t, 0) }
 
-// testModel goes through the histories of some quarters.
-func testModel(t *testing.T, quarters ...uint64) {
+// testModel goes through the histories of the selected quarters of all seeds.
+func testModel(t *testing.T, selected ...uint64) {
 	const histories, parts = 2000, 4
-	for _, part := range quarters {
+	for _, part := range selected {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			var local, refused, failures, used int
@@ -136,7 +136,7 @@ func testModel(t *testing.T, quarters ...uint64) {
 					local += h.local
 					refused += len(h.refused)
 					failures += h.failures
-					used += len(h.used)
+					used += len(h.byUse)
 				})
 			}
 			t.Logf("%d admitted, %d decided by leases alone, %d refused, %d failed", used, local, refused, failures)

@@ -8,34 +8,33 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// renewal is a request for a lease in flight. It has a context of its own: the caller that started it may leave, and
-// the lease is for the others then. Other requests of the same client wait for it instead of asking the store
-// themselves.
+// renewal is a request for a lease in flight. Other requests of the client wait for it instead of going to the store.
+// It has its own context: if the caller that started it leaves, the others use the lease.
 type renewal struct {
-	request           // of the caller that started it, with the renewal's own deadline
+	request           // request of the caller that started it, with the renewal's own deadline
 	lease   *lease    // the entry to renew
-	lost    time.Time // from then on the reply is taken for lost
-	free    int64     // units that are not reserved for requests that wait for long
+	lostAt  time.Time // time after which the reply counts as lost
+	free    int64     // units not set aside by reserve
 
-	// settled is set by the caller that started it, to leave, or by finish, to answer: the first of them decides.
+	// settled is set once: by the caller that started it when it leaves, or by finish when it answers.
 	settled atomic.Bool
 
-	done    chan struct{} // closed when the renewal is over; what follows is final then
-	granted bool
-	first   core.Decision // for the caller that started it; its Err is for all that wait
+	done   chan struct{} // closed at the end of the renewal; the fields below are final then
+	leased bool
+	first  core.Decision // answer to the caller that started it; its Err goes to all that wait
 }
 
-// startRenewal starts to take a lease for a client that has none, or has one that does not suffice for q. It returns
-// nil if the client asks for too little: see TestWant. The shard's lock must be held.
+// startRenewal starts a renewal for a client whose lease does not cover q. It returns nil if the client's demand is too
+// small for a lease. The shard's lock must be held.
 func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease) *renewal {
-	want := e.want(q.now, q.Cost, l.terms)
+	want := e.size(q.now, q.Cost, l.terms)
 	if want <= q.Cost {
 		return nil
 	}
 	r := &renewal{
 		request: *q,
 		lease:   e,
-		lost:    time.Now().Add(max(renewalPatience, 2*e.took)),
+		lostAt:  time.Now().Add(max(renewTimeout, 2*e.roundTrip)),
 		free:    want - q.Cost,
 		done:    make(chan struct{}),
 	}
@@ -45,26 +44,26 @@ func (l *ledger) startRenewal(ctx context.Context, q *request, e *lease) *renewa
 	return r
 }
 
-// renewalDeadline returns until when a renewal that q starts waits for its reply: as long as q may take, and at least
-// as long as a server may be expected to take. A caller in a hurry would else waste the lease (TestCallerLeaves). The
-// zero time is no deadline; then the client's own timeouts end the wait.
+// renewalDeadline returns the deadline of a renewal that q starts: q's own, and at least [core.DefaultTimeout] from the
+// start, so that a caller with little time does not waste the lease. The zero time means no deadline; then the timeouts
+// of the Redis client end the wait.
 func (q *request) renewalDeadline(ctx context.Context) time.Time {
 	deadline := q.deadline
 	if deadline.IsZero() {
 		deadline, _ = ctx.Deadline()
 	}
-	if least := q.began.Add(core.DefaultTimeout); !deadline.IsZero() && least.After(deadline) {
-		return least
+	if earliest := q.start.Add(core.DefaultTimeout); !deadline.IsZero() && earliest.After(deadline) {
+		return earliest
 	}
 	return deadline
 }
 
-// renew takes a lease of as much as is wanted, in units, or else of as much as there is. If there is nothing to lease,
-// the request that started r is asked alone.
+// renew takes a lease of want units, or else of the units that remain. If none remain, the request that started r goes
+// to the next ledger.
 func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 	var a answer
 	for tries := 0; tries < 2 && want > r.Cost; tries++ {
-		r.elapse()
+		r.updateTimeout()
 		ask := r.Ask
 		ask.Cost, ask.Override = want, &core.Override{Ahead: l.terms.Lifetime}
 		a = answer{sent: l.table.now(), units: want}
@@ -73,23 +72,22 @@ func (l *ledger) renew(ctx context.Context, r *renewal, want int64) {
 		}
 		want = a.reply.Remaining - a.reply.Remaining%r.Cost
 	}
-	if a.reply.Err == nil && !a.reply.Allowed && !r.settled.Load() { // else its caller has left (TestNothingLeftFor)
-		// Requests that wait are answered by what this one is told, if that is a refusal.
-		r.first = l.alone(ctx, &r.request, true)
+	if a.reply.Err == nil && !a.reply.Allowed && !r.settled.Load() { // its caller waits
+		// The next ledger may cache a refusal, which then answers the requests that wait.
+		r.first = l.takeDirect(ctx, &r.request, true)
 	}
 	l.finish(r, a)
 }
 
-// finish makes a lease of what has been taken, and tells the requests that wait for r. The caller that started r gets
-// its units first, unless it has left. After a reset the entry is not in its shard any more, so that the lease serves
-// that caller only (TestResetMeanwhile).
+// finish stores the lease and wakes the requests that wait for r. The caller that started r gets its units first,
+// unless it has left. After a reset the entry is no longer in its shard, so the lease serves that caller only.
 func (l *ledger) finish(r *renewal, a answer) {
 	r.shard.mu.Lock()
 	defer r.shard.mu.Unlock()
 	defer close(r.done)
 	e := r.lease
 	e.renewal = nil
-	answers := r.settled.CompareAndSwap(false, true)
+	hasCaller := r.settled.CompareAndSwap(false, true)
 	switch {
 	case a.reply.Err != nil:
 		r.first = a.reply
@@ -97,41 +95,41 @@ func (l *ledger) finish(r *renewal, a answer) {
 		a.received = l.table.now()
 		lifetime := l.terms.Lifetime
 		after := a.reply.At.Add(-lifetime - time.Microsecond)
-		if e.given.After(after) { // so that Return can tell from which lease a unit is (TestReturnToLease)
-			after = e.given
+		if e.lastAt.After(after) { // so that Return finds the lease of a unit
+			after = e.lastAt
 		}
 		*e = lease{
-			after: after, given: e.given, since: a.sent, left: a.units, reply: a.reply,
-			until:    a.sent.Add(lifetime - lifetime/1000), // sooner, since clocks differ in pace (TestLifetime)
-			received: a.received, took: a.received.Sub(a.sent),
+			after: after, lastAt: e.lastAt, since: a.sent, left: a.units, reply: a.reply,
+			until:    a.sent.Add(lifetime - lifetime/1000), // a thousandth less, for clocks of different pace
+			received: a.received, roundTrip: a.received.Sub(a.sent),
 		}
-		r.granted = true
-		if answers {
+		r.leased = true
+		if hasCaller {
 			r.first = e.spend(a.received, r.Cost, false, lifetime)
-			r.first.Source, r.first.At = core.SourceCounted, a.reply.At // where Return finds its units
+			r.first.Source, r.first.At = core.SourceCounted, a.reply.At // the time at which Return finds its units
 		}
 	}
 }
 
-// await waits until the renewal is over, and returns whether there is a lease. It returns false when the reply is
-// taken for lost or patience has ended.
-func (l *ledger) await(ctx context.Context, r *renewal, patience time.Time) (granted bool, err error) {
-	if r.lost.Before(patience) {
-		patience = r.lost
+// await waits for the renewal until the given time, or until the reply counts as lost, and reports whether there is a
+// lease.
+func (l *ledger) await(ctx context.Context, r *renewal, until time.Time) (leased bool, err error) {
+	if r.lostAt.Before(until) {
+		until = r.lostAt
 	}
-	timer := time.NewTimer(time.Until(patience))
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		return r.granted, r.first.Err
+		return r.leased, r.first.Err
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, left(ctx, core.StageLease)
+		return false, waitError(ctx, core.StageLease)
 	}
 }
 
-// awaitOwn waits for the renewal that q has started, and answers q.
+// awaitOwn waits for the renewal that q started, and returns its answer to q.
 func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) core.Decision {
 	if !q.deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -142,9 +140,9 @@ func (l *ledger) awaitOwn(ctx context.Context, q *request, r *renewal) core.Deci
 	case <-r.done:
 	case <-ctx.Done():
 		if r.settled.CompareAndSwap(false, true) {
-			return core.Decision{Err: left(ctx, core.StageReply)}
+			return core.Decision{Err: waitError(ctx, core.StageReply)}
 		}
-		<-r.done // q is answered: it may have been counted (TestAnsweredWhileLeaving)
+		<-r.done // finish answers q, whose units may be counted
 	}
 	return r.first
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // crowd starts requests that must all be admitted.
-func (s *scene) crowd(t *testing.T, group *sync.WaitGroup, n int) {
+func (s *fixture) crowd(t *testing.T, group *sync.WaitGroup, n int) {
 	for range n {
 		group.Go(func() {
 			if d := s.allow(t, 1); !d.Allowed || d.Err != nil {
@@ -28,12 +28,12 @@ func TestCallerLeaves(t *testing.T) {
 	for _, c := range []struct{ ctx, timeout time.Duration }{{ms, core.DefaultTimeout}, {ms, 0}, {time.Hour, ms}} {
 		for _, waits := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t, core.Per(100_000, time.Minute), 1000)
-				admitted := s.warm(t, 400)
+				s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+				admitted := s.warmUp(t, 400)
 				for range 10 {
-					admitted += s.empty(t)
-					s.way = 10 * ms
-					before, began := s.Scripts, time.Now()
+					admitted += s.drain(t)
+					s.delay = 10 * ms
+					before, start := s.Scripts, time.Now()
 					var group sync.WaitGroup
 					if waits {
 						group.Go(func() {
@@ -43,8 +43,8 @@ func TestCallerLeaves(t *testing.T) {
 						admitted++
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), c.ctx)
-					if err := s.take(ctx, c.timeout).Err; err == nil || time.Since(began) != ms {
-						t.Errorf("%v after %v", err, time.Since(began))
+					if err := s.take(ctx, c.timeout).Err; err == nil || time.Since(start) != ms {
+						t.Errorf("%v after %v", err, time.Since(start))
 					}
 					cancel()
 					group.Wait()
@@ -53,8 +53,8 @@ func TestCallerLeaves(t *testing.T) {
 					if s.Scripts != before+1 || s.unspent() < 10 {
 						t.Errorf("%d scripts, %d units are left", s.Scripts-before, s.unspent())
 					}
-					s.way = 100 * time.Microsecond
-					admitted += s.warm(t, 20)
+					s.delay = 100 * time.Microsecond
+					admitted += s.warmUp(t, 20)
 				}
 				// A lease gives way to a larger one with less than a request of cost 1 left.
 				wasted := -admitted - s.unspent()
@@ -69,14 +69,14 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestResetMeanwhile: a lease that was asked for before a reset is not kept.
-func TestResetMeanwhile(t *testing.T) {
+// TestResetDuringRenewal: a reset discards the lease that was requested before it.
+func TestResetDuringRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
 		for s.unspent() < 10 {
-			s.warm(t, 1)
+			s.warmUp(t, 1)
 		}
-		s.empty(t)
+		s.drain(t)
 		done := make(chan core.Decision)
 		go func() { done <- s.allow(t, 1) }()
 		synctest.Wait() // it waits for its lease
@@ -92,13 +92,13 @@ func TestResetMeanwhile(t *testing.T) {
 // TestAnsweredWhileLeaving: a caller that leaves just when its renewal is over waits for its answer.
 func TestAnsweredWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
 		_, shard := s.rule.holder("client")
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
 		for range 50 { // of two that are ready, select takes any
 			r := &renewal{request: request{shard: shard}, lease: new(lease), done: make(chan struct{})}
-			r.first.Allowed = true // by a request that was asked alone
+			r.first.Allowed = true // by a request to the next ledger
 			s.rule.finish(r, answer{})
 			if d := s.rule.awaitOwn(ctx, &request{}, r); d.Err != nil || !d.Allowed {
 				t.Fatalf("%+v", d)

@@ -14,8 +14,8 @@ import (
 // and never to a later one, where it would count for too short a time.
 func TestReturnToLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
-		s.leased(t)
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+		s.acquire(t)
 		reserve := func() *core.Reservation {
 			return s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: 1})
 		}
@@ -26,8 +26,8 @@ func TestReturnToLease(t *testing.T) {
 			t.Fatalf("%+v: %d, %v, %d unspent, want %d", r.Decision, n, err, s.unspent(), left+1)
 		}
 		old := reserve()
-		s.empty(t)
-		s.leased(t) // a new one
+		s.drain(t)
+		s.acquire(t) // a new one
 		left = s.unspent()
 		if n, err := old.Return(t.Context(), 1); n != 0 || err != nil || s.unspent() != left {
 			t.Errorf("from an earlier lease: %d, %v, %d unspent, want %d", n, err, s.unspent(), left)
@@ -37,8 +37,8 @@ func TestReturnToLease(t *testing.T) {
 		if n, err := late.Return(t.Context(), 1); late.Decision.Source != core.SourceLeased || n != 0 || err != nil {
 			t.Errorf("after the end: %d, %v", n, err)
 		}
-		s.warm(t, 1)
-		s.leased(t)
+		s.warmUp(t, 1)
+		s.acquire(t)
 		old = reserve()
 		later := reserve() // a reservation gives back once
 		if err := s.limiter.Reset(t.Context(), "client"); err != nil {
@@ -49,7 +49,7 @@ func TestReturnToLease(t *testing.T) {
 		}
 		s.Client = model.Client{} // and its clock is stepped back
 		s.Skew -= 10 * time.Second
-		s.leased(t)
+		s.acquire(t)
 		left = s.unspent()
 		if n, err := later.Return(t.Context(), 1); n != 0 || err != nil || s.unspent() != left {
 			t.Errorf("from a lease whose times were later: %d, %v, %d unspent, want %d", n, err, s.unspent(), left)
@@ -61,18 +61,18 @@ func TestReturnToLease(t *testing.T) {
 // right after goes back to the next.
 func TestReturnMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
 		for s.unspent() < 10 {
-			s.warm(t, 1)
+			s.warmUp(t, 1)
 		}
 		s.allow(t, s.unspent()-1)
-		s.way = 10 * time.Millisecond
+		s.delay = 10 * time.Millisecond
 		reserve := func(cost int64) *core.Reservation {
 			return s.limiter.Reserve(t.Context(), core.Request{Key: "client", Cost: cost})
 		}
 		var group sync.WaitGroup
 		group.Go(func() { reserve(2) })
-		time.Sleep(2*s.way - time.Millisecond)
+		time.Sleep(2*s.delay - time.Millisecond)
 		old := reserve(1)
 		group.Wait()
 		next := reserve(1)

@@ -8,27 +8,26 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// scarce returns a scene in which the client has so many units left, and is busy enough for a larger lease.
-func scarce(t *testing.T, left int64) *scene {
+// newScarceFixture returns a fixture whose client has the given units left, and demand for a larger lease.
+func newScarceFixture(t *testing.T, left int64) *fixture {
 	t.Helper()
-	s := newScene(t, core.Per(1000, time.Minute), 100)
-	s.warm(t, 20)
-	s.empty(t)
+	s := newFixture(t, core.Per(1000, time.Minute), 100)
+	s.warmUp(t, 20)
+	s.drain(t)
 	remaining := s.Decide(s.Now(), core.Ask{}).Remaining
 	s.Decide(s.Now(), core.Ask{Cost: remaining - left})
 	return s
 }
 
-// TestRenewTwice: where there is less to lease than wanted, what there is is asked for once, however it shrinks
-// meanwhile.
+// TestRenewTwice: a renewal asks for a smaller lease once, however the rest shrinks.
 func TestRenewTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scarce(t, 10)
+		s := newScarceFixture(t, 10)
 		others, before := 0, s.Scripts
 		s.store.Delay = func() time.Duration { // another process takes a unit
 			s.Decide(s.Now(), core.Ask{Cost: 1})
 			others++
-			return s.way
+			return s.delay
 		}
 		if d := s.allow(t, 1); !d.Allowed {
 			t.Errorf("%+v", d)
@@ -42,31 +41,31 @@ func TestRenewTwice(t *testing.T) {
 // TestRenewWholeRequests: what is leased where there is less than wanted is for whole requests.
 func TestRenewWholeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scarce(t, 11)
+		s := newScarceFixture(t, 11)
 		if d := s.allow(t, 3); !d.Allowed || s.unspent() != 6 {
 			t.Errorf("%+v, %d left, want 6", d, s.unspent())
 		}
 	})
 }
 
-// TestNothingLeftTook: a caller that gets the last unit alone has learned how long that took, without the wait before.
-func TestNothingLeftTook(t *testing.T) {
+// TestRoundTripWithoutWait: the recorded round trip of a delayed request excludes the wait.
+func TestRoundTripWithoutWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scarce(t, 1)
-		s.way = 10 * time.Millisecond
+		s := newScarceFixture(t, 1)
+		s.delay = 10 * time.Millisecond
 		d := s.allow(t, 1)
 		holder, shard := s.rule.holder("client")
-		if took := shard.byHolder[holder].took; !d.Allowed || took != 2*s.way {
-			t.Errorf("%+v: took %v, want %v", d, took, 2*s.way)
+		if got := shard.byHolder[holder].roundTrip; !d.Allowed || got != 2*s.delay {
+			t.Errorf("%+v: took %v, want %v", d, got, 2*s.delay)
 		}
 	})
 }
 
-// TestNothingLeftFor: where there is nothing to lease, no unit is counted for a caller that has left meanwhile.
-func TestNothingLeftFor(t *testing.T) {
+// TestNothingForGoneCaller: if there is nothing to lease, no unit is counted for a caller that has left.
+func TestNothingForGoneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := scarce(t, 1)
-		s.way = 10 * time.Millisecond
+		s := newScarceFixture(t, 1)
+		s.delay = 10 * time.Millisecond
 		if err := s.take(t.Context(), time.Millisecond).Err; err == nil {
 			t.Error("answered in time")
 		}

@@ -13,8 +13,8 @@ import (
 // be from before the lease was taken, by the time that the lock is free.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 50)
-		s.leased(t)
+		s := newFixture(t, core.Per(100_000, time.Minute), 50)
+		s.acquire(t)
 		_, shard := s.rule.holder("client")
 		read := false
 		s.rule.table.now = func() time.Time {
@@ -32,8 +32,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// stepped returns a time after the wall clock has been stepped by some seconds, and the monotonic clock has not.
-func stepped(t *testing.T, at time.Time, seconds int) time.Time {
+// step returns the time after a step of the wall clock alone, by some seconds.
+func step(t *testing.T, at time.Time, seconds int) time.Time {
 	t.Helper()
 	later := at
 	*(*uint64)(unsafe.Pointer(&later)) += uint64(seconds << 30) // see time.Time
@@ -52,21 +52,21 @@ func TestClocks(t *testing.T) {
 		monotonic, wall int // seconds later
 		want            bool
 	}{{0, 0, true}, {1, 1, true}, {2, 2, false}, {0, 2, false}, {2, 0, false}, {0, 1, true}} {
-		now := stepped(t, begin.Add(time.Duration(c.monotonic)*time.Second), c.wall-c.monotonic)
-		if got := e.has(now, 1); got != c.want {
+		now := step(t, begin.Add(time.Duration(c.monotonic)*time.Second), c.wall-c.monotonic)
+		if got := e.canSpend(now, 1); got != c.want {
 			t.Errorf("%+v: can be spent: %v", c, got)
 		}
 	}
-	if e.has(begin, 2) {
+	if e.canSpend(begin, 2) {
 		t.Error("2 units can be spent of 1")
 	}
 }
 
-// TestLifetime: a lease is spent until a thousandth before its end, reckoned from before it was asked for.
+// TestLifetime: a lease is spent until a thousandth before its end, computed from before its request.
 func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
-		s.way = 10 * time.Millisecond
+		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+		s.delay = 10 * time.Millisecond
 		var sent time.Time
 		for s.unspent() < 2 {
 			sent = time.Now()
@@ -97,14 +97,13 @@ func TestResetAfter(t *testing.T) {
 	}
 }
 
-// TestNumbers follows one process, alone on a client: what it is told is what a store without leases would tell, give
-// or take the lifetime.
+// TestNumbers: the numbers of a client's only process are those of a store without leases, within the lifetime.
 func TestNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := []core.Limit{core.Per(500, time.Second).Named("a"), core.Per(600, time.Minute).Named("b")}
-		s := newSceneOf(t, Terms{50, 100 * time.Millisecond}, limits...)
+		s := newFixtureOf(t, Terms{50, 100 * time.Millisecond}, limits...)
 		s.Skew = time.Hour
-		admitted := s.warm(t, 1)
+		admitted := s.warmUp(t, 1)
 		var last time.Time
 		for admitted < 500 {
 			before := s.Scripts
@@ -112,14 +111,14 @@ func TestNumbers(t *testing.T) {
 				t.Fatalf("a cost of 0 after %d: %+v", admitted, d)
 			}
 			peek := s.limiter.Peek(t.Context(), "client")
-			asked := s.Scripts != before
+			renewed := s.Scripts != before
 			d := s.allow(t, 1)
 			if admitted++; !d.Allowed || d.Limit != limits[0] || d.Remaining != 500-admitted || d.RetryAfter != 0 {
 				t.Fatalf("request %d: %+v", admitted, d)
 			}
-			if asked {
+			if renewed {
 				last = time.Time{}
-				continue // it renewed the lease: not the same moment
+				continue // at another moment than the peek
 			}
 			if peek != d {
 				t.Fatalf("request %d: %+v, a peek said %+v", admitted, d, peek)

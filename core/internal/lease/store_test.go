@@ -13,7 +13,7 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// stack is a store with leases in front of it, and refusals remembered between the two.
+// stack is a store with leases in front of it, and a cache of refusals between the two.
 type stack struct {
 	core.Store
 	refusals *denycache.Refusals

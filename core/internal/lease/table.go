@@ -9,10 +9,10 @@ import (
 const (
 	shards    = 64
 	shardSize = 256 // entries; some 5 MB in all when full
-	sample    = 8   // entries that are looked at for one to give up
+	sample    = 8   // entries examined to find one to evict
 )
 
-// Table holds the units that this process has taken ahead, by client and rule. It is safe for concurrent use.
+// Table holds the leases of this process by client and rule. It is safe for concurrent use.
 type Table struct {
 	terms  Terms
 	now    func() time.Time // the clock of this process
@@ -31,7 +31,8 @@ type holder struct {
 	rule   *ledger
 }
 
-// NewTable returns a table with no leases, which are to be on these terms where a rule does not narrow them.
+// NewTable returns an empty table. Leases are at most as large and as long as terms, and less where a rule's limits
+// require it.
 func NewTable(terms Terms) *Table {
 	t := &Table{terms: terms, now: time.Now, seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	for i := range t.shards {
@@ -40,24 +41,24 @@ func NewTable(terms Terms) *Table {
 	return t
 }
 
-// holder returns the client under the rule, and the client's shard.
+// holder returns the holder for the client under the rule, and its shard.
 func (l *ledger) holder(client string) (holder, *shard) {
 	t := l.table
 	hash := [2]uint64{maphash.String(t.seed[0], client), maphash.String(t.seed[1], client)}
 	return holder{hash, l}, &t.shards[hash[0]%shards]
 }
 
-// add makes an entry for a client that has none. In a full shard it gives up the entry of a client that has nothing
-// to spend, or returns nil if it does not find one soon: see TestAddFindsOne. s.mu must be held.
+// add inserts an entry for a new holder. A full shard evicts an entry without unspent units or renewal. add returns nil
+// if a sample of the entries has none. s.mu must be held.
 func (s *shard) add(h holder, now time.Time) *lease {
 	if len(s.byHolder) >= shardSize {
-		looked := 0
+		scanned := 0
 		for other, e := range s.byHolder {
-			if !e.has(now, 1) && e.renewal == nil {
+			if !e.canSpend(now, 1) && e.renewal == nil {
 				delete(s.byHolder, other)
 				break
 			}
-			if looked++; looked == sample {
+			if scanned++; scanned == sample {
 				return nil
 			}
 		}
@@ -67,13 +68,13 @@ func (s *shard) add(h holder, now time.Time) *lease {
 	return e
 }
 
-// Unspent returns how many leases have units to spend at now, and how many units.
+// Unspent returns the number of leases that can be spent at now, and the sum of their units.
 func (t *Table) Unspent(now time.Time) (leases, units int64) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		for _, e := range s.byHolder {
-			if e.has(now, 1) {
+			if e.canSpend(now, 1) {
 				leases, units = leases+1, units+e.left
 			}
 		}

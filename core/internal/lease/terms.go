@@ -10,30 +10,29 @@ const (
 	MinLifetime = time.Millisecond
 	MaxLifetime = time.Minute
 
-	// MinSize is the least that a lease may be of: with one unit it would be a request.
+	// MinSize is the smallest size of a lease: a lease of one unit would save no request.
 	MinSize = 2
 
-	// part says that a lease is at most this part of a limit, and lasts at most this part of its window. That is less
-	// than the [window.Allowance]: what is further ahead of the server's clock would count from then on, and what is
-	// spent later for less than a window (TestLeaseStepBack in script).
-	part = 10
+	// divisor limits a lease to this fraction of a limit, and its lifetime to this fraction of the window. The result is
+	// below the [window.Allowance]: units further ahead of the server's clock would count for less than a window.
+	divisor = 10
 )
 
-// Terms are how many units a lease may be of, and how long it lasts.
+// Terms are the largest size of a lease in units, and its lifetime.
 type Terms struct {
 	Size     int64
 	Lifetime time.Duration
 }
 
-// For returns the terms for a rule with these limits, and whether the rule is leased at all: a lease must be worth a
-// request, and a counter could not say when units that were taken ahead stop counting.
+// For returns the terms for a rule with these limits, and reports whether the rule can be leased: a lease must save a
+// request, and a counter cannot count units ahead of time.
 func (t Terms) For(limits []core.Limit) (Terms, bool) {
 	for _, l := range limits {
 		if !l.Algorithm.Leasable() {
 			return Terms{}, false
 		}
-		t.Size = min(t.Size, l.Requests/part)
-		t.Lifetime = min(t.Lifetime, l.Window/part)
+		t.Size = min(t.Size, l.Requests/divisor)
+		t.Lifetime = min(t.Lifetime, l.Window/divisor)
 	}
 	t.Lifetime = t.Lifetime.Truncate(time.Microsecond)
 	return t, t.Size >= MinSize && t.Lifetime >= MinLifetime

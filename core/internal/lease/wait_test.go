@@ -13,37 +13,37 @@ import (
 	"github.com/sashlimit/sash/core/internal/denycache"
 )
 
-// slow makes the round trip so long, and has a renewal tell that.
-func (s *scene) slow(t *testing.T, roundTrip time.Duration) {
+// slow sets the round trip, and renews once so that the lease knows it.
+func (s *fixture) slow(t *testing.T, roundTrip time.Duration) {
 	t.Helper()
-	s.warm(t, 20)
-	s.empty(t)
-	s.way = roundTrip / 2
-	began := time.Now()
-	if d := s.allow(t, 1); !d.Allowed || time.Since(began) != roundTrip || s.unspent() == 0 {
-		t.Fatalf("%+v after %v, %d left", d, time.Since(began), s.unspent())
+	s.warmUp(t, 20)
+	s.drain(t)
+	s.delay = roundTrip / 2
+	start := time.Now()
+	if d := s.allow(t, 1); !d.Allowed || time.Since(start) != roundTrip || s.unspent() == 0 {
+		t.Fatalf("%+v after %v, %d left", d, time.Since(start), s.unspent())
 	}
-	s.empty(t)
+	s.drain(t)
 }
 
-// TestLongWayLost: over a long way too, a caller that waits for a renewal that never ends waits no longer than its
+// TestSlowLinkLost: over a slow link too, a caller that waits for a renewal that never ends waits no longer than its
 // timeout.
-func TestLongWayLost(t *testing.T) {
+func TestSlowLinkLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(100_000, time.Minute), 1000)
+		s := newFixture(t, core.Per(100_000, time.Minute), 1000)
 		s.slow(t, 75*time.Millisecond)
 		s.store.silent.Store(true)
 		var group sync.WaitGroup
-		const patient = time.Second // it asks alone when the reply has taken twice as long as the last one
+		const patient = time.Second // it goes to the next ledger after twice the last round trip
 		for _, ms := range []time.Duration{100, 90, 80, 1000} {
 			timeout := ms * time.Millisecond
 			group.Go(func() {
-				began := time.Now()
+				start := time.Now()
 				err := s.take(t.Context(), timeout).Err
-				// A request that is late still asks for a nanosecond: the answer may be remembered.
-				took := time.Since(began)
-				if took > timeout+1 || timeout == patient && (err != nil || took != 3*75*time.Millisecond) {
-					t.Errorf("with %v: waited %v, %v", timeout, took, err)
+				// A request that is late still asks for a nanosecond: the refusal may be cached.
+				elapsed := time.Since(start)
+				if elapsed > timeout+1 || timeout == patient && (err != nil || elapsed != 3*75*time.Millisecond) {
+					t.Errorf("with %v: waited %v, %v", timeout, elapsed, err)
 				}
 			})
 			synctest.Wait()
@@ -54,18 +54,18 @@ func TestLongWayLost(t *testing.T) {
 }
 
 // TestStage: a request that waits for the renewal of another one says so when it fails: because the renewal fails, or
-// because the time for it is over. The request that renews has asked itself.
+// because its time is over. The error of the request that renews is the next ledger's.
 func TestStage(t *testing.T) {
 	for name, c := range map[string]struct {
-		fail func(*scene)
+		fail func(*fixture)
 		own  core.Stage // of the request that renews
 	}{
-		"the renewal fails":   {func(s *scene) { s.store.Loses = func() bool { return true } }, core.StageUnknown},
-		"the renewal is late": {func(s *scene) { s.store.silent.Store(true) }, core.StageReply},
+		"the renewal fails":   {func(s *fixture) { s.store.Loses = func() bool { return true } }, core.StageUnknown},
+		"the renewal is late": {func(s *fixture) { s.store.silent.Store(true) }, core.StageReply},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t, core.Per(100_000, time.Minute), 1000)
+				s := newFixture(t, core.Per(100_000, time.Minute), 1000)
 				s.slow(t, 75*time.Millisecond)
 				c.fail(s)
 				before := s.Scripts
@@ -93,19 +93,19 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// TestPatientCrowd: over a long way, callers that a small lease cannot serve ask alone at once, however much time
-// they have.
-func TestPatientCrowd(t *testing.T) {
+// TestSlowLinkCrowd: over a slow link, callers beyond a small lease go to the next ledger at once, whatever their
+// timeout.
+func TestSlowLinkCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 60 * time.Millisecond
-		s := newScene(t, core.Per(100_000, time.Minute), 4)
+		s := newFixture(t, core.Per(100_000, time.Minute), 4)
 		s.slow(t, roundTrip)
 		var group sync.WaitGroup
 		for range 100 {
 			group.Go(func() {
-				began := time.Now()
-				if err := s.take(t.Context(), time.Second).Err; err != nil || time.Since(began) > roundTrip {
-					t.Errorf("%v after %v, want an answer after %v", err, time.Since(began), roundTrip)
+				start := time.Now()
+				if err := s.take(t.Context(), time.Second).Err; err != nil || time.Since(start) > roundTrip {
+					t.Errorf("%v after %v, want an answer after %v", err, time.Since(start), roundTrip)
 				}
 			})
 		}
@@ -116,14 +116,14 @@ func TestPatientCrowd(t *testing.T) {
 // TestSecondRenewal: callers that got nothing of a lease do not depend on the reply to the next renewal as well.
 func TestSecondRenewal(t *testing.T) {
 	for _, c := range []struct{ roundTrip, timeout, served time.Duration }{
-		{8 * time.Millisecond, core.DefaultTimeout, nextPatience + 8*time.Millisecond},
+		{8 * time.Millisecond, core.DefaultTimeout, nextRenewTimeout + 8*time.Millisecond},
 		{30 * time.Millisecond, core.DefaultTimeout, 60 * time.Millisecond},
 		{8 * time.Millisecond, 24 * time.Millisecond, 20 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, core.Per(100_000, time.Minute), 4)
+			s := newFixture(t, core.Per(100_000, time.Minute), 4)
 			s.slow(t, c.roundTrip)
-			began := time.Now()
+			start := time.Now()
 			time.AfterFunc(time.Millisecond, func() { s.store.silent.Store(true) })
 			var group sync.WaitGroup
 			var failed, served atomic.Int64
@@ -132,7 +132,7 @@ func TestSecondRenewal(t *testing.T) {
 					if err := s.take(t.Context(), c.timeout).Err; err != nil {
 						failed.Add(1)
 					} else {
-						served.Store(int64(time.Since(began))) // the latest
+						served.Store(int64(time.Since(start))) // the latest
 					}
 				})
 			}
@@ -148,45 +148,45 @@ func TestSecondRenewal(t *testing.T) {
 	}
 }
 
-// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal, and do not tell what
-// the client asks for.
+// TestNotLeased: a cost that no lease can hold, a cost of 0 and a peek do not wait for a renewal, and are no part of
+// the client's rate.
 func TestNotLeased(t *testing.T) {
 	for _, a := range []core.Ask{{Cost: 1001}, {Cost: 0}, {Cost: 1, Peek: true}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, core.Per(100_000, time.Minute), 1000)
-			s.warm(t, 20)
-			s.empty(t)
-			s.way = 10 * time.Millisecond
+			s := newFixture(t, core.Per(100_000, time.Minute), 1000)
+			s.warmUp(t, 20)
+			s.drain(t)
+			s.delay = 10 * time.Millisecond
 			var group sync.WaitGroup
 			s.crowd(t, &group, 1)
 			time.Sleep(5 * time.Millisecond)
-			began := time.Now()
+			start := time.Now()
 			a.Key, a.Timeout = "client", core.DefaultTimeout
-			if d := s.rule.Take(t.Context(), a); d.Err != nil || !d.Allowed || time.Since(began) != 2*s.way {
-				t.Errorf("%+v: %+v after %v, want an answer after %v", a, d, time.Since(began), 2*s.way)
+			if d := s.rule.Take(t.Context(), a); d.Err != nil || !d.Allowed || time.Since(start) != 2*s.delay {
+				t.Errorf("%+v: %+v after %v, want an answer after %v", a, d, time.Since(start), 2*s.delay)
 			}
 			group.Wait()
 			holder, shard := s.rule.holder(a.Key)
-			if asked := shard.byHolder[holder].asked; asked != 1 || !s.rule.leases(&request{Ask: core.Ask{Cost: 1000}}) {
-				t.Errorf("%+v: the client has asked for %d since the lease, want 1", a, asked)
+			if n := shard.byHolder[holder].admitted; n != 1 || !s.rule.canLease(&request{Ask: core.Ask{Cost: 1000}}) {
+				t.Errorf("%+v: the client has %d units admitted since the lease, want 1", a, n)
 			}
 		})
 	}
 }
 
-// remember makes the process remember refusals.
-func (s *scene) remember() {
+// cacheRefusals puts a cache of refusals before the store.
+func (s *fixture) cacheRefusals() {
 	s.rule.Ledger = denycache.New().Wrap(core.Binding{Name: "lease"}, s.store)
 }
 
-// TestNothingLeft: when there is nothing to lease, what the caller that asked was told is good for the callers that
-// waited.
-func TestNothingLeft(t *testing.T) {
+// TestRefusalForWaiters: if there is nothing to lease, the refusal of the renewal's caller answers the callers that
+// wait.
+func TestRefusalForWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, core.Per(1000, time.Minute), 100)
-		s.remember()
-		s.warm(t, 20)
-		s.empty(t)
+		s := newFixture(t, core.Per(1000, time.Minute), 100)
+		s.cacheRefusals()
+		s.warmUp(t, 20)
+		s.drain(t)
 		others := s.Decide(s.Now(), core.Ask{}).Remaining
 		s.Decide(s.Now(), core.Ask{Cost: others})
 		before := s.Scripts
@@ -208,17 +208,17 @@ func TestNothingLeft(t *testing.T) {
 	})
 }
 
-// TestBegin: a request waits for other callers for half of its time, and no longer than renewalPatience. A renewal that
+// TestStartWait: a request waits for other callers for half of its time, and no longer than renewTimeout. A renewal that
 // it starts waits as long as its caller may, and for as long as a server may take.
-func TestBegin(t *testing.T) {
+func TestStartWait(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ timeout, ctx, want, renewal time.Duration }{
-		{0, 0, renewalPatience, 0},
+		{0, 0, renewTimeout, 0},
 		{1, 0, 0, core.DefaultTimeout},
 		{60 * ms, 0, 30 * ms, core.DefaultTimeout},
-		{time.Hour, 0, renewalPatience, time.Hour},
+		{time.Hour, 0, renewTimeout, time.Hour},
 		{0, 60 * ms, 30 * ms, core.DefaultTimeout},
-		{0, time.Hour, renewalPatience, time.Hour},
+		{0, time.Hour, renewTimeout, time.Hour},
 		{40 * ms, 60 * ms, 20 * ms, core.DefaultTimeout},
 		{time.Second, 40 * ms, 20 * ms, time.Second},
 	} {
@@ -236,8 +236,8 @@ func TestBegin(t *testing.T) {
 				return at
 			}
 			q := request{Ask: core.Ask{Timeout: c.timeout}}
-			if q.begin(ctx); !q.deadline.Equal(after(c.timeout)) || q.patience != c.want {
-				t.Errorf("%+v: waits until %v for %v", c, q.deadline, q.patience)
+			if q.startWait(ctx); !q.deadline.Equal(after(c.timeout)) || q.maxWait != c.want {
+				t.Errorf("%+v: waits until %v for %v", c, q.deadline, q.maxWait)
 			}
 			if got := q.renewalDeadline(ctx); !got.Equal(after(c.renewal)) {
 				t.Errorf("%+v: the renewal waits for %v", c, got.Sub(now))
@@ -246,8 +246,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestElapse: a request that has waited has the time that is left, and is late if that is none.
-func TestElapse(t *testing.T) {
+// TestUpdateTimeout: a request that has waited has the time that is left, and is late if that is none.
+func TestUpdateTimeout(t *testing.T) {
 	for _, c := range []struct {
 		deadline, want time.Duration
 		late           bool
@@ -257,10 +257,10 @@ func TestElapse(t *testing.T) {
 			if c.deadline != 0 {
 				q.deadline = time.Now().Add(c.deadline)
 			}
-			if late := q.elapse(); late != c.late || q.Timeout != c.want {
+			if late := q.updateTimeout(); late != c.late || q.Timeout != c.want {
 				t.Errorf("%+v: %v left, late: %v", c, q.Timeout, late)
 			}
-			if q.deadline = time.Now(); !q.elapse() {
+			if q.deadline = time.Now(); !q.updateTimeout() {
 				t.Error("not late at the deadline")
 			}
 		})
@@ -270,25 +270,25 @@ func TestElapse(t *testing.T) {
 // TestReserve: where a renewal comes in time for a request, that needs no units of it. Else there must be enough, and
 // the request waits for as long as it may.
 func TestReserve(t *testing.T) {
-	const patience, lost, timeout = 40 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond
+	const maxWait, lostAt, timeout = 40 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond
 	now := time.Now()
 	for _, c := range []struct {
-		took     time.Duration
-		cost     int64
-		deadline time.Time
-		want     bool
-		patience time.Duration
-		free     int64
+		roundTrip time.Duration
+		cost      int64
+		deadline  time.Time
+		want      bool
+		maxWait   time.Duration
+		free      int64
 	}{
-		{30 * time.Millisecond, 6, time.Time{}, true, patience, 5},
-		{30*time.Millisecond + 1, 6, time.Time{}, false, patience, 5},
-		{30*time.Millisecond + 1, 5, time.Time{}, true, lost, 0},
+		{30 * time.Millisecond, 6, time.Time{}, true, maxWait, 5},
+		{30*time.Millisecond + 1, 6, time.Time{}, false, maxWait, 5},
+		{30*time.Millisecond + 1, 5, time.Time{}, true, lostAt, 0},
 		{30*time.Millisecond + 1, 2, now.Add(timeout), true, timeout, 3},
 	} {
-		r := &renewal{lease: &lease{took: c.took}, lost: now.Add(lost), free: 5}
-		q := &request{Ask: core.Ask{Cost: c.cost}, began: now, deadline: c.deadline, patience: patience}
-		if got := r.reserve(q); got != c.want || q.patience != c.patience || r.free != c.free {
-			t.Errorf("%+v: %v, waits for %v, %d are free", c, got, q.patience, r.free)
+		r := &renewal{lease: &lease{roundTrip: c.roundTrip}, lostAt: now.Add(lostAt), free: 5}
+		q := &request{Ask: core.Ask{Cost: c.cost}, start: now, deadline: c.deadline, maxWait: maxWait}
+		if got := r.reserve(q); got != c.want || q.maxWait != c.maxWait || r.free != c.free {
+			t.Errorf("%+v: %v, waits for %v, %d are free", c, got, q.maxWait, r.free)
 		}
 	}
 }
