@@ -26,7 +26,7 @@ const DefaultPrefix = "sash"
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
 	client   *server.Client // nil if the store was not made
-	refusals *denycache.Refusals
+	refusals *denycache.Cache
 	uncached bool         // WithoutDenyCache
 	leases   *lease.Table // nil without WithLease
 	prefix   string

@@ -9,15 +9,15 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// TestUntilItEnds: a refusal is remembered from before the question until it may end, for one rule and cost, and
-// asked about once a second by one caller.
-func TestUntilItEnds(t *testing.T) {
+// TestLifetime: a refusal is cached from the time of the request to its earliest end, for one rule and cost. One
+// caller a second checks it.
+func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := New()
 		rule := all.Rule(bound)
 		sent := time.Now()
 		time.Sleep(300 * ms) // the answer is slow
-		rule.Note("k", 1, sent, refusalFor(2500*ms))
+		rule.Record("k", 1, sent, refusalFor(2500*ms))
 		time.Sleep(200 * ms)
 		want := refusalFor(2300 * ms)
 		want.At = want.At.Add(200 * ms)
@@ -29,9 +29,9 @@ func TestUntilItEnds(t *testing.T) {
 		check(t, all.Rule(bound), "k", 1, false)
 		time.Sleep(500*ms - 1)
 		check(t, rule, "k", 1, true)
-		time.Sleep(time.Nanosecond) // a second after it was asked
+		time.Sleep(time.Nanosecond) // a second after the request
 		check(t, rule, "k", 1, false)
-		check(t, rule, "k", 1, true) // while that caller asks
+		check(t, rule, "k", 1, true) // while that caller checks
 		time.Sleep(time.Second)
 		check(t, rule, "k", 1, false)
 		check(t, rule, "k", 1, true)
@@ -43,52 +43,52 @@ func TestUntilItEnds(t *testing.T) {
 	})
 }
 
-// TestUnanswered: a caller that is to ask and leaves gives its turn to another, but not to all that come at once.
-func TestUnanswered(t *testing.T) {
+// TestAbandon: if the caller that checks leaves, one other caller checks, and not all at once.
+func TestAbandon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := New().Rule(bound)
-		rule.Unanswered("k", 1) // nothing is remembered
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Abandon("k", 1) // nothing is cached
+		rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
 		time.Sleep(time.Second)
 		for range 3 {
 			check(t, rule, "k", 1, false)
-			rule.Unanswered("another", 1)
-			rule.Unanswered("k", 2)
+			rule.Abandon("another", 1)
+			rule.Abandon("k", 2)
 			time.Sleep(500 * ms)
 			check(t, rule, "k", 1, true)
-			rule.Unanswered("k", 1)
-			time.Sleep(turn - 1)
+			rule.Abandon("k", 1)
+			time.Sleep(recheckDelay - 1)
 			check(t, rule, "k", 1, true)
-			rule.Unanswered("k", 1) // it does not put off the turn of another caller
+			rule.Abandon("k", 1) // it does not postpone the check
 			time.Sleep(time.Nanosecond)
 		}
 	})
 }
 
-// TestForgotten: an admission at the same cost ends a refusal, and so does a refusal where something remains, which is
-// not remembered.
-func TestForgotten(t *testing.T) {
+// TestDrop: an admission at the same cost ends a refusal, and so does a refusal with units remaining, which is not
+// cached.
+func TestDrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := New().Rule(bound)
 		for _, answer := range []core.Decision{{Allowed: true}, refusalWith(2)} {
-			rule.Note("k", 3, time.Now(), refusalFor(time.Hour))
+			rule.Record("k", 3, time.Now(), refusalFor(time.Hour))
 			check(t, rule, "k", 3, true)
-			rule.Note("k", 3, time.Now(), answer)
+			rule.Record("k", 3, time.Now(), answer)
 			check(t, rule, "k", 3, false)
 		}
 	})
 }
 
-// TestCounter: of a counter, what is remembered is what ends first, its fixed window or the refusal; and only a cost
-// of 1, since the answer to a larger one changes before that cost passes.
+// TestCounter: a counter's refusal is cached until the earlier end of its fixed window and the refusal, and only for
+// a cost of 1, since the answer to a larger one changes before that cost passes.
 func TestCounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := New().Rule(bound)
 		for _, c := range []struct{ reset, retry time.Duration }{{40 * ms, 70 * ms}, {70 * ms, 40 * ms}} {
 			d := refusalFor(c.reset)
 			d.Limit.Algorithm, d.RetryAfter = core.SlidingCounter, c.retry
-			rule.Note("k", 1, time.Now(), d)
-			rule.Note("k", 2, time.Now(), d)
+			rule.Record("k", 1, time.Now(), d)
+			rule.Record("k", 2, time.Now(), d)
 			check(t, rule, "k", 2, false)
 			time.Sleep(40*ms - 1)
 			if got := check(t, rule, "k", 1, true); got.ResetAfter <= 0 || got.RetryAfter <= 0 {
@@ -100,15 +100,16 @@ func TestCounter(t *testing.T) {
 	})
 }
 
-// TestNever: a refusal for good is asked about like any other, and is for good when it is told.
+// TestNever: a permanent refusal is checked like any other, and its RetryAfter stays Never.
 func TestNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := New().Rule(bound)
 		never := refusalFor(time.Hour)
 		never.RetryAfter = core.Never
-		rule.Note("k", 2, time.Now(), never)
-		time.Sleep(AskAgain - 1)
-		never.At, never.ResetAfter = never.At.Add(AskAgain-time.Microsecond), time.Hour-AskAgain+time.Microsecond
+		rule.Record("k", 2, time.Now(), never)
+		time.Sleep(RecheckInterval - 1)
+		cached := RecheckInterval - time.Microsecond
+		never.At, never.ResetAfter = never.At.Add(cached), time.Hour-cached
 		if got := check(t, rule, "k", 2, true); got != never {
 			t.Errorf("%+v, want %+v", got, never)
 		}
@@ -118,15 +119,15 @@ func TestNever(t *testing.T) {
 	})
 }
 
-// TestBounded: a flood of clients that are all refused does not grow what is remembered, and the newest is.
+// TestBounded: a flood of refused clients does not grow the cache, and the newest refusal is cached.
 func TestBounded(t *testing.T) {
 	all := New()
 	rule := all.Rule(bound)
 	for i := range 2 * shards * shardSize {
 		client := fmt.Sprint(i)
-		rule.Note(client, 1, time.Now(), refusalFor(time.Hour))
+		rule.Record(client, 1, time.Now(), refusalFor(time.Hour))
 		if _, ok := rule.found(client, 1); !ok {
-			t.Fatalf("%s is not remembered", client)
+			t.Fatalf("%s is not cached", client)
 		}
 	}
 	n := 0
@@ -134,11 +135,11 @@ func TestBounded(t *testing.T) {
 		n += len(all.shards[i].byKey)
 	}
 	if n > shards*shardSize {
-		t.Errorf("%d are remembered, want at most %d", n, shards*shardSize)
+		t.Errorf("%d are cached, want at most %d", n, shards*shardSize)
 	}
 	s, _ := rule.shard("k")
 	for range 2 { // the second time it takes the place of itself
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
 		if len(s.byKey) != shardSize {
 			t.Errorf("a full shard has %d, want %d", len(s.byKey), shardSize)
 		}
@@ -149,14 +150,14 @@ func TestBounded(t *testing.T) {
 func TestSameKey(t *testing.T) {
 	all := New()
 	one, two := all.Rule(bound), all.Rule(bound)
-	one.Note("k", 1<<32+2, time.Now(), refusalFor(time.Hour))
+	one.Record("k", 1<<32+2, time.Now(), refusalFor(time.Hour))
 	check(t, one, "k", 1<<32+2, true)
 	check(t, two, "k", 2, false)
-	two.Note("k", 2, time.Now(), core.Decision{Allowed: true})
+	two.Record("k", 2, time.Now(), core.Decision{Allowed: true})
 	check(t, one, "k", 1<<32+2, true)
 }
 
-// TestNoLock: while no refusal is remembered, requests that are admitted take no lock that others hold.
+// TestNoLock: while no refusal is cached, requests that are admitted take no lock that others hold.
 func TestNoLock(t *testing.T) {
 	all := New()
 	rule := all.Rule(bound)
@@ -168,7 +169,7 @@ func TestNoLock(t *testing.T) {
 	go func() {
 		defer close(done)
 		check(t, rule, "k", 1, false)
-		rule.Note("k", 1, time.Now(), core.Decision{Allowed: true})
+		rule.Record("k", 1, time.Now(), core.Decision{Allowed: true})
 	}()
 	select {
 	case <-done:

@@ -23,7 +23,7 @@ func refusalWith(remaining int64) core.Decision {
 	return d
 }
 
-// found returns the remembered refusal, without its source, which it checks.
+// found returns the cached refusal, without its source, which it checks.
 func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	ok = r.Lookup(client, cost, &answer, true)
 	ok = ok && answer.Source == core.SourceCached
@@ -31,12 +31,12 @@ func (r Rule) found(client string, cost int64) (answer core.Decision, ok bool) {
 	return answer, ok
 }
 
-// check fails the test unless a refusal is remembered or not, as wanted.
+// check fails the test unless a refusal is cached or not, as wanted.
 func check(t *testing.T, r Rule, client string, cost int64, want bool) (answer core.Decision) {
 	t.Helper()
 	answer, ok := r.found(client, cost)
 	if ok != want {
-		t.Errorf("cost %d: %+v, remembered: %v, want %v", cost, answer, ok, want)
+		t.Errorf("cost %d: %+v, cached: %v, want %v", cost, answer, ok, want)
 	}
 	return answer
 }

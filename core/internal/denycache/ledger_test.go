@@ -12,17 +12,17 @@ import (
 
 var errDown = errors.New("down")
 
-// told is a next link that answers as it is told, and counts what it is asked.
-type told struct {
+// stub is a ledger with a given answer. It counts its calls.
+type stub struct {
 	core.Ledger
 	answer core.Decision
 	err    error  // the answer's, and that of other calls
 	leave  func() // called during a Take
-	asked  int
+	calls  int
 }
 
-func (n *told) Take(context.Context, core.Ask) core.Decision {
-	if n.asked++; n.leave != nil {
+func (n *stub) Take(context.Context, core.Ask) core.Decision {
+	if n.calls++; n.leave != nil {
 		n.leave()
 	}
 	d := n.answer
@@ -30,78 +30,78 @@ func (n *told) Take(context.Context, core.Ask) core.Decision {
 	return d
 }
 
-func (n *told) Return(_ context.Context, back core.Refund) (int64, error) {
-	n.asked++
+func (n *stub) Return(_ context.Context, back core.Refund) (int64, error) {
+	n.calls++
 	return back.Units, n.err
 }
 
-func (n *told) Reset(context.Context, string) error {
-	n.asked++
+func (n *stub) Reset(context.Context, string) error {
+	n.calls++
 	return n.err
 }
 
-// refusing returns a ledger that remembers a refusal of the client k, and the link behind it.
-func refusing(t *testing.T) (core.Ledger, *told) {
+// newRefusing returns a ledger with a cached refusal of the client k, and the next ledger.
+func newRefusing(t *testing.T) (core.Ledger, *stub) {
 	t.Helper()
-	next := &told{answer: refusalFor(time.Hour)}
+	next := &stub{answer: refusalFor(time.Hour)}
 	l := New().Wrap(bound, next)
 	if d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1}); d != next.answer {
 		t.Fatalf("%+v", d)
 	}
 	time.Sleep(ms)
-	next.asked, next.answer = 0, core.Decision{Allowed: true}
+	next.calls, next.answer = 0, core.Decision{Allowed: true}
 	return l, next
 }
 
-// remembers reports whether the client k is refused without a question.
-func (n *told) remembers(t *testing.T, l core.Ledger) bool {
+// isCached reports whether the client k is refused without a call.
+func (n *stub) isCached(t *testing.T, l core.Ledger) bool {
 	t.Helper()
-	before := n.asked
+	before := n.calls
 	d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-	if n.asked == before && (d.Err != nil || d.Allowed || d.Source != core.SourceCached) {
+	if n.calls == before && (d.Err != nil || d.Allowed || d.Source != core.SourceCached) {
 		t.Fatalf("%+v", d)
 	}
-	return n.asked == before
+	return n.calls == before
 }
 
-// TestUnsent: once a second a refusal is asked about. If that question was certainly not sent, the refusal answers, and
-// else the error does.
+// TestUnsent: once a second a refusal is checked. If that request was certainly not sent, the cached refusal is the
+// answer, and otherwise the error.
 func TestUnsent(t *testing.T) {
 	for stage := core.StageUnknown; stage <= core.StageFallback; stage++ {
 		synctest.Test(t, func(t *testing.T) {
-			l, next := refusing(t)
-			time.Sleep(AskAgain)
+			l, next := newRefusing(t)
+			time.Sleep(RecheckInterval)
 			next.answer, next.err = core.Decision{}, core.AtStage(stage, errDown)
-			next.leave = func() { time.Sleep(AskAgain) } // until another caller is to ask
+			next.leave = func() { time.Sleep(RecheckInterval) } // until another caller checks
 			d := l.Take(t.Context(), core.Ask{Key: "k", Cost: 1})
-			unsent := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
-			if next.asked != 1 || (d.Err == nil) != unsent || (d.Source == core.SourceCached) != unsent || d.Allowed {
-				t.Errorf("%v: %+v, asked %d times", stage, d, next.asked)
+			wantCached := stage == core.StageUnavailable || stage == core.StageQueued || stage == core.StageConnect
+			if next.calls != 1 || (d.Err == nil) != wantCached || (d.Source == core.SourceCached) != wantCached || d.Allowed {
+				t.Errorf("%v: %+v, %d calls", stage, d, next.calls)
 			}
 			if err := l.Take(t.Context(), core.Ask{Key: "k", Cost: 2}).Err; !errors.Is(err, errDown) {
-				t.Errorf("%v: nothing is remembered of the cost, and the error is %v", stage, err)
+				t.Errorf("%v: the cost has no cached refusal, and the error is %v", stage, err)
 			}
 		})
 	}
 }
 
-// TestAskerLeaves: a caller that leaves while it asks gives its turn to another soon.
-func TestAskerLeaves(t *testing.T) {
+// TestCheckerLeaves: if a caller leaves while it checks, another checks soon.
+func TestCheckerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, next := refusing(t)
-		time.Sleep(AskAgain)
+		l, next := newRefusing(t)
+		time.Sleep(RecheckInterval)
 		ctx, cancel := context.WithCancel(t.Context())
 		next.err, next.leave = context.Canceled, cancel
 		if err := l.Take(ctx, core.Ask{Key: "k", Cost: 1}).Err; !errors.Is(err, context.Canceled) {
 			t.Errorf("the error is %v", err)
 		}
 		next.err, next.leave = nil, nil
-		if !next.remembers(t, l) {
-			t.Error("another asks at once")
+		if !next.isCached(t, l) {
+			t.Error("another checks at once")
 		}
-		time.Sleep(turn)
-		if next.remembers(t, l) {
-			t.Error("no other asks")
+		time.Sleep(recheckDelay)
+		if next.isCached(t, l) {
+			t.Error("no other checks")
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestOverrides(t *testing.T) {
 		"a charge, by other ones": {core.Ask{Cost: 1, Override: charged}, nil, false, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, next := refusing(t)
+			l, next := newRefusing(t)
 			if next.err = c.err; c.refused {
 				next.answer = refusalFor(time.Hour)
 			} else if c.err != nil {
@@ -138,35 +138,35 @@ func TestOverrides(t *testing.T) {
 			c.ask.Key = "k"
 			want := next.answer
 			want.Err = c.err
-			if d := l.Take(t.Context(), c.ask); next.asked != 1 || d != want {
-				t.Errorf("%s: %+v, asked %d times", name, d, next.asked)
+			if d := l.Take(t.Context(), c.ask); next.calls != 1 || d != want {
+				t.Errorf("%s: %+v, %d calls", name, d, next.calls)
 			}
 			next.err = nil
-			if got := next.remembers(t, l); got == c.ends {
-				t.Errorf("%s: the refusal is remembered after it: %v", name, got)
+			if got := next.isCached(t, l); got == c.ends {
+				t.Errorf("%s: the refusal is cached after it: %v", name, got)
 			}
 		})
 	}
 }
 
-// TestAheadIsNotNoted: the refusal of what is counted ahead of time is no refusal of the client.
-func TestAheadIsNotNoted(t *testing.T) {
+// TestAheadIsNotCached: the refusal of what is counted ahead of time is no refusal of the client.
+func TestAheadIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		next := &told{answer: refusalFor(time.Hour)}
+		next := &stub{answer: refusalFor(time.Hour)}
 		l := New().Wrap(bound, next)
 		ahead := core.Ask{Key: "k", Cost: 1, Override: &core.Override{Ahead: time.Second}}
 		if err := l.Take(t.Context(), ahead).Err; err != nil {
 			t.Fatal(err)
 		}
-		if next.remembers(t, l) {
-			t.Error("it is remembered")
+		if next.isCached(t, l) {
+			t.Error("it is cached")
 		}
 	})
 }
 
-// TestEnds: a return and a reset end the refusals of the client, also if they fail; a reset whose context has ended
-// does nothing.
-func TestEnds(t *testing.T) {
+// TestReturnAndReset: a return and a reset end the refusals of the client, also if they fail. A reset whose context has
+// ended does nothing.
+func TestReturnAndReset(t *testing.T) {
 	ended, cancel := context.WithCancelCause(context.Background())
 	cancel(errDown)
 	for name, c := range map[string]struct {
@@ -186,14 +186,14 @@ func TestEnds(t *testing.T) {
 		"reset that is late": {func(l core.Ledger) error { return l.Reset(ended, "k") }, errDown, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, next := refusing(t)
+			l, next := newRefusing(t)
 			next.err = c.err
-			if err := c.do(l); !errors.Is(err, c.err) || (next.asked == 1) != c.ends {
-				t.Errorf("%s: %v, asked %d times", name, err, next.asked)
+			if err := c.do(l); !errors.Is(err, c.err) || (next.calls == 1) != c.ends {
+				t.Errorf("%s: %v, %d calls", name, err, next.calls)
 			}
 			next.err = nil
-			if got := next.remembers(t, l); got == c.ends {
-				t.Errorf("%s: the refusal is remembered after it: %v", name, got)
+			if got := next.isCached(t, l); got == c.ends {
+				t.Errorf("%s: the refusal is cached after it: %v", name, got)
 			}
 		})
 	}

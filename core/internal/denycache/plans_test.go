@@ -13,32 +13,32 @@ import (
 )
 
 // TestPlans: whatever limits share the counts of a client, of the rule, of another rule or of a request, within a
-// process a refusal from memory has the numbers of the store.
+// process a cached refusal has the numbers of the store.
 func TestPlans(t *testing.T) {
 	for _, algorithm := range core.Algorithms() {
-		var remembered [2]int
+		var cached [2]int
 		for seed := range uint64(40) {
-			synctest.Test(t, func(t *testing.T) { plans(t, rand.New(rand.NewPCG(seed, 18)), algorithm, &remembered) })
+			synctest.Test(t, func(t *testing.T) { plans(t, rand.New(rand.NewPCG(seed, 18)), algorithm, &cached) })
 		}
-		if remembered[0] == 0 || remembered[1] == 0 {
-			t.Errorf("%v: %d refusals from memory by a rule and by limits of a request", algorithm, remembered)
+		if cached[0] == 0 || cached[1] == 0 {
+			t.Errorf("%v: %d cached refusals by a rule and by limits of a request", algorithm, cached)
 		}
 	}
 }
 
-// plans is a history of TestPlans. It adds up the refusals from memory, by a rule and by limits of a request.
-func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, remembered *[2]int) {
+// plans runs one history of TestPlans. It adds up the refusals from the cache, by a rule and by limits of a request.
+func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, cached *[2]int) {
 	store := memstore.New()
 	limits := func(n int64) []core.Limit {
 		return []core.Limit{core.Per(n, 10*time.Hour).Using(algorithm).Named("plan")}
 	}
-	type plan struct{ process, direct core.Ledger } // with memory, and without
+	type plan struct{ process, direct core.Ledger } // with a cache, and without
 	var all []plan
-	refusals := denycache.New()
+	cache := denycache.New()
 	for n := range int64(4) {
 		binding := core.Binding{Name: "api", Limits: limits(n + 1)}
 		direct := core.Must(store.Bind(binding))
-		all = append(all, plan{refusals.Wrap(binding, direct), direct})
+		all = append(all, plan{cache.Wrap(binding, direct), direct})
 	}
 	for range 100 {
 		time.Sleep([]time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Hour}[rng.IntN(20)/9])
@@ -53,10 +53,10 @@ func plans(t *testing.T, rng *rand.Rand, algorithm core.Algorithm, remembered *[
 		want := p.direct.Take(context.Background(), look)
 		got := p.process.Take(context.Background(), ask)
 		if got.Source == core.SourceCached {
-			remembered[kind]++
+			cached[kind]++
 			got.Source = want.Source
 			if got != want {
-				t.Errorf("%v: from memory %+v, want %+v", ask, got, want)
+				t.Errorf("%v: from the cache %+v, want %+v", ask, got, want)
 			}
 		}
 	}

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// TestStats: each refusal that is remembered counts once, until it is dropped, and so does
-// each answer.
+// TestStats: each cached refusal counts once, until it is dropped, and so does each answer.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
 		rule := r.Rule(bound)
-		want := func(held int64, answered uint64) {
+		want := func(held int64, hits uint64) {
 			t.Helper()
-			if h, a := r.Stats(); h != held || a != answered {
-				t.Errorf("%d are held and have answered %d requests, want %d and %d", h, a, held, answered)
+			if h, a := r.Stats(); h != held || a != hits {
+				t.Errorf("%d are held and have answered %d requests, want %d and %d", h, a, held, hits)
 			}
 		}
 		want(0, 0)
 		for i := range 200 {
-			rule.Note(fmt.Sprint("client ", i), 1, time.Now(), refusalFor(time.Hour))
-			rule.Note("client 0", 1, time.Now(), refusalFor(time.Hour))
+			rule.Record(fmt.Sprint("client ", i), 1, time.Now(), refusalFor(time.Hour))
+			rule.Record("client 0", 1, time.Now(), refusalFor(time.Hour))
 		}
 		want(200, 0)
 		check(t, rule, "client 7", 1, true)

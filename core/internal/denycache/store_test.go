@@ -9,18 +9,18 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// stack is a store with refusals remembered in front of it.
+// stack is a store behind a cache of refusals.
 type stack struct {
 	core.Store
-	refusals *denycache.Refusals
+	cache *denycache.Cache
 }
 
 func (s stack) Bind(rule core.Binding) (core.Ledger, error) {
 	next, err := s.Store.Bind(rule)
-	return s.refusals.Wrap(rule, next), err
+	return s.cache.Wrap(rule, next), err
 }
 
-// TestConformance: the link is a store.
+// TestConformance: the cache conforms to core.Store.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(*testing.T) core.Store { return stack{memstore.New(), denycache.New()} })
 }

@@ -16,7 +16,7 @@ import (
 // stack is a store with leases in front of it, and a cache of refusals between the two.
 type stack struct {
 	core.Store
-	refusals *denycache.Refusals
+	refusals *denycache.Cache
 	leases   *lease.Table
 }
 

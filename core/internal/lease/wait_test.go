@@ -208,7 +208,7 @@ func TestRefusalForWaiters(t *testing.T) {
 	})
 }
 
-// TestStartWait: a request waits for other callers for half of its time, and no longer than renewTimeout. A renewal that
+// TestStartWait: a request waits for other callers for half of its time and at most renewTimeout. A renewal that
 // it starts waits as long as its caller may, and for as long as a server may take.
 func TestStartWait(t *testing.T) {
 	const ms = time.Millisecond

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestChanged: what is given back, charged or reset ends all refusals of the client under all rules, and an answer to a
-// question from before is not believed. Other clients keep theirs.
-func TestChanged(t *testing.T) {
+// TestInvalidate: a return, a charge and a reset end all refusals of the client under all rules, and the answer to an
+// earlier request is not cached. Other clients keep theirs.
+func TestInvalidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := New()
 		rule, another := all.Rule(bound), all.Rule(bound)
@@ -19,23 +19,23 @@ func TestChanged(t *testing.T) {
 				break
 			}
 		}
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		rule.Note("k", 2, time.Now(), refusalFor(time.Hour))
-		another.Note("k", 1, time.Now(), refusalFor(time.Hour))
-		rule.Note(other, 1, time.Now(), refusalFor(time.Hour))
+		rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Record("k", 2, time.Now(), refusalFor(time.Hour))
+		another.Record("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Record(other, 1, time.Now(), refusalFor(time.Hour))
 		sent := time.Now()
 		time.Sleep(ms)
-		rule.Changed("k")
+		rule.Invalidate("k")
 		check(t, rule, "k", 1, false)
 		check(t, rule, "k", 2, false)
 		check(t, another, "k", 1, false)
 		check(t, rule, other, 1, true)
-		for _, asked := range []time.Time{sent, time.Now()} {
-			rule.Note("k", 1, asked, refusalFor(time.Hour))
+		for _, sent := range []time.Time{sent, time.Now()} {
+			rule.Record("k", 1, sent, refusalFor(time.Hour))
 			check(t, rule, "k", 1, false)
 		}
 		time.Sleep(ms)
-		rule.Note("k", 1, time.Now(), refusalFor(time.Hour))
+		rule.Record("k", 1, time.Now(), refusalFor(time.Hour))
 		check(t, rule, "k", 1, true)
 	})
 }
