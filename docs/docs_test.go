@@ -100,8 +100,6 @@ var plans map[string]*core.Limiter
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
-	"writing-a-store.md": `var send func(context.Context, core.Ask) core.Decision
-`,
 	"migration.md": netHTTP + routers + `var r chi.Router
 var rdb *redis.Client
 var byUser func(*http.Request) (string, error)

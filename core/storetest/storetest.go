@@ -1,16 +1,3 @@
-// Package storetest is the conformance suite of [core.Store]: what the stores
-// of this module pass, and what any other store can be held
-// against.
-//
-//	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) core.Store { return mystore.New() })
-//	}
-//
-// The suite asks the store through a [core.Limiter] and reads its clock from
-// [core.Decision.At], so it needs no control over time: every answer is
-// compared with what the arithmetic says of that instant.
-//
-// Fixed is a store for the tests of programs: it always gives the same answer.
 package storetest
 
 import (

@@ -14,7 +14,7 @@
 //		return plans[c.GetString("team")], nil
 //	}))
 //
-// docs/writing-an-adapter.md says how, and package adaptertest proves one.
+// Package adaptertest says how an adapter is written, and proves one.
 package adapter
 
 import (

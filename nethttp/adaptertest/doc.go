@@ -24,9 +24,25 @@
 //		return all
 //	}
 //
-// tiny_test.go has an adapter and its test whole. The suite counts in memory with a clock
-// that stands still. It takes less than a second, and starts the few servers that it needs
-// within the process.
+// The suite counts in memory with a clock that stands still. It takes less than a second, and starts the few servers
+// that it needs within the process.
+//
+// # Writing an adapter
+//
+// An adapter gives a framework's own context, route patterns and errors to sash. A router whose middleware is
+// func(http.Handler) http.Handler needs none: it takes [nethttp.Middleware], and [nethttp.WithLabel] names its routes.
+// Where there is no ResponseWriter and Request, a program asks the limiter itself.
+//
+//  1. Start from tiny_test.go: a framework, its adapter and the test. The packages chi, gin, echo and echo5 are others.
+//  2. Describe the framework in an [adapter.Framework]. The middleware calls the function of [adapter.New] with the
+//     context and what comes next. [adapter.ByIP] is for a LimitByIP; [adapter.WithRefusal], [adapter.Skip] and others
+//     make options that read the framework's context.
+//  3. Prove it by [Run]. broken_test.go has an adapter that fails.
+//
+// An adapter decides no status, no field and not what counts: nethttp does, the same everywhere. Its label is never the
+// path, which clients choose: metrics would grow without end. It sets no status before the function of adapter.New, and
+// leaves the client's address to keyfuncs. The usual mistakes are to lose a handler's error, the Flush, Hijack or
+// Unwrap of a writer, or the context of the request in Exchange.
 //
 // # What the subtests prove
 //
@@ -63,7 +79,6 @@
 //
 // What holds for every guard, whatever it is mounted on, is proved by the tests of nethttp.
 //
-// The suite cannot see what an adapter adds of its own, such as key functions that
-// read the framework's context. It does not look at what the framework's own
-// middleware, such as one that recovers, does around a guard.
+// The suite cannot see what an adapter adds of its own, such as MiddlewareBy, nor what counts where no route matches,
+// nor what the framework's own middleware does around a guard. The test of package chi has such tests.
 package adaptertest
