@@ -150,6 +150,7 @@ func TestRequestLimits(t *testing.T) {
 	}{
 		{[]core.Limit{core.PerMinute(7), core.PerHour(9).Named("hourly")}, ""},
 		{[]core.Limit{core.PerMinute(7).Named("1m0s"), core.PerHour(8)}, ""},
+		{[]core.Limit{core.Per(7, time.Minute-100), own[1]}, ""}, // rounded as by New
 		{own[:1], `Request.Limits has 1 limits, and limiter "api" has 2: give one for each`},
 		{[]core.Limit{}, "has 0 limits"},
 		{[]core.Limit{core.PerSecond(3), own[1]}, "Request.Limits[0]"},
