@@ -90,15 +90,20 @@ if cost > 0 then
     whole, rest = share(window{{.N}}, cost, limit{{.N}})
   end
   if part{{.N}} + rest > 0 then
-    if limit{{.N}} <= 4096 then
-      rest = rest + math.ceil(part{{.N}} * limit{{.N}} / 1099511627776)
+    local few = limit{{.N}} <= 4294967296 -- then two steps of 20 bits are exact
+    if few then
+      local high = math.floor(part{{.N}} / 1048576)
+      local low = (part{{.N}} - high * 1048576) * limit{{.N}}
+      rest = rest + math.ceil((high * limit{{.N}} + math.ceil(low / 1048576)) / 1048576)
     else
       {{template "bucket used" .}}
       rest = rest + nths(part{{.N}}, limit{{.N}})
     end
     if rest >= limit{{.N}} then whole, rest = whole + 1, rest - limit{{.N}} end
-    if limit{{.N}} <= 4096 then
-      part{{.N}} = math.floor(rest * 1099511627776 / limit{{.N}})
+    if few then
+      local high = math.floor(rest * 1048576 / limit{{.N}})
+      rest = rest * 1048576 - high * limit{{.N}}
+      part{{.N}} = high * 1048576 + math.floor(rest * 1048576 / limit{{.N}})
     else
       {{template "bucket share" .}}
       part{{.N}} = share(rest, 1099511627776, limit{{.N}})

@@ -13,7 +13,7 @@ import (
 // rendered are the hashes of the scripts that decide by the first so many algorithms, and of the one that returns.
 var rendered = map[int]string{
 	3: "7305bacf0a8a00f2c88f0048628e8cf277c252095a93746eb8c8cffd6bff240a",
-	4: "db8eceee89f75862de70019862251adb4c527fb691a05aaa07e0d6fa4e3a3ed4",
+	4: "e3bf97117296884ebfeb323fde2bf5b5c2c1b55879436572d343e7bf83fda082",
 	0: "c5854a9b05db84e767d6c011380b92fcaebb4c6007c001b611a10d2eb1c8d1f6",
 }
 
