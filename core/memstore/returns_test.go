@@ -17,7 +17,7 @@ func allowAll(l *core.Limiter) (n int) {
 	return n
 }
 
-// TestNoTraceInABucket: what is given back, and what is refused, brings no unit back sooner: by its units or its numbers.
+// TestNoTraceInABucket: what is given back or refused brings no unit back sooner, by its units or its numbers.
 func TestNoTraceInABucket(t *testing.T) {
 	large := []core.Limit{core.PerMinute(1000).Using(core.Bucket)}
 	for name, do := range map[string]func(l *core.Limiter){
