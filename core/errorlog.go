@@ -64,17 +64,17 @@ func (o *errorLog) Observe(ctx context.Context, e Event) {
 	problem := &problems[outcome]
 	switch {
 	case problem.text != "":
-		remedy := problem.remedy
-		if remedy == "" {
-			remedy = remedyOf(e.Decision.Err)
+		hint := problem.hint
+		if hint == "" {
+			hint = hintOf(e.Decision.Err)
 		}
 		stage := ""
 		if e.Stage != StageUnknown {
 			stage = e.Stage.String()
 		}
 		o.problems.Add(ctx, &eventlog.Problem{
-			Source: e.source(), Kind: uint8(outcome), Outage: problem.remedy == "", Text: "sash: " + problem.text,
-			Err: e.Decision.Err, Remedy: remedy, Stage: stage, Shadow: e.Shadow,
+			Source: e.source(), Kind: uint8(outcome), Outage: problem.hint == "", Text: "sash: " + problem.text,
+			Err: e.Decision.Err, Hint: hint, Stage: stage, Shadow: e.Shadow,
 		})
 	case e.Decision.Err == nil && e.Decision.Source == SourceCounted && o.problems.Outages.Load() > 0:
 		o.problems.Recover(ctx, e.source())
@@ -92,8 +92,8 @@ func (e *Event) source() eventlog.Source {
 }
 
 // problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
-// a remedy are outages, whose error has one.
-var problems = [outcomes]struct{ text, remedy string }{
+// a hint are outages, whose error has one.
+var problems = [outcomes]struct{ text, hint string }{
 	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, uncounted", ""},
 	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
 	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
@@ -112,10 +112,10 @@ var problems = [outcomes]struct{ text, remedy string }{
 		"give each client a key, costs of 0 or more, and a limiter with limits"},
 }
 
-// remedyOf returns what an operator can do about an error of a store: what its method Remedy
+// hintOf returns what an operator can do about an error of a store: what its method Hint
 // says, or where to look.
-func remedyOf(err error) string {
-	if known := errs.RemedyOf(err); known != "" {
+func hintOf(err error) string {
+	if known := errs.HintOf(err); known != "" {
 		return known
 	}
 	if errors.Is(err, ErrStoreFull) {

@@ -152,7 +152,7 @@ func TestLogKinds(t *testing.T) {
 		return limiter(t, core.Config{Name: name, Store: &fake{answer: fails(err)}, Observer: o})
 	}
 	late, full := failing("late", core.ErrTimeout), failing("full", core.ErrStoreFull)
-	known := failing("known", fmt.Errorf("asking: %w", errs.WithRemedy("raise\nmaxmemory", errors.New("OOM"))))
+	known := failing("known", fmt.Errorf("asking: %w", errs.WithHint("raise\nmaxmemory", errors.New("OOM"))))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for range 2 {
@@ -177,7 +177,7 @@ func TestLogKinds(t *testing.T) {
 		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
 		[]string{"limiter=full", "the store is full", "more memory"},
-		[]string{"limiter=known", `error="asking: OOM" remedy=raise\nmaxmemory`},
+		[]string{"limiter=known", `error="asking: OOM" hint=raise\nmaxmemory`},
 		[]string{"limiter=late", "without a key", "the key is empty"},
 		[]string{"malformed requests", "the cost is negative"},
 		[]string{"limiter=a", "without a key", "behind the authentication", `route="GET /items"`},

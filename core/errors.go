@@ -58,7 +58,7 @@ func asStoreError(err error) error {
 	case strings.LastIndex(err.Error(), "sash: ") == 0:
 		return err
 	}
-	return &errs.Worded{Err: err}
+	return &errs.Error{Err: err}
 }
 
 // chain is an error that matches each of several errors and joins their texts.
@@ -92,7 +92,7 @@ func addNames(name, rule string, err error) error {
 	if name == "" && rule == "" {
 		return err
 	}
-	return &errs.Worded{Words: describe(name, rule) + ": ", Err: err}
+	return &errs.Error{Prefix: describe(name, rule) + ": ", Err: err}
 }
 
 // Stage is the last step of a request before the store failed.

@@ -84,10 +84,10 @@ func TestStages(t *testing.T) {
 }
 
 // TestUnavailable: the error of a store that does not wait for its server reaches the
-// caller as it is, without an allocation, also with a cause and a remedy.
+// caller as it is, without an allocation, also with a cause and a hint.
 func TestUnavailable(t *testing.T) {
 	for _, down := range []error{
-		core.ErrUnavailable, errs.WithRemedy("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable)),
+		core.ErrUnavailable, errs.WithHint("raise it", fmt.Errorf("%w: OOM", core.ErrUnavailable)),
 	} {
 		l := limiter(t, core.Config{Store: storetest.Fixed(core.Decision{Err: down}), Observer: core.Silent})
 		d := l.Allow(ctx, "k")

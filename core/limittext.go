@@ -31,7 +31,7 @@ func ParseLimit(text string) (Limit, error) {
 		return Limit{}, fmt.Errorf("sash: the limit %.60q: %w: %s", text, err, limitForm)
 	}
 	if l, err = l.complete(); err != nil {
-		return Limit{}, &errs.Worded{Words: fmt.Sprintf("the limit %.60q: ", text), Err: err}
+		return Limit{}, &errs.Error{Prefix: fmt.Sprintf("the limit %.60q: ", text), Err: err}
 	}
 	return l.withoutDefaultName(), nil
 }

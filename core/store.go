@@ -6,7 +6,7 @@ import (
 )
 
 // Store keeps counts; storetest checks any. It is safe for concurrent use. An error may have a method
-// Remedy() string: [LogErrors] says what to do.
+// Hint() string: [LogErrors] says what to do.
 type Store interface {
 	// Bind prepares to count by rule. It must not talk to a server, and is called while a program starts or serves.
 	// Bindings of one Name and Rule share the count of each limit of the same Name, Algorithm and Window, in every

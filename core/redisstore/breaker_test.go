@@ -18,7 +18,7 @@ import (
 )
 
 // TestOpenNamesTheCause: the error of a decision that did not wait names what has opened the
-// breaker, and its remedy, also for rules that had nothing to do with that.
+// breaker, and its hint, also for rules that had nothing to do with that.
 func TestOpenNamesTheCause(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -42,8 +42,8 @@ func TestOpenNamesTheCause(t *testing.T) {
 		for range 50 {
 			err := other.Allow(ctx, "k").Err
 			if !errors.Is(err, core.ErrUnavailable) || !mentions(err, "did not wait", server.Addr()+": ", "READONLY") ||
-				!strings.Contains(errs.RemedyOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
-				t.Fatalf("%s: %v; remedy: %s", name, err, errs.RemedyOf(err))
+				!strings.Contains(errs.HintOf(err), "give the master's address") || strings.Count(err.Error(), "sash: ") != 1 {
+				t.Fatalf("%s: %v; hint: %s", name, err, errs.HintOf(err))
 			}
 		}
 		do(t, root, "REPLICAOF NO ONE")

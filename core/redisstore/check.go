@@ -307,7 +307,7 @@ func checkInfo(addr, info string) (wrong []error) {
 // explain returns err with what an operator can do about it. reached reports
 // whether the server has answered before.
 func explain(addr string, err error, reached bool) error {
-	advice := server.Remedy(err)
+	advice := server.Hint(err)
 	switch {
 	case advice != "":
 	case reached || server.IsReply(err):

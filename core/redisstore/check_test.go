@@ -24,7 +24,7 @@ import (
 )
 
 // TestCheck: what an operator should know is said, and nothing where all is well; the keys that it used are gone. The
-// error of a decision says what it says, with the same remedy.
+// error of a decision says what it says, with the same hint.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	noLeaks(t)
@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		before     string
 		user, pass string
 		says       []string // nothing: all is well
-		remedy     string   // of the error of a decision; nothing: it is counted
+		hint       string   // of the error of a decision; nothing: it is counted
 		after      string
 	}{
 		{name: "all is well"},
@@ -56,17 +56,17 @@ func TestCheck(t *testing.T) {
 		{
 			name:   "full",
 			before: "CONFIG SET maxmemory 1", after: "CONFIG SET maxmemory 0",
-			says: []string{"the server is full", "OOM"}, remedy: "raise maxmemory",
+			says: []string{"the server is full", "OOM"}, hint: "raise maxmemory",
 		},
 		{
 			name:   "replica",
 			before: "REPLICAOF 127.0.0.1 1", after: "REPLICAOF NO ONE",
-			says: []string{"replica, of 127.0.0.1:1,", "READONLY"}, remedy: "give the master's address",
+			says: []string{"replica, of 127.0.0.1:1,", "READONLY"}, hint: "give the master's address",
 		},
 		{
 			name:   "no replicas",
 			before: "CONFIG SET min-replicas-to-write 1", after: "CONFIG SET min-replicas-to-write 0",
-			says: []string{"NOREPLICAS"}, remedy: "min-replicas-to-write",
+			says: []string{"NOREPLICAS"}, hint: "min-replicas-to-write",
 		},
 		{
 			name:   "the least permission",
@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 		{
 			name:   "without INFO and one more",
 			before: "ACL SETUSER api -time", after: "ACL SETUSER api +time", user: "api", pass: "secret",
-			says: []string{"may not", "~PREFIX:*", needed, "could not be looked at"}, remedy: "the ACL user may not",
+			says: []string{"may not", "~PREFIX:*", needed, "could not be looked at"}, hint: "the ACL user may not",
 		},
 		{
 			name:   "without SETRANGE",
@@ -85,16 +85,16 @@ func TestCheck(t *testing.T) {
 		{
 			name:   "other keys",
 			before: "ACL SETUSER api resetkeys ~other:*", user: "api", pass: "secret",
-			says: []string{"NOPERM"}, remedy: "~PREFIX:*",
+			says: []string{"NOPERM"}, hint: "~PREFIX:*",
 		},
 		{
 			name: "wrong password", user: "api", pass: "guess",
-			says: []string{"WRONGPASS"}, remedy: "refuses the user name or the password",
+			says: []string{"WRONGPASS"}, hint: "refuses the user name or the password",
 		},
 		{
 			name:   "no password",
 			before: "ACL SETUSER default resetpass", after: "ACL SETUSER default nopass",
-			says: []string{"NOAUTH"}, remedy: "asks for a password",
+			says: []string{"NOAUTH"}, hint: "asks for a password",
 		},
 	} {
 		if c.before != "" {
@@ -112,12 +112,12 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %d keys are left", c.name, n)
 		}
 		root.FlushAll(ctx)
-		if (err != nil) != (len(c.says) > 0) || err != nil && !mentions(err, append(c.says, c.remedy)...) ||
+		if (err != nil) != (len(c.says) > 0) || err != nil && !mentions(err, append(c.says, c.hint)...) ||
 			mentions(err, "secret") || mentions(d.Err, "secret") {
-			t.Errorf("%s: %v\n does not say %q and %q, or the password", c.name, err, c.says, c.remedy)
+			t.Errorf("%s: %v\n does not say %q and %q, or the password", c.name, err, c.says, c.hint)
 		}
-		if (d.Err != nil) != (c.remedy != "") || !strings.Contains(errs.RemedyOf(d.Err), c.remedy) {
-			t.Errorf("%s: the error of a decision is %v, of which the remedy is %q", c.name, d.Err, errs.RemedyOf(d.Err))
+		if (d.Err != nil) != (c.hint != "") || !strings.Contains(errs.HintOf(d.Err), c.hint) {
+			t.Errorf("%s: the error of a decision is %v with the hint %q", c.name, d.Err, errs.HintOf(d.Err))
 		}
 	}
 }

@@ -40,7 +40,7 @@
 //
 // A request is sent once: one whose reply is lost may have been counted. [core.AtStage] says how far the request came.
 // An error that matches [core.ErrUnavailable] is for a store that has been failing, where the request did not wait; a
-// method Remedy() string of an error says what to do. Decision.Source is [core.SourceCached] or [core.SourceLeased]
+// method Hint() string of an error says what to do. Decision.Source is [core.SourceCached] or [core.SourceLeased]
 // where the store did not count just then. A Ledger that waits for a lock alone has [core.Immediate], so that it needs
 // no part of Config.Timeout as a fallback.
 package storetest

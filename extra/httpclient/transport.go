@@ -43,7 +43,7 @@ func NewTransport(
 	t := &transport{limiter: limiter, key: key, base: base}
 	t.gate.MaxPause = clientlimit.DefaultPause
 	if err := t.apply(opts); err != nil {
-		return nil, &errs.Worded{Words: limiter.String() + ": ", Err: err}
+		return nil, &errs.Error{Prefix: limiter.String() + ": ", Err: err}
 	}
 	return t, nil
 }
@@ -115,7 +115,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}()
 	key, err := t.key(r)
 	if err != nil {
-		err = &errs.Worded{Words: "the key function failed: ", Err: err}
+		err = &errs.Error{Prefix: "the key function failed: ", Err: err}
 		return nil, &Error{Decision: core.Decision{Err: err}, err: err}
 	}
 	if d, err := t.gate.Admit(r.Context(), t.limiter, key, 1); err != nil {

@@ -88,7 +88,7 @@ func (s *Store) checkRoundTrip(took time.Duration) error {
 		if need <= have {
 			return nil
 		}
-		return &errs.Worded{Err: fmt.Errorf("a round trip takes %v, and %s is %v: it should be at least %v: %s",
+		return &errs.Error{Err: fmt.Errorf("a round trip takes %v, and %s is %v: it should be at least %v: %s",
 			took.Round(time.Millisecond), name, have, need.Round(time.Millisecond), why)}
 	}
 	const name = "Config.Timeout of a limiter"

@@ -74,7 +74,7 @@ func (r *region) answers() bool { return r.failing.Load() == 0 }
 
 // failed returns an error of the region, with its name.
 func (r *region) failed(err error) error {
-	return &errs.Worded{Words: fmt.Sprintf("region %q: ", r.name), Err: err}
+	return &errs.Error{Prefix: fmt.Sprintf("region %q: ", r.name), Err: err}
 }
 
 // answered notes an answer or a failure. A failure says nothing if the region has answered since it was asked.

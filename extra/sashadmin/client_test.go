@@ -88,7 +88,7 @@ func TestOutage(t *testing.T) {
 // clients: since when it fails, why, and how many requests the policy has decided.
 func TestFull(t *testing.T) {
 	t.Parallel()
-	full := errs.WithRemedy("raise maxmemory", errors.New("OOM command not allowed"))
+	full := errs.WithHint("raise maxmemory", errors.New("OOM command not allowed"))
 	store := storetest.Wrap(memstore.New(), func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 		if call.Verb == "Take" {
 			return core.Decision{}, full

@@ -31,7 +31,7 @@ type failures struct {
 	Since   time.Time `json:"since"` // in the latest run of failures
 	Latest  time.Time `json:"latest"`
 	Error   string    `json:"error"`
-	Remedy  string    `json:"remedy,omitempty"`
+	Hint    string    `json:"hint,omitempty"`
 }
 
 // Observe implements core.Observer.
@@ -49,7 +49,7 @@ func (f *Failures) Observe(_ context.Context, e core.Event) {
 	if now.Sub(seen.Latest) >= runEnds {
 		seen.Since = now
 	}
-	seen.Latest, seen.Error, seen.Remedy = now, e.Decision.Err.Error(), errs.RemedyOf(e.Decision.Err)
+	seen.Latest, seen.Error, seen.Hint = now, e.Decision.Err.Error(), errs.HintOf(e.Decision.Err)
 	seen.Decided++
 	f.byRule[id] = seen
 }

@@ -1,5 +1,5 @@
-// Package errs holds what the errors of this module have in common: each says "sash:" once,
-// at its beginning, and a nil argument of any kind is one at construction.
+// Package errs holds parts of the errors of this module. Each text begins with "sash:" and has it only once, and
+// arguments that hold a nil of any kind are refused at construction.
 package errs
 
 import (
@@ -9,46 +9,45 @@ import (
 	"strings"
 )
 
-// Text returns the text of err for the middle of another error: without "sash:" at the
-// beginning or in between.
+// Text returns the text of err without any "sash:", for the middle of another error.
 func Text(err error) string { return strings.ReplaceAll(err.Error(), "sash: ", "") }
 
-// Worded is an error that says "sash:" once, then Words, then Err.
-type Worded struct {
-	Words string
-	Err   error
+// Error is an error whose text is "sash:", then Prefix, then the [Text] of Err.
+type Error struct {
+	Prefix string
+	Err    error
 }
 
-func (e *Worded) Error() string { return "sash: " + e.Words + Text(e.Err) }
-func (e *Worded) Unwrap() error { return e.Err }
+func (e *Error) Error() string { return "sash: " + e.Prefix + Text(e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
 
-// remedied is an error with a remedy. Its method is the one that core.Store tells authors of stores of.
-type remedied struct {
+// hintError is an error with a hint. core.Store documents its method for authors of stores.
+type hintError struct {
 	error
-	remedy string
+	hint string
 }
 
-func (e *remedied) Remedy() string { return e.remedy }
-func (e *remedied) Unwrap() error  { return e.error }
+func (e *hintError) Hint() string  { return e.hint }
+func (e *hintError) Unwrap() error { return e.error }
 
-// WithRemedy returns err with what an operator can do about it, or err itself if the remedy is empty.
-func WithRemedy(remedy string, err error) error {
-	if remedy == "" {
+// WithHint returns err with a hint, which says what an operator can do. It returns err itself if the hint is empty.
+func WithHint(hint string, err error) error {
+	if hint == "" {
 		return err
 	}
-	return &remedied{err, remedy}
+	return &hintError{err, hint}
 }
 
-// RemedyOf returns the remedy of the outermost error that has one, or "".
-func RemedyOf(err error) string {
-	known, ok := errors.AsType[interface {
+// HintOf returns the hint of the outermost error that has one, or "".
+func HintOf(err error) string {
+	h, ok := errors.AsType[interface {
 		error
-		Remedy() string
+		Hint() string
 	}](err)
 	if !ok {
 		return ""
 	}
-	return known.Remedy()
+	return h.Hint()
 }
 
 // IsNil reports whether v is nil or holds a nil pointer, function or map. The methods

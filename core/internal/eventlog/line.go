@@ -35,7 +35,7 @@ const (
 	maxKey  = 96  // bytes of a key
 )
 
-// MaxNotice is the maximum number of bytes of a notice and of a remedy.
+// MaxNotice is the maximum number of bytes of a notice and of a hint.
 const MaxNotice = 1000
 
 // Escape returns the first bytes of text, at most limit, with what cannot be printed escaped as in Go. Handlers of

@@ -28,7 +28,7 @@ type Problem struct {
 	Outage bool   // the store could not be asked
 	Text   string // the message of the line
 	Err    error
-	Remedy string
+	Hint   string
 	Stage  string // may be empty
 	Shadow bool
 }
@@ -95,7 +95,7 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 
 	text := strings.TrimPrefix(errs.Text(problem.Err), "the store could not be asked: ") // the message says it
 	attrs := append(problem.attrs(), slog.String("error", Escape(text, maxText)),
-		slog.String("remedy", Escape(problem.Remedy, MaxNotice)))
+		slog.String("hint", Escape(problem.Hint, MaxNotice)))
 	p.log().LogAttrs(ctx, slog.LevelWarn, problem.Text, appendNonZero(attrs, slog.String("stage", problem.Stage),
 		slog.Bool("shadow", problem.Shadow), slog.Int("more", last.skipped), slog.Duration("since", now.Sub(start)))...)
 }

@@ -38,7 +38,7 @@ func New[O any](limiter *core.Limiter, adapter any, opts []O) (*Decider, error) 
 		d.names, err = fieldNames(c.Formats)
 	}
 	if err != nil && limiter.Name()+limiter.RuleName() != "" {
-		err = &errs.Worded{Words: limiter.String() + ": ", Err: err}
+		err = &errs.Error{Prefix: limiter.String() + ": ", Err: err}
 	}
 	return d, err
 }

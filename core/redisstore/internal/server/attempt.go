@@ -74,5 +74,5 @@ func (a *attempt) hint(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // words that say too little in a log
 		return fmt.Errorf("sash: the connection to Redis broke: %w", err)
 	}
-	return Remedied(err)
+	return withHint(err)
 }

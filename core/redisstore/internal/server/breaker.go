@@ -126,7 +126,7 @@ func (b *breaker) refusalFor(err error) *error {
 	if addr := b.status.Server; !strings.Contains(text, addr) {
 		text = addr + ": " + text
 	}
-	refusal := errs.WithRemedy(errs.RemedyOf(err), fmt.Errorf("%w: %s", core.ErrUnavailable, text))
+	refusal := errs.WithHint(errs.HintOf(err), fmt.Errorf("%w: %s", core.ErrUnavailable, text))
 	return &refusal
 }
 

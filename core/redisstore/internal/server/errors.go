@@ -109,8 +109,8 @@ func NotRun(err error) bool { return Begins(err, "NOSCRIPT", "MOVED", "ASK", "TR
 const Commands = "+evalsha +eval +del +time +get +set +setrange +lindex +lrange +lset +llen +rpush +ltrim +pexpire " +
 	"+select +client|setname +ping +cluster|slots +asking +readonly"
 
-// remedies are what an operator can do about an error, by its code.
-var remedies = map[string]string{
+// hints are what an operator can do about an error, by its code.
+var hints = map[string]string{
 	"NOAUTH": "the server asks for a password: set Password, and Username for an ACL user, in the client's options",
 	"WRONGPASS": "the server refuses the user name or the password in the client's options: correct them, " +
 		"or leave them out if the server has none",
@@ -122,15 +122,15 @@ var remedies = map[string]string{
 	"OOM":        "the server is full: raise maxmemory, or give limits a Redis of their own",
 }
 
-// Remedy returns what an operator can do about err, or "" if that is not known.
-func Remedy(err error) string {
-	remedy, known := remedies[codeOf(err)]
+// Hint returns what an operator can do about err, or "" if that is not known.
+func Hint(err error) string {
+	hint, known := hints[codeOf(err)]
 	switch {
 	case errors.Is(err, script.ErrForeign):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
 	case known:
-		return remedy
+		return hint
 	case strings.Contains(err.Error(), "tls: "):
 		return "the TLS handshake fails: do RootCAs, ServerName and Certificates " +
 			"in the client's TLSConfig fit the server?"
@@ -140,12 +140,12 @@ func Remedy(err error) string {
 	return ""
 }
 
-// Unreachable is the remedy of an error of the connection.
+// Unreachable is the hint of an error of the connection.
 const Unreachable = "the server cannot be reached: is it up, is the address right, is the network open, " +
 	"does the server speak TLS where the client does, and only there?"
 
-// Remedied returns err with its remedy, if that is known.
-func Remedied(err error) error { return errs.WithRemedy(Remedy(err), err) }
+// withHint returns err with its hint, if that is known.
+func withHint(err error) error { return errs.WithHint(Hint(err), err) }
 
 // failing are the codes of a server that cannot decide for now. Other errors are answers: the server is there, and
 // waiting for it costs nothing.

@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		failure  = "failure"  // opens the breaker
 		separate = "separate" // nothing has run: each request goes again alone
 	)
-	const ( // of remedies
+	const ( // of hints
 		none, rights, master, replicas = "", "the ACL user may not", "give the master's address", "min-replicas-to-write"
 		moved                          = "redis.NewClusterClient"
 		full, password, wrong          = "raise maxmemory", "asks for a password", "the user name or the password"
@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		old2 = "ERR Error running script (call to f_a1): @user_script:204: " // of an error that a script raises there
 		new1 = " script: a1b2c3, on @user_script:204."                       // from Redis 7.0 on, and of Valkey
 	)
-	for _, c := range []struct{ text, remedy, verdict string }{
+	for _, c := range []struct{ text, hint, verdict string }{
 		// Redis 7.0 and later, Valkey
 		{"READONLY You can't write against a read only replica.", master, failure},
 		{"READONLY You can't write against a read only replica." + new1, master, failure},
@@ -150,8 +150,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s\n is judged %q, want %q", c.text, verdict, c.verdict)
 		}
 		for _, err := range []error{err, errors.New(c.text)} { // as the answer to all requests, and to one of them
-			if got := Remedy(err); !strings.Contains(got, c.remedy) || (got == "") != (c.remedy == "") {
-				t.Errorf("%s\n has the remedy %q, want %q", c.text, got, c.remedy)
+			if got := Hint(err); !strings.Contains(got, c.hint) || (got == "") != (c.hint == "") {
+				t.Errorf("%s\n has the hint %q, want %q", c.text, got, c.hint)
 			}
 		}
 	}

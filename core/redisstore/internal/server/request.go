@@ -150,5 +150,5 @@ func hintForReply(err error) error {
 	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
 		return err
 	}
-	return Remedied(err)
+	return withHint(err)
 }
