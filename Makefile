@@ -15,7 +15,7 @@
 # make fuzz        run every fuzz target for FUZZTIME each, FUZZJOBS at a time
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make attack      attack servers of the five frameworks over sockets, in memory, on Redis and on one that lies
-# make prove       try every claim at length, in less than half an hour, and write docs/proof.md
+# make prove       try every claim at length, in less than half an hour, and write prove/README.md
 
 # Each module is tried with the versions that its own go.mod requires. go.work is for editors.
 export GOWORK := off

@@ -1,4 +1,4 @@
-// Command prove tries every claim of sash at length, and writes what came of it to docs/proof.md.
+// Command prove tries every claim of sash at length, and writes what came of it to prove/README.md.
 //
 //	make prove                                      # all parts but Soak and Fuzz, in half an hour on two cores
 //	make prove PROVEFLAGS='-only Soak'              # 27 minutes; Fuzz takes 12 to 22
@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// part is a section of docs/proof.md, where its claim stands. Each command is a line; SEED stands for the seed. In the
-// short form brief is run in place of long, or nothing. Of what a command prints, what sees matches is told; if nothing
-// does, the part has failed.
+// part is a section of prove/README.md, where its claim stands. Each command is a line; SEED stands for the seed. The
+// short form runs brief in place of long, or nothing. The page gets what sees matches of what a command prints; if
+// nothing does, the part has failed.
 type part struct {
 	name, long, brief, sees string
 }
@@ -87,7 +87,7 @@ func (p part) try(commands string, seed uint64) outcome {
 }
 
 const (
-	page    = "../docs/proof.md"
+	page    = "README.md"
 	mutants = "mutants.txt"
 )
 
