@@ -33,7 +33,7 @@ var imports = map[string]string{
 	"chi":          "github.com/go-chi/chi/v5",
 	"gin":          "github.com/gin-gonic/gin",
 	"echo":         "github.com/labstack/echo/v4",
-	"middleware":   "github.com/labstack/echo/v4/middleware",
+	"middleware":   "github.com/go-chi/chi/v5/middleware",
 	"regions":      "github.com/sashlimit/sash/extra/regions",
 	"redis":        "github.com/redis/go-redis/v9",
 	"atomic":       "sync/atomic",
@@ -66,9 +66,6 @@ const echo4 = "echo v4"
 
 // importsByPage are the packages that mean something else on a page, or in a section of it, than in imports.
 var importsByPage = map[string]map[string]string{
-	"proxies.md": {
-		"middleware": "github.com/go-chi/chi/v5/middleware",
-	},
 	"README.md": {
 		"echo5": "github.com/labstack/echo/v5",
 	},
@@ -86,7 +83,11 @@ var handler http.Handler
 var ap, eu, us core.Store
 `,
 	"nethttp.md": netHTTP + "var proxy *httputil.ReverseProxy\n",
-	"README.md":  routers + "var e4 *echo.Echo\nvar e5 *echo5.Echo\n",
+	"README.md": `var router chi.Router
+var engine *gin.Engine
+var e4 *echo.Echo
+var e5 *echo5.Echo
+`,
 	"recipes.md": givenRecipes,
 	"chi": netHTTP + `var r chi.Router
 var corsHandler func(http.Handler) http.Handler
@@ -100,7 +101,7 @@ var plans map[string]*core.Limiter
 	"redis.md": `var roots *x509.CertPool
 var certificate tls.Certificate
 `,
-	"migration.md": netHTTP + routers + `var r chi.Router
+	"comparison.md": netHTTP + `var r chi.Router
 var rdb *redis.Client
 var byUser func(*http.Request) (string, error)
 `,
@@ -108,7 +109,6 @@ var byUser func(*http.Request) (string, error)
 
 const (
 	netHTTP = "var hello, searchHandler, loginHandler http.HandlerFunc\n"
-	routers = "var router chi.Router\nvar engine *gin.Engine\n"
 
 	givenEcho = `var e *echo.Echo
 var hello, searchHandler, loginHandler echo.HandlerFunc
