@@ -113,7 +113,7 @@ func (k *sketch) clone() *sketch {
 }
 
 // explore goes through all histories.
-func (w *world) explore() (statespace.Tally, error) {
+func (w *world) explore() (statespace.Stats, error) {
 	began := w.limit.W * ((w.limit.W + 59) / 60) * 1_000_000
 	start := memory{clock: began, now: began}
 	for range w.keys {
@@ -175,7 +175,7 @@ func (w *world) verbs(m memory) (all []verb) {
 			held += u.N
 			for units := range min(u.N, 2) {
 				name, by := fmt.Sprint("return ", units+1, " ", key), w.byOther
-				if w.other == nil || u.Of == w.limit {
+				if w.other == nil || u.Limit == w.limit {
 					by = func(do func() error) error { return do() }
 				}
 				do(name, func(m *memory) error {
@@ -449,7 +449,7 @@ func smallWorlds() (all []smallWorld) {
 // TestSmallWorlds: in every history of a store that evicts, no client is above its limit, and where nothing is
 // forgotten each answer is that of the definition.
 func TestSmallWorlds(t *testing.T) {
-	var seen statespace.Tally
+	var seen statespace.Stats
 	for _, c := range smallWorlds() {
 		began := time.Now()
 		one, err := c.make(t).explore()

@@ -14,17 +14,17 @@ import (
 	"github.com/sashlimit/sash/core/storetest"
 )
 
-// naive is a whole store, as plain as can be: a map of lists, and one lock. It finds RetryAfter
-// by a search over the microseconds to come. Its lists grow with the requests, and what clients
-// leave behind stays until they come again: it is to be read, not to be run.
+// naive is a complete store in the simplest form: a map of lists and a lock. It finds RetryAfter by a search over
+// future microseconds. Its lists grow with the requests, and are only cleared when their client returns: it is to be
+// read, not to be run.
 type naive struct {
-	began time.Time
+	start time.Time
 
 	mu     sync.Mutex
 	counts map[identity][]entry // oldest first
 }
 
-// identity is what makes a count the same count. The Requests of a limit are no part of it, nor the window of a Bucket.
+// identity is the key of a count. It excludes the Requests of a limit, and the window of a Bucket.
 type identity struct {
 	limiter, rule, limit string
 	algorithm            core.Algorithm
@@ -32,15 +32,15 @@ type identity struct {
 	client               string
 }
 
-// entry is an admitted request. A Bucket has a single one, of all that is used.
+// entry is an admitted request. A Bucket has a single entry for all its used units.
 type entry struct {
 	at, units int64    // at is in microseconds
 	owed      *big.Rat // of a Bucket, in microseconds, at that time
-	free      int64    // of a Bucket: how long something was owed, less what has paid for units that were given back
+	owedFor   int64    // of a Bucket: the time during which any was owed, less the time that has paid for returned units
 }
 
 func newNaive() *naive {
-	return &naive{began: time.Now(), counts: map[identity][]entry{}}
+	return &naive{start: time.Now(), counts: map[identity][]entry{}}
 }
 
 // Bind implements core.Store.
@@ -53,9 +53,8 @@ func (s *naive) Bind(rule core.Binding) (core.Ledger, error) {
 	return &counts{s, rule}, nil
 }
 
-// now is a clock that never steps back: the difference of two times of one process is
-// reckoned by its monotonic clock.
-func (s *naive) now() int64 { return s.began.Add(time.Since(s.began)).UnixMicro() }
+// now returns the time of a clock that never steps back: time.Since uses the monotonic clock.
+func (s *naive) now() int64 { return s.start.Add(time.Since(s.start)).UnixMicro() }
 
 // counts implements core.Ledger.
 type counts struct {
@@ -63,7 +62,7 @@ type counts struct {
 	rule  core.Binding
 }
 
-// Immediate implements core.Immediate: nothing here waits but for the lock.
+// Immediate implements core.Immediate: no call waits except for the lock.
 func (c *counts) Immediate() {}
 
 func (c *counts) identity(l core.Limit, client string) identity {
@@ -103,17 +102,17 @@ func (c *counts) Take(_ context.Context, ask core.Ask) core.Decision {
 	}
 	for _, l := range limits { // all are charged, at the same instant
 		id := c.identity(l, ask.Key)
-		s.counts[id] = with(l, s.counts[id], now, ask.Cost)
+		s.counts[id] = add(l, s.counts[id], now, ask.Cost)
 	}
 	return binding
 }
 
-// answer is the decision of a single limit.
+// answer returns the decision of a single limit.
 func answer(l core.Limit, entries []entry, now, cost int64, charge bool) core.Decision {
 	d := core.Decision{Limit: l, At: time.UnixMicro(now)}
 	d.Allowed = charge || fits(l, entries, now, cost)
 	if d.Allowed && cost > 0 {
-		entries = with(l, entries, now, cost) // as it will be
+		entries = add(l, entries, now, cost) // after the request
 	}
 	d.Remaining = max(0, l.Requests-used(l, entries, now))
 	d.ResetAfter = resetAfter(l, entries, now)
@@ -123,29 +122,29 @@ func answer(l core.Limit, entries []entry, now, cost int64, charge bool) core.De
 	return d
 }
 
-// with returns the entries with a request more.
-func with(l core.Limit, entries []entry, now, cost int64) []entry {
+// add returns the entries with one more request.
+func add(l core.Limit, entries []entry, now, cost int64) []entry {
 	if l.Algorithm != core.Bucket {
 		return append(counted(l, entries, now), entry{at: now, units: cost})
 	}
-	e := left(l, entries, now)
+	e := owedAt(l, entries, now)
 	if e.owed.Add(e.owed, price(l, cost)); e.owed.Cmp(maxOwed) > 0 { // a charge
 		e.owed.Set(maxOwed)
 	}
 	return []entry{e}
 }
 
-// maxOwed is what a Bucket owes at most, in microseconds, and halfOwed is half of it.
+// maxOwed is the longest time that a Bucket can owe, in microseconds, and halfOwed is half of it.
 var maxOwed, halfOwed = big.NewRat(1<<52, 1), big.NewRat(1<<51, 1)
 
-// price returns what units cost by a Bucket, in microseconds.
+// price returns the owed time of units by a Bucket, in microseconds.
 func price(l core.Limit, units int64) *big.Rat {
 	window := big.NewRat(l.Window.Microseconds(), l.Requests)
 	return window.Mul(window, big.NewRat(units, 1))
 }
 
-// left returns what is owed of a Bucket: whole parts of a microsecond, of which there are Requests.
-func left(l core.Limit, entries []entry, now int64) entry {
+// owedAt returns the entry of a Bucket at now. The owed time is a multiple of a microsecond divided by Requests.
+func owedAt(l core.Limit, entries []entry, now int64) entry {
 	e := entry{at: now, owed: new(big.Rat)}
 	if len(entries) == 0 {
 		return e
@@ -153,21 +152,21 @@ func left(l core.Limit, entries []entry, now int64) entry {
 	if e.owed.Sub(entries[0].owed, big.NewRat(now-entries[0].at, 1)); e.owed.Sign() <= 0 {
 		return entry{at: now, owed: new(big.Rat)}
 	}
-	parts := up(e.owed.Mul(e.owed, big.NewRat(l.Requests, 1)))
+	parts := ceilInt(e.owed.Mul(e.owed, big.NewRat(l.Requests, 1)))
 	e.owed.SetFrac(parts, big.NewInt(l.Requests))
-	e.free = entries[0].free + now - entries[0].at
+	e.owedFor = entries[0].owedFor + now - entries[0].at
 	return e
 }
 
 // ceil returns the least whole number that is not below a number, which is not below 0.
-func ceil(r *big.Rat) int64 { return up(r).Int64() }
+func ceil(r *big.Rat) int64 { return ceilInt(r).Int64() }
 
-func up(r *big.Rat) *big.Int {
+func ceilInt(r *big.Rat) *big.Int {
 	n := new(big.Int).Sub(r.Denom(), big.NewInt(1))
 	return n.Quo(n.Add(n, r.Num()), r.Denom())
 }
 
-// binds reports whether a is the decision to tell of, rather than b, which was listed first.
+// binds reports whether a is the decision on the request rather than b, whose limit precedes a's.
 func binds(a, b core.Decision) bool {
 	switch {
 	case a.Allowed != b.Allowed:
@@ -180,8 +179,8 @@ func binds(a, b core.Decision) bool {
 	return a.ResetAfter > b.ResetAfter
 }
 
-// matters reports whether a unit of the time at plays a part in decisions at now.
-func matters(l core.Limit, at, now int64) bool {
+// mayCount reports whether a unit admitted at at may count at now.
+func mayCount(l core.Limit, at, now int64) bool {
 	w := l.Window.Microseconds()
 	switch l.Algorithm {
 	case core.SlidingCounter:
@@ -192,7 +191,7 @@ func matters(l core.Limit, at, now int64) bool {
 	return stamp(l, at) > now-w
 }
 
-// stamp is the time of a unit for a log: in a CoarseLog the last microsecond of its slot.
+// stamp returns the time of a unit in a log: in a CoarseLog the last microsecond of its slot.
 func stamp(l core.Limit, at int64) int64 {
 	slot := int64(1)
 	if l.Algorithm == core.CoarseLog {
@@ -201,16 +200,16 @@ func stamp(l core.Limit, at int64) int64 {
 	return at - at%slot + slot - 1
 }
 
-// counted returns the entries that count at now, in a slice with no room behind it.
+// counted returns the entries that may count at now, in a slice without spare capacity.
 func counted(l core.Limit, entries []entry, now int64) []entry {
-	i := sort.Search(len(entries), func(i int) bool { return matters(l, entries[i].at, now) })
+	i := sort.Search(len(entries), func(i int) bool { return mayCount(l, entries[i].at, now) })
 	return entries[i:len(entries):len(entries)]
 }
 
-// used is how many units count at now. It never grows while nothing is added.
+// used returns the number of units that count at now. It never grows without an add.
 func used(l core.Limit, entries []entry, now int64) int64 {
 	if l.Algorithm == core.Bucket {
-		units := new(big.Rat).Quo(left(l, entries, now).owed, price(l, 1))
+		units := new(big.Rat).Quo(owedAt(l, entries, now).owed, price(l, 1))
 		if units.Cmp(big.NewRat(core.MaxCounterRequests, 1)) > 0 {
 			return core.MaxCounterRequests
 		}
@@ -233,7 +232,7 @@ func fits(l core.Limit, entries []entry, now, cost int64) bool {
 	return cost == 0 || cost <= l.Requests-used(l, entries, now) // a sum could overflow
 }
 
-// retryAfter looks for the first microsecond at which the request fits.
+// retryAfter returns the time until the first microsecond at which the request fits.
 func retryAfter(l core.Limit, entries []entry, now, cost int64) time.Duration {
 	if cost > l.Requests {
 		return core.Never
@@ -253,7 +252,7 @@ func resetAfter(l core.Limit, entries []entry, now int64) time.Duration {
 	case l.Algorithm == core.SlidingCounter:
 		return time.Duration(w-now%w) * time.Microsecond // until the fixed window ends
 	case l.Algorithm == core.Bucket: // until it is full
-		return time.Duration(ceil(left(l, entries, now).owed)) * time.Microsecond
+		return time.Duration(ceil(owedAt(l, entries, now).owed)) * time.Microsecond
 	}
 	return time.Duration(stamp(l, entries[0].at)+w-now) * time.Microsecond // until the oldest leaves
 }
@@ -287,24 +286,23 @@ func (c *counts) Return(_ context.Context, back core.Refund) (int64, error) {
 	for _, l := range limits {
 		id := c.identity(l, back.Key)
 		entries := counted(l, s.counts[id], now)
-		if len(entries) == 0 || !matters(l, at, now) || used(l, entries, now) == 0 && l.Algorithm == core.Bucket {
-			continue // all units count no more
+		if len(entries) == 0 || !mayCount(l, at, now) || used(l, entries, now) == 0 && l.Algorithm == core.Bucket {
+			continue // no unit counts any longer
 		}
-		var left []entry
+		var rest []entry
 		var taken int64
 		if l.Algorithm == core.Bucket {
-			left, taken = pourBack(l, entries[0], back)
+			rest, taken = takeBackOwed(l, entries[0], back)
 		} else {
-			left, taken = takeBack(entries, at, back.Units)
+			rest, taken = takeBack(entries, at, back.Units)
 		}
-		s.counts[id], returned = left, min(returned, taken)
+		s.counts[id], returned = rest, min(returned, taken)
 	}
 	return returned, nil
 }
 
-// takeBack takes up to units of the time at out of entries. It returns what is left, and how
-// many units it took.
-func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
+// takeBack removes up to units of the time at from entries. It returns the rest and the number of units removed.
+func takeBack(entries []entry, at, units int64) (rest []entry, taken int64) {
 	for i := len(entries) - 1; i >= 0; i-- {
 		if entries[i].at != at {
 			continue
@@ -318,12 +316,12 @@ func takeBack(entries []entry, at, units int64) (left []entry, taken int64) {
 	return entries, taken
 }
 
-// pourBack is takeBack for a Bucket: the time since the request has paid for some of it, first for what is not given
-// back, and is free no more.
-func pourBack(l core.Limit, e entry, back core.Refund) (rest []entry, taken int64) {
+// takeBackOwed is takeBack for a Bucket: the time since the request has paid for a part of it, first for the units that
+// stay, and cannot pay again.
+func takeBackOwed(l core.Limit, e entry, back core.Refund) (rest []entry, taken int64) {
 	passed, window := e.at-back.At.UnixMicro(), big.NewRat(l.Window.Microseconds(), 1)
 	rest = []entry{e}
-	e = left(l, rest, e.at)
+	e = owedAt(l, rest, e.at)
 	switch {
 	case passed < 0:
 		return rest, 0
@@ -341,10 +339,10 @@ func pourBack(l core.Limit, e entry, back core.Refund) (rest []entry, taken int6
 	if price(l, back.Cost).Cmp(since) <= 0 {
 		return rest, taken
 	}
-	kept, free := price(l, back.Cost-back.Units), min(passed, e.free)
-	if kept.Cmp(big.NewRat(free, 1)) < 0 {
-		e.free -= free - ceil(kept)
-		kept = big.NewRat(free, 1)
+	kept, owedFor := price(l, back.Cost-back.Units), min(passed, e.owedFor)
+	if kept.Cmp(big.NewRat(owedFor, 1)) < 0 {
+		e.owedFor -= owedFor - ceil(kept)
+		kept = big.NewRat(owedFor, 1)
 	}
 	e.owed = kept.Add(e.owed, kept.Sub(kept, price(l, back.Cost)))
 	if e.owed.Sign() <= 0 {

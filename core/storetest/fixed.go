@@ -10,8 +10,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Fixed returns a store that gives every request of every client the same answer, for
-// tests of what a program does with it:
+// Fixed returns a store that gives every request of every client the same answer, for tests of a program's reaction:
 //
 //	storetest.Fixed(core.Decision{Allowed: true, Remaining: 7})         // admitted
 //	storetest.Fixed(core.Decision{RetryAfter: 30 * time.Second})        // refused, in HTTP with 429
@@ -19,23 +18,21 @@ import (
 //	storetest.Fixed(core.Decision{Err: errors.New("no route to host")}) // an outage
 //	storetest.Fixed(core.Decision{Err: core.ErrTimeout})                // an outage: too slow, but without a wait
 //
-// The answer has the fields as given, but for two that are filled in. An empty Limit is
-// the first limit of each rule. Another Limit is the rule's of the same Name, or without a
-// Name the rule's of the same Window and Algorithm. A zero At is the time of the request.
+// The answer has the fields of d, except for two that Fixed fills in. An empty Limit becomes the first limit of each
+// rule. Any other Limit selects the rule's limit of the same Name, or without a Name of the same Window and Algorithm.
+// A zero At becomes the time of the request.
 //
-// With an Err every call fails with it, and Config.OnStoreError decides. Without one a
-// Peek and a request of cost 0 get the answer too, a Charge is admitted, a Return takes
-// back all, and a Reset does nothing. Usage tells of the answer's limit what its numbers
-// say, and nothing used of other limits.
+// With an Err every call fails with it, and Config.OnStoreError decides. Without one a Peek and a request of cost 0 get
+// the answer too, a Charge is admitted, a Return takes back all units, and a Reset does nothing. Usage has the answer's
+// numbers for its limit, and no used units for others.
 //
-// A Decision that no store gives is an error of [core.New] and [core.Limiter.Rule]: a
-// refusal without RetryAfter, or more Remaining than its limit. The store is safe for concurrent use.
+// [core.New] and [core.Limiter.Rule] return an error for a Decision that no store gives: a refusal without RetryAfter,
+// or more Remaining than the limit. The store is safe for concurrent use.
 //
-// Each call returns a store of its own, so that one may be the fallback of another that has
-// the same answer.
+// Each call returns a new store, so that one may be the fallback of another with the same answer.
 //
-// A program may use Fixed too, to show an outage for example. Of package testing, which
-// this package imports, the program then gets neither code that it does not call nor flags.
+// A program may use Fixed too, to show an outage for example. It then links little of package testing, and none of its
+// flags.
 func Fixed(d core.Decision) core.Store { return &fixed{d} }
 
 // fixed is the store of Fixed.
@@ -43,7 +40,7 @@ type fixed struct{ answer core.Decision }
 
 // Bind implements core.Store.
 func (s *fixed) Bind(rule core.Binding) (core.Ledger, error) {
-	if err := checkAnswer(&s.answer); err != nil {
+	if err := checkDecision(&s.answer); err != nil {
 		return nil, fmt.Errorf("sash: storetest.Fixed: %w", err)
 	}
 	binding := slices.IndexFunc(rule.Limits, s.binds)
@@ -55,18 +52,18 @@ func (s *fixed) Bind(rule core.Binding) (core.Ledger, error) {
 		return nil, fmt.Errorf("sash: storetest.Fixed: the Decision has the Remaining %d of a limit of %d: give at most %d",
 			s.answer.Remaining, n, n)
 	}
-	return fixedCounts{s.answer, rule.Limits, binding}, nil
+	return fixedLedger{s.answer, rule.Limits, binding}, nil
 }
 
-// binds reports whether l, a limit of a rule, is that of the answer.
+// binds reports whether the answer selects l, a limit of a rule.
 func (s *fixed) binds(l core.Limit) bool {
 	given := s.answer.Limit
 	return given == (core.Limit{}) ||
 		given.Name == l.Name || given.Name == "" && given.Window == l.Window && given.Algorithm == l.Algorithm
 }
 
-// checkAnswer returns an error if no store can give the answer.
-func checkAnswer(d *core.Decision) error {
+// checkDecision returns an error if no store can give d.
+func checkDecision(d *core.Decision) error {
 	switch {
 	case d.Err != nil && d.Allowed:
 		return errors.New("the Decision has Allowed and Err: with Err the policy decides, so leave Allowed out")
@@ -87,18 +84,18 @@ func checkAnswer(d *core.Decision) error {
 	return nil
 }
 
-// fixedCounts gives a rule the fixed answer.
-type fixedCounts struct {
+// fixedLedger answers the requests of a rule.
+type fixedLedger struct {
 	answer  core.Decision
 	limits  []core.Limit
-	binding int // the index of the answer's limit
+	binding int // index of the answer's limit
 }
 
 // Immediate implements core.Immediate.
-func (fixedCounts) Immediate() {}
+func (fixedLedger) Immediate() {}
 
 // Take implements core.Ledger.
-func (c fixedCounts) Take(_ context.Context, ask core.Ask) core.Decision {
+func (c fixedLedger) Take(_ context.Context, ask core.Ask) core.Decision {
 	d := c.answer
 	if d.Err != nil {
 		return core.Decision{Err: d.Err}
@@ -118,7 +115,7 @@ func (c fixedCounts) Take(_ context.Context, ask core.Ask) core.Decision {
 }
 
 // at returns the time of an answer.
-func (c fixedCounts) at() time.Time {
+func (c fixedLedger) at() time.Time {
 	if c.answer.At.IsZero() {
 		return time.Now().Truncate(time.Microsecond)
 	}
@@ -126,7 +123,7 @@ func (c fixedCounts) at() time.Time {
 }
 
 // Usage implements core.Ledger.
-func (c fixedCounts) Usage(context.Context, string) ([]core.Usage, error) {
+func (c fixedLedger) Usage(context.Context, string) ([]core.Usage, error) {
 	if c.answer.Err != nil {
 		return nil, c.answer.Err
 	}
@@ -141,7 +138,7 @@ func (c fixedCounts) Usage(context.Context, string) ([]core.Usage, error) {
 }
 
 // Return implements core.Ledger.
-func (c fixedCounts) Return(_ context.Context, ask core.Refund) (int64, error) {
+func (c fixedLedger) Return(_ context.Context, ask core.Refund) (int64, error) {
 	if c.answer.Err != nil {
 		return 0, c.answer.Err
 	}
@@ -149,4 +146,4 @@ func (c fixedCounts) Return(_ context.Context, ask core.Refund) (int64, error) {
 }
 
 // Reset implements core.Ledger.
-func (c fixedCounts) Reset(context.Context, string) error { return c.answer.Err }
+func (c fixedLedger) Reset(context.Context, string) error { return c.answer.Err }

@@ -10,9 +10,9 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// history compares 500 answers, and a third as many of Usage: to requests of cost 1 and then of any cost, while the
-// first limit stays and then while it is raised and lowered, for all requests or for one;
-// at last together with charges, and with units that are given back.
+// history compares 500 decisions with the model, and a third as many answers of Usage. The requests have cost 1 and
+// later any cost; the first limit is constant and later changes, for all requests or for one; at the end there are also
+// charges and returns.
 func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
 	h := history{suite: s, limits: limits, rng: rng}
 	h.limiter = s.limiter(limits...)
@@ -32,7 +32,7 @@ func (s *suite) history(limits []core.Limit, rng *rand.Rand) {
 	}
 }
 
-// history is a random history of one client, beside a model of it.
+// history is a random history of one client, with a model of it.
 type history struct {
 	*suite
 	limits   []core.Limit
@@ -42,7 +42,7 @@ type history struct {
 	reserved []*reserved
 }
 
-// reserved is an admitted request and what it may give back.
+// reserved is an admitted request and the units that it may return.
 type reserved struct {
 	*core.Reservation
 	cost, left int64
@@ -89,15 +89,14 @@ func (h *history) step(step int) {
 		h.reserved = append(h.reserved, &reserved{got, r.Cost, r.Cost, limits})
 	}
 	if step >= 350 && h.rng.IntN(3) == 0 && len(h.reserved) > 0 {
-		h.giveBack()
+		h.returns()
 	}
 }
 
-// giveBack gives back some units of a request that was admitted lately, and compares how
-// many with the model.
-func (h *history) giveBack() {
-	lately := h.reserved[max(0, len(h.reserved)-20):]
-	r := lately[h.rng.IntN(len(lately))]
+// returns returns some units of a recent request, and compares their number with the model's.
+func (h *history) returns() {
+	recent := h.reserved[max(0, len(h.reserved)-20):]
+	r := recent[h.rng.IntN(len(recent))]
 	n := min(r.left, 1+h.rng.Int64N(r.cost))
 	got, err := r.Return(ctx, n)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// Run runs the suite as subtests of t, in parallel. factory is called once for
-// each and returns a store; it may return the same one every time, since each
-// subtest counts under names of its own. It takes a few seconds.
+// Run runs the suite as parallel subtests of t. It takes a few seconds. Run calls factory once for each subtest;
+// factory may return the same store every time, since each subtest uses its own names.
 func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 	for _, c := range []struct {
 		name string
@@ -29,7 +28,7 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 		{"Keys", (*suite).keys},
 		{"Extremes", (*suite).extremes},
 		{"Charge", (*suite).charge},
-		{"Return", (*suite).giveBack},
+		{"Return", (*suite).returns},
 		{"Plans", (*suite).plans},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -39,8 +38,7 @@ func Run(t *testing.T, factory func(t *testing.T) core.Store) {
 	}
 }
 
-// suite is one subtest: a store, and a name that keeps its counts apart from the
-// counts of other subtests and earlier runs.
+// suite is one subtest: a store, and a name that no other subtest and no earlier run uses for its counts.
 type suite struct {
 	*testing.T
 	store core.Store
@@ -57,17 +55,17 @@ func using(l core.Limit, a core.Algorithm, i int) core.Limit {
 	return l.Using(a)
 }
 
-// byEach returns limits with each algorithm in turn, and, where there are several, with
+// eachAlgorithm returns limits with each algorithm in turn, and, where there are several, with
 // all algorithms side by side, for each that may come first.
-func byEach(limits ...core.Limit) (all [][]core.Limit) {
+func eachAlgorithm(limits ...core.Limit) (all [][]core.Limit) {
 	algorithms := core.Algorithms()
 	for first := range algorithms {
-		alike, mixed := slices.Clone(limits), slices.Clone(limits)
+		same, mixed := slices.Clone(limits), slices.Clone(limits)
 		for i := range limits {
-			alike[i] = using(limits[i], algorithms[first], i)
+			same[i] = using(limits[i], algorithms[first], i)
 			mixed[i] = using(limits[i], algorithms[(first+i)%len(algorithms)], i)
 		}
-		all = append(all, alike)
+		all = append(all, same)
 		if len(limits) > 1 {
 			all = append(all, mixed)
 		}
@@ -75,8 +73,7 @@ func byEach(limits ...core.Limit) (all [][]core.Limit) {
 	return all
 }
 
-// each calls test with each of the rules and its number, in parallel subtests with counts
-// of their own.
+// each calls test with each of the rules and its index, in parallel subtests with their own counts.
 func (s *suite) each(rules [][]core.Limit, test func(s *suite, i int, limits []core.Limit)) {
 	for i, limits := range rules {
 		s.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -91,8 +88,7 @@ func (s *suite) each(rules [][]core.Limit, test func(s *suite, i int, limits []c
 // hour's window that would happen to one run in hundreds.
 func perYear(n int64) core.Limit { return core.Per(n, core.MaxWindow) }
 
-// limiter returns a limiter that gives the store much more time than it needs,
-// because this suite does not test how long a store takes.
+// limiter returns a limiter with a long timeout, because the suite does not test the speed of a store.
 func (s *suite) limiter(limits ...core.Limit) *core.Limiter {
 	s.Helper()
 	l, err := core.New(core.Config{
@@ -140,9 +136,10 @@ func (s *suite) refuses(what string, l *core.Limiter, key string, n, remaining i
 func (s *suite) histories() {
 	ms := time.Millisecond
 	rules := slices.Concat(
-		byEach(core.Per(1, ms)), byEach(core.Per(5, 10*ms)), byEach(core.Per(40, 33333*time.Microsecond)),
-		byEach(core.Per(3, 5*ms), core.Per(10, 40*ms)),
-		byEach(core.Per(3, 5*ms), core.Per(8, 20*ms), core.Per(50, time.Hour), core.Per(20, 60*ms)),
+		eachAlgorithm(core.Per(1, ms)), eachAlgorithm(core.Per(5, 10*ms)),
+		eachAlgorithm(core.Per(40, 33333*time.Microsecond)),
+		eachAlgorithm(core.Per(3, 5*ms), core.Per(10, 40*ms)),
+		eachAlgorithm(core.Per(3, 5*ms), core.Per(8, 20*ms), core.Per(50, time.Hour), core.Per(20, 60*ms)),
 	)
 	many := slices.Clone(rules[len(rules)-1])
 	rules = append(rules, append(many, core.Per(1<<40, core.MaxWindow).Using(core.SlidingCounter)))
@@ -186,7 +183,7 @@ func (s *suite) concurrency() {
 }
 
 func (s *suite) reset() {
-	for i, limits := range byEach(perYear(2), perYear(1).Named("second")) {
+	for i, limits := range eachAlgorithm(perYear(2), perYear(1).Named("second")) {
 		a, b := fmt.Sprintf("a %d", i), fmt.Sprintf("b %d", i)
 		l := s.limiter(limits...)
 		other := s.rule(l, "other", limits[0])
@@ -212,7 +209,7 @@ func (s *suite) reset() {
 	}
 }
 
-// identity checks which limiters share a count and which must not.
+// identity checks that equal limiters share a count, and others do not.
 func (s *suite) identity() {
 	day := core.PerDay(5)
 	base := s.limiter(day)
@@ -223,7 +220,7 @@ func (s *suite) identity() {
 	s.admits("a rule", login, "k", 1, 4)
 	s.admits("the same rule", s.rule(s.limiter(core.PerHour(9)), "login", day), "k", 0, 4)
 
-	apart := []*core.Limiter{
+	others := []*core.Limiter{
 		s.rule(base, "logout", day),
 		s.limiter(day.Named("daily")),
 		s.limiter(core.Per(5, 23*time.Hour).Named("24h0m0s")),
@@ -232,10 +229,10 @@ func (s *suite) identity() {
 	}
 	for _, a := range core.Algorithms() {
 		if a != day.Algorithm {
-			apart = append(apart, s.limiter(day.Using(a)))
+			others = append(others, s.limiter(day.Using(a)))
 		}
 	}
-	for i, l := range apart {
+	for i, l := range others {
 		s.admits(fmt.Sprintf("limiter %d is another", i), l, "k", 0, 5)
 		s.admits(fmt.Sprintf("limiter %d takes", i), l, "k", 1, 4)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// charge checks that no limit has room after the largest charge, but for other clients.
+// charge checks that a client has no room under any limit after the largest charge, and other clients do.
 func (s *suite) charge() {
 	for _, a := range core.Algorithms() {
 		limit, key := perYear(5).Using(a), a.String()
@@ -23,9 +23,9 @@ func (s *suite) charge() {
 	}
 }
 
-// giveBack checks that many requests that reserve and give back never hold more than the
-// limit at a time, and leave nothing behind.
-func (s *suite) giveBack() {
+// returns checks that many requests that reserve and return never hold more than the limit at a time, and that no unit
+// stays counted.
+func (s *suite) returns() {
 	for _, a := range core.Algorithms() {
 		const most, workers = 5, 16
 		l := s.limiter(perYear(most).Using(a))
@@ -62,8 +62,8 @@ func (s *suite) giveBack() {
 	}
 }
 
-// plans checks that by a Bucket each request pays by the numbers that it is asked by, that what is given back or
-// refused leaves no trace, whatever its numbers, and that a plan with another rate and burst goes on with what is owed.
+// plans checks three promises of a Bucket: each request pays by its own limit, returned and refused units leave no
+// trace, and a plan with another rate and burst keeps the owed time.
 func (s *suite) plans() {
 	day := 24 * time.Hour
 	small, large := core.PerHour(10).Using(core.Bucket), []core.Limit{core.PerHour(1000).Using(core.Bucket)}

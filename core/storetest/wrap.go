@@ -6,27 +6,26 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Wrap returns a store that gives every call to f instead of store. So a test has a store
-// that is slow, that fails, that answers something else, or that notes its calls:
+// Wrap returns a store that passes every call to f instead of store, to make it slow, to make it fail, to change its
+// answers or to record its calls:
 //
 //	slow := storetest.Wrap(store, func(ctx context.Context, call storetest.Call) (core.Decision, error) {
 //		time.Sleep(time.Second)
 //		return call.Next(ctx)
 //	})
 //
-// The Decision of f is the answer to a Take. An error of f is the answer to any call. Without
-// an error, and without Next, a Usage finds nothing used and a Return takes back all units.
+// The Decision of f is the answer to a Take, and the error of f that to any call. If f returns no error and does not
+// call Next, a Usage has no used units and a Return takes back all units.
 //
-// Several goroutines call f at once if they use the limiter at once. The store is never
-// [core.Immediate].
+// f must be safe for concurrent use if the limiter is used concurrently. The store is never [core.Immediate].
 func Wrap(store core.Store, f func(context.Context, Call) (core.Decision, error)) core.Store {
 	return &wrapped{store, f}
 }
 
-// Call is a call that a limiter makes of its store.
+// Call is a limiter's call of its store.
 type Call struct {
 	Verb string       // "Take", "Usage", "Return" or "Reset"
-	Rule core.Binding // what the store was bound to
+	Rule core.Binding // binding of the ledger
 	Key  string       // the client
 	Ask  core.Ask     // of a Take
 	Back core.Refund  // of a Return
@@ -41,7 +40,7 @@ type result struct {
 	units int64
 }
 
-// Next makes the call of the wrapped store. The Decision is that of a Take.
+// Next makes the call of the wrapped store. The Decision is zero except for a Take.
 func (c Call) Next(ctx context.Context) (d core.Decision, err error) {
 	switch c.Verb {
 	case "Take":
@@ -69,39 +68,39 @@ func (w *wrapped) Bind(rule core.Binding) (core.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrappedCounts{w.f, rule, counts}, nil
+	return wrappedLedger{w.f, rule, counts}, nil
 }
 
-// wrappedCounts gives the calls of a rule to f.
-type wrappedCounts struct {
+// wrappedLedger passes the calls of a rule to f.
+type wrappedLedger struct {
 	f      func(context.Context, Call) (core.Decision, error)
 	rule   core.Binding
 	counts core.Ledger
 }
 
 // Take implements core.Ledger.
-func (c wrappedCounts) Take(ctx context.Context, ask core.Ask) core.Decision {
+func (c wrappedLedger) Take(ctx context.Context, ask core.Ask) core.Decision {
 	d, err := c.f(ctx, Call{Verb: "Take", Rule: c.rule, Key: ask.Key, Ask: ask, counts: c.counts})
 	d.Err = err
 	return d
 }
 
 // Usage implements core.Ledger.
-func (c wrappedCounts) Usage(ctx context.Context, key string) ([]core.Usage, error) {
+func (c wrappedLedger) Usage(ctx context.Context, key string) ([]core.Usage, error) {
 	r := result{uses: make([]core.Usage, len(c.rule.Limits))}
 	_, err := c.f(ctx, Call{Verb: "Usage", Rule: c.rule, Key: key, counts: c.counts, result: &r})
 	return r.uses, err
 }
 
 // Return implements core.Ledger.
-func (c wrappedCounts) Return(ctx context.Context, back core.Refund) (int64, error) {
+func (c wrappedLedger) Return(ctx context.Context, back core.Refund) (int64, error) {
 	r := result{units: back.Units}
 	_, err := c.f(ctx, Call{Verb: "Return", Rule: c.rule, Key: back.Key, Back: back, counts: c.counts, result: &r})
 	return r.units, err
 }
 
 // Reset implements core.Ledger.
-func (c wrappedCounts) Reset(ctx context.Context, key string) error {
+func (c wrappedLedger) Reset(ctx context.Context, key string) error {
 	_, err := c.f(ctx, Call{Verb: "Reset", Rule: c.rule, Key: key, counts: c.counts})
 	return err
 }

@@ -9,27 +9,27 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Link is how a process reaches the server: that takes time, and replies get lost.
+// Link is the connection of a process to the server. It has a delay and loses replies.
 type Link struct {
-	Server *Server
-	Delay  func() time.Duration // one way
-	Loses  func() bool          // reports whether a reply is lost; nil: none is
+	Server     *Server
+	Delay      func() time.Duration // one way
+	LosesReply func() bool          // reports whether the next reply is lost; nil loses none
 }
 
 // ErrLost is the error of a call that lost its reply.
 var ErrLost = errors.New("the reply was lost")
 
-// ran is the context key of when a call's script ran last.
-type ran struct{}
+// ranKey is the context key for the time of a call's last script.
+type ranKey struct{}
 
-// WithRan returns a context whose calls leave in at when the script ran, by the server's clock in microseconds.
+// WithRan returns a context whose calls store the time of their script in at, in microseconds of the server's clock.
 func WithRan(ctx context.Context, at *atomic.Int64) context.Context {
-	return context.WithValue(ctx, ran{}, at)
+	return context.WithValue(ctx, ranKey{}, at)
 }
 
-// Take implements [core.Ledger]. It waits for the reply until ctx ends or the deadline passes. The script runs all the
-// same.
-func (k Link) Take(ctx context.Context, ask core.Ask) core.Decision {
+// Take implements [core.Ledger]. It waits for the reply until ctx ends or the deadline passes. The script runs in any
+// case.
+func (l Link) Take(ctx context.Context, ask core.Ask) core.Decision {
 	ctx, cancel := ask.Context(ctx)
 	defer cancel()
 	type answer struct {
@@ -37,11 +37,11 @@ func (k Link) Take(ctx context.Context, ask core.Ask) core.Decision {
 		at int64
 	}
 	done := make(chan answer, 1)
-	there, back, lost := k.Delay(), k.Delay(), k.Loses != nil && k.Loses()
+	out, back, lost := l.Delay(), l.Delay(), l.LosesReply != nil && l.LosesReply()
 	go func() {
-		time.Sleep(there)
-		now := k.Server.Now()
-		d := k.Server.Decide(now, ask)
+		time.Sleep(out)
+		now := l.Server.Now()
+		d := l.Server.Decide(now, ask)
 		time.Sleep(back)
 		if lost {
 			done <- answer{d: core.Decision{Err: ErrLost}}
@@ -51,7 +51,7 @@ func (k Link) Take(ctx context.Context, ask core.Ask) core.Decision {
 	}()
 	select {
 	case a := <-done:
-		if at, ok := ctx.Value(ran{}).(*atomic.Int64); ok && a.d.Err == nil {
+		if at, ok := ctx.Value(ranKey{}).(*atomic.Int64); ok && a.d.Err == nil {
 			at.Store(a.at)
 		}
 		return a.d
@@ -61,12 +61,12 @@ func (k Link) Take(ctx context.Context, ask core.Ask) core.Decision {
 }
 
 // Return implements [core.Ledger]. It takes no time.
-func (k Link) Return(_ context.Context, back core.Refund) (int64, error) {
-	return k.Server.Return(back), nil
+func (l Link) Return(_ context.Context, back core.Refund) (int64, error) {
+	return l.Server.Return(back), nil
 }
 
 // Usage implements [core.Ledger]; it returns nothing.
-func (k Link) Usage(context.Context, string) ([]core.Usage, error) { return nil, nil }
+func (l Link) Usage(context.Context, string) ([]core.Usage, error) { return nil, nil }
 
 // Reset implements [core.Ledger]; it does nothing.
-func (k Link) Reset(context.Context, string) error { return nil }
+func (l Link) Reset(context.Context, string) error { return nil }

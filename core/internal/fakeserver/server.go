@@ -1,4 +1,4 @@
-// Package fakeserver is a Redis server that keeps one client's logs, for tests in a bubble of testing/synctest.
+// Package fakeserver simulates a Redis server with the logs of one client, for tests in a bubble of testing/synctest.
 package fakeserver
 
 import (
@@ -9,36 +9,36 @@ import (
 	"github.com/sashlimit/sash/core/internal/model"
 )
 
-// Server decides by the model, as the script does (TestScriptAgainstModel of script). It is safe for concurrent use;
-// the fields are read between its decisions.
+// Server decides by the model, which gives the same answers as the script. It is safe for concurrent use; tests read
+// its fields between decisions.
 type Server struct {
 	Limits []core.Limit
-	Skew   time.Duration // of its clock
-	Pace   float64       // how many seconds its clock gains in a second
+	Skew   time.Duration // offset of its clock
+	Pace   float64       // seconds that its clock gains in a second
 
-	made    time.Time
+	start   time.Time
 	mu      sync.Mutex
 	Client  model.Client
 	Charges []Charge
-	Scripts int // that have run
+	Scripts int // number of scripts run
 }
 
 // Charge holds the units that one script has counted, by the server's clock in microseconds.
 type Charge struct {
-	Taken int64 // when the script ran
-	Stamp int64 // when the units are counted
+	Taken int64 // time of the script
+	Stamp int64 // time at which the units are counted
 	Units int64
 }
 
 // New returns a server with no counts, whose limits are all SlidingLog.
 func New(skew time.Duration, limits ...core.Limit) *Server {
-	return &Server{Limits: limits, Skew: skew, made: time.Now()}
+	return &Server{Limits: limits, Skew: skew, start: time.Now()}
 }
 
 // Now returns the time by the server's clock, in microseconds.
 func (s *Server) Now() int64 {
 	now := time.Now()
-	return now.Add(s.Skew + time.Duration(s.Pace*float64(now.Sub(s.made)))).UnixMicro()
+	return now.Add(s.Skew + time.Duration(s.Pace*float64(now.Sub(s.start)))).UnixMicro()
 }
 
 // Decide decides a request at now.
@@ -57,14 +57,14 @@ func (s *Server) Decide(now int64, ask core.Ask) core.Decision {
 	return d
 }
 
-// Usage returns what is used of each limit at now.
+// Usage returns the use of each limit at now.
 func (s *Server) Usage(now int64) []core.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Client.Usage(s.Limits, time.UnixMicro(now))
 }
 
-// Return takes back what a request has counted, as return.lua of redisstore does.
+// Return takes back units of a request, as return.lua of redisstore does.
 func (s *Server) Return(back core.Refund) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

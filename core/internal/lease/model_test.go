@@ -36,7 +36,7 @@ func newActor(seed uint64, s *fakeserver.Server) *actor {
 			}
 			return a.random(a.slow)
 		},
-		Loses: func() bool { return a.random(30) == 0 },
+		LosesReply: func() bool { return a.random(30) == 0 },
 	}
 	a.terms = Terms{Lifetime: time.Duration(1+a.rng.IntN(40)) * time.Millisecond, Size: 2 + a.rng.Int64N(20)}
 	a.counts, a.leases = a.link, a.rng.IntN(4) > 0

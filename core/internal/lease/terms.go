@@ -13,8 +13,8 @@ const (
 	// MinSize is the smallest size of a lease: a lease of one unit would save no request.
 	MinSize = 2
 
-	// divisor limits a lease to this fraction of a limit, and its lifetime to this fraction of the window. The result is
-	// below the [window.Allowance]: units further ahead of the server's clock would count for less than a window.
+	// divisor limits a lease to this fraction of a limit, and its lifetime to this fraction of the window. The result
+	// is below the [window.Allowance]: units further ahead of the server's clock would count for less than a window.
 	divisor = 10
 )
 

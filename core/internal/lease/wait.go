@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// renewTimeout is the longest wait for the renewals of other callers, unless a round trip takes longer: see reserve.
-	// A renewal is lost after this time, or twice the last round trip if that is longer.
+	// renewTimeout is the longest wait for the renewals of other callers, unless a round trip takes longer: see
+	// reserve. A renewal is lost after this time, or twice the last round trip if that is longer.
 	renewTimeout = core.DefaultTimeout / 2
 
 	// nextRenewTimeout is the longest wait for a further renewal, after other callers have spent the first lease.

@@ -60,7 +60,7 @@ func TestStage(t *testing.T) {
 		fail func(*fixture)
 		own  core.Stage // of the request that renews
 	}{
-		"the renewal fails":   {func(s *fixture) { s.store.Loses = func() bool { return true } }, core.StageUnknown},
+		"the renewal fails":   {func(s *fixture) { s.store.LosesReply = func() bool { return true } }, core.StageUnknown},
 		"the renewal is late": {func(s *fixture) { s.store.silent.Store(true) }, core.StageReply},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,5 @@
-// Package model gives the answers of a store by the arithmetic alone: one
-// client under one rule, without a lock or a clock. Tests compare stores with
-// it.
+// Package model computes a store's answers for one client under one rule, without lock or clock. Tests compare stores
+// with it.
 package model
 
 import (
@@ -19,8 +18,8 @@ type Client struct {
 	counts map[core.Limit]*window.Count // by limits without their Requests
 }
 
-// named returns the limit with its default name filled in.
-func named(l core.Limit) core.Limit {
+// withName returns the limit with its default name filled in.
+func withName(l core.Limit) core.Limit {
 	switch {
 	case l.Name != "":
 	case l.Algorithm.Linear():
@@ -31,9 +30,9 @@ func named(l core.Limit) core.Limit {
 	return l
 }
 
-// identity returns what tells the count of a limit from others.
-func identity(l core.Limit) core.Limit {
-	l = named(l)
+// countKey returns the key of a limit's count: the limit without its Requests.
+func countKey(l core.Limit) core.Limit {
+	l = withName(l)
 	l.Requests = 0
 	if l.Algorithm.Linear() {
 		l.Window = 0
@@ -47,13 +46,13 @@ func windowLimit(l core.Limit) window.Limit {
 
 // count returns the count of the client under a limit.
 func (c *Client) count(l core.Limit) *window.Count {
-	if n, ok := c.counts[identity(l)]; ok {
+	if n, ok := c.counts[countKey(l)]; ok {
 		return n
 	}
 	return new(window.Count)
 }
 
-// units returns how many units a count has at now, for a request that is counted at stamp.
+// units returns the units of a count at now, for a request counted at stamp.
 func units(n *window.Count, l core.Limit, now, stamp int64) int64 {
 	all := windowLimit(l)
 	all.Boundless = true
@@ -66,30 +65,29 @@ func add(n *window.Count, l core.Limit, now, stamp, units int64) {
 	n.Add(windowLimit(l), stamp, units)
 }
 
-// Ahead reports whether anything is counted so far ahead of at that a request which is
-// charged, or would be if it were admitted, has it count from then on.
+// Ahead reports whether units are counted further ahead of at than allowed. A request that charges then moves them to
+// at.
 func (c *Client) Ahead(limits []core.Limit, at time.Time) bool {
 	latest := at.UnixMicro() + c.allowance(limits)
-	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.Begun(l) > latest })
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return c.MinStamp(l) > latest })
 }
 
-// allowance returns how far ahead of the clock something may be counted.
+// allowance returns the largest distance of a counted time ahead of the clock.
 func (c *Client) allowance(limits []core.Limit) int64 {
 	shortest := slices.MinFunc(limits, func(a, b core.Limit) int { return cmp.Compare(a.Window, b.Window) }).Window
 	return cmp.Or(c.Allowance, window.Allowance(shortest.Microseconds()))
 }
 
-// Begun returns the time, in microseconds, before which nothing more is counted under a limit.
-func (c *Client) Begun(l core.Limit) int64 { return c.count(l).Begun(windowLimit(l)) }
+// MinStamp returns the earliest time in microseconds at which a further unit counts under a limit.
+func (c *Client) MinStamp(l core.Limit) int64 { return c.count(l).Begun(windowLimit(l)) }
 
-// countsAt returns by limit the counts that a request at now is decided by, and when the
-// request is counted: not before from. Where that is too far ahead of now, all units are
-// counted at now in them.
+// countsAt returns the counts for a request at now by limit, and the time at which the request is counted, at least
+// from. Units too far ahead of now are counted at now.
 func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*window.Count, stamp int64) {
 	stamp = from
 	for _, l := range limits {
 		n := c.count(l)
-		if c.Begun(l)-now > c.allowance(limits) {
+		if c.MinStamp(l)-now > c.allowance(limits) {
 			counted := units(n, l, now, n.Begun(windowLimit(l)))
 			if n = new(window.Count); counted > 0 {
 				add(n, l, now, now, counted)
@@ -100,22 +98,22 @@ func (c *Client) countsAt(limits []core.Limit, now, from int64) (counts []*windo
 	return counts, stamp
 }
 
-// Return takes back what a request has counted, when the store's clock shows at, and
-// returns how many units count no more.
+// Return takes back units of a request when the store's clock shows at, and returns the number that no longer
+// count.
 func (c *Client) Return(limits []core.Limit, at time.Time, back core.Refund) int64 {
 	units := back.Units
 	if back.Limits != nil {
 		limits = back.Limits
 	}
 	for _, l := range limits {
-		if n, ok := c.counts[identity(l)]; ok { // else nothing is counted
+		if n, ok := c.counts[countKey(l)]; ok { // else nothing is counted
 			units = min(units, n.Return(windowLimit(l), back.At.UnixMicro(), at.UnixMicro(), back.Cost, back.Units))
 		}
 	}
 	return units
 }
 
-// Ask is the answer to an ask under limits when the store's clock shows at.
+// Ask returns the decision on a request under limits when the store's clock shows at.
 func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decision {
 	var override core.Override
 	if ask.Override != nil {
@@ -123,11 +121,11 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 	}
 	now, cost := at.UnixMicro(), ask.Cost
 	counts, stamp := c.countsAt(limits, now, at.Add(override.Ahead).UnixMicro())
-	binding, verdict := judge(limits, counts, now, stamp, cost, override.Charge)
+	binding, verdict := decide(limits, counts, now, stamp, cost, override.Charge)
 	d := core.Decision{
 		Allowed:    verdict.Admitted,
 		Source:     core.SourceCounted,
-		Limit:      named(binding),
+		Limit:      withName(binding),
 		Remaining:  verdict.Remaining,
 		ResetAfter: window.Duration(verdict.ResetAfter),
 		RetryAfter: window.Duration(verdict.RetryAfter),
@@ -140,7 +138,7 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 		c.counts = map[core.Limit]*window.Count{}
 	}
 	for i, l := range limits {
-		c.counts[identity(l)] = counts[i]
+		c.counts[countKey(l)] = counts[i]
 		if d.Allowed {
 			add(counts[i], l, now, stamp, cost)
 			d.At = time.UnixMicro(stamp)
@@ -149,18 +147,17 @@ func (c *Client) Ask(limits []core.Limit, at time.Time, ask core.Ask) core.Decis
 	return d
 }
 
-// judge returns the limit that binds, and its verdict on cost units that are counted at stamp: whatever it says, where
-// beyond.
-func judge(
-	limits []core.Limit, counts []*window.Count, now, stamp, cost int64, beyond bool,
+// decide returns the binding limit and its verdict on cost units counted at stamp. A charge is always admitted.
+func decide(
+	limits []core.Limit, counts []*window.Count, now, stamp, cost int64, charge bool,
 ) (core.Limit, window.Verdict) {
 	var binding core.Limit
 	var verdict window.Verdict
 	for i, l := range limits {
 		limit := windowLimit(l)
-		limit.Boundless = beyond
+		limit.Boundless = charge
 		v := counts[i].Decide(limit, now, stamp, cost)
-		if beyond {
+		if charge {
 			v = windowLimit(l).Charged(v)
 		}
 		if i == 0 || v.Binds(verdict) {
@@ -178,7 +175,7 @@ func (c *Client) Usage(limits []core.Limit, at time.Time) []core.Usage {
 	for i, l := range limits {
 		used := units(counts[i], l, now, stamp)
 		uses[i] = core.Usage{
-			Limit:      named(l),
+			Limit:      withName(l),
 			Used:       used,
 			Remaining:  max(0, l.Requests-used),
 			ResetAfter: window.Duration(counts[i].Decide(windowLimit(l), now, stamp, 0).ResetAfter),

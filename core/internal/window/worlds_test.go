@@ -50,7 +50,7 @@ func (w *world) by(l Limit) *world {
 }
 
 // explore goes through all histories, in which charges bring a client to a unit above the limit at most.
-func (w *world) explore() (statespace.Tally, error) {
+func (w *world) explore() (statespace.Stats, error) {
 	start := counted{now: w.W * w.Slot() * 1_000_000, client: make(statespace.Client, 1)}
 	type steps = [][]statespace.Step[counted]
 	return statespace.Explore(start, w.key, func(some []counted) (steps steps, wrong int, err error) {
@@ -97,7 +97,7 @@ func (w *world) steps(s counted) (next []statespace.Step[counted], err error) {
 				continue
 			}
 			by := w
-			if u.Of.W == w.other.W {
+			if u.Limit.W == w.other.W {
 				by = w.by(w.other)
 			}
 			to, err := by.giveBack(s, u.At, u.N, units+1)
@@ -225,7 +225,7 @@ func smallWorlds() (all []*world) {
 // TestSmallWorlds: in every history of a client under a low limit and a short window, each answer is that of the
 // definition.
 func TestSmallWorlds(t *testing.T) {
-	var seen statespace.Tally
+	var seen statespace.Stats
 	for _, w := range smallWorlds() {
 		one, err := w.explore()
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package remotetest simulates a remote store in a bubble of testing/synctest, for tests of what is built around such
-// stores: a server that decides by the model, and the links that redisstore puts before its server.
+// Package remotetest simulates a remote store in a bubble of testing/synctest: a server that decides by the model, and
+// the ledgers that redisstore puts before its server. It is for tests of packages that build on remote stores.
 //
 //	server := remotetest.NewServer(0, core.PerMinute(100))
 //	d := server.Decide(server.Now(), core.Ask{Key: "client", Cost: 1})
@@ -14,15 +14,15 @@ import (
 	"github.com/sashlimit/sash/core/internal/lease"
 )
 
-// Server is a server that keeps one client's logs.
+// Server is a simulated server with the logs of one client.
 type Server = fakeserver.Server
 
-// NewServer returns a server without counts, whose clock differs by skew. All limits are SlidingLog.
+// NewServer returns an empty server whose clock is ahead by skew. Every limit must be a SlidingLog.
 func NewServer(skew time.Duration, limits ...core.Limit) *Server {
 	return fakeserver.New(skew, limits...)
 }
 
-// Wrap puts remembered refusals before the ledger, and with leased also leases of 1,000 units for half a second.
+// Wrap puts a cache of refusals before the ledger, and with leased also leases of 1,000 units for half a second.
 func Wrap(b core.Binding, ledger core.Ledger, leased bool) core.Ledger {
 	ledger = denycache.New().Wrap(b, ledger)
 	if leased {

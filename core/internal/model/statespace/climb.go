@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Arrival is some requests of cost 1 at a time.
+// Arrival is N requests of cost 1 at one time.
 type Arrival struct {
 	At int64
 	N  int
 }
 
-// Climb looks for the arrivals of the highest score, from nothing but a seed: it changes some at a time, and keeps what
-// is no worse. Times are below span, and at most most requests come at once.
-func Climb(seed uint64, tries int, span int64, most int, score func([]Arrival) int64) (best []Arrival, high int64) {
+// Climb searches for the arrivals of the highest score by hill climbing from random ones: it changes a few at a time,
+// and keeps changes that lower no score. Times are below span, and at most maxN requests arrive at once.
+func Climb(seed uint64, tries int, span int64, maxN int, score func([]Arrival) int64) (best []Arrival, high int64) {
 	rng := rand.New(rand.NewPCG(seed, 29))
-	arrival := func() Arrival { return Arrival{rng.Int64N(span), 1 + rng.IntN(most)} }
+	arrival := func() Arrival { return Arrival{rng.Int64N(span), 1 + rng.IntN(maxN)} }
 	best = make([]Arrival, 12)
 	for i := range best {
 		best[i] = arrival()
@@ -28,7 +28,7 @@ func Climb(seed uint64, tries int, span int64, most int, score func([]Arrival) i
 			case 0:
 				*one = arrival()
 			case 1:
-				one.N = 1 + rng.IntN(most)
+				one.N = 1 + rng.IntN(maxN)
 			default:
 				one.At = min(max(0, one.At+rng.Int64N(2*near)-near), span-1)
 			}

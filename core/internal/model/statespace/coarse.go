@@ -11,10 +11,10 @@ func slot(l Limit) int64 { return (l.W + 59) / 60 }
 
 func end(l Limit, at int64) int64 { return (at/slot(l)+1)*slot(l) - 1 }
 
-func (coarse) begun(l Limit, newest int64) int64 { return newest / slot(l) * slot(l) }
+func (coarse) minStamp(l Limit, newest int64) int64 { return newest / slot(l) * slot(l) }
 
-func (coarse) used(l Limit, past []Unit, now, _ int64) (used int64) {
-	for _, u := range past {
+func (coarse) used(l Limit, entries []Unit, now, _ int64) (used int64) {
+	for _, u := range entries {
 		if end(l, u.At) > now-l.W {
 			used += u.N
 		}

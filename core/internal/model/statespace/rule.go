@@ -18,10 +18,10 @@ type Limit struct {
 	Algorithm core.Algorithm
 }
 
-// Unit is some units and the time at which they were admitted: of a bucket, the limit by which they were, too.
+// Unit is an entry of N units admitted at one time. A bucket's entry also has the limit.
 type Unit struct {
 	At, N int64
-	Of    Limit
+	Limit Limit
 	Owed  int64 // of the first entry of a bucket, as is Free
 	Free  int64
 }
@@ -29,10 +29,10 @@ type Unit struct {
 // Client holds the admitted units of a client that may still count, by limit of a rule.
 type Client [][]Unit
 
-// Rule is limits that hold together.
+// Rule is a set of limits that all apply.
 type Rule struct {
 	Limits    []Limit
-	Allowance int64 // how far ahead of the clock something may be counted
+	Allowance int64 // largest distance of a counted time ahead of the clock
 }
 
 // Verb is a kind of request: Take counts if all limits admit, Peek never, Charge always.
@@ -51,79 +51,81 @@ type Answer struct {
 	Remaining, ResetAfter, RetryAfter int64
 }
 
-// definition is the meaning of an algorithm, in the plainest words. Each has a file.
+// definition defines an algorithm in the simplest way. Each has its own file.
 type definition interface {
-	// begun returns the time before which nothing more is counted, given the newest unit.
-	begun(l Limit, newest int64) int64
+	// minStamp returns the earliest time at which a further unit counts, given the newest unit.
+	minStamp(l Limit, newest int64) int64
 
-	// used returns how many units count at now, for a request that is counted at stamp.
-	used(l Limit, past []Unit, now, stamp int64) int64
+	// used returns the number of units that count at now, for a request counted at stamp.
+	used(l Limit, entries []Unit, now, stamp int64) int64
 
-	// counts reports whether units of a time may still count at now.
-	counts(l Limit, past []Unit, at, now int64) bool
+	// counts reports whether units admitted at at may still count at now.
+	counts(l Limit, entries []Unit, at, now int64) bool
 
-	// admit returns a past with n units more at a time. It may leave out what does not count at now, not even if the
-	// clock steps back after this.
-	admit(l Limit, past []Unit, now, at, n int64) []Unit
+	// admit returns entries with n more units at at. It may drop units that no longer count at now, even if the clock
+	// steps back later.
+	admit(l Limit, entries []Unit, now, at, n int64) []Unit
 
-	// resetAfter returns the ResetAfter of a past of which used units count.
-	resetAfter(l Limit, past []Unit, now, stamp, used int64) int64
+	// resetAfter returns the ResetAfter of entries with used units.
+	resetAfter(l Limit, entries []Unit, now, stamp, used int64) int64
 
-	// giveBack returns what is left of a past after units of a request of a time, of which cost was left and which may
-	// count, were taken back, and how many of them could not be found.
-	giveBack(l Limit, past []Unit, at, cost, units int64) (left []Unit, missing int64)
+	// takeBack returns the entries without some units of a request admitted at at, which may count and has cost units
+	// left, and the number of units that it did not find.
+	takeBack(l Limit, entries []Unit, at, cost, units int64) (left []Unit, missing int64)
 
-	// most returns how many units the window that ends at a time, when a request was admitted, may hold at most.
-	most(l Limit, past []Unit, end int64) int64
+	// maxUsed returns the largest number of units in the window that ends at end, the time of an admission.
+	maxUsed(l Limit, entries []Unit, end int64) int64
 }
 
 var definitions = map[core.Algorithm]definition{}
 
 func (l Limit) definition() definition { return definitions[l.Algorithm] }
 
-// begun returns the time before which nothing more is counted.
-func (l Limit) begun(past []Unit) (at int64) {
-	for _, u := range past {
+// minStamp returns the earliest time at which a further unit counts.
+func (l Limit) minStamp(entries []Unit) (at int64) {
+	for _, u := range entries {
 		at = max(at, u.At)
 	}
-	return l.definition().begun(l, at)
+	return l.definition().minStamp(l, at)
 }
 
-// Used returns how many units count at now.
-func (l Limit) Used(past []Unit, now int64) int64 { return l.used(past, now, max(now, l.begun(past))) }
-
-func (l Limit) used(past []Unit, now, stamp int64) int64 {
-	return l.definition().used(l, past, now, stamp)
+// Used returns the number of units that count at now.
+func (l Limit) Used(entries []Unit, now int64) int64 {
+	return l.used(entries, now, max(now, l.minStamp(entries)))
 }
 
-func (l Limit) counts(past []Unit, at, now int64) bool {
-	return l.definition().counts(l, past, at, now)
+func (l Limit) used(entries []Unit, now, stamp int64) int64 {
+	return l.definition().used(l, entries, now, stamp)
 }
 
-// first returns how long it takes from now until holds, which goes on holding then. What counts never grows with time.
-func (l Limit) first(past []Unit, now, stamp int64, holds func(used int64) bool) int64 {
+func (l Limit) counts(entries []Unit, at, now int64) bool {
+	return l.definition().counts(l, entries, at, now)
+}
+
+// timeUntil returns the time from now until ok holds, and stays so, since the used units never grow with time.
+func (l Limit) timeUntil(entries []Unit, now, stamp int64, ok func(used int64) bool) int64 {
 	return int64(sort.Search(int(stamp-now+100*l.W), func(d int) bool {
 		t := now + int64(d)
-		return holds(l.used(past, t, max(t, stamp)))
+		return ok(l.used(entries, t, max(t, stamp)))
 	}))
 }
 
 // decide returns the answer of one limit.
-func (l Limit) decide(past []Unit, now, stamp, cost int64, verb Verb) Answer {
-	used := l.used(past, now, stamp)
+func (l Limit) decide(entries []Unit, now, stamp, cost int64, verb Verb) Answer {
+	used := l.used(entries, now, stamp)
 	a := Answer{Admitted: cost == 0 || verb == Charge || cost <= l.N-used}
 	switch {
 	case a.Admitted:
-		past = l.definition().admit(l, past, now, stamp, cost)
+		entries = l.definition().admit(l, entries, now, stamp, cost)
 		used += cost
 	case cost > l.N:
 		a.RetryAfter = Never
 	default:
-		a.RetryAfter = l.first(past, now, stamp, func(used int64) bool { return used+cost <= l.N })
+		a.RetryAfter = l.timeUntil(entries, now, stamp, func(used int64) bool { return used+cost <= l.N })
 	}
 	a.Remaining = max(0, l.N-used)
 	if used > 0 {
-		a.ResetAfter = l.definition().resetAfter(l, past, now, stamp, used)
+		a.ResetAfter = l.definition().resetAfter(l, entries, now, stamp, used)
 	}
 	return a
 }
@@ -141,23 +143,23 @@ func (a Answer) binds(b Answer) bool {
 	return a.ResetAfter > b.ResetAfter
 }
 
-// apart is what definitions share by which units stay apart, unless they begin together.
-type apart struct{}
+// unitLog is the common part of the definitions that keep an entry for each time, or slot of times.
+type unitLog struct{}
 
-func (apart) admit(l Limit, past []Unit, now, at, n int64) []Unit {
-	past = slices.DeleteFunc(slices.Clone(past), func(u Unit) bool { return !l.counts(past, u.At, now) })
-	if last := len(past) - 1; last >= 0 && l.together(past[last].At, at) {
-		past[last] = Unit{At: at, N: past[last].N + n}
-		return past
+func (unitLog) admit(l Limit, entries []Unit, now, at, n int64) []Unit {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(u Unit) bool { return !l.counts(entries, u.At, now) })
+	if last := len(entries) - 1; last >= 0 && l.sameSlot(entries[last].At, at) {
+		entries[last] = Unit{At: at, N: entries[last].N + n}
+		return entries
 	}
-	return append(past, Unit{At: at, N: n})
+	return append(entries, Unit{At: at, N: n})
 }
 
-// giveBack leaves some units of 0.
-func (apart) giveBack(l Limit, past []Unit, at, _, units int64) (left []Unit, missing int64) {
-	left = slices.Clone(past)
+// takeBack may leave entries of 0 units.
+func (unitLog) takeBack(l Limit, entries []Unit, at, _, units int64) (left []Unit, missing int64) {
+	left = slices.Clone(entries)
 	for j := range left {
-		if u := &left[j]; l.together(u.At, at) {
+		if u := &left[j]; l.sameSlot(u.At, at) {
 			taken := min(units, u.N)
 			u.N, units = u.N-taken, units-taken
 		}
@@ -165,20 +167,20 @@ func (apart) giveBack(l Limit, past []Unit, at, _, units int64) (left []Unit, mi
 	return left, units
 }
 
-func (l Limit) together(a, b int64) bool {
-	return l.definition().begun(l, a) == l.definition().begun(l, b)
+func (l Limit) sameSlot(a, b int64) bool {
+	return l.definition().minStamp(l, a) == l.definition().minStamp(l, b)
 }
 
-// Ask returns the answer to a request of a client, what the client has used after it, and when the request is counted.
-// It panics if a window holds more than the algorithm promises after that.
+// Ask returns the answer to a request of a client, the client after it, and the time at which the request is counted.
+// It panics if a window then holds more than the algorithm allows.
 func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Client, stamp int64) {
 	after, stamp = make(Client, len(r.Limits)), now
 	for i, l := range r.Limits {
 		after[i] = c[i]
-		if begun := l.begun(c[i]); begun-now > r.Allowance { // the clock has stepped back
-			after[i] = l.definition().admit(l, nil, now, now, l.used(c[i], now, begun))
+		if minStamp := l.minStamp(c[i]); minStamp-now > r.Allowance { // the clock has stepped back
+			after[i] = l.definition().admit(l, nil, now, now, l.used(c[i], now, minStamp))
 		}
-		stamp = max(stamp, l.begun(after[i]))
+		stamp = max(stamp, l.minStamp(after[i]))
 	}
 	for i, l := range r.Limits {
 		one := l.decide(after[i], now, stamp, cost, verb)
@@ -195,27 +197,27 @@ func (r Rule) Ask(c Client, now, cost int64, verb Verb) (answer Answer, after Cl
 	for i, l := range r.Limits {
 		after[i] = l.definition().admit(l, after[i], now, stamp, cost)
 		if verb == Take {
-			l.hold(after[i], stamp)
+			l.checkWindow(after[i], stamp)
 		}
 	}
 	return answer, after, stamp
 }
 
-// hold panics if the window that ends at a time holds more than the algorithm promises.
-func (l Limit) hold(past []Unit, end int64) {
+// checkWindow panics if the window that ends at end holds more than the algorithm allows.
+func (l Limit) checkWindow(entries []Unit, end int64) {
 	held := int64(0)
-	for _, u := range past {
+	for _, u := range entries {
 		if u.At > end-l.W && u.At <= end {
 			held += u.N
 		}
 	}
-	if held > l.definition().most(l, past, end) {
-		panic(fmt.Sprintf("by the definition %+v holds %v", l, past))
+	if held > l.definition().maxUsed(l, entries, end) {
+		panic(fmt.Sprintf("by the definition %+v holds %v", l, entries))
 	}
 }
 
-// Return takes units back of a request that was admitted at a time and of which cost is left, and returns how many of
-// them count no more.
+// Return takes back units of a request admitted at at that has cost units left, and returns the number that no longer
+// count.
 func (r Rule) Return(c Client, now, at, cost, units int64) (least int64, after Client) {
 	least, after = units, slices.Clone(c)
 	for i, l := range r.Limits {
@@ -224,13 +226,13 @@ func (r Rule) Return(c Client, now, at, cost, units int64) (least int64, after C
 			continue
 		}
 		var missing int64
-		after[i], missing = l.definition().giveBack(l, c[i], at, cost, units)
+		after[i], missing = l.definition().takeBack(l, c[i], at, cost, units)
 		least = min(least, units-missing)
 	}
 	return least, after
 }
 
-// Expired reports whether units of a client that may count at one time may not at a later one.
+// Expired reports whether any units of a client stop counting between from and to.
 func (r Rule) Expired(c Client, from, to int64) bool {
 	for i, l := range r.Limits {
 		for _, u := range c[i] {
@@ -242,13 +244,12 @@ func (r Rule) Expired(c Client, from, to int64) bool {
 	return false
 }
 
-// AppendKey appends what is the same for clients that have used the same, seen from now. What is older than an age
-// counts for nothing.
+// AppendKey appends a key that is equal for clients with the same units relative to now. It omits units older than age.
 func (c Client) AppendKey(key []byte, now, age int64) []byte {
-	for _, past := range c {
-		for _, u := range past {
+	for _, entries := range c {
+		for _, u := range entries {
 			if u.At > now-age {
-				for _, n := range []int64{u.At - now, u.N, u.Of.N, u.Of.W, u.Owed, u.Free} {
+				for _, n := range []int64{u.At - now, u.N, u.Limit.N, u.Limit.W, u.Owed, u.Free} {
 					key = binary.AppendVarint(key, n)
 				}
 			}

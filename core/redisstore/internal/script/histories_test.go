@@ -341,7 +341,7 @@ func newLifetimes(limits []core.Limit) *lifetimes {
 // before is called before each step. What is too far ahead of now is written anew by a step that writes.
 func (l *lifetimes) before(client *model.Client, now int64, writes bool) {
 	for i, limit := range l.limits {
-		if l.latest[i] = max(l.latest[i], now); writes && client.Begun(limit)-now > l.allowance {
+		if l.latest[i] = max(l.latest[i], now); writes && client.MinStamp(limit)-now > l.allowance {
 			l.latest[i] = now
 		}
 	}
@@ -363,7 +363,7 @@ func (l *lifetimes) check(rdb *redis.Client, keys []any, client *model.Client, n
 		if ttl == -2 { // no key
 			continue
 		}
-		w, begun := limit.Window, client.Begun(limit)
+		w, begun := limit.Window, client.MinStamp(limit)
 		l.ahead[i] = max(l.ahead[i], l.allowance, begun-now)
 		counts, most := w, w*3/2
 		switch limit.Algorithm {

@@ -87,7 +87,7 @@ func newSmallWorld(t *testing.T, rdb *redis.Client, fine bool, limits ...statesp
 }
 
 // explore goes through all histories.
-func (w *world) explore() (statespace.Tally, error) {
+func (w *world) explore() (statespace.Stats, error) {
 	n := len(w.rule.Limits)
 	now := 1_790_000_000_000_000 / w.period * w.period
 	start := history{now: now, latest: now, keys: make([]stored, n), client: make(statespace.Client, n)}
@@ -244,7 +244,7 @@ func (w *world) trials(h *history, number int) (all []*trial) {
 			if by.Algorithm == core.Bucket && units >= u.N {
 				continue
 			}
-			if by.Algorithm == core.Bucket && u.Of != by {
+			if by.Algorithm == core.Bucket && u.Limit != by {
 				w = w.other
 			}
 			add(name, func(key string) ([]any, check) { return w.giveBack(h, key, u.At, u.N, units+1) })
@@ -414,7 +414,7 @@ func TestSmallWorlds(t *testing.T) {
 			{limit(1, 1, l), limit(1, 2, c)},
 		}
 	}
-	var seen statespace.Tally
+	var seen statespace.Stats
 	for i, rule := range rules {
 		began := time.Now()
 		w := newSmallWorld(t, rdb, i < fine, rule...)
