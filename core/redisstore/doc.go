@@ -19,24 +19,5 @@
 // Redis, so a program starts while Redis is down. The first rule that is bound has
 // a connection made in the background.
 //
-// # The road of a decision
-//
-//	limiter                          core
-//	   |
-//	lease      core/internal/lease      a busy client, from units that were taken ahead; with WithLease only
-//	   |
-//	denycache  core/internal/denycache  a client that has been refused, until it may pass
-//	   |
-//	ledger     ledger.go                a rule: its keys, its script
-//	   |
-//	server     internal/server          the server of the client's key; no request waits while its breaker is open
-//	   |
-//	queue      internal/batch           requests that wait for the same server go together, as a batch; one alone is a
-//	   |                                batch of one
-//	call       internal/server          a batch becomes one script, or a pipeline of scripts; it has a deadline, and
-//	   |                                gives the breaker one result
-//	go-redis                            its pool, and its client of a cluster
-//
-// Each link above the server is a core.Ledger around the next one. A link answers the request itself, or asks the next
-// and learns from the answer. Package internal/script has the keys, the scripts, and how a reply is read.
+// docs/design.md shows the road of a decision, from the limiter to go-redis.
 package redisstore
