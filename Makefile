@@ -15,6 +15,8 @@
 # make fuzz        run every fuzz target for FUZZTIME each, FUZZJOBS at a time
 # make mutants     change an operator, a number or a statement at a time, and print the changes that no test notices
 # make attack      attack servers of the five frameworks over sockets, in memory, on Redis and on one that lies
+# make rehearse    try what a go get of VERSION (v0.1.1) brings, and its API against BASE's (v0.1.0); publishes nothing
+# make versions    write VERSION into the go.mod files, before the tags of a release
 # make prove       try every claim at length, in less than half an hour, and write prove/README.md
 
 # Each module is tried with the versions that its own go.mod requires. go.work is for editors.
@@ -23,7 +25,7 @@ export GOWORK := off
 # The modules beside the root: what a program may require, and what only this repository runs.
 ADAPTERS := chi gin echo echo5
 EXTRAS   := extra/sashprom extra/sashotel extra/sashgrpc
-MODULES  := $(ADAPTERS) $(EXTRAS) examples headers/sfvtest extra/grafana examples/demo/browsertest prove prove/mutate bench
+MODULES  := $(ADAPTERS) $(EXTRAS) examples examples/plans headers/sfvtest extra/grafana examples/demo/browsertest prove prove/mutate prove/rehearse bench
 
 ADDR     ?= 127.0.0.1:8080
 FUZZTIME ?= 30s
@@ -45,7 +47,7 @@ SINGLE = ^($(shell sed -n 's/^func \(Test[A-Za-z0-9_]*\).*/\1/p' $(SINGLE_FILES)
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell command -v "$$(go env CC | cut -d' ' -f1)" >/dev/null 2>&1 && test "$$(go env CGO_ENABLED)" = 1 && echo -race)
 
-.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants attack prove redis lua prometheus proxies
+.PHONY: help demo test test-race test-single test-modules test-short short-root short-extra test-newest test-metrics test-browser screenshots histories lint audit bench bench-http benchmarks fuzz mutants attack rehearse versions prove redis lua prometheus proxies
 
 # The first target, so that make alone is make help.
 help:
@@ -70,7 +72,7 @@ test-single:
 	go test -shuffle=on -parallel 4 -run '$(SINGLE)' $(sort $(dir $(SINGLE_FILES)))
 
 test-modules:
-	for m in $(ADAPTERS) $(EXTRAS) examples; do (cd $$m && go test $(RACE) -shuffle=on -parallel 4 -timeout 30m ./...) || exit 1; done
+	for m in $(ADAPTERS) $(EXTRAS) examples examples/plans; do (cd $$m && go test $(RACE) -shuffle=on -parallel 4 -timeout 30m ./...) || exit 1; done
 	cd headers/sfvtest && go test ./...
 	cd bench && go test -count=1 ./... # Go's cache does not see that docs/comparison.md changed
 
@@ -127,10 +129,10 @@ lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@! LC_ALL=C.UTF-8 grep -rnE '^.{121}' --include='*.go' . || { echo "These lines have more than 120 columns."; exit 1; }
 	for m in . $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) ./... && go mod tidy -diff) || exit 1; done
-	for m in . $(ADAPTERS) $(EXTRAS) examples bench; do (cd $$m && go run $(GOSEC) ./...) || exit 1; done
+	for m in . $(ADAPTERS) $(EXTRAS) examples examples/plans bench; do (cd $$m && go run $(GOSEC) ./...) || exit 1; done
 
 audit:
-	for m in . $(ADAPTERS) $(EXTRAS) examples bench; do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+	for m in . $(ADAPTERS) $(EXTRAS) examples examples/plans bench; do (cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 bench: redis
 	cd bench && go run ./cmd/compare
@@ -158,6 +160,13 @@ mutants: redis lua
 
 attack: redis
 	cd examples && go test -count=1 -v -run '^Test(Attack|WeakServers)$$' ./attack
+
+# A version that has a tag is rehearsed as it is tagged. REHEARSEFLAGS=-update writes prove/rehearse/graph.txt.
+rehearse:
+	cd prove/rehearse && go run . -base $(or $(BASE),v0.1.0) -version $(or $(VERSION),v0.1.1) $(REHEARSEFLAGS) $(NEWEST) $(NEWEST_gin)
+
+versions:
+	cd prove/rehearse && go run . -write $(or $(VERSION),$(error VERSION is needed, such as VERSION=v0.1.0))
 
 # PROVEFLAGS are flags of the command, such as PROVEFLAGS=-short.
 prove: redis lua
