@@ -11,7 +11,7 @@ import (
 	"github.com/sashlimit/sash/chi"
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp/adaptertest"
 )
@@ -82,9 +82,9 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/api/items": false, "/api/nowhere": false, "/": false}},
 	} {
 		r := chi.NewRouter()
-		c.mount(r, sashchi.Middleware(still.Limiter(core.PerMinute(100)), keyfuncs.Everyone))
+		c.mount(r, sashchi.Middleware(fakeclock.Limiter(core.PerMinute(100)), keyfuncs.AllClients))
 		for target, counted := range c.want {
-			w := still.Get(r, target)
+			w := fakeclock.Get(r, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
 				t.Errorf("%s: GET %s: got %d, counted %v, want %v", c.name, target, w.Code, got, counted)
 			}

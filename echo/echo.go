@@ -52,7 +52,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
+func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc {
+	return Middleware(adapter.IPLimiter(limits))
+}
 
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
 // what an earlier middleware has stored in it, or a parameter of the route. As
@@ -85,7 +87,7 @@ var framework = adapter.Framework[echo.Context]{
 	SetRequest: echo.Context.SetRequest,
 	SetWriter:  setWriter,
 	SetStatus:  func(c echo.Context, status int) { c.Response().Status = status },
-	WhenSent: func(c echo.Context, then func(status int)) {
+	BeforeSend: func(c echo.Context, then func(status int)) {
 		response := c.Response()
 		response.Before(func() { then(response.Status) })
 	},

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -112,13 +112,13 @@ func TestErrorsAsWithoutGuard(t *testing.T) {
 func expectSame(t *testing.T, what string, handler echo.HandlerFunc, outside, inside echo.MiddlewareFunc) {
 	t.Helper()
 	var asked []int
-	one := still.Limiter(core.PerMinute(1))
+	one := fakeclock.Limiter(core.PerMinute(1))
 	first := sashecho.Middleware(one, keyfuncs.RemoteIP, nethttp.CountWhen(func(_ *http.Request, status int) bool {
 		asked = append(asked, status)
 		return false
 	}))
 	cost := func(_ *http.Request, status int, _ int64) int { asked = append(asked, status); return 0 }
-	second := sashecho.Middleware(one, keyfuncs.Everyone, nethttp.CostAfter(cost))
+	second := sashecho.Middleware(one, keyfuncs.AllClients, nethttp.CostAfter(cost))
 	status, want := request(handler, outside, inside)
 	for range 2 { // the second passes a limit of 1
 		asked = nil

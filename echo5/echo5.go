@@ -56,7 +56,9 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc { return Middleware(adapter.ByIP(limits)) }
+func LimitByIP(limits ...core.Limit) echo.MiddlewareFunc {
+	return Middleware(adapter.IPLimiter(limits))
+}
 
 // MiddlewareBy is [Middleware] with a key function that reads echo's context:
 // what an earlier middleware has stored in it, or a parameter of the route. As
@@ -88,7 +90,7 @@ var framework = adapter.Framework[*echo.Context]{
 	},
 	SetRequest: (*echo.Context).SetRequest,
 	SetWriter:  (*echo.Context).SetResponse,
-	WhenSent: func(c *echo.Context, then func(status int)) {
+	BeforeSend: func(c *echo.Context, then func(status int)) {
 		if response, err := echo.UnwrapResponse(c.Response()); err == nil {
 			response.Before(func() { then(response.Status) })
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo5"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 	"github.com/sashlimit/sash/nethttp/adaptertest"
@@ -81,9 +81,9 @@ func TestUnmatched(t *testing.T) {
 			map[string]bool{"/api/items": false, "/api/nowhere": false, "/api": false}},
 	} {
 		e := echo.NewWithConfig(c.config)
-		c.mount(e, sashecho5.Middleware(still.Limiter(core.PerMinute(100)), keyfuncs.Everyone))
+		c.mount(e, sashecho5.Middleware(fakeclock.Limiter(core.PerMinute(100)), keyfuncs.AllClients))
 		for target, counted := range c.want {
-			w := still.Get(e, target)
+			w := fakeclock.Get(e, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted || w.Code < 400 {
 				t.Errorf("%s: GET %s: got %d, counted %v, want %v", c.name, target, w.Code, got, counted)
 			}
@@ -96,5 +96,5 @@ func TestLimitByIP(t *testing.T) {
 	h := echo.New()
 	h.Use(sashecho5.LimitByIP(core.PerMinute(1), core.PerHour(9)))
 	h.GET("/", hello)
-	still.OneByIP(t, h)
+	fakeclock.CheckLimitByIP(t, h)
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/echo5"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -114,13 +114,13 @@ func TestErrorsAsWithoutGuard(t *testing.T) {
 func expectSame(t *testing.T, what string, handler echo.HandlerFunc, outside, inside echo.MiddlewareFunc) {
 	t.Helper()
 	var asked []int
-	one := still.Limiter(core.PerMinute(1))
+	one := fakeclock.Limiter(core.PerMinute(1))
 	first := sashecho5.Middleware(one, keyfuncs.RemoteIP, nethttp.CountWhen(func(_ *http.Request, status int) bool {
 		asked = append(asked, status)
 		return false
 	}))
 	cost := func(_ *http.Request, status int, _ int64) int { asked = append(asked, status); return 0 }
-	second := sashecho5.Middleware(one, keyfuncs.Everyone, nethttp.CostAfter(cost))
+	second := sashecho5.Middleware(one, keyfuncs.AllClients, nethttp.CostAfter(cost))
 	status, want := request(handler, outside, inside)
 	for range 2 { // the second passes a limit of 1
 		asked = nil
@@ -134,7 +134,7 @@ func expectSame(t *testing.T, what string, handler echo.HandlerFunc, outside, in
 // TestHiddenResponse: where a middleware hides echo's Response, no status is told, and a request that fails stays
 // counted.
 func TestHiddenResponse(t *testing.T) {
-	guard := sashecho5.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
+	guard := sashecho5.Middleware(fakeclock.Limiter(core.PerMinute(1)), keyfuncs.AllClients,
 		nethttp.CountWhen(func(*http.Request, int) bool { return false }))
 	hides := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/gin"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -50,7 +50,7 @@ func TestCountWhenStatus(t *testing.T) {
 		var asked []int
 		e := gin.New()
 		e.Use(c.outer...)
-		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
+		e.Use(sashgin.Middleware(fakeclock.Limiter(core.PerMinute(1)), keyfuncs.AllClients,
 			nethttp.CountWhen(func(_ *http.Request, status int) bool {
 				asked = append(asked, status)
 				return false
@@ -59,7 +59,7 @@ func TestCountWhenStatus(t *testing.T) {
 			e.GET("/", c.handler...)
 		}
 		for range 2 { // the second passes a limit of 1
-			w := still.Get(e, "/")
+			w := fakeclock.Get(e, "/")
 			if w.Code != c.status || !slices.Equal(asked, []int{c.status}) {
 				t.Errorf("%s: got %d for the client and %v for CountWhen, want %d", c.name, w.Code, asked, c.status)
 			}
@@ -73,11 +73,11 @@ func TestCountWhenStatus(t *testing.T) {
 func TestPanicOfClientThatLeft(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	e := gin.New()
-	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone,
+	e.Use(gin.RecoveryWithWriter(io.Discard), sashgin.Middleware(fakeclock.Limiter(core.PerMinute(1)), keyfuncs.AllClients,
 		nethttp.CountWhen(func(*http.Request, int) bool { return false })))
 	e.GET("/", func(c *gin.Context) { c.Status(401); leave(); panic(http.ErrAbortHandler) })
 	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-	if w := still.Get(e, "/"); w.Code != 429 {
+	if w := fakeclock.Get(e, "/"); w.Code != 429 {
 		t.Errorf("the next request: got %d, want 429", w.Code)
 	}
 }

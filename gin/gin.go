@@ -55,7 +55,7 @@ func Middleware(limiter *core.Limiter, key func(*http.Request) (string, error),
 }
 
 // LimitByIP is [nethttp.LimitByIP]: it limits each address, counted in this process.
-func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.ByIP(limits)) }
+func LimitByIP(limits ...core.Limit) gin.HandlerFunc { return Middleware(adapter.IPLimiter(limits)) }
 
 // MiddlewareBy is [Middleware] with a key function that reads gin's context:
 // what an earlier handler has stored in it, or a parameter of the route. As in

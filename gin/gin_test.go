@@ -12,7 +12,7 @@ import (
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/gin"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 	"github.com/sashlimit/sash/nethttp/adaptertest"
@@ -92,9 +92,9 @@ func TestUnmatched(t *testing.T) {
 		}, map[string]bool{"/": true}},
 	} {
 		e := gin.New()
-		c.mount(e, sashgin.Middleware(still.Limiter(core.PerMinute(100)), keyfuncs.Everyone))
+		c.mount(e, sashgin.Middleware(fakeclock.Limiter(core.PerMinute(100)), keyfuncs.AllClients))
 		for target, counted := range c.want {
-			w := still.Get(e, target)
+			w := fakeclock.Get(e, target)
 			if got := w.Header().Get("X-RateLimit-Limit") != ""; got != counted {
 				t.Errorf("%s: GET %s: got %d, counted %v, want %v", c.name, target, w.Code, got, counted)
 			}
@@ -106,8 +106,8 @@ func TestUnmatched(t *testing.T) {
 // nothing.
 func TestRefusedWithoutRoute(t *testing.T) {
 	e := gin.New()
-	e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(1)), keyfuncs.Everyone))
-	if first, second := still.Get(e, "/"), still.Get(e, "/"); first.Code != 404 || second.Code != 429 ||
+	e.Use(sashgin.Middleware(fakeclock.Limiter(core.PerMinute(1)), keyfuncs.AllClients))
+	if first, second := fakeclock.Get(e, "/"), fakeclock.Get(e, "/"); first.Code != 404 || second.Code != 429 ||
 		!strings.Contains(second.Body.String(), "rate_limit_exceeded") {
 		t.Errorf("got %d, then %d %s, want 404 and a refusal", first.Code, second.Code, second.Body)
 	}
@@ -120,14 +120,14 @@ func TestHandleContext(t *testing.T) {
 	skip := nethttp.Skip(func(r *http.Request) bool { return r.Context().Value(sentOn{}) != nil })
 	for want, opts := range map[string][]nethttp.Option{"98": nil, "99": {skip}} {
 		e := gin.New()
-		e.Use(sashgin.Middleware(still.Limiter(core.PerMinute(100)), keyfuncs.Everyone, opts...))
+		e.Use(sashgin.Middleware(fakeclock.Limiter(core.PerMinute(100)), keyfuncs.AllClients, opts...))
 		e.GET("/new", ok)
 		e.GET("/old", func(c *gin.Context) {
 			c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), sentOn{}, true))
 			c.Request.URL.Path = "/new"
 			e.HandleContext(c)
 		})
-		if w := still.Get(e, "/old"); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != want {
+		if w := fakeclock.Get(e, "/old"); w.Code != 200 || w.Header().Get("X-RateLimit-Remaining") != want {
 			t.Errorf("got %d and %s left, want 200 and %s", w.Code, w.Header().Get("X-RateLimit-Remaining"), want)
 		}
 	}
@@ -137,5 +137,5 @@ func TestHandleContext(t *testing.T) {
 func TestLimitByIP(t *testing.T) {
 	h := gin.New()
 	h.GET("/", sashgin.LimitByIP(core.PerMinute(1), core.PerHour(9)), hello)
-	still.OneByIP(t, h)
+	fakeclock.CheckLimitByIP(t, h)
 }

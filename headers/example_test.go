@@ -9,10 +9,10 @@ import (
 	"github.com/sashlimit/sash/headers"
 )
 
-func ExampleClassicFormat_UnixReset() {
+func ExampleXRateLimitFormat_UnixReset() {
 	limit := core.PerMinute(100)
 	h := http.Header{}
-	headers.Classic.UnixReset().WithWindow().Write(h, []core.Limit{limit}, core.Decision{
+	headers.XRateLimit.UnixReset().WithWindow().Write(h, []core.Limit{limit}, core.Decision{
 		Allowed: true, Limit: limit, Remaining: 42, ResetAfter: 17 * time.Second, At: time.Unix(1_800_000_000, 0),
 	})
 	for _, name := range []string{

@@ -1,10 +1,10 @@
 // Package headers writes what a limiter decided into HTTP header fields: the
-// X-RateLimit fields that most clients know ([Classic]), the RateLimit fields of
+// X-RateLimit fields that most clients know ([XRateLimit]), the RateLimit fields of
 // the IETF's draft ([IETF], or by its version [Draft08]), and the value of
 // Retry-After. It formats, and decides nothing.
 //
-//	nethttp.WithHeaders(headers.Classic, headers.IETF)
-//	nethttp.WithHeaders(headers.Classic.UnixReset().WithWindow())
+//	nethttp.WithHeaders(headers.XRateLimit, headers.IETF)
+//	nethttp.WithHeaders(headers.XRateLimit.UnixReset().WithWindow())
 //
 // Everything here is safe for concurrent use.
 package headers
@@ -17,7 +17,7 @@ import (
 )
 
 // Format is a set of header fields that tell a client about its limit. The
-// formats of this package are [Classic] and [IETF]; you may write others.
+// formats of this package are [XRateLimit] and [IETF]; you may write others.
 type Format interface {
 	// Write sets the fields in h for a decision by a limiter of these limits. It is called for
 	// decisions whose Limit is known, admitted or refused, before the response is written and by

@@ -41,8 +41,8 @@ func TestFormats(t *testing.T) {
 	}
 	never := core.Decision{Limit: burst, Remaining: 7, ResetAfter: time.Second, RetryAfter: core.Never, At: noon}
 	largest := core.Decision{Allowed: true, Limit: long, Remaining: math.MaxInt64, ResetAfter: core.MaxWindow, At: noon}
-	unix := headers.Classic.UnixReset()
-	renamed := headers.Classic.WithNames("x-quota-limit", "X-Quota-Remaining", "X-Quota-Reset", "X-Quota-Window")
+	unix := headers.XRateLimit.UnixReset()
+	renamed := headers.XRateLimit.WithNames("x-quota-limit", "X-Quota-Remaining", "X-Quota-Reset", "X-Quota-Window")
 
 	for _, c := range []struct {
 		name   string
@@ -51,19 +51,19 @@ func TestFormats(t *testing.T) {
 		d      core.Decision
 		want   string
 	}{
-		{"classic", headers.Classic, both, admitted,
+		{"X-RateLimit", headers.XRateLimit, both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17"},
-		{"classic largest", headers.Classic, []core.Limit{long}, largest,
+		{"X-RateLimit largest", headers.XRateLimit, []core.Limit{long}, largest,
 			"X-Ratelimit-Limit: 1099511627776 | X-Ratelimit-Remaining: 9223372036854775807 | " +
 				"X-Ratelimit-Reset: 31622400"},
-		{"classic, share of a fallback", headers.Classic, both,
+		{"X-RateLimit, share of a fallback", headers.XRateLimit, both,
 			core.Decision{Allowed: true, Limit: core.PerMinute(25).Named("burst"), Remaining: 3},
 			"X-Ratelimit-Limit: 25 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 0"},
 		{"unix rounds up", unix, both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 1772366417"},
-		{"window", headers.Classic.WithWindow(), both, admitted,
+		{"window", headers.XRateLimit.WithWindow(), both, admitted,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 42 | X-Ratelimit-Reset: 17 | X-Ratelimit-Window: 60"},
-		{"window of 1.5 s", headers.Classic.WithWindow(), nil,
+		{"window of 1.5 s", headers.XRateLimit.WithWindow(), nil,
 			core.Decision{Allowed: true, Limit: core.Per(3, 1500*time.Millisecond)},
 			"X-Ratelimit-Limit: 3 | X-Ratelimit-Remaining: 0 | X-Ratelimit-Reset: 0"},
 		{"renamed", renamed, both, admitted,

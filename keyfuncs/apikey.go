@@ -24,7 +24,7 @@ const apiKeyBytes = 16
 // the id of its account, and an empty one, or [ErrNoKey], for a key that was not issued. The identity is counted, so
 // all spellings that verify admits have one count. verify must be what the application itself authenticates with. It
 // is asked on each request, by many goroutines at once and with the request's context: look in memory, or cache.
-// [Issued] makes it of a function that knows only yes and no. A key that verify does not know names no client, and
+// [KeyVerifier] makes it of a function that knows only yes and no. A key that verify does not know names no client, and
 // [First] goes on to the next function.
 //
 // Guessing keys is not limited by the limit of the address that First goes on to: when that is spent, a wrong key is
@@ -67,12 +67,12 @@ func APIKey(header string, verify func(context.Context, string) (string, error),
 	return k.key
 }
 
-// Issued makes of a function that reports whether a key was issued what [APIKey] asks. The text that the client
+// KeyVerifier makes of a function that reports whether a key was issued what [APIKey] asks. The text that the client
 // presented is then its identity, so known must report true for exactly one spelling of each key: compare bytes, not
 // letters in any case, and never take a JWT, whose signature can be written in several ways.
-func Issued(known func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
+func KeyVerifier(known func(context.Context, string) (bool, error)) func(context.Context, string) (string, error) {
 	if known == nil {
-		panic("sash: Issued: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
+		panic("sash: KeyVerifier: nil function; give a func(ctx context.Context, presented string) (bool, error) " +
 			"that reports whether the key was issued")
 	}
 	return func(ctx context.Context, presented string) (string, error) {
@@ -214,7 +214,7 @@ func holdsBearer(value string) bool {
 		credential, value, found = strings.Cut(value, ",")
 		credential = strings.TrimSpace(credential)
 		if len(credential) > len(scheme) && strings.EqualFold(credential[:len(scheme)], scheme) &&
-			!token.Is(credential[len(scheme):len(scheme)+1]) {
+			!token.IsValid(credential[len(scheme):len(scheme)+1]) {
 			return true
 		}
 	}
@@ -232,7 +232,7 @@ func isVisible(s string) bool {
 }
 
 // APIKeyKey returns the key under which [APIKey] counts an identity, for Reset, Usage and logs: apikey: and the
-// first 128 bits of the SHA-256 of the identity in hex. With [Issued], the identity is the API key.
+// first 128 bits of the SHA-256 of the identity in hex. With [KeyVerifier], the identity is the API key.
 func APIKeyKey(id string) string {
 	const prefix = "apikey:"
 	sum := sha256.Sum256([]byte(id))

@@ -118,5 +118,5 @@ func mustFuncs(caller string, funcs []Func) []Func {
 	return slices.Clone(funcs)
 }
 
-// Everyone is a key function that gives all requests the same key, "everyone": for a limit that all clients share.
-func Everyone(*http.Request) (string, error) { return "everyone", nil }
+// AllClients is a key function that gives all requests the same key, "all-clients": for a limit that all clients share.
+func AllClients(*http.Request) (string, error) { return "all-clients", nil }

@@ -69,7 +69,7 @@ func TestCombine(t *testing.T) {
 // TestFirstKeepsUnauthenticated: where no function names the client, the error of a missing API key is found, wherever
 // it stands, and so is the last one's text. An error that ends First is returned alone.
 func TestFirstKeepsUnauthenticated(t *testing.T) {
-	never := keyfuncs.Issued(func(context.Context, string) (bool, error) { return false, nil })
+	never := keyfuncs.KeyVerifier(func(context.Context, string) (bool, error) { return false, nil })
 	apiKey := keyfuncs.APIKey("X-API-Key", never)
 	other := answers("", &keyfuncs.UnauthenticatedError{Challenge: "Other", Reason: "no ticket"})
 	tenant := keyfuncs.Header("X-Tenant")
@@ -118,7 +118,7 @@ func TestCombinePanicsOnMisuse(t *testing.T) {
 
 // TestEveryone: all requests have one key.
 func TestEveryone(t *testing.T) {
-	if key, err := keyfuncs.Everyone(nil); key != "everyone" || err != nil {
+	if key, err := keyfuncs.AllClients(nil); key != "all-clients" || err != nil {
 		t.Error(key, err)
 	}
 }

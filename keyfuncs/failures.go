@@ -45,7 +45,7 @@ func LimitFailures(limiter *core.Limiter, address Func) APIKeyOption {
 type failures struct {
 	limiter  *core.Limiter
 	address  Func
-	underway inflight.Set
+	inflight inflight.Set
 }
 
 // addressOf returns the name of the request's address.
@@ -59,7 +59,7 @@ func (f *failures) addressOf(r *http.Request) (string, error) {
 
 // identify is [apiKeys.ask] with a unit of the request's address, which stays counted if the key is unknown.
 func (f *failures) identify(ctx context.Context, address string, ask func() (string, error)) (id string, err error) {
-	r := f.underway.Ask(ctx, f.limiter, core.Request{Key: address, Cost: 1, Unreported: true})
+	r := f.inflight.Reserve(ctx, f.limiter, core.Request{Key: address, Cost: 1, Unreported: true})
 	if !r.Decision.Allowed {
 		return "", &RefusedError{r.Decision}
 	}
@@ -68,7 +68,7 @@ func (f *failures) identify(ctx context.Context, address string, ask func() (str
 		if !unknown {
 			_, _ = r.Return(ctx, 1) // also if the client has left; if it fails, the unit stays counted
 		}
-		f.underway.Done(address, !unknown)
+		f.inflight.Done(address, !unknown)
 	}()
 	id, err = ask()
 	unknown = id == "" && err == nil

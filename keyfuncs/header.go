@@ -43,7 +43,7 @@ func Header(name string) Func {
 // or a name that is not a header's.
 func HeaderKey(name, value string) string {
 	value = trim(value)
-	if !token.Is(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
+	if !token.IsValid(name) || takenOut[http.CanonicalHeaderKey(name)] != "" || value == "" || len(value) > maxValue {
 		return ""
 	}
 	return headerPrefix(name) + value
@@ -95,7 +95,7 @@ func mustHeaderName(caller, name string) string {
 	if name == "" {
 		panic("sash: " + caller + ": empty header name; give one such as X-Tenant-Id")
 	}
-	if !token.Is(name) {
+	if !token.IsValid(name) {
 		panic(fmt.Sprintf("sash: %s: %q cannot be the name of a header; give only its name, such as X-Tenant-Id",
 			caller, name))
 	}

@@ -233,7 +233,7 @@ func TestIPPanicsOnMisuse(t *testing.T) {
 		do    func()
 		words []string
 	}{
-		{"everyone", trust("0.0.0.0/0"), []string{"0.0.0.0/0", "10.0.0.0/8", "TrustHops"}},
+		{"all-clients", trust("0.0.0.0/0"), []string{"0.0.0.0/0", "10.0.0.0/8", "TrustHops"}},
 		{"a quarter", ip(ten, keyfuncs.TrustProxies(prefixes("192.0.0.0/2")...)), []string{"192.0.0.0/2"}},
 		{"half of IPv6", trust("8000::/1"), []string{"8000::/1"}},
 		{"all public IPv6", trust("2000::/3"), []string{"2000::/3"}},

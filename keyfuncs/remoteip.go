@@ -33,7 +33,7 @@ const defaultIPv6Prefix = 64
 //
 // The error matches [ErrNoKey] if RemoteAddr holds no IP address, as on a unix socket: for that use
 // [TrustUnixSocket]. A connection in memory, such as net.Pipe or bufconn of gRPC, has none either: name its clients by
-// something else, or together by [Everyone]. Middleware that rewrites Request.RemoteAddr from a header makes RemoteIP
+// something else, or together by [AllClients]. Middleware that rewrites Request.RemoteAddr from a header makes RemoteIP
 // as forgeable as that header.
 func RemoteIP(r *http.Request) (string, error) {
 	peer, ok := parseNode(r.RemoteAddr)

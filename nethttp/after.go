@@ -55,7 +55,7 @@ func CostAfter(cost func(r *http.Request, status int, bytes int64) int) Option {
 // handler gets, for [FromContext]. Requests of guards without the option pay nothing.
 func WithDecisionInContext() Option {
 	return option(func(c *guard.Config) error {
-		c.InContext = true
+		c.DecisionInContext = true
 		return nil
 	})
 }

@@ -33,10 +33,10 @@ func TestAllocations(t *testing.T) {
 		refused bool
 		most    float64
 	}{
-		{core.PerHour(100_000), []headers.Format{headers.Classic}, false, 3},
-		{core.PerHour(100_000), []headers.Format{headers.Classic.UnixReset(), headers.IETF}, false, 5},
-		{core.Per(1, 10*time.Minute), []headers.Format{headers.Classic}, true, 7},
-		{core.Per(1, core.MaxWindow), []headers.Format{headers.Classic}, true, 7},
+		{core.PerHour(100_000), []headers.Format{headers.XRateLimit}, false, 3},
+		{core.PerHour(100_000), []headers.Format{headers.XRateLimit.UnixReset(), headers.IETF}, false, 5},
+		{core.Per(1, 10*time.Minute), []headers.Format{headers.XRateLimit}, true, 7},
+		{core.Per(1, core.MaxWindow), []headers.Format{headers.XRateLimit}, true, 7},
 	} {
 		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{c.limit}}))
 		nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

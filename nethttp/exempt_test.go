@@ -80,10 +80,10 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestTogetherWithoutKey: a request of which one limiter finds no key is counted by none.
-func TestTogetherWithoutKey(t *testing.T) {
+// TestDecideAllWithoutKey: a request of which one limiter finds no key is counted by none.
+func TestDecideAllWithoutKey(t *testing.T) {
 	s := admits(1, 0)
-	noKey := nethttp.Together(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
+	noKey := nethttp.DecideAll(nethttp.Pair{Limiter: limiter(s, nil), Key: keyfuncs.Header("X-Tenant")})
 	if w := get(t, guarded(s, noKey), "/"); w.Code != 400 || s.calls.Load() != 0 {
 		t.Errorf("got %d and %d calls, want 400 and none", w.Code, s.calls.Load())
 	}

@@ -41,8 +41,8 @@ import (
 // io.ReaderFrom and http.ResponseController work as without it. They do so too behind the
 // ResponseWriter of a guard with [CountWhen] or [CostAfter].
 type Guard struct {
-	decider *guard.Decider
-	key     func(*http.Request) (string, error)
+	guard *guard.Guard
+	key   func(*http.Request) (string, error)
 }
 
 // New returns a guard that asks limiter about each request, under the name
@@ -74,11 +74,11 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		panic("sash: the handler behind the guard is " + errs.NilName(next) + ": give an http.Handler")
 	}
 	if mux, ok := next.(*http.ServeMux); ok {
-		g = &Guard{g.decider.Labelled(patternIn(mux)), g.key}
+		g = &Guard{g.guard.WithLabel(patternIn(mux)), g.key}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := guard.Visit{W: w, R: r, Label: r.Pattern, Follows: true}
-		if !g.decider.Admit(&v, func() (string, error) { return g.key(r) }) {
+		v := guard.Visit{W: w, R: r, Label: r.Pattern, HasHandler: true}
+		if !g.guard.Admit(&v, func() (string, error) { return g.key(r) }) {
 			v.Refuse()
 			return
 		}
@@ -97,7 +97,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 // [WithLabel] sets another one.
 func (g *Guard) Check(w http.ResponseWriter, r *http.Request) bool {
 	v := guard.Visit{W: w, R: r, Label: r.Pattern}
-	admitted := g.decider.Admit(&v, func() (string, error) { return g.key(r) })
+	admitted := g.guard.Admit(&v, func() (string, error) { return g.key(r) })
 	if !admitted {
 		v.Refuse()
 	}

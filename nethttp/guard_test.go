@@ -157,7 +157,7 @@ func TestAnswers(t *testing.T) {
 				c.store = admits(1, 0)
 			}
 			if c.opt == nil {
-				c.opt = nethttp.WithHeaders(headers.Classic)
+				c.opt = nethttp.WithHeaders(headers.XRateLimit)
 			}
 			l, events := observed(c.store, c.policy)
 			draws := nethttp.WithOutageRetryAfter(1200 * time.Millisecond) // 2 alone
@@ -303,7 +303,7 @@ func TestConstructionErrors(t *testing.T) {
 		{nil, alice, nethttp.SkipPaths(), "core.New"},
 		{new(core.Limiter), alice, nethttp.SkipPaths(), "core.New"},
 		{rules, alice, nethttp.SkipPaths(), `limiter "api" has no limits: give one of its rules`},
-		{l, alice, nethttp.Together(nethttp.Pair{Limiter: rules, Key: alice}), `pair 0 of Together: limiter "api" has no`},
+		{l, alice, nethttp.DecideAll(nethttp.Pair{Limiter: rules, Key: alice}), `pair 0 of DecideAll: limiter "api" has no`},
 		{l, nil, nethttp.SkipPaths(), "keyfuncs.RemoteIP"},
 		{l, alice, nil, "option"},
 		{l, alice, nethttp.SkipPaths("/ok", "health"), `"health"`},
@@ -320,12 +320,12 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.WithLimiter(nil), "WithLimiter(nil)"},
 		{l, alice, nethttp.ShadowWhile(nil), "ShadowWhile(nil)"},
 		{l, alice, nethttp.SkipKeys(nil), "SkipKeys(nil)"},
-		{l, alice, nethttp.Together(), "at least one"},
-		{l, alice, nethttp.Together(nethttp.Pair{Key: alice}), "pair 0 of Together: the limiter is nil"},
-		{l, alice, nethttp.Together(nethttp.Pair{Limiter: new(core.Limiter), Key: alice}), "zero Limiter"},
-		{l, alice, nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of Together"},
+		{l, alice, nethttp.DecideAll(), "at least one"},
+		{l, alice, nethttp.DecideAll(nethttp.Pair{Key: alice}), "pair 0 of DecideAll: the limiter is nil"},
+		{l, alice, nethttp.DecideAll(nethttp.Pair{Limiter: new(core.Limiter), Key: alice}), "zero Limiter"},
+		{l, alice, nethttp.DecideAll(nethttp.Pair{Limiter: l, Key: alice}, nethttp.Pair{Limiter: l}), "pair 1 of DecideAll"},
 		{l, alice, nethttp.CostAfter(nil), "CostAfter(nil)"},
-		{l, alice, nethttp.WithHeaders(headers.Classic, nil), "headers.Classic"},
+		{l, alice, nethttp.WithHeaders(headers.XRateLimit, nil), "headers.XRateLimit"},
 		{login, alice, nethttp.SkipPaths(""), `sash: limiter "test", rule "login": SkipPaths("")`},
 		{l, alice, nethttp.SkipPaths("get /health"), "capital letters"},
 		{l, alice, nethttp.SkipPaths("GET  /health"), "one space"},
@@ -343,11 +343,11 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.SkipPaths("/a%2fb"), "nethttp.Skip"},
 		{l, alice, format((*ownFormat)(nil)), "WithHeaders was given a nil *nethttp_test.ownFormat for a format"},
 		{l, alice, own("x-quota"), `names the field "x-quota", which is not the name of a field`},
-		{l, alice, format(headers.Classic.WithNames("X-A", "X-B", "retry-after", "")), "writes the field Retry-After, which"},
+		{l, alice, format(headers.XRateLimit.WithNames("X-A", "X-B", "retry-after", "")), "writes the field Retry-After, which"},
 		{l, alice, own("X-A", "Connection"), "writes the field Connection, which"},
-		{l, alice, format(headers.ClassicFormat{}), `names the field ""`},
-		{l, alice, format(headers.Classic.WithNames("a\r\nSet-Cookie", "b", "c", "")), `the field "a\r\nSet-Cookie"`},
-		{l, alice, format(headers.Classic.WithNames("a", "b", "A", "")), "write the field A twice"},
+		{l, alice, format(headers.XRateLimitFormat{}), `names the field ""`},
+		{l, alice, format(headers.XRateLimit.WithNames("a\r\nSet-Cookie", "b", "c", "")), `the field "a\r\nSet-Cookie"`},
+		{l, alice, format(headers.XRateLimit.WithNames("a", "b", "A", "")), "write the field A twice"},
 	} {
 		_, err := nethttp.New(c.limiter, c.key, c.opt)
 		if err == nil || !strings.HasPrefix(err.Error(), "sash: ") || !strings.Contains(err.Error(), c.want) {
@@ -358,8 +358,8 @@ func TestConstructionErrors(t *testing.T) {
 		}
 	}
 	for want, opt := range map[string]nethttp.Option{
-		"give CostAfter alone":                         nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
-		"Together does not go together with CountWhen": nethttp.Together(nethttp.Pair{Limiter: l, Key: alice}),
+		"give CostAfter alone":                          nethttp.CostAfter(func(*http.Request, int, int64) int { return 1 }),
+		"DecideAll does not go together with CountWhen": nethttp.DecideAll(nethttp.Pair{Limiter: l, Key: alice}),
 	} {
 		if _, err := nethttp.New(l, alice, yes, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("beside CountWhen: got the error %v, want one that says %s", err, want)
@@ -393,7 +393,7 @@ func panicOf(f func()) (text string) {
 
 // Options keep what they were given, whatever the caller does with its slice.
 func TestOptionsCopy(t *testing.T) {
-	paths, formats := []string{"/health"}, []headers.Format{headers.Classic}
+	paths, formats := []string{"/health"}, []headers.Format{headers.XRateLimit}
 	skip, with := nethttp.SkipPaths(paths...), nethttp.WithHeaders(formats...)
 	paths[0], formats[0] = "/", headers.IETF
 	s := admits(1, 0)
@@ -406,7 +406,7 @@ func TestOptionsCopy(t *testing.T) {
 // TestHeadersAreNotShared: what a handler does to its header stays in its response, and in that field.
 func TestHeadersAreNotShared(t *testing.T) {
 	g, err := nethttp.New(limiter(refuses(30*time.Second), nil), alice,
-		nethttp.WithHeaders(headers.Classic.WithWindow(), headers.IETF))
+		nethttp.WithHeaders(headers.XRateLimit.WithWindow(), headers.IETF))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/nethttp"
 )
 
 // TestLimitByIP: each address has the limits, and each call counts for itself. A request without an address is refused.
 func TestLimitByIP(t *testing.T) {
 	h := nethttp.LimitByIP(core.PerMinute(1), core.PerHour(9))(page)
-	still.OneByIP(t, h)
+	fakeclock.CheckLimitByIP(t, h)
 	if w := get(t, nethttp.LimitByIP(core.PerMinute(2))(page), "/"); w.Header().Get("X-RateLimit-Remaining") != "1" {
 		t.Errorf("another call: got %v, want a count of its own", w.Header())
 	}

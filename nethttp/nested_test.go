@@ -17,9 +17,9 @@ import (
 // TestNested: the fields of the inner guard win, where it has numbers. A refusal tells of the limit that refuses, or of
 // none, whatever the guard outside has told.
 func TestNested(t *testing.T) {
-	classic, ietf, none := nethttp.WithHeaders(headers.Classic), nethttp.WithHeaders(headers.IETF), nethttp.WithHeaders()
-	window := nethttp.WithHeaders(headers.Classic.WithWindow())
-	own := nethttp.WithHeaders(headers.Classic.WithNames("X-Ratelimited", "X-Ratelimited-Left", "X-Ratelimited-Reset", ""))
+	xRateLimit, ietf, none := nethttp.WithHeaders(headers.XRateLimit), nethttp.WithHeaders(headers.IETF), nethttp.WithHeaders()
+	window := nethttp.WithHeaders(headers.XRateLimit.WithWindow())
+	own := nethttp.WithHeaders(headers.XRateLimit.WithNames("X-Ratelimited", "X-Ratelimited-Left", "X-Ratelimited-Reset", ""))
 	outside := limiter(admits(5, 0), nil)
 	tighter, refusing := limiter(admits(3, 9*time.Second), nil), limiter(refuses(30*time.Second), nil)
 	down := &fakeStore{err: errors.New("down")}
@@ -35,24 +35,24 @@ func TestNested(t *testing.T) {
 		want    string // the limit fields
 		behind  bool   // also if a TimeoutHandler is between
 	}{
-		{"inner tighter", tighter, alice, classic, classic, 200,
+		{"inner tighter", tighter, alice, xRateLimit, xRateLimit, 200,
 			"X-Ratelimit-Limit: 100 | X-Ratelimit-Remaining: 3 | X-Ratelimit-Reset: 9", true},
-		{"both formats stay", tighter, alice, classic, ietf, 200,
+		{"both formats stay", tighter, alice, xRateLimit, ietf, 200,
 			`Ratelimit: "1m0s";r=3;t=9 | Ratelimit-Policy: "1m0s";q=100;w=60 | ` + ofOuter, true},
-		{"none inside", tighter, alice, classic, none, 200, ofOuter, true},
-		{"inner failed open", open, alice, classic, classic, 200, ofOuter, true},
+		{"none inside", tighter, alice, xRateLimit, none, 200, ofOuter, true},
+		{"inner failed open", open, alice, xRateLimit, xRateLimit, 200, ofOuter, true},
 
-		{"503", closed, alice, classic, classic, 503, "", true},
+		{"503", closed, alice, xRateLimit, xRateLimit, 503, "", true},
 		{"503, other names", closed, alice, own, own, 503, "", true},
 		{"503, IETF", closed, alice, ietf, ietf, 503, "", true},
-		{"503, mixed", closed, alice, ietf, classic, 503, "", false},
-		{"503, none inside", closed, alice, classic, none, 503, "", false},
-		{"400", refusing, failing(keyfuncs.ErrNoKey), classic, classic, 400, "", true},
-		{"500", refusing, failing(errors.New("down")), classic, classic, 500, "", true},
-		{"429", refusing, alice, classic, classic, 429, ofRefusal, true},
-		{"429, more outside", refusing, alice, window, classic, 429, ofRefusal, false},
-		{"429, mixed", refusing, alice, ietf, classic, 429, ofRefusal, false},
-		{"429, none inside", refusing, alice, classic, none, 429, "", false},
+		{"503, mixed", closed, alice, ietf, xRateLimit, 503, "", false},
+		{"503, none inside", closed, alice, xRateLimit, none, 503, "", false},
+		{"400", refusing, failing(keyfuncs.ErrNoKey), xRateLimit, xRateLimit, 400, "", true},
+		{"500", refusing, failing(errors.New("down")), xRateLimit, xRateLimit, 500, "", true},
+		{"429", refusing, alice, xRateLimit, xRateLimit, 429, ofRefusal, true},
+		{"429, more outside", refusing, alice, window, xRateLimit, 429, ofRefusal, false},
+		{"429, mixed", refusing, alice, ietf, xRateLimit, 429, ofRefusal, false},
+		{"429, none inside", refusing, alice, xRateLimit, none, 429, "", false},
 	} {
 		inner, outer := nethttp.Middleware(c.inner, c.key, c.in)(page), nethttp.Middleware(outside, alice, c.out)
 		servers := map[string]http.Handler{"nothing": outer(inner)}

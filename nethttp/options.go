@@ -47,13 +47,13 @@ func wait(name string, d time.Duration, set func(*guard.Config)) Option {
 }
 
 // WithHeaders sets the formats of the limit fields, instead of the default
-// [headers.Classic]. WithHeaders() writes none; Retry-After remains.
+// [headers.XRateLimit]. WithHeaders() writes none; Retry-After remains.
 func WithHeaders(formats ...headers.Format) Option {
 	formats = slices.Clone(formats)
 	return option(func(c *guard.Config) error {
 		if i := slices.IndexFunc(formats, func(f headers.Format) bool { return errs.IsNil(f) }); i >= 0 {
 			return fmt.Errorf("sash: WithHeaders was given %s for a format: "+
-				"use headers.Classic, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
+				"use headers.XRateLimit, headers.IETF, or none at all for no fields", errs.NilName(formats[i]))
 		}
 		c.Formats = formats
 		return nil
@@ -68,7 +68,7 @@ func WithHeaders(formats ...headers.Format) Option {
 // Retry-After, in the body, and in the RetryAfter of the decision that a function
 // of [WithRefusal] gets. d is from 1 s to 24 h.
 func WithOutageRetryAfter(d time.Duration) Option {
-	return wait("WithOutageRetryAfter", d, func(c *guard.Config) { c.Outage = d })
+	return wait("WithOutageRetryAfter", d, func(c *guard.Config) { c.OutageRetryAfter = d })
 }
 
 // WithRefusal sets what writes the response to a refused request, whatever the

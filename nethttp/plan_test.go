@@ -43,7 +43,7 @@ var withLimits = nethttp.WithLimits(func(r *http.Request, _ string) ([]core.Limi
 	}
 })
 
-var bothFormats = nethttp.WithHeaders(headers.Classic, headers.IETF)
+var bothFormats = nethttp.WithHeaders(headers.XRateLimit, headers.IETF)
 
 // TestWithLimits: each client has its own numbers on the same counts. Of wrong ones the policy decides.
 func TestWithLimits(t *testing.T) {
@@ -142,7 +142,7 @@ func TestPlanOfAll(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	daily := core.Must(l.Rule("daily", core.PerDay(30).Named("1m0s")))
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
-	h := nethttp.Middleware(l, alice, bothFormats, nethttp.Together(nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}),
+	h := nethttp.Middleware(l, alice, bothFormats, nethttp.DecideAll(nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}),
 		withLimits, nethttp.WithLimiter(func(r *http.Request, _ string) (*core.Limiter, error) {
 			switch r.Header.Get("X-Plan") {
 			case "":

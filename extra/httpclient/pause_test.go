@@ -234,7 +234,7 @@ func TestPauseOfStatus(t *testing.T) {
 func TestPauseOfFormats(t *testing.T) {
 	limit := core.PerMinute(10)
 	d := core.Decision{Limit: limit, ResetAfter: 40 * time.Second, RetryAfter: 40 * time.Second, At: noon}
-	for _, f := range []headers.Format{headers.Classic, headers.Classic.UnixReset(), headers.IETF} {
+	for _, f := range []headers.Format{headers.XRateLimit, headers.XRateLimit.UnixReset(), headers.IETF} {
 		h := http.Header{}
 		f.Write(h, []core.Limit{limit}, d)
 		if wait := pause(http.StatusTooManyRequests, h, noon); wait != 40*time.Second {

@@ -43,7 +43,7 @@
 // proxy on the same host take keyfuncs.IP(keyfuncs.TrustUnixSocket()): it believes what any process writes into
 // x-forwarded-for that may open the socket, and calls without it share a count. Over bufconn, and wherever the callers
 // are processes of your own, name them by their metadata, as keyfuncs.Header does, or count them together:
-// keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.Everyone).
+// keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.AllClients).
 //
 // The package is a module of its own, so that gRPC does not become a dependency of sash.
 package sashgrpc

@@ -1,9 +1,9 @@
-// Package inflight lets a request wait that is refused because other requests fill its limit, of which some
-// will give their units back: the right passwords among attempts of which only the failed ones count.
+// Package inflight makes a refused request wait while requests in flight fill its limit and may give their units back:
+// a right password, among attempts of which a limit counts only the failed ones.
 //
-//	r := attempts.Ask(ctx, limiter, request)
+//	r := set.Reserve(ctx, limiter, request)
 //	if r.Decision.Allowed {
-//		defer attempts.Done(key, true)
+//		defer set.Done(key, true)
 //		...
 //	}
 package inflight
@@ -17,83 +17,36 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Moment is the RetryAfter of a request that has waited in vain.
-const Moment = time.Second
+// RetryInterval is the RetryAfter of a request that is refused after it has waited.
+const RetryInterval = time.Second
 
-// Set knows the requests of this process whose units may be given back, by key. The zero Set is empty.
-// It holds a key for as long as a request of it is under way or waits.
+// Set holds the requests of this process whose units may be given back, by key. The zero Set is empty and has no bound
+// on waits. A key is held while a request of it is in flight or waits.
 type Set struct {
-	MaxWait time.Duration // bounds the wait of a request while no units come back; 0 is no bound
+	MaxWait time.Duration // the maximum wait of a request while no units are given back; 0 for none
 
 	mu   sync.Mutex
 	keys map[string]*entry
 }
 
-// entry holds the requests of a key. The mutex of the set guards the numbers.
+// entry counts the requests of a key. The mutex of the set guards the numbers.
 type entry struct {
-	requests int           // in Reserve, or admitted and not done
-	underway int           // of these, the ones that ask or are admitted
-	returned int           // requests that have given units back
-	wake     chan struct{} // holds an element if a waiting request has something to look at; nil until one waits
+	requests int           // in reserve, or admitted and not done
+	inflight int           // the part of requests that reserve units or are admitted
+	returns  int           // the requests that have given units back
+	wake     chan struct{} // holds an element if a waiting request has to try again; nil until one waits
 }
 
-// Reserve returns the reservation of ask. A refused request waits for others that are under way, until ctx ends or no
-// units have come back for MaxWait, and asks again once one of them has given units back. If some are under way even
-// then, RetryAfter is a Moment. The caller calls Done for an admitted request.
+// Reserve reserves units of the limiter for the request. A refused request waits for requests in flight, until ctx ends
+// or no units have been given back for MaxWait, and tries again after each return. If requests are in flight even then,
+// its RetryAfter is RetryInterval. The caller calls Done for an admitted request.
 //
-// A unit that comes back wakes one request. If that is admitted, the next one is woken, since there may be room
-// for more; if nothing is under way any more, each leaves and wakes the next. So all of them find out, and no
-// crowd asks the store.
-func (s *Set) Reserve(ctx context.Context, key string, ask func() *core.Reservation) (r *core.Reservation) {
-	e := s.enter(key)
-	defer func() { // also if an observer of the limiter panics
-		if r == nil || !r.Decision.Allowed {
-			s.leave(key, e)
-		}
-	}()
-	r, returned := s.ask(e, ask)
-	if !s.isWorthWait(&r.Decision) {
-		return r
-	}
-	wait, seen := cmp.Or(s.MaxWait, core.Never), returned
-	late := time.NewTimer(wait)
-	defer late.Stop()
-	for {
-		underway, now, wake := s.look(e)
-		if underway > 0 {
-			select {
-			case <-wake:
-			case <-late.C:
-				if _, now, _ = s.look(e); now == seen {
-					r.Decision.RetryAfter = Moment
-					return r
-				}
-				seen = now
-				late.Reset(wait)
-				continue
-			case <-ctx.Done():
-				r.Decision.RetryAfter = Moment
-				return r
-			}
-			underway, now, _ = s.look(e)
-		}
-		switch {
-		case now != returned:
-			if r, returned = s.ask(e, ask); !s.isWorthWait(&r.Decision) {
-				return r
-			}
-		case underway == 0:
-			return r
-		}
-	}
-}
-
-// Ask is Reserve by a limiter. Its observer hears once of a request that waits: how it ended. An admission of a request
-// that is Unreported is reported as a Peek: it admits no request of a client.
-func (s *Set) Ask(ctx context.Context, l *core.Limiter, request core.Request) *core.Reservation {
+// The observer gets one event for a request, about its last decision. The admission of an Unreported request is
+// reported as a Peek, since it admits no request of a client.
+func (s *Set) Reserve(ctx context.Context, l *core.Limiter, request core.Request) *core.Reservation {
 	held := request
 	held.Held = true
-	r := s.Reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
+	r := s.reserve(ctx, request.Key, func() *core.Reservation { return l.Reserve(ctx, held) })
 	if !r.Decision.Allowed || request.Unreported {
 		request.Peek = r.Decision.Allowed
 		l.Report(ctx, request, r.Decision)
@@ -101,24 +54,73 @@ func (s *Set) Ask(ctx context.Context, l *core.Limiter, request core.Request) *c
 	return r
 }
 
-// isWorthWait reports whether a request is refused by what is counted, for longer than MaxWait.
-func (s *Set) isWorthWait(d *core.Decision) bool {
+// reserve returns the reservation of try, as Reserve does.
+//
+// A return wakes one request. If that is admitted, it wakes the next one, since more units may be free. If no request
+// is in flight, each waiting one leaves and wakes the next. So all of them return, and the store gets one try at a
+// time.
+func (s *Set) reserve(ctx context.Context, key string, try func() *core.Reservation) (r *core.Reservation) {
+	e := s.enter(key)
+	defer func() { // also if an observer of the limiter panics
+		if r == nil || !r.Decision.Allowed {
+			s.leave(key, e)
+		}
+	}()
+	r, returns := s.try(e, try)
+	if !s.canWait(&r.Decision) {
+		return r
+	}
+	wait, latest := cmp.Or(s.MaxWait, core.Never), returns
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		inflight, now, wake := s.state(e)
+		if inflight > 0 {
+			select {
+			case <-wake:
+			case <-timer.C:
+				if _, now, _ = s.state(e); now == latest {
+					r.Decision.RetryAfter = RetryInterval
+					return r
+				}
+				latest = now
+				timer.Reset(wait)
+				continue
+			case <-ctx.Done():
+				r.Decision.RetryAfter = RetryInterval
+				return r
+			}
+			inflight, now, _ = s.state(e)
+		}
+		switch {
+		case now != returns:
+			if r, returns = s.try(e, try); !s.canWait(&r.Decision) {
+				return r
+			}
+		case inflight == 0:
+			return r
+		}
+	}
+}
+
+// canWait reports whether the counts refuse a request, for longer than MaxWait.
+func (s *Set) canWait(d *core.Decision) bool {
 	return !d.Allowed && d.Limit.Requests > 0 && s.MaxWait < d.RetryAfter && d.RetryAfter < core.Never
 }
 
-// Done ends an admitted request. back says that its units are given back, and not that they stay counted.
-func (s *Set) Done(key string, back bool) {
+// Done ends an admitted request. If returned is false, its units stay counted.
+func (s *Set) Done(key string, returned bool) {
 	s.mu.Lock()
 	e := s.keys[key]
-	e.underway--
-	if back {
-		e.returned++
+	e.inflight--
+	if returned {
+		e.returns++
 	}
 	s.mu.Unlock()
 	s.leave(key, e)
 }
 
-// enter returns the entry of the key for a request.
+// enter adds a request to the entry of the key, which it returns.
 func (s *Set) enter(key string) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +136,7 @@ func (s *Set) enter(key string) *entry {
 	return e
 }
 
-// leave takes a request out of the entry, which goes with its last one.
+// leave removes a request from the entry, and an entry without requests from the set.
 func (s *Set) leave(key string, e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,41 +146,41 @@ func (s *Set) leave(key string, e *entry) {
 	}
 }
 
-// ask asks. While it does, the request is under way, and after an admission it stays so. returned is the number
-// from before: what came back later is a reason to ask again.
-func (s *Set) ask(e *entry, ask func() *core.Reservation) (r *core.Reservation, returned int) {
+// try calls reserve. The request is in flight meanwhile, and stays so after an admission. returns is the number before
+// the call, so that a return during the call leads to another try.
+func (s *Set) try(e *entry, reserve func() *core.Reservation) (r *core.Reservation, returns int) {
 	s.mu.Lock()
-	e.underway++
-	returned = e.returned
+	e.inflight++
+	returns = e.returns
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		admitted := r != nil && r.Decision.Allowed
 		if !admitted {
-			e.underway--
+			e.inflight--
 		}
-		if admitted || e.underway == 0 {
+		if admitted || e.inflight == 0 {
 			e.signal()
 		}
 	}()
-	return ask(), returned
+	return reserve(), returns
 }
 
-// look returns the number of requests under way, the number of returns, and the channel to wait with.
-func (s *Set) look(e *entry) (underway, returned int, wake <-chan struct{}) {
+// state returns the number of requests in flight, the number of returns, and the channel to wait on.
+func (s *Set) state(e *entry) (inflight, returns int, wake <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.wake == nil {
 		e.wake = make(chan struct{}, 1)
 	}
-	return e.underway, e.returned, e.wake
+	return e.inflight, e.returns, e.wake
 }
 
-// signal wakes one request that waits. The mutex of the set must be held.
+// signal wakes one waiting request. The mutex of the set must be held.
 func (e *entry) signal() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // the channel is nil or full: none waits, or one is woken already
+	default: // no request waits, or one is awake already
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // limit counts the units of one key.
 type limit struct {
-	mu         sync.Mutex
-	left, asks int
+	mu               sync.Mutex
+	remaining, tries int
 }
 
 func reservation(allowed bool, retry time.Duration) *core.Reservation {
@@ -24,38 +24,38 @@ func reservation(allowed bool, retry time.Duration) *core.Reservation {
 	return &core.Reservation{Decision: d}
 }
 
-func (l *limit) ask() *core.Reservation {
+func (l *limit) reserve() *core.Reservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asks++
-	if l.left == 0 {
+	l.tries++
+	if l.remaining == 0 {
 		return reservation(false, time.Hour)
 	}
-	l.left--
+	l.remaining--
 	return reservation(true, 0)
 }
 
-func (l *limit) giveBack() {
+func (l *limit) returnUnit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.left++
+	l.remaining++
 }
 
-// serve has n requests made at once, of which each admitted one takes a while. It returns the decisions and how long
-// all took.
-func serve(n int, s *Set, l *limit, back bool, each time.Duration) (all []core.Decision, took time.Duration) {
-	all = make([]core.Decision, n)
+// serve makes n requests at once. Each admitted one lasts for duration, and gives its unit back if returned is true. It
+// returns the decisions, and the time until all requests have ended.
+func serve(n int, s *Set, l *limit, returned bool, duration time.Duration) ([]core.Decision, time.Duration) {
+	all := make([]core.Decision, n)
 	start := time.Now()
 	var group sync.WaitGroup
 	for i := range all {
 		group.Go(func() {
-			all[i] = s.Reserve(context.Background(), "k", l.ask).Decision
+			all[i] = s.reserve(context.Background(), "k", l.reserve).Decision
 			if all[i].Allowed {
-				time.Sleep(each)
-				if back {
-					l.giveBack()
+				time.Sleep(duration)
+				if returned {
+					l.returnUnit()
 				}
-				s.Done("k", back)
+				s.Done("k", returned)
 			}
 		})
 	}
@@ -63,62 +63,62 @@ func serve(n int, s *Set, l *limit, back bool, each time.Duration) (all []core.D
 	return all, time.Since(start)
 }
 
-// count returns how many of the decisions admit, and how many refuse for an hour and for a Moment.
-func count(all []core.Decision) (admitted, hour, moment int) {
+// count returns the numbers of admissions, and of refusals for an hour and for a RetryInterval.
+func count(all []core.Decision) (admitted, hour, interval int) {
 	for _, d := range all {
 		switch {
 		case d.Allowed:
 			admitted++
 		case d.RetryAfter == time.Hour:
 			hour++
-		case d.RetryAfter == Moment:
-			moment++
+		case d.RetryAfter == RetryInterval:
+			interval++
 		}
 	}
-	return admitted, hour, moment
+	return admitted, hour, interval
 }
 
 func TestReserve(t *testing.T) {
 	for _, c := range []struct {
-		name                   string
-		requests               int
-		back                   bool
-		each, wait             time.Duration
-		admitted, hour, moment int
-		took                   time.Duration
-		asks                   int // at most
+		name                     string
+		requests                 int
+		returned                 bool
+		duration, wait           time.Duration
+		admitted, hour, interval int
+		elapsed                  time.Duration
+		maxTries                 int
 	}{
-		// One ask for each, and two for each unit that comes back: of the request that gets it, and of the next.
-		{"all give back", 50, true, 50 * time.Millisecond, Moment, 50, 0, 0, 500 * time.Millisecond, 150},
-		{"all give back, one after the other", 50, true, 700 * time.Millisecond, Moment, 50, 0, 0, 7 * time.Second, 150},
-		{"none gives back", 1000, false, 700 * time.Millisecond, Moment, 5, 995, 0, 700 * time.Millisecond, 1000},
-		{"all are slow", 1000, false, 3 * time.Second, Moment, 5, 0, 995, 3 * time.Second, 1000},
+		// One try for each request, and two for each return: of the request that gets the unit, and of the next.
+		{"all give back", 50, true, 50 * time.Millisecond, RetryInterval, 50, 0, 0, 500 * time.Millisecond, 150},
+		{"all give back, in sequence", 50, true, 700 * time.Millisecond, RetryInterval, 50, 0, 0, 7 * time.Second, 150},
+		{"none gives back", 1000, false, 700 * time.Millisecond, RetryInterval, 5, 995, 0, 700 * time.Millisecond, 1000},
+		{"all are slow", 1000, false, 3 * time.Second, RetryInterval, 5, 0, 995, 3 * time.Second, 1000},
 		{"all are slow and give back, without a bound", 50, true, 3 * time.Second, 0, 50, 0, 0, 30 * time.Second, 150},
 		{"all are slow, without a bound", 1000, false, 3 * time.Second, 0, 5, 995, 0, 3 * time.Second, 1000},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := Set{MaxWait: c.wait}
-			l := limit{left: 5}
-			all, took := serve(c.requests, &s, &l, c.back, c.each)
-			admitted, hour, moment := count(all)
-			if admitted != c.admitted || hour != c.hour || moment != c.moment || took != c.took {
-				t.Errorf("%s: got %d admitted, %d refused for an hour and %d for a moment, in %v, want %d, %d, %d, in %v",
-					c.name, admitted, hour, moment, took, c.admitted, c.hour, c.moment, c.took)
+			l := limit{remaining: 5}
+			all, elapsed := serve(c.requests, &s, &l, c.returned, c.duration)
+			admitted, hour, interval := count(all)
+			if admitted != c.admitted || hour != c.hour || interval != c.interval || elapsed != c.elapsed {
+				t.Errorf("%s: got %d admitted, %d refused for an hour and %d for a second, in %v, want %d, %d, %d, in %v",
+					c.name, admitted, hour, interval, elapsed, c.admitted, c.hour, c.interval, c.elapsed)
 			}
-			if l.asks > c.asks || len(s.keys) > 0 {
-				t.Errorf("%s: got %d asks and %d keys in the end, want at most %d, and 0", c.name, l.asks, len(s.keys), c.asks)
+			if l.tries > c.maxTries || len(s.keys) > 0 {
+				t.Errorf("%s: got %d tries and %d keys, want at most %d, and 0", c.name, l.tries, len(s.keys), c.maxTries)
 			}
 		})
 	}
 }
 
-// TestReserveAtOnce: a request does not wait where that is of no use, and is told what the limiter has said.
-func TestReserveAtOnce(t *testing.T) {
+// TestReserveWithoutWait: a request whose wait would be of no use gets the decision of the limiter at once.
+func TestReserveWithoutWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := Set{MaxWait: Moment}
-		s.Reserve(t.Context(), "k", func() *core.Reservation { return reservation(true, 0) })
+		s := Set{MaxWait: RetryInterval}
+		s.reserve(t.Context(), "k", func() *core.Reservation { return reservation(true, 0) })
 		for name, want := range map[string]core.Decision{
-			"soon":           reservation(false, Moment).Decision,
+			"soon":           reservation(false, RetryInterval).Decision,
 			"never":          reservation(false, core.Never).Decision,
 			"no store":       {RetryAfter: time.Hour, Err: core.ErrStore},
 			"another client": reservation(false, time.Hour).Decision,
@@ -128,7 +128,7 @@ func TestReserveAtOnce(t *testing.T) {
 				key = name
 			}
 			start := time.Now()
-			r := s.Reserve(t.Context(), key, func() *core.Reservation { return &core.Reservation{Decision: want} })
+			r := s.reserve(t.Context(), key, func() *core.Reservation { return &core.Reservation{Decision: want} })
 			if r.Decision != want || time.Since(start) != 0 {
 				t.Errorf("%s: got %+v after %v, want %+v at once", name, r.Decision, time.Since(start), want)
 			}
@@ -136,22 +136,22 @@ func TestReserveAtOnce(t *testing.T) {
 	})
 }
 
-// TestReserveEnds: a client that leaves waits no longer, and an ask that panics is not under way.
+// TestReserveEnds: a request whose context ends waits no longer, and a try that panics is not in flight.
 func TestReserveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Set
-		l := limit{left: 1}
-		s.Reserve(t.Context(), "k", l.ask)
+		l := limit{remaining: 1}
+		s.reserve(t.Context(), "k", l.reserve)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		if r := s.Reserve(ctx, "k", l.ask); r.Decision.Allowed || time.Since(start) != 30*time.Millisecond {
-			t.Errorf("got %+v after %v, want a refusal when the client leaves", r.Decision, time.Since(start))
+		if r := s.reserve(ctx, "k", l.reserve); r.Decision.Allowed || time.Since(start) != 30*time.Millisecond {
+			t.Errorf("got %+v after %v, want a refusal when the context ends", r.Decision, time.Since(start))
 		}
 		s.Done("k", false)
 		func() {
 			defer func() { _ = recover() }()
-			s.Reserve(t.Context(), "k", func() *core.Reservation { panic("observer") })
+			s.reserve(t.Context(), "k", func() *core.Reservation { panic("observer") })
 		}()
 		if len(s.keys) > 0 {
 			t.Errorf("got %d keys, want 0", len(s.keys))
@@ -159,33 +159,32 @@ func TestReserveEnds(t *testing.T) {
 	})
 }
 
-// TestAskIsToldOnce: the observer hears once of a request that waits: that it was admitted in the end, or that it was
-// refused, with the RetryAfter that the client gets.
-// Where it is Unreported, no admission counts as a request.
-func TestAskIsToldOnce(t *testing.T) {
+// TestEvents: the observer gets one event for a request that waits, of its admission, or of its refusal with the
+// RetryAfter of the client. The admission of an Unreported request is a Peek.
+func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		var events []string
 		l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
 			Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
-				told = append(told, fmt.Sprintf("%s %v %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter, e.Peek))
+				events = append(events, fmt.Sprintf("%s %v %v %v", e.Key, e.Decision.Allowed, e.Decision.RetryAfter, e.Peek))
 			})}))
-		s := Set{MaxWait: Moment}
+		s := Set{MaxWait: RetryInterval}
 		request := core.Request{Key: "k", Cost: 1}
-		first := s.Ask(t.Context(), l, request)
+		first := s.Reserve(t.Context(), l, request)
 		go func() {
 			time.Sleep(time.Millisecond)
 			first.Return(context.Background(), 1)
 			s.Done("k", true)
 		}()
-		s.Ask(t.Context(), l, request)
-		s.Ask(t.Context(), l, request)
+		s.Reserve(t.Context(), l, request)
+		s.Reserve(t.Context(), l, request)
 		request.Unreported = true
-		s.Ask(t.Context(), l, request)
+		s.Reserve(t.Context(), l, request)
 		request.Key = "other"
-		s.Ask(t.Context(), l, request)
+		s.Reserve(t.Context(), l, request)
 		want := []string{"k true 0s false", "k true 0s false", "k false 1s false", "k false 1s false", "other true 0s true"}
-		if !slices.Equal(told, want) {
-			t.Errorf("the observer heard %q, want %q", told, want)
+		if !slices.Equal(events, want) {
+			t.Errorf("got the events %q, want %q", events, want)
 		}
 	})
 }

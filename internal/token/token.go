@@ -3,8 +3,8 @@ package token
 
 import "strings"
 
-// Is reports whether s is a token of RFC 9110, section 5.6.2.
-func Is(s string) bool {
+// IsValid reports whether s is a token of RFC 9110, section 5.6.2.
+func IsValid(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		switch {
 		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

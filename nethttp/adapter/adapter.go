@@ -43,10 +43,10 @@ type Framework[C any] struct {
 	// It is nil for a framework that leaves this to its ResponseWriter.
 	SetStatus func(c C, status int)
 
-	// WhenSent has then called with the status of the response, just before the framework sends it. It is called before
+	// BeforeSend has then called with the status of the response, just before the framework sends it. It is called before
 	// a handler whose status an option looks at: what an error leads to is known when the error is answered. A request
-	// stays counted if then is not called. WhenSent is nil if handlers return no errors.
-	WhenSent func(c C, then func(status int))
+	// stays counted if then is not called. BeforeSend is nil if handlers return no errors.
+	BeforeSend func(c C, then func(status int))
 
 	// Stop keeps the framework from calling the handlers that come after the middleware of a refused request. It is nil
 	// for a framework that leaves the call to the middleware.
@@ -64,9 +64,9 @@ func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (stri
 	}
 }
 
-// ByIP returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that does.
-func ByIP(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
-	return guard.ByIP(limits)
+// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that does.
+func IPLimiter(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
+	return guard.IPLimiter(limits)
 }
 
 // New returns a function for the middleware of f. It asks limiter about the request of c, under the name that key gives
@@ -81,7 +81,7 @@ func New[C any](f Framework[C], limiter *core.Limiter, key func(C) (string, erro
 		return nil, guard.ErrNoKeyFunction
 	}
 	a := &adapter[C]{framework: f, key: key}
-	if a.decider, err = guard.New(limiter, &a.settings, opts); err != nil {
+	if a.guard, err = guard.New(limiter, &a.settings, opts); err != nil {
 		return nil, err
 	}
 	return a.serve, nil
@@ -92,24 +92,24 @@ type adapter[C any] struct {
 	framework Framework[C]
 	key       func(C) (string, error)
 	settings  settings[C]
-	decider   *guard.Decider
+	guard     *guard.Guard
 }
 
 func (a *adapter[C]) serve(c C, next func(C) error) error {
-	var whenSent func(func(int))
-	if a.framework.WhenSent != nil {
-		whenSent = func(then func(int)) { a.framework.WhenSent(c, then) }
+	var beforeSend func(func(int))
+	if a.framework.BeforeSend != nil {
+		beforeSend = func(then func(int)) { a.framework.BeforeSend(c, then) }
 	}
-	v := guard.Visit{Context: c, Follows: true}
+	v := guard.Visit{Context: c, HasHandler: true}
 	v.W, v.R, v.Label = a.framework.Exchange(c)
-	if !a.decider.Admit(&v, func() (string, error) { return a.key(c) }) {
+	if !a.guard.Admit(&v, func() (string, error) { return a.key(c) }) {
 		return a.refuse(c, &v)
 	}
 	return v.Serve(func(w http.ResponseWriter, r *http.Request) error {
 		if r != v.R {
 			a.framework.SetRequest(c, r)
 		}
-		if !v.Looks() {
+		if !v.HasRecorder() {
 			return next(c)
 		}
 		a.framework.SetWriter(c, w)
@@ -120,7 +120,7 @@ func (a *adapter[C]) serve(c C, next func(C) error) error {
 			}
 		}()
 		return next(c)
-	}, whenSent)
+	}, beforeSend)
 }
 
 // refuse answers a refused request.
@@ -132,7 +132,7 @@ func (a *adapter[C]) refuse(c C, v *guard.Visit) error {
 		v.Refuse()
 		return nil
 	}
-	return v.RefuseBy(func(w http.ResponseWriter, d core.Decision) error {
+	return v.RefuseWith(func(w http.ResponseWriter, d core.Decision) error {
 		if a.framework.SetStatus != nil {
 			a.framework.SetStatus(c, guard.Status(d))
 		}

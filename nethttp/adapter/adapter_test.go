@@ -123,7 +123,7 @@ func TestContextOptions(t *testing.T) {
 // error says so.
 func TestErrors(t *testing.T) {
 	answers, sorry := framework, errors.New("sorry")
-	answers.WhenSent = func(c *call, then func(status int)) { c.sent = then }
+	answers.BeforeSend = func(c *call, then func(status int)) { c.sent = then }
 	for _, c := range []struct {
 		name         string
 		framework    adapter.Framework[*call]
@@ -183,7 +183,7 @@ func TestErrorsAtOnce(t *testing.T) {
 			l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerHour(5)}}))
 			failed := nethttp.CountWhen(func(_ *http.Request, status int) bool { return status == 401 })
 			answers := framework
-			answers.WhenSent = func(c *call, then func(status int)) { c.sent = then }
+			answers.BeforeSend = func(c *call, then func(status int)) { c.sent = then }
 			serve := core.Must(adapter.New(answers, l, one, failed))
 			var reached atomic.Int64
 			var group sync.WaitGroup

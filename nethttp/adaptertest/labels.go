@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -16,7 +16,7 @@ func labels(t *testing.T, adapter Adapter) {
 	var seen []string
 	var statuses []int
 	l := core.Must(core.New(core.Config{
-		Store:  still.Store(),
+		Store:  fakeclock.Store(),
 		Limits: []core.Limit{core.PerMinute(4)},
 		Observer: core.ObserverFunc(func(_ context.Context, e core.Event) {
 			seen, statuses = append(seen, e.Label), append(statuses, nethttp.Status(e.Decision))

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/sashlimit/sash/core"
-	"github.com/sashlimit/sash/internal/still"
+	"github.com/sashlimit/sash/internal/fakeclock"
 	"github.com/sashlimit/sash/nethttp"
 )
 
@@ -14,7 +14,7 @@ import (
 var deaf = core.Observers(core.Silent, core.ObserverFunc(func(context.Context, core.Event) {}))
 
 // newLimiter returns a limiter with a store of its own. The store's clock stands still.
-func newLimiter(limits ...core.Limit) *core.Limiter { return on(still.Store(), limits...) }
+func newLimiter(limits ...core.Limit) *core.Limiter { return on(fakeclock.Store(), limits...) }
 
 // on returns a limiter that counts in s.
 func on(s core.Store, limits ...core.Limit) *core.Limiter {

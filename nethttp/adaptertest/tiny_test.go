@@ -20,8 +20,8 @@ type call struct {
 
 type handler func(*call) error
 
-// whenSent has then called before an error is answered.
-func (c *call) whenSent(then func(status int)) { c.sent = append(c.sent, then) }
+// beforeSend has then called before an error is answered.
+func (c *call) beforeSend(then func(status int)) { c.sent = append(c.sent, then) }
 
 // ServeHTTP implements http.Handler.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ var framework = adapter.Framework[*call]{
 	Exchange:   func(c *call) (http.ResponseWriter, *http.Request, string) { return c.w, c.r, c.r.Pattern },
 	SetRequest: func(c *call, r *http.Request) { c.r = r },
 	SetWriter:  func(c *call, w http.ResponseWriter) { c.w = w },
-	WhenSent:   (*call).whenSent,
+	BeforeSend: (*call).beforeSend,
 }
 
 // tiny describes the adapter with the Middleware m.

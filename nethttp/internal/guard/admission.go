@@ -14,35 +14,35 @@ import (
 
 // Admission is an admitted request that may still cost more or less. It is settled after the handler.
 type Admission struct {
-	decider     *Decider
+	guard       *Guard
 	reservation *core.Reservation
 	request     *http.Request // as the handler gets it; set before the handler runs
-	underway    string        // the key in the decider's set; empty if the request is not in it
-	settled     atomic.Bool   // Settle has taken its one effect, so units may be free
-	recorder    recorder      // of the response, if an option looks at it
-	failed      atomic.Bool   // the handler has returned an error that is still to be answered
-	waiting     *time.Timer   // ends the wait for that answer
-	ended       sync.Once     // done was called
+	inflightKey string        // the key in the guard's set; empty for a request outside the set
+	settled     atomic.Bool   // Settle was called, so units may be free
+	recorder    recorder      // of the response, if an option needs it
+	failed      atomic.Bool   // the handler has returned an error without an answer so far
+	answerTimer *time.Timer   // bounds the wait for the answer to the error
+	doneOnce    sync.Once
 }
 
-// reserve decides the request, which is to be settled afterwards. With CountWhen, requests that fill the limit may give
-// their units back, and this one waits for them a moment.
+// reserve decides the request and reserves its units. With CountWhen, a refused request waits for units of requests in
+// flight, which may be given back.
 func (a *Admission) reserve(l *core.Limiter, request *core.Request) {
 	ctx := a.request.Context()
-	if a.decider.config.CountWhen == nil || request.Shadow {
+	if a.guard.config.CountWhen == nil || request.Shadow {
 		a.reservation = l.Reserve(ctx, *request)
 		return
 	}
-	if a.reservation = a.decider.underway.Ask(ctx, l, *request); a.reservation.Decision.Allowed {
-		a.underway = request.Key
+	if a.reservation = a.guard.inflight.Reserve(ctx, l, *request); a.reservation.Decision.Allowed {
+		a.inflightKey = request.Key
 	}
 }
 
-// done takes the request out of the decider's set.
+// done removes the request from the guard's set.
 func (a *Admission) done() {
-	a.ended.Do(func() {
-		if a.underway != "" {
-			a.decider.underway.Done(a.underway, a.settled.Load())
+	a.doneOnce.Do(func() {
+		if a.inflightKey != "" {
+			a.guard.inflight.Done(a.inflightKey, a.settled.Load())
 		}
 	})
 }
@@ -53,7 +53,7 @@ type AdmissionKey struct{}
 // Decision returns the decision that admitted the request.
 func (a *Admission) Decision() core.Decision { return a.reservation.Decision }
 
-// Settle makes the request cost what it has really cost, once.
+// Settle sets the real cost of the request. Only the first call has an effect.
 func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	if cost >= 0 { // a negative one settles nothing
 		defer a.settled.Store(true)
@@ -61,22 +61,22 @@ func (a *Admission) Settle(ctx context.Context, cost int64) error {
 	return a.reservation.Settle(ctx, cost)
 }
 
-// follow calls next with what the handler is to get, and settles the request afterwards, also if next panics. If next
-// returns an error and a response has not begun, the request is settled when whenSent tells the status of the answer.
-// It stays counted if whenSent is nil, or none is ever told.
-func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) error,
-	whenSent func(then func(status int))) error {
-	c := &a.decider.config
-	if c.InContext {
+// serve calls next with the ResponseWriter and the request of the handler, and settles the request afterwards, also if
+// next panics. If next returns an error without a response, the request is settled with the status of the answer, for
+// which beforeSend registers a function. It stays counted if beforeSend is nil, or if no answer is sent.
+func (a *Admission) serve(w http.ResponseWriter, next func(http.ResponseWriter, *http.Request) error,
+	beforeSend func(settle func(status int))) error {
+	c := &a.guard.config
+	if c.DecisionInContext {
 		outer := a.request
 		a.request = outer.WithContext(context.WithValue(outer.Context(), AdmissionKey{}, a))
 		defer a.update(outer)
 	}
-	if !c.looks() {
+	if !c.needsResponse() {
 		return next(w, a.request)
 	}
-	if whenSent != nil {
-		whenSent(a.sent)
+	if beforeSend != nil {
+		beforeSend(a.settleAnswered)
 	}
 	panicked, failed := true, false
 	defer func() {
@@ -88,51 +88,51 @@ func (a *Admission) follow(w http.ResponseWriter, next func(http.ResponseWriter,
 			a.settle(status)
 		}
 	}()
-	err := next(a.recorder.around(w), a.request)
+	err := next(a.recorder.wrap(w), a.request)
 	panicked = false
-	if failed = err != nil && !a.recorder.begun(); failed {
-		a.fail(whenSent != nil && !a.left(err))
+	if failed = err != nil && !a.recorder.started(); failed {
+		a.fail(beforeSend != nil && !a.isCanceled(err))
 	}
 	return err
 }
 
-// update gives outer, of which a.request is a copy, the pattern, the path values and the forms that a handler has set:
-// middleware outside and the server look there. After a timeout, they may do so by now.
+// update copies the pattern, the path values and the forms that a handler has set from a.request to outer, the request
+// of outer middleware and the server. After a timeout it copies nothing, since they may be reading outer already.
 func (a *Admission) update(outer *http.Request) {
 	if ctx := outer.Context(); ctx.Err() != context.DeadlineExceeded {
 		*outer = *a.request.WithContext(ctx)
 	}
 }
 
-// left reports whether err says that the client has left.
-func (a *Admission) left(err error) bool {
+// isCanceled reports whether err is the cancellation of the request's context: the client has left.
+func (a *Admission) isCanceled(err error) bool {
 	return errors.Is(a.request.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
 }
 
-// fail leaves the request to sent if the answer to its error is going to be told, and keeps it counted else. An error
-// may stay without an answer: requests of the client wait a moment for it at most.
-func (a *Admission) fail(told bool) {
-	if !told {
+// fail ends a request whose handler has returned an error, or leaves it to settleAnswered if mayAnswer is true. Other
+// requests of the client wait for the answer no longer than a RetryInterval, since an error may stay without one.
+func (a *Admission) fail(mayAnswer bool) {
+	if !mayAnswer {
 		a.done()
 		return
 	}
-	a.waiting = time.AfterFunc(inflight.Moment, a.done)
+	a.answerTimer = time.AfterFunc(inflight.RetryInterval, a.done)
 	a.failed.Store(true)
 }
 
-// sent settles a request whose handler has returned an error, when the status of the answer is sent.
-func (a *Admission) sent(status int) {
+// settleAnswered settles a request whose handler has returned an error, with the status of the answer.
+func (a *Admission) settleAnswered(status int) {
 	if a.failed.CompareAndSwap(true, false) {
-		a.waiting.Stop()
+		a.answerTimer.Stop()
 		defer a.done()
 		a.settle(status)
 	}
 }
 
-// settle settles the request as the function of CountWhen or CostAfter says. If the handler has done so, or the store
+// settle settles the request by the function of CountWhen or CostAfter, unless the handler has settled it. If the store
 // fails, the units stay counted.
 func (a *Admission) settle(status int) {
-	r, c := a.request, &a.decider.config
+	r, c := a.request, &a.guard.config
 	if a.settled.Load() {
 		return
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // answer sets the header fields for the decision of v by the limits, and reports whether it admits the request. The
-// fields that are about the body of a refusal are set when it is written.
-func (g *Decider) answer(v *Visit, limits []core.Limit) bool {
+// fields about the body of a refusal are set with the body.
+func (g *Guard) answer(v *Visit, limits []core.Limit) bool {
 	d := &v.Decision
 	if d.Allowed {
 		g.writeFields(v.W.Header(), limits, d)
@@ -19,9 +19,9 @@ func (g *Decider) answer(v *Visit, limits []core.Limit) bool {
 	limitBodyRead(v.W, v.R)
 	switch why := reasonOf(d); {
 	case d.RetryAfter == 0 && why == noStore:
-		d.RetryAfter = draw(g.config.Outage, 2*g.config.Outage)
+		d.RetryAfter = randomSeconds(g.config.OutageRetryAfter, 2*g.config.OutageRetryAfter)
 	case g.config.Jitter > 0 && why == overLimit:
-		d.RetryAfter += draw(0, g.config.Jitter)
+		d.RetryAfter += randomSeconds(0, g.config.Jitter)
 	}
 	v.response = newRefusalResponse(d)
 	g.dropFields(v.W)
@@ -30,54 +30,51 @@ func (g *Decider) answer(v *Visit, limits []core.Limit) bool {
 	return false
 }
 
-// draw returns a random whole number of seconds that is neither below least nor above most.
-func draw(least, most time.Duration) time.Duration {
-	least = (least + time.Second - 1) / time.Second
-	return (least + rand.N(most/time.Second-least+1)) * time.Second
+// randomSeconds returns a random whole number of seconds from lo to hi.
+func randomSeconds(lo, hi time.Duration) time.Duration {
+	lo = (lo + time.Second - 1) / time.Second
+	return (lo + rand.N(hi/time.Second-lo+1)) * time.Second
 }
 
-// refusedBodyWait is the time for which the server goes on reading the body of a
-// refused request.
-const refusedBodyWait = time.Second
+// bodyReadTimeout bounds the time that the server spends on the body of a refused request.
+const bodyReadTimeout = time.Second
 
-// limitBodyRead bounds the time that the server spends on reading the body of a
-// refused request. net/http reads up to 256 KB of the body, to use the connection
-// again, before it answers, and would wait for a slow client until
-// Server.ReadTimeout, or without end. The server sets the deadline anew before the
-// next request. Where the ResponseWriter has no deadlines, the connection is to
-// close: then net/http answers first. HTTP/2 never waits, and would close the
-// connection under its other requests.
+// limitBodyRead sets a read deadline of bodyReadTimeout for the body of a refused request. Before it answers, net/http
+// reads up to 256 KB of the body to reuse the connection, and would wait for a slow client until Server.ReadTimeout, or
+// without end. The server sets a new deadline before the next request. If the ResponseWriter has no deadlines, the
+// connection is closed after the response: then net/http answers first. HTTP/2 does not wait for the body, and a close
+// would end the other requests of the connection.
 //
-// ContentLength alone says whether there is a body. An outer handler may have
-// replaced r.Body, but the server reads the body that it made itself.
+// ContentLength alone says whether there is a body: an outer handler may have replaced r.Body, but the server reads its
+// own.
 func limitBodyRead(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		return
 	}
-	err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyWait))
+	err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyReadTimeout))
 	if err != nil && r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// Refuse writes the response to the request that was refused: with the function of WithRefusal, else with Refuse.
+// Refuse writes the response to a refused request by the function of WithRefusal, or by default as the function Refuse.
 func (v *Visit) Refuse() {
-	if refuse := v.decider.config.Refusal; refuse != nil {
-		recorded := &recorder{implied: Status(v.Decision)}
-		refuse(recorded.around(v.W), v.R, v.Decision)
-		if recorded.begun() {
+	if refuse := v.guard.config.Refusal; refuse != nil {
+		rec := &recorder{defaultStatus: Status(v.Decision)}
+		refuse(rec.wrap(v.W), v.R, v.Decision)
+		if rec.started() {
 			return
 		}
 	}
 	v.response.write(v.W, v.R, v.Decision.Limit.Name)
 }
 
-// RefuseBy is Refuse with a function of the framework's own. If it returns no error and begins no response on w, Refuse
-// writes one.
-func (v *Visit) RefuseBy(refuse func(w http.ResponseWriter, d core.Decision) error) error {
-	recorded := &recorder{implied: Status(v.Decision)}
-	err := refuse(recorded.around(v.W), v.Decision)
-	if err == nil && !recorded.begun() {
+// RefuseWith calls refuse to write the response to a refused request in the framework's own way. If refuse returns nil
+// without a response on w, Refuse writes it.
+func (v *Visit) RefuseWith(refuse func(w http.ResponseWriter, d core.Decision) error) error {
+	rec := &recorder{defaultStatus: Status(v.Decision)}
+	err := refuse(rec.wrap(v.W), v.Decision)
+	if err == nil && !rec.started() {
 		v.Refuse()
 	}
 	return err

@@ -2,9 +2,8 @@ package guard
 
 import "sync"
 
-// appendBody appends the body to b. wait is the value of Retry-After and policy the name of the
-// limit that refused; either may be empty. Nothing in the body needs an escape: the texts are
-// constants, and core.New has checked the names of limits.
+// appendBody appends the body of a refusal to b. wait is the value of Retry-After and policy the name of the reached
+// limit; either may be empty. No part needs an escape: the texts are constants, and core.New checks names of limits.
 func (p *reason) appendBody(b []byte, wait, policy string) []byte {
 	b = append(b, p.beforeAdvice...)
 	if wait != "" {
@@ -24,6 +23,6 @@ func (p *reason) appendBody(b []byte, wait, policy string) []byte {
 	return append(b, '}')
 }
 
-// bodies holds bodies to use again, since refusing is most of what a server does
-// under a flood. A ResponseWriter must not keep what it is given to write.
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
+// bodyPool holds buffers of bodies, since a server under a flood writes refusals most of all. A ResponseWriter must not
+// keep the bytes that it writes.
+var bodyPool = sync.Pool{New: func() any { return new([]byte) }}

@@ -10,10 +10,10 @@ import (
 	"github.com/sashlimit/sash/headers"
 )
 
-// Config holds what the options of package nethttp set. It does not change after construction. A function is nil
+// Config holds the values of the options of package nethttp. It does not change after construction. A function is nil
 // without its option. An argument c is the context of an adapter's framework, or nil.
 type Config struct {
-	// Which requests are decided, and as what.
+	// The requests: which of them are skipped, and their key, cost, label and limits.
 	SkipPaths []SkippedPath
 	Skip      []func(r *http.Request, c any) bool
 	SkipKeys  []func(string) bool
@@ -21,24 +21,24 @@ type Config struct {
 	Label     func(r *http.Request, c any) string
 	Limits    func(r *http.Request, key string) ([]core.Limit, error)
 	Limiter   func(r *http.Request, c any, key string) (*core.Limiter, error)
-	Together  []Pair
+	Pairs     []Pair
 	Shadow    func() bool
 
-	// What is written about a decision.
-	Formats []headers.Format
-	Jitter  time.Duration // see WithRetryJitter
-	Outage  time.Duration // see WithOutageRetryAfter
-	Refusal func(http.ResponseWriter, *http.Request, core.Decision)
+	// The response.
+	Formats          []headers.Format
+	Jitter           time.Duration // maximum of WithRetryJitter; 0 without it
+	OutageRetryAfter time.Duration // minimum of WithOutageRetryAfter
+	Refusal          func(http.ResponseWriter, *http.Request, core.Decision)
 
-	// What is asked after the handler, and whether the handler finds the Admission in its context.
-	CountWhen func(r *http.Request, status int) bool
-	CostAfter func(r *http.Request, status int, bytes int64) int
-	InContext bool
+	// The handler: the functions that settle its request, and whether its context holds the Admission.
+	CountWhen         func(r *http.Request, status int) bool
+	CostAfter         func(r *http.Request, status int, bytes int64) int
+	DecisionInContext bool
 
-	Adapter any // what the options of an adapter change, as a pointer; nil without an adapter
+	Adapter any // pointer to the settings of an adapter's options; nil without an adapter
 }
 
-// Pair is a limiter, and the function that names the client for it.
+// Pair is a limiter and its key function.
 type Pair struct {
 	Limiter *core.Limiter
 	Key     func(*http.Request) (string, error)
@@ -53,29 +53,30 @@ func (s SkippedPath) matches(r *http.Request) bool {
 		(s.Method == r.Method || s.Method == http.MethodGet && r.Method == http.MethodHead)
 }
 
-// Skips reports whether an option excludes the request from the limit.
-func (c *Config) Skips(r *http.Request, context any) bool {
+// IsSkipped reports whether an option excludes the request from the limit.
+func (c *Config) IsSkipped(r *http.Request, context any) bool {
 	return slices.ContainsFunc(c.SkipPaths, func(s SkippedPath) bool { return s.matches(r) }) ||
 		slices.ContainsFunc(c.Skip, func(skip func(*http.Request, any) bool) bool { return skip(r, context) })
 }
 
-// skipsKey reports whether an option exempts the client named key.
-func (c *Config) skipsKey(key string) bool {
+// isSkippedKey reports whether an option exempts the client named key.
+func (c *Config) isSkippedKey(key string) bool {
 	return slices.ContainsFunc(c.SkipKeys, func(skip func(string) bool) bool { return skip(key) })
 }
 
-// looks reports whether an option looks at what the handler has done.
-func (c *Config) looks() bool { return c.CountWhen != nil || c.CostAfter != nil }
+// needsResponse reports whether an option needs the status or the size of the response.
+func (c *Config) needsResponse() bool { return c.CountWhen != nil || c.CostAfter != nil }
 
-// check returns an error if options about what happens after the handler do not go together.
+// check returns an error if two options contradict each other.
 func (c *Config) check() error {
 	if c.CountWhen != nil && c.CostAfter != nil {
 		return errors.New("sash: CountWhen and CostAfter do not go together: " +
 			"give CostAfter alone, with a function that returns 0 for a request that is not to count")
 	}
-	if len(c.Together) > 0 && (c.looks() || c.InContext) {
-		return errors.New("sash: Together does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
-			"what all limits have counted stays counted; give one guard Together, and another inside it the other option")
+	if len(c.Pairs) > 0 && (c.needsResponse() || c.DecisionInContext) {
+		return errors.New("sash: DecideAll does not go together with CountWhen, CostAfter and WithDecisionInContext: " +
+			"a request that all limits have counted stays counted; give one guard DecideAll, " +
+			"and an inner guard the other option")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 // ErrNoKeyFunction is the error of a guard without a key function.
 var ErrNoKeyFunction = errors.New("sash: the key function is nil: give one, such as keyfuncs.RemoteIP")
 
-// keyError is a core.ErrKey. The error inside may match any other error, such as core.ErrStore.
+// keyError is a core.ErrKey with the error of the key function, which may match other errors, such as core.ErrStore.
 type keyError struct{ err error }
 
 func (e *keyError) Error() string   { return "sash: the key function failed: " + errs.Text(e.err) }

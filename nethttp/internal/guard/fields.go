@@ -12,25 +12,24 @@ import (
 	"github.com/sashlimit/sash/internal/token"
 )
 
-// otherFields are fields that no format may write, because the server or a refusal does, or
-// because they say how the body is sent.
-var otherFields = []string{
+// reservedFields are fields that no format may write: the server or a refusal writes them, or they are about the body.
+var reservedFields = []string{
 	"Cache-Control", "Connection", "Content-Length", "Content-Type", "Retry-After", "Trailer", "Transfer-Encoding",
 }
 
-// fieldNames returns the names of the fields that the formats write. An error says that they write a field twice, one
-// that is not theirs, or one that no response can have.
+// fieldNames returns the names of the fields that the formats write. It returns an error for a field that two formats
+// write, a reserved field, and an invalid name.
 func fieldNames(formats []headers.Format) (names []string, err error) {
 	for _, f := range formats {
 		for _, name := range f.Names() {
 			switch {
 			case slices.Contains(names, name):
 				return nil, errors.New("sash: the formats of WithHeaders write the field " + name +
-					" twice: give one of them, or other names with headers.Classic.WithNames")
-			case slices.Contains(otherFields, name):
+					" twice: give one of them, or other names with headers.XRateLimit.WithNames")
+			case slices.Contains(reservedFields, name):
 				return nil, errors.New("sash: a format of WithHeaders writes the field " + name +
 					", which is not about a limit: give it another name, such as X-RateLimit-Reset")
-			case !token.Is(name) || http.CanonicalHeaderKey(name) != name:
+			case !token.IsValid(name) || http.CanonicalHeaderKey(name) != name:
 				return nil, fmt.Errorf("sash: the format %T names the field %.64q, which is not the name of a field "+
 					"as http.CanonicalHeaderKey writes it, such as X-Ratelimit-Limit", f, name)
 			}
@@ -40,9 +39,9 @@ func fieldNames(formats []headers.Format) (names []string, err error) {
 	return names, nil
 }
 
-// limitsOf returns the limits that decide a request by l: numbers, which have not been checked, in the place of its own
-// Requests.
-func (g *Decider) limitsOf(l *core.Limiter, numbers []core.Limit) []core.Limit {
+// limitsOf returns the limits of l with the Requests of numbers, which need not be valid. A nil numbers changes
+// nothing.
+func (g *Guard) limitsOf(l *core.Limiter, numbers []core.Limit) []core.Limit {
 	if l == g.limiter && numbers == nil {
 		return g.limits
 	}
@@ -53,9 +52,8 @@ func (g *Decider) limitsOf(l *core.Limiter, numbers []core.Limit) []core.Limit {
 	return limits
 }
 
-// writeFields sets the fields of d, if its limit is known. So the fields of a guard inside another replace the outer
-// ones.
-func (g *Decider) writeFields(h http.Header, limits []core.Limit, d *core.Decision) {
+// writeFields sets the fields of d, if its limit is known. They replace those of an outer guard.
+func (g *Guard) writeFields(h http.Header, limits []core.Limit, d *core.Decision) {
 	if d.Limit.Requests == 0 {
 		return
 	}
@@ -73,9 +71,9 @@ func DropLimits(h http.Header) {
 	}
 }
 
-// dropFields removes what a guard outside has told of its limit from the response, before a refusal tells of another
-// limit, or of none. An http.TimeoutHandler copies fields outwards, and removes one that has no value.
-func (g *Decider) dropFields(w http.ResponseWriter) {
+// dropFields removes the limit fields of outer guards from the response to a refused request. Inside an
+// http.TimeoutHandler, which copies fields to the outer response, a field without a value removes the outer one.
+func (g *Guard) dropFields(w http.ResponseWriter) {
 	h := w.Header()
 	DropLimits(h)
 	copied := mayTimeOut(w)

@@ -10,40 +10,40 @@ import (
 	"reflect"
 )
 
-// recorder is a ResponseWriter that notes the status and the size of a response: for the handlers that an option looks
-// at, and for functions that write a refusal. These get what around returns.
+// recorder is a ResponseWriter that records the status and the size of a response: that of a handler, if an option
+// needs it, or of a function that writes a refusal. They get the ResponseWriter of wrap.
 type recorder struct {
 	http.ResponseWriter
-	implied  int // the status of a refusal that begins without one; 0: that of net/http
-	status   int // 0: none was sent
-	size     int64
-	hijacked bool
-	both     flusherHijacker // what around returns on HTTP/1, without memory of its own
+	defaultStatus int // of a refusal without a status; 0 for that of net/http
+	status        int // 0 before one is sent
+	size          int64
+	hijacked      bool
+	http1         flusherHijacker // the result of wrap on HTTP/1, here to save an allocation
 }
 
-// sent returns the status that was sent or is set, 0 if none, whether it was sent, and the bytes of the body. A
-// ResponseWriter inside that knows all this is asked, because it may send a status late, as gin's does.
+// sent returns the status that was sent or set, or 0, whether it was sent, and the number of bytes of the body. It asks
+// the inner ResponseWriter if that has the methods, because it may send a status late, as gin's does.
 func (w *recorder) sent() (status int, written bool, size int64) {
-	type knows interface {
+	type responseState interface {
 		Status() int
 		Written() bool
 		Size() int
 	}
-	if known, ok := w.ResponseWriter.(knows); ok {
-		return known.Status(), known.Written(), int64(max(0, known.Size()))
+	if inner, ok := w.ResponseWriter.(responseState); ok {
+		return inner.Status(), inner.Written(), int64(max(0, inner.Size()))
 	}
 	return w.status, w.status != 0, w.size
 }
 
-// begun reports whether the response has a status, a body or a flush, or the connection was hijacked. An interim
-// response, such as 103 Early Hints, does not begin it.
-func (w *recorder) begun() bool {
+// started reports whether the response has a status, a body or a flush, or the connection was hijacked. An interim
+// response, such as 103 Early Hints, does not start it.
+func (w *recorder) started() bool {
 	_, written, _ := w.sent()
 	return written || w.status != 0 || w.hijacked
 }
 
-// finalStatus returns the status for the function of an option, and reports whether it is
-// known; see CountWhen. ended says that the context of the request has ended.
+// finalStatus returns the status for the functions of CountWhen and CostAfter, and reports whether it is known.
+// panicked and ended say that the handler has panicked, and that the context of the request has ended.
 func (w *recorder) finalStatus(panicked, ended bool) (status int, known bool) {
 	status, written, _ := w.sent()
 	status = cmp.Or(status, http.StatusOK)
@@ -62,29 +62,29 @@ func (w *recorder) finalStatus(panicked, ended bool) (status int, known bool) {
 	return status, true
 }
 
-// begin notes the bytes of a body, and the 200 of a response that begins without a status.
-func (w *recorder) begin(bytes int64) {
-	w.size += bytes
+// record adds n bytes of a body, and sets the status 200 of a response without one.
+func (w *recorder) record(n int64) {
+	w.size += n
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
 }
 
-// imply writes the status of a refusal that begins without one.
-func (w *recorder) imply() {
-	if w.status == 0 && w.implied != 0 {
-		w.WriteHeader(w.implied)
+// writeDefault writes the status of a refusal that has none.
+func (w *recorder) writeDefault() {
+	if w.status == 0 && w.defaultStatus != 0 {
+		w.WriteHeader(w.defaultStatus)
 	}
 }
 
-// WriteHeader implements http.ResponseWriter. An interim response, 1xx but 101, goes to the innermost ResponseWriter,
-// because the ones of frameworks take it for the response. So does an http.TimeoutHandler: inside one, send none.
+// WriteHeader implements http.ResponseWriter. An interim response, 1xx except 101, goes to the innermost
+// ResponseWriter, because those of frameworks and of an http.TimeoutHandler take it for the final one.
 func (w *recorder) WriteHeader(status int) {
 	if 100 <= status && status < 200 && status != http.StatusSwitchingProtocols {
 		innermost(w.ResponseWriter).WriteHeader(status)
 		return
 	}
-	w.ResponseWriter.WriteHeader(status) // first, since it panics on a status that is none
+	w.ResponseWriter.WriteHeader(status) // first, since it panics on an invalid status
 	if w.status == 0 {
 		w.status = status
 	}
@@ -101,47 +101,47 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 	}
 }
 
-// mayTimeOut reports whether w is that of an http.TimeoutHandler: nothing of a response is sent before its handler has
-// returned, and nothing at all if that comes too late.
+// mayTimeOut reports whether w is the ResponseWriter of an http.TimeoutHandler, which sends a response after its
+// handler has returned, and drops it after the timeout.
 func mayTimeOut(w http.ResponseWriter) bool {
 	return reflect.TypeOf(innermost(w)).String() == "*http.timeoutWriter"
 }
 
 // Write implements http.ResponseWriter.
 func (w *recorder) Write(b []byte) (int, error) {
-	w.imply()
+	w.writeDefault()
 	n, err := w.ResponseWriter.Write(b)
-	w.begin(int64(n))
+	w.record(int64(n))
 	return n, err
 }
 
 // WriteString implements io.StringWriter.
 func (w *recorder) WriteString(s string) (int, error) {
-	w.imply()
+	w.writeDefault()
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.begin(int64(n))
+	w.record(int64(n))
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom, so that net/http can send a file by sendfile. Without
-// a byte to read, a response has not begun.
+// ReadFrom implements io.ReaderFrom, so that net/http can send a file by sendfile. An empty src does not start the
+// response.
 func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
-	if w.implied != 0 {
-		return io.Copy(struct{ io.Writer }{w}, src) // by Write, which knows the status
+	if w.defaultStatus != 0 {
+		return io.Copy(struct{ io.Writer }{w}, src) // Write sets the status
 	}
 	n, err := io.Copy(w.ResponseWriter, src)
 	if n > 0 {
-		w.begin(n)
+		w.record(n)
 	}
 	return n, err
 }
 
-// FlushError implements what http.ResponseController looks for.
+// FlushError implements Flush of http.ResponseController.
 func (w *recorder) FlushError() error {
-	w.imply()
+	w.writeDefault()
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
-		w.begin(0)
+		w.record(0)
 	}
 	return err
 }
@@ -170,25 +170,25 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// around makes w the recorder of inner. It returns w with http.Flusher and http.Hijacker where inner,
-// or a ResponseWriter inside it, has them: a handler asks for them to find out what the server can do.
-func (w *recorder) around(inner http.ResponseWriter) http.ResponseWriter {
+// wrap makes w the recorder of inner. It returns w with http.Flusher and http.Hijacker if inner, or a ResponseWriter
+// that it wraps, has them, since handlers test for these interfaces.
+func (w *recorder) wrap(inner http.ResponseWriter) http.ResponseWriter {
 	w.ResponseWriter = inner
-	flushes, hijacks := has[http.Flusher](w.ResponseWriter), has[http.Hijacker](w.ResponseWriter)
+	canFlush, canHijack := hasInterface[http.Flusher](w.ResponseWriter), hasInterface[http.Hijacker](w.ResponseWriter)
 	switch {
-	case flushes && hijacks: // HTTP/1
-		w.both = flusherHijacker{w, flusher{w}, hijacker{w}}
-		return &w.both
-	case flushes: // HTTP/2
+	case canFlush && canHijack: // HTTP/1
+		w.http1 = flusherHijacker{w, flusher{w}, hijacker{w}}
+		return &w.http1
+	case canFlush: // HTTP/2
 		return flusher{w}
-	case hijacks:
+	case canHijack:
 		return hijacker{w}
 	}
 	return w
 }
 
-// has reports whether w, or one of the ResponseWriters that it wraps, is a T.
-func has[T any](w http.ResponseWriter) bool {
+// hasInterface reports whether w, or one of the ResponseWriters that it wraps, is a T.
+func hasInterface[T any](w http.ResponseWriter) bool {
 	for {
 		if _, ok := w.(T); ok {
 			return true

@@ -13,15 +13,15 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// reason says why a request is refused, in words that are the same for every client: the status, and what stands in the
-// body before and after the advice at the end of the detail. TestAnswers of nethttp shows all bodies.
+// reason is a reason for a refusal: the status, and the body before and after the advice at the end of the detail. It
+// is the same for every client.
 type reason struct {
 	status                    int
 	beforeAdvice, afterAdvice string
 }
 
-// newReason returns a reason with a problem of RFC 9457. The title of the problem is the text of the status, and the
-// other arguments are members of it.
+// newReason returns a reason whose body is a problem of RFC 9457 with the given members. Its title is the text of the
+// status.
 func newReason(status int, typ, detail, err string) *reason {
 	return &reason{
 		status: status,
@@ -47,35 +47,35 @@ var (
 	checkFailed = newReason(http.StatusInternalServerError, "about:blank",
 		"The limit on requests could not be checked.", "internal_error")
 
-	// clientLeft is the reason if the context of the request was canceled. The status is the one that nginx logs.
+	// clientLeft is the reason if the context of the request was canceled, with the status of nginx.
 	clientLeft = &reason{status: 499}
 )
 
 // reasonOf returns the reason for a decision that is not allowed.
 func reasonOf(d *core.Decision) *reason {
 	switch {
-	case d.Err == nil, d.Limit.Requests > 0: // with an Err and a Limit: a fallback has decided
+	case d.Err == nil, d.Limit.Requests > 0: // an Err with a Limit: a fallback has decided
 		if d.RetryAfter == core.Never {
 			return overAnyLimit
 		}
 		return overLimit
-	case errors.Is(d.Err, core.ErrKey): // first: the error inside may match more
+	case errors.Is(d.Err, core.ErrKey): // first, since its inner error may match others
 		return checkFailed
-	case errors.Is(d.Err, core.ErrLimits): // likewise
+	case errors.Is(d.Err, core.ErrLimits): // so may this one
 		return noStore
 	case challengeOf(d) != "":
 		return unauthenticated
 	case errors.Is(d.Err, keyfuncs.ErrNoKey), errors.Is(d.Err, keyfuncs.ErrBadRequest):
 		return noKey
 	case errors.Is(d.Err, core.ErrStore), errors.Is(d.Err, context.DeadlineExceeded):
-		return noStore // or no time to ask it, set by a handler outside: the client is still there
+		return noStore // the deadline of outer middleware leaves no time for the store
 	case errors.Is(d.Err, context.Canceled):
 		return clientLeft
 	}
 	return checkFailed
 }
 
-// challengeOf returns the value of WWW-Authenticate for a decision, or "" if credentials are not what is missing.
+// challengeOf returns the value of WWW-Authenticate for a decision without valid credentials, or "".
 func challengeOf(d *core.Decision) string {
 	if e, ok := errors.AsType[*keyfuncs.UnauthenticatedError](d.Err); ok {
 		return cmp.Or(e.Challenge, "Bearer")
@@ -98,7 +98,7 @@ type refusalResponse struct {
 	challenge  string // empty for none
 }
 
-// newRefusalResponse returns the response to a request that was refused with d.
+// newRefusalResponse returns the response for the refusal d.
 func newRefusalResponse(d *core.Decision) refusalResponse {
 	f := refusalResponse{why: reasonOf(d)}
 	if f.why == overLimit || f.why == noStore && d.RetryAfter > 0 {
@@ -112,7 +112,7 @@ func newRefusalResponse(d *core.Decision) refusalResponse {
 	return f
 }
 
-// setFields sets the fields that are neither about the limit nor about the body.
+// setFields sets the fields that are about neither the limit nor the body.
 func (f *refusalResponse) setFields(h http.Header) {
 	values := []string{"no-store", f.retryAfter}
 	h["Cache-Control"] = values[0:1:1]
@@ -124,27 +124,26 @@ func (f *refusalResponse) setFields(h http.Header) {
 	}
 }
 
-// Refuse writes the default response to a request that was refused. The header fields of the limit are set already.
+// Refuse writes the default response to a refused request. The limit fields must be set.
 func Refuse(w http.ResponseWriter, r *http.Request, d core.Decision) {
 	response := newRefusalResponse(&d)
 	response.write(w, r, d.Limit.Name)
 }
 
-// write writes the fields of the body, the status and the body. policy is the name
-// of the limit that refused, or empty.
+// write writes the fields of the body, the status and the body. policy is the name of the reached limit, or empty.
 func (f *refusalResponse) write(w http.ResponseWriter, r *http.Request, policy string) {
 	if f.why == clientLeft {
 		w.WriteHeader(f.why.status)
 		return
 	}
-	b := bodies.Get().(*[]byte)
+	b := bodyPool.Get().(*[]byte)
 	*b = f.why.appendBody((*b)[:0], f.retryAfter, policy)
 	h := w.Header()
 	values := []string{"application/problem+json", strconv.Itoa(len(*b))}
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	w.WriteHeader(f.why.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(*b) // an error means that the client left
+		_, _ = w.Write(*b) // an error says that the client has left
 	}
-	bodies.Put(b)
+	bodyPool.Put(b)
 }

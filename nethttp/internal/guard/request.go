@@ -9,9 +9,9 @@ import (
 	"github.com/sashlimit/sash/keyfuncs"
 )
 
-// plan returns the limiter that decides the request of v, and sets the limits of the request. Where the options cannot
-// say them, nor the cost, the request has an Err.
-func (g *Decider) plan(v *Visit, request *core.Request) *core.Limiter {
+// plan returns the limiter for the request of v, and sets the limits of the request. If a function of an option fails,
+// or returns invalid limits or an invalid cost, it sets the Err of the request.
+func (g *Guard) plan(v *Visit, request *core.Request) *core.Limiter {
 	l, err := g.limiter, error(nil)
 	if g.config.Limiter != nil {
 		var chosen *core.Limiter
@@ -30,10 +30,10 @@ func (g *Decider) plan(v *Visit, request *core.Request) *core.Limiter {
 		err = fmt.Errorf("WithCost returned %d: return 0 or more", request.Cost)
 		request.Cost = 1
 	case none && request.Limits != nil:
-		var planned *core.Limiter
-		if planned, err = l.WithLimits(request.Limits...); err == nil {
+		var limited *core.Limiter
+		if limited, err = l.WithLimits(request.Limits...); err == nil {
 			request.Limits = nil
-			return planned
+			return limited
 		}
 	case none:
 		err = CheckLimiter(l, false)
@@ -44,12 +44,12 @@ func (g *Decider) plan(v *Visit, request *core.Request) *core.Limiter {
 	return l
 }
 
-// decideTogether decides the request own by the limiter l, and the request of v by the pairs of Together. It returns
-// the limits of the limiter that binds.
-func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) []core.Limit {
-	var few [4]core.Pair
-	pairs := append(few[:0], core.Pair{Limiter: l, Request: *own})
-	for _, p := range g.config.Together {
+// decideAll decides the request own by the limiter l, and the same request by the pairs of DecideAll with their keys.
+// It returns the limits of the limiter that binds.
+func (g *Guard) decideAll(v *Visit, l *core.Limiter, own *core.Request) []core.Limit {
+	var buf [4]core.Pair
+	pairs := append(buf[:0], core.Pair{Limiter: l, Request: *own})
+	for _, p := range g.config.Pairs {
 		request := *own
 		request.Limits, request.Err = nil, nil
 		name, err := p.Key(v.R)
@@ -66,29 +66,29 @@ func (g *Decider) decideTogether(v *Visit, l *core.Limiter, own *core.Request) [
 	return g.limitsOf(pairs[binding].Limiter, pairs[binding].Request.Limits)
 }
 
-// decideWithoutKey decides a request for which the key function of a limiter returned err, or an empty key if err is
-// nil, and reports the decision to the limiter's observer. If a limiter inside the key function has refused the
-// request, the decision is the one of this limiter, which has told its observer.
+// decideWithoutKey decides a request without a key for l, and reports the decision to the observer of l. err is that of
+// the key function, nil for an empty key. A keyfuncs.RefusedError gives the decision of the limiter in the key
+// function, which has reported it.
 func decideWithoutKey(v *Visit, l *core.Limiter, request *core.Request, err error) {
 	if refused, ok := errors.AsType[*keyfuncs.RefusedError](err); ok {
 		v.Decision = refused.Decision
-		v.Decision.Allowed = false // whatever the key function has put in: without a key nothing is admitted
+		v.Decision.Allowed = false // without a key no request is admitted
 		return
 	}
 	switch {
 	case err == nil:
 		err = keyfuncs.ErrNoKey
 	case !errors.Is(err, keyfuncs.ErrNoKey) && !errors.Is(err, keyfuncs.ErrBadRequest):
-		err = endedOr(v.R, &keyError{err})
+		err = contextErrOr(v.R, &keyError{err})
 	}
 	v.Decision.Err = err
 	l.Report(v.R.Context(), *request, v.Decision)
 }
 
-// endedOr returns err, unless the client left while the function waited that has returned it.
-func endedOr(r *http.Request, err error) error {
-	if ended := r.Context().Err(); ended != nil {
-		return ended
+// contextErrOr returns the error of the request's context if that has ended, and else err.
+func contextErrOr(r *http.Request, err error) error {
+	if ctxErr := r.Context().Err(); ctxErr != nil {
+		return ctxErr
 	}
 	return err
 }

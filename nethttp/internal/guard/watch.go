@@ -10,42 +10,45 @@ import (
 	"github.com/sashlimit/sash/internal/notice"
 )
 
-// watch looks at the first requests of a guard for mistakes in how guards are set up.
+// watch samples the first requests of a guard, and notices mistakes in the setup of guards.
 type watch struct {
-	first atomic.Int32 // how many requests were looked at
-	proxy proxyWatch
+	sampled atomic.Int32 // the number of requests so far, up to sampleSize and a few more
+	proxy   proxyWatch
 }
 
-// watchedFirst is the number of requests that a watch looks at: a mistake is in all of them, and looks cost time.
-const watchedFirst = 48
+// sampleSize is the number of requests that a watch inspects. A mistake in the setup shows in all requests, and each
+// inspection costs time.
+const sampleSize = 48
 
-// sighted is the latest request that a watch has looked at, while its handler runs. One for all guards is enough: a
-// guard that counts the same request again does so right after the first.
-var sighted atomic.Pointer[sighting]
+// lastSample is the latest sample of all guards, while its handler runs. One is enough: a guard that counts the same
+// request again does so right after the first.
+var lastSample atomic.Pointer[sample]
 
-// looks reports whether the next request is to be looked at.
-func (w *watch) looks() bool { return w.first.Load() < watchedFirst && w.first.Add(1) <= watchedFirst }
+// sampleNext counts a request, and reports whether it is to be inspected.
+func (w *watch) sampleNext() bool {
+	return w.sampled.Load() < sampleSize && w.sampled.Add(1) <= sampleSize
+}
 
-// look looks at a request that l has decided.
-func (w *watch) look(v *Visit, l *core.Limiter, request *core.Request) {
+// inspect looks for mistakes by a request that l has decided.
+func (w *watch) inspect(v *Visit, l *core.Limiter, request *core.Request) {
 	r, d := v.R, &v.Decision
 	if d.Allowed && (r.Method == "PRI" || strings.EqualFold(r.Header.Get("Upgrade"), "h2c")) && mayHijack(v.W) {
-		v.decider.limiter.Notice(r.Context(), notice.H2C, h2c)
+		v.guard.limiter.Notice(r.Context(), notice.H2C, h2c)
 	}
-	if s := sighted.Load(); s != nil && s.again(v, l, request) {
-		v.decider.limiter.Notice(r.Context(), notice.CountedTwice, countedTwice)
+	if s := lastSample.Load(); s != nil && s.isRepeat(v, l, request) {
+		v.guard.limiter.Notice(r.Context(), notice.CountedTwice, doubleCount)
 		return
 	}
-	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request meets no other guard
-		v.sighted = &sighting{h, l, request.Key, request.Cost, r.URL.Path}
-		sighted.Store(v.sighted)
+	if h := v.W.Header(); d.Allowed && request.Cost > 0 && h != nil { // a refused request reaches no other guard
+		v.sample = &sample{h, l, request.Key, request.Cost, r.URL.Path}
+		lastSample.Store(v.sample)
 	}
-	if peer := w.proxy.look(r, request.Key); peer != "" {
-		v.decider.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+untrustedProxy)
+	if peer := w.proxy.inspect(r, request.Key); peer != "" {
+		v.guard.limiter.Notice(r.Context(), notice.UntrustedProxy, "the last requests all came from "+peer+untrustedProxy)
 	}
 }
 
-const countedTwice = "one request was counted twice by this rule: its client gets half of the limit; " +
+const doubleCount = "one request was counted twice by this rule: its client gets half of the limit; " +
 	"is the middleware mounted twice, or on a router and on a group or a route inside it? " +
 	"Mount it once; for a limit of its own inside, make another rule with Limiter.Rule"
 
@@ -63,25 +66,25 @@ func mayHijack(w http.ResponseWriter) bool {
 	return ok
 }
 
-// sighting is a request that a guard has admitted. It does not change.
-type sighting struct {
-	header  http.Header // of the response; that of the request may be large
+// sample is an admitted request at a guard. It does not change.
+type sample struct {
+	header  http.Header // of the response
 	limiter *core.Limiter
 	key     string
 	cost    int64
 	path    string
 }
 
-// isFor reports whether w is for the response to the request that was sighted. Writers
-// around another writer have the same header; only an http.TimeoutHandler has its own.
-func (s *sighting) isFor(w http.ResponseWriter) bool {
+// sameResponse reports whether w writes the response to the sample. ResponseWriters that wrap others share the header;
+// only that of an http.TimeoutHandler has its own.
+func (s *sample) sameResponse(w http.ResponseWriter) bool {
 	return reflect.ValueOf(w.Header()).Pointer() == reflect.ValueOf(s.header).Pointer()
 }
 
-// again reports whether a request of the same client by the same rule is the sighted one, at
-// a guard inside the first. With another cost it is counted twice on purpose. With another
-// path, but for a prefix that was stripped, the handler has sent it on to another route.
-func (s *sighting) again(v *Visit, l *core.Limiter, request *core.Request) bool {
+// isRepeat reports whether the request is the sample at an inner guard, counted again by the same rule for the same
+// client. A request with another cost is counted twice on purpose. One with another path, except for a stripped prefix,
+// was sent on to another route by its handler.
+func (s *sample) isRepeat(v *Visit, l *core.Limiter, request *core.Request) bool {
 	return s.key == request.Key && s.cost == request.Cost && strings.HasSuffix(s.path, v.R.URL.Path) &&
-		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.isFor(v.W)
+		s.limiter.Name() == l.Name() && s.limiter.RuleName() == l.RuleName() && s.sameResponse(v.W)
 }

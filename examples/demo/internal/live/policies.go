@@ -67,7 +67,7 @@ func newPolicies(id string, s Settings, stores *Stores, log core.Observer) (*pol
 			return nil, err
 		}
 		guard, err := nethttp.New(limiter, func(*http.Request) (string, error) { return id, nil },
-			nethttp.WithHeaders(headers.Classic), nethttp.WithOutageRetryAfter(time.Second))
+			nethttp.WithHeaders(headers.XRateLimit), nethttp.WithOutageRetryAfter(time.Second))
 		if err != nil {
 			return nil, err
 		}

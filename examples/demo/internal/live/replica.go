@@ -50,7 +50,7 @@ func newReplica(store core.Store, s Settings, log core.Observer) (*replica, erro
 			x.others = append(x.others, limiter)
 			continue
 		}
-		guard, err := nethttp.New(limiter, trialName, nethttp.WithHeaders(headers.Classic, headers.IETF))
+		guard, err := nethttp.New(limiter, trialName, nethttp.WithHeaders(headers.XRateLimit, headers.IETF))
 		if err != nil {
 			return nil, err
 		}

@@ -11,18 +11,18 @@ import (
 	"github.com/sashlimit/sash/nethttp/internal/guard"
 )
 
-// Pair is a limiter, and the function that names the client for it, for [Together].
+// Pair is a limiter, and the function that names the client for it, for [DecideAll].
 type Pair struct {
 	Limiter *core.Limiter
 	Key     func(*http.Request) (string, error)
 }
 
-// Together has other limits decided together with that of the guard, all or nothing: a request
+// DecideAll has other limits decided together with that of the guard, all or nothing: a request
 // is admitted by all of them, and what one refuses, none has counted. So a client that its
 // own limit refuses does not eat a limit that all clients share:
 //
-//	everyone := nethttp.Pair{Limiter: global, Key: keyfuncs.Everyone}
-//	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.Together(everyone))
+//	everyone := nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}
+//	nethttp.Middleware(perClient, keyfuncs.RemoteIP, nethttp.DecideAll(everyone))
 //
 // What was counted beside a refusal is given back; [core.DecideAll] says in which order the
 // limits are asked, and what that promises. Give the guard the limit that refuses most often,
@@ -33,22 +33,22 @@ type Pair struct {
 // key for one of them is refused. [WithCost], [Shadow] and the skipping options are about the
 // request, so about all limits; [WithLimits] and [WithLimiter] about the guard's limiter
 // alone, and the function of [SkipKeys] gets the guard's key.
-func Together(pairs ...Pair) Option {
+func DecideAll(pairs ...Pair) Option {
 	pairs = slices.Clone(pairs)
 	return option(func(c *guard.Config) error {
 		if len(pairs) == 0 {
-			return errors.New("sash: Together without pairs: give at least one, or leave the option out")
+			return errors.New("sash: DecideAll without pairs: give at least one, or leave the option out")
 		}
 		for i, p := range pairs {
 			if p.Key == nil {
-				return fmt.Errorf("sash: pair %d of Together has no key function: give one, such as keyfuncs.Everyone", i)
+				return fmt.Errorf("sash: pair %d of DecideAll has no key function: give one, such as keyfuncs.AllClients", i)
 			}
 			if err := guard.CheckLimiter(p.Limiter, false); err != nil {
-				return fmt.Errorf("sash: pair %d of Together: %s", i, errs.Text(err))
+				return fmt.Errorf("sash: pair %d of DecideAll: %s", i, errs.Text(err))
 			}
 		}
 		for _, p := range pairs {
-			c.Together = append(c.Together, guard.Pair(p))
+			c.Pairs = append(c.Pairs, guard.Pair(p))
 		}
 		return nil
 	})

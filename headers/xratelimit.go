@@ -7,7 +7,7 @@ import (
 	"github.com/sashlimit/sash/core"
 )
 
-// Classic is the format that most clients know, about the limit that binds:
+// XRateLimit is the format that most clients know, about the limit that binds:
 //
 //	X-RateLimit-Limit: 100      requests per window
 //	X-RateLimit-Remaining: 42   units left
@@ -15,11 +15,11 @@ import (
 //
 // Go writes the names as X-Ratelimit-Limit and so on; names of fields are not
 // case-sensitive.
-var Classic = ClassicFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset"}
+var XRateLimit = XRateLimitFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset"}
 
-// ClassicFormat is the type of [Classic]; its methods return variants. A guard
+// XRateLimitFormat is the type of [XRateLimit]; its methods return variants. A guard
 // refuses names that no header field can have, such as those of the zero value.
-type ClassicFormat struct {
+type XRateLimitFormat struct {
 	limit, remaining, reset string
 	window                  string // empty: the format has no such field
 	unix                    bool   // Reset is a Unix time
@@ -27,16 +27,16 @@ type ClassicFormat struct {
 
 // UnixReset returns the format with Reset as a Unix time in whole seconds,
 // rounded up, by the store's clock, as GitHub writes it.
-func (f ClassicFormat) UnixReset() ClassicFormat { f.unix = true; return f }
+func (f XRateLimitFormat) UnixReset() XRateLimitFormat { f.unix = true; return f }
 
 // WithWindow returns the format with a fourth field, X-RateLimit-Window: the
 // window of the limit that binds, in seconds. It is left out for a window that
 // is not a whole number of seconds.
-func (f ClassicFormat) WithWindow() ClassicFormat { f.window = "X-Ratelimit-Window"; return f }
+func (f XRateLimitFormat) WithWindow() XRateLimitFormat { f.window = "X-Ratelimit-Window"; return f }
 
 // WithNames returns the format with other names for its fields. An empty
 // window leaves that field out; the other names are required.
-func (f ClassicFormat) WithNames(limit, remaining, reset, window string) ClassicFormat {
+func (f XRateLimitFormat) WithNames(limit, remaining, reset, window string) XRateLimitFormat {
 	f.limit = http.CanonicalHeaderKey(limit)
 	f.remaining = http.CanonicalHeaderKey(remaining)
 	f.reset = http.CanonicalHeaderKey(reset)
@@ -45,7 +45,7 @@ func (f ClassicFormat) WithNames(limit, remaining, reset, window string) Classic
 }
 
 // Names implements [Format].
-func (f ClassicFormat) Names() []string {
+func (f XRateLimitFormat) Names() []string {
 	names := []string{f.limit, f.remaining, f.reset}
 	if f.window != "" {
 		names = append(names, f.window)
@@ -54,7 +54,7 @@ func (f ClassicFormat) Names() []string {
 }
 
 // Write implements [Format].
-func (f ClassicFormat) Write(h http.Header, _ []core.Limit, d core.Decision) {
+func (f XRateLimitFormat) Write(h http.Header, _ []core.Limit, d core.Decision) {
 	var digits [64]byte
 	text := strconv.AppendInt(digits[:0], d.Limit.Requests, 10)
 	first := len(text)
@@ -69,7 +69,7 @@ func (f ClassicFormat) Write(h http.Header, _ []core.Limit, d core.Decision) {
 }
 
 // resetOf returns the value of the field Reset.
-func (f *ClassicFormat) resetOf(d *core.Decision) int64 {
+func (f *XRateLimitFormat) resetOf(d *core.Decision) int64 {
 	if !f.unix {
 		return ceilSeconds(d.ResetAfter)
 	}

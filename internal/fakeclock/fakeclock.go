@@ -1,5 +1,5 @@
-// Package still makes limiters for tests in which no time passes, and sends requests to what they limit.
-package still
+// Package fakeclock has limiters for tests whose clock stands still, and sends requests to the handlers that they limit.
+package fakeclock
 
 import (
 	"net/http"
@@ -11,11 +11,11 @@ import (
 	"github.com/sashlimit/sash/core/memstore"
 )
 
-// noon is the time of the clock that stands still.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+// now is the time of the clock.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Store returns a new store in memory. Its clock stands still.
-func Store() core.Store { return memstore.New(memstore.WithClock(func() time.Time { return noon })) }
+// Store returns a new store in memory.
+func Store() core.Store { return memstore.New(memstore.WithClock(func() time.Time { return now })) }
 
 // Limiter returns a limiter with a Store of its own.
 func Limiter(limits ...core.Limit) *core.Limiter {
@@ -29,9 +29,9 @@ func Get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// OneByIP asks a handler under LimitByIP of one a minute and nine an hour: each address has the limits, and a request
-// without an address is refused.
-func OneByIP(t *testing.T, h http.Handler) {
+// CheckLimitByIP checks a handler behind LimitByIP with 1 per minute and 9 per hour: each address has the limits, and a
+// request without an address is refused.
+func CheckLimitByIP(t *testing.T, h http.Handler) {
 	t.Helper()
 	for _, c := range []struct {
 		addr   string
