@@ -15,7 +15,9 @@ import (
 //
 // Go writes the names as X-Ratelimit-Limit and so on; names of fields are not
 // case-sensitive.
-var XRateLimit = XRateLimitFormat{limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset"}
+var XRateLimit = XRateLimitFormat{
+	limit: "X-Ratelimit-Limit", remaining: "X-Ratelimit-Remaining", reset: "X-Ratelimit-Reset",
+}
 
 // XRateLimitFormat is the type of [XRateLimit]; its methods return variants. A guard
 // refuses names that no header field can have, such as those of the zero value.

@@ -15,8 +15,8 @@ import (
 // for itself. All limits hold. A refusal is a 429 with Retry-After, and all responses have X-RateLimit-*.
 //
 // Behind a proxy all clients have the proxy's address: take Middleware and [keyfuncs.IP]. A request without an address,
-// as on a unix socket, is refused with 400; keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.AllClients) gives all of these one
-// count.
+// as on a unix socket, is refused with 400; keyfuncs.First(keyfuncs.RemoteIP, keyfuncs.AllClients) gives all of these
+// one count.
 //
 // It panics on limits that [core.New] would refuse, and without limits.
 func LimitByIP(limits ...core.Limit) func(http.Handler) http.Handler {

@@ -1,4 +1,5 @@
-// Package fakeclock has limiters for tests whose clock stands still, and sends requests to the handlers that they limit.
+// Package fakeclock has limiters for tests whose clock stands still, and sends requests to the handlers that they
+// limit.
 package fakeclock
 
 import (

@@ -43,9 +43,9 @@ type Framework[C any] struct {
 	// It is nil for a framework that leaves this to its ResponseWriter.
 	SetStatus func(c C, status int)
 
-	// BeforeSend has then called with the status of the response, just before the framework sends it. It is called before
-	// a handler whose status an option looks at: what an error leads to is known when the error is answered. A request
-	// stays counted if then is not called. BeforeSend is nil if handlers return no errors.
+	// BeforeSend has then called with the status of the response, just before the framework sends it. It is called
+	// before a handler whose status an option looks at: what an error leads to is known when the error is answered. A
+	// request stays counted if then is not called. BeforeSend is nil if handlers return no errors.
 	BeforeSend func(c C, then func(status int))
 
 	// Stop keeps the framework from calling the handlers that come after the middleware of a refused request. It is nil
@@ -64,7 +64,8 @@ func (f Framework[C]) Key(key func(*http.Request) (string, error)) func(C) (stri
 	}
 }
 
-// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that does.
+// IPLimiter returns the limiter and the key function of nethttp.LimitByIP, for that of an adapter. It panics as that
+// does.
 func IPLimiter(limits []core.Limit) (*core.Limiter, func(*http.Request) (string, error)) {
 	return guard.IPLimiter(limits)
 }
