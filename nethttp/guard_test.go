@@ -343,7 +343,7 @@ func TestConstructionErrors(t *testing.T) {
 		{l, alice, nethttp.SkipPaths("/a%2fb"), "nethttp.Skip"},
 		{l, alice, format((*ownFormat)(nil)), "WithHeaders was given a nil *nethttp_test.ownFormat for a format"},
 		{l, alice, own("x-quota"), `names the field "x-quota", which is not the name of a field`},
-		{l, alice, format(headers.XRateLimit.WithNames("X-A", "X-B", "retry-after", "")), "writes the field Retry-After, which"},
+		{l, alice, format(headers.XRateLimit.WithNames("X-A", "X-B", "retry-after", "")), "the field Retry-After, which"},
 		{l, alice, own("X-A", "Connection"), "writes the field Connection, which"},
 		{l, alice, format(headers.XRateLimitFormat{}), `names the field ""`},
 		{l, alice, format(headers.XRateLimit.WithNames("a\r\nSet-Cookie", "b", "c", "")), `the field "a\r\nSet-Cookie"`},

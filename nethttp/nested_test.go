@@ -17,9 +17,11 @@ import (
 // TestNested: the fields of the inner guard win, where it has numbers. A refusal tells of the limit that refuses, or of
 // none, whatever the guard outside has told.
 func TestNested(t *testing.T) {
-	xRateLimit, ietf, none := nethttp.WithHeaders(headers.XRateLimit), nethttp.WithHeaders(headers.IETF), nethttp.WithHeaders()
+	xRateLimit, ietf := nethttp.WithHeaders(headers.XRateLimit), nethttp.WithHeaders(headers.IETF)
+	none := nethttp.WithHeaders()
 	window := nethttp.WithHeaders(headers.XRateLimit.WithWindow())
-	own := nethttp.WithHeaders(headers.XRateLimit.WithNames("X-Ratelimited", "X-Ratelimited-Left", "X-Ratelimited-Reset", ""))
+	ownNames := headers.XRateLimit.WithNames("X-Ratelimited", "X-Ratelimited-Left", "X-Ratelimited-Reset", "")
+	own := nethttp.WithHeaders(ownNames)
 	outside := limiter(admits(5, 0), nil)
 	tighter, refusing := limiter(admits(3, 9*time.Second), nil), limiter(refuses(30*time.Second), nil)
 	down := &fakeStore{err: errors.New("down")}
