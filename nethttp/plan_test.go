@@ -142,7 +142,8 @@ func TestPlanOfAll(t *testing.T) {
 	l := core.Must(core.New(core.Config{Store: memstore.New(), Limits: []core.Limit{core.PerMinute(1)}}))
 	daily := core.Must(l.Rule("daily", core.PerDay(30).Named("1m0s")))
 	global := core.Must(l.Rule("global", core.PerMinute(5).Named("all")))
-	h := nethttp.Middleware(l, alice, bothFormats, nethttp.DecideAll(nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}),
+	pair := nethttp.Pair{Limiter: global, Key: keyfuncs.AllClients}
+	h := nethttp.Middleware(l, alice, bothFormats, nethttp.DecideAll(pair),
 		withLimits, nethttp.WithLimiter(func(r *http.Request, _ string) (*core.Limiter, error) {
 			switch r.Header.Get("X-Plan") {
 			case "":
