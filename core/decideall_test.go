@@ -231,7 +231,7 @@ func TestDecideAllErrors(t *testing.T) {
 }
 
 // TestDecideAllBinding: of several admissions the tighter one is returned. A pair whose store
-// cannot be asked is decided by its policy.
+// fails is decided by its policy.
 func TestDecideAllBinding(t *testing.T) {
 	by := func(remaining int64, reset time.Duration) core.Pair {
 		d := core.Decision{Allowed: true, Limit: core.PerMinute(9), Remaining: remaining, ResetAfter: reset}

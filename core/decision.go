@@ -58,7 +58,7 @@ const (
 	SourceCounted                // the store has looked at its counts for this request
 	SourceCached                 // the store has refused by an answer that it gave before and that still holds
 	SourceLeased                 // the store has admitted from units that this process took ahead
-	SourceFallback               // the first store could not be asked, and the store of [Fallback] has decided
+	SourceFallback               // the first store failed, and the store of [Fallback] has decided
 	SourcePolicy                 // [FailOpen], [FailClosed] or a [Fallback] that failed too has decided
 	SourceSkipped                // the request is excluded from limits, in HTTP by its path or by its key
 )

@@ -16,5 +16,5 @@
 // A [Limiter] is a set of limits under a name, on a [Store]. A rule, which [Limiter.Rule] makes, is
 // another one on the same store, with counts of its own. The key names the client that is counted.
 // A limit counts units; a request costs one, unless its Cost says otherwise. Of several limits a
-// [Decision] is about the tightest, which binds. The policy decides while the store cannot be asked.
+// [Decision] is about the tightest, which binds. The policy decides while the store fails.
 package core

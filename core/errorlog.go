@@ -12,9 +12,8 @@ import (
 )
 
 // LogErrors returns an Observer that writes to log, as warnings, why limits are not enforced: the store
-// cannot be asked, requests have no key, a key function or that of the limits fails, or calls are
-// malformed. A line says what happens to the requests, why, and what to do. Notices are written too,
-// keys are not.
+// fails, requests have no key, a function of the key or of the limits fails, or calls are malformed. A
+// line says what happens to the requests, why, and what to do. Notices are written too, keys are not.
 //
 // Each problem is written once in an interval for each limiter and rule, with the number of requests
 // since; an interval of 0 writes each, and else it is at least 1 ms. An outage has a line when it
@@ -94,10 +93,10 @@ func (e *Event) source() eventlog.Source {
 // problems are the outcomes that LogErrors writes about: what happens to the requests, and what to do. Those without
 // a hint are outages, whose error has one.
 var problems = [outcomes]struct{ text, hint string }{
-	OutcomeFailedOpen:       {"the store cannot be asked: requests are served, uncounted", ""},
-	OutcomeFailedClosed:     {"the store cannot be asked: requests are refused", ""},
-	OutcomeFallbackAdmitted: {"the store cannot be asked: the fallback decides", ""},
-	OutcomeFallbackFailed:   {"neither the store nor its fallback can be asked: requests are refused", ""},
+	OutcomeFailedOpen:       {"the store fails: requests are served, uncounted", ""},
+	OutcomeFailedClosed:     {"the store fails: requests are refused", ""},
+	OutcomeFallbackAdmitted: {"the store fails: the fallback decides", ""},
+	OutcomeFallbackFailed:   {"both the store and its fallback fail: requests are refused", ""},
 	OutcomeNoKey: {"requests without a key are refused",
 		"is the limit behind the authentication, or whatever sets what its key function reads? " +
 			"To limit requests without a key by address, use keyfuncs.First with keyfuncs.RemoteIP at the end; " +
@@ -105,7 +104,7 @@ var problems = [outcomes]struct{ text, hint string }{
 	OutcomeKeyFailed: {"the key function fails: requests are refused",
 		"the error is that of the key function: can what it asks be reached, " +
 			"and is the limit behind the authentication that it relies on?"},
-	OutcomeLimitsFailed: {"the limits of requests cannot be found out: the policy decides",
+	OutcomeLimitsFailed: {"the limits of requests are unknown: the policy decides",
 		"the error is that of the function of WithLimits, WithLimiter or WithCost: can what it asks be reached, " +
 			"and may a limit have its numbers?"},
 	OutcomeInvalid: {"malformed requests are refused",

@@ -174,7 +174,7 @@ func TestLogKinds(t *testing.T) {
 	expectLines(t, "kinds", log.take(),
 		[]string{"are served, uncounted", "error=", errDown.Error(), "the password"},
 		[]string{"the fallback decides"},
-		[]string{"neither the store nor its fallback", "nor could the fallback", "stage=fallback"},
+		[]string{"both the store and its fallback", "the fallback failed", "stage=fallback"},
 		[]string{"limiter=late", "no answer within the timeout", "TLS", "Config.Timeout"},
 		[]string{"limiter=full", "the store is full", "more memory"},
 		[]string{"limiter=known", `error="asking: OOM" hint=raise\nmaxmemory`},
@@ -182,7 +182,7 @@ func TestLogKinds(t *testing.T) {
 		[]string{"malformed requests", "the cost is negative"},
 		[]string{"limiter=a", "without a key", "behind the authentication", `route="GET /items"`},
 		[]string{"the key function fails"},
-		[]string{"limits of requests cannot be found out", "WithLimiter", "shadow=true"})
+		[]string{"limits of requests are unknown", "WithLimiter", "shadow=true"})
 }
 
 // TestLogIsBounded: whatever the names and texts are, lines are few and short.

@@ -13,18 +13,18 @@ import (
 
 // Errors, to be compared with [errors.Is]. The last two are of [Limiter.Wait].
 var (
-	ErrStore = errors.New("sash: the store could not be asked") // the policy decided
+	ErrStore = errors.New("sash: the store failed") // the policy decided
 
 	// These are an ErrStore too: a breaker is open; there is no room even if all others are evicted; or a function that
 	// middleware asks for a request's limits or cost has failed, or what it says is wrong.
 	ErrUnavailable error = &kind{"sash: the store has been failing, and the request did not wait for it", ErrStore}
 	ErrStoreFull   error = &kind{"sash: the store is full", ErrStore}
-	ErrLimits      error = &kind{"sash: the limits of the request could not be found out", ErrStore}
+	ErrLimits      error = &kind{"sash: the limits of the request are unknown", ErrStore}
 
 	// ErrTimeout is the cause of the end of a store's context, and a [context.DeadlineExceeded] too.
 	ErrTimeout error = &kind{"sash: no answer within the timeout", context.DeadlineExceeded}
 
-	// No store was asked: the call was malformed, or middleware could not find out the key.
+	// No store has decided: the call was malformed, or the key is unknown.
 	ErrInvalid = errors.New("sash: invalid request") // an empty key, a negative cost, or a limiter without limits
 	ErrKey     = errors.New("sash: the key function failed")
 

@@ -23,21 +23,21 @@ func TestSaysSashOnce(t *testing.T) {
 	_, unbound := core.New(nothing)
 	both := limiter(t, core.Config{Store: down, OnStoreError: core.Fallback(&fake{answer: fails(full)}, 1)})
 	_, usage := both.Usage(ctx, "k")
-	const neither = "sash: the store could not be asked: waiting for Redis: no answer within the timeout: " +
-		"nor could the fallback: shard 7: the store is full"
+	const neither = "sash: the store failed: waiting for Redis: no answer within the timeout: " +
+		"the fallback failed: shard 7: the store is full"
 	for _, c := range []struct {
 		err  error
 		is   []error
 		text string
 	}{
 		{limiter(t, core.Config{Store: down}).Allow(ctx, "k").Err, []error{core.ErrStore, core.ErrTimeout},
-			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},
+			"sash: the store failed: waiting for Redis: no answer within the timeout"},
 		{limiter(t, core.Config{Store: &fake{answer: fails(full)}}).Allow(ctx, "k").Err,
 			[]error{core.ErrStore, core.ErrStoreFull}, "sash: shard 7: the store is full"},
 		{both.Allow(ctx, "k").Err, []error{core.ErrStore, core.ErrTimeout, core.ErrStoreFull}, neither},
 		{usage, []error{core.ErrStore, core.ErrTimeout, core.ErrStoreFull}, neither},
 		{limiter(t, core.Config{Store: down}).Reset(ctx, "k"), []error{core.ErrStore, core.ErrTimeout},
-			"sash: the store could not be asked: waiting for Redis: no answer within the timeout"},
+			"sash: the store failed: waiting for Redis: no answer within the timeout"},
 		{unbound, nil, `sash: limiter "api": no server`},
 	} {
 		if c.err == nil || c.err.Error() != c.text {

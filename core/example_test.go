@@ -160,7 +160,7 @@ func ExampleFallback() {
 	fmt.Println(d.Err)
 	// Output:
 	// allowed true, 24 of 25 left
-	// sash: the store could not be asked: connection refused
+	// sash: the store failed: connection refused
 }
 
 func ExampleRateAndBurst() {

@@ -18,7 +18,7 @@ const (
 	OutcomeFallbackFailed                  // the store of [Fallback] failed too: refused
 	OutcomeNoKey                           // the request has no key, and was refused
 	OutcomeKeyFailed                       // its key function failed, see [ErrKey], and it was refused
-	OutcomeLimitsFailed                    // its limits could not be found out, see [ErrLimits], and it was refused
+	OutcomeLimitsFailed                    // its limits are unknown, see [ErrLimits], and it was refused
 	OutcomeInvalid                         // the call was malformed, see [ErrInvalid], and it was refused
 	OutcomeCanceled                        // its caller left before the decision
 	OutcomeSkipped                         // it is exempt from limits

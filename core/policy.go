@@ -100,5 +100,5 @@ func (f *fallbackRule) take(ctx context.Context, r *Request, timeout time.Durati
 
 // bothFailed returns the error after a store and its fallback failed.
 func bothFailed(first, second error) error {
-	return AtStage(StageFallback, chained(ErrStore, first, &errs.Error{Prefix: "nor could the fallback: ", Err: second}))
+	return AtStage(StageFallback, chained(ErrStore, first, &errs.Error{Prefix: "the fallback failed: ", Err: second}))
 }

@@ -182,7 +182,7 @@ func TestRequestLimits(t *testing.T) {
 	}
 }
 
-// TestFallbackOverrides: while the store cannot be asked, the fallback enforces its share of the request's limits, and
+// TestFallbackOverrides: while the store fails, the fallback enforces its share of the request's limits, and
 // counts a charge beyond its own.
 func TestFallbackOverrides(t *testing.T) {
 	store := newFlaky()

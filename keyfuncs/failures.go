@@ -24,7 +24,7 @@ import (
 // An address whose failures are spent is refused for every key, known or not: else the answer would tell a right
 // guess from a wrong one. The error is a [*RefusedError], which package nethttp answers with 429. Where verifications
 // under way in this process have the rest of the limit, a request waits for its turn until its context ends, so give
-// verify a timeout. Where the store cannot be asked, the limiter's policy decides: core.FailOpen asks verify,
+// verify a timeout. Where the store fails, the limiter's policy decides: core.FailOpen asks verify,
 // core.FailClosed refuses with 503.
 //
 // Each key costs two round trips of the store: a memstore spares them, and counts for its process alone. The observer

@@ -245,7 +245,7 @@ func TestRefusedErrorText(t *testing.T) {
 	for want, d := range map[string]core.Decision{
 		"limit 5/1m is reached": {Limit: five, Err: core.ErrStore}, // by a fallback
 		"5/1m is reached":       {Limit: five},
-		"could not be asked":    {Err: core.ErrStore},
+		"store failed":          {Err: core.ErrStore},
 	} {
 		if text := (&keyfuncs.RefusedError{Decision: d}).Error(); !strings.Contains(text, want) {
 			t.Errorf("%s; want %s", text, want)

@@ -35,7 +35,7 @@ var ErrBadRequest = errors.New("sash: bad request: the request names its client 
 // that limiter refuses. Find it with [errors.As].
 type RefusedError struct {
 	// Decision is the limiter's refusal. Its Limit is the reached one, also by the counts of a fallback, or the
-	// zero Limit where no store could be asked.
+	// zero Limit where the store failed.
 	Decision core.Decision
 }
 

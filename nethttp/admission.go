@@ -19,7 +19,7 @@ func FromContext(ctx context.Context) (a *Admission, ok bool) {
 	return (*Admission)(found), ok
 }
 
-// Decision returns the decision that admitted the request. While the store cannot be asked
+// Decision returns the decision that admitted the request. While the store fails
 // it has no numbers; see [core.Decision].
 func (a *Admission) Decision() core.Decision { return (*guard.Admission)(a).Decision() }
 

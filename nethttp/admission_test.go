@@ -15,7 +15,7 @@ import (
 func left(l *core.Limiter) int64 { return l.AllowN(context.Background(), "user:alice", 0).Remaining }
 
 // TestSettledByHandler: a handler settles its request, whether its client is there or not, and CountWhen is not asked
-// then. While the store cannot be asked, there is nothing to settle.
+// then. While the store fails, there is nothing to settle.
 func TestSettledByHandler(t *testing.T) {
 	five := nethttp.WithCost(func(*http.Request) int { return 5 })
 	settle := func(cost int64) func(*nethttp.Admission, context.Context) error {

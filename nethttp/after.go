@@ -23,7 +23,7 @@ import (
 // status is that of the response, as [http.ResponseWriter] sends it: 101 if the handler has hijacked the connection,
 // 500 if it has panicked before a status was sent. If the request's context has ended before anything was sent, also
 // by an http.TimeoutHandler outside, counted is not called, and the request stays counted; so it does if counted
-// panics, or the store cannot be asked.
+// panics, or the store fails.
 //
 // An error that a handler of echo returns has the status of its answer, whoever gives that; an error without an answer
 // stays counted.

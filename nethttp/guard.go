@@ -8,7 +8,7 @@
 //
 // Every limited response carries the fields of [WithHeaders], set before the handler runs. Of guards inside guards
 // each decides for itself, and the fields of the inner one replace those of the outer one. The limiter's
-// policy decides while the store cannot be asked, or where a function of [WithLimits], [WithLimiter] or [WithCost]
+// policy decides while the store fails, or where a function of [WithLimits], [WithLimiter] or [WithCost]
 // fails or returns numbers that no limit may have: under [core.FailOpen] the request is served without limit fields. A
 // refused request never reaches the handler; its response tells of no other guard's limit, and has Cache-Control:
 // no-store, and:

@@ -60,8 +60,8 @@ func WithHeaders(formats ...headers.Format) Option {
 	})
 }
 
-// WithOutageRetryAfter sets the Retry-After of a client while the store cannot
-// be asked (503), instead of 5 s. Each 503 draws its own whole number of seconds
+// WithOutageRetryAfter sets the Retry-After of a client while the store fails (503), instead of
+// 5 s. Each 503 draws its own whole number of seconds
 // from d to 2d, all equally likely, so that the clients of an outage do not come
 // back at once: a d of 5 s draws one of 5, 6, 7, 8, 9 and 10. Where d is not a
 // whole number of seconds, d is rounded up and 2d down. The number is the same in

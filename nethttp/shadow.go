@@ -6,7 +6,7 @@ import (
 
 // Shadow tries a limit out: every request is decided, counted and observed as without it,
 // and goes on to its handler whatever the decision, without limit fields. It goes on also
-// if it has no key, or if the store cannot be asked, whatever the policy. The events of
+// if it has no key, or if the store fails, whatever the policy. The events of
 // the observer have Shadow set, and the Decision that the client would have got, with the
 // status of [Status]. To switch a shadow on and off while the program runs, use [ShadowWhile].
 //

@@ -73,7 +73,7 @@ A process that remembers a refusal notices a reset within a second, and leases e
 length. Counts of a fallback in memory are not visible here.
 
 Exit codes: 0 if the command has done its work, also where the client is exhausted (with
--json see "exhausted"); 1 if Redis could not be asked, or if check has found something; 2 if the
+-json see "exhausted"); 1 if Redis failed, or if check has found something; 2 if the
 command was called in a wrong way; 130 after SIGINT and 143 after SIGTERM, which end a command at
 once. Counts of check -thorough, of limiters named check-..., may then stay for a year. The result
 goes to the standard output, and errors to the standard error. No password is written.

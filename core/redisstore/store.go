@@ -261,7 +261,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 // at a time.
 //
 // Reset ends the leases of this process on the client; those of others live on
-// for at most their lifetime. While Redis cannot be asked, leases are spent;
+// for at most their lifetime. While Redis fails, leases are spent;
 // then the policy decides. What leases promise in numbers, and what a decision
 // tells that was made without Redis, is in docs/redis.md.
 func WithLease(size int64, lifetime time.Duration) Option {

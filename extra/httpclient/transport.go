@@ -16,7 +16,7 @@ import (
 // base, such as [http.DefaultTransport].
 //
 // A request waits until it is admitted, as [core.Limiter.Wait] does, with its order, its
-// deadline, which Client.Timeout sets too, and its pace while the store cannot be asked.
+// deadline, which Client.Timeout sets too, and its pace while the store fails.
 // With [NoWait] a request fails at once where it would have to wait.
 //
 // After a 429, further requests of the same key wait for as long as the server asks by
@@ -59,7 +59,7 @@ type transport struct {
 // Option is an option of [NewTransport].
 type Option func(*transport) error
 
-// NoWait makes a request fail where it would have to wait. While the store cannot be asked,
+// NoWait makes a request fail where it would have to wait. While the store fails,
 // nothing waits, so that [core.FailOpen], the default, sends all requests at once, without a
 // pace. Where a server bans for that, give the limiter [core.Fallback] or [core.FailClosed].
 func NoWait() Option {

@@ -61,7 +61,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestOutage: while a store cannot be asked, its rules have the error and the policy, and the
+// TestOutage: while a store fails, its rules have the error and the policy, and the
 // other rules their numbers. A reset tells where it failed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
@@ -71,14 +71,14 @@ func TestOutage(t *testing.T) {
 		"Policy: fail closed.",
 		"Policy: fallback, shared by 4. The fallback of this process has counted:", "<td>2/1m</td>",
 		`<td class="n">3</td>`)
-	const failed = `"error": "sash: the store could not be asked: connection \u003crefused\u003e" }`
+	const failed = `"error": "sash: the store failed: connection \u003crefused\u003e" }`
 	s.get("client.json?user=42", http.StatusServiceUnavailable, `"used": 3, "remaining": 97, `,
 		`"limits": [], "policy": "fail open", `+failed, `"limits": [], "policy": "fail closed", `+failed,
 		` } ], "policy": "fallback, shared by 4", `+failed)
 	s.post("reset?user=42&all=1", http.StatusServiceUnavailable, "was not reset everywhere", "<li>api: reset</li>",
-		`<li>down, rule closed: <span class="bad">sash: the store could not be asked: connection &lt;refused`)
+		`<li>down, rule closed: <span class="bad">sash: the store failed: connection &lt;refused`)
 	s.take(s.api, "user:42", 3)
-	s.post("reset.json?user=42&all=1", http.StatusServiceUnavailable, `"error": "sash: the store could not be asked`)
+	s.post("reset.json?user=42&all=1", http.StatusServiceUnavailable, `"error": "sash: the store failed`)
 	if got := s.used(s.api, "user:42"); got != 0 {
 		t.Errorf("%d used of the rule that can be reset", got)
 	}
@@ -108,7 +108,7 @@ func TestFull(t *testing.T) {
 	}
 	for _, path := range []string{"", "client?user=42"} {
 		s.get(path, http.StatusOK, `<p class="bad">The store is failing`, "since 20",
-			" UTC: <code>sash: the store could not be asked: OOM command not allowed", "raise maxmemory",
+			" UTC: <code>sash: the store failed: OOM command not allowed", "raise maxmemory",
 			"by the policy, in this process: 7<")
 	}
 	for _, path := range []string{"rules.json", "client.json?user=42"} {

@@ -43,7 +43,7 @@
 // what to do about it, and how many requests the policy has decided.
 //
 // The status is 200; 400 for a wrong query; 403 for a POST of another site's page; 503 if a
-// store could not be asked. The answer then has the error and the policy of each rule
+// store failed. The answer then has the error and the policy of each rule
 // that was not answered for, and the numbers of the others.
 //
 // # What is promised

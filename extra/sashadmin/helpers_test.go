@@ -128,7 +128,7 @@ func (s *site) take(l *core.Limiter, key string, n int64) {
 
 var errDown = errors.New("connection <refused>")
 
-// addDown adds limiters on a store that cannot be asked, with each policy.
+// addDown adds limiters on a store that fails, with each policy.
 func addDown(c *sashadmin.Config) {
 	c.Failures = new(sashadmin.Failures)
 	l := core.Must(core.New(core.Config{

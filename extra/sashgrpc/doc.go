@@ -3,7 +3,7 @@
 //	api := core.Must(core.New(core.Config{
 //		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerMinute(100)}, // for each client
 //	}))
-//	// Logins have a count of their own. While the store cannot be asked, they are refused.
+//	// Logins have a count of their own. While the store fails, they are refused.
 //	login := core.Must(api.Rule("login", core.Per(5, 15*time.Minute))).WithPolicy(core.FailClosed)
 //
 //	key := sashgrpc.Key(keyfuncs.RemoteIP) // any function of package keyfuncs will do

@@ -22,7 +22,7 @@
 //	sash.notices             counter    {notice}    sash.limiter, sash.rule, sash.notice.code
 //
 // With [ByRoute], decisions also have http.route and http.request.method. A duration has
-// error.type only if the store could not be asked. Of the decisions of a store in memory,
+// error.type only if the store failed. Of the decisions of a store in memory,
 // one in 16 is measured, see core.Event: count decisions by sash.decisions.
 //
 // [Telemetry.Watch] adds these of a memstore:
@@ -80,7 +80,7 @@
 //	fallback_failed    neither store could be asked, and it was refused
 //	no_key             it has no key
 //	key_failed         its key function failed
-//	limits_failed      its limits could not be found out, and the policy refused it
+//	limits_failed      its limits are unknown, and the policy refused it
 //	invalid            the call was malformed: a negative cost
 //	canceled           its caller had left before the decision
 //	skipped            it is excluded from limits
@@ -107,8 +107,8 @@
 //
 //	sash.decision  sash.limiter, sash.rule, sash.store, sash.outcome, sash.allowed, sash.source;
 //	               where they are known sash.limit, sash.remaining, sash.elapsed (seconds), sash.peek;
-//	               where the store could not be asked sash.stage, error.type
-//	exception      after it, where the store could not be asked: exception.message, error.type,
+//	               where the store failed sash.stage, error.type
+//	exception      after it, where the store failed: exception.message, error.type,
 //	               sash.limiter, sash.rule, sash.store
 //	sash.notice    sash.limiter, sash.rule, sash.notice.code
 //

@@ -21,8 +21,8 @@ const scope = "github.com/sashlimit/sash/extra/sashotel"
 // safe for concurrent use. [New] makes one; the zero Telemetry cannot be used.
 //
 // A decision costs an atomic addition, and a record in a histogram if its time was
-// measured. On a span that records, it adds one event, or two if the store could not be
-// asked. Where no span records, nothing is allocated.
+// measured. On a span that records, it adds one event, or two if the store failed.
+// Where no span records, nothing is allocated.
 type Telemetry struct {
 	tally       *metrics.Tally
 	durations   metric.Float64Histogram

@@ -14,7 +14,7 @@
 //
 //	sash_decisions_total{limiter, rule, outcome, allowed}   decisions; with ByRoute also by route
 //	sash_decision_duration_seconds{store, source}           histogram: how long decisions took
-//	sash_store_errors_total{store, kind}                    decisions for which the store could not be asked
+//	sash_store_errors_total{store, kind}                    decisions for which the store failed
 //	sash_notices_total{limiter, rule, code}                 notices, see core.Notice
 //
 // [Metrics.Watch] adds these of a memstore:
@@ -69,7 +69,7 @@
 //	fallback_failed    neither store could be asked, and it was refused
 //	no_key             it has no key
 //	key_failed         its key function failed
-//	limits_failed      its limits could not be found out, and the policy refused it
+//	limits_failed      its limits are unknown, and the policy refused it
 //	invalid            the call was malformed: a negative cost
 //	canceled           its caller had left before the decision
 //	skipped            it is excluded from limits

@@ -25,7 +25,7 @@ const (
 type Problem struct {
 	Source
 	Kind   uint8  // the problems of one kind share lines
-	Outage bool   // the store could not be asked
+	Outage bool   // the store failed
 	Text   string // the message of the line
 	Err    error
 	Hint   string
@@ -93,7 +93,7 @@ func (p *Problems) Add(ctx context.Context, problem *Problem) {
 	h.lines[problem.Kind] = line{written: now, outage: problem.Outage}
 	p.mu.Unlock()
 
-	text := strings.TrimPrefix(errs.Text(problem.Err), "the store could not be asked: ") // the message says it
+	text := strings.TrimPrefix(errs.Text(problem.Err), "the store failed: ") // the message says it
 	attrs := append(problem.attrs(), slog.String("error", Escape(text, maxText)),
 		slog.String("hint", Escape(problem.Hint, MaxNotice)))
 	p.log().LogAttrs(ctx, slog.LevelWarn, problem.Text, appendNonZero(attrs, slog.String("stage", problem.Stage),

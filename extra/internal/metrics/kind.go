@@ -38,7 +38,7 @@ type answered interface {
 	RedisError()
 }
 
-// kindOf returns the kind of the error for which a store could not be asked, or NoError.
+// kindOf returns the kind of the error for which a store failed, or NoError.
 func kindOf(d *core.Decision) Kind {
 	switch err := d.Err; {
 	case err == nil, d.Source == core.SourceNone, d.Source == core.SourceSkipped, errors.Is(err, core.ErrLimits):

@@ -43,7 +43,7 @@ var Buckets = []float64{
 var (
 	decisionsMetric = Metric{Counter, "decisions", "{decision}", "Decisions about requests.",
 		[]string{"limiter", "rule", "outcome", "allowed"}, ""}
-	failures = Metric{Counter, "store.errors", "{error}", "Decisions for which the store could not be asked.",
+	failures = Metric{Counter, "store.errors", "{error}", "Decisions for which the store failed.",
 		[]string{"store", "kind"}, ""}
 	notices = Metric{Counter, "notices", "{notice}",
 		"What limiters have noticed that their operator should know, once by each limiter and code.",

@@ -57,7 +57,7 @@ func (t *Tally) Store(name string) string {
 }
 
 // Observe counts a decision of a limiter on the store of the given name, and returns the kind
-// of error for which the store could not be asked. A peek admits and refuses no request: only
+// of error for which the store failed. A peek admits and refuses no request: only
 // its error is counted.
 func (t *Tally) Observe(store string, e *core.Event) Kind {
 	if !e.Peek {

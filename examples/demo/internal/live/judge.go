@@ -10,7 +10,7 @@ import (
 const (
 	admitted = "admitted"
 	refused  = "refused"
-	unknown  = "unknown" // the store could not be asked, and the request was not served
+	unknown  = "unknown" // the store failed, and the request was not served
 )
 
 // judge is one way to count, and what it has let through. Its session's lock guards it.
