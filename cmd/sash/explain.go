@@ -18,7 +18,7 @@ func explain(ctx context.Context, store *redisstore.Store, timeout time.Duration
 	case strings.Contains(err.Error(), "MOVED "):
 		return fmt.Errorf("%w\nsash: the server is one of a cluster, and another one holds the client: "+
 			"give the URL of the server that stands behind MOVED", err)
-	case !errors.Is(err, core.ErrStore), errors.Is(err, redisstore.ErrForeign):
+	case !errors.Is(err, core.ErrStore), errors.Is(err, redisstore.ErrCorrupt):
 		return err
 	case errors.Is(err, core.ErrTimeout):
 		return fmt.Errorf("%w\nsash: is the server up, is the address right, is the network open?\n"+

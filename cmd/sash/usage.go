@@ -39,7 +39,7 @@ func clientCommand(ctx context.Context, args []string, sys system, resets bool) 
 		return err
 	}
 	uses, err := limiter.Usage(ctx, key)
-	if resets && (err == nil || errors.Is(err, redisstore.ErrForeign)) { // a reset deletes what is not the store's
+	if resets && (err == nil || errors.Is(err, redisstore.ErrCorrupt)) { // a reset deletes what is not the store's
 		err = limiter.Reset(ctx, key)
 	}
 	if err != nil {

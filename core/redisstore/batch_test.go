@@ -128,13 +128,13 @@ func TestFirstKeyProxy(t *testing.T) {
 }
 
 // TestMixedScripts: where a proxy takes no keys of several clients, limits hold, every decision is made, and few
-// scripts try; none does with WithoutJointScripts, which needs no notice.
+// scripts try; none does with WithoutSharedScripts, which needs no notice.
 func TestMixedScripts(t *testing.T) {
 	t.Parallel()
 	const limit = 100
 	for name, mode := range map[string]int32{
 		"refused": redistest.MixedRefused, "cut": redistest.MixedCut, "silent": redistest.MixedSilent,
-		"WithoutJointScripts": redistest.MixedPass,
+		"WithoutSharedScripts": redistest.MixedPass,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestMixedScripts(t *testing.T) {
 			proxy.Mode.Store(mode)
 			least, options := int64(1), []redisstore.Option(nil)
 			if mode == redistest.MixedPass {
-				least, options = 0, []redisstore.Option{redisstore.WithoutJointScripts()}
+				least, options = 0, []redisstore.Option{redisstore.WithoutSharedScripts()}
 			}
 			store, heard := storeAt(t, proxy.Addr(), options...), make(notices, 10)
 			l := limiter(t, core.Config{Store: store, Timeout: patient, Limits: []core.Limit{core.PerDay(limit)},
@@ -179,7 +179,7 @@ func TestJoined(t *testing.T) {
 			admits(t, core.Must(l.Rule(fmt.Sprint("again ", time.Now()), core.PerDay(10))), 10)
 			after := store.Stats()
 			if got := after.Scripts-before.Scripts < after.BatchedRequests-before.BatchedRequests; got != want {
-				return fmt.Errorf("a pool of %d: joint scripts: %v", size, got)
+				return fmt.Errorf("a pool of %d: shared scripts: %v", size, got)
 			}
 			return nil
 		})

@@ -61,7 +61,7 @@ func TestForeign(t *testing.T) {
 	for i := range 10 { // more than open a breaker
 		client := fmt.Sprint("client ", i)
 		rdb.Set(ctx, redisstore.Keys(store, l, client)[0], "a text", 0)
-		if uses, err := l.Usage(ctx, client); uses != nil || !errors.Is(err, redisstore.ErrForeign) {
+		if uses, err := l.Usage(ctx, client); uses != nil || !errors.Is(err, redisstore.ErrCorrupt) {
 			t.Errorf("a Usage, which leaves the value: %+v, %v", uses, err)
 		}
 		d := l.Allow(ctx, client)

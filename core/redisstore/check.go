@@ -47,7 +47,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	var found findings
+	var found problems
 	done := make(chan struct{})
 	go func() { // the client may not honor ctx
 		defer close(done)
@@ -64,7 +64,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // checkAll checks each server, and a cluster as a whole.
-func (s *Store) checkAll(ctx context.Context, found *findings) {
+func (s *Store) checkAll(ctx context.Context, found *problems) {
 	defer found.catch("the servers")
 	cluster, _ := s.client.RDB.(*redis.ClusterClient)
 	ring, _ := s.client.RDB.(*redis.Ring)
@@ -136,7 +136,7 @@ func clientOf(ctx context.Context, rdb *redis.ClusterClient, addr, client string
 	return ""
 }
 
-func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr, client string, found *findings) {
+func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr, client string, found *problems) {
 	defer found.catch(addr)
 	info, err := rdb.Info(ctx).Result()
 	switch {
@@ -145,7 +145,7 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 		if _, seen := infoFields(info)["maxmemory"]; !seen {
 			found.miss(addr, errors.New("INFO has no maxmemory: whether it evicts is seen where the service has its settings"))
 		}
-	case !server.IsReply(err), server.Begins(err, "NOAUTH", "WRONGPASS"):
+	case !server.IsReply(err), server.HasCode(err, "NOAUTH", "WRONGPASS"):
 		found.add(explain(addr, err, false))
 		return
 	default:
@@ -168,7 +168,8 @@ func (s *Store) checkServer(ctx context.Context, rdb redis.UniversalClient, addr
 	switch {
 	case err == nil:
 		found.add(checkTimeouts(addr, roundTrip, shortest))
-	case slots != nil && server.Begins(err, "MOVED", "CLUSTERDOWN"), info != "" && server.Begins(err, "READONLY"): // said
+	case slots != nil && server.HasCode(err, "MOVED", "CLUSTERDOWN"), // both are in the findings already
+		info != "" && server.HasCode(err, "READONLY"):
 	default:
 		found.add(explain(addr, err, true))
 	}
@@ -183,21 +184,21 @@ func checkSlots(ctx context.Context, rdb redis.UniversalClient, addr string) err
 	if err != nil && err.Error() != "redis: cluster has no nodes" { // of go-redis, where CLUSTER SLOTS is empty
 		return nil
 	}
-	owned, owners := 0, map[string]bool{}
+	covered, masters := 0, map[string]bool{}
 	for _, r := range ranges {
 		if len(r.Nodes) > 0 {
-			owned += r.End - r.Start + 1
-			owners[r.Nodes[0].Addr] = true
+			covered += r.End - r.Start + 1
+			masters[r.Nodes[0].Addr] = true
 		}
 	}
 	_, single := rdb.(*redis.Client)
 	switch {
-	case single && len(owners) > 1:
+	case single && len(masters) > 1:
 		return fmt.Errorf("sash: %s: this is one of %d masters of a cluster, and clients of the others get the policy "+
-			"(MOVED): use redis.NewClusterClient", addr, len(owners))
-	case owned < clusterSlots:
+			"(MOVED): use redis.NewClusterClient", addr, len(masters))
+	case covered < clusterSlots:
 		return fmt.Errorf("sash: %s: %d of %d slots of the cluster have no owner, and their clients get the policy "+
-			"(CLUSTERDOWN): mend it by redis-cli --cluster fix", addr, clusterSlots-owned, clusterSlots)
+			"(CLUSTERDOWN): mend it by redis-cli --cluster fix", addr, clusterSlots-covered, clusterSlots)
 	}
 	return nil
 }
@@ -227,51 +228,51 @@ func (s *Store) tryOut(ctx context.Context, rdb redis.UniversalClient, client st
 	return roundTrip, counts.Reset(ctx, client)
 }
 
-// findings are what is wrong, and what could not be looked at.
-type findings struct {
-	mu            sync.Mutex
-	wrong, unseen []error
+// problems are what is wrong, and what could not be looked at.
+type problems struct {
+	mu             sync.Mutex
+	wrong, unknown []error
 }
 
 // add adds findings, of which some may be nil.
-func (f *findings) add(errs ...error) {
+func (f *problems) add(errs ...error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wrong = append(f.wrong, errs...)
 }
 
 // miss adds what could not be looked at.
-func (f *findings) miss(addr string, err error) {
+func (f *problems) miss(addr string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unseen = append(f.unseen, fmt.Errorf("sash: %s: %w", addr, err))
+	f.unknown = append(f.unknown, fmt.Errorf("sash: %s: %w", addr, err))
 }
 
 // catch makes a finding of a panic of go-redis at a reply of the server at addr; see
-// server.Unreadable. It must be deferred.
-func (f *findings) catch(addr string) {
+// server.PanicError. It must be deferred.
+func (f *problems) catch(addr string) {
 	if p := recover(); p != nil {
-		f.add(explain(addr, server.Unreadable(p), true))
+		f.add(explain(addr, server.PanicError(p), true))
 	}
 }
 
-func (f *findings) join() error {
+func (f *problems) join() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if errors.Join(f.wrong...) == nil {
 		return nil
 	}
-	return errors.Join(append(f.wrong, f.unseen...)...)
+	return errors.Join(append(f.wrong, f.unknown...)...)
 }
 
-// leastRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
+// minRoundTrips is how many round trips a timeout should last: a decision may wait for the one before, and a script
 // that the server does not know is sent again.
-const leastRoundTrips = 3
+const minRoundTrips = 3
 
 // checkTimeouts returns what is wrong with the shortest timeout of the rules, 0 if there is none yet, where a round
 // trip takes so long.
 func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
-	least, which := leastRoundTrips*roundTrip, "one"
+	least, which := minRoundTrips*roundTrip, "one"
 	if shortest == 0 {
 		shortest, which = core.DefaultTimeout, "the default"
 	}
@@ -282,7 +283,7 @@ func checkTimeouts(addr string, roundTrip, shortest time.Duration) error {
 	least = (least + time.Millisecond - 1).Truncate(time.Millisecond)
 	return fmt.Errorf("sash: %s: a round trip takes %v, and Config.Timeout is too short: it should be at least %v, "+
 		"%d round trips, and %s is %v: decisions that wait for others would get the policy",
-		addr, roundTrip.Round(100*time.Microsecond), least, leastRoundTrips, which, shortest)
+		addr, roundTrip.Round(100*time.Microsecond), least, minRoundTrips, which, shortest)
 }
 
 // checkInfo returns what is wrong according to the reply to INFO. Some of the errors may be nil.

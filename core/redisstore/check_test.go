@@ -418,7 +418,7 @@ func TestCheckFar(t *testing.T) {
 	way := redistest.StartWay(t, redistest.Start(t).Addr(), func() time.Duration { return distance / 2 })
 	rdb := redis.NewClient(&redis.Options{Addr: way.Addr()})
 	t.Cleanup(func() { rdb.Close() })
-	store := redisstore.New(rdb, redisstore.WithoutJointScripts()) // without the probe, which takes many round trips
+	store := redisstore.New(rdb, redisstore.WithoutSharedScripts()) // without the probe, which takes many round trips
 	if err := store.Check(ctx); !mentions(err, "the default is 100ms") {
 		t.Errorf("without limiters: %v", err)
 	}

@@ -278,10 +278,10 @@ func TestSilentShard(t *testing.T) {
 	}
 	for _, b := range stats.Breakers {
 		if b.Server == silent.Addr() {
-			if b.State == redisstore.StateClosed || b.Trips != 1 || b.FailingSince.Before(paused) {
+			if b.State == redisstore.StateClosed || b.TripCount != 1 || b.FailingSince.Before(paused) {
 				t.Errorf("%+v, want one that is not closed, since %v", b, paused)
 			}
-		} else if b.State != redisstore.StateClosed || b.Trips != 0 || !b.FailingSince.IsZero() {
+		} else if b.State != redisstore.StateClosed || b.TripCount != 0 || !b.FailingSince.IsZero() {
 			t.Errorf("%+v, want one that has never opened", b)
 		}
 	}

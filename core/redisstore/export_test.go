@@ -13,7 +13,7 @@ import (
 
 // HoldBreakersClosed makes the store forget its servers, and their breakers never open. No decision may be in flight.
 func HoldBreakersClosed(s *Store) {
-	s.client = server.New(s.client.RDB, server.Config{Prefix: s.prefix, Joint: !s.singles, MaxFailures: math.MaxInt})
+	s.client = server.New(s.client.RDB, server.Config{Prefix: s.prefix, SharedScripts: !s.unshared, MaxFailures: math.MaxInt})
 }
 
 // Keys are the Redis keys of a client, a limit each.
@@ -37,5 +37,7 @@ func CheckTimeouts(addr string, roundTrip, shortest time.Duration) error {
 // Commands are what Check tells an operator to allow.
 const Commands = server.Commands
 
-// Joint reports whether requests of several clients may share a script, and lets them if so.
-func Joint(s *Store) (bool, error) { return s.client.First.Join(context.Background()) }
+// CanShareScripts reports whether requests of several clients may share a script, and lets them if so.
+func CanShareScripts(s *Store) (bool, error) {
+	return s.client.First.ShareScripts(context.Background())
+}

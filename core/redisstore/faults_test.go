@@ -289,8 +289,8 @@ func atMostOneCharge(t *testing.T, rdb redis.UniversalClient, proxies ...*redist
 	}
 	redisstore.HoldBreakersClosed(store)
 	if _, single := rdb.(*redis.Client); single {
-		if joint, err := redisstore.Joint(store); err != nil || !joint {
-			t.Fatal(joint, err)
+		if shared, err := redisstore.CanShareScripts(store); err != nil || !shared {
+			t.Fatal(shared, err)
 		}
 	}
 	before, _ := count()

@@ -37,7 +37,7 @@ type Breaker struct {
 	Changed time.Time // when the breaker entered the State; at first, when it was made
 
 	FailingSince time.Time `json:",omitzero"` // when the breaker was closed last; zero while it is closed
-	Trips        uint64    // how often the breaker has opened after it was closed
+	TripCount    uint64    // how often the breaker has opened after it was closed
 }
 
 // State is the state of a breaker: one of [StateClosed], [StateHalfOpen] and [StateOpen].
@@ -80,7 +80,7 @@ func (s *Store) Stats() Stats {
 	}
 	for _, b := range s.client.Breakers(time.Now()) {
 		stats.Breakers = append(stats.Breakers, Breaker{
-			Server: b.Server, State: State(b.State), Changed: b.Changed, FailingSince: b.FailingSince, Trips: b.Trips,
+			Server: b.Server, State: State(b.State), Changed: b.Changed, FailingSince: b.FailingSince, TripCount: b.TripCount,
 		})
 	}
 	stats.Refusals, stats.RefusedFromMemory = s.refusals.Stats()

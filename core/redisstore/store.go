@@ -25,20 +25,20 @@ const DefaultPrefix = "sash"
 // Store is a [core.Store] in Redis, made by [New] or [Open]. It is safe for
 // concurrent use. A rule on it has at most 16 limits.
 type Store struct {
-	client   *server.Client // nil if the store was not made
-	refusals *denycache.Cache
-	uncached bool         // WithoutDenyCache
-	leases   *lease.Table // nil without WithLease
-	prefix   string
-	close    func() error // closes the client of Open, once; nil if the client is the user's
-	err      error        // of a constructor; Bind returns it
+	client      *server.Client // nil if the store was not made
+	refusals    *denycache.Cache
+	noDenyCache bool         // WithoutDenyCache
+	leases      *lease.Table // nil without WithLease
+	prefix      string
+	close       func() error // closes the client of Open, once; nil if the client is the user's
+	err         error        // of a constructor; Bind returns it
 
-	singles  bool                                    // see WithoutJointScripts
+	unshared bool                                    // see WithoutSharedScripts
 	observer atomic.Pointer[func(code, text string)] // of the first rule that has one: gets the notices of the store
 
 	mu       sync.Mutex
 	scripts  map[string]script.Script // by script.Shape, maxScripts at most
-	warmed   bool                     // a rule has been bound
+	isWarm   bool                     // a rule has been bound
 	shortest time.Duration            // Config.Timeout of the rules; 0 if there is no rule
 }
 
@@ -66,7 +66,7 @@ func WithPrefix(prefix string) Option {
 // WithoutDenyCache makes each request ask Redis. Without it a process refuses a client
 // that was refused by itself, by its own clock, and asks once a second: a Reset, a raised
 // limit and a test's clock, as SetTime of miniredis moves it, show up to a second late.
-func WithoutDenyCache() Option { return func(s *Store) { s.uncached = true } }
+func WithoutDenyCache() Option { return func(s *Store) { s.noDenyCache = true } }
 
 // New returns a store on the client that a program has already: a
 // [redis.Client] (for a single server, or from [redis.NewFailoverClient] for
@@ -99,22 +99,22 @@ func New(rdb redis.UniversalClient, options ...Option) *Store {
 		}
 		o(s)
 	}
-	if errs.IsNil(rdb) || isUnmade(rdb) {
+	if errs.IsNil(rdb) || isZero(rdb) {
 		s.err = errors.New("sash: redisstore.New(nil): give a client, " +
 			"such as redis.NewClient(&redis.Options{Addr: \"127.0.0.1:6379\"})")
 		return s
 	}
 	s.client = server.New(rdb, server.Config{
-		Prefix: s.prefix, Joint: !s.singles, Notify: s.notify,
+		Prefix: s.prefix, SharedScripts: !s.unshared, Notify: s.notify,
 	})
 	return s
 }
 
-// WithoutJointScripts makes a store send a script of its own for each request. Without it, requests of several clients
+// WithoutSharedScripts makes a store send a script of its own for each request. Without it, requests of several clients
 // that wait together for a single server share one script, once a probe has found that all their keys are on one
 // server: behind a proxy that spreads keys over several servers they are not. The probe counts some clients of its own,
 // and deletes them. Requests that wait together share a round trip with and without it.
-func WithoutJointScripts() Option { return func(s *Store) { s.singles = true } }
+func WithoutSharedScripts() Option { return func(s *Store) { s.unshared = true } }
 
 // notify gives a notice to the observer of the store.
 func (s *Store) notify(code, text string) {
@@ -123,8 +123,8 @@ func (s *Store) notify(code, text string) {
 	}
 }
 
-// isUnmade reports whether rdb is a client of go-redis that its constructor has not made.
-func isUnmade(rdb redis.UniversalClient) bool {
+// isZero reports whether rdb is a client of go-redis that its constructor has not made.
+func isZero(rdb redis.UniversalClient) bool {
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient, *redis.Ring:
 		return reflect.ValueOf(rdb).Elem().IsZero()
@@ -132,22 +132,22 @@ func isUnmade(rdb redis.UniversalClient) bool {
 	return false
 }
 
-// errUnmade is the error of a store that is nil or a zero value.
-var errUnmade = errors.New("sash: the *redisstore.Store was not made by redisstore.New or redisstore.Open: " +
+// errZeroStore is the error of a store that is nil or a zero value.
+var errZeroStore = errors.New("sash: the *redisstore.Store was not made by redisstore.New or redisstore.Open: " +
 	"make it with one of them")
 
 // ready returns what keeps the store from being used: how it was made.
 func (s *Store) ready() error {
 	if s == nil || s.err == nil && s.client == nil {
-		return errUnmade
+		return errZeroStore
 	}
 	return s.err
 }
 
-// ErrForeign is in the error of a decision that found, at a key of the store, a
+// ErrCorrupt is in the error of a decision that found, at a key of the store, a
 // value that is not the store's. The value has been deleted, unless the request
 // was a peek; the next request is counted again.
-var ErrForeign = script.ErrForeign
+var ErrCorrupt = script.ErrCorrupt
 
 // Open returns a store with a client of its own for the single server at url,
 // such as "redis://user:password@127.0.0.1:6379/0" or "rediss://..." for TLS.
@@ -179,7 +179,7 @@ func Open(url string, options ...Option) (s *Store, err error) {
 // store of [New] it does nothing: that client is the caller's.
 func (s *Store) Close() error {
 	if s == nil {
-		return errUnmade
+		return errZeroStore
 	}
 	if s.close == nil {
 		return nil
@@ -224,8 +224,8 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 	if s.shortest == 0 || rule.Timeout > 0 && rule.Timeout < s.shortest {
 		s.shortest = rule.Timeout
 	}
-	warm := !s.warmed
-	s.warmed = true
+	warm := !s.isWarm
+	s.isWarm = true
 	s.mu.Unlock()
 	l := s.newLedger(rule)
 	if warm {
@@ -235,7 +235,7 @@ func (s *Store) Bind(rule core.Binding) (core.Ledger, error) {
 		go s.warnOfEviction()
 	}
 	var chain core.Ledger = l
-	if !s.uncached {
+	if !s.noDenyCache {
 		chain = s.refusals.Wrap(rule, l)
 	}
 	if s.leases != nil {

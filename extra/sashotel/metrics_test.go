@@ -50,9 +50,9 @@ func everything(t *testing.T) map[string]metric {
 		"memory": memstore.New(),
 		"redis": fixed[redisstore.Stats]{stats: redisstore.Stats{UnspentUnits: 9, Breakers: []redisstore.Breaker{
 			{Server: "", State: redisstore.StateClosed},
-			{Server: "[::1]:6379", State: redisstore.StateHalfOpen, Changed: time.UnixMilli(3500), Trips: 2,
+			{Server: "[::1]:6379", State: redisstore.StateHalfOpen, Changed: time.UnixMilli(3500), TripCount: 2,
 				FailingSince: time.UnixMilli(1500)},
-			{Server: "FailoverClient", State: redisstore.StateOpen, Trips: 1},
+			{Server: "FailoverClient", State: redisstore.StateOpen, TripCount: 1},
 		}}},
 		"world": fixed[regions.Stats]{stats: regions.Stats{Regions: []regions.Region{{Name: "eu", Latest: time.Now()}}}},
 	} {

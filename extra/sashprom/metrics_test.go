@@ -63,7 +63,7 @@ func everything(t *testing.T, options ...sashprom.Option) *prometheus.Registry {
 		}},
 		"redis": fixed[redisstore.Stats]{stats: redisstore.Stats{
 			Breakers: []redisstore.Breaker{
-				{Server: "a:1", State: redisstore.StateOpen, Trips: 3,
+				{Server: "a:1", State: redisstore.StateOpen, TripCount: 3,
 					Changed: time.Unix(1_000, 500_000_000), FailingSince: time.Unix(900, 0)},
 				{Server: "a:1", State: redisstore.StateClosed}, // twice, which must not make the scrape fail
 				{Server: "b\xff", State: redisstore.StateClosed},

@@ -171,7 +171,7 @@ func tellBreaker(tell Tell, store, server string, b *redisstore.Breaker) {
 		}
 		tell(&breakerState, is, store, server, string(state))
 	}
-	tell(&breakerTrips, float64(b.Trips), store, server)
+	tell(&breakerTrips, float64(b.TripCount), store, server)
 	if !b.Changed.IsZero() {
 		tell(&breakerChanged, unix(b.Changed), store, server)
 	}

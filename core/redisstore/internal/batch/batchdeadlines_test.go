@@ -38,7 +38,7 @@ func TestBatchDeadlines(t *testing.T) {
 				}
 				batch = append(batch, c)
 			}
-			judge, end := New(byWorkers(echo)).Deadlines(batch)
+			judge, end := New(byWorkers(echo)).Deadline(batch)
 			for what, c := range map[string]struct {
 				got  time.Time
 				want time.Duration

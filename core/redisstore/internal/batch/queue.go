@@ -18,7 +18,7 @@ type Config[Q, A any] struct {
 	// context does not end, must be answered. The slice is reused once Serve has returned.
 	//
 	// Serve runs on the goroutine of a caller if InlineMin and InlineMax allow it. That caller cannot leave before
-	// Serve returns, so Serve must return when the batch's deadline has passed: see [Queue.Deadlines].
+	// Serve returns, so Serve must return when the batch's deadline has passed: see [Queue.Deadline].
 	Serve func(batch []*Call[Q, A]) (inTime bool)
 
 	// ErrLate is the error of a call after its deadline, and ErrQueued that of one that Serve has not got by then.
@@ -143,37 +143,37 @@ func (q *Queue[Q, A]) serve(b *batch[Q, A]) {
 	}
 }
 
-// Deadlines returns when the call to the server for a batch must end: the latest deadline of the callers, or the zero
+// Deadline returns when the call to the server for a batch must end: the latest deadline of the callers, or the zero
 // time if one of them has none. The server is judged earlier, at judge: by the earliest deadline of the callers, but
 // not before MinWait has passed. Otherwise one caller with a long deadline in each batch would hide from all others
 // that the server does not answer. The zero time is never.
-func (q *Queue[Q, A]) Deadlines(batch []*Call[Q, A]) (judge, end time.Time) {
+func (q *Queue[Q, A]) Deadline(batch []*Call[Q, A]) (judge, end time.Time) {
 	if c := batch[0]; c.inline { // the caller leaves at its deadline
 		return c.Deadline, c.Deadline
 	}
-	return deadlines(batch, time.Now().Add(q.config.MinWait))
+	return deadlineOf(batch, time.Now().Add(q.config.MinWait))
 }
 
-// deadlines returns the same for a batch whose server is judged no earlier than at least.
-func deadlines[Q, A any](batch []*Call[Q, A], least time.Time) (judge, end time.Time) {
-	unlimited := false
+// deadlineOf returns the same for a batch whose server is judged no earlier than at least.
+func deadlineOf[Q, A any](batch []*Call[Q, A], least time.Time) (judge, end time.Time) {
+	noDeadline := false
 	for _, c := range batch {
 		own := c.Deadline
 		if own.IsZero() {
 			own, _ = c.Context.Deadline()
 		}
 		if own.IsZero() {
-			unlimited = true
+			noDeadline = true
 			continue
 		}
 		if own.Before(least) {
 			own = least
 		}
-		if judge = earlier(judge, own); own.After(end) {
+		if judge = minTime(judge, own); own.After(end) {
 			end = own
 		}
 	}
-	if unlimited {
+	if noDeadline {
 		end = time.Time{}
 	}
 	return judge, end

@@ -43,7 +43,7 @@ type slots struct {
 	// reserved slots are for workers that were woken or started, and have not taken calls yet.
 	reserved int
 
-	newest    time.Time     // when the newest batch was sent of all that have been answered
+	latest    time.Time     // when the newest batch was sent of all that have been answered
 	roundTrip time.Duration // how long its reply took
 	lastLost  time.Time     // when a batch was presumed lost last
 }
@@ -66,8 +66,8 @@ func (q *Queue[Q, A]) end(b *batch[Q, A], now time.Time) {
 	s, elapsed, waiting := &q.slots, now.Sub(b.sentAt), len(q.waiting)
 	// Where Serve gave up there was no reply. A reply that newer batches have overtaken tells about the past: one that
 	// is hours late does not mean that replies take hours.
-	if b.inTime && !b.sentAt.Before(s.newest) {
-		s.newest, s.roundTrip = b.sentAt, elapsed
+	if b.inTime && !b.sentAt.Before(s.latest) {
+		s.latest, s.roundTrip = b.sentAt, elapsed
 	}
 	if waiting == 0 && cap(q.waiting) > backlog {
 		q.waiting = nil // a backlog has made it large
@@ -119,7 +119,7 @@ func (s *slots) adapt(elapsed time.Duration, calls, waiting, slow int) {
 // Where newer batches have been answered, a batch does not wait for its turn: the server does answer.
 func (s *slots) lostAt(sentAt time.Time) time.Time {
 	at := sentAt.Add(max(lostAfter, 2*s.roundTrip))
-	if turn := s.lastLost.Add(lostAfter); turn.After(at) && !sentAt.Before(s.newest) {
+	if turn := s.lastLost.Add(lostAfter); turn.After(at) && !sentAt.Before(s.latest) {
 		return turn
 	}
 	return at

@@ -85,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 		"Serve gave up":    {1, false, before},
 	} {
 		q, b := New(byWorkers(echo)), &batch[int64, int64]{inTime: test.inTime, sentAt: newest.Add(test.sent)}
-		q.slots.newest, q.slots.roundTrip = newest, before
+		q.slots.latest, q.slots.roundTrip = newest, before
 		q.inFlight = append(q.inFlight, b)
 		if q.end(b, b.sentAt.Add(elapsed)); q.slots.roundTrip != test.want {
 			t.Errorf("%s: the round trip is %v, want %v", name, q.slots.roundTrip, test.want)
@@ -108,7 +108,7 @@ func TestLostAt(t *testing.T) {
 		"newer ones are answered": {0, 1, 1, lostAfter},
 		"a longer way than that":  {lostAfter, 1, -1, 2 * lostAfter},
 	} {
-		s := slots{roundTrip: test.roundTrip, lastLost: sent.Add(test.lastLost), newest: sent.Add(test.newest)}
+		s := slots{roundTrip: test.roundTrip, lastLost: sent.Add(test.lastLost), latest: sent.Add(test.newest)}
 		if got := s.lostAt(sent).Sub(sent); got != test.want {
 			t.Errorf("%s: lost after %v, want %v", name, got, test.want)
 		}

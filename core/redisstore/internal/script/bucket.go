@@ -26,7 +26,7 @@ const bucketBytes = 24
 var bucketLua string
 
 func init() {
-	rooms[core.Bucket] = &room{"b", "bucket", &bucketLua, readBucket, decideBucket}
+	algorithms[core.Bucket] = &algorithm{"b", "bucket", &bucketLua, readBucket, decideBucket}
 }
 
 func readBucket(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {

@@ -26,7 +26,7 @@ const coarseFacts = 15
 var coarseLua string
 
 func init() {
-	rooms[core.CoarseLog] = &room{"s", "coarse", &coarseLua, readCoarse, decideCoarse}
+	algorithms[core.CoarseLog] = &algorithm{"s", "coarse", &coarseLua, readCoarse, decideCoarse}
 }
 
 // readCoarse has the beginning of a slot as the newest stamp.

@@ -23,7 +23,7 @@ const counterBytes = 18
 var counterLua string
 
 func init() {
-	rooms[core.SlidingCounter] = &room{"c", "counter", &counterLua, readCounter, decideCounter}
+	algorithms[core.SlidingCounter] = &algorithm{"c", "counter", &counterLua, readCounter, decideCounter}
 }
 
 func readCounter(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {

@@ -63,8 +63,8 @@ func TestScriptForgedLogs(t *testing.T) {
 			switch {
 			case err == nil:
 				continue
-			case !errors.Is(err, script.ErrForeign):
-				t.Fatalf("list %d: %v, want a decision or %v", i, err, script.ErrForeign)
+			case !errors.Is(err, script.ErrCorrupt):
+				t.Fatalf("list %d: %v, want a decision or %v", i, err, script.ErrCorrupt)
 			case ask.Peek || ask.Cost == 0:
 				continue
 			}
@@ -163,7 +163,7 @@ func TestScriptForeignValues(t *testing.T) {
 				key := c.key("k")
 				put(rdb, key, command...)
 				before := dump(t, rdb, c, "k")
-				if _, err := c.take(core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, script.ErrForeign) {
+				if _, err := c.take(core.Ask{Key: "k", Cost: 1, Peek: true}); !errors.Is(err, script.ErrCorrupt) {
 					t.Errorf("%s at a %v: a peek says %v", name, a, err)
 				}
 				if after := dump(t, rdb, c, "k"); after != before {
@@ -181,7 +181,7 @@ func TestScriptForeignValues(t *testing.T) {
 				if n, err := c.giveBack(back); n != want || err != nil {
 					t.Errorf("%s at a %v: %d given back, %v, want %d", name, a, n, err, want)
 				}
-				if _, err := c.take(core.Ask{Key: "k", Cost: 1}); !errors.Is(err, script.ErrForeign) {
+				if _, err := c.take(core.Ask{Key: "k", Cost: 1}); !errors.Is(err, script.ErrCorrupt) {
 					t.Errorf("%s at a %v: %v", name, a, err)
 				}
 				for i, want := range []bool{true, true, false} {

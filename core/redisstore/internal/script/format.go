@@ -19,8 +19,8 @@ import (
 //
 // The facts are - where nothing counts.
 
-// room is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing else.
-type room struct {
+// algorithm is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing else.
+type algorithm struct {
 	letter string  // in keys
 	steps  string  // with which the names of its parts begin in Lua, and its name for return.lua
 	lua    *string // the file of these parts
@@ -33,13 +33,13 @@ type room struct {
 	decide func(f facts, l window.Limit, now, stamp, cost int64) window.Verdict
 }
 
-// rooms has how each algorithm counts in Redis. Each file adds its own.
-var rooms [16]*room
+// algorithms has how each algorithm counts in Redis. Each file adds its own.
+var algorithms [16]*algorithm
 
-// roomOf returns the room of an algorithm. It panics if the algorithm is unknown.
-func roomOf(a core.Algorithm) *room {
-	if int(a) < len(rooms) && rooms[a] != nil {
-		return rooms[a]
+// algorithmOf returns the room of an algorithm. It panics if the algorithm is unknown.
+func algorithmOf(a core.Algorithm) *algorithm {
+	if int(a) < len(algorithms) && algorithms[a] != nil {
+		return algorithms[a]
 	}
 	panic("sash: unknown algorithm: " + a.String())
 }
@@ -63,7 +63,7 @@ func readFacts(s string, l core.Limit, now int64) (f facts, rest string, ok bool
 	case s[0] == '-':
 		return f, s[1:], true
 	}
-	return roomOf(l.Algorithm).read(s, limitOf(l), now)
+	return algorithmOf(l.Algorithm).read(s, limitOf(l), now)
 }
 
 // decide returns what the limit says to a request at now, which is counted at stamp if it is admitted or a charge. A
@@ -71,7 +71,7 @@ func readFacts(s string, l core.Limit, now int64) (f facts, rest string, ok bool
 func (f *facts) decide(l core.Limit, now, stamp, cost int64, charge bool) window.Verdict {
 	limit := limitOf(l)
 	limit.Boundless = charge
-	return roomOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
+	return algorithmOf(l.Algorithm).decide(*f, limit, now, stamp, cost)
 }
 
 // nearest returns the time of the stamp with which s begins: the time nearest to now with these 48 bits.

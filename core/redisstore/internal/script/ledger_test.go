@@ -219,7 +219,7 @@ func command(batch []request) []any {
 	for i := range batch {
 		all = append(all, script.Request{Rule: &batch[i].ledger.rule, Ask: &batch[i].Ask})
 	}
-	return script.Together(all)
+	return script.CallBatch(all)
 }
 
 // together has the script decide requests together, and returns its reply.

@@ -33,16 +33,16 @@ import (
 //	31373930303030303630 20 363030303035 41 4d 53 5bfeddc10825 10012e 4c 5bfeda352245 00012d 00012c 2d
 
 const (
-	shortEntry = 9
-	longEntry  = 12
-	totals     = 1 << 20 // running totals are modulo that
+	shortEntry   = 9
+	longEntry    = 12
+	totalModulus = 1 << 20 // running totals are modulo that
 )
 
 //go:embed log.lua
 var logLua string
 
 func init() {
-	rooms[core.SlidingLog] = &room{"l", "log", &logLua, readLog, decideLog}
+	algorithms[core.SlidingLog] = &algorithm{"l", "log", &logLua, readLog, decideLog}
 }
 
 func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool) {
@@ -70,7 +70,7 @@ func readLog(s string, _ window.Limit, now int64) (f facts, rest string, ok bool
 	if leaver.size == 0 {
 		leaver = first
 	}
-	units := (last.total - first.total + first.cost) & (totals - 1)
+	units := (last.total - first.total + first.cost) & (totalModulus - 1)
 	return facts{last.stamp, [3]int64{units, first.stamp, leaver.stamp}}, s, true
 }
 

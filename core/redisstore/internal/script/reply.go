@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	// ErrForeign means that a key of the store held a value of another kind.
-	ErrForeign = errors.New("sash: a value that is not the store's stood at its key")
+	// ErrCorrupt means that a key of the store held a value of another kind.
+	ErrCorrupt = errors.New("sash: a value that is not the store's stood at its key")
 
-	// ErrReply and ErrDisagree are in the errors of replies that no script of the store gives.
+	// ErrReply and ErrMismatch are in the errors of replies that no script of the store gives.
 	ErrReply    = errors.New("sash: the reply of the script cannot be read")
-	ErrDisagree = errors.New("sash: the script decided otherwise than its facts say")
+	ErrMismatch = errors.New("sash: the script decided otherwise than its facts say")
 )
 
 // MaxErrorText is the most bytes of a reply in an error: more than a key of the store has.
@@ -25,14 +25,14 @@ const MaxErrorText = 1024
 // NotRead returns ErrReply with the reply.
 func NotRead(reply string) error { return fmt.Errorf("%w: %.200q", ErrReply, reply) }
 
-// latestSecond is in the year 2255. Times after it are not exact in Lua.
-const latestSecond = 1<<53/1_000_000 - 1
+// maxSecond is in the year 2255. Times after it are not exact in Lua.
+const maxSecond = 1<<53/1_000_000 - 1
 
 // ReadTime reads the server's time, with which a reply begins.
 func ReadTime(reply string) (now int64, rest string, err error) {
 	seconds, rest, ok := number(reply)
 	micros, rest, ok2 := number(strings.TrimPrefix(rest, " "))
-	if !ok || !ok2 || seconds > latestSecond || micros > 999_999 {
+	if !ok || !ok2 || seconds > maxSecond || micros > 999_999 {
 		return 0, "", NotRead(reply)
 	}
 	return seconds*1_000_000 + micros, rest, nil
@@ -64,7 +64,7 @@ func (r *Rule) Read(part string, now int64, a *core.Ask, uses []core.Usage) (d c
 		}
 	}
 	if judged.Admitted != admitted {
-		return d, rest, fmt.Errorf("%w: %.200q", ErrDisagree, part)
+		return d, rest, fmt.Errorf("%w: %.200q", ErrMismatch, part)
 	}
 	d = core.Decision{
 		Allowed:    admitted,
@@ -116,7 +116,7 @@ func (r *Rule) readFacts(
 		}
 		err = errors.New(text[:min(len(text), MaxErrorText)])
 		if verdict == 'F' {
-			err = fmt.Errorf("%w: %s", ErrForeign, withoutClient(err.Error()))
+			err = fmt.Errorf("%w: %s", ErrCorrupt, withoutClient(err.Error()))
 		}
 		return false, 0, rest, err
 	}

@@ -33,7 +33,7 @@ func checkRead(t *testing.T, reply string, d core.Decision, err error) {
 		if n := len(err.Error()); n > 2*MaxErrorText {
 			t.Fatalf("%.200q: an error of %d bytes", reply, n)
 		}
-		own := errors.Is(err, ErrForeign) || errors.Is(err, ErrDisagree) || errors.Is(err, ErrReply)
+		own := errors.Is(err, ErrCorrupt) || errors.Is(err, ErrMismatch) || errors.Is(err, ErrReply)
 		if !own && !strings.ContainsRune(reply, 'E') { // E begins an error of Redis
 			t.Fatalf("%.200q: the error %.200v", reply, err)
 		}

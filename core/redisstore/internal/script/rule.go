@@ -131,7 +131,7 @@ func appendEscaped(dst []byte, s string, also byte) []byte {
 
 // suffix returns what stands in a key behind the braces.
 func suffix(l core.Limit) string {
-	s := ":" + roomOf(l.Algorithm).letter
+	s := ":" + algorithmOf(l.Algorithm).letter
 	if l.Algorithm.Linear() {
 		return s + ":" + l.Name
 	}
@@ -161,9 +161,9 @@ type Request struct {
 // few is for how many requests a call is built without more memory than it takes: a batch has no more.
 const few = 32
 
-// Together returns the call for requests of one script. Its memory is not used again: a call that goes on after its
+// CallBatch returns the call for requests of one script. Its memory is not used again: a call that goes on after its
 // deadline may still read it.
-func Together(requests []Request) []any {
+func CallBatch(requests []Request) []any {
 	first := requests[0].Rule
 	args := make([]any, 3, 3+len(requests)*(len(first.Limits)+len(first.Args)+2))
 	var keys [64 * few]byte
@@ -201,7 +201,7 @@ func (r *Rule) ReturnCall(s Script, back core.Refund) []any {
 		limits = r.Limits
 	}
 	for _, l := range limits {
-		args = append(args, roomOf(l.Algorithm).steps, micros(l.Window), strconv.FormatInt(l.Requests, 10))
+		args = append(args, algorithmOf(l.Algorithm).steps, micros(l.Window), strconv.FormatInt(l.Requests, 10))
 	}
 	return args
 }

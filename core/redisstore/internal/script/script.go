@@ -44,7 +44,7 @@ var Return = sync.OnceValue(func() Script { return Make(returnSource()) })
 
 // Shape returns what the limits of rules have in common that have one script.
 func Shape(lease bool, limits []core.Limit) string {
-	shape, few := fmt.Sprint(lease), usual(limits)
+	shape, few := fmt.Sprint(lease), inlinesWindows(limits)
 	for _, l := range limits {
 		shape += " " + l.Algorithm.String()
 		if few {
@@ -54,10 +54,11 @@ func Shape(lease bool, limits []core.Limit) string {
 	return shape
 }
 
-// usual reports whether the windows stand in the script, where they take less time than in its arguments. Only few do:
-// Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients that choose
-// the windows of n limits lead to 4^n+1 scripts at most, 257 for four limits, and to one script for more than four.
-func usual(limits []core.Limit) bool {
+// inlinesWindows reports whether the windows stand in the script, where they take less time than in its arguments. Only
+// few do: Redis keeps each script that it is given, and a program may let its clients choose their limits. Clients that
+// choose the windows of n limits lead to 4^n+1 scripts at most, 257 for four limits, and to one script for more than
+// four.
+func inlinesWindows(limits []core.Limit) bool {
 	return len(limits) <= 4 && !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		return !slices.Contains([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, l.Window)
 	})
@@ -68,7 +69,7 @@ func limitArgs(limits []core.Limit) (args []any) {
 	for _, l := range limits {
 		args = append(args, strconv.FormatInt(l.Requests, 10))
 	}
-	if !usual(limits) {
+	if !inlinesWindows(limits) {
 		for _, l := range limits {
 			args = append(args, micros(l.Window))
 		}
@@ -89,14 +90,14 @@ var returnLua string
 
 // templates returns the templates of all files by name.
 var templates = sync.OnceValue(func() map[string]*parse.Tree {
-	texts := map[string]string{"decide": decideLua, "return": returnLua}
-	for _, own := range rooms {
+	sources := map[string]string{"decide": decideLua, "return": returnLua}
+	for _, own := range algorithms {
 		if own != nil {
-			texts[own.steps] = *own.lua
+			sources[own.steps] = *own.lua
 		}
 	}
 	all := map[string]*parse.Tree{}
-	for file, text := range texts {
+	for file, text := range sources {
 		trees, err := parse.Parse(file, text, "", "")
 		if err != nil {
 			panic("sash: " + err.Error())
@@ -118,7 +119,7 @@ func decideSource(lease bool, limits []core.Limit) string {
 // returnSource returns the script of return.lua.
 func returnSource() string {
 	functions, names := "", []string(nil)
-	for _, own := range rooms {
+	for _, own := range algorithms {
 		if own != nil {
 			functions += part(own.steps+" return", nil)
 			names = append(names, own.steps+" = "+own.steps)
@@ -137,13 +138,13 @@ func part(name string, own variables) string {
 
 func execute(template string, rule variables, limits []variables) string {
 	var lua strings.Builder
-	render(&lua, templates()[template].Root, rule, limits)
+	writeNodes(&lua, templates()[template].Root, rule, limits)
 	return lua.String()
 }
 
-// render writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
+// writeNodes writes a list of nodes of a part of the language: variables, texts, {{if}}, {{range .Limits}} and
 // {{template}}. dot is variables, or a string.
-func render(lua *strings.Builder, list *parse.ListNode, dot any, limits []variables) {
+func writeNodes(lua *strings.Builder, list *parse.ListNode, dot any, limits []variables) {
 	if list == nil {
 		return
 	}
@@ -158,13 +159,13 @@ func render(lua *strings.Builder, list *parse.ListNode, dot any, limits []variab
 			if value(n.Pipe, dot) == "" {
 				branch = n.ElseList
 			}
-			render(lua, branch, dot, limits)
+			writeNodes(lua, branch, dot, limits)
 		case *parse.RangeNode:
 			for _, limit := range limits {
-				render(lua, n.List, limit, limits)
+				writeNodes(lua, n.List, limit, limits)
 			}
 		case *parse.TemplateNode:
-			render(lua, templates()[n.Name].Root, value(n.Pipe, dot), limits)
+			writeNodes(lua, templates()[n.Name].Root, value(n.Pipe, dot), limits)
 		default:
 			panic("sash: a template of a script: unknown: " + node.String())
 		}
@@ -190,13 +191,13 @@ var truth = map[bool]string{true: "yes"}
 // ruleVariables returns the variables of a rule, and those of its limits, which have the rule's too. Among them are the
 // parts of the algorithms. It panics if an algorithm is unknown.
 func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []variables) {
-	args, few := len(limitArgs(limits)), usual(limits)
+	args, few := len(limitArgs(limits)), inlinesWindows(limits)
 	if lease {
 		args++
 	}
-	number := map[*room]int{}
+	number := map[*algorithm]int{}
 	for _, l := range limits {
-		number[roomOf(l.Algorithm)]++
+		number[algorithmOf(l.Algorithm)]++
 	}
 	base := variables{
 		"Number": strconv.Itoa(len(limits)), "Args": strconv.Itoa(args),
@@ -209,7 +210,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	for _, name := range once {
 		rule[name] = ""
 	}
-	for _, own := range rooms {
+	for _, own := range algorithms {
 		if number[own] > 0 {
 			v := withParts(base, own, number[own] > 1, once...)
 			for _, name := range once {
@@ -219,7 +220,7 @@ func ruleVariables(lease bool, limits []core.Limit) (rule variables, all []varia
 	}
 	for i, l := range limits {
 		v := limitVariables(base, few, i+1, len(limits), l)
-		own := roomOf(l.Algorithm)
+		own := algorithmOf(l.Algorithm)
 		all = append(all, withParts(v, own, number[own] > 1, "Find", "Judge", "Count", "Reply"))
 	}
 	return rule, all
@@ -241,7 +242,7 @@ func limitVariables(v variables, few bool, n, all int, l core.Limit) variables {
 }
 
 // withParts returns v with parts of an algorithm. several reports whether several limits of the rule have it.
-func withParts(v variables, own *room, several bool, parts ...string) variables {
+func withParts(v variables, own *algorithm, several bool, parts ...string) variables {
 	v = maps.Clone(v)
 	v["Several"] = truth[several]
 	for _, name := range parts {

@@ -20,14 +20,14 @@ type attempt struct {
 	breaker    *breaker
 	generation uint64 // of the breaker
 	cancel     context.CancelFunc
-	judge      *time.Timer // nil: the server has no deadline
-	judged     atomic.Bool
+	failTimer  *time.Timer // nil: the server has no deadline
+	reported   atomic.Bool
 }
 
-// newAttempt starts a call to a server. ctx gives the values of its context. At judgeAt, if there is no result by then,
+// newAttempt starts a call to a server. ctx gives the values of its context. At failAt, if there is no result by then,
 // the breaker counts a failure; at the deadline the call ends. Zero times are never.
 func (t *transport) newAttempt(
-	ctx context.Context, b *breaker, generation uint64, judgeAt, deadline time.Time,
+	ctx context.Context, b *breaker, generation uint64, failAt, deadline time.Time,
 ) *attempt {
 	a := &attempt{Context: context.WithoutCancel(ctx), cluster: t.cluster, breaker: b, generation: generation}
 	if deadline.IsZero() {
@@ -35,15 +35,15 @@ func (t *transport) newAttempt(
 	} else {
 		a.Context, a.cancel = context.WithDeadlineCause(a.Context, deadline, ErrLate)
 	}
-	if !judgeAt.IsZero() {
-		a.judge = time.AfterFunc(time.Until(judgeAt), func() { a.report(ErrLate) })
+	if !failAt.IsZero() {
+		a.failTimer = time.AfterFunc(time.Until(failAt), func() { a.report(ErrLate) })
 	}
 	return a
 }
 
 // report gives the breaker the result of the call, unless it has one.
 func (a *attempt) report(err error) {
-	if !a.judged.CompareAndSwap(false, true) {
+	if !a.reported.CompareAndSwap(false, true) {
 		return
 	}
 	a.breaker.report(a.generation, err)
@@ -55,8 +55,8 @@ func (a *attempt) report(err error) {
 
 // end ends the call, and reports whether that was before its deadline.
 func (a *attempt) end() (inTime bool) {
-	if a.judge != nil {
-		a.judge.Stop()
+	if a.failTimer != nil {
+		a.failTimer.Stop()
 	}
 	inTime = a.Err() == nil
 	a.cancel()

@@ -28,20 +28,20 @@ type Status struct {
 	State        string
 	Changed      time.Time
 	FailingSince time.Time
-	Trips        uint64
+	TripCount    uint64
 }
 
 const (
 	// maxFailures in a row open a breaker.
 	maxFailures = 5
 
-	// breakerPause is the time between a failure and the next trial. go-redis's pool dials a server that was gone once
+	// breakerPause is the time between a failure and the next probe. go-redis's pool dials a server that was gone once
 	// a second, so a server that answers again is found within about a second.
 	breakerPause = 100 * time.Millisecond
 )
 
 // breaker keeps requests from waiting for a server that has been failing. After maxFailures in a row it is open. Then
-// one request at a time is sent as a trial, and nobody waits for it; a trial that succeeds closes the breaker.
+// one request at a time is sent as a probe, and nobody waits for it; a probe that succeeds closes the breaker.
 type breaker struct {
 	// refusal is the error of a request while the breaker is not closed, and names the latest failure. It is nil while
 	// the breaker is closed.
@@ -51,7 +51,7 @@ type breaker struct {
 	status     Status
 	failures   int       // in a row
 	max        int       // failures that open the breaker
-	retryAt    time.Time // when the next trial is due
+	retryAt    time.Time // when the next probe is due
 	generation uint64    // of the state: results of calls that started in an earlier one are ignored
 }
 
@@ -69,8 +69,8 @@ func (b *breaker) start() (generation uint64, err error) {
 	return b.generation, nil
 }
 
-// startTrial returns the generation that a trial reports to, or false if no trial is due or one is in flight.
-func (b *breaker) startTrial(now time.Time) (generation uint64, ok bool) {
+// startProbe returns the generation that a probe reports to, or false if no probe is due or one is in flight.
+func (b *breaker) startProbe(now time.Time) (generation uint64, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.status.State != Open || now.Before(b.retryAt) {
@@ -113,7 +113,7 @@ func (b *breaker) enter(state string, now time.Time) {
 		s.FailingSince = time.Time{}
 	case s.State == Closed:
 		s.FailingSince = now
-		s.Trips++
+		s.TripCount++
 	}
 	s.State, s.Changed = state, now
 	b.generation++

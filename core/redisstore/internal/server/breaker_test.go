@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestBreaker: five failures in a row open a breaker, for a tenth of a second. Then one request at a time is a trial:
+// TestBreaker: five failures in a row open a breaker, for a tenth of a second. Then one request at a time is a probe:
 // its success closes the breaker, its failure is no new outage, and a caller that leaves says nothing. Results of
 // earlier states are ignored.
 func TestBreaker(t *testing.T) {
@@ -33,16 +33,16 @@ func TestBreaker(t *testing.T) {
 			}
 			b.report(generation, err)
 		}
-		trial := func() uint64 {
+		probe := func() uint64 {
 			t.Helper()
-			generation, ok := b.startTrial(time.Now())
+			generation, ok := b.startProbe(time.Now())
 			if !ok {
-				t.Fatal("no trial")
+				t.Fatal("no probe")
 			}
-			if _, ok := b.startTrial(time.Now()); ok {
-				t.Error("two trials at a time")
+			if _, ok := b.startProbe(time.Now()); ok {
+				t.Error("two probes at a time")
 			}
-			check("during a trial", HalfOpen)
+			check("during a probe", HalfOpen)
 			return generation
 		}
 		check("at first", Closed)
@@ -57,31 +57,31 @@ func TestBreaker(t *testing.T) {
 			check("after four failures in a row", Closed)
 			early, _ := b.start()
 			report(ErrLate)
-			want.FailingSince, want.Trips = time.Now(), trips+1
+			want.FailingSince, want.TripCount = time.Now(), trips+1
 			check("after five", Open)
 			if _, err := b.start(); err == nil {
 				t.Error("a call starts while the breaker is open")
 			}
 			time.Sleep(breakerPause - 1)
-			if _, ok := b.startTrial(time.Now()); ok {
-				t.Error("a trial before the pause has passed")
+			if _, ok := b.startProbe(time.Now()); ok {
+				t.Error("a probe before the pause has passed")
 			}
 			time.Sleep(time.Second)
 			check("without requests", Open)
-			left := trial()
+			left := probe()
 			b.report(early, nil)
 			check("after an earlier call", HalfOpen)
 			time.Sleep(time.Second)
 			b.report(left, errCaller{errors.New("left")})
-			check("after a trial without a result", Open)
-			failed := trial() // at once
+			check("after a probe without a result", Open)
+			failed := probe() // at once
 			time.Sleep(time.Second)
 			b.report(failed, errors.New("still no answer"))
-			check("after a trial that failed", Open)
+			check("after a probe that failed", Open)
 			time.Sleep(breakerPause)
-			b.report(trial(), nil)
+			b.report(probe(), nil)
 			want.FailingSince = time.Time{}
-			check("after the trial", Closed)
+			check("after the probe", Closed)
 			time.Sleep(time.Second)
 		}
 	})

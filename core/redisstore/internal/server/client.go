@@ -1,14 +1,14 @@
 // Package server asks the servers of a store: each request once, within its deadline, and no server that has been
 // failing. A stock client repeats a command three times, ignores deadlines, and waits for servers that are down.
 //
-//	client.go   the servers of a store, and the server of a key
-//	server.go   the requests to one server: they wait in a queue, and are sent in batches
-//	request.go  a batch becomes commands: one script for all, or a pipeline with a script for each
-//	joint.go    whether one script may have the keys of several clients
-//	attempt.go  one call to a server: its deadline, and its result for the breaker
-//	breaker.go  requests do not wait for a server that has been failing
+//	client.go     the servers of a store, and the server of a key
+//	server.go     the requests to one server: they wait in a queue, and are sent in batches
+//	request.go    a batch becomes commands: one script for all, or a pipeline with a script for each
+//	shared.go     whether one script may have the keys of several clients
+//	attempt.go    one call to a server: its deadline, and its result for the breaker
+//	breaker.go    requests do not wait for a server that has been failing
 //	transport.go  a command is sent once
-//	errors.go   what an error says of the server, and what an operator can do
+//	errors.go     what an error says of the server, and what an operator can do
 package server
 
 import (
@@ -84,8 +84,8 @@ func (c *Client) Servers() []*Server {
 	return slices.AppendSeq([]*Server{c.First}, maps.Values(c.nodes.byClient))
 }
 
-// maxServers bounds what is kept of servers that are gone.
-const maxServers = 256
+// maxNodes bounds what is kept of servers that are gone.
+const maxNodes = 256
 
 // serverFor returns the server that holds key. It does not wait for the network: until the server of a key is known,
 // First stands for all.
@@ -115,7 +115,7 @@ func (c *Client) serverOf(node *redis.Client) *Server {
 	if known := s.byClient[node]; known != nil {
 		return known
 	}
-	if s.byClient == nil || len(s.byClient) >= maxServers {
+	if s.byClient == nil || len(s.byClient) >= maxNodes {
 		s.byClient = map[*redis.Client]*Server{}
 	}
 	s.byClient[node] = newServer(&c.transport, &c.config, node)
@@ -129,7 +129,7 @@ func (c *Client) loadMap() {
 	}
 	go func() {
 		defer c.loading.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		if _, err := c.cluster.MasterForKey(ctx, "0"); err != nil {
 			time.Sleep(breakerPause)
@@ -146,13 +146,13 @@ func (c *Client) Warm() {
 		return
 	}
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), trialTime)
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		process(ctx, c.within(ctx), newCommand(ctx, []any{"ping"}, nil))
 	}()
 }
 
-// idleAfter is how long a node of a cluster or a ring has been failing without a trial when it is left out of Breakers:
+// idleAfter is how long a node of a cluster or a ring has been failing without a probe when it is left out of Breakers:
 // it has probably been replaced.
 const idleAfter = time.Minute
 
@@ -161,7 +161,7 @@ const idleAfter = time.Minute
 func (c *Client) Breakers(now time.Time) []Status {
 	latest := map[string]*Server{}
 	for _, s := range c.Servers()[1:] {
-		if other := latest[s.addr]; other == nil || other.made.Before(s.made) {
+		if other := latest[s.addr]; other == nil || other.created.Before(s.created) {
 			latest[s.addr] = s
 		}
 	}

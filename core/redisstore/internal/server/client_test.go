@@ -25,7 +25,7 @@ func newTestRing(t *testing.T) (*Client, func(addr string) *Server) {
 // TestServersBounded: what is known of a server is kept while there are not too many servers.
 func TestServersBounded(t *testing.T) {
 	c, get := newTestRing(t)
-	for i := range 2 * maxServers {
+	for i := range 2 * maxNodes {
 		s := get(fmt.Sprint("127.0.0.1:", i+1))
 		if s == c.First || c.serverOf(s.node) != s {
 			t.Fatalf("server %d is not the same again", i)
@@ -45,7 +45,7 @@ func TestBreakers(t *testing.T) {
 	c, get := newTestRing(t)
 	get("b").breaker.fail(t)
 	latest, early := get("b"), get("b")
-	latest.made = early.made.Add(time.Second)
+	latest.created = early.created.Add(time.Second)
 	early.breaker.fail(t)
 	get("a")
 	get("c").breaker.fail(t)
@@ -90,7 +90,7 @@ func TestHonorsDeadlines(t *testing.T) {
 		set(o)
 		rdb := redis.NewClient(o)
 		defer rdb.Close()
-		if honors := honorsDeadlines(rdb.Options()); honors != (name == "") {
+		if honors := honorsContext(rdb.Options()); honors != (name == "") {
 			t.Errorf("%q: honors deadlines: %v", name, honors)
 		}
 	}

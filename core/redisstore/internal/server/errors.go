@@ -20,14 +20,14 @@ var (
 	ErrLate   = core.AtStage(core.StageReply, fmt.Errorf("sash: waiting for Redis: %w", core.ErrTimeout))
 	ErrQueued = core.AtStage(core.StageQueued, fmt.Errorf("sash: waiting to ask Redis: %w", core.ErrTimeout))
 
-	// errUnreadable is in the error of a call at which go-redis panicked, as it does at a
+	// errPanic is in the error of a call at which go-redis panicked, as it does at a
 	// reply that announces an impossible length. Decisions run in goroutines where net/http
 	// does not recover, so that the panic would end the process.
-	errUnreadable = errors.New("sash: the Redis client cannot read the reply")
+	errPanic = errors.New("sash: the Redis client cannot read the reply")
 )
 
-// Unreadable returns the error of a call at which go-redis panicked.
-func Unreadable(panicked any) error { return fmt.Errorf("%w: %v", errUnreadable, panicked) }
+// PanicError returns the error of a call at which go-redis panicked.
+func PanicError(panicked any) error { return fmt.Errorf("%w: %v", errPanic, panicked) }
 
 // errCaller marks an error as the caller's doing: the caller's own context had
 // ended, which says nothing about the server.
@@ -51,9 +51,9 @@ func IsReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// coded finds the code of an error: its first word. Kvrocks writes ERR before it, and in a script Redis before version
-// 7 and KeyDB the place, "@user_script: 204: -", perhaps after other words.
-var coded = regexp.MustCompile(`^(?:ERR )?(?:.*@user_script: ?\d+: )?-?([A-Z]+)\b`)
+// codePattern finds the code of an error: its first word. Kvrocks writes ERR before it, and in a script Redis before
+// version 7 and KeyDB the place, "@user_script: 204: -", perhaps after other words.
+var codePattern = regexp.MustCompile(`^(?:ERR )?(?:.*@user_script: ?\d+: )?-?([A-Z]+)\b`)
 
 // codesByText has texts of errors that some servers send as ERR, and the code that others send.
 var codesByText = []struct{ text, code string }{
@@ -78,31 +78,31 @@ func codeOf(err error) string {
 			return u.code
 		}
 	}
-	if found := coded.FindStringSubmatch(err.Error()); found != nil {
+	if found := codePattern.FindStringSubmatch(err.Error()); found != nil {
 		return found[1]
 	}
 	return ""
 }
 
-// Begins reports whether err is what a server answered, with one of these codes.
-func Begins(err error, codes ...string) bool {
+// HasCode reports whether err is what a server answered, with one of these codes.
+func HasCode(err error, codes ...string) bool {
 	return IsReply(err) && slices.Contains(codes, codeOf(err))
 }
 
-// SeveralSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
+// CrossesSlots reports whether a script has not run because its keys are of several slots, where a cluster or a proxy
 // to one is behind a client for a single server.
-func SeveralSlots(err error) bool { return Begins(err, "CROSSSLOT") }
+func CrossesSlots(err error) bool { return HasCode(err, "CROSSSLOT") }
 
-// NotTogether reports whether nothing has run because the requests came together:
+// RejectsBatch reports whether nothing has run because the requests came together:
 // their keys are of several slots, or one of the keys is forbidden.
-func NotTogether(err error) bool {
+func RejectsBatch(err error) bool {
 	// Of a command within the script it may come when others have been counted.
-	forbidden := Begins(err, "NOPERM") && !strings.Contains(err.Error(), "script")
-	return forbidden || SeveralSlots(err)
+	denied := HasCode(err, "NOPERM") && !strings.Contains(err.Error(), "script")
+	return denied || CrossesSlots(err)
 }
 
 // NotRun reports whether err says that the server has not run a script.
-func NotRun(err error) bool { return Begins(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
+func NotRun(err error) bool { return HasCode(err, "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN") }
 
 // Commands are what an ACL user needs, as docs/operations.md has it: the commands
 // of the script, and the ones by which go-redis connects.
@@ -126,7 +126,7 @@ var hints = map[string]string{
 func Hint(err error) string {
 	hint, known := hints[codeOf(err)]
 	switch {
-	case errors.Is(err, script.ErrForeign):
+	case errors.Is(err, script.ErrCorrupt):
 		return "another program writes below the prefix of the store: give one of them another, " +
 			"or limits a Redis of their own"
 	case known:
@@ -147,11 +147,11 @@ const Unreachable = "the server cannot be reached: is it up, is the address righ
 // withHint returns err with its hint, if that is known.
 func withHint(err error) error { return errs.WithHint(Hint(err), err) }
 
-// failing are the codes of a server that cannot decide for now. Other errors are answers: the server is there, and
+// failureCodes are the codes of a server that cannot decide for now. Other errors are answers: the server is there, and
 // waiting for it costs nothing.
-var failing = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS"}
+var failureCodes = []string{"READONLY", "MASTERDOWN", "LOADING", "MISCONF", "NOREPLICAS"}
 
 // IsFailure reports whether err speaks against the server.
 func IsFailure(err error) bool {
-	return err != nil && (!IsReply(err) || Begins(err, failing...))
+	return err != nil && (!IsReply(err) || HasCode(err, failureCodes...))
 }

@@ -143,7 +143,7 @@ func TestAnswers(t *testing.T) {
 		switch {
 		case IsFailure(err):
 			verdict = failure
-		case NotTogether(err):
+		case RejectsBatch(err):
 			verdict = separate
 		}
 		if verdict != c.verdict {

@@ -48,8 +48,8 @@ func (r *Request) call() []any {
 	return r.Rule.Call(&r.Ask)
 }
 
-// joins reports whether two requests may be decided by one script.
-func (r *Request) joins(o *Request) bool {
+// sharesScript reports whether two requests may be decided by one script.
+func (r *Request) sharesScript(o *Request) bool {
 	return r.Return == nil && o.Return == nil && r.Rule.Script.SHA == o.Rule.Script.SHA
 }
 
@@ -80,18 +80,18 @@ func newCommand(ctx context.Context, args []any, calls []*call) *command {
 	return &command{*redis.NewStringCmd(ctx, args...), calls}
 }
 
-// encode returns the commands for a batch: a script for each request, or, if joint, one for all that have the same.
-func encode(ctx context.Context, calls []*call, joint bool) []*command {
+// encode returns the commands for a batch: a script for each request, or, if shared, one for all that have the same.
+func encode(ctx context.Context, calls []*call, shared bool) []*command {
 	if len(calls) == 1 {
 		return []*command{newCommand(ctx, calls[0].Request.call(), calls)}
 	}
-	return encodeGroups(ctx, calls, joint)
+	return encodeGroups(ctx, calls, shared)
 }
 
-func encodeGroups(ctx context.Context, calls []*call, joint bool) (cmds []*command) {
+func encodeGroups(ctx context.Context, calls []*call, shared bool) (cmds []*command) {
 	var groups [][]*call
 	for _, c := range calls {
-		i := slices.IndexFunc(groups, func(g []*call) bool { return joint && g[0].Request.joins(&c.Request) })
+		i := slices.IndexFunc(groups, func(g []*call) bool { return shared && g[0].Request.sharesScript(&c.Request) })
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
 		}
@@ -101,19 +101,19 @@ func encodeGroups(ctx context.Context, calls []*call, joint bool) (cmds []*comma
 		if len(g) == 1 {
 			cmds = append(cmds, encode(ctx, g, false)...)
 		} else {
-			cmds = append(cmds, newCommand(ctx, callTogether(g), g))
+			cmds = append(cmds, newCommand(ctx, callBatch(g), g))
 		}
 	}
 	return cmds
 }
 
-// callTogether returns the arguments of one script for several requests.
-func callTogether(calls []*call) []any {
+// callBatch returns the arguments of one script for several requests.
+func callBatch(calls []*call) []any {
 	requests := make([]script.Request, len(calls))
 	for i, c := range calls {
 		requests[i] = script.Request{Rule: c.Request.Rule, Ask: &c.Request.Ask}
 	}
-	return script.Together(requests)
+	return script.CallBatch(requests)
 }
 
 // read calls f with each call of a command and its part of the reply, or err.
@@ -135,7 +135,7 @@ func (cmd *command) read(err error, f func(c *call, d core.Decision, err error))
 				own = script.NotRead(rest)
 			}
 			if own != nil {
-				own = hintForReply(own)
+				own = hintOf(own)
 			}
 			if errors.Is(own, script.ErrReply) {
 				err = own // where the next part begins is not known
@@ -145,9 +145,9 @@ func (cmd *command) read(err error, f func(c *call, d core.Decision, err error))
 	}
 }
 
-// hintForReply returns an error of reading with a hint, unless the reply is one that no script of the store gives.
-func hintForReply(err error) error {
-	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrDisagree) {
+// hintOf returns an error of reading with a hint, unless the reply is one that no script of the store gives.
+func hintOf(err error) error {
+	if errors.Is(err, script.ErrReply) || errors.Is(err, script.ErrMismatch) {
 		return err
 	}
 	return withHint(err)

@@ -14,10 +14,10 @@ import (
 
 // Config is what a store says to its client.
 type Config struct {
-	Prefix      string                  // of all keys
-	Joint       bool                    // one script may have the keys of several clients, where a probe allows it
-	Notify      func(code, text string) // gives a notice; it may be called from any goroutine
-	MaxFailures int                     // failures in a row that open a breaker; 0: 5
+	Prefix        string                  // of all keys
+	SharedScripts bool                    // one script may have the keys of several clients, where a check allows it
+	Notify        func(code, text string) // gives a notice; it may be called from any goroutine
+	MaxFailures   int                     // failures in a row that open a breaker; 0: 5
 }
 
 // Server is what this process knows of one Redis server: its queue and its breaker.
@@ -27,10 +27,10 @@ type Server struct {
 	node    *redis.Client // of a cluster or a ring; nil for the only server, or for all that are not known
 	via     redis.UniversalClient
 	addr    string
-	made    time.Time
+	created time.Time
 	breaker *breaker
 	queue   *batch.Queue[Request, core.Decision]
-	joint   jointScripts
+	shared  sharedScripts
 }
 
 const (
@@ -41,28 +41,28 @@ const (
 	// A caller that serves its own call and is cancelled stays until its deadline: see redisstore.New.
 	inlineMax = time.Second
 
-	// trialTime is how long a trial may take. The connection for it is made within this time, however short the
+	// probeTimeout bounds a probe of the breaker. The connection for it is made within this time, however short the
 	// timeouts of requests are.
-	trialTime = 5 * time.Second
+	probeTimeout = 5 * time.Second
 )
 
-// honorsDeadlines reports whether a command returns when its context ends. Otherwise a part of the program runs while a
+// honorsContext reports whether a command returns when its context ends. Otherwise a part of the program runs while a
 // caller waits for a connection, and might not honor the context. go-redis dials on a goroutine of its own.
-func honorsDeadlines(o *redis.Options) bool {
+func honorsContext(o *redis.Options) bool {
 	return o.OnConnect == nil && o.Limiter == nil && o.CredentialsProvider == nil &&
 		o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 }
 
 // newServer returns what is known of a node of a cluster or a ring, or of the client's only server if node is nil.
 func newServer(t *transport, own *Config, node *redis.Client) *Server {
-	s := &Server{transport: t, config: own, node: node, via: t.RDB, made: time.Now()}
+	s := &Server{transport: t, config: own, node: node, via: t.RDB, created: time.Now()}
 	config := batch.Config[Request, core.Decision]{
 		Serve: s.serve, ErrLate: ErrLate, ErrQueued: ErrQueued, ErrCanceled: errEnded,
 		MinWait: core.DefaultTimeout, InlineMin: inlineMin,
 	}
 	if node == nil && t.Single != nil {
 		node = t.Single
-		if honorsDeadlines(node.Options()) {
+		if honorsContext(node.Options()) {
 			config.InlineMax = inlineMax
 		}
 	}
@@ -72,7 +72,7 @@ func newServer(t *transport, own *Config, node *redis.Client) *Server {
 		if o.MaxActiveConns > 0 {
 			config.MaxSlots = min(config.MaxSlots, o.MaxActiveConns)
 		}
-		s.joint.possible = own.Joint && s.node == nil && config.MaxSlots > 1
+		s.shared.possible = own.SharedScripts && s.node == nil && config.MaxSlots > 1
 	}
 	s.breaker, s.queue = newBreaker(s.addr, cmp.Or(own.MaxFailures, maxFailures)), batch.New(config)
 	return s
@@ -82,18 +82,18 @@ func newServer(t *transport, own *Config, node *redis.Client) *Server {
 func (s *Server) Addr() string { return s.addr }
 
 // do has a request served, together with others that wait. While the breaker is not closed it returns at once, after it
-// has started a trial with the request if one is due: the result of the trial is for later requests.
+// has started a probe with the request if one is due: the result of the probe is for later requests.
 func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.Decision, error) {
 	refusal := s.breaker.refusal.Load()
 	if refusal == nil {
 		return s.queue.Do(ctx, deadline, r)
 	}
-	generation, ok := s.breaker.startTrial(time.Now())
+	generation, ok := s.breaker.startProbe(time.Now())
 	if !ok {
 		return core.Decision{}, *refusal
 	}
-	trial := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(trialTime), *r)
-	go s.decide([]*call{trial}, generation)
+	probe := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(probeTimeout), *r)
+	go s.decide([]*call{probe}, generation)
 	// The request may be counted, so no remembered refusal answers it.
 	return core.Decision{}, core.AtStage(core.StageReply, *refusal)
 }
@@ -113,9 +113,9 @@ func (s *Server) serve(calls []*call) (inTime bool) {
 // decide asks the server for a batch, and gives the breaker the result. It returns false if the deadline has passed.
 func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
 	s.countBatch(uint64(len(calls)))
-	judgeAt, deadline := s.queue.Deadlines(calls)
-	a := s.newAttempt(calls[0].Context, s.breaker, generation, judgeAt, deadline)
-	cmds := encode(a, calls, s.joint.proved.Load() == generation+1)
+	failAt, deadline := s.queue.Deadline(calls)
+	a := s.newAttempt(calls[0].Context, s.breaker, generation, failAt, deadline)
+	cmds := encode(a, calls, s.shared.allowed.Load() == generation+1)
 	s.send(a, cmds)
 	failure, missed := summarize(cmds)
 	if failure != nil {
@@ -136,7 +136,7 @@ func (s *Server) decide(calls []*call, generation uint64) (inTime bool) {
 		cmd.read(err, func(c *call, d core.Decision, err error) { c.Answer(d, err) })
 	}
 	if len(cmds) > 1 {
-		s.probeOnce(generation)
+		s.checkOnce(generation)
 	}
 	return true
 }
@@ -146,7 +146,7 @@ func summarize(cmds []*command) (failure error, missed bool) {
 	for _, cmd := range cmds {
 		switch err := cmd.Err(); {
 		case err == nil:
-		case NotRun(err), len(cmd.calls) > 1 && NotTogether(err):
+		case NotRun(err), len(cmd.calls) > 1 && RejectsBatch(err):
 			missed = true
 		case IsFailure(err):
 			failure = err
@@ -176,9 +176,9 @@ func (s *Server) send(ctx context.Context, cmds []*command) {
 // sendAgain sends the commands again that have not run, each by itself, and returns all.
 func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command) {
 	for _, cmd := range cmds {
-		if len(cmd.calls) > 1 && NotTogether(cmd.Err()) {
-			if SeveralSlots(cmd.Err()) { // behind the server is a cluster by now
-				s.joint.proved.Store(0)
+		if len(cmd.calls) > 1 && RejectsBatch(cmd.Err()) {
+			if CrossesSlots(cmd.Err()) { // behind the server is a cluster by now
+				s.shared.allowed.Store(0)
 			}
 			singles := encode(ctx, cmd.calls, false)
 			s.send(ctx, singles)
@@ -190,7 +190,7 @@ func (s *Server) sendAgain(ctx context.Context, cmds []*command) (all []*command
 	var group sync.WaitGroup
 	for _, cmd := range all {
 		if NotRun(cmd.Err()) {
-			group.Go(func() { s.resend(ctx, cmd) })
+			group.Go(func() { s.retry(ctx, cmd) })
 		}
 	}
 	group.Wait()

@@ -67,9 +67,9 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestTrial: while the breaker is open a trial takes as long as it may, though the caller whose request is sent has
-// left. The caller learns that the request may have been counted. A trial of a silent server ends.
-func TestTrial(t *testing.T) {
+// TestBreakerProbe: while the breaker is open a probe takes as long as it may, though the caller whose request is sent has
+// left. The caller learns that the request may have been counted. A probe of a silent server ends.
+func TestBreakerProbe(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s, c := newScripted(t)
@@ -86,15 +86,15 @@ func TestTrial(t *testing.T) {
 			_, err := c.Do(ctx, time.Now().Add(ms), newRequest())
 			cancel()
 			if !errors.Is(err, core.ErrUnavailable) || core.StageOf(err) != core.StageReply {
-				t.Errorf("the trial: %v, at the stage %v", err, core.StageOf(err))
+				t.Errorf("the probe: %v, at the stage %v", err, core.StageOf(err))
 			}
-			time.Sleep(trialTime - 1)
+			time.Sleep(probeTimeout - 1)
 			if state := b.Status().State; (state == HalfOpen) != silent {
-				t.Errorf("silent: %v: %s while the trial may take", silent, state)
+				t.Errorf("silent: %v: %s while the probe may take", silent, state)
 			}
 			time.Sleep(ms)
 			if state := b.Status().State; (state == Open) != silent || len(s.names()) != 1 {
-				t.Errorf("silent: %v: %s after the trial, sent %v", silent, state, s.names())
+				t.Errorf("silent: %v: %s after the probe, sent %v", silent, state, s.names())
 			}
 		})
 	}
@@ -211,13 +211,13 @@ func TestEncode(t *testing.T) {
 	for _, r := range []*Request{one, other, back, one, other, back} {
 		calls = append(calls, batch.NewCall[Request, core.Decision](t.Context(), time.Time{}, *r))
 	}
-	for joint, want := range map[bool]string{true: "[2 2 1 1]", false: "[1 1 1 1 1 1]"} {
+	for shared, want := range map[bool]string{true: "[2 2 1 1]", false: "[1 1 1 1 1 1]"} {
 		var sizes []int
-		for _, cmd := range encode(t.Context(), calls, joint) {
+		for _, cmd := range encode(t.Context(), calls, shared) {
 			sizes = append(sizes, len(cmd.calls))
 		}
 		if fmt.Sprint(sizes) != want {
-			t.Errorf("joint: %v: commands for %v calls, want %s", joint, sizes, want)
+			t.Errorf("shared: %v: commands for %v calls, want %s", shared, sizes, want)
 		}
 	}
 }

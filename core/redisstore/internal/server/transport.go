@@ -36,7 +36,7 @@ func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
 	defer func() {
 		if p := recover(); p != nil {
 			for _, cmd := range cmds {
-				cmd.SetErr(Unreadable(p))
+				cmd.SetErr(PanicError(p))
 			}
 		}
 	}()
@@ -51,19 +51,19 @@ func process(ctx context.Context, via redis.UniversalClient, cmds ...*command) {
 	_, _ = pipe.Exec(ctx)
 }
 
-// resend sends a command again whose script has not run: by its source to a server that does not know the hash, to the
+// retry sends a command again whose script has not run: by its source to a server that does not know the hash, to the
 // server of a slot that has moved, and after a pause while a slot is moving.
-func (t *transport) resend(ctx context.Context, cmd *command) {
-	via, redirected := t.within(ctx), t.cluster == nil
+func (t *transport) retry(ctx context.Context, cmd *command) {
+	via, followed := t.within(ctx), t.cluster == nil
 	for pause := time.Millisecond; ; {
 		args := cmd.Args()
 		switch err := cmd.Err(); {
-		case Begins(err, "NOSCRIPT") && args[0] == "evalsha":
+		case HasCode(err, "NOSCRIPT") && args[0] == "evalsha":
 			t.NoScripts.Add(1)
 			args = append([]any{"eval", cmd.calls[0].Request.source()}, args[2:]...)
-		case Begins(err, "MOVED", "ASK") && !redirected:
-			redirected = true // by the client of the cluster
-		case Begins(err, "TRYAGAIN") && Rest(ctx, pause):
+		case HasCode(err, "MOVED", "ASK") && !followed:
+			followed = true // by the client of the cluster
+		case HasCode(err, "TRYAGAIN") && Rest(ctx, pause):
 			pause *= 2
 		default:
 			return
