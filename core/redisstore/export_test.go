@@ -13,7 +13,8 @@ import (
 
 // HoldBreakersClosed makes the store forget its servers, and their breakers never open. No decision may be in flight.
 func HoldBreakersClosed(s *Store) {
-	s.client = server.New(s.client.RDB, server.Config{Prefix: s.prefix, SharedScripts: !s.unshared, MaxFailures: math.MaxInt})
+	config := server.Config{Prefix: s.prefix, SharedScripts: !s.unshared, MaxFailures: math.MaxInt}
+	s.client = server.New(s.client.RDB, config)
 }
 
 // Keys are the Redis keys of a client, a limit each.

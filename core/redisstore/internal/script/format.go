@@ -19,7 +19,8 @@ import (
 //
 // The facts are - where nothing counts.
 
-// algorithm is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing else.
+// algorithm is an algorithm, and how it counts in Redis: each has a file of Go and one of Lua, and is known by nothing
+// else.
 type algorithm struct {
 	letter string  // in keys
 	steps  string  // with which the names of its parts begin in Lua, and its name for return.lua

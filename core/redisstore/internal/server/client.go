@@ -139,16 +139,16 @@ func (c *Client) loadMap() {
 	}()
 }
 
-// Warm has a connection made in the background, or the map of a cluster loaded.
+// Warm has connections made in the background, or the map of a cluster loaded.
 func (c *Client) Warm() {
 	if c.cluster != nil {
 		c.loadMap()
 		return
 	}
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		process(ctx, c.within(ctx), newCommand(ctx, []any{"ping"}, nil))
+		start := time.Now()
+		c.First.ping()
+		c.First.warm(start)
 	}()
 }
 

@@ -44,6 +44,10 @@ const (
 	// probeTimeout bounds a probe of the breaker. The connection for it is made within this time, however short the
 	// timeouts of requests are.
 	probeTimeout = 5 * time.Second
+
+	// A server is far away if its first answer takes warmAfter. With warmConnections more, each batch that is in flight
+	// ordinarily has one.
+	warmAfter, warmConnections = 20 * time.Millisecond, 3
 )
 
 // honorsContext reports whether a command returns when its context ends. Otherwise a part of the program runs while a
@@ -93,9 +97,31 @@ func (s *Server) do(ctx context.Context, deadline time.Time, r *Request) (core.D
 		return core.Decision{}, *refusal
 	}
 	probe := batch.NewCall[Request, core.Decision](context.WithoutCancel(ctx), time.Now().Add(probeTimeout), *r)
-	go s.decide([]*call{probe}, generation)
+	go func() {
+		start := time.Now()
+		s.decide([]*call{probe}, generation)
+		s.warm(start)
+	}()
 	// The request may be counted, so no remembered refusal answers it.
 	return core.Decision{}, core.AtStage(core.StageReply, *refusal)
+}
+
+// warm has connections made in the background, if the server answers and a first one has taken long since start: a
+// request might not have the time to wait for one.
+func (s *Server) warm(start time.Time) {
+	if time.Since(start) < warmAfter || s.breaker.refusal.Load() != nil {
+		return
+	}
+	for range warmConnections {
+		go s.ping()
+	}
+}
+
+// ping has a connection made, if none is idle.
+func (s *Server) ping() {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	process(ctx, s.via, newCommand(ctx, []any{"ping"}, nil))
 }
 
 // serve answers a batch of the queue; see [batch.Config].

@@ -67,8 +67,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestBreakerProbe: while the breaker is open a probe takes as long as it may, though the caller whose request is sent has
-// left. The caller learns that the request may have been counted. A probe of a silent server ends.
+// TestBreakerProbe: while the breaker is open a probe takes as long as it may, though the caller whose request is sent
+// has left. The caller learns that the request may have been counted. A probe of a silent server ends.
 func TestBreakerProbe(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
