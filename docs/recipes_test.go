@@ -10,7 +10,6 @@ import (
 
 // givenRecipes is what the snippets of recipes.md may use beside given[""].
 const givenRecipes = `var mux = http.NewServeMux()
-var messages = api
 var planOf = func(key string) (plan string) { return "free" }
 var captchaSolved, passwordRight func(*http.Request) bool
 var identify = func(context.Context, string) (string, error) { return "acme", nil }

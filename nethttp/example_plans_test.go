@@ -23,7 +23,7 @@ func ExampleWithLimits() {
 		case !known:
 			return nil, nil // those of api
 		case n < 0:
-			return nil, errors.New("the account is closed") // answered with 500, and observed
+			return nil, errors.New("the account is closed") // logged, and the policy of api decides
 		default:
 			return []core.Limit{core.PerHour(n)}, nil
 		}

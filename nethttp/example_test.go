@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/sashlimit/sash/core"
 	"github.com/sashlimit/sash/core/memstore"
+	"github.com/sashlimit/sash/headers"
 	"github.com/sashlimit/sash/keyfuncs"
 	"github.com/sashlimit/sash/nethttp"
 )
@@ -90,4 +92,33 @@ func ExampleWithRefusal() {
 	// / 429
 	//   Content-Type: "application/json"
 	//   Retry-After: "3600"
+}
+
+// A page for browsers; programs, and requests that no store could decide, get the usual answer.
+func ExampleRefuse() {
+	limiter := core.Must(core.New(core.Config{
+		Name: "api", Store: memstore.New(), Limits: []core.Limit{core.PerHour(1)},
+	}))
+	page := nethttp.WithRefusal(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		seconds, ok := headers.RetryAfter(d)
+		if !ok || nethttp.Status(d) != http.StatusTooManyRequests || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			nethttp.Refuse(w, r, d)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8") // Retry-After and the limit fields are set
+		w.WriteHeader(nethttp.Status(d))
+		fmt.Fprintf(w, "<!doctype html><title>Slow down</title><p>Come back in %d seconds.", seconds)
+	})
+	handler := nethttp.Middleware(limiter, keyfuncs.RemoteIP, page)(hello)
+	for _, accept := range []string{"*/*", "*/*", "text/html"} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 text/plain; charset=utf-8
+	// 429 application/problem+json
+	// 429 text/html; charset=utf-8
 }
